@@ -1,10 +1,11 @@
-# Shared by the tests of the program: running it, small data sets, recipes, and real data if it is present. STOKER_BIN is
-# the program's path, STOKER_SHARED_DATA the folder with real data.
+# Shared by the tests of the program and of the Python package: running it, small data sets, recipes, and real data if it
+# is present. STOKER_BIN is the program's path, STOKER_SHARED_DATA the folder with real data.
 import json
 import os
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,10 @@ from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("STOKER_BIN", ROOT / "build/release/bin/stoker")).resolve()
+PYTHON_PACKAGE = PROGRAM.parents[1] / "python"  # with the extension module; python/ has the Python files alone
 SHARED = Path(os.environ.get("STOKER_SHARED_DATA", ROOT / "../shared/data")).resolve()
+
+sys.path.insert(0, str(PYTHON_PACKAGE if PYTHON_PACKAGE.is_dir() else ROOT / "python"))
 
 
 # A signal that the shell or nohup made us ignore would be ignored by the programs that we start, too. A handler is not

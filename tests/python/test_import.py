@@ -2,21 +2,19 @@
 # weights and the last one's batch norm are the same on both sides.
 import json
 import os
-import sys
 import zipfile
 
 import numpy as np
 import pytest
+import stoker.export as stoker_export
 import torch
 from conftest import ROOT, run_program
 from safetensors.torch import load_file, save_file
+from stoker.export import export_training
 from test_weights import newest
 from torch import nn
 from torchvision.models import resnet18
 
-sys.path.insert(0, str(ROOT / "python"))
-import stoker.export as stoker_export  # noqa: E402
-from stoker.export import export_training  # noqa: E402
 
 SIZE, SAMPLES, BATCH, EPOCHS, LR, MOMENTUM = 40, 27, 7, 5, 0.005, 0.9  # an epoch: three batches of 7 and one of 6
 NORMALIZE = '{op = "normalize", preset = "imagenet"}'

@@ -376,6 +376,10 @@ std::shared_ptr<Batch> Loader::next() {
     return batch;
 }
 
+bool Loader::wait_for(std::chrono::milliseconds time) {
+    return at_epoch_end_ || workers_.empty() || ring_->wait_for(time);
+}
+
 // Counts in batch order, so the batch that exceeds the budget is the same for any number of workers.
 void Loader::count_bad_samples(Batch& batch) {
     std::ranges::stable_sort(batch.bad_samples(), {}, &BadSample::item);  // workers add them in any order

@@ -131,7 +131,12 @@ std::shared_ptr<Batch> BatchRing::pop() {
 
 bool BatchRing::ready() const {
     const std::lock_guard lock(mutex_);
-    return stopped_ || first_open_ >= end_ || front_ready();
+    return pop_ready();
+}
+
+bool BatchRing::wait_for(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex_);
+    return ready_.wait_for(lock, time, [&] { return pop_ready(); });
 }
 
 std::int64_t BatchRing::finished() const {

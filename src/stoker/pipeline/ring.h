@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -53,6 +54,8 @@ class BatchRing : public std::enable_shared_from_this<BatchRing> {
     std::int64_t ready_at_pop() const { return ready_at_pop_; }
     // True if pop would not wait.
     bool ready() const;
+    // Waits for that at most `time`; the result is ready().
+    bool wait_for(std::chrono::milliseconds time);
     // Finished batches that the consumer can take without waiting.
     std::int64_t finished() const;
     // True if as many batches as fit, or all that are left, are finished: there is nothing to do until one is taken.
@@ -76,6 +79,7 @@ class BatchRing : public std::enable_shared_from_this<BatchRing> {
     // Called under the lock.
     std::optional<RingTask> claim();
     OpenBatch open_slot(std::int64_t sequence);
+    bool pop_ready() const { return stopped_ || first_open_ >= end_ || front_ready(); }
     bool front_ready() const { return !open_.empty() && open_.front().finished(); }
     void give_back(std::unique_ptr<Batch> batch);
 

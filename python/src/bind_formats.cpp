@@ -1,0 +1,227 @@
+// Data sets: opening, subsets, and single samples as stored, decoded.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "python/src/arrays.h"
+#include "python/src/bindings.h"
+#include "stoker/base/error.h"
+#include "stoker/base/map_damage.h"
+#include "stoker/formats/open.h"
+#include "stoker/formats/subset.h"
+#include "stoker/pipeline/transforms/transform.h"
+#include "stoker/recipe/field_keys.h"
+
+namespace stoker::python {
+namespace {
+
+// Name, its name in the data (empty: the same) and kind (empty: what the format takes it for).
+using FieldTuple = std::tuple<std::string, std::string, std::string>;
+
+FieldRequest field_request(const FieldTuple& given) {
+    const auto& [name, from, kind] = given;
+    FieldRequest request{.name = name, .from = from, .kind = field_kind_named(kind)};
+    if (!is_field_name(name)) {
+        throw InvalidArgument({.where = "fields",
+                               .expected = "a name of letters, digits and \"_\", not image, label, index or key",
+                               .got = fmt::format("\"{}\"", name)});
+    }
+    if (!kind.empty() && !request.kind) {
+        throw InvalidArgument({.where = fmt::format("fields: {}", name),
+                               .expected = "a kind: value, label, image, mask, boxes, tokens or bytes",
+                               .got = fmt::format("\"{}\"", kind)});
+    }
+    return request;
+}
+
+OpenData open(const std::string& path, const std::string& split, const std::string& image, const std::string& label,
+              const std::vector<FieldTuple>& fields, std::int64_t context) {
+    const nb::gil_scoped_release release;
+    FieldNames names{.image = image, .label = label};
+    std::ranges::transform(fields, std::back_inserter(names.more), field_request);
+    if (split != "train" && split != "test") {
+        throw InvalidArgument({.where = "split", .expected = "\"train\" or \"test\"", .got = '"' + split + '"'});
+    }
+    if (split == "test" && !has_splits(path)) {
+        throw InvalidArgument(
+            {.where = path, .expected = "data with a test split, such as a folder of IDX files", .got = "one split"});
+    }
+    return {.dataset = open_dataset(path, split == "test" ? Split::test : Split::train,
+                                    {.fields = names, .context = context}),
+            .names = names};
+}
+
+// A copy of pixels as rows without padding.
+Buffer packed(ConstImageView pixels) {
+    const std::size_t row = pixels.row_bytes();
+    Buffer copy(row * static_cast<std::size_t>(pixels.height));
+    copy_pixels(pixels, {reinterpret_cast<std::uint8_t*>(copy.data()), pixels.height, pixels.width, pixels.channels,
+                         static_cast<std::ptrdiff_t>(row)});
+    return copy;
+}
+
+// One value of a sample, ready for Python: pixels (H, W, C), a mask (H, W), an array's elements, or bytes.
+struct Value {
+    Buffer memory;
+    DType dtype = DType::uint8;
+    Shape shape = {};
+};
+
+Value pixels_of(ConstImageView pixels, bool mask) {
+    Shape shape{pixels.height, pixels.width};
+    if (!mask) {
+        shape.push_back(pixels.channels);
+    }
+    return {.memory = packed(pixels), .shape = std::move(shape)};
+}
+
+Value elements_of(const Field& field, const FieldValue& value) {
+    Value result{.memory = Buffer(value.bytes.size()), .dtype = field.dtype, .shape = field.shape};
+    std::ranges::copy(value.bytes, result.memory.data());
+    if (field.any_length()) {
+        result.shape.front() = static_cast<std::int64_t>(value.bytes.size() / field.item_bytes());
+    }
+    return result;
+}
+
+struct ReadSample {
+    std::int64_t label = -1;
+    std::vector<Value> values;  // the image, where there is one, then the fields
+};
+
+// Decodes with an empty list of ops.
+ReadSample read(const Dataset& dataset, std::int64_t index) {
+    Sample sample;
+    TransformScratch scratch;
+    const Transform plain;
+    StageTimes times;
+    StageClock clock(times);
+    ReadSample result;
+    const auto read = [&] {
+        dataset.read(index, sample);
+        result.label = sample.label;
+        ImageSize size{};
+        if (dataset.has_image()) {
+            result.values.push_back(pixels_of(plain.prepare(sample, scratch, clock), false));
+            size = scratch.input;
+        }
+        for (std::size_t i = 0; i < dataset.fields().size(); ++i) {
+            const Field& field = dataset.fields()[i];
+            const FieldValue& value = sample.field(i);
+            if (field.kind == FieldKind::image) {
+                result.values.push_back(pixels_of(plain.prepare(value, scratch, clock), false));
+            } else if (field.kind == FieldKind::mask) {
+                const ConstImageView mask = plain.mask(value, size, OpRange::all, {}, scratch, clock);
+                result.values.push_back(pixels_of(mask, true));
+            } else {
+                result.values.push_back(elements_of(field, value));
+            }
+        }
+    };
+    with_checked_maps([&] {
+        with_place({.path = dataset.path(), .key = key_or_index(dataset, index), .index = index}, read);
+    });
+    return result;
+}
+
+nb::object as_python(Value value, FieldKind kind) {
+    if (kind == FieldKind::bytes) {
+        return nb::bytes(value.memory.data(), value.memory.size());
+    }
+    return as_array(std::move(value.memory), value.dtype, value.shape);
+}
+
+// {"image": uint8 (H, W, C), "label": int, "index": int, "key": str, and each field}
+nb::dict sample_dict(const OpenData& data, std::int64_t index) {
+    const Dataset& dataset = *data.dataset;
+    ReadSample sample;
+    std::string key;
+    {
+        const nb::gil_scoped_release release;
+        sample = read(dataset, index);
+        key = dataset.key(index);
+    }
+    nb::dict result;
+    std::size_t at = 0;
+    if (dataset.has_image()) {
+        result["image"] = as_python(std::move(sample.values[at++]), FieldKind::image);
+    }
+    result["label"] = sample.label;
+    result["index"] = index;
+    result["key"] = nb::str(key.data(), key.size());
+    for (const Field& field : dataset.fields()) {
+        result[field.name.c_str()] = as_python(std::move(sample.values[at++]), field.kind);
+    }
+    return result;
+}
+
+nb::list fields_of(std::span<const Field> fields) {
+    nb::list list;
+    for (const Field& field : fields) {
+        list.append(nb::make_tuple(field.name, std::string(field_kind_name(field.kind)),
+                                   std::string(dtype_name(field.dtype)), nb::tuple(nb::cast(field.shape))));
+    }
+    return list;
+}
+
+std::vector<std::string> classes_of(const Dataset& dataset) {
+    return {dataset.classes().begin(), dataset.classes().end()};
+}
+
+// Of a subset: in the data set below it, so that subsets of subsets do not become a chain.
+OpenData subset(const OpenData& data, std::vector<std::int64_t> indices) {
+    const auto* inner = dynamic_cast<const Subset*>(data.dataset.get());
+    if (inner != nullptr) {
+        std::ranges::transform(indices, indices.begin(),
+                               [&](std::int64_t i) { return inner->indices().at(static_cast<std::size_t>(i)); });
+    }
+    return {.dataset =
+                std::make_shared<Subset>(inner == nullptr ? data.dataset : inner->dataset(), std::move(indices)),
+            .names = data.names};
+}
+
+// In the data set that was opened; empty: all of it.
+std::optional<std::vector<std::int64_t>> indices_of(const OpenData& data) {
+    const auto* subset = dynamic_cast<const Subset*>(data.dataset.get());
+    return subset == nullptr ? std::nullopt : std::optional(subset->indices());
+}
+
+std::pair<OpenData, OpenData> split(const OpenData& data, double share) {
+    const nb::gil_scoped_release release;
+    const SplitDatasets parts = split_by_key(data.dataset, share);
+    return {{.dataset = parts.rest, .names = data.names}, {.dataset = parts.share, .names = data.names}};
+}
+
+}  // namespace
+
+void bind_formats(nb::module_& module) {
+    module.def("open", &open, nb::arg("path"), nb::arg("split"), nb::arg("image"), nb::arg("label"), nb::arg("fields"),
+               nb::arg("context"));
+    nb::class_<OpenData>(module, "Dataset")
+        .def("size", [](const OpenData& data) { return data.dataset->size(); })
+        .def("sample", &sample_dict, nb::arg("index"))
+        .def("key", [](const OpenData& data, std::int64_t index) { return data.dataset->key(index); })
+        .def("label", [](const OpenData& data, std::int64_t index) { return data.dataset->label(index); })
+        .def("has_image", [](const OpenData& data) { return data.dataset->has_image(); })
+        .def("classes", [](const OpenData& data) { return classes_of(*data.dataset); })
+        .def("fields", [](const OpenData& data) { return fields_of(data.dataset->fields()); })
+        .def("stored_fields", [](const OpenData& data) { return fields_of(data.dataset->stored_fields()); })
+        .def("format", [](const OpenData& data) { return std::string(data.dataset->format()); })
+        .def("path", [](const OpenData& data) { return data.dataset->path(); })
+        .def("advice", [](const OpenData& data) { return data.dataset->advice(); })
+        .def("bytes", [](const OpenData& data) { return data.dataset->bytes(); })
+        .def("subset", &subset, nb::arg("indices"))
+        .def("indices", &indices_of)
+        .def("split", [](const OpenData& data, double share) {
+            auto parts = split(data, share);
+            return nb::make_tuple(std::move(parts.first), std::move(parts.second));
+        });
+}
+
+}  // namespace stoker::python

@@ -1,0 +1,196 @@
+// The loader and its batches. Python waits without the interpreter's lock and looks for signals meanwhile.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "python/src/arrays.h"
+#include "python/src/bindings.h"
+#include "python/src/loader_handle.h"
+#include "stoker/base/error.h"
+#include "stoker/pipeline/recipe_data.h"
+#include "stoker/recipe/values.h"
+
+namespace stoker::python {
+namespace {
+
+// The keyword arguments of stoker.Loader, which loader.py has checked.
+struct Arguments {
+    const nb::dict& all;
+
+    template <typename T>
+    T get(const char* name) const {
+        return nb::cast<T>(all[name]);
+    }
+};
+
+DType pixel_dtype(const std::string& name) {
+    for (const DType dtype : {DType::float32, DType::float16, DType::bfloat16, DType::uint8}) {
+        if (dtype_name(dtype) == name) {
+            return dtype;
+        }
+    }
+    throw InvalidArgument(
+        {.where = "dtype", .expected = "float32, float16, bfloat16 or uint8", .got = fmt::format("\"{}\"", name)});
+}
+
+BadSamples bad_samples(const std::string& text) {
+    const std::optional<BadSamples> parsed = parse_bad_samples(text);
+    if (!parsed) {
+        throw InvalidArgument({.where = "bad_samples",
+                               .expected = "a number of samples, or a share such as \"0.1%\"",
+                               .got = fmt::format("\"{}\"", text)});
+    }
+    return *parsed;
+}
+
+// [data.fields.NAME] of the fields with padding or ops of their own.
+std::vector<FieldRecipe> field_recipes(const Arguments& arguments) {
+    std::map<std::string, FieldRecipe> all;
+    for (const auto& [name, entries] : arguments.get<std::map<std::string, std::int64_t>>("pad")) {
+        all[name].pad = entries;
+    }
+    for (const auto& [name, ops] : arguments.get<std::map<std::string, OpTables>>("field_ops")) {
+        all[name].train_ops = op_specs(ops, fmt::format("field_ops[\"{}\"]", name));
+    }
+    std::vector<FieldRecipe> fields;
+    for (auto& [name, field] : all) {
+        field.name = name;
+        fields.push_back(std::move(field));
+    }
+    return fields;
+}
+
+// The same settings as those of a run, so that both load the same batches.
+Recipe recipe_of(const OpenData& data, const Arguments& arguments) {
+    Recipe recipe;
+    recipe.seed = arguments.get<std::uint64_t>("seed");
+    DataRecipe& own = recipe.data;
+    own.train = data.dataset->path();
+    own.batch_size = arguments.get<std::int64_t>("batch_size");
+    own.prefetch = arguments.get<int>("prefetch");
+    own.shuffle = arguments.get<bool>("shuffle");
+    own.drop_last = arguments.get<bool>("drop_last");
+    own.balance = arguments.get<bool>("balance");
+    own.bad_samples = bad_samples(arguments.get<std::string>("bad_samples"));
+    own.views = arguments.get<std::int64_t>("views");
+    own.cache = arguments.get<std::string>("cache");
+    own.cache_bytes = arguments.get<std::int64_t>("cache_bytes");
+    own.exif = arguments.get<bool>("exif");
+    own.channels = arguments.get<std::optional<std::int64_t>>("channels");
+    own.decode = arguments.get<std::string>("decode");
+    own.train_ops = op_specs(arguments.get<OpTables>("ops"), "ops");
+    own.fields.more = field_recipes(arguments);
+    return recipe;
+}
+
+std::unique_ptr<LoaderHandle> make_loader(const OpenData& data, const nb::dict& given) {
+    const Arguments arguments{given};
+    const Recipe recipe = recipe_of(data, arguments);
+    const bool channels_last = arguments.get<bool>("channels_last");
+    const DType dtype = pixel_dtype(arguments.get<std::string>("dtype"));
+    const auto workers = arguments.get<std::optional<int>>("workers");
+    const int rank = arguments.get<int>("rank");
+    const int world_size = arguments.get<int>("world_size");
+    const nb::gil_scoped_release release;
+    const Transform transform(recipe.data.train_ops, transform_options(recipe.data));
+    LoaderOptions options = train_loader_options(
+        recipe, {.train = data.dataset, .val = nullptr, .train_parts = {data.dataset->size()}});
+    options.epochs = 0;
+    options.workers = workers.value_or(auto_workers(/*on_gpu=*/false));
+    options.rank = rank;
+    options.world_size = world_size;
+    options.dtype = dtype;
+    options.layout = channels_last ? Layout::hwc : Layout::chw;
+    return std::make_unique<LoaderHandle>(data.dataset, transform, options);
+}
+
+nb::str text(const std::string& bytes) {
+    return nb::steal<nb::str>(
+        PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape"));
+}
+
+nb::list keys_of(Batch& batch) {
+    nb::list keys;
+    for (std::int64_t i = 0; i < batch.size(); ++i) {
+        keys.append(text(batch.payload(kKeyField, i)));
+    }
+    return keys;
+}
+
+// All values of a ragged field, and where each sample begins.
+nb::object ragged_of(const Batch& batch, const std::string& name) {
+    RaggedView view = batch.ragged(name);
+    nb::object values = as_array(std::move(view.storage), view.values.dtype, view.values.shape);
+    return nb::make_tuple(std::move(values), view.offsets);
+}
+
+using Names = std::optional<std::vector<std::string>>;
+
+// The fields of these names (empty: all): an array, (values, offsets) of a ragged one, or the list of keys.
+nb::dict arrays_of(const std::shared_ptr<Batch>& batch, const Names& names) {
+    const nb::capsule owner = HeldBatch::capsule(batch);
+    nb::dict result;
+    for (const FieldSpec& spec : batch->fields()) {
+        if (names && std::ranges::find(*names, spec.name) == names->end()) {
+            continue;
+        }
+        const char* name = spec.name.c_str();
+        if (spec.name == kKeyField) {
+            result[name] = keys_of(*batch);
+        } else if (spec.ragged) {
+            result[name] = ragged_of(*batch, spec.name);
+        } else {
+            result[name] = as_array(batch->field(spec.name), owner, spec.layout);
+        }
+    }
+    return result;
+}
+
+nb::list bad_samples_of(const Batch& batch) {
+    nb::list list;
+    for (const BadSample& bad : batch.bad_samples()) {
+        list.append(nb::make_tuple(bad.index, text(bad.key), text(bad.reason), bad.replaced_by));
+    }
+    return list;
+}
+
+// (fields, bad samples), or None at the end of an epoch.
+nb::object next_batch(LoaderHandle& loader, const Names& names) {
+    const std::shared_ptr<Batch> batch = loader.next();
+    if (batch == nullptr) {
+        return nb::none();
+    }
+    return nb::make_tuple(arrays_of(batch, names), bad_samples_of(*batch));
+}
+
+}  // namespace
+
+std::vector<OpSpec> op_specs(const OpTables& tables, const std::string& where) {
+    std::vector<OpSpec> specs;
+    for (const auto& [name, options] : tables) {
+        specs.push_back({.name = name, .options = options, .where = fmt::format("{}[{}]", where, specs.size())});
+    }
+    return specs;
+}
+
+void bind_pipeline(nb::module_& module) {
+    nb::class_<LoaderHandle>(module, "Loader")
+        .def(nb::new_(&make_loader), nb::arg("data"), nb::arg("arguments"))
+        .def("next", &next_batch, nb::arg("names").none())
+        .def("fields", &LoaderHandle::fields)
+        .def("state", &LoaderHandle::state)
+        .def("restore", &LoaderHandle::restore, nb::arg("state"))
+        .def("batches", &LoaderHandle::batches)
+        .def("workers", &LoaderHandle::workers)
+        .def("close", &LoaderHandle::close);
+}
+
+}  // namespace stoker::python

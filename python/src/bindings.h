@@ -1,0 +1,48 @@
+// What the files of the extension module stoker._stoker share. Each bind_<folder>.cpp binds one folder of src/stoker.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "stoker/formats/dataset.h"
+#include "stoker/recipe/recipe.h"
+
+namespace stoker::python {
+
+namespace nb = nanobind;
+
+// An open data set, and the field names that it was opened with.
+struct OpenData {
+    std::shared_ptr<const Dataset> dataset;
+    FieldNames names = {};
+};
+
+// Ops as Python passes them: the name and the options of each.
+using OpTables = std::vector<std::tuple<std::string, std::map<std::string, OptionValue>>>;
+
+// `where` names the argument in messages: "ops[0]".
+std::vector<OpSpec> op_specs(const OpTables& tables, const std::string& where);
+
+// A forked child has none of its parent's threads, and their locks may be held for ever. What belongs to such threads
+// is used and destroyed by the process that made it alone.
+class OwnProcess {
+  public:
+    bool here() const { return getpid() == id_; }
+
+  private:
+    pid_t id_ = getpid();
+};
+
+void bind_base(nb::module_& module);
+void bind_formats(nb::module_& module);
+void bind_pipeline(nb::module_& module);
+void bind_pack(nb::module_& module);
+
+}  // namespace stoker::python

@@ -1,0 +1,9 @@
+// The extension module stoker._stoker. The Python files beside it are its only user.
+#include "python/src/bindings.h"
+
+NB_MODULE(_stoker, module) {
+    stoker::python::bind_base(module);
+    stoker::python::bind_formats(module);
+    stoker::python::bind_pipeline(module);
+    stoker::python::bind_pack(module);
+}

@@ -1,0 +1,82 @@
+"""Stoker's input pipeline for Python: data sets, the loader and the packer of the C++ engine.
+
+    loader = stoker.Loader("data/train", batch_size=256, ops=[RandomResizedCrop(224), RandomHorizontalFlip()])
+    for batch in loader:
+        batch["image"]  # float32 (256, 3, 224, 224), a torch tensor where torch is installed
+
+`import stoker` loads neither torch nor NumPy; each name is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as in typing, whose import takes longer than all of this
+if TYPE_CHECKING:
+    from typing import Any
+
+    from stoker._stoker import version as __version__
+    from stoker.dataset import Dataset, Field, open
+    from stoker.errors import DataError, Error, InvalidArgument, IoError, TooManyBadSamples, Unsupported
+    from stoker.export import export_training
+    from stoker.loader import BadSample, BadSampleWarning, Loader
+    from stoker.packing import PackResult, pack
+
+__all__ = [
+    "BadSample",
+    "BadSampleWarning",
+    "DataError",
+    "Dataset",
+    "Error",
+    "Field",
+    "InvalidArgument",
+    "IoError",
+    "Loader",
+    "PackResult",
+    "TooManyBadSamples",
+    "Unsupported",
+    "__version__",
+    "export_training",
+    "open",
+    "pack",
+]
+
+_SUBMODULES = ("errors", "export", "torch", "transforms")
+_HOMES = {
+    "dataset": ("Dataset", "Field", "open"),
+    "errors": ("DataError", "Error", "InvalidArgument", "IoError", "TooManyBadSamples", "Unsupported"),
+    "export": ("export_training",),
+    "loader": ("BadSample", "BadSampleWarning", "Loader"),
+    "packing": ("PackResult", "pack"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name == "_stoker":
+        return _extension()
+    if name == "__version__":
+        return _extension().version
+    if name in _SUBMODULES:
+        return importlib.import_module(f"stoker.{name}")
+    for module, names in _HOMES.items():
+        if name in names:
+            value = getattr(importlib.import_module(f"stoker.{module}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'stoker' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_SUBMODULES})
+
+
+def _extension() -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module("stoker._stoker")
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            "stoker's extension module is not in this folder: `pip install .`, or `./dev build` and "
+            "PYTHONPATH=build/release/python"
+        ) from error

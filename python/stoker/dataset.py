@@ -1,0 +1,159 @@
+"""Data sets of any format that Stoker reads (docs/data.md), with random access to single samples."""
+
+import operator
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, overload
+
+from stoker import _stoker
+from stoker.errors import InvalidArgument
+
+
+class Field(NamedTuple):
+    """A field that samples have beside image and label."""
+
+    name: str
+    kind: str  # value, label, image, mask, boxes, tokens or bytes
+    dtype: str  # of its elements; uint8 for images and masks
+    shape: tuple[int, ...]  # of one sample; a first side of -1 means any length; () also for images and masks
+
+
+# "mask", or the field's name in the data and its kind, where they are not what the format takes them for.
+Fields = Sequence[str] | Mapping[str, str | tuple[str, str]]
+
+
+class Dataset:
+    """An open data set, made by stoker.open. Indexing reads and decodes; slices and lists of indices give subsets.
+
+    A sample is a dict: "image" (uint8 (H, W, C); RGB for encoded images), "label" (-1: none), "index" (in this data
+    set), "key" (the sample's stable name), and the further fields: arrays of their shape, masks as uint8 (H, W), bytes.
+    Arrays are NumPy arrays.
+    """
+
+    def __init__(self, handle: _stoker.Dataset, opened: tuple[Any, ...]) -> None:
+        self._handle = handle
+        self._opened = opened  # the arguments of stoker.open, for pickle
+
+    def __len__(self) -> int:
+        return self._handle.size()
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice | Iterable[int]) -> "Dataset": ...
+    def __getitem__(self, index: int | slice | Iterable[int]) -> "dict[str, Any] | Dataset":
+        """The sample, or a subset. Raises IndexError, and DataError for a sample that cannot be decoded."""
+        if isinstance(index, slice):
+            return self._subset(range(*index.indices(len(self))))
+        if isinstance(index, Iterable):
+            return self._subset([self._checked(i) for i in index])
+        sample = self._handle.sample(self._checked(index))
+        return {name: _numpy(value) for name, value in sample.items()}
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        fields = "".join(f", {field.name}: {field.kind}" for field in self.fields)
+        return f"stoker.Dataset({self.path!r}: {len(self)} samples, {self.format}, {len(self.classes)} classes{fields})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self._opened, self._handle.indices())
+
+    @property
+    def path(self) -> str:
+        """The path or URL that was opened, without secrets."""
+        return self._handle.path()
+
+    @property
+    def format(self) -> str:
+        """The name of the format, such as "image_folder"."""
+        return self._handle.format()
+
+    @property
+    def fields(self) -> list[Field]:
+        """The fields beside image and label that the data set was opened with."""
+        return [Field(*field) for field in self._handle.fields()]
+
+    @property
+    def stored_fields(self) -> list[Field]:
+        """The fields that the data hold, asked for or not, under their names in the data. May read the files again."""
+        return [Field(*field) for field in self._handle.stored_fields()]
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes by label; empty where there are none."""
+        return self._handle.classes()
+
+    @property
+    def has_image(self) -> bool:
+        """False for samples without an image, such as windows of a token stream."""
+        return self._handle.has_image()
+
+    def key(self, index: int) -> str:
+        """The sample's stable name, such as "cat/001.jpg"."""
+        return self._handle.key(self._checked(index))
+
+    def label(self, index: int) -> int | None:
+        """The sample's class index (-1: none), where it is known without reading the sample; otherwise None."""
+        return self._handle.label(self._checked(index))
+
+    def split(self, share: float) -> tuple["Dataset", "Dataset"]:
+        """(rest, share of the samples), by a hash of the keys: stable under new samples and another order."""
+        rest, part = self._handle.split(share)
+        return Dataset(rest, self._opened), Dataset(part, self._opened)
+
+    def _checked(self, index: int) -> int:
+        number = operator.index(index)
+        size = len(self)
+        if not -size <= number < size:
+            raise IndexError(f"[{self.path}] expected an index from {-size} to {size - 1}, got {number}")
+        return number % size
+
+    def _subset(self, indices: Sequence[int]) -> "Dataset":
+        return Dataset(self._handle.subset(list(indices)), self._opened)
+
+
+def open(
+    path: str | os.PathLike[str],
+    *,
+    split: Literal["train", "test"] = "train",
+    fields: Fields = (),
+    image: str = "",
+    label: str = "",
+    context: int = 0,
+) -> Dataset:
+    """Opens a data set: a folder of images, a .csv table, .npz, .h5, .lmdb, .tar, .stk, a URL, ... (docs/data.md).
+
+    split: of data that have two, such as MNIST's files.
+    fields: further fields of each sample: names, or {name: name in the data} or {name: (name in the data, kind)}.
+    image, label: the names of these fields in the data, where they are not the usual ones.
+    context: the number of tokens in a sample of a token stream, which needs it.
+
+    Raises IoError for a missing path, DataError or Unsupported for one that holds nothing readable, and InvalidArgument
+    for a field that the data do not have.
+    """
+    opened = (os.fspath(path), split, image, label, _field_tuples(fields), context)
+    return Dataset(_stoker.open(*opened), opened)
+
+
+def _reopen(opened: tuple[Any, ...], indices: list[int] | None) -> Dataset:
+    handle = _stoker.open(*opened)
+    return Dataset(handle if indices is None else handle.subset(indices), opened)
+
+
+def _field_tuples(fields: Fields) -> list[tuple[str, str, str]]:
+    if isinstance(fields, str):
+        raise InvalidArgument(f"[fields] expected a list of names or a dict, got {fields!r}")
+    if not isinstance(fields, Mapping):
+        return [(name, "", "") for name in fields]
+    return [(name, *((of, "") if isinstance(of, str) else of)) for name, of in fields.items()]
+
+
+def _numpy(value: Any) -> Any:
+    """Arrays of the extension as NumPy arrays over the same memory."""
+    if isinstance(value, (int, str, bytes)):
+        return value
+    import numpy
+
+    return numpy.asarray(value)

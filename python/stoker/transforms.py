@@ -1,0 +1,331 @@
+"""Image ops with the names and arguments of torchvision.transforms.v2, which the C++ loader runs.
+
+They are descriptions: the loader folds them, decodes only the pixels that they read, and draws their random numbers
+from (seed, epoch, sample). docs/recipe.md lists the few differences from torchvision's pixels.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from stoker.errors import InvalidArgument
+
+Size = int | Sequence[int]  # a side, or (height, width)
+Range = float | Sequence[float]  # a number for a range around the neutral value, or (low, high)
+Color = float | Sequence[float]  # from 0 to 255, one for all channels or one for each
+Option = bool | float | str | list[float]
+
+
+class Transform:
+    """One op: its name in a recipe and its options."""
+
+    op = ""
+
+    def __init__(self, **options: Any) -> None:
+        self.options: dict[str, Option] = {
+            name: _option(name, value) for name, value in options.items() if value is not None
+        }
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.options.items())})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Transform) and (self.op, self.options) == (other.op, other.options)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Resize(Transform):
+    """The shorter side gets the length `size`; (height, width) sets both. Bilinear with antialiasing."""
+
+    op = "resize"
+
+    def __init__(self, size: Size) -> None:
+        super().__init__(size=size)
+
+
+class CenterCrop(Transform):
+    """The middle; black where the image is smaller."""
+
+    op = "center_crop"
+
+    def __init__(self, size: Size) -> None:
+        super().__init__(size=size)
+
+
+class RandomResizedCrop(Transform):
+    """A box of a share `scale` of the area and with width / height `ratio`, resized to `size`."""
+
+    op = "random_resized_crop"
+
+    def __init__(self, size: Size, scale: Sequence[float] = (0.08, 1.0), ratio: Sequence[float] = (3 / 4, 4 / 3)) -> None:
+        super().__init__(size=size, scale=scale, ratio=ratio)
+
+
+class RandomCrop(Transform):
+    """A box of the padded image. padding_mode: constant, edge, reflect or symmetric."""
+
+    op = "random_crop"
+
+    def __init__(
+        self,
+        size: Size,
+        padding: int | Sequence[int] | None = None,
+        pad_if_needed: bool = False,
+        fill: Color = 0,
+        padding_mode: str = "constant",
+    ) -> None:
+        super().__init__(size=size, padding=padding, pad_if_needed=pad_if_needed, fill=fill, padding_mode=padding_mode)
+
+
+class RandomHorizontalFlip(Transform):
+    """Left and right change places."""
+
+    op = "horizontal_flip"
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p=p)
+
+
+class RandomVerticalFlip(Transform):
+    """Top and bottom change places."""
+
+    op = "vertical_flip"
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p=p)
+
+
+class RandomRotation(Transform):
+    """Rotated counter-clockwise about the centre; the size stays. interpolation: nearest or bilinear."""
+
+    op = "random_rotation"
+
+    def __init__(self, degrees: Range, interpolation: str = "nearest", fill: Color = 0) -> None:
+        super().__init__(degrees=degrees, interpolation=interpolation, fill=fill)
+
+
+class RandomAffine(Transform):
+    """Rotated clockwise, sheared, scaled and shifted about the centre; the size stays."""
+
+    op = "random_affine"
+
+    def __init__(
+        self,
+        degrees: Range,
+        translate: Sequence[float] | None = None,
+        scale: Sequence[float] | None = None,
+        shear: Range | None = None,
+        interpolation: str = "nearest",
+        fill: Color = 0,
+    ) -> None:
+        super().__init__(
+            degrees=degrees, translate=translate, scale=scale, shear=shear, interpolation=interpolation, fill=fill
+        )
+
+
+class ColorJitter(Transform):
+    """Colours changed by random factors in random order."""
+
+    op = "color_jitter"
+
+    def __init__(
+        self,
+        brightness: Range | None = None,
+        contrast: Range | None = None,
+        saturation: Range | None = None,
+        hue: Range | None = None,
+    ) -> None:
+        super().__init__(brightness=brightness, contrast=contrast, saturation=saturation, hue=hue)
+
+
+class Grayscale(Transform):
+    """Three equal channels: torchvision's with num_output_channels=3."""
+
+    op = "grayscale"
+
+    def __init__(self, num_output_channels: int = 3) -> None:
+        if num_output_channels != 3:
+            raise InvalidArgument(
+                f"[Grayscale] expected 3 output channels, got {num_output_channels}; for one, set channels=1 of the loader"
+            )
+        super().__init__()
+
+
+class RandomGrayscale(Transform):
+    """Three equal channels, at random."""
+
+    op = "random_grayscale"
+
+    def __init__(self, p: float = 0.1) -> None:
+        super().__init__(p=p)
+
+
+class RandomInvert(Transform):
+    """255 - value."""
+
+    op = "random_invert"
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p=p)
+
+
+class RandomPosterize(Transform):
+    """Keeps the upper `bits` of 8 bits."""
+
+    op = "random_posterize"
+
+    def __init__(self, bits: int, p: float = 0.5) -> None:
+        super().__init__(bits=bits, p=p)
+
+
+class RandomSolarize(Transform):
+    """Inverts values from `threshold` (0 to 255) on."""
+
+    op = "random_solarize"
+
+    def __init__(self, threshold: float, p: float = 0.5) -> None:
+        super().__init__(threshold=threshold, p=p)
+
+
+class RandomEqualize(Transform):
+    """Equalizes the histogram of each channel."""
+
+    op = "random_equalize"
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p=p)
+
+
+class RandomAutocontrast(Transform):
+    """Stretches each channel to 0 ... 255."""
+
+    op = "random_autocontrast"
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p=p)
+
+
+class RandomAdjustSharpness(Transform):
+    """0: smooth, 1: unchanged, 2: sharper."""
+
+    op = "random_adjust_sharpness"
+
+    def __init__(self, sharpness_factor: float, p: float = 0.5) -> None:
+        super().__init__(sharpness_factor=sharpness_factor, p=p)
+
+
+class GaussianBlur(Transform):
+    """kernel_size: in pixels, odd, or (x, y); sigma: in pixels, or (low, high)."""
+
+    op = "gaussian_blur"
+
+    def __init__(self, kernel_size: int | Sequence[int], sigma: Range = (0.1, 2.0)) -> None:
+        super().__init__(kernel_size=kernel_size, sigma=sigma)
+
+
+class TrivialAugmentWide(Transform):
+    """One of fourteen ops with a random strength."""
+
+    op = "trivial_augment_wide"
+
+    def __init__(self, num_magnitude_bins: int = 31, interpolation: str = "nearest", fill: Color | None = None) -> None:
+        super().__init__(num_magnitude_bins=num_magnitude_bins, interpolation=interpolation, fill=fill)
+
+
+class RandAugment(Transform):
+    """`num_ops` of fourteen ops, each with the strength `magnitude` of `num_magnitude_bins`."""
+
+    op = "rand_augment"
+
+    def __init__(
+        self,
+        num_ops: int = 2,
+        magnitude: int = 9,
+        num_magnitude_bins: int = 31,
+        interpolation: str = "nearest",
+        fill: Color | None = None,
+    ) -> None:
+        super().__init__(
+            num_ops=num_ops,
+            magnitude=magnitude,
+            num_magnitude_bins=num_magnitude_bins,
+            interpolation=interpolation,
+            fill=fill,
+        )
+
+
+class AutoAugment(Transform):
+    """One of 25 pairs of ops that were found for "imagenet", "cifar10" or "svhn"."""
+
+    op = "auto_augment"
+
+    def __init__(self, policy: str = "imagenet", interpolation: str = "nearest", fill: Color | None = None) -> None:
+        super().__init__(policy=policy, interpolation=interpolation, fill=fill)
+
+
+class RandomErasing(Transform):
+    """Fills a box of a share `scale` of the area and with height / width `ratio`.
+
+    `value` is a level from 0 to 255, because this op runs before Normalize; "random" is uniform noise.
+    """
+
+    op = "random_erasing"
+
+    def __init__(
+        self,
+        p: float = 0.5,
+        scale: Sequence[float] = (0.02, 0.33),
+        ratio: Sequence[float] = (0.3, 3.3),
+        value: Color | str = 0,
+    ) -> None:
+        super().__init__(p=p, scale=scale, ratio=ratio, value=value)
+
+
+class Normalize(Transform):
+    """(pixel / 255 - mean) / std: one number for each channel, or one for all. The last op."""
+
+    op = "normalize"
+
+    def __init__(self, mean: Range, std: Range) -> None:
+        super().__init__(mean=mean, std=std)
+
+
+def op_tables(ops: Sequence[Transform | Mapping[str, Any]]) -> list[tuple[str, dict[str, Option]]]:
+    """(name, options) of each op; a mapping is a table of a recipe, {"op": "resize", "size": 256}."""
+    if isinstance(ops, (Transform, Mapping)):
+        ops = [ops]
+    tables = []
+    for at, given in enumerate(ops):
+        if isinstance(given, Transform):
+            tables.append((given.op, given.options))
+        elif isinstance(given, Mapping) and isinstance(given.get("op"), str):
+            options = {name: _option(name, value) for name, value in given.items() if name != "op"}
+            tables.append((given["op"], options))
+        else:
+            raise InvalidArgument(
+                f"[ops[{at}]] expected an op of stoker.transforms or a table with \"op\", got {given!r}; "
+                "stoker.transforms.from_torchvision translates torchvision's"
+            )
+    return tables
+
+
+def from_torchvision(transform: Any) -> list[Transform]:
+    """The ops of a torchvision transform, v1 or v2: a Compose, one transform, or a list of them.
+
+    Conversions between image types (ToTensor, ToImage, ToDtype, ...) need no op: the loader gives float32 divided by
+    255, or what its `dtype` says. Raises Unsupported, which names the part, for a transform that has no equal here.
+    """
+    from stoker._torchvision import translate
+
+    return translate(transform)
+
+
+def _option(name: str, value: Any) -> Option:
+    if isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, Iterable):
+        return [float(number) for number in value]
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"[{name}] expected a number, text or a list of numbers, got {value!r}") from None

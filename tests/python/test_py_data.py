@@ -1,0 +1,101 @@
+# stoker.open: single samples, subsets, fields, and what the package imports.
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import PYTHON_PACKAGE
+from PIL import Image
+
+stoker = pytest.importorskip("stoker", reason="needs the extension module: STOKER_PYTHON=ON")
+pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
+
+
+def test_a_folder_of_images(drawn):
+    data = stoker.open(drawn)
+    assert len(data) == 24 and data.format == "image_folder" and data.classes == sorted(p.name for p in drawn.iterdir())
+    for index in (0, 13, -1):
+        sample = data[index]
+        assert list(sample) == ["image", "label", "index", "key"]
+        assert (sample["image"] == np.asarray(Image.open(drawn / sample["key"]))).all()
+        assert data.classes[sample["label"]] == sample["key"].split("/")[0]
+        assert sample["index"] == index % 24 and data.key(index) == sample["key"] and data.label(index) == sample["label"]
+    assert [sample["key"] for sample in data] == [data.key(i) for i in range(24)]
+    assert "24 samples, image_folder, 8 classes" in repr(data)
+
+
+def test_subsets(drawn):
+    data = stoker.open(drawn)
+    keys = [data.key(i) for i in range(24)]
+    part = data[4:20:3]
+    assert [part.key(i) for i in range(len(part))] == keys[4:20:3]
+    assert part[[1, 5, -1]][2]["key"] == part[-1]["key"] == keys[19]
+    assert [sample["key"] for sample in part[::-1]] == keys[4:20:3][::-1]
+    rest, share = data.split(0.3)
+    both = [part.key(i) for part in (rest, share) for i in range(len(part))]
+    assert len(share) < len(rest) and sorted(both) == sorted(keys)
+    assert [sample["key"] for sample in pickle.loads(pickle.dumps(part[1:3]))] == keys[4:20:3][1:3]
+
+
+def test_fields(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 8, 6, 1), dtype=np.uint8)
+    np.savez(tmp_path / "d.npz", images=pixels, labels=[2, 0, 1], m=pixels[..., 0], point=np.ones((3, 2, 2), np.float32))
+    data = stoker.open(tmp_path / "d.npz", fields={"mask": ("m", "mask"), "point": "point"})
+    assert data.fields == [("mask", "mask", "uint8", ()), ("point", "value", "float32", (2, 2))]
+    assert data.fields[0].kind == "mask"
+    assert {field.name for field in data.stored_fields} == {"m", "point"}
+    sample = data[1]
+    assert (sample["image"] == pixels[1]).all() and sample["label"] == 0
+    assert (sample["mask"] == pixels[1, ..., 0]).all() and sample["mask"].dtype == np.uint8
+    assert sample["point"].tolist() == [[1, 1], [1, 1]]
+
+
+def test_tokens(tmp_path):
+    np.arange(100, dtype=np.uint16).tofile(tmp_path / "t.bin")
+    data = stoker.open(tmp_path / "t.bin", context=9)
+    assert not data.has_image and data[1]["tokens"].tolist() == list(range(9, 19)) or data[1]["tokens"].shape == (10,)
+
+
+def test_splits(mnist):
+    assert (len(stoker.open(mnist)), len(stoker.open(mnist, split="test"))) == (60000, 10000)
+    assert stoker.open(mnist)[0]["image"].shape == (28, 28, 1)
+
+
+def test_mistakes_are_named(drawn, tmp_path):
+    with pytest.raises(OSError, match="does not exist"):
+        stoker.open(tmp_path / "nothing")
+    with pytest.raises(stoker.InvalidArgument, match="a test split"):
+        stoker.open(drawn, split="test")
+    with pytest.raises(ValueError, match="a kind: value, label"):
+        stoker.open(drawn, fields={"mask": ("mask", "picture")})
+    with pytest.raises(stoker.InvalidArgument, match="not image, label, index or key"):
+        stoker.open(drawn, fields=["key"])
+    with pytest.raises(IndexError, match="from -24 to 23, got 24"):
+        stoker.open(drawn)[24]
+    with pytest.raises(TypeError):
+        stoker.open(drawn)[1.5]
+    (tmp_path / "data/a").mkdir(parents=True)
+    (tmp_path / "data/a/x.png").write_bytes(b"no image")
+    with pytest.raises(stoker.DataError, match="a/x.png") as caught:
+        stoker.open(tmp_path / "data")[0]
+    assert caught.value.index == 0 and caught.value.key == "a/x.png"
+
+
+def test_importing_the_package_is_cheap():
+    text = "import sys, stoker; assert not {'torch', 'numpy', 'stoker._stoker'} & set(sys.modules), sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", text], check=True, env={"PYTHONPATH": str(PYTHON_PACKAGE)})
+    text = "import time; t = time.perf_counter(); import stoker; print(time.perf_counter() - t)"
+    times = []
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, env={"PYTHONPATH": str(PYTHON_PACKAGE)})
+        times.append(float(done.stdout))
+    assert min(times) < 0.06
+
+
+def test_every_name_is_there():
+    for name in stoker.__all__:
+        assert getattr(stoker, name) is not None
+    assert set(stoker.__all__) <= set(dir(stoker))
+    with pytest.raises(AttributeError, match="no attribute 'lodaer'"):
+        stoker.lodaer
