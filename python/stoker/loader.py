@@ -7,7 +7,8 @@ import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from stoker import _stoker
 from stoker.dataset import Dataset
@@ -18,7 +19,8 @@ from stoker.transforms import Transform, op_tables
 Ops = Sequence[Transform | Mapping[str, Any]]
 
 
-class BadSample(NamedTuple):
+@dataclass(frozen=True)
+class BadSample:
     """A sample that could not be read or decoded."""
 
     index: int
@@ -220,7 +222,7 @@ class Loader:
         return [tensor[begin:end] for begin, end in ranges]
 
     def _warn(self, found: list[tuple[int, str, str, int | None]]) -> None:
-        for bad in map(BadSample._make, found):
+        for bad in (BadSample(*fields) for fields in found):
             if bad.index not in self.bad_samples:
                 self.bad_samples[bad.index] = bad
                 warnings.warn(f"[{bad.key}] replaced: {bad.reason}", BadSampleWarning, stacklevel=4)
