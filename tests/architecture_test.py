@@ -23,6 +23,7 @@ ARROWS = {
     "fused": ["base"],
     "pipeline": ["formats", "codecs", "ops", "recipe"],
     "pack": ["pipeline"],
+    "python": ["pack"],  # the extension module of the Python package
     "diagnose": ["trace", "track", "io"],  # records -> findings; traces -> records
     "tune": ["diagnose"],  # trials, paired measurement, search
     # LibTorch begins here.
@@ -57,6 +58,7 @@ SUB_ARROWS = {
     "codecs": {"jpeg": ["."], "dct": [".", "jpeg"]},
     "diagnose": {"report": ["."], "rules": ["."], "trace": ["."]},
     "pipeline": {".": ["cache", "sampling", "transforms"], "cache": [], "sampling": [], "transforms": []},
+    "python": {"src": []},
     "train": {".": ["run", "step", "task"], "run": ["step", "task"], "step": [], "task": []},
     "cli": {"terminal": ["."], "commands": [".", "bench", "terminal"], "bench": [".", "terminal"],
             "top": [".", "terminal"]},
@@ -114,7 +116,7 @@ def sources(root, *tops):
 
 
 def place_of(parts):
-    """The folder and the sub-folder ("." for none) of a path below src/stoker, or of one that begins with cli or engine."""
+    """The folder and the sub-folder ("." for none) of a path below src/stoker, or of one such as cli/."""
     return parts[0], parts[1] if len(parts) > 2 else "."
 
 
@@ -148,7 +150,7 @@ def check_include(place, file, quote, header):
             return f"<{header}> is a heavy header: include single headers of ATen, or list the file in HEAVY_ALLOWED"
         return None
     parts = header.split("/")
-    if parts[0] in ("stoker", "cli", "engine"):
+    if parts[0] in ("stoker", "cli", "engine", "python"):
         used, used_sub = place_of(parts[1:] if parts[0] == "stoker" else parts)
         if used not in ARROWS:
             return f'"{header}": {used}/ has no entry in ARROWS'
@@ -186,7 +188,7 @@ def violations(root):
         if path.name not in ARROWS and (path.is_dir() or path.suffix in SUFFIXES):
             found.append(f"src/stoker/{path.name}: has no entry in ARROWS")
     headers = {}
-    for path in sources(root, "src/stoker", "cli", "engine"):
+    for path in sources(root, "src/stoker", "cli", "engine", "python"):
         file, place = path.relative_to(root).as_posix(), folder_of(root, path)
         if path.suffix == ".h" and "gloo_shim" not in path.parts:
             headers.setdefault(path.name, []).append(file)
@@ -200,7 +202,7 @@ def violations(root):
     for name, files in headers.items():
         if len(files) > 1:
             found.append(f"{name}: the name of several headers: {', '.join(files)}")
-    for path in sources(root, "src", "cli", "engine", "tests", "bench", "fuzz"):
+    for path in sources(root, "src", "cli", "engine", "python", "tests", "bench", "fuzz"):
         lines = len(path.read_text().splitlines())
         if lines > MAX_LINES:
             found.append(f"{path.relative_to(root).as_posix()}:{MAX_LINES + 1}: {lines} lines, {MAX_LINES} at most")
@@ -247,6 +249,8 @@ ALLOWED = [
     ("src/stoker/formats/a.cpp", '#include "stoker/formats/lmdb/lmdb.h"'),  # chooses among formats
     ("src/stoker/formats/lmdb/a.cpp", '#include "stoker/formats/pickle/pickle.h"'),
     ("src/stoker/train/a.h", '#include "stoker/train/step/step.h"'),
+    ("python/src/a.cpp", '#include "stoker/pipeline/loader.h"'),
+    ("python/src/a.cpp", '#include "python/src/arrays.h"'),
     ("cli/terminal/print.cpp", "std::fputs(text, stdout);"),
     ("cli/a.cpp", "snprintf(text, size, format);  // not fputs"),
 ]
@@ -272,6 +276,8 @@ REFUSED = [
     ("src/stoker/formats/new/a.cpp", '#include "stoker/formats/dataset.h"', "no entry in SUB_ARROWS"),
     ("src/stoker/train/step/a.cpp", '#include "stoker/train/trainer.h"', "no arrow"),
     ("cli/a.cpp", '#include "engine/commands.h"', "no arrow"),
+    ("python/src/a.cpp", '#include "stoker/train/trainer.h"', "no arrow"),
+    ("cli/a.cpp", '#include "python/src/arrays.h"', "no arrow"),
     ("cli/a.cpp", '#include "program.h"', "are included as"),
     ("src/stoker/ops/a.cpp", '#include "../codecs/codec.h"', "are included as"),
     ("cli/a.cpp", '#include "../src/stoker/base/error.h"', "are included as"),

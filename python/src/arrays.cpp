@@ -45,9 +45,9 @@ nb::object as_array(const TensorView& view, nb::handle owner, FieldLayout layout
         const std::int64_t row = view.shape[3] * channels;
         strides = {view.shape[2] * row, 1, row, channels};
     }
-    return nb::cast(
-        nb::ndarray<nb::array_api>(view.data, shape.size(), shape.data(), owner, strides.data(), dlpack_type(view.dtype)),
-        nb::rv_policy::reference);
+    return nb::cast(nb::ndarray<nb::array_api>(view.data, shape.size(), shape.data(), owner, strides.data(),
+                                               dlpack_type(view.dtype)),
+                    nb::rv_policy::reference);
 }
 
 nb::object as_array(Buffer memory, DType dtype, const Shape& shape) {

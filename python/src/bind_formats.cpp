@@ -52,8 +52,8 @@ OpenData open(const std::string& path, const std::string& split, const std::stri
         throw InvalidArgument(
             {.where = path, .expected = "data with a test split, such as a folder of IDX files", .got = "one split"});
     }
-    return {.dataset = open_dataset(path, split == "test" ? Split::test : Split::train,
-                                    {.fields = names, .context = context}),
+    return {.dataset =
+                open_dataset(path, split == "test" ? Split::test : Split::train, {.fields = names, .context = context}),
             .names = names};
 }
 
@@ -124,9 +124,8 @@ ReadSample read(const Dataset& dataset, std::int64_t index) {
             }
         }
     };
-    with_checked_maps([&] {
-        with_place({.path = dataset.path(), .key = key_or_index(dataset, index), .index = index}, read);
-    });
+    with_checked_maps(
+        [&] { with_place({.path = dataset.path(), .key = key_or_index(dataset, index), .index = index}, read); });
     return result;
 }
 
@@ -181,8 +180,7 @@ OpenData subset(const OpenData& data, std::vector<std::int64_t> indices) {
         std::ranges::transform(indices, indices.begin(),
                                [&](std::int64_t i) { return inner->indices().at(static_cast<std::size_t>(i)); });
     }
-    return {.dataset =
-                std::make_shared<Subset>(inner == nullptr ? data.dataset : inner->dataset(), std::move(indices)),
+    return {.dataset = std::make_shared<Subset>(inner == nullptr ? data.dataset : inner->dataset(), std::move(indices)),
             .names = data.names};
 }
 

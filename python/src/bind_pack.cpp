@@ -61,15 +61,14 @@ nb::dict as_dict(const PackResult& result) {
 nb::dict run_pack(const OpenData& data, const std::string& target, const std::optional<std::string>& codec,
                   int resize_shorter, int quality, std::int64_t shard_size, std::optional<int> workers, bool skip_bad,
                   const nb::object& progress) {
-    PackOptions options{
-        .fields = data.names,
-        .transcode = {.codec = codec ? std::optional(parse_pack_codec(*codec)) : std::nullopt,
-                      .resize_shorter = resize_shorter,
-                      .quality = quality},
-        .shard_size = static_cast<std::uint64_t>(shard_size),
-        .workers = workers.value_or(cpu_cores().usable),
-        .skip_bad = skip_bad,
-        .progress = report_to(progress)};
+    PackOptions options{.fields = data.names,
+                        .transcode = {.codec = codec ? std::optional(parse_pack_codec(*codec)) : std::nullopt,
+                                      .resize_shorter = resize_shorter,
+                                      .quality = quality},
+                        .shard_size = static_cast<std::uint64_t>(shard_size),
+                        .workers = workers.value_or(cpu_cores().usable),
+                        .skip_bad = skip_bad,
+                        .progress = report_to(progress)};
     PackResult result;
     {
         const nb::gil_scoped_release release;

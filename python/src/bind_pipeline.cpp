@@ -101,8 +101,8 @@ std::unique_ptr<LoaderHandle> make_loader(const OpenData& data, const nb::dict& 
     const int world_size = arguments.get<int>("world_size");
     const nb::gil_scoped_release release;
     const Transform transform(recipe.data.train_ops, transform_options(recipe.data));
-    LoaderOptions options = train_loader_options(
-        recipe, {.train = data.dataset, .val = nullptr, .train_parts = {data.dataset->size()}});
+    LoaderOptions options =
+        train_loader_options(recipe, {.train = data.dataset, .val = nullptr, .train_parts = {data.dataset->size()}});
     options.epochs = 0;
     options.workers = workers.value_or(auto_workers(/*on_gpu=*/false));
     options.rank = rank;

@@ -74,7 +74,8 @@ def _fill(part: Any) -> Any:
 
 
 def _smooth(part: Any) -> None:
-    _require(part, _mode(part) == "bilinear", "interpolation bilinear")
+    mode = getattr(part.interpolation, "value", part.interpolation)
+    _require(part, mode in ("bilinear", 2), "interpolation bilinear")
     _require(part, getattr(part, "antialias", True) is not False, "antialias=True")
 
 

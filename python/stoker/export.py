@@ -13,6 +13,8 @@ import json
 import os
 import struct
 import zipfile
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,8 +27,17 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, GuardOnDataDepende
 
 VERSION = 1
 
+Tensors = tuple[torch.Tensor, ...]
 
-def export_training(model, loss, example, path, *, compiled=False):
+
+def export_training(
+    model: nn.Module,
+    loss: Callable[..., torch.Tensor],
+    example: Sequence[torch.Tensor],
+    path: str | os.PathLike[str],
+    *,
+    compiled: bool = False,
+) -> None:
     """Writes `model`, with its current weights, and `loss` to `path`, a .pt2 file for a recipe's `model.export`.
 
     loss: a function of (logits, labels) that returns the mean over the batch, a scalar.
@@ -55,7 +66,7 @@ def export_training(model, loss, example, path, *, compiled=False):
     unused = _unused(model.train(), loss, images, labels)
     trained = [name for name, p in model.named_parameters() if p.requires_grad and name not in unused]
 
-    def train(images, labels, *tensors):
+    def train(images: torch.Tensor, labels: torch.Tensor, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         given = dict(zip(state, tensors, strict=True))
         leaves = {name: given[name].detach().requires_grad_(name in trained) for name in names}
         buffers = {name: given[name].clone() for name in buffer_names}
@@ -63,7 +74,7 @@ def export_training(model, loss, example, path, *, compiled=False):
         gradients = torch.autograd.grad(value, [leaves[name] for name in trained])
         return (value.detach(), *gradients, *buffers.values())
 
-    def evaluate(images, *tensors):
+    def evaluate(images: torch.Tensor, *tensors: torch.Tensor) -> Any:
         return functional_call(model, dict(zip(state, tensors, strict=True)), (images,))
 
     smallest = 1 if _takes_one_sample(model, images) else 2
@@ -84,7 +95,7 @@ def export_training(model, loss, example, path, *, compiled=False):
         "buffers": buffer_names,
     }
     if compiled:
-        contents = {"aoti_files": {name: _compile(graph) for name, graph in graphs.items()}}
+        contents: dict[str, Any] = {"aoti_files": {name: _compile(graph) for name, graph in graphs.items()}}
     else:
         contents = {"exported_programs": graphs}
         for graph in graphs.values():
@@ -99,7 +110,7 @@ def export_training(model, loss, example, path, *, compiled=False):
         archive.writestr(f"{root}/extra/weights.safetensors", _safetensors(state))
 
 
-def _check(model, loss, example, path):
+def _check(model: Any, loss: Any, example: Any, path: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Checks the arguments before tracing, which takes up to a minute. Returns the example's images and labels."""
     _check_path(path)
     wrapped = (torch.jit.ScriptModule, nn.DataParallel, nn.parallel.DistributedDataParallel)
@@ -131,7 +142,7 @@ def _check(model, loss, example, path):
     return images.detach().contiguous(), labels.detach().contiguous()
 
 
-def _hint(model):
+def _hint(model: Any) -> str:
     if hasattr(model, "_orig_mod"):
         return "; pass the model without torch.compile: Stoker compiles the step itself"
     if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
@@ -141,7 +152,7 @@ def _hint(model):
     return "; create an instance" if isinstance(model, type) else ""
 
 
-def _check_path(path):
+def _check_path(path: Any) -> None:
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path: expected a name that ends in .pt2, got {type(path).__name__}")
     if not os.fspath(path).endswith(".pt2"):
@@ -151,7 +162,7 @@ def _check_path(path):
         raise ValueError(f"path: expected a file in a folder that exists, got {os.fspath(path)!r}")
 
 
-def _check_example(example):
+def _check_example(example: Any) -> tuple[torch.Tensor, torch.Tensor]:
     parts = tuple(example) if isinstance(example, (tuple, list)) else (example,)
     if len(parts) != 2 or not all(isinstance(part, torch.Tensor) for part in parts):
         got = ", ".join(type(part).__name__ for part in parts)
@@ -175,7 +186,7 @@ def _check_example(example):
     return images, labels
 
 
-def _run(model, images):
+def _run(model: nn.Module, images: torch.Tensor) -> Any:
     buffers = {name: b.clone() for name, b in model.named_buffers()}
     try:
         return functional_call(model, buffers, (images,))
@@ -184,7 +195,7 @@ def _run(model, images):
         raise ValueError(f"model: expected one that takes images {shape}, got {_first_line(error)}") from error
 
 
-def _check_logits(model, images, labels):
+def _check_logits(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> None:
     """Checks the output in evaluation mode. In training mode the output may be anything that the loss accepts."""
     with torch.no_grad(), torch.random.fork_rng():
         logits = _run(model.eval(), images)
@@ -204,7 +215,7 @@ def _check_logits(model, images, labels):
         )
 
 
-def _training_loss(model, loss, images, labels):
+def _training_loss(model: nn.Module, loss: Any, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """The loss of one training step, checked to be a scalar with a gradient."""
     with torch.random.fork_rng():
         output = _run(model, images)
@@ -224,12 +235,12 @@ def _training_loss(model, loss, images, labels):
     return value
 
 
-def _first_line(error):
+def _first_line(error: BaseException) -> str:
     text = str(error).strip()
     return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
 
 
-def _unused(model, loss, images, labels):
+def _unused(model: nn.Module, loss: Any, images: torch.Tensor, labels: torch.Tensor) -> set[str]:
     """The parameters that the loss does not depend on. PyTorch's optimisers do not change them."""
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not trained:
@@ -240,7 +251,7 @@ def _unused(model, loss, images, labels):
     return {name for name, gradient in zip(trained, gradients, strict=True) if gradient is None}
 
 
-def _check_mean(model, loss, images, labels, value):
+def _check_mean(model: nn.Module, loss: Any, images: torch.Tensor, labels: torch.Tensor, value: float) -> None:
     try:
         twice = _training_loss(model, loss, torch.cat([images, images]), torch.cat([labels, labels])).item()
     except ValueError as error:
@@ -252,7 +263,7 @@ def _check_mean(model, loss, images, labels, value):
         )
 
 
-def _batch_size_error(error, size):
+def _batch_size_error(error: BaseException, size: int) -> ValueError:
     got = f"{_first_line(error.__cause__ or error)} for {size} samples"
     return ValueError(
         f"model: expected one that takes batches of any size, got {got}; "
@@ -260,7 +271,7 @@ def _batch_size_error(error, size):
     )
 
 
-def _takes_one_sample(model, images):
+def _takes_one_sample(model: nn.Module, images: torch.Tensor) -> bool:
     """False if batch norm needs two samples: torch.nn refuses one value per channel, the traced operators do not."""
     try:
         with torch.no_grad(), torch.random.fork_rng():
@@ -272,14 +283,14 @@ def _takes_one_sample(model, images):
         raise _batch_size_error(error, 1) from error
 
 
-def _export(function, batch, weights, smallest):
+def _export(function: Any, batch: Tensors, weights: Tensors, smallest: int) -> Any:
     """Exports the function with a free batch size.
 
     It is traced twice: by make_fx, which traces through torch.autograd.grad, and by torch.export, for the file format.
     """
     mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
 
-    def fake(tensor, free):
+    def fake(tensor: torch.Tensor, free: bool) -> torch.Tensor:
         sizes = [DimDynamic.DYNAMIC if free and i == 0 else DimDynamic.STATIC for i in range(tensor.dim())]
         return mode.from_tensor(tensor, symbolic_context=StatelessSymbolicContext(dynamic_sizes=sizes))
 
@@ -297,7 +308,7 @@ def _export(function, batch, weights, smallest):
     return torch.export.export(graph, (*batch, *weights), dynamic_shapes=shapes)
 
 
-def _compare(function, program, batch, weights, smallest):
+def _compare(function: Any, program: Any, batch: Tensors, weights: Tensors, smallest: int) -> None:
     """Compares the traced step with the model on other batch sizes, in case the trace has a fixed size."""
     images, labels = batch
     for size in (smallest, len(images) + 1):
@@ -312,7 +323,7 @@ def _compare(function, program, batch, weights, smallest):
             raise RuntimeError(f"the traced step differs from the model's on a batch of {size}")
 
 
-def _same(ours, theirs):
+def _same(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
     """True if two results differ by rounding only.
 
     A GPU adds in another order from call to call, and batch norm over one sample amplifies that: gradients of a
@@ -326,14 +337,14 @@ def _same(ours, theirs):
     return bool((ours - theirs).norm() <= 3e-2 * theirs.norm())
 
 
-def _compile(program):
+def _compile(program: Any) -> Any:
     from torch._inductor import aot_compile
 
     options = {"aot_inductor.package": True}
     return aot_compile(program.module(check_guards=False), *program.example_inputs, options=options)
 
 
-def _safetensors(tensors):
+def _safetensors(tensors: dict[str, torch.Tensor]) -> bytes:
     """The tensors in safetensors format: the header's length in eight bytes, a JSON header, the data."""
     types = {
         torch.float32: "F32", torch.float64: "F64", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",

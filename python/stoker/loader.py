@@ -3,11 +3,13 @@
 import importlib
 import importlib.util
 import json
+import operator
 import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from stoker import _stoker
 from stoker.dataset import Dataset
@@ -18,7 +20,8 @@ from stoker.transforms import Transform, op_tables
 Ops = Sequence[Transform | Mapping[str, Any]]
 
 
-class BadSample(NamedTuple):
+@dataclass(frozen=True)
+class BadSample:
     """A sample that could not be read or decoded."""
 
     index: int
@@ -104,10 +107,10 @@ class Loader:
             "ops": op_tables(ops),
             "workers": None if workers == "auto" else _whole("workers", workers, 0),
             "shuffle": bool(shuffle),
-            "seed": _whole("seed", seed, 0),
+            "seed": _whole("seed", seed, 0, 64),
             "drop_last": bool(drop_last),
             "rank": _whole("rank", rank, 0),
-            "world_size": world_size,
+            "world_size": _whole("world_size", world_size, 1),
             "prefetch": _whole("prefetch", prefetch, 1),
             "dtype": str(dtype).rpartition(".")[2] if not isinstance(dtype, type) else dtype.__name__,
             "channels_last": bool(channels_last),
@@ -117,12 +120,12 @@ class Loader:
             "field_ops": {name: op_tables(own) for name, own in (field_ops or {}).items()},
             "bad_samples": str(bad_samples),
             "cache": _one_of("cache", cache, ("none", "ram", "disk")),
-            "cache_bytes": _whole("cache_bytes", cache_bytes, 0),
+            "cache_bytes": _whole("cache_bytes", cache_bytes, 0, 63),
             "decode": _one_of("decode", decode, ("exact", "fast")),
             "exif": bool(exif),
-            "channels": channels,
+            "channels": _one_of("channels", channels, (None, 1, 3)),
         }
-        self.dataset = source if isinstance(source, Dataset) else open_dataset(source)
+        self.dataset = _opened(source)
         self.batch_size = batch_size
         self.drop_last = drop_last
         self.bad_samples: dict[int, BadSample] = {}
@@ -220,10 +223,10 @@ class Loader:
         return [tensor[begin:end] for begin, end in ranges]
 
     def _warn(self, found: list[tuple[int, str, str, int | None]]) -> None:
-        for bad in map(BadSample._make, found):
+        for bad in (BadSample(*fields) for fields in found):
             if bad.index not in self.bad_samples:
                 self.bad_samples[bad.index] = bad
-                warnings.warn(f"[{bad.key}] replaced: {bad.reason}", BadSampleWarning, stacklevel=4)
+                warnings.warn(f"[{bad.key}] replaced: {bad.reason}", BadSampleWarning, stacklevel=3)
 
 
 def _unpickle(dataset: Dataset, given: dict[str, Any], state: dict[str, Any]) -> Loader:
@@ -232,16 +235,25 @@ def _unpickle(dataset: Dataset, given: dict[str, Any], state: dict[str, Any]) ->
     return loader
 
 
-def _whole(name: str, value: int, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidArgument(f"[{name}] expected an integer of at least {least}, got {value!r}")
-    return value
+def _whole(name: str, value: Any, least: int, bits: int = 31) -> int:
+    """The value as an int in [least, 2^bits)."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= operator.index(value) < 1 << bits:
+        raise InvalidArgument(f"[{name}] expected an integer of at least {least} and below 2^{bits}, got {value!r}")
+    return operator.index(value)
 
 
-def _one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
+def _one_of(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
     if value not in choices:
-        raise InvalidArgument(f"[{name}] expected one of {', '.join(choices)}, got {value!r}")
+        raise InvalidArgument(f"[{name}] expected one of {', '.join(map(str, choices))}, got {value!r}")
     return value
+
+
+def _opened(source: Any) -> Dataset:
+    if isinstance(source, Dataset):
+        return source
+    if not isinstance(source, (str, os.PathLike)):
+        raise InvalidArgument(f"[source] expected a path, a URL or a data set of stoker.open, got {type(source).__name__}")
+    return open_dataset(source)
 
 
 def _converter(framework: str) -> Callable[[Any], Any]:

@@ -54,7 +54,10 @@ def test_fields(tmp_path):
 def test_tokens(tmp_path):
     np.arange(100, dtype=np.uint16).tofile(tmp_path / "t.bin")
     data = stoker.open(tmp_path / "t.bin", context=9)
-    assert not data.has_image and data[1]["tokens"].tolist() == list(range(9, 19)) or data[1]["tokens"].shape == (10,)
+    assert len(data) == 11 and not data.has_image
+    assert data[1]["tokens"].tolist() == list(range(9, 19))
+    (batch,) = stoker.Loader(data, 11, shuffle=False)
+    assert list(batch) == ["label", "index", "key", "tokens"] and batch["tokens"].shape == (11, 10)
 
 
 def test_splits(mnist):

@@ -253,7 +253,11 @@ def test_numpy_alone(drawn):
 
 
 MISTAKES = {
-    "batch_size": ({"batch_size": 0}, "expected an integer of at least 1, got 0"),
+    "batch_size": ({"batch_size": 0}, "expected an integer of at least 1 .* got 0"),
+    "no whole number": ({"batch_size": 2.0}, "expected an integer"),
+    "seed": ({"seed": 1 << 64}, r"below 2\^64"),
+    "channels": ({"channels": 2}, "one of None, 1, 3, got 2"),
+    "source": ({"source": [1, 2]}, r"\[source\] expected a path"),
     "workers": ({"workers": -1}, "expected an integer of at least 0"),
     "rank": ({"rank": 2, "world_size": 2}, "rank"),
     "dtype": ({"dtype": "int8"}, "expected float32, float16, bfloat16 or uint8"),
@@ -273,7 +277,7 @@ MISTAKES = {
 def test_mistakes_are_named(drawn, mistake):
     arguments, message = MISTAKES[mistake]
     with pytest.raises(stoker.Error, match=message) as caught:
-        list(stoker.Loader(drawn, **{"batch_size": 4, "ops": TRAIN, **arguments}))
+        list(stoker.Loader(**{"source": drawn, "batch_size": 4, "ops": TRAIN, **arguments}))
     assert "\n" not in str(caught.value)
 
 
@@ -306,7 +310,7 @@ def test_a_forked_child_gets_an_error_and_both_end(drawn):
     text = f"""
         import os, stoker
         from stoker.transforms import RandomResizedCrop
-        loader = stoker.Loader({str(drawn)!r}, 4, ops=[RandomResizedCrop(32)], workers=2)
+        loader = stoker.Loader({str(drawn)!r}, 4, ops=[RandomResizedCrop(32)], workers=2, framework="numpy")
         batches = iter(loader)
         held = next(batches)
         child = os.fork()
@@ -316,7 +320,7 @@ def test_a_forked_child_gets_an_error_and_both_end(drawn):
             except stoker.InvalidArgument as error:
                 assert "forked child" in str(error), error
                 del held, batches
-                own = next(iter(stoker.Loader({str(drawn)!r}, 4, ops=[RandomResizedCrop(32)], workers=1)))
+                own = next(iter(stoker.Loader({str(drawn)!r}, 4, ops=[RandomResizedCrop(32)], framework="numpy")))
                 raise SystemExit(7 if len(own["label"]) == 4 else 1)
             raise SystemExit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
@@ -329,7 +333,7 @@ def test_a_loader_that_is_left_running_ends_with_the_interpreter(drawn):
     text = f"""
         import stoker
         from stoker.transforms import RandomResizedCrop
-        loader = stoker.Loader({str(drawn)!r}, 4, ops=[RandomResizedCrop(200)], workers=2)
+        loader = stoker.Loader({str(drawn)!r}, 4, ops=[RandomResizedCrop(200)], workers=2, framework="numpy")
         batches = iter(loader)
         held = next(batches)
         print("end")
@@ -346,7 +350,7 @@ def test_ctrl_c_ends_a_wait(tmp_path):
         import sys, stoker
         from stoker.transforms import RandomResizedCrop
         data = stoker.open({str(tmp_path / "data")!r})
-        loader = stoker.Loader(data[[0] * 400], 400, ops=[RandomResizedCrop(32)], workers=1)
+        loader = stoker.Loader(data[[0] * 400], 400, ops=[RandomResizedCrop(32)], workers=1, framework="numpy")
         print("waiting", flush=True)
         try:
             next(iter(loader))
@@ -371,3 +375,35 @@ def test_pickled_for_another_process(drawn):
     next(batches)
     other = pickle.loads(pickle.dumps(loader))
     assert [batch["image"].sum() for batch in other] == [batch["image"].sum() for batch in batches]
+
+
+def resident_mb():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def test_a_thousand_epochs_take_no_more_memory():
+    loader = stoker.Loader(DIGITS, np.int64(50), workers=2)
+    for _ in range(100):
+        for batch in loader:
+            batch["image"].mean()
+    before = resident_mb()
+    for _ in range(1000):
+        for batch in loader:
+            batch["key"]
+    assert resident_mb() - before < 3
+
+
+def test_making_loaders_again_and_again_leaves_nothing(drawn):
+    def threads():
+        return len(os.listdir("/proc/self/task"))
+
+    def make():
+        loader = stoker.Loader(drawn, 4, ops=TRAIN, workers=2)
+        return next(iter(loader))["image"]
+
+    make()
+    before = threads(), len(os.listdir("/proc/self/fd"))
+    for _ in range(30):
+        make()
+    assert (threads(), len(os.listdir("/proc/self/fd"))) == before

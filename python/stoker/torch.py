@@ -1,0 +1,130 @@
+"""What needs torch: batches on their way to a device."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+
+class DevicePrefetcher:
+    """Copies the batches of any loader to a device, one ahead of their use.
+
+        for batch in stoker.torch.DevicePrefetcher(loader, "cuda"):
+            ...
+
+    On a CUDA device the copies run on a stream of their own beside the training step, which waits for the copy and not
+    for the loader. The device's memory is not reused before the step has read it, nor the loader's before the copy.
+    On the CPU batches pass through as they are.
+
+    loader: yields tensors, or dicts, lists and tuples of them; other values pass through. Its `set_epoch`, `state_dict`
+        and `load_state_dict` are called by those here; a state is that of the batch that was handed out last.
+    device: default: the current CUDA device, where there is one, otherwise the CPU.
+    """
+
+    def __init__(self, loader: Iterable[Any], device: torch.device | str | int | None = None) -> None:
+        if device is None:
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.loader = loader
+        self.device = torch.device(device)
+        self._state: Any = None  # of the loader at the batch that was handed out last, while the loader is ahead
+
+    def __len__(self) -> int:
+        length: int = len(self.loader)  # type: ignore[arg-type]
+        return length
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches of one pass of the loader. One iterator at a time."""
+        self._state = None
+        if self.device.type == "cpu":
+            return iter(self.loader)
+        if self.device.type == "cuda":
+            return self._ahead(_CudaCopier(self.device))
+        return self._ahead(_Copier(self.device))
+
+    def set_epoch(self, epoch: int) -> None:
+        self._state = None
+        self.loader.set_epoch(epoch)  # type: ignore[attr-defined]
+
+    def state_dict(self) -> dict[str, Any]:
+        state: dict[str, Any] = self._state if self._state is not None else self._loader_state()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._state = None
+        self.loader.load_state_dict(state)  # type: ignore[attr-defined]
+
+    def _loader_state(self) -> Any:
+        return self.loader.state_dict()  # type: ignore[attr-defined]
+
+    def _ahead(self, copier: _Copier) -> Iterator[Any]:
+        """Begins the copy of the next batch before it hands out the one before."""
+        has_state = hasattr(self.loader, "state_dict")
+        copies: deque[tuple[Any, Any]] = deque()  # with the loader's state after the batch
+        for batch in self.loader:
+            copies.append((copier.begin(batch), self._loader_state() if has_state else None))
+            if len(copies) == 2:
+                copy, self._state = copies.popleft()
+                yield copier.finish(copy)
+        while copies:
+            copy, self._state = copies.popleft()
+            yield copier.finish(copy)
+        self._state = None
+
+
+class _Copier:
+    """Copies at once, for devices without streams of ours."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def begin(self, batch: Any) -> Any:
+        return map_tensors(lambda tensor: tensor.to(self.device), batch)
+
+    def finish(self, copy: Any) -> Any:
+        return copy
+
+
+class _CudaCopier(_Copier):
+    """Copies on a stream of its own."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__(device)
+        self._stream = torch.cuda.Stream(device)
+        self._sources: deque[tuple[torch.cuda.Event, Any]] = deque()  # host memory that copies may still read
+
+    def begin(self, batch: Any) -> Any:
+        while self._sources and self._sources[0][0].query():
+            self._sources.popleft()
+        done = torch.cuda.Event()
+        with torch.cuda.stream(self._stream):
+            copy = map_tensors(lambda tensor: tensor.to(self.device, non_blocking=True), batch)
+            done.record(self._stream)
+        self._sources.append((done, batch))
+        return done, copy
+
+    def finish(self, copy: Any) -> Any:
+        done, batch = copy
+        current = torch.cuda.current_stream(self.device)
+        current.wait_event(done)
+
+        def used_here(tensor: torch.Tensor) -> torch.Tensor:
+            tensor.record_stream(current)  # its memory was allocated for the stream of copies
+            return tensor
+
+        return map_tensors(used_here, batch)
+
+
+def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
+    """`value` with `function` of each tensor in it, in dicts, lists, tuples and named tuples."""
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if isinstance(value, dict):
+        return type(value)((name, map_tensors(function, inner)) for name, inner in value.items())
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(map_tensors(function, inner) for inner in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(map_tensors(function, inner) for inner in value)
+    return value

@@ -1,0 +1,168 @@
+# stoker.transforms against torchvision: the same names and arguments, the pixels to 1 level, and the translation of
+# whole pipelines.
+import inspect
+
+import numpy as np
+import pytest
+import torch
+import torchvision.transforms as v1
+from torchvision.datasets import ImageFolder
+from torchvision.transforms import InterpolationMode, v2
+
+stoker = pytest.importorskip("stoker", reason="needs the extension module: STOKER_PYTHON=ON")
+pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
+from stoker import transforms  # noqa: E402
+
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+OPS = [
+    op for op in vars(transforms).values() if inspect.isclass(op) and issubclass(op, transforms.Transform) and op.op
+]
+
+
+def theirs_of(compose, folder):
+    """torchvision's own loop over the folder, in stored order."""
+    return torch.stack([compose(image) for image, _ in ImageFolder(folder)])
+
+
+def ours_of(ops, folder, **options):
+    batches = stoker.Loader(folder, 24, ops=ops, shuffle=False, **options)
+    return next(iter(batches))["image"].clone()
+
+
+def test_there_is_a_class_for_each_op_of_a_recipe(drawn):
+    """The message for an unknown op lists them all."""
+    with pytest.raises(stoker.InvalidArgument) as caught:
+        stoker.Loader(drawn, ops=[{"op": "?"}])
+    known = str(caught.value).split("an op: ")[1].split(", got")[0].split(", ")
+    assert sorted(op.op for op in OPS) == sorted(known)
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.__name__)
+def test_arguments_are_torchvisions(op):
+    theirs = inspect.signature(getattr(v2, op.__name__)).parameters
+    for name, parameter in inspect.signature(op).parameters.items():
+        assert name in theirs, f"torchvision has {list(theirs)}"
+        default = theirs[name].default
+        default = getattr(default, "value", default)  # of an enumeration
+        if name != "num_output_channels":  # one channel is an option of the loader
+            assert parameter.default == pytest.approx(default) if isinstance(default, tuple) else parameter.default == default
+
+
+EXACT = {
+    "imagenet evaluation": [v2.PILToTensor(), v2.Resize(60), v2.CenterCrop(56)],
+    "both sides": [v2.PILToTensor(), v2.Resize((40, 70)), v2.RandomHorizontalFlip(1), v2.RandomVerticalFlip(1)],
+    "colours": [v2.PILToTensor(), v2.CenterCrop(50), v2.RandomInvert(1), v2.RandomPosterize(3, 1), v2.RandomSolarize(99, 1)],
+    "whole crop": [v2.PILToTensor(), v2.CenterCrop(90), v2.ColorJitter((1.3, 1.3)), v2.RandomResizedCrop(32, (1, 1), (1, 1))],
+    "grey and blurred": [v2.PILToTensor(), v2.Resize(64), v2.CenterCrop(64), v2.Grayscale(3), v2.GaussianBlur(5, 1.5)],
+    "rotated": [v2.PILToTensor(), v2.CenterCrop(64), v2.RandomRotation((90, 90)), v2.RandomAffine((180, 180), fill=9)],
+}
+
+
+@pytest.mark.parametrize("case", EXACT)
+def test_pixels_are_torchvisions_where_nothing_is_left_to_chance(drawn, case):
+    pipeline = [*EXACT[case], v2.ToDtype(torch.float32, scale=True)]
+    ops = transforms.from_torchvision(v2.Compose(pipeline))
+    assert len(ops) == len(pipeline) - 2
+    difference = (ours_of(ops, drawn) - theirs_of(v2.Compose(pipeline), drawn)).abs() * 255
+    assert difference.max() < 1.01 and (difference < 0.01).float().mean() > 0.95
+    levels = ours_of(ops, drawn, dtype="uint8")
+    assert (levels - theirs_of(v2.Compose(pipeline[:-1]), drawn).float()).abs().max() <= 1
+
+
+def test_normalised_batches_are_torchvisions(drawn):
+    pipeline = v1.Compose([v1.Resize(60), v1.CenterCrop(56), v1.ToTensor(), v1.Normalize(MEAN, STD)])
+    ours = ours_of(transforms.from_torchvision(pipeline), drawn)
+    level = 1.01 / 255 / torch.tensor(STD)[:, None, None]
+    assert ((ours - theirs_of(pipeline, drawn)).abs() <= level).all()
+
+
+def test_the_usual_pipelines_are_translated():
+    train = v2.Compose(
+        [
+            v2.ToImage(),
+            v2.RandomResizedCrop(224, antialias=True),
+            v2.RandomHorizontalFlip(p=0.3),
+            v2.TrivialAugmentWide(interpolation=InterpolationMode.BILINEAR),
+            v2.ToDtype(torch.float32, scale=True),
+            v2.Normalize(MEAN, STD),
+            v2.RandomErasing(0.1),
+            v2.ToPureTensor(),
+        ]
+    )
+    assert transforms.from_torchvision(train) == [
+        transforms.RandomResizedCrop((224, 224)),
+        transforms.RandomHorizontalFlip(0.3),
+        transforms.TrivialAugmentWide(interpolation="bilinear"),
+        transforms.RandomErasing(0.1, value=[124, 116, 104]),  # what becomes 0 when it is normalised
+        transforms.Normalize(MEAN, STD),
+    ]
+    cifar = v1.Compose([v1.RandomCrop(32, padding=4), v1.RandomHorizontalFlip(), v1.ToTensor(), v1.Normalize(MEAN, STD)])
+    assert transforms.from_torchvision(cifar) == [
+        transforms.RandomCrop((32, 32), padding=4),
+        transforms.RandomHorizontalFlip(),
+        transforms.Normalize(MEAN, STD),
+    ]
+
+
+def rounded(options):
+    return {name: np.round(value, 6).tolist() if isinstance(value, list) else value for name, value in options.items()}
+
+
+TORCHVISION = [
+    (v2.Resize(9), transforms.Resize(9)),
+    (v2.CenterCrop(9), transforms.CenterCrop((9, 9))),
+    (v2.RandomCrop(8, (1, 2), True, 7, "edge"), transforms.RandomCrop((8, 8), [1, 2, 1, 2], True, 7, "edge")),
+    (v2.RandomRotation(10), transforms.RandomRotation((-10, 10))),
+    (v2.RandomAffine(10, (0.1, 0.2), (0.5, 2), 3), transforms.RandomAffine((-10, 10), (0.1, 0.2), (0.5, 2), (-3, 3))),
+    (v2.ColorJitter(0.4, hue=0.1), transforms.ColorJitter((0.6, 1.4), hue=(-0.1, 0.1))),
+    (v2.RandomGrayscale(0.2), transforms.RandomGrayscale(0.2)),
+    (v2.RandomEqualize(0.2), transforms.RandomEqualize(0.2)),
+    (v2.RandomAutocontrast(0.2), transforms.RandomAutocontrast(0.2)),
+    (v2.RandomAdjustSharpness(2), transforms.RandomAdjustSharpness(2)),
+    (v2.RandAugment(3, 7), transforms.RandAugment(3, 7)),
+    (v2.AutoAugment(v2.AutoAugmentPolicy.CIFAR10), transforms.AutoAugment("cifar10")),
+    (v1.RandAugment(), transforms.RandAugment()),
+    (v1.RandomErasing(value=1.0), transforms.RandomErasing(value=[255])),
+]
+
+
+@pytest.mark.parametrize("theirs, ours", TORCHVISION, ids=lambda value: type(value).__name__)
+def test_each_transform_is_translated(theirs, ours, drawn):
+    (translated,) = transforms.from_torchvision(theirs)
+    normal = {"padding": [1, 2, 1, 2]} if "padding" in ours.options else {}
+    assert translated.op == ours.op
+    assert rounded({**translated.options, **normal}) == rounded(ours.options)
+    stoker.Loader(drawn, 4, ops=[transforms.Resize((40, 40)), translated])  # the engine takes its options
+
+
+REFUSED = [
+    (v2.RandomResizedCrop(9, interpolation=InterpolationMode.BICUBIC), "RandomResizedCrop.*interpolation bilinear"),
+    (v2.Resize(9, antialias=False), "Resize.*antialias=True"),
+    (v2.Resize(9, max_size=20), "Resize.*without max_size"),
+    (v2.RandomRotation(9, expand=True), "RandomRotation.*without expand"),
+    (v2.Grayscale(1), r"Grayscale.*channels=1"),
+    (v2.RandomApply([v2.ColorJitter(0.3)], p=0.8), "RandomApply"),
+    (v2.Lambda(abs), "Lambda"),
+    (v2.RandomErasing(value="random"), "RandomErasing.*a constant value"),
+    (v2.Compose([v2.Normalize(MEAN, STD), v2.CenterCrop(9)]), "Normalize.*the last transform"),
+    (v2.ToDtype(torch.float32), "ToDtype.*scale=True"),
+]
+
+
+@pytest.mark.parametrize("theirs, message", REFUSED, ids=lambda value: getattr(value, "__name__", type(value).__name__))
+def test_what_has_no_equal_is_named(theirs, message):
+    with pytest.raises(stoker.Unsupported, match=message) as caught:
+        transforms.from_torchvision(theirs)
+    assert "\n" not in str(caught.value)
+
+
+def test_masks_and_boxes_follow_the_image(tmp_path):
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (6, 40, 40, 3), dtype=np.uint8)
+    np.savez(tmp_path / "d.npz", images=pixels, labels=np.zeros(6, int), mask=pixels[..., 0])
+    data = stoker.open(tmp_path / "d.npz", fields={"mask": ("mask", "mask")})
+    ops = [transforms.RandomCrop(20), transforms.RandomHorizontalFlip(), transforms.RandomVerticalFlip()]
+    (batch,) = stoker.Loader(data, 6, ops=ops, dtype="uint8")
+    assert (batch["image"][:, 0] == batch["mask"]).all() and batch["mask"].shape == (6, 20, 20)
+    (other,) = stoker.Loader(data, 6, ops=ops, dtype="uint8", field_ops={"mask": [transforms.CenterCrop(20)]})
+    assert not (other["image"][:, 0] == other["mask"]).all()
