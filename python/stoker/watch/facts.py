@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sized
+from collections.abc import Callable, Sized
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -122,7 +122,7 @@ def precision(seen: Seen) -> str:
 def train_facts(seen: Seen, rank: Rank, accumulate: int, flops: int) -> Facts:
     loader, model, optimizer = seen.loader, seen.model, seen.optimizer
     model = getattr(model, "_orig_mod", getattr(model, "module", model))  # compiled, or within DDP
-    batch = getattr(loader, "batch_size", None)
+    batch = getattr(loader, "batch_size", None) or seen.batch_length
     return _known(
         model=type(model).__name__ if model is not None else None,
         parameters=sum(parameter.numel() for parameter in model.parameters()) if model is not None else None,
@@ -140,9 +140,9 @@ def train_facts(seen: Seen, rank: Rank, accumulate: int, flops: int) -> Facts:
 
 
 def measure_products(device: torch.device | None) -> Facts:
-    """How fast this device multiplies matrices of 1024 x 1024, and how many times as fast it is in bf16.
+    """How fast this device multiplies matrices of 512 x 512, and how many times as fast it is in bf16.
 
-    Takes a tenth of a second on a CPU, and is called after the program has ended. Empty where bf16 is not supported.
+    Takes some hundredths of a second on a CPU, and is called after the program has ended. Empty where bf16 is not supported.
     """
     if device is not None and device.type == "cuda":
         if not torch.cuda.is_bf16_supported():
@@ -150,16 +150,16 @@ def measure_products(device: torch.device | None) -> Facts:
     elif not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return {}
     generator = torch.Generator().manual_seed(0)  # the program's own generator stays as it is
-    matrix = torch.rand(1024, 1024, generator=generator).to(device or "cpu")
+    matrix = torch.rand(512, 512, generator=generator).to(device or "cpu")
     fp32, bf16 = (_product_seconds(matrix.to(dtype)) for dtype in (torch.float32, torch.bfloat16))
-    return {"fp32_flops": 2 * 1024**3 / fp32, "bf16_speedup": fp32 / bf16}
+    return {"fp32_flops": 2 * 512**3 / fp32, "bf16_speedup": fp32 / bf16}
 
 
 def _product_seconds(matrix: torch.Tensor) -> float:
-    wait = torch.cuda.synchronize if matrix.is_cuda else lambda: None
+    wait: Callable[[], Any] = torch.cuda.synchronize if matrix.is_cuda else lambda: None
     times = []
     with torch.no_grad():
-        for _ in range(3):
+        for _ in range(8):
             wait()
             start = perf_counter()
             matrix @ matrix

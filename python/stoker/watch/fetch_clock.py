@@ -14,7 +14,8 @@ from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 # Nanoseconds, summed over batches: `core` is CPU time of the thread, `queued` the time in which it was ready to run and
-# had no core, `decode` the wall time of image decoders, `fetch` the wall time of whole batches, `idle` that between.
+# had no core, `decode` the wall time of image decoders, `fetch` the wall time of whole batches, `idle` the time in
+# which a worker had nothing to do.
 FIELDS = ("batches", "samples", "fetch", "core", "queued", "decode", "idle", "images", "codec")
 BATCHES, SAMPLES, FETCH, CORE, QUEUED, DECODE, IDLE, IMAGES, CODEC = range(len(FIELDS))
 CODECS = ("", "jpeg", "png", "webp", "bmp", "gif", "tiff", "other")
@@ -37,20 +38,17 @@ class FetchClock:
 
     def __init__(self, sums: Any) -> None:
         self.sums = sums
-        self._end = perf_counter_ns()
-        self._queued = read_queued()
+        self._counts_queued = read_queued() is not None
 
     def fetch(self, original: Callable[[Any, Any], Any], fetcher: Any, index: Any) -> Any:
         sums = self.sums
         start = perf_counter_ns()
-        sums[IDLE] += start - self._end
         core = thread_time_ns()
-        queued = read_queued() if self._queued is not None else None
+        queued = read_queued() if self._counts_queued else None
         try:
             return original(fetcher, index)
         finally:
-            self._end = perf_counter_ns()
-            sums[FETCH] += self._end - start
+            sums[FETCH] += perf_counter_ns() - start
             sums[CORE] += thread_time_ns() - core
             if queued is not None:
                 sums[QUEUED] += (read_queued() or queued) - queued
@@ -61,6 +59,26 @@ class FetchClock:
         self.sums[DECODE] += nanoseconds
         self.sums[IMAGES] += 1
         self.sums[CODEC] = CODECS.index(codec) if codec in CODECS else len(CODECS) - 1
+
+
+class TimedQueue:
+    """A worker's queue of tasks. Waiting for a task is idle time, but waiting for a core is not."""
+
+    def __init__(self, queue: Any, sums: Any) -> None:
+        self._queue = queue
+        self._sums = sums
+
+    def get(self, *args: Any, **options: Any) -> Any:
+        start = perf_counter_ns()
+        queued = read_queued() or 0
+        try:
+            return self._queue.get(*args, **options)
+        finally:
+            queued = (read_queued() or queued) - queued
+            self._sums[IDLE] += max(0, perf_counter_ns() - start - queued)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
 
 
 class Patches:
@@ -154,10 +172,12 @@ class WorkerTarget:
         from torch.utils.data._utils import worker
 
         try:
-            watch_fetches(Patches(), FetchClock(self._open_sums()), lambda: True)
+            sums = self._open_sums()
         except OSError:  # the folder is gone: the watch has ended
-            pass
-        worker._worker_loop(*args, **options)
+            return worker._worker_loop(*args, **options)
+        watch_fetches(Patches(), FetchClock(sums), lambda: True)
+        kind, dataset, tasks, *others = args
+        worker._worker_loop(kind, dataset, TimedQueue(tasks, sums), *others, **options)
 
     def _open_sums(self) -> memoryview:
         path = os.path.join(self.folder, f"{os.getpid()}-{time.monotonic_ns()}.clock")

@@ -61,6 +61,7 @@ class Seen:
         self.loader: Any = None  # the training loader
         self.eval_loader: Any = None
         self.sample_bytes: int | None = None  # of a sample in the first batch
+        self.batch_length: int | None = None
         self.model: Any = None  # the outermost module with the most parameters
         self.optimizer: Any = None
         self.autocast: torch.dtype | None = None
@@ -169,7 +170,7 @@ class Hooks:
                     account.enter(self._base)
                 steps.got(_batch_length(batch), ready)
                 if seen.sample_bytes is None:
-                    seen.sample_bytes = _sample_bytes(batch)
+                    seen.sample_bytes, seen.batch_length = _sample_bytes(batch), _batch_length(batch)
                 return batch
 
             return following
@@ -183,19 +184,18 @@ class Hooks:
         nn.Module itself is hooked in the first steps only, and not while a module runs, so that compiled code never
         sees a hook.
         """
-        original = torch.nn.Module.__call__
+        original: Callable[..., Any] = torch.nn.Module.__call__
         hooked: set[type] = set()
 
         def discover(module: Any, *args: Any, **options: Any) -> Any:
             if self._inside or _thread_id() != self._thread:
                 return original(module, *args, **options)
             torch.nn.Module.__call__ = original  # type: ignore[method-assign]
-            kind = type(module)
+            kind: Any = type(module)
             try:
-                if kind not in hooked and "__call__" not in vars(kind):
+                if kind not in hooked:
                     hooked.add(kind)
                     self._replace(kind, "__call__", self._outermost)
-                    return kind.__call__(module, *args, **options)
                 return self._outermost(original)(module, *args, **options)
             finally:
                 if self._discovers:
@@ -203,11 +203,11 @@ class Hooks:
 
         self._discovers = True
         self._patches.replace(torch.nn.Module, "__call__", discover)
-        self._stop_discovery = lambda: setattr(torch.nn.Module, "__call__", original)
+        self._module_call = original
 
     def end_discovery(self) -> None:
         self._discovers = False
-        self._stop_discovery()
+        torch.nn.Module.__call__ = self._module_call  # type: ignore[method-assign]
 
     def _outermost(self, original: Any) -> Any:
         account, steps, thread, seen = self._account, self._steps, self._thread, self._seen
@@ -242,7 +242,7 @@ class Hooks:
         return call
 
     def _note_module(self, module: Any) -> bool:
-        size = sum(parameter.numel() for parameter in module.parameters())
+        size = sum(int(parameter.numel()) for parameter in module.parameters())
         self._module_uses[id(module)] = size > 0
         known = self._seen.model
         if size > 0 and (known is None or size > sum(p.numel() for p in known.parameters())):

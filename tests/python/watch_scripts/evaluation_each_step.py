@@ -2,7 +2,6 @@
 import torch
 from data import vectors
 from torch import nn
-from torch.utils.data import DataLoader
 
 
 @torch.no_grad()
@@ -16,8 +15,8 @@ def accuracy(model, loader):
 def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    loader = DataLoader(vectors(6400, 256), batch_size=64, shuffle=True, num_workers=1, persistent_workers=True)
-    test = DataLoader(vectors(1000, 256), batch_size=250)
+    loader = vectors(6400, 256, batch=64)
+    test = vectors(1000, 256, batch=250)
     model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
     for epoch in range(2):

@@ -2,14 +2,13 @@
 import torch
 from data import vectors
 from torch import nn
-from torch.utils.data import DataLoader
 
 
 def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    loader = DataLoader(vectors(6400, 512), batch_size=128, shuffle=True, num_workers=1, persistent_workers=True)
-    test = DataLoader(vectors(640, 512), batch_size=128)
+    loader = vectors(6400, 512, batch=128)
+    test = vectors(640, 512, batch=128)
     model = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
     bf16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()

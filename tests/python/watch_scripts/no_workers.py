@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader
 def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    loader = DataLoader(Signals(1000, work=6), batch_size=20, shuffle=True)
+    loader = DataLoader(Signals(800, work=3), batch_size=20, shuffle=True)
     model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
     for epoch in range(3):

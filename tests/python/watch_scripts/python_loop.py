@@ -2,7 +2,6 @@
 import torch
 from data import vectors
 from torch import nn
-from torch.utils.data import DataLoader
 
 
 def smoothness(values):
@@ -15,7 +14,7 @@ def smoothness(values):
 def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    loader = DataLoader(vectors(6400, 512), batch_size=64, shuffle=True, num_workers=1, persistent_workers=True)
+    loader = vectors(6400, 512, batch=64)
     model = nn.Sequential(nn.Linear(512, 64), nn.ReLU(), nn.Linear(64, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
     for epoch in range(3):

@@ -2,13 +2,12 @@
 import torch
 from data import vectors
 from torch import nn
-from torch.utils.data import DataLoader
 
 
 def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    loader = DataLoader(vectors(6400, 64), batch_size=64, shuffle=True, num_workers=1, persistent_workers=True)
+    loader = vectors(6400, 64, batch=64)
     layers = [layer for _ in range(50) for layer in (nn.Linear(64, 64), nn.LayerNorm(64), nn.ReLU())]
     model = nn.Sequential(*layers, nn.Linear(64, 4))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)

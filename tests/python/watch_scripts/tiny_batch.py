@@ -2,13 +2,12 @@
 import torch
 from data import vectors
 from torch import nn
-from torch.utils.data import DataLoader
 
 
 def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    loader = DataLoader(vectors(2000, 64), batch_size=2, shuffle=True, num_workers=1, persistent_workers=True, prefetch_factor=32)
+    loader = vectors(2000, 64, batch=2)
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 4))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     for epoch in range(3):

@@ -40,6 +40,9 @@ double worker_capacity(const RankRecords& rank, const RunSummary& run) {
 }
 
 bool workers_are_busy(const RankRecords& rank, const RunSummary& run) {
+    if (in_python(rank)) {  // besides its stages, a worker process sends its batches through pipes
+        return run.blocked_share().value_or(0) <= 1 - kBusyWorkers;
+    }
     return run.worker_busy() >= kBusyWorkers * worker_capacity(rank, run);
 }
 
