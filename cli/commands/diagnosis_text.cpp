@@ -5,7 +5,11 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <functional>
+#include <map>
 #include <numeric>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "stoker/base/pluralize.h"
@@ -88,8 +92,44 @@ std::string workers_text(const RankRecords& rank) {
     return text;
 }
 
+// Where the training thread waited for the device, in a run that has no trace.
+std::string syncs_text(const RankRecords& rank) {
+    if (rank.facts.writer != kPythonWriter) {
+        return {};
+    }
+    std::map<std::string, SyncEntry> places;
+    double steps = 0;
+    for (const IntervalEntry& interval : rank.intervals) {
+        steps += static_cast<double>(interval.last_step - interval.first_step + 1);
+        for (const SyncEntry& sync : interval.syncs) {
+            places[sync.place].count += sync.count;
+            places[sync.place].us += sync.us;
+        }
+    }
+    std::vector<std::pair<std::string, SyncEntry>> worst(places.begin(), places.end());
+    std::ranges::sort(worst, std::greater(), [](const auto& place) { return place.second.us; });
+    constexpr std::size_t kMost = 5;
+    worst.resize(std::min(worst.size(), kMost));
+    std::string text;
+    for (const auto& [place, sync] : worst) {
+        text += fmt::format("  {:>8.3f} ms in a step, {:>6.2f} times  {}\n", sync.us / 1e3 / steps,
+                            static_cast<double>(sync.count) / steps, place);
+    }
+    return text.empty() ? text : "where it waited for the device\n" + text;
+}
+
 std::string number(double value) {
     return value == std::floor(value) && std::abs(value) < 1e15 ? with_commas(value) : fmt::format("{:.3g}", value);
+}
+
+// Further lines of code begin below the first.
+std::string replaced_breaks(std::string_view code) {
+    std::string text;
+    for (const char letter : code) {
+        text += letter;
+        text += letter == '\n' ? "             " : "";
+    }
+    return text;
 }
 
 // A recipe's keys are for runs of Stoker, and the line of code for programs that a trace comes from.
@@ -101,7 +141,8 @@ std::string fix_text(const Fix& fix, bool is_run) {
     }
     const bool is_command = fix.code.starts_with("stoker ");
     if (!fix.code.empty() && (!is_run || is_command || fix.recipe.empty())) {
-        text += fmt::format("   {:<9} {}\n", is_command ? "command" : "fix", fix.code);
+        const std::string code = replaced_breaks(fix.code);
+        text += fmt::format("   {:<9} {}\n", is_command ? "command" : "fix", code);
     }
     return text;
 }
@@ -147,7 +188,7 @@ std::string diagnosis_text(const RunRecords& records, const Diagnosis& diagnosis
     std::string text = diagnosis.verdict.text + "\n";
     const std::vector<const RankRecords*> shown = shown_ranks(records, diagnosis);
     for (const RankRecords* rank : shown) {
-        text += "\n" + account_text(*rank) + workers_text(*rank) + gpu_text(*rank);
+        text += "\n" + account_text(*rank) + workers_text(*rank) + syncs_text(*rank) + gpu_text(*rank);
     }
     if (shown.size() < records.ranks.size()) {
         text += fmt::format("\nThe accounts of {} are in --json and --html.\n",

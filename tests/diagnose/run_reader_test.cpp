@@ -51,6 +51,17 @@ TEST(RunReader, ADamagedIntervalTakesNoMemory) {
     }
 }
 
+TEST(RunReader, RecordsOfAPythonProgramNeedNoRecipe) {
+    const stoker::testing::TempDir folder;
+    const auto problems = [&](const std::string& writer) {
+        std::ofstream(folder.path() / "metrics.jsonl")
+            << step_line(1) << R"({"type":"facts","schema":1,"writer":")" << writer << "\"}\n";
+        return read_run_records(folder.path()).problems.size();
+    };
+    EXPECT_EQ(problems("torch"), 0U);
+    EXPECT_EQ(problems("stoker"), 1U);
+}
+
 TEST(RunReader, TooManyStepsAreAProblem) {
     const RunRecords records = read(interval_line(0, "1", "3000000"));
     EXPECT_EQ(records.ranks[0].steps.size(), 2'000'000U);

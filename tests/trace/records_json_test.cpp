@@ -22,7 +22,7 @@ TEST(RecordsJson, FactsComeBack) {
                          .rank = 1,
                          .world_size = 2,
                          .host = {.cores = 1.5, .ranks = 2, .memory_bytes = 1 << 30},
-                         .device = {.type = "cuda", .name = "H100", .tensor_cores = true},
+                         .device = {.type = "cuda", .name = "H100", .tensor_cores = true, .bf16_speedup = 4.5},
                          .data = {.path = "photos", .codec = "jpeg", .samples = 10, .workers = 0},
                          .train = {.model = "mlp", .batch_size = 64, .compiled = "fused"}};
     RunRecords records;
@@ -33,6 +33,7 @@ TEST(RecordsJson, FactsComeBack) {
     EXPECT_EQ(read.host.cores, 1.5);
     EXPECT_EQ(read.host.memory_bytes, 1 << 30);
     EXPECT_EQ(read.device.tensor_cores, true);
+    EXPECT_EQ(read.device.bf16_speedup, 4.5);
     EXPECT_EQ(read.data.workers, 0);
     EXPECT_EQ(read.data.prefetch, std::nullopt) << "not measured is not 0";
     EXPECT_EQ(read.train.compiled, "fused");
@@ -63,6 +64,9 @@ TEST(RecordsJson, IntervalsComeBackForTheirRanks) {
     interval.workers.emplace().times[static_cast<std::size_t>(Stage::entropy)] = microseconds(9);
     interval.syncs = {{.place = "losses", .count = 2, .us = 3}};
     interval.after_us = 2;
+    interval.lines = {{.place = "train.py:3", .per_step = 500, .us = 40}, {.place = "train.py:9", .us = 20}};
+    interval.start_us = 11;
+    interval.core_wait_us = 12;
     interval.busy_share = 0.25;
     RunRecords records;
     ASSERT_EQ(add_record(to_json_line(interval, 1), records), "");
@@ -76,6 +80,11 @@ TEST(RecordsJson, IntervalsComeBackForTheirRanks) {
     EXPECT_EQ((*read.workers)[Stage::entropy], microseconds(9));
     EXPECT_EQ(read.syncs.at(0).place, "losses");
     EXPECT_EQ(read.after_us, 2);
+    EXPECT_EQ(read.lines.at(0).per_step, 500);
+    EXPECT_EQ(read.lines.at(1).place, "train.py:9");
+    EXPECT_EQ(read.lines.at(1).per_step, std::nullopt);
+    EXPECT_EQ(read.start_us, 11);
+    EXPECT_EQ(read.core_wait_us, 12);
     EXPECT_EQ(read.busy_share, 0.25);
     EXPECT_EQ(records.ranks[0].intervals.at(0).after_us, std::nullopt);
     EXPECT_EQ(records.ranks[0].intervals.at(0).busy_share, std::nullopt);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "stoker/diagnose/phase_sums.h"
+#include "stoker/diagnose/rules/python_fix.h"
 #include "stoker/diagnose/rules/rule_families.h"
 #include "stoker/diagnose/rules/run_summary.h"
 
@@ -176,7 +177,7 @@ std::span<const Rule> rules() {
     static const std::vector<Rule> kRules = [] {
         std::vector<Rule> all;
         for (const auto family : {input_rules(), trace_input_rules(), host_rules(), run_rules(), device_rules(),
-                                  operator_rules(), rank_rules()}) {
+                                  operator_rules(), python_rules(), rank_rules()}) {
             all.insert(all.end(), family.begin(), family.end());
         }
         return all;
@@ -192,8 +193,14 @@ Diagnosis diagnose(const RunRecords& records) {
         for (Finding& finding : found) {
             const auto rank =
                 std::ranges::find(records.ranks, finding.rank, [](const auto& r) { return r.facts.rank; });
-            if (!rule.of_whole_run && rank != records.ranks.end()) {
+            if (rank == records.ranks.end()) {
+                continue;
+            }
+            if (!rule.of_whole_run) {
                 finding.gain = of_whole_run(finding.gain, share_of_steps(*rank));
+            }
+            if (in_python(*rank)) {
+                advise_in_python(finding, *rank, run.summary(*rank));
             }
         }
         std::ranges::move(folded(std::move(found)), std::back_inserter(diagnosis.findings));

@@ -119,8 +119,9 @@ RunRecords read_run_records(const std::filesystem::path& run) {
         drop_repeated(rank);
     }
     records.ranks.front().total = read_total(run);
+    const bool has_recipe = records.ranks.front().facts.writer != kPythonWriter || is_file(run / kRecipeFile);
     try {
-        records.recipe = recipe_keys(read_text(run / kRecipeFile), kRecipeFile);
+        records.recipe = has_recipe ? recipe_keys(read_text(run / kRecipeFile), kRecipeFile) : records.recipe;
     } catch (const Error& error) {
         records.problems.emplace_back(error.what());
     }

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stoker/trace/account.h"
@@ -14,6 +15,7 @@
 namespace stoker {
 
 inline constexpr int kRecordsSchema = 1;
+inline constexpr std::string_view kPythonWriter = "torch";  // python -m stoker watch
 
 // The machine that a rank runs on.
 struct HostFacts {
@@ -29,6 +31,8 @@ struct DeviceFacts {
     int count = 1;             // devices that this process uses
     std::optional<std::int64_t> memory_bytes = {};
     std::optional<bool> tensor_cores = {};
+    std::optional<double> fp32_flops = {};    // a second, measured with a product of two matrices
+    std::optional<double> bf16_speedup = {};  // of the same product in bf16
 };
 
 struct DataFacts {
@@ -42,7 +46,8 @@ struct DataFacts {
     std::optional<int> workers = {};          // 0: the training thread loads
     std::optional<int> prefetch = {};
     std::optional<bool> pinned = {};
-    std::string cache = {};  // none | ram | disk
+    std::optional<bool> persistent = {};  // worker processes live on from epoch to epoch
+    std::string cache = {};               // none | ram | disk
     std::string decode = {};
 };
 
@@ -58,11 +63,12 @@ struct TrainFacts {
     std::string optimizer_kernel = {};  // single | foreach | fused
     std::string compiled = {};          // "fused", "graph", or "eager: reason"
     std::optional<int> accumulate = {};
-    std::optional<int> threads = {};  // LibTorch's
+    std::optional<int> threads = {};          // LibTorch's
+    std::optional<double> matmul_flops = {};  // of this rank's layers in a step, forward and backward
 };
 
 struct RunFacts {
-    std::string writer = {};  // "stoker", "torch.profiler"
+    std::string writer = {};  // "stoker", "torch.profiler"; "torch": python -m stoker watch
     int rank = 0;
     int world_size = 1;
     HostFacts host = {};
@@ -90,6 +96,13 @@ struct SyncEntry {
     std::optional<double> idle_us = {};  // for which the GPU had nothing to do, during it and until its next work
 };
 
+// A line of the program on which the training thread spent time outside its waits for batches.
+struct LineEntry {
+    std::string place = {};               // "train.py:41"
+    std::optional<double> per_step = {};  // how often it runs in a step
+    double us = 0;                        // sampled
+};
+
 // What one process and its host did over some steps: differences of counters.
 struct IntervalEntry {
     std::int64_t first_step = 0;  // 1-based, inclusive
@@ -98,7 +111,10 @@ struct IntervalEntry {
     StepRecord host = {};                    // sum over the steps
     std::optional<StageTimes> workers = {};  // sum over the loader's workers
     std::vector<SyncEntry> syncs = {};
-    std::optional<double> after_us = {};  // of `syncs`, waits that no step holds: after the last one of an epoch
+    std::optional<double> after_us = {};      // of `syncs`, waits that no step holds: after the last one of an epoch
+    std::optional<double> start_us = {};      // of the phase `wait`, in which worker processes started or ended
+    std::optional<double> core_wait_us = {};  // the training thread was ready to run and had no core
+    std::vector<LineEntry> lines = {};
     // This process.
     std::optional<double> user_seconds = {};  // CPU time
     std::optional<double> system_seconds = {};

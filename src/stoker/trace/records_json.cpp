@@ -57,6 +57,8 @@ void fields(Facts& facts, Visit visit) {
     visit("count", facts.count);
     visit("memory_bytes", facts.memory_bytes);
     visit("tensor_cores", facts.tensor_cores);
+    visit("fp32_flops", facts.fp32_flops);
+    visit("bf16_speedup", facts.bf16_speedup);
 }
 
 template <typename Facts, typename Visit>
@@ -72,6 +74,7 @@ void fields(Facts& facts, Visit visit) {
     visit("workers", facts.workers);
     visit("prefetch", facts.prefetch);
     visit("pinned", facts.pinned);
+    visit("persistent", facts.persistent);
     visit("cache", facts.cache);
     visit("decode", facts.decode);
 }
@@ -91,10 +94,14 @@ void fields(Facts& facts, Visit visit) {
     visit("compiled", facts.compiled);
     visit("accumulate", facts.accumulate);
     visit("threads", facts.threads);
+    visit("matmul_flops", facts.matmul_flops);
 }
 
 template <typename Entry, typename Visit>
 void counter_fields(Entry& entry, Visit visit) {
+    visit("after_us", entry.after_us);
+    visit("start_us", entry.start_us);
+    visit("core_wait_us", entry.core_wait_us);
     visit("user_seconds", entry.user_seconds);
     visit("system_seconds", entry.system_seconds);
     visit("rss_bytes", entry.rss_bytes);
@@ -242,6 +249,19 @@ void add_step(const Json& line, RankRecords& rank) {
     rank.steps.push_back(step);
 }
 
+template <typename Take>
+void for_each_object(const Json& line, const char* key, Take take) {
+    const auto list = line.find(key);
+    if (list == line.end() || !list->is_array()) {
+        return;
+    }
+    for (const Json& entry : *list) {
+        if (entry.is_object()) {
+            take(Reader{entry});
+        }
+    }
+}
+
 void add_interval(const Json& line, RankRecords& rank) {
     IntervalEntry interval;
     const Reader read{line};
@@ -250,20 +270,19 @@ void add_interval(const Json& line, RankRecords& rank) {
     read("seconds", interval.seconds);
     interval.host.times = phases_from(part(line, "us"));
     interval.workers = stages_from(line);
-    read("after_us", interval.after_us);
     counter_fields(interval, read);
-    if (line.contains("syncs") && line["syncs"].is_array()) {
-        for (const Json& entry : line["syncs"]) {
-            SyncEntry sync;
-            if (entry.is_object()) {
-                const Reader sync_reader{entry};
-                sync_reader("place", sync.place);
-                read_count(sync_reader, "count", sync.count);
-                sync_reader("us", sync.us);
-                interval.syncs.push_back(sync);
-            }
-        }
-    }
+    for_each_object(line, "syncs", [&](const Reader& entry) {
+        SyncEntry& sync = interval.syncs.emplace_back();
+        entry("place", sync.place);
+        read_count(entry, "count", sync.count);
+        entry("us", sync.us);
+    });
+    for_each_object(line, "lines", [&](const Reader& entry) {
+        LineEntry& at = interval.lines.emplace_back();
+        entry("place", at.place);
+        entry("per_step", at.per_step);
+        entry("us", at.us);
+    });
     rank.intervals.push_back(interval);
 }
 
@@ -330,9 +349,12 @@ std::string to_json_line(const IntervalEntry& interval, int rank) {
             json["syncs"].push_back({{"place", sync.place}, {"count", sync.count}, {"us", sync.us}});
         }
     }
-    const Writer write{json};
-    write("after_us", interval.after_us);
-    counter_fields(interval, write);
+    for (const LineEntry& at : interval.lines) {
+        Json entry = {{"place", at.place}, {"us", at.us}};
+        Writer{entry}("per_step", at.per_step);
+        json["lines"].push_back(entry);
+    }
+    counter_fields(interval, Writer{json});
     return line_of(json);
 }
 

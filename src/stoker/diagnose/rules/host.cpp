@@ -181,8 +181,12 @@ std::vector<Finding> many_workers(const JudgedRun& records) {
         const int workers = rank.facts.data.workers.value_or(0);
         constexpr double kFactor = 2;
         constexpr double kFull = 0.9;
+        constexpr double kLost = 0.05;  // of the time: in Python, where workers are processes
+        constexpr double kMuch = 0.2;
         constexpr int kUsual = 4;  // on a machine of one core, workers that read ahead still help
-        if (!run.cores || workers < kUsual || workers <= kFactor * *run.cores || run.busy_share.value_or(0) < kFull) {
+        const double lost = lost_to_extra_workers(rank, run);
+        const bool full = lost >= kLost || run.busy_share.value_or(0) >= kFull;
+        if (!run.cores || workers < kUsual || workers <= kFactor * *run.cores || !full) {
             return;
         }
         const int fewer = std::max(1, static_cast<int>(*run.cores));
@@ -191,11 +195,22 @@ std::vector<Finding> many_workers(const JudgedRun& records) {
             "{} workers share {:.0f} cores, which are all busy: they bring no more than {} would, "
             "and each takes memory.",
             workers, *run.cores, fewer);
-        finding.evidence = {
-            {"workers", static_cast<double>(workers)}, {"cores", *run.cores}, {"cores_busy_share", *run.busy_share}};
+        finding.evidence = {{"workers", static_cast<double>(workers)},
+                            {"cores", *run.cores},
+                            {"cores_busy_share", run.busy_share.value_or(0)}};
         finding.fix = {.recipe = {{"data.workers", fmt::to_string(fewer)}},
                        .code = fmt::format("DataLoader(..., num_workers={})", fewer)};
         finding.gain = {1.0, 1.0, 1.05};  // workers are threads that sleep while the queue is full
+        if (lost >= kLost) {
+            finding.severity = lost >= kMuch ? Severity::critical : Severity::warn;
+            finding.text = fmt::format(
+                "{} worker processes share {:.0f} cores. Starting and ending them takes {:.0f} % of the time, and the "
+                "training thread waits for a core in {:.0f} % of it. Use {}.",
+                workers, *run.cores, 100 * run.start_share, 100 * run.core_wait_share, fewer);
+            finding.evidence.push_back({"start_share", run.start_share});
+            finding.evidence.push_back({"core_wait_share", run.core_wait_share});
+            finding.gain = gain_of_share(lost, 0.3);
+        }
         finding.confidence = 0.7;
         findings.push_back(finding);
     });
@@ -205,7 +220,9 @@ std::vector<Finding> many_workers(const JudgedRun& records) {
 
 std::span<const Rule> host_rules() {
     static constexpr std::array kRules = {
-        Rule{"many-workers", "more than two workers for each core, and all cores are busy",
+        Rule{"many-workers",
+             "more than two workers for each core, and all cores are busy; a warning where worker processes of Python "
+             "cost 5 % of the time",
              "`data.workers`: as many as cores", many_workers},
         Rule{"memory-pressure",
              "92 % of the allowed memory is used (critical: 97 %), or 70 % while pages come back from the disk: 1 MB/s "

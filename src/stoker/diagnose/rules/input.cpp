@@ -26,7 +26,7 @@ constexpr double kFreeCore = 0.3;     // of a core: room for another worker
 constexpr int kShortQueue = 2;
 
 // Why the trainer waits. The first that fits: what comes later is only worth mending when that is done.
-enum class Cause : std::uint8_t { none, no_workers, prefetch, storage, few_workers, augment, decode, unknown };
+enum class Cause : std::uint8_t { none, no_workers, startup, prefetch, storage, few_workers, augment, decode, unknown };
 
 bool loads_itself(const RankRecords& rank) {
     return rank.facts.data.workers == 0;
@@ -40,6 +40,9 @@ double worker_capacity(const RankRecords& rank, const RunSummary& run) {
 }
 
 bool workers_are_busy(const RankRecords& rank, const RunSummary& run) {
+    if (in_python(rank)) {  // besides its stages, a worker process sends its batches through pipes
+        return run.blocked_share().value_or(0) <= 1 - kBusyWorkers;
+    }
     return run.worker_busy() >= kBusyWorkers * worker_capacity(rank, run);
 }
 
@@ -72,11 +75,14 @@ int useful_workers(const RunSummary& run) {
 }
 
 Cause cause_of(const RankRecords& rank, const RunSummary& run) {
-    if (run.steps == 0 || run.input_wait() < kWarn) {
+    if (run.steps == 0 || run.input_wait() < kWarn || lost_to_extra_workers(rank, run) >= kWarn) {
         return Cause::none;
     }
     if (loads_itself(rank)) {
         return Cause::no_workers;
+    }
+    if (run.start_share >= std::max(kWarn, run.input_wait() / 2)) {
+        return Cause::startup;
     }
     if (!run.workers) {
         return Cause::unknown;
@@ -227,6 +233,20 @@ std::vector<Finding> no_workers(const JudgedRun& records) {
             finding.gain = gain_without_wait(run, workers / run.input_wait());
             finding.confidence = 0.9;
         });
+}
+
+std::vector<Finding> worker_startup(const JudgedRun& records) {
+    return for_cause(records, Cause::startup, "worker-startup",
+                     [](const RankRecords&, const RunSummary& run, Finding& finding) {
+                         finding.evidence.push_back({"start_share", run.start_share});
+                         finding.text = fmt::format(
+                             "Worker processes start and end with each epoch, which takes {:.0f} % of the time. Keep "
+                             "them.",
+                             100 * run.start_share);
+                         finding.fix.code = "DataLoader(..., persistent_workers=True)";
+                         finding.gain = gain_of_share(run.start_share, 0.7);
+                         finding.confidence = 0.9;
+                     });
 }
 
 std::vector<Finding> few_workers(const JudgedRun& records) {
@@ -421,6 +441,8 @@ std::span<const Rule> input_rules() {
     static constexpr std::array kRules = {
         Rule{"no-workers", "no loader workers, and the training thread waits for its own loading for 5 % of its time",
              "`data.workers`: one for each core that is free", no_workers},
+        Rule{"worker-startup", "worker processes of Python that start and end with each epoch take 5 % of the time",
+             "`persistent_workers=True`", worker_startup},
         Rule{"few-workers", "the trainer waits for 5 %, the workers are never idle, and cores are free",
              "more `data.workers`, up to the cores", few_workers},
         Rule{"storage-bound",

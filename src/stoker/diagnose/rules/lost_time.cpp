@@ -39,7 +39,9 @@ double lost_to_syncs(const RankRecords& rank, const RunSummary& run) {
     if (rank.profile && rank.profile->idle_during) {
         return share_of_span(rank, std::max(sync_idle_us(rank), us_of(*rank.profile->idle_during, Phase::sync)));
     }
-    return run.of(Phase::sync);
+    // Without waits, the host works while the device does: what can be won is the shorter of the two.
+    const double sync = run.of(Phase::sync);
+    return in_python(rank) ? std::min(sync, 1 - sync) : sync;
 }
 
 double lost_to_launches(const RankRecords& rank, const RunSummary& run) {

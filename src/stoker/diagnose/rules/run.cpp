@@ -36,6 +36,7 @@ std::vector<Finding> frequent_evaluation(const JudgedRun& records) {
     }
     const double all = evaluating + step_seconds(rank);
     constexpr double kWarn = 0.25;
+    constexpr double kCritical = 0.5;
     constexpr double kWanted = 0.1;  // the share that is left to evaluations
     const double share = all > 0 ? evaluating / all : 0;
     const auto count = static_cast<double>(rank.evaluations.size());
@@ -48,7 +49,8 @@ std::vector<Finding> frequent_evaluation(const JudgedRun& records) {
     const std::int64_t every =
         static_cast<std::int64_t>(wanted) * std::max(rank.facts.train.epochs_per_evaluation.value_or(1), 1);
     const double saved = std::min(share - kWanted, share * (count - 1) / count);
-    Finding finding = finding_of("frequent-evaluation", Severity::warn, rank, records.summary(rank));
+    const Severity severity = share >= kCritical ? Severity::critical : Severity::warn;
+    Finding finding = finding_of("frequent-evaluation", severity, rank, records.summary(rank));
     finding.text = fmt::format("Evaluations take {:.0f} % of the time. Evaluate every {} epochs, or on fewer samples.",
                                100 * share, every);
     finding.evidence = {{"evaluate_share", share}, {"evaluations", static_cast<double>(rank.evaluations.size())}};
@@ -226,7 +228,8 @@ std::vector<Finding> uneven_steps(const JudgedRun& records) {
 
 std::span<const Rule> run_rules() {
     static constexpr std::array kRules = {
-        Rule{"frequent-evaluation", "evaluations take 25 % of the time", "`train.evaluate_every`", frequent_evaluation,
+        Rule{"frequent-evaluation", "evaluations take 25 % of the time (critical: 50 %)", "`train.evaluate_every`",
+             frequent_evaluation,
              /*of_whole_run=*/true},
         Rule{"frequent-checkpoints", "two or more checkpoints take 20 % of the time (info from 10 %)",
              "`train.checkpoint_every`", frequent_checkpoints, /*of_whole_run=*/true},

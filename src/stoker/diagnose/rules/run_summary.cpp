@@ -102,6 +102,8 @@ struct Mean {
 void add_intervals(const RankRecords& rank, std::int64_t first, RunSummary& out) {
     Mean cpu;
     Mean busy;
+    Mean start;
+    Mean core_wait;
     for (const IntervalEntry& interval : rank.intervals) {
         if (interval.last_step < first) {
             continue;
@@ -111,6 +113,8 @@ void add_intervals(const RankRecords& rank, std::int64_t first, RunSummary& out)
             *out.workers += *interval.workers;
             out.worker_span += interval.seconds;
         }
+        start.add(interval.start_us.value_or(0) / 1e6, interval.seconds);
+        core_wait.add(interval.core_wait_us.value_or(0) / 1e6, interval.seconds);
         constexpr double kLongEnough = 0.2;  // seconds: the host counts in ticks of 10 ms
         if (interval.seconds < kLongEnough) {
             continue;
@@ -124,6 +128,8 @@ void add_intervals(const RankRecords& rank, std::int64_t first, RunSummary& out)
     }
     out.process_cores = cpu.value();
     out.busy_share = busy.value();
+    out.start_share = std::clamp(start.value().value_or(0), 0.0, 1.0);
+    out.core_wait_share = std::clamp(core_wait.value().value_or(0), 0.0, 1.0);
 }
 
 // Where intervals are too short for counters: a CPU's cores are all busy if the workers' CPU time and the training
@@ -196,6 +202,18 @@ Finding finding_of(std::string_view rule, Severity severity, const RankRecords& 
             .rank = rank.facts.rank,
             .first_step = summary.first_step,
             .last_step = summary.last_step};
+}
+
+bool in_python(const RankRecords& rank) {
+    return rank.facts.writer == kPythonWriter;
+}
+
+double lost_to_extra_workers(const RankRecords& rank, const RunSummary& run) {
+    constexpr double kFactor = 2;
+    constexpr int kUsual = 4;
+    const int workers = rank.facts.data.workers.value_or(0);
+    const bool too_many = run.cores && workers >= kUsual && workers > kFactor * *run.cores;
+    return too_many && in_python(rank) ? std::min(1.0, run.start_share + run.core_wait_share) : 0;
 }
 
 Gain gain_of_share(double share, double least) {

@@ -27,6 +27,8 @@ struct RunSummary {
     std::optional<double> process_cores = {};  // that the process kept busy, mean
     std::optional<double> busy_share = {};     // of the cores' time, by all processes
     std::optional<double> ready = {};          // mean number of finished batches when a step asked
+    double start_share = 0;                    // of `seconds`: worker processes were started and ended
+    double core_wait_share = 0;                // of `seconds`: the training thread had no core
 
     // The wait that the device did not hide: a host that runs ahead of a GPU waits here what it saves in a later sync.
     double input_wait() const {
@@ -68,6 +70,12 @@ class JudgedRun {
 
 // A finding over the steps of `summary`.
 Finding finding_of(std::string_view rule, Severity severity, const RankRecords& rank, const RunSummary& summary);
+
+// True for a run that `python -m stoker watch` recorded: its fixes are lines of Python.
+bool in_python(const RankRecords& rank);
+
+// The share of the time that worker processes cost which have no core of their own; 0 with up to two for each core.
+double lost_to_extra_workers(const RankRecords& rank, const RunSummary& run);
 
 // The factor of throughput if a share of the time is saved, as an interval: `least` of it at worst, all at best.
 Gain gain_of_share(double share, double least = 0.5);

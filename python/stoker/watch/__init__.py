@@ -1,0 +1,41 @@
+"""Watches a PyTorch program and says what slows it: docs/watch.md.
+
+From a shell: python -m stoker watch train.py. Around a part of a program:
+
+    from stoker.watch import watching
+
+    with watching(report="report.html"):
+        train()
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["watching"]
+
+
+@contextmanager
+def watching(
+    *, keep: str | Path | None = None, report: str | Path | None = None, json: str | Path | None = None
+) -> Iterator[None]:
+    """Watches the training steps of this thread within the block, then prints the verdict on stderr.
+
+    keep: a folder for the records, for `stoker diagnose` later. report: an HTML page. json: the document of
+    `stoker diagnose --json`. Raises RuntimeError if this process is watched already, OSError if a folder cannot be
+    made. After the block nothing is raised: what goes wrong with the verdict is a line on stderr.
+    """
+    from stoker.watch.run import Watch
+
+    paths = [None if path is None else Path(path) for path in (keep, report, json)]
+    watch = Watch(*paths)
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.finish()

@@ -1,0 +1,121 @@
+"""python -m stoker watch [options] train.py [args]: runs a PyTorch program unchanged and says what slows it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.machinery
+import importlib.util
+import io
+import os
+import sys
+import traceback
+import types
+from pathlib import Path
+from typing import Any
+
+EXAMPLE = """example:
+  python -m stoker watch train.py --epochs 3
+  python -m stoker watch --report report.html -m package.train
+  torchrun --nproc-per-node 2 -m stoker watch train.py
+
+Records of the run go to stderr as a verdict; stdout and the exit status are the
+program's own. docs/watch.md explains them."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m stoker watch",
+        usage="%(prog)s [options] (SCRIPT | -m MODULE) [ARGS...]",
+        description="Runs a PyTorch program unchanged, and says after its end what slowed it and what mends it.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--report", type=Path, metavar="FILE", help="also write an HTML page with charts")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the document of stoker diagnose --json")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the records here, for stoker diagnose DIR")
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
+    parser.add_argument("script", metavar="SCRIPT", help="the program to run")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="its arguments")
+    return parser
+
+
+def _load_script(path: str) -> tuple[types.CodeType, dict[str, Any]]:
+    whole = os.path.abspath(path)
+    with io.open_code(whole) as file:
+        code = compile(file.read(), whole, "exec", dont_inherit=True)
+    sys.path[0] = os.path.dirname(whole)
+    loader = importlib.machinery.SourceFileLoader("__main__", whole)
+    return code, {"__file__": whole, "__loader__": loader, "__cached__": None}
+
+
+def _load_module(name: str) -> tuple[types.CodeType, dict[str, Any]]:
+    sys.path[0] = os.getcwd()
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        name += ".__main__"
+        spec = importlib.util.find_spec(name)
+    code = getattr(spec.loader, "get_code", lambda name: None)(name) if spec is not None else None
+    if spec is None or code is None:
+        raise ImportError(f"no module named {name} that can be run")
+    sys.argv[0] = spec.origin or name
+    return code, {
+        "__file__": spec.origin,
+        "__loader__": spec.loader,
+        "__spec__": spec,
+        "__package__": name.rpartition(".")[0],
+    }
+
+
+def _execute(code: types.CodeType, names: dict[str, Any]) -> int | None:
+    """Runs it as __main__ and returns what the process should exit with. Errors are printed as Python prints them."""
+    program = types.ModuleType("__main__")
+    program.__dict__.update(names)
+    program.__dict__["__builtins__"] = __builtins__
+    sys.modules["__main__"] = program  # stays: functions that run at exit need its names
+    try:
+        exec(code, program.__dict__)
+    except SystemExit as stop:
+        if stop.code is None or isinstance(stop.code, int):
+            return stop.code
+        print(stop.code, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt as error:
+        _print_error(error)
+        return 130
+    except BaseException as error:
+        _print_error(error)
+        return 1
+    return 0
+
+
+def _print_error(error: BaseException) -> None:
+    own = error.__traceback__.tb_next if error.__traceback__ is not None else None  # without the line above
+    sys.stdout.flush()
+    if sys.excepthook is sys.__excepthook__:
+        traceback.print_exception(type(error), error, own)
+    else:
+        sys.excepthook(type(error), error, own)
+
+
+def main(words: list[str]) -> int:
+    options = _parser().parse_args(words)
+    sys.argv = [options.script, *options.arguments]
+    try:
+        code, names = (_load_module if options.module else _load_script)(options.script)
+    except (OSError, ImportError, SyntaxError, ValueError) as error:
+        print(f"stoker watch: {options.script}: {error}", file=sys.stderr)
+        return 2
+    from stoker.watch.run import Watch
+
+    watch = Watch(options.keep, options.report, options.json)
+    try:
+        watch.start()
+    except (OSError, RuntimeError) as error:
+        print(f"stoker watch: {error}", file=sys.stderr)
+        return 2
+    pid = os.getpid()
+    status = _execute(code, names)
+    if os.getpid() == pid:
+        watch.finish()
+    return status or 0

@@ -1,0 +1,220 @@
+"""Clocks of loading: what fetching batches took, in worker processes and, without them, in the training thread.
+
+A worker writes its sums into a file of its own, which the watched process reads at the end of each interval.
+"""
+
+from __future__ import annotations
+
+import functools
+import mmap
+import os
+import time
+from collections.abc import Callable
+from time import perf_counter_ns, thread_time_ns
+from typing import Any
+
+# Nanoseconds, summed over batches: `core` is CPU time of the thread, `queued` the time in which it was ready to run and
+# had no core, `decode` the wall time of image decoders, `fetch` the wall time of whole batches, `idle` the time in
+# which a worker had nothing to do.
+FIELDS = ("batches", "samples", "fetch", "core", "queued", "decode", "idle", "images", "codec")
+BATCHES, SAMPLES, FETCH, CORE, QUEUED, DECODE, IDLE, IMAGES, CODEC = range(len(FIELDS))
+CODECS = ("", "jpeg", "png", "webp", "bmp", "gif", "tiff", "other")
+
+_SIZE = 8 * len(FIELDS)
+Sums = list[int]
+
+
+def read_queued() -> int | None:
+    """Nanoseconds in which this thread was ready to run and had no core; None where the kernel does not count it."""
+    try:
+        with open("/proc/thread-self/schedstat", "rb") as file:
+            return int(file.read().split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+class FetchClock:
+    """Sums over the fetches of one thread. `sums` may be shared memory."""
+
+    def __init__(self, sums: Any) -> None:
+        self.sums = sums
+        self._counts_queued = read_queued() is not None
+
+    def fetch(self, original: Callable[[Any, Any], Any], fetcher: Any, index: Any) -> Any:
+        sums = self.sums
+        start = perf_counter_ns()
+        core = thread_time_ns()
+        queued = read_queued() if self._counts_queued else None
+        try:
+            return original(fetcher, index)
+        finally:
+            sums[FETCH] += perf_counter_ns() - start
+            sums[CORE] += thread_time_ns() - core
+            if queued is not None:
+                sums[QUEUED] += (read_queued() or queued) - queued
+            sums[SAMPLES] += len(index) if isinstance(index, (list, tuple)) else 1
+            sums[BATCHES] += 1
+
+    def add_decode(self, nanoseconds: int, codec: str) -> None:
+        self.sums[DECODE] += nanoseconds
+        self.sums[IMAGES] += 1
+        self.sums[CODEC] = CODECS.index(codec) if codec in CODECS else len(CODECS) - 1
+
+
+class TimedQueue:
+    """A worker's queue of tasks. Waiting for a task is idle time, but waiting for a core is not."""
+
+    def __init__(self, queue: Any, sums: Any) -> None:
+        self._queue = queue
+        self._sums = sums
+
+    def get(self, *args: Any, **options: Any) -> Any:
+        start = perf_counter_ns()
+        queued = read_queued() or 0
+        try:
+            return self._queue.get(*args, **options)
+        finally:
+            queued = (read_queued() or queued) - queued
+            self._sums[IDLE] += max(0, perf_counter_ns() - start - queued)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+
+class Patches:
+    """Attributes that were replaced, to put them back."""
+
+    def __init__(self) -> None:
+        self._replaced: list[tuple[Any, str, Any, bool]] = []
+
+    def replace(self, owner: Any, name: str, value: Any) -> None:
+        own = name in vars(owner)
+        self._replaced.append((owner, name, vars(owner)[name] if own else None, own))
+        setattr(owner, name, value)
+
+    def undo(self) -> None:
+        while self._replaced:
+            owner, name, value, own = self._replaced.pop()
+            if own:
+                setattr(owner, name, value)
+            else:
+                delattr(owner, name)
+
+
+def watch_fetches(patches: Patches, clock: FetchClock, here: Callable[[], bool]) -> None:
+    """Makes the loader's fetchers and image decoders of this process count into `clock` on threads where `here()`."""
+    from torch.utils.data._utils import fetch
+
+    for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
+        original = kind.fetch
+
+        def timed(self: Any, index: Any, original: Any = original) -> Any:
+            return clock.fetch(original, self, index) if here() else original(self, index)
+
+        patches.replace(kind, "fetch", functools.wraps(original)(timed))
+    _watch_pillow(patches, clock, here)
+    _watch_torchvision(patches, clock, here)
+
+
+def _watch_pillow(patches: Patches, clock: FetchClock, here: Callable[[], bool]) -> None:
+    try:
+        from PIL.ImageFile import ImageFile
+    except ImportError:
+        return
+    original = ImageFile.load
+
+    @functools.wraps(original)
+    def load(self: Any) -> Any:
+        if not getattr(self, "tile", None) or not here():  # decoded already
+            return original(self)
+        codec = str(self.format or "").lower()
+        start = perf_counter_ns()
+        try:
+            return original(self)
+        finally:
+            clock.add_decode(perf_counter_ns() - start, codec)
+
+    patches.replace(ImageFile, "load", load)
+
+
+def _watch_torchvision(patches: Patches, clock: FetchClock, here: Callable[[], bool]) -> None:
+    import sys
+
+    image = sys.modules.get("torchvision.io.image")
+    for module in (image, sys.modules.get("torchvision.io")) if image else ():
+        for name in ("decode_image", "decode_jpeg", "decode_png", "read_image"):
+            original = getattr(module, name, None)
+            if original is None:
+                continue
+
+            def decode(*args: Any, original: Any = original, **options: Any) -> Any:
+                if not here():
+                    return original(*args, **options)
+                start = perf_counter_ns()
+                try:
+                    return original(*args, **options)
+                finally:
+                    clock.add_decode(perf_counter_ns() - start, "")
+
+            patches.replace(module, name, functools.wraps(original)(decode))
+
+
+class WorkerTarget:
+    """What a worker process of a DataLoader runs: PyTorch's worker loop, with a clock. It is sent to spawned ones."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def __call__(self, *args: Any, **options: Any) -> None:
+        from stoker.watch import session
+
+        session.leave_child()  # puts PyTorch's own loop back
+        from torch.utils.data._utils import worker
+
+        try:
+            sums = self._open_sums()
+        except OSError:  # the folder is gone: the watch has ended
+            return worker._worker_loop(*args, **options)
+        watch_fetches(Patches(), FetchClock(sums), lambda: True)
+        kind, dataset, tasks, *others = args
+        worker._worker_loop(kind, dataset, TimedQueue(tasks, sums), *others, **options)
+
+    def _open_sums(self) -> memoryview:
+        path = os.path.join(self.folder, f"{os.getpid()}-{time.monotonic_ns()}.clock")
+        with open(path, "wb+") as file:
+            file.truncate(_SIZE)
+            return memoryview(mmap.mmap(file.fileno(), _SIZE)).cast("q")
+
+
+def read_workers(folder: str) -> tuple[Sums, list[int]]:
+    """The sums over all workers that have begun since the start, and their process ids."""
+    total = [0] * len(FIELDS)
+    pids = []
+    for name in os.listdir(folder):
+        if not name.endswith(".clock"):
+            continue
+        with open(os.path.join(folder, name), "rb") as file:
+            sums = memoryview(file.read(_SIZE)).cast("q")
+        if len(sums) < len(FIELDS):
+            continue
+        for field in range(CODEC):
+            total[field] += sums[field]
+        total[CODEC] = max(total[CODEC], sums[CODEC])
+        pids.append(int(name.split("-")[0]))
+    return total, pids
+
+
+def stages_of(before: Sums, after: Sums, workers: bool) -> dict[str, float]:
+    """`workers_us` of docs/records.md. Time without a core, unless it was waiting for one, counts as `read`."""
+    fetch, core, queued, decode, idle = (after[i] - before[i] for i in (FETCH, CORE, QUEUED, DECODE, IDLE))
+    read = max(0, fetch - core - queued)
+    pixels = decode * (fetch - read) // fetch if fetch else 0
+    stages = {
+        "samples": after[SAMPLES] - before[SAMPLES],
+        "read": read / 1000,
+        "entropy": 0.0,
+        "pixels": pixels / 1000,
+        "augment": max(0, fetch - read - pixels) / 1000,
+        "blocked": idle / 1000 if workers else 0.0,
+    }
+    return {**stages, "cpu": core / 1000} if workers else stages

@@ -1,0 +1,41 @@
+"""A Lightning callback that watches `Trainer.fit`: Trainer(callbacks=[StokerWatch(report="report.html")])."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stoker.watch.run import Watch
+
+if TYPE_CHECKING:
+    Base = object
+else:
+    try:
+        from lightning.pytorch import Callback as Base
+    except ImportError:
+        from pytorch_lightning import Callback as Base
+
+
+class StokerWatch(Base):
+    """keep, report and json as for `stoker.watch.watching`. The verdict is printed on stderr when training ends."""
+
+    def __init__(
+        self, *, keep: str | Path | None = None, report: str | Path | None = None, json: str | Path | None = None
+    ) -> None:
+        self._paths = [None if path is None else Path(path) for path in (keep, report, json)]
+        self._watch: Watch | None = None
+
+    def on_fit_start(self, trainer: Any, module: Any) -> None:
+        self._watch = Watch(*self._paths)
+        self._watch.start()
+
+    def on_fit_end(self, trainer: Any, module: Any) -> None:
+        self._finish()
+
+    def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
+        self._finish()
+
+    def _finish(self) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.finish()

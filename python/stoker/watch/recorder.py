@@ -1,0 +1,135 @@
+"""Writes the records of docs/records.md: facts, steps, intervals and evaluations of one rank, as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from time import perf_counter_ns
+from typing import Any
+
+from stoker.watch import fetch_clock
+from stoker.watch.account import PHASES, Times, add_times, microseconds, no_time
+from stoker.watch.counters import CounterReader, Counters, differences
+from stoker.watch.lines import LineCounter, LineSampler, line_entries
+
+SCHEMA = 1
+_INTERVAL = 500_000_000  # nanoseconds
+_SHORT = 50_000_000  # an evaluation ends an interval of this length
+_STEP_HEAD = '{"type":"step","schema":1,"rank":%d,"step":%d'
+
+
+class RecordWriter:
+    """The lines of one rank. The file is complete after `close`; until then it lacks the current interval."""
+
+    def __init__(self, path: str, rank: int, clocks: str, own_clock: fetch_clock.FetchClock, lines: LineSampler) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self._rank = rank
+        self._clocks = clocks
+        self._own_clock = own_clock
+        self._sampler = lines
+        self.counter = LineCounter()
+        self.steps = 0
+        self.evaluations = 0
+        self.syncs: dict[str, list[int]] = {}  # place -> count, nanoseconds
+        self.loader_starts = 0  # nanoseconds in which workers were started and stopped
+        self._lines: list[str] = []
+        self._sum = no_time()
+        self._first = 1
+        self._reader = CounterReader()
+        self.begin()
+
+    def begin(self) -> None:
+        """The first interval begins now; what was before is no step."""
+        workers, pids = fetch_clock.read_workers(self._clocks)
+        self._open_interval(workers, self._reader.read(pids))
+
+    def step(self, times: Times, epoch: int, samples: int | None, ready: int | None, copied: int) -> None:
+        self.steps += 1
+        line = _STEP_HEAD % (self._rank, self.steps)
+        if epoch:
+            line += ',"epoch":%d' % epoch
+        if samples is not None:
+            line += ',"samples":%d' % samples
+        if ready is not None:
+            line += ',"ready":%d' % ready
+        if copied:
+            line += ',"copy_bytes":%d' % copied
+        phases = ",".join(['"%s":%.1f' % (name, time / 1000) for name, time in zip(PHASES, times) if time])
+        self._lines.append(line + ',"us":{' + phases + "}}\n")
+        add_times(self._sum, times)
+        if perf_counter_ns() - self._began >= _INTERVAL:
+            self._close_interval()
+
+    def evaluation_begins(self) -> None:
+        if perf_counter_ns() - self._began >= _SHORT:
+            self._close_interval()
+
+    def evaluation(self, times: Times, samples: int) -> None:
+        self.evaluations += 1
+        head = {"type": "evaluation", "schema": SCHEMA, "rank": self._rank, "step": self.steps}
+        self._write({**head, "samples": samples, "us": microseconds(times)})
+        if self._first == self.steps + 1:
+            self.begin()
+
+    def facts(self, facts: dict[str, Any]) -> None:
+        head = {"type": "facts", "schema": SCHEMA, "step": self.steps, "writer": "torch", "rank": self._rank}
+        self._write({**head, **facts})
+
+    def close(self) -> None:
+        self._close_interval()
+        os.close(self._file)
+
+    def _write(self, record: dict[str, Any]) -> None:
+        self._lines.append(json.dumps(record) + "\n")
+
+    def _open_interval(self, workers: fetch_clock.Sums, counters: Counters) -> None:
+        self._began = perf_counter_ns()
+        self._workers = workers
+        self._own = list(self._own_clock.sums)
+        self._queued = fetch_clock.read_queued()
+        self._counters = counters
+        self.syncs = {}
+        self.loader_starts = 0
+        self._sampler.take()
+        self._sum = no_time()
+        self._first = self.steps + 1
+
+    def _close_interval(self) -> None:
+        if self.steps >= self._first:
+            workers, pids = fetch_clock.read_workers(self._clocks)
+            counters = self._reader.read(pids)
+            self._write(self._interval(workers, counters))
+            self._open_interval(workers, counters)
+        data = "".join(self._lines).encode()
+        self._lines.clear()
+        while data:
+            data = data[os.write(self._file, data) :]
+
+    def _interval(self, workers: fetch_clock.Sums, counters: Counters) -> dict[str, Any]:
+        record: dict[str, Any] = {
+            "type": "interval",
+            "schema": SCHEMA,
+            "step": self.steps,
+            "rank": self._rank,
+            "first_step": self._first,
+            "last_step": self.steps,
+            "seconds": counters.time - self._counters.time,
+            "us": microseconds(self._sum),
+        }
+        own = self._own_clock.sums
+        if workers[fetch_clock.BATCHES] > self._workers[fetch_clock.BATCHES]:
+            record["workers_us"] = fetch_clock.stages_of(self._workers, workers, workers=True)
+        elif own[fetch_clock.BATCHES] > self._own[fetch_clock.BATCHES]:
+            record["workers_us"] = fetch_clock.stages_of(self._own, own, workers=False)
+        if self.syncs:
+            places = sorted(self.syncs.items(), key=lambda place: -place[1][1])
+            record["syncs"] = [{"place": name, "count": count, "us": time / 1000} for name, (count, time) in places]
+        if self.loader_starts:
+            record["start_us"] = self.loader_starts / 1000
+        queued = fetch_clock.read_queued()
+        if queued is not None and self._queued is not None:
+            record["core_wait_us"] = (queued - self._queued) / 1000
+        lines = line_entries(self._sampler.take(), self.counter.counts)
+        if lines:
+            record["lines"] = lines
+        return {**record, **differences(self._counters, counters)}

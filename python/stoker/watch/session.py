@@ -1,0 +1,125 @@
+"""One watch of this process: installs the hooks, keeps the account, and leaves the records in a folder."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+from torch.utils.data._utils import worker as torch_worker
+
+from stoker.watch import fetch_clock
+from stoker.watch.account import Account
+from stoker.watch.facts import data_facts, device_facts, host_facts, measure_products, train_facts
+from stoker.watch.fetch_clock import FetchClock, Patches, WorkerTarget
+from stoker.watch.hooks import Hooks, Seen
+from stoker.watch.lines import COUNTED_STEPS, LineSampler
+from stoker.watch.products import ProductCounter
+from stoker.watch.ranks import Rank, RecordFolder
+from stoker.watch.recorder import RecordWriter
+from stoker.watch.steps import Steps
+
+_DISCOVERY_STEPS = 3  # in which outermost modules are found
+_PRODUCT_STEP = 7  # in which a model's products are counted
+_current: Session | None = None
+
+
+def leave_child() -> None:
+    """In a forked child: the hooks are the parent's and would cost time here."""
+    global _current
+    if _current is not None:
+        _current.remove_hooks()
+        _current = None
+
+
+class Session:
+    """Watches the thread that starts it, from `start` to `stop`. One at a time."""
+
+    def __init__(self, keep: Path | None = None) -> None:
+        self.rank = Rank.of_environment()
+        self._keep = keep
+        self._pid = os.getpid()
+
+    def start(self) -> None:
+        global _current
+        if _current is not None:
+            raise RuntimeError("stoker watch: this process is watched already")
+        self.folder = RecordFolder(self.rank, self._keep)
+        self.seen = Seen()
+        account = Account()
+        own_clock = FetchClock([0] * len(fetch_clock.FIELDS))
+        self._own_clock = own_clock
+        self._sampler = LineSampler(account, threading.get_ident())
+        clocks = str(self.folder.clocks)
+        self.writer = RecordWriter(str(self.folder.records), self.rank.rank, clocks, own_clock, self._sampler)
+        self._products = ProductCounter()
+        self._steps = Steps(account, self.writer)
+        self._hooks = Hooks(account, self._steps, self.seen, lambda: self.writer.syncs)
+        self._hooks.loader_start = self._add_loader_start
+        self._hooks.after_step = self._after_step
+        self._patches = Patches()
+        self._patches.replace(torch_worker, "_worker_loop", WorkerTarget(clocks))
+        fetch_clock.watch_fetches(self._patches, own_clock, self._hooks.here)
+        self._hooks.install()
+        self._sampler.start()
+        _current = self
+
+    def stop(self) -> list[int]:
+        """Removes the hooks and completes the records. Returns ranks of this host whose records are missing."""
+        global _current
+        self.remove_hooks()
+        _current = None
+        self._sampler.stop()
+        self._steps.end()
+        self._write_facts()
+        self.writer.close()
+        return self.folder.finish()
+
+    @property
+    def is_of_this_process(self) -> bool:
+        return os.getpid() == self._pid
+
+    def remove_hooks(self) -> None:
+        self.writer.counter.end()
+        self._products.end()
+        self._hooks.remove()
+        self._patches.undo()
+
+    def _add_loader_start(self, nanoseconds: int) -> None:
+        self.writer.loader_starts += nanoseconds
+
+    def _after_step(self) -> None:
+        steps = self.writer.steps
+        if steps > COUNTED_STEPS[-1]:
+            return
+        if steps == _DISCOVERY_STEPS:
+            self._hooks.end_discovery()
+        if steps in COUNTED_STEPS:
+            self.writer.counter.end()
+        compiled = hasattr(self.seen.model, "_orig_mod")
+        if steps + 1 in COUNTED_STEPS and not compiled:
+            self.writer.counter.begin()
+        if steps + 1 == _PRODUCT_STEP and not compiled and self.seen.model is not None:
+            self._products.begin(self.seen.model)
+        if steps == _PRODUCT_STEP:
+            self._products.end()
+
+    def _write_facts(self) -> None:
+        workers, _ = fetch_clock.read_workers(str(self.folder.clocks))
+        own = self._own_clock.sums
+        codec = max(workers[fetch_clock.CODEC], own[fetch_clock.CODEC])
+        images = workers[fetch_clock.IMAGES] + own[fetch_clock.IMAGES]
+        steps = max(1, self.writer.steps)
+        accumulate = max(1, round(self._steps.backwards / steps))
+        rates = measure_products(self.seen.device) if self.seen.model is not None else {}
+        self.writer.facts(
+            {
+                "world_size": self.rank.world_size,
+                "host": host_facts(self.rank),
+                "device": device_facts(self.seen, rates),
+                "data": data_facts(self.seen, codec, images),
+                "train": train_facts(self.seen, self.rank, accumulate, self._products.flops),
+            }
+        )
+
+

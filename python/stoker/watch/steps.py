@@ -1,0 +1,180 @@
+"""Decides what a training step and what an evaluation is.
+
+A step lasts from one step of the optimizer to the next; if there are several optimizers, the first one counts. Time
+belongs to training or to an evaluation. A forward pass with gradients, a backward pass and the optimizer prove
+training. A forward pass without gradients proves an evaluation if its batch comes from a loader that no training step
+has used, or if the module is one that trains and is in evaluation mode: teachers and frozen parts stay in the step.
+What lies between, such as the wait for the first batch, is assigned when the next proof comes.
+"""
+
+from __future__ import annotations
+
+import weakref
+from time import perf_counter_ns
+from typing import Any, Protocol
+
+from stoker.watch.account import UNMEASURED, Account, Times, add_times, no_time
+
+NOTHING, TRAINING, EVALUATION = range(3)
+_MARK = "_stoker_use"  # on a loader's iterator: TRAINING or EVALUATION, once that is known
+
+
+class Recorder(Protocol):
+    """Who is told about whole steps and evaluations."""
+
+    def step(self, times: Times, epoch: int, samples: int | None, ready: int | None, copied: int) -> None: ...
+
+    def begin(self) -> None: ...
+
+    def evaluation_begins(self) -> None: ...
+
+    def evaluation(self, times: Times, samples: int) -> None: ...
+
+
+class Steps:
+    """Receives the events of the training thread in order."""
+
+    def __init__(self, account: Account, recorder: Recorder) -> None:
+        self._account = account
+        self._recorder = recorder
+        self.use = NOTHING
+        self._undecided = False
+        self.iterator: Any = None  # the one that gave the last batch
+        self._fresh = False  # it has given no batch to training yet
+        self._batches = 0  # that it has given since the last boundary
+        self._times = {TRAINING: no_time(), EVALUATION: no_time()}
+        self._optimizer: weakref.ref[Any] | None = None
+        self._trained: set[int] = set()  # ids of modules
+        self._samples: int | None = None
+        self._eval_samples = 0
+        self._pending_samples = 0
+        self._ready: int | None = None
+        self._last_event = 0
+        self.copied = 0  # bytes to the device in this step
+        self.epoch = 0
+        self.backwards = 0
+
+    def loader_started(self, iterator: Any) -> None:
+        """A loop over a loader begins; creating its iterator belongs to what the loop turns out to be."""
+        self._settle()
+        self._undecided = True
+        self.iterator = iterator
+        self._fresh = True
+        self._batches = 0
+
+    def before_iterator(self) -> None:
+        """An iterator is about to be created: the time before it belongs to what ran."""
+        if self.use == NOTHING:
+            self._recorder.begin()
+        self._settle()
+        self._undecided = True
+
+    def asks(self, iterator: Any) -> None:
+        """The loop over a loader asks for its next batch."""
+        if iterator is not self.iterator or (iterator.__dict__.get(_MARK, self.use) != self.use):
+            self._settle()
+            self._undecided = True
+            self.iterator = iterator
+            self._fresh = _MARK not in iterator.__dict__
+            self._batches = 0
+
+    def ended(self) -> None:
+        """The loop over a loader has had all batches."""
+        self.iterator = None
+
+    def got(self, samples: int, ready: int | None) -> None:
+        self._batches += 1
+        self._pending_samples += samples
+        self._ready = ready
+
+    def trains(self, module_id: int | None = None) -> None:
+        """A proof of training: a forward pass with gradients, a backward pass, a step of the optimizer."""
+        if module_id is not None:
+            self._trained.add(module_id)
+        if self.use == TRAINING and not self._undecided:
+            return
+        iterator = self.iterator
+        if self.use == EVALUATION and not self._undecided and iterator is not None and self._batches == 1:
+            self._settle()  # it was a teacher's pass over the first training batch
+            add_times(self._times[TRAINING], self._times[EVALUATION])
+            self._times[EVALUATION] = no_time()
+            self._pending_samples += self._eval_samples
+            self._eval_samples = 0
+        self._decide(TRAINING)
+        if iterator is not None:
+            iterator.__dict__[_MARK] = TRAINING
+        if self._fresh:
+            self.epoch += 1
+            self._fresh = False
+
+    def predicts(self, module_id: int, evaluates: bool) -> None:
+        """A forward pass without gradients. `evaluates`: the module is in evaluation mode."""
+        if self.use == EVALUATION and not self._undecided:
+            return
+        mark = None if self.iterator is None else self.iterator.__dict__.get(_MARK)
+        of_training = mark == TRAINING and not (self._undecided and self._fresh)
+        if (self.iterator is None or of_training) and not (evaluates and module_id in self._trained):
+            return
+        self._decide(EVALUATION)
+        if self.iterator is not None and mark is None:
+            self.iterator.__dict__[_MARK] = EVALUATION
+
+    def passed(self) -> None:
+        """A forward pass without gradients has ended."""
+        if self.use == EVALUATION:
+            self._eval_samples += self._pending_samples
+            self._pending_samples = 0
+            self._last_event = perf_counter_ns()
+
+    def stepped(self, optimizer: Any) -> None:
+        """An optimizer has made its step."""
+        self.trains()
+        known = self._optimizer() if self._optimizer is not None else None
+        if known is None:
+            self._optimizer = weakref.ref(optimizer)
+        elif known is not optimizer:
+            return
+        self._settle()
+        times, self._times[TRAINING] = self._times[TRAINING], no_time()
+        samples = self._pending_samples or None
+        self._recorder.step(times, self.epoch, samples, self._ready, self.copied)
+        self._pending_samples = 0
+        self._ready = None
+        self.copied = 0
+
+    def end(self) -> None:
+        """The watch ends. What follows the last step, or the last forward pass of an evaluation, is neither."""
+        if self.use == EVALUATION and not self._undecided:
+            account = self._account
+            account.enter(account.phase)
+            late = min(account.since - self._last_event, account.times[UNMEASURED])
+            account.times[UNMEASURED] -= max(0, late)
+            self._settle()
+        self._end_evaluation()
+
+    def _settle(self) -> None:
+        """Assigns the time since the last boundary to what ran."""
+        times = self._account.take()
+        if self.use != NOTHING:
+            add_times(self._times[self.use], times)
+
+    def _decide(self, use: int) -> None:
+        """From the last boundary on, or from now on if there was none, the time belongs to `use`."""
+        if not self._undecided:
+            if self.use == NOTHING:
+                self._recorder.begin()
+            self._settle()
+        before, self.use = self.use, use
+        self._undecided = False
+        if before == EVALUATION and use == TRAINING:
+            self._end_evaluation()
+        elif use == EVALUATION and before != EVALUATION:
+            self._last_event = perf_counter_ns()
+            self._recorder.evaluation_begins()
+
+    def _end_evaluation(self) -> None:
+        times = self._times[EVALUATION]
+        if any(times):
+            self._times[EVALUATION] = no_time()
+            self._recorder.evaluation(times, self._eval_samples)
+        self._eval_samples = 0

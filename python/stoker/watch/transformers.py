@@ -1,0 +1,32 @@
+"""A callback for the Trainer of transformers: Trainer(..., callbacks=[StokerWatch(report="report.html")])."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stoker.watch.run import Watch
+
+if TYPE_CHECKING:
+    Base = object
+else:
+    from transformers import TrainerCallback as Base
+
+
+class StokerWatch(Base):
+    """keep, report and json as for `stoker.watch.watching`. The verdict is printed on stderr when training ends."""
+
+    def __init__(
+        self, *, keep: str | Path | None = None, report: str | Path | None = None, json: str | Path | None = None
+    ) -> None:
+        self._paths = [None if path is None else Path(path) for path in (keep, report, json)]
+        self._watch: Watch | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **options: Any) -> None:
+        self._watch = Watch(*self._paths)
+        self._watch.start()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **options: Any) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.finish()

@@ -1,0 +1,61 @@
+"""Asks the program `stoker` for the verdict on a folder of records, and prints it for a terminal."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from stoker._program import find_program
+
+_INDENT = 13  # of what follows "   evidence  " and its like
+_LABELS = ("   evidence  ", "   gain      ")
+
+
+class Verdict:
+    """`text` is for people, `document` that of `stoker diagnose --json`."""
+
+    def __init__(self, folder: Path, report: Path | None = None) -> None:
+        program = find_program()
+        html = [] if report is None else ["--html", str(report)]
+        done = subprocess.run([program, "diagnose", folder, *html], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"stoker diagnose: {done.stderr.strip()}")
+        self.text: str = done.stdout
+        self.problems: str = done.stderr
+        asked = subprocess.run([program, "diagnose", folder, "--json"], capture_output=True, text=True, check=True)
+        self.document: dict[str, Any] = json.loads(asked.stdout)
+
+    @property
+    def rule(self) -> str:
+        return str(self.document["verdict"]["rule"])
+
+
+def wrapped(text: str, columns: int) -> str:
+    """Lines of prose and evidence are broken; code and bars are not."""
+    lines = []
+    for line in text.splitlines():
+        indent = next((" " * _INDENT for label in _LABELS if line.startswith(label)), None)
+        if indent is None and not line.startswith(("  ", "   fix")):
+            indent = ""
+        if indent is None and line.startswith("   ") and line[3:4].isupper():
+            indent = "   "
+        if indent is None or len(line) <= columns:
+            lines.append(line)
+        else:
+            lines += textwrap.wrap(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines) + "\n"
+
+
+def print_verdict(verdict: Verdict) -> None:
+    """On stderr: stdout is the program's."""
+    columns = shutil.get_terminal_size((80, 24)).columns
+    sys.stdout.flush()
+    title = "stoker watch "
+    sys.stderr.write("\n" + title + "─" * max(0, columns - len(title)) + "\n")
+    sys.stderr.write(wrapped(verdict.text, columns) + verdict.problems)
+    sys.stderr.flush()

@@ -1,0 +1,143 @@
+// What only a watch of a Python program shows: loops over elements, and fp32 on a device that computes bf16 faster.
+#include "stoker/diagnose/rules/rule_families.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <map>
+#include <string>
+
+#include "stoker/diagnose/rules/lost_time.h"
+#include "stoker/diagnose/rules/run_summary.h"
+
+namespace stoker {
+namespace {
+
+constexpr double kWarn = 0.05;      // of the time
+constexpr double kCritical = 0.20;  // as for the input
+
+Severity severity_of(double share) {
+    return share >= kCritical ? Severity::critical : Severity::warn;
+}
+
+struct Loop {
+    std::string place = {};  // the line with the most time
+    double per_step = 0;     // how often that line runs
+    double worst_us = 0;
+    double us = 0;  // of all lines that run so often
+};
+
+// Lines that run so often, and for so short, that they are the body of a loop over elements.
+Loop find_loop(const RankRecords& rank, double steps) {
+    constexpr double kOften = 200;  // in a step
+    constexpr double kShort = 100;  // microseconds: a few operators on one element
+    std::map<std::string, LineEntry> lines;
+    for (const IntervalEntry& interval : rank.intervals) {
+        for (const LineEntry& line : interval.lines) {
+            LineEntry& sum = lines[line.place];
+            sum.us += line.us;
+            sum.per_step = std::max(sum.per_step, line.per_step);
+        }
+    }
+    Loop loop;
+    for (const auto& [place, line] : lines) {
+        const double per_step = line.per_step.value_or(0);
+        if (per_step < kOften || line.us / steps > kShort * per_step) {
+            continue;
+        }
+        loop.us += line.us;
+        if (line.us > loop.worst_us) {
+            loop.place = place;
+            loop.per_step = per_step;
+            loop.worst_us = line.us;
+        }
+    }
+    return loop;
+}
+
+std::vector<Finding> python_loop(const JudgedRun& records) {
+    std::vector<Finding> findings;
+    for (const RankRecords& rank : records.ranks) {
+        const RunSummary& run = records.summary(rank);
+        double us = 0;
+        double steps = 0;
+        for (const IntervalEntry& interval : rank.intervals) {
+            us += std::chrono::duration<double, std::micro>(interval.host.total()).count();
+            steps += static_cast<double>(interval.last_step - interval.first_step + 1);
+        }
+        if (!in_python(rank) || us <= 0) {
+            continue;
+        }
+        const Loop loop = find_loop(rank, steps);
+        const double share = std::min(1.0, loop.us / us);
+        // A host that runs ahead of a GPU waits later for what it saves here.
+        const double lost = run.on_cpu ? share : std::max(0.0, share - run.of(Phase::sync));
+        if (lost < kWarn) {
+            continue;
+        }
+        Finding finding = finding_of("python-loop", severity_of(lost), rank, run);
+        finding.text = fmt::format(
+            "A Python loop takes {:.0f} % of the time: {} runs {:.0f} times in a step. Write it as one operation on "
+            "the whole tensor.",
+            100 * share, loop.place, loop.per_step);
+        finding.evidence = {{"loop_share", share}, {"iterations_per_step", loop.per_step}};
+        finding.fix.code = "y = f(x)  # instead of torch.stack([f(x[i]) for i in range(len(x))])";
+        finding.gain = gain_of_share(lost, 0.7);
+        finding.confidence = 0.85;
+        findings.push_back(finding);
+    }
+    return findings;
+}
+
+// Of the time: matrix products at the rate that was measured for large ones, so it is the least that they take.
+double product_share(const RankRecords& rank, const RunSummary& run) {
+    const double rate = rank.facts.device.fp32_flops.value_or(0);
+    const double step = run.steps > 0 ? run.seconds / static_cast<double>(run.steps) : 0;
+    return rate > 0 && step > 0 ? std::min(1.0, rank.facts.train.matmul_flops.value_or(0) / rate / step) : 0;
+}
+
+std::vector<Finding> full_precision(const JudgedRun& records) {
+    std::vector<Finding> findings;
+    for (const RankRecords& rank : records.ranks) {
+        const RunSummary& run = records.summary(rank);
+        constexpr double kFaster = 1.3;
+        constexpr double kEligible = 0.1;  // of the time, as in traces
+        const double speedup = rank.facts.device.bf16_speedup.value_or(1);
+        const double share = product_share(rank, run);
+        if (!in_python(rank) || rank.facts.train.precision != "fp32" || speedup < kFaster || share < kEligible) {
+            continue;
+        }
+        // Products of the model's sizes reach less than the rate of large ones, in both types.
+        const double passes = run.on_cpu ? run.of(Phase::forward) + run.of(Phase::backward) : 1;
+        const double most = std::max(share, std::min(2 * share, passes));
+        const auto gain = [&](double part) { return 1 / (1 - std::min(part, 0.99) * (1 - 1 / speedup)); };
+        Finding finding = finding_of("full-precision", severity_of(share), rank, run);
+        finding.text = fmt::format(
+            "Matrix products and convolutions take {:.0f} % of the time or more in fp32; this device computes them "
+            "{:.1f} times as fast in bf16. Train with mixed precision.",
+            100 * share, speedup);
+        finding.evidence = {{"product_share", share}, {"bf16_speedup", speedup}};
+        finding.fix.code = fmt::format("with torch.autocast(\"{}\", torch.bfloat16): loss = criterion(model(x), y)",
+                                       rank.facts.device.type);
+        finding.gain = {.low = gain(share / 2), .expected = gain((share + most) / 2), .high = gain(most)};
+        finding.confidence = 0.7;
+        findings.push_back(finding);
+    }
+    return findings;
+}
+
+}  // namespace
+
+std::span<const Rule> python_rules() {
+    static constexpr std::array kRules = {
+        Rule{"python-loop",
+             "in a Python program, lines that run 200 times or more in a step take 5 % of the time (critical: 20 %)",
+             "one operation on the whole tensor", python_loop},
+        Rule{"full-precision",
+             "in a Python program, matrix products take 10 % of the time in fp32, and bf16 is measured to be faster",
+             "`torch.autocast` with bfloat16", full_precision},
+    };
+    return kRules;
+}
+
+}  // namespace stoker

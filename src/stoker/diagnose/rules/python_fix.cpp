@@ -1,0 +1,129 @@
+// A table: rule -> sentence and lines of Python. Rules that are not in it say all in their own.
+#include "stoker/diagnose/rules/python_fix.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fmt/format.h>
+#include <string_view>
+
+namespace stoker {
+namespace {
+
+struct Advised {
+    const Finding& finding;
+    const RankRecords& rank;
+    const RunSummary& run;
+
+    double percent(std::string_view evidence) const {
+        const auto found = std::ranges::find(finding.evidence, evidence, &Evidence::name);
+        return found == finding.evidence.end() ? 0 : 100 * found->value;
+    }
+    // The folder that a data set of torchvision reads; DATA where it is not known.
+    std::string data() const { return rank.facts.data.path.empty() ? "DATA" : rank.facts.data.path; }
+    const char* cores_text() const {
+        constexpr double kSaturated = 0.85;
+        return run.busy_share.value_or(0) >= kSaturated ? " All cores are busy: more workers will not help." : "";
+    }
+};
+
+struct Words {
+    std::string text = {};  // empty: as the rule says it
+    std::string code = {};  // likewise
+};
+
+Words storage(const Advised& of) {
+    return {fmt::format("Reading samples takes {:.0f} % of the workers' time without using a core: the storage is too "
+                        "slow, or the data set waits for something else.",
+                        of.percent("read_share_of_workers")),
+            fmt::format("stoker pack {} packed.stk  # one file, read in order, for stoker.Loader", of.data())};
+}
+
+Words decode(const Advised& of) {
+    const std::string& codec = of.rank.facts.data.codec;
+    const bool jpeg = codec == "jpeg";
+    const std::string loader =
+        fmt::format("loader = stoker.Loader(\"{}\", ...)  # decodes only what a crop needs", of.data());
+    return {
+        fmt::format("Decoding {}images{} takes {:.0f} % of the workers' time.{} Decode fewer pixels, or with a faster "
+                    "decoder.",
+                    codec.empty() ? "" : codec + " ",
+                    of.rank.facts.data.decode.empty() ? "" : " with " + of.rank.facts.data.decode,
+                    of.percent("decode_share_of_workers"), of.cores_text()),
+        (jpeg ? "image = Image.open(path); image.draft(\"RGB\", (256, 256))  # decodes at a smaller scale\n" : "") +
+            loader};
+}
+
+Words augment(const Advised& of) {
+    return {fmt::format("The data set's own code and its transforms take {:.0f} % of the workers' time.{} Make them "
+                        "cheaper.",
+                        of.percent("augment_share_of_workers"), of.cores_text()),
+            "transforms: crop and resize first; whole arrays instead of Python loops;\n"
+            "compute once what is the same in each epoch, and store it"};
+}
+
+Words slow_loader(const Advised& of) {
+    return {fmt::format("The training thread waits for its batches for {:.0f} % of the time, and no clock of the "
+                        "workers says why.",
+                        of.percent("wait_share")),
+            "DataLoader(..., prefetch_factor=4, persistent_workers=True)  # then watch again"};
+}
+
+Words memory(const Advised& of) {
+    return {fmt::format("The process uses {:.0f} % of the memory that it may use.", of.percent("memory_share")),
+            "DataLoader(..., num_workers, prefetch_factor or batch_size: less of each)"};
+}
+
+// Evaluations are counted in steps, because a program may evaluate within an epoch.
+Words evaluation(const Advised& of) {
+    constexpr double kWanted = 0.1;  // of the time
+    const double share = std::min(of.percent("evaluate_share") / 100, 0.999);
+    const auto steps = static_cast<double>(of.rank.steps.size());
+    const double each = std::max(1.0, std::round(steps / static_cast<double>(of.rank.evaluations.size())));
+    const double every = std::min(steps, std::ceil(each * share * (1 - kWanted) / (kWanted * (1 - share))));
+    return {fmt::format("Evaluations take {:.0f} % of the time, one after every {:.0f} steps. Evaluate every {:.0f} "
+                        "steps, or on fewer samples.",
+                        100 * share, each, every),
+            fmt::format("if step % {:.0f} == 0: evaluate(model)", every)};
+}
+
+Words checkpoints(const Advised&) {
+    return {"", "if step % 1000 == 0: torch.save(...)"};
+}
+
+Words batch(const Advised& of) {
+    const auto change = std::ranges::find(of.finding.fix.recipe, "data.batch_size", &RecipeChange::key);
+    return {"", change == of.finding.fix.recipe.end()
+                    ? ""
+                    : fmt::format("DataLoader(..., batch_size={})  # choose the learning rate again", change->value)};
+}
+
+struct Row {
+    std::string_view rule;
+    Words (*words)(const Advised&);
+};
+
+constexpr std::array kRows = {
+    Row{"storage-bound", storage},
+    Row{"decode-bound", decode},
+    Row{"augment-bound", augment},
+    Row{"slow-loader", slow_loader},
+    Row{"memory-pressure", memory},
+    Row{"frequent-evaluation", evaluation},
+    Row{"frequent-checkpoints", checkpoints},
+    Row{"small-batch", batch},
+};
+
+}  // namespace
+
+void advise_in_python(Finding& finding, const RankRecords& rank, const RunSummary& run) {
+    const auto row = std::ranges::find(kRows, finding.rule, &Row::rule);
+    if (row != kRows.end()) {
+        const Words words = row->words({.finding = finding, .rank = rank, .run = run});
+        finding.text = words.text.empty() ? finding.text : words.text;
+        finding.fix.code = words.code.empty() ? finding.fix.code : words.code;
+    }
+    finding.fix.recipe.clear();
+}
+
+}  // namespace stoker

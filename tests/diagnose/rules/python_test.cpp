@@ -1,0 +1,137 @@
+// Rules for programs that `python -m stoker watch` ran, and the lines of Python that mend them.
+#include <gmock/gmock.h>
+
+#include "diagnose/rules/support.h"
+
+namespace stoker {
+namespace {
+
+using testing::HasSubstr;
+
+RankRecords in_python_of(const MadeUpRun& run) {
+    RankRecords rank = run.rank();
+    rank.facts.writer = kPythonWriter;
+    return rank;
+}
+
+// A line that takes `share` of the time.
+RankRecords with_line(double share, double per_step) {
+    RankRecords rank = in_python_of({});
+    for (IntervalEntry& interval : rank.intervals) {
+        interval.host.times[static_cast<std::size_t>(Phase::forward)] = MadeUpRun::nanoseconds_of(1);
+        interval.lines = {{.place = "train.py:41", .per_step = per_step, .us = 1e6 * share}};
+    }
+    return rank;
+}
+
+TEST(PythonRules, ALoopOverElementsIsNamed) {
+    const Diagnosis diagnosis = diagnose_rank(with_line(0.3, 500));
+    ASSERT_EQ(diagnosis.verdict.rule, "python-loop");
+    EXPECT_THAT(diagnosis.verdict.text, HasSubstr("train.py:41 runs 500 times"));
+    EXPECT_NEAR(diagnosis.findings.front().gain.high, 1 / 0.7, 1e-6);
+    EXPECT_EQ(diagnose_rank(with_line(0.3, 100)).verdict.rule, "healthy") << "one of the layers of a deep model";
+    EXPECT_EQ(diagnose_rank(with_line(0.03, 500)).verdict.rule, "healthy");
+    RankRecords stoker = with_line(0.3, 500);
+    stoker.facts.writer = "stoker";
+    EXPECT_EQ(diagnose_rank(stoker).verdict.rule, "healthy");
+}
+
+TEST(PythonRules, LongOperationsAreNoLoop) {
+    RankRecords rank = with_line(0.9, 200);
+    for (IntervalEntry& interval : rank.intervals) {
+        interval.last_step = interval.first_step;  // a step of a second: 4.5 ms for each run of the line
+    }
+    EXPECT_EQ(diagnose_rank(rank).verdict.rule, "healthy");
+}
+
+RankRecords with_products(double flops, const std::string& precision) {
+    RankRecords rank = in_python_of({});
+    rank.facts.device.fp32_flops = 1e11;
+    rank.facts.device.bf16_speedup = 4;
+    rank.facts.train.matmul_flops = flops;  // in steps of 10 ms
+    rank.facts.train.precision = precision;
+    return rank;
+}
+
+TEST(PythonRules, Fp32WhereBf16IsFaster) {
+    const Diagnosis diagnosis = diagnose_rank(with_products(5e8, "fp32"));
+    ASSERT_EQ(diagnosis.verdict.rule, "full-precision");
+    EXPECT_THAT(diagnosis.findings.front().fix.code, HasSubstr("torch.autocast(\"cpu\", torch.bfloat16)"));
+    EXPECT_NEAR(diagnosis.findings.front().gain.low, 1 / (1 - 0.25 * 0.75), 1e-6);
+    EXPECT_EQ(diagnose_rank(with_products(5e8, "bf16")).verdict.rule, "healthy");
+    EXPECT_EQ(diagnose_rank(with_products(5e7, "fp32")).verdict.rule, "healthy") << "5 % of the time";
+    RankRecords slow = with_products(5e8, "fp32");
+    slow.facts.device.bf16_speedup = 0.5;
+    EXPECT_EQ(diagnose_rank(slow).verdict.rule, "healthy");
+}
+
+TEST(PythonRules, TooManyWorkerProcesses) {
+    RankRecords rank = in_python_of({.share = {{Phase::wait, 0.3}, {Phase::forward, 0.7}}, .workers = 16});
+    for (IntervalEntry& interval : rank.intervals) {
+        interval.start_us = 1e5;
+        interval.core_wait_us = 1e5;
+    }
+    const Diagnosis diagnosis = diagnose_rank(rank);
+    ASSERT_EQ(diagnosis.verdict.rule, "many-workers");
+    EXPECT_EQ(rules_above_info(diagnosis), std::vector<std::string>{"many-workers"}) << "explains the wait";
+    EXPECT_THAT(diagnosis.findings.front().fix.code, HasSubstr("num_workers=2"));
+    for (IntervalEntry& interval : rank.intervals) {
+        interval.start_us = interval.core_wait_us = 1e3;
+    }
+    EXPECT_NE(diagnose_rank(rank).verdict.rule, "many-workers");
+}
+
+TEST(PythonRules, WorkersThatStartWithEachEpoch) {
+    RankRecords rank = in_python_of({.share = {{Phase::wait, 0.3}, {Phase::forward, 0.7}}});
+    for (IntervalEntry& interval : rank.intervals) {
+        interval.start_us = 2e5;
+    }
+    const Diagnosis diagnosis = diagnose_rank(rank);
+    ASSERT_EQ(diagnosis.verdict.rule, "worker-startup");
+    EXPECT_THAT(diagnosis.findings.front().fix.code, HasSubstr("persistent_workers=True"));
+    for (IntervalEntry& interval : rank.intervals) {
+        interval.start_us = 1e5;  // the smaller part of the wait
+    }
+    EXPECT_NE(diagnose_rank(rank).verdict.rule, "worker-startup");
+}
+
+TEST(PythonRules, FixesAreLinesOfPython) {
+    const MadeUpRun decodes{.share = {{Phase::wait, 0.5}, {Phase::forward, 0.5}},
+                            .stages = {{Stage::pixels, 0.8}, {Stage::augment, 0.2}},
+                            .process_cores = 2,
+                            .busy_share = 1};
+    RankRecords rank = in_python_of(decodes);
+    rank.facts.data.decode = "Pillow";
+    const Diagnosis diagnosis = diagnose_rank(rank);
+    ASSERT_EQ(diagnosis.verdict.rule, "decode-bound");
+    EXPECT_THAT(diagnosis.verdict.text, HasSubstr("jpeg images with Pillow takes 80 %"));
+    EXPECT_THAT(diagnosis.findings.front().fix.code, HasSubstr("stoker.Loader(\"photos\""));
+    for (const Finding& finding : diagnosis.findings) {
+        EXPECT_TRUE(finding.fix.recipe.empty()) << finding.rule;
+    }
+}
+
+TEST(PythonRules, EvaluationsAreCountedInSteps) {
+    RankRecords rank = in_python_of({});  // 1000 steps, ten seconds
+    for (int i = 0; i < 1000; ++i) {
+        EvaluationEntry entry{.step = i};
+        entry.host.times[static_cast<std::size_t>(Phase::forward)] = MadeUpRun::nanoseconds_of(0.01);
+        rank.evaluations.push_back(entry);
+    }
+    const Diagnosis diagnosis = diagnose_rank(rank);
+    ASSERT_EQ(diagnosis.verdict.rule, "frequent-evaluation");
+    EXPECT_EQ(diagnosis.findings.front().fix.code, "if step % 9 == 0: evaluate(model)");
+}
+
+TEST(PythonRules, SyncsCostNoMoreThanTheHostsOwnWork) {
+    RankRecords rank = in_python_of({.share = {{Phase::sync, 0.8}, {Phase::forward, 0.2}}});
+    for (IntervalEntry& interval : rank.intervals) {
+        interval.syncs = {{.place = "train.py:9", .count = 100, .us = 8e5}};
+    }
+    const Diagnosis diagnosis = diagnose_rank(rank);
+    ASSERT_EQ(diagnosis.verdict.rule, "sync-points");
+    EXPECT_NEAR(diagnosis.findings.front().gain.high, 1 / 0.8, 1e-3) << "the device itself needs 80 % of the time";
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,92 @@
+# Runs the scripts of tests/python/watch_scripts with and without `python -m stoker watch`, and counts how often the
+# verdict names the planted cause: `.venv/bin/python tests/ground_truth/watched.py [NAME...]`. Ends with 1 if a verdict
+# is wrong, or if output or exit status change.
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "tests/python/watch_scripts"
+PROGRAM = Path(os.environ.get("STOKER_BIN", ROOT / "build/release/bin/stoker")).resolve()
+ATTEMPTS = 3
+TIMEOUT = 300
+
+PLANTED = {
+    "slow_transform": "augment-bound",
+    "no_workers": "no-workers",
+    "many_workers": "many-workers",
+    "item_each_step": "sync-points",
+    "single_tensor": "single-tensor-optimizer",
+    "pillow_decoding": "decode-bound",
+    "tiny_batch": "small-batch",
+    "fp32": "full-precision",
+    "python_loop": "python-loop",
+    "evaluation_each_step": "frequent-evaluation",
+    "healthy_mlp": "healthy",
+    "healthy_convnet": "healthy",
+}
+
+
+@dataclass
+class Case:
+    named: str  # the first rule above info, or "healthy"
+    others: bool  # other processes took the cores meanwhile
+    same: bool  # output and exit status as without the watch
+    plain: subprocess.CompletedProcess
+    watched: subprocess.CompletedProcess
+    document: dict
+
+
+def run(words):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "STOKER_BIN": str(PROGRAM)}
+    return subprocess.run([sys.executable, *map(str, words)], capture_output=True, text=True, timeout=TIMEOUT, env=environment)
+
+
+def expected(name):
+    """Products in fp32 are slow only where bf16 is faster."""
+    import torch
+
+    return "healthy" if name == "fp32" and not torch.ops.mkldnn._is_mkldnn_bf16_supported() else PLANTED[name]
+
+
+def judge(name):
+    """The verdict on a script. What is true of a busy machine, and not of the script, is left out."""
+    script = SCRIPTS / f"{name}.py"
+    plain = run([script])
+    with tempfile.TemporaryDirectory() as folder:
+        document = Path(folder) / "verdict.json"
+        watched = run(["-m", "stoker", "watch", "--json", document, script])
+        read = json.loads(document.read_text()) if document.exists() else {"findings": []}
+    rules = [finding["rule"] for finding in read["findings"] if finding["severity"] != "info"]
+    named = next((rule for rule in rules if rule not in ("other-processes", "cpu-steal")), "healthy")
+    same = (plain.stdout, plain.returncode) == (watched.stdout, watched.returncode)
+    return Case(named, "other-processes" in rules, same, plain, watched, read)
+
+
+def judge_in_peace(name):
+    """As judge(); a verdict that is wrong while other processes take the cores is asked for again."""
+    for _ in range(ATTEMPTS):
+        case = judge(name)
+        if case.named == expected(name) or not case.others:
+            break
+    return case
+
+
+def main(names):
+    wrong = 0
+    for name in names or PLANTED:
+        case = judge_in_peace(name)
+        right = case.named == expected(name) and case.same
+        wrong += not right
+        note = "" if case.same else ", output changed"
+        print(f"{name:22} {case.named:24} {'right' if right else 'WRONG'}{note}{', busy machine' if case.others else ''}", flush=True)
+    print(f"right: {len(names or PLANTED) - wrong} of {len(names or PLANTED)}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

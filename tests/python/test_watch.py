@@ -1,0 +1,211 @@
+# `python -m stoker watch` leaves a program's output, exit status and errors as they are, and writes what was asked for.
+# Whether it names what is planted in a program is tested where nothing else runs: tests/ground_truth/watched.py.
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import PROGRAM, ROOT
+
+TRAIN = """
+import sys
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+data = TensorDataset(torch.randn(640, 16), torch.arange(640) % 4)
+loader = DataLoader(data, batch_size=16, shuffle=True, num_workers={workers}{context})
+model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if __name__ == "__main__":
+    for epoch in range(2):
+        for x, y in loader:
+            loss = nn.functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    print(loss.item(), torch.rand(1).item(), sys.argv, __name__, __file__)
+"""
+
+
+def train(workers=0, context=""):
+    return TRAIN.format(workers=workers, context=context)
+
+
+class Runs:
+    def __init__(self, folder):
+        self.folder = folder
+
+    def python(self, *words, prefix=(sys.executable,)):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "STOKER_BIN": str(PROGRAM)}
+        words = [*map(str, prefix), *map(str, words)]
+        return subprocess.run(words, cwd=self.folder, capture_output=True, text=True, timeout=120, env=environment)
+
+    def watch(self, *words):
+        return self.python("-m", "stoker", "watch", *words)
+
+    def script(self, text, name="train.py"):
+        (self.folder / name).write_text(text)
+        return name
+
+    def records(self, folder, kind):
+        lines = (self.folder / folder / "metrics.jsonl").read_text().splitlines()
+        return [record for record in map(json.loads, lines) if record["type"] == kind]
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return Runs(tmp_path)
+
+
+@pytest.mark.parametrize("context", ["", ", multiprocessing_context='spawn'"], ids=["fork", "spawn"])
+def test_output_and_results_are_the_same(runs, context):
+    script = runs.script(train(2, context))
+    plain, watched = runs.python(script, "--lr", "1"), runs.watch("--keep", "kept", script, "--lr", "1")
+    assert plain.returncode == watched.returncode == 0, watched.stderr
+    assert plain.stdout == watched.stdout
+    assert "where the training thread spent" in watched.stderr
+    assert len(runs.records("kept", "step")) == 80
+    workers = runs.records("kept", "interval")[0]["workers_us"]
+    assert workers["samples"] >= 640 and workers["augment"] > 0 and workers["cpu"] > 0
+    assert sorted(os.listdir(runs.folder / "kept")) == ["metrics.jsonl"]
+
+
+@pytest.mark.parametrize("end, status", [("sys.exit(3)", 3), ("sys.exit('no')", 1), ("raise ValueError('no')", 1)])
+def test_errors_and_exit_status_are_the_programs(runs, end, status):
+    script = runs.script(train() + end)
+    plain, watched = runs.python(script), runs.watch(script)
+    assert plain.returncode == watched.returncode == status
+    assert plain.stdout == watched.stdout
+    assert watched.stderr.startswith(plain.stderr)
+    assert "where the training thread spent" in watched.stderr
+
+
+def test_modules_run_with_m(runs):
+    (runs.folder / "package").mkdir()
+    runs.script(train(), "package/__main__.py")
+    runs.script(train(), "package/__init__.py")
+    plain, watched = runs.python("-m", "package", "a"), runs.watch("-m", "package", "a")
+    assert plain.stdout == watched.stdout and plain.returncode == watched.returncode == 0, watched.stderr
+
+
+def test_report_document_and_kept_records_say_the_same(runs):
+    done = runs.watch("--report", "page.html", "--json", "verdict.json", "--keep", "kept", runs.script(train()))
+    assert done.returncode == 0, done.stderr
+    document = json.loads((runs.folder / "verdict.json").read_text())
+    again = runs.python("diagnose", "kept", "--json", prefix=[PROGRAM])
+    assert json.loads(again.stdout) == document
+    assert document["problems"] == []
+    assert all(finding["fix"]["recipe"] is None for finding in document["findings"])
+    assert "<html" in (runs.folder / "page.html").read_text()
+
+
+def test_phases_sum_to_the_steps_and_facts_are_the_programs(runs):
+    assert runs.watch("--keep", "kept", runs.script(train())).returncode == 0
+    (facts,) = runs.records("kept", "facts")
+    assert facts["writer"] == "torch"
+    assert facts["data"]["workers"] == 0 and facts["data"]["samples"] == 640
+    assert facts["train"]["batch_size"] == 16 and facts["train"]["steps_per_epoch"] == 40
+    assert facts["train"]["parameters"] == 16 * 32 + 32 + 32 * 4 + 4
+    assert facts["train"]["optimizer_kernel"] == "single" and facts["train"]["precision"] == "fp32"
+    assert facts["train"]["matmul_flops"] == 6 * 16 * (16 * 32 + 32 * 4)
+    steps = runs.records("kept", "step")
+    assert [step["epoch"] for step in steps] == [1] * 40 + [2] * 40
+    for step in steps[10:]:
+        assert {"wait", "forward", "backward", "optimizer"} <= set(step["us"]), step
+
+
+EVALUATES = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+torch.set_num_threads(1)
+data = TensorDataset(torch.randn(64, 16), torch.arange(64) % 4)
+train, test = DataLoader(data, batch_size=8), DataLoader(data, batch_size=32)
+teacher, model = nn.Linear(16, 4), nn.Linear(16, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in train:
+        with torch.no_grad():
+            soft = teacher(x)
+        loss = nn.functional.mse_loss(model(x), soft)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    with torch.no_grad():
+        for x, y in test:
+            model(x)
+"""
+
+
+def test_evaluations_are_told_from_teachers(runs):
+    assert runs.watch("--keep", "kept", runs.script(EVALUATES)).returncode == 0
+    assert len(runs.records("kept", "step")) == 24
+    evaluations = runs.records("kept", "evaluation")
+    assert [(e["step"], e["samples"]) for e in evaluations] == [(8, 64), (16, 64), (24, 64)]
+
+
+def test_a_part_of_a_program_is_watched(runs):
+    body = train().replace("    for epoch in", "  with watching(keep='kept'):\n    for epoch in").replace("\n    print", "\n  print")
+    done = runs.python(runs.script("from stoker.watch import watching\n" + body))
+    assert done.returncode == 0, done.stderr
+    assert len(runs.records("kept", "step")) == 80
+    assert "where the training thread spent" in done.stderr
+
+
+RANKS = """
+import os, time
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+class Slow(TensorDataset):
+    def __getitem__(self, index):
+        time.sleep(0.02 * (dist.get_rank() == 1) / 8)
+        return super().__getitem__(index)
+loader = DataLoader(Slow(torch.randn(400, 16), torch.arange(400) % 4), batch_size=8)
+model = nn.parallel.DistributedDataParallel(nn.Linear(16, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+dist.destroy_process_group()
+"""
+
+
+def test_torchrun_gives_one_verdict_that_names_the_straggler(runs):
+    script = runs.script(RANKS)
+    launch = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "-m", "stoker", "watch")
+    done = runs.python(*launch, "--json", "verdict.json", "--keep", "kept", script)
+    assert done.returncode == 0, done.stderr
+    document = json.loads((runs.folder / "verdict.json").read_text())
+    assert [rank["steps"] for rank in document["ranks"]] == [50, 50]
+    straggler = {finding["rule"]: finding for finding in document["findings"]}["straggler"]
+    assert straggler["evidence"]["rank"] == 1 and '"wait"' in straggler["text"]
+    assert done.stderr.count("stoker watch ") == 1
+
+
+def test_a_missing_script_is_one_line(runs):
+    done = runs.watch("missing.py")
+    assert done.returncode == 2 and done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1 and "missing.py" in done.stderr
+
+
+def test_a_missing_program_costs_the_verdict_only(runs):
+    script = runs.script(train())
+    environment = {"PYTHONPATH": str(ROOT / "python"), "STOKER_BIN": "/nowhere", "PATH": "/usr/bin:/bin"}
+    code = (
+        "import stoker.watch.verdict as v; v.find_program = lambda: (_ for _ in ()).throw(FileNotFoundError('nowhere'))\n"
+        f"import sys; from stoker.watch.command import main; sys.exit(main([{script!r}]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=runs.folder, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0 and done.stdout
+    assert "no verdict: nowhere" in done.stderr

@@ -1,0 +1,23 @@
+"""Planted: large matrix products in fp32. On a machine without fast bf16 this script is healthy."""
+import torch
+from data import vectors
+from torch import nn
+
+
+def main():
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    loader = vectors(6400, 512, batch=128)
+    model = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
+    for epoch in range(2):
+        for values, labels in loader:
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(values), labels)
+            loss.backward()
+            optimizer.step()
+        print(f"epoch {epoch}: {loss.item():.4f}")
+
+
+if __name__ == "__main__":
+    main()
