@@ -230,6 +230,26 @@ TEST(LoaderOverlay, ViewsDifferAndAreTheSameForAnyWorkers) {
     }
 }
 
+// The pixels that a cache keeps are written by the first view's ops unless each view has its own copy.
+TEST(LoaderOverlay, ViewsAreTheSameWithACache) {
+    const Transform ops(std::vector<Op>{Resize{.size = ImageSize{24, 24}},
+                                        PixelOp(RandomRotation{.low = -40, .high = 40}),
+                                        RandomResizedCrop{.height = 20, .width = 20}, PixelOp(VerticalFlip{})});
+    std::vector<std::uint8_t> expected;
+    for (const std::int64_t cache : {0, 1 << 22}) {
+        Loader loader(std::make_shared<OverlayDataset>(), ops,
+                      {.batch_size = 24, .workers = 0, .dtype = DType::uint8, .views = 3, .cache = {.bytes = cache}});
+        const auto batch = loader.next();
+        std::vector<std::uint8_t> found;
+        for (const char* name : {"image", "image_2", "image_3"}) {
+            const auto view = batch->field(name).as<std::uint8_t>();
+            found.insert(found.end(), view.begin(), view.end());
+        }
+        expected = cache == 0 ? found : expected;
+        EXPECT_EQ(found, expected);
+    }
+}
+
 TEST(LoaderOverlay, AFieldMayHaveOpsOfItsOwn) {
     const auto own = std::make_shared<const Transform>(std::vector<Op>{CenterCrop{.height = 10, .width = 12}});
     Loader loader(std::make_shared<OverlayDataset>(), moving_ops(),
@@ -244,7 +264,7 @@ TEST(LoaderOverlay, AMaskOfAnotherSizeIsABadSample) {
         Loader loader(dataset, moving_ops(), {.batch_size = 24, .bad_samples = 1, .cache = {.bytes = cache}});
         const auto batch = loader.next();
         ASSERT_EQ(batch->bad_samples().size(), 1u);
-        EXPECT_EQ(batch->bad_samples()[0].reason, "expected 40 x 32 pixels, as the image has, got 40 x 1");
+        EXPECT_EQ(batch->bad_samples()[0].reason, "expected the image's 40 x 32 pixels for mask, got 40 x 1");
     }
 }
 
