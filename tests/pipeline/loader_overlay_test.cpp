@@ -2,6 +2,8 @@
 // pixel, for any number of workers and with each cache.
 #include <gmock/gmock.h>
 
+#include <map>
+
 #include "pipeline/pixel_source.h"
 #include "stoker/ops/nearest.h"
 #include "support/temp_dir.h"
@@ -188,6 +190,59 @@ TEST(LoaderOverlay, AResizedCropOfAMaskTakesTheNearestPixels) {
         resize_nearest(mask.crop(crop), expected.view());
         const auto found = batch->field("mask").as<std::uint8_t>().subspan(i * 480, 480);
         EXPECT_EQ(std::memcmp(found.data(), expected.view().data, 480), 0) << "sample " << indices[i];
+    }
+}
+
+// Of each sample of an epoch: its batch, its key, and the bytes of all fields.
+std::map<std::int64_t, std::vector<std::string>> epoch_of(const LoaderOptions& options, std::int64_t begin = 0) {
+    Loader loader(std::make_shared<OverlayDataset>(), moving_ops(), options);
+    LoaderState state = loader.state();
+    state.batch = begin;
+    loader.restore(state);
+    std::map<std::int64_t, std::vector<std::string>> samples;
+    while (const auto batch = loader.next()) {
+        const std::vector<FieldSpec>& specs = batch->fields();
+        for (std::int64_t i = 0; i < batch->size(); ++i) {
+            std::vector<std::string> values = {std::to_string(batch->number())};
+            for (std::size_t at = 0; at < specs.size(); ++at) {
+                if (specs[at].ragged) {
+                    values.push_back(batch->payload(at, i));
+                } else {
+                    const auto item = batch->item(at, i);
+                    values.emplace_back(reinterpret_cast<const char*>(item.data()), item.size());
+                }
+            }
+            samples[batch->field(kIndexField).as<std::int64_t>()[static_cast<std::size_t>(i)]] = std::move(values);
+        }
+    }
+    return samples;
+}
+
+TEST(LoaderOverlay, RanksTogetherHaveTheSamplesOfOne) {
+    const LoaderOptions options{.batch_size = 8, .workers = 2, .epochs = 1, .seed = 4};
+    const auto one = epoch_of(options);
+    ASSERT_EQ(one.size(), 24u);
+    for (const int ranks : {2, 4}) {
+        std::map<std::int64_t, std::vector<std::string>> together;
+        for (int rank = 0; rank < ranks; ++rank) {
+            LoaderOptions own = options;
+            own.rank = rank;
+            own.world_size = ranks;
+            together.merge(epoch_of(own));
+        }
+        EXPECT_EQ(together, one) << ranks;
+    }
+}
+
+TEST(LoaderOverlay, ARestoredLoaderHasTheSameSamples) {
+    const LoaderOptions options{.batch_size = 5, .epochs = 1, .seed = 4};
+    const auto all = epoch_of(options);
+    LoaderOptions other = options;
+    other.workers = 3;
+    const auto rest = epoch_of(other, 2);
+    EXPECT_EQ(rest.size(), 14u);
+    for (const auto& [index, values] : rest) {
+        EXPECT_EQ(values, all.at(index)) << index;
     }
 }
 
