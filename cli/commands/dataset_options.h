@@ -1,4 +1,4 @@
-// Options of the commands that take a data set: --image-field, --label-field, --field, --memory and --test.
+// Options of the commands that take a data set: --image-field, --label-field, --field, --context, --memory and --test.
 #pragma once
 
 #include <cstdint>
@@ -64,6 +64,12 @@ inline void add_further_fields_option(CLI::App& app, FieldNames& fields) {
         ->allow_extra_args(false);
 }
 
+// --context, the command line's form of a recipe's data.context.
+inline void add_context_option(CLI::App& app, std::int64_t& context) {
+    app.add_option("--context", context, "tokens in a sample of a token stream, as data.context of a recipe")
+        ->type_name("N");
+}
+
 // --memory, the command line's form of a recipe's data.memory.
 inline void add_memory_option(CLI::App& app) {
     app.add_option_function<std::string>(
@@ -83,7 +89,7 @@ inline void add_memory_option(CLI::App& app) {
 // of data without one, and what open_dataset throws.
 inline std::unique_ptr<Dataset> open_split(const std::string& data, bool test, const FieldNames& fields = {},
                                            std::int64_t context = 0) {
-    if (test && !has_splits(data)) {
+    if (test && !has_splits(data, fields)) {
         throw InvalidArgument({.where = "--test",
                                .expected = "a data set with a test split, such as a folder of IDX files",
                                .got = data});

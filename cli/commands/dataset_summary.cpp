@@ -167,7 +167,7 @@ DatasetSummary summarize(const Dataset& dataset, bool verify, ProgressBar& progr
     sum.encoded = folder;
     if (stk != nullptr) {
         const auto codecs = stk->codecs();
-        sum.encoded = codecs.size() > 1 || !codecs.contains("raw");
+        sum.encoded = dataset.has_image() && (codecs.size() > 1 || !codecs.contains("raw"));
     } else if (!folder && dataset.size() > 0) {
         sum.encoded = holds_encoded(dataset);
     }

@@ -255,8 +255,7 @@ Command add_inspect(CLI::App& app) {
     add_field_options(app, options->fields);
     add_further_fields_option(app, options->fields);
     add_memory_option(app);
-    app.add_option("--context", options->context, "tokens in a sample of a token stream, as data.context of a recipe")
-        ->type_name("N");
+    add_context_option(app, options->context);
     app.add_flag("--verify", options->verify,
                  "decode every sample and list the bad ones; exit status 1 if there are any");
     app.add_flag("--test", options->test, "use the test split instead of the training split");

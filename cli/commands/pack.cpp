@@ -30,6 +30,7 @@ struct Options {
     std::string data;
     std::string target;
     FieldNames fields;
+    std::int64_t context = 0;
     std::string codec;  // empty: the default of the target's format
     std::string shard_size = "256MiB";
     int workers = 0;
@@ -133,7 +134,7 @@ int run(const Options& given) {
         .shard_size = checked_shard_size(options.shard_size),
         .workers = options.workers > 0 ? options.workers : cpu_cores().usable,
         .skip_bad = options.skip_bad};
-    const auto dataset = open_split(options.data, options.test, options.fields);
+    const auto dataset = open_split(options.data, options.test, options.fields, options.context);
     print_advice(*dataset);
     const std::string split = options.test ? " of the test split"
                               : options.fields.image.empty() && has_splits(options.data)
@@ -195,6 +196,7 @@ Command add_pack(CLI::App& app) {
         ->required();
     add_field_options(app, options->fields);
     add_further_fields_option(app, options->fields);
+    add_context_option(app, options->context);
     add_memory_option(app);
     add_recode_options(app, options);
     app.add_option("--shard-size", options->shard_size, "size of each shard, for targets with shards (default: 256MiB)")

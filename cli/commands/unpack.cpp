@@ -27,12 +27,13 @@ struct Options {
     std::string data;
     std::string target;
     FieldNames fields;
+    std::int64_t context = 0;
     int workers = 0;
     bool test = false;
     bool json = false;
 };
 
-void print_result(const Options& options, const UnpackResult& result, bool packed, double seconds) {
+void print_result(const Options& options, const UnpackResult& result, const Dataset& dataset, double seconds) {
     if (options.json) {
         print_document({{"path", options.target},
                         {"samples", result.samples},
@@ -43,15 +44,18 @@ void print_result(const Options& options, const UnpackResult& result, bool packe
         return;
     }
     const auto commas = [](std::int64_t number) { return with_commas(static_cast<double>(number)); };
-    print_stdout("{}: {}, {}, in {:.1f} s\n", options.target, pluralize(result.samples, "image"),
-                 byte_text(result.bytes), seconds);
+    print_stdout("{}: {}, {}, in {:.1f} s\n", options.target,
+                 pluralize(result.samples, dataset.has_image() ? "image" : "sample"), byte_text(result.bytes), seconds);
+    if (!dataset.has_image()) {
+        return;
+    }
     print_stdout("  {} byte for byte as {}\n", commas(result.original),
-                 packed ? "before packing" : "in " + shown_url(options.data));
+                 dataset.format() == "stk" ? "before packing" : "in " + shown_url(options.data));
     print_stdout("  {} with the same pixels, encoded again\n", commas(result.same_pixels));
 }
 
 int run(const Options& options) {
-    const auto dataset = open_split(options.data, options.test, options.fields);
+    const auto dataset = open_split(options.data, options.test, options.fields, options.context);
     require_outside_data(options.target, {options.data});
     print_advice(*dataset);
     StagedFolder staging(options.target);
@@ -72,8 +76,7 @@ int run(const Options& options) {
             check_interrupt();
             staging.commit();
             bar.clear();
-            print_result(options, result, dataset->format() == "stk",
-                         std::chrono::duration<double>(Clock::now() - start).count());
+            print_result(options, result, *dataset, std::chrono::duration<double>(Clock::now() - start).count());
             return 0;
         },
         "nothing was kept");
@@ -87,6 +90,7 @@ Command add_unpack(CLI::App& app) {
     app.add_option("target", options->target, "the folder to create; one with files in it is refused")->required();
     add_field_options(app, options->fields);
     add_further_fields_option(app, options->fields);
+    add_context_option(app, options->context);
     add_memory_option(app);
     app.add_option("--workers", options->workers, "threads (default: the usable cores)")
         ->type_name("N")

@@ -32,7 +32,7 @@ struct Options : TrainedOptions {
 // True if data.val is the training data itself, not a share or another split of it.
 bool evaluates_training_data(const Recipe& recipe, const std::filesystem::path& checkpoint) {
     const std::string& val = recipe.data.val;
-    if (val.empty() || parse_share(val) || has_splits(val)) {
+    if (val.empty() || parse_share(val) || has_splits(val, open_options(recipe.data).fields)) {
         return false;
     }
     const std::string trained_recipe = read_trained_recipe(checkpoint);

@@ -87,10 +87,25 @@ std::vector<RecipeEdit> edits_of(const Options& options, const Recipe& recipe, c
     return edits;
 }
 
+// The options by which `stoker pack` reads the fields of the recipe.
+std::string field_options(const FieldsRecipe& fields) {
+    std::string options;
+    const auto add = [&](const char* name, const std::string& value) {
+        options += value.empty() ? "" : fmt::format(" {} {}", name, quoted_for_shell(value));
+    };
+    add("--image-field", fields.image);
+    add("--label-field", fields.label);
+    for (const FieldRecipe& field : fields.more) {
+        add("--field", fmt::format("{}{}:{}", field.name, field.from.empty() ? "" : "=" + field.from, field.is));
+    }
+    return options;
+}
+
 std::string pack_command(const Recipe& recipe, const TriedChange& change) {
     const std::string name = fs::path(recipe.data.train).filename().string();
-    return fmt::format("stoker pack {} {} --codec {}", quoted_for_shell(recipe.data.train),
-                       quoted_for_shell((name.empty() ? "train" : name) + ".stk"), change.pack_codec);
+    return fmt::format("stoker pack {} {} --codec {}{}", quoted_for_shell(recipe.data.train),
+                       quoted_for_shell((name.empty() ? "train" : name) + ".stk"), change.pack_codec,
+                       field_options(recipe.data.fields));
 }
 
 Json value_of(const std::string& toml) {

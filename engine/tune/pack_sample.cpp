@@ -28,7 +28,7 @@ double seconds_since(Clock::time_point begin) {
 }
 
 PackOptions options_of(const Recipe& recipe, const std::string& codec) {
-    return {.fields = {.image = recipe.data.fields.image, .label = recipe.data.fields.label},
+    return {.fields = open_options(recipe.data).fields,
             .transcode = {.codec = parse_pack_codec(codec)},
             .workers = cpu_cores().usable,
             .skip_bad = true};

@@ -1,5 +1,6 @@
 // Arbitrary bytes as labels.csv: as rows, which must be read back after they are quoted, and as a data set.
 #include <algorithm>
+#include <fmt/format.h>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                              .more = {{.name = "value", .from = header[2]},
                                       {.name = "label", .from = header[1], .kind = FieldKind::label},
                                       {.name = "both", .from = header[1] + "," + header[2], .kind = FieldKind::label},
+                                      {.name = "boxes",
+                                       .from = fmt::format("{0},{1},{0},{1}", header[1], header[2]),
+                                       .kind = FieldKind::boxes},
                                       {.name = "mask", .from = header[2], .kind = FieldKind::mask}}});
     }
     return 0;

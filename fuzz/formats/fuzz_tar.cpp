@@ -103,7 +103,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         require(member.payload.offset <= input.size() && member.payload.size <= input.size() - member.payload.offset);
     }
     const FieldNames fields{.image = "", .label = "", .more = {{.name = "png"}, {.name = "json:k"}, {.name = "txt"}}};
-    for (const FieldNames& names : {FieldNames{}, fields}) {
+    const FieldNames numbers{
+        .image = "", .label = "", .more = {{.name = "n", .from = "npy", .kind = FieldKind::value}}};
+    for (const FieldNames& names : {FieldNames{}, fields, numbers}) {
         try {
             const TarIndex index = make_tar_index(input, names);  // throws InternalError if it could not be parsed
             require(index.fields() == names.more.size());

@@ -40,6 +40,7 @@ std::vector<std::vector<std::byte>> tar_fields() {
                                   "-2.5e3",
                                   json,
                                   R"({"k": 3})",
+                                  R"({"k": )" + std::string(300, '[') + std::string(300, ']') + "}",
                                   "text",
                                   npy("<f4", "(2, 4)", std::string(32, 'x')),
                                   npy("|u1", "(3, 4)", std::string(12, 'x')),

@@ -55,7 +55,7 @@ TEST(FieldValues, ANumberFitsItsField) {
         [&] {
             set_numbers(label, list({1, 0, 0.5}), value);
         },
-        ThrowsMessage<DataError>(HasSubstr("int64 of (3), got floats of (3)")));
+        ThrowsMessage<DataError>(HasSubstr("int64 of (3) for l, got floats of (3)")));
     FieldNumbers whole{.shape = {3}};
     for (const std::int64_t number : {4, 5, 6}) {
         whole.add(number);
@@ -87,7 +87,7 @@ TEST(FieldValues, AnArrayFitsItsField) {
     ArrayView other = array;
     other.shape = {2, 3};
     EXPECT_THAT([&] { set_array(fixed, other, value); },
-                ThrowsMessage<DataError>(HasSubstr("float32 of (3, 2), got float32 of (2, 3)")));
+                ThrowsMessage<DataError>(HasSubstr("float32 of (3, 2) for p, got float32 of (2, 3)")));
     other = array;
     other.fortran = true;
     EXPECT_THROW(set_array(fixed, other, value), DataError);

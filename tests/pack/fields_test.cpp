@@ -154,6 +154,24 @@ TEST_P(PackFields, AllComeBack) {
     EXPECT_TRUE(plain->fields().empty());
 }
 
+// The names that fields had in the source do not count where the data have them under their own.
+TEST_P(PackFields, TheRecipeOfTheSourceReadsThem) {
+    FieldNames names = asking_for(dataset_);
+    for (FieldRequest& request : names.more) {
+        request.from = has_pixels(request.kind.value()) ? "seg.png" : "json:" + request.name;
+    }
+    const PackResult result = pack(dataset_, target(), options_);
+    const auto packed = open_dataset(result.path, Split::train, {.fields = names});
+    EXPECT_TRUE(all_fields(*packed) == all_fields(dataset_));
+    names.more = {{.name = "absent", .from = "missing"}};
+    EXPECT_THAT([&] { open_dataset(result.path, Split::train, {.fields = names}); },
+                ThrowsMessage<DataError>(HasSubstr("missing")));
+    names.more = {{.name = "small", .from = "age"}};  // the source counts where it is present
+    Sample sample;
+    open_dataset(result.path, Split::train, {.fields = names})->read(3, sample);
+    EXPECT_EQ(sample.fields[0].bytes.size(), sizeof(std::int64_t));
+}
+
 TEST_P(PackFields, AStoppedPackingIsResumed) {
     PackOptions stopping = options_;
     stopping.progress = [](const PackProgress& at) {
@@ -241,9 +259,49 @@ TEST(PackFieldsRefused, NamesOfTheFormat) {
 TEST(PackFieldsRefused, BadValuesAreBadSamples) {
     const TempDir dir;
     EXPECT_THAT([&] { pack(Named("value"), dir / "x.stk", {}); },
-                ThrowsMessage<DataError>(HasSubstr("float32 of (), got 8 bytes")));
+                ThrowsMessage<DataError>(HasSubstr("float32 of () for value, got 8 bytes")));
     EXPECT_EQ(pack(Named("value"), dir / "y.stk", {.skip_bad = true}).skipped.size(), 1U);
     EXPECT_THROW(pack(Named("view", FieldKind::image), dir / "z.stk", {}), DataError);  // it cannot be decoded
+}
+
+// The named classes of the source, and a field, so that a table is written.
+class Classed final : public Dataset {
+  public:
+    Classed(std::vector<std::string> classes, std::vector<std::int64_t> labels)
+        : classes_(std::move(classes)), labels_(std::move(labels)) {}
+
+    std::int64_t size() const override { return std::ssize(labels_); }
+    std::span<const Field> fields() const override { return fields_; }
+    std::span<const std::string> classes() const override { return classes_; }
+    void read(std::int64_t i, Sample& sample) const override {
+        sample.copy_elements(std::array{std::byte{7}});
+        sample.set_raw(sample.storage.bytes(), 1, 1, 1);
+        sample.label = labels_[static_cast<std::size_t>(i)];
+        sample.field(0).copy_elements(std::array{1.5F});
+    }
+
+  private:
+    std::vector<Field> fields_ = {{.name = "score"}};
+    std::vector<std::string> classes_;
+    std::vector<std::int64_t> labels_;
+};
+
+TEST(UnpackFields, LabelsKeepTheirIndicesAndNames) {
+    using Names = std::vector<std::string>;
+    for (const Names& classes : {Names{"ape", "bee", "cat"}, Names{"cat", "bee", "ape"}, Names{"0", "1", "10"},
+                                 Names{"5", "7", "x"}, Names{"0", "1", "2"}}) {
+        for (const std::vector<std::int64_t>& labels : {std::vector<std::int64_t>{2, 0, 1}, {1, 1}, {-1, 2}}) {
+            const TempDir dir;
+            unpack(Classed(classes, labels), dir.path(), {});
+            const auto back = open_dataset(dir.path().string(), Split::train,
+                                           {.fields = {.image = {}, .label = {}, .more = {{.name = "score"}}}});
+            ASSERT_EQ(back->size(), std::ssize(labels));
+            for (std::int64_t i = 0; i < back->size(); ++i) {
+                EXPECT_EQ(back->label(i), labels[static_cast<std::size_t>(i)]) << classes.front();
+            }
+            EXPECT_THAT(back->classes().subspan(0, 2), ::testing::ElementsAre(classes[0], classes[1]));
+        }
+    }
 }
 
 TEST(UnpackFields, ATableAndFolders) {

@@ -90,7 +90,7 @@ TEST(LoaderFields, AValueOfAWrongLengthIsABadSample) {
     Loader loader(dataset, testing::random_ops(), {.batch_size = 40, .bad_samples = 1});
     const auto batch = loader.next();
     ASSERT_EQ(batch->bad_samples().size(), 1u);
-    EXPECT_EQ(batch->bad_samples()[0].reason, "expected 16 bytes, got 24");
+    EXPECT_EQ(batch->bad_samples()[0].reason, "expected 16 bytes for box, got 24");
     expect_fields_of_indices(*batch);
 }
 

@@ -2,6 +2,8 @@
 // pixel, for any number of workers and with each cache.
 #include <gmock/gmock.h>
 
+#include <map>
+
 #include "pipeline/pixel_source.h"
 #include "stoker/ops/nearest.h"
 #include "support/temp_dir.h"
@@ -191,6 +193,59 @@ TEST(LoaderOverlay, AResizedCropOfAMaskTakesTheNearestPixels) {
     }
 }
 
+// Of each sample of an epoch: its batch, its key, and the bytes of all fields.
+std::map<std::int64_t, std::vector<std::string>> epoch_of(const LoaderOptions& options, std::int64_t begin = 0) {
+    Loader loader(std::make_shared<OverlayDataset>(), moving_ops(), options);
+    LoaderState state = loader.state();
+    state.batch = begin;
+    loader.restore(state);
+    std::map<std::int64_t, std::vector<std::string>> samples;
+    while (const auto batch = loader.next()) {
+        const std::vector<FieldSpec>& specs = batch->fields();
+        for (std::int64_t i = 0; i < batch->size(); ++i) {
+            std::vector<std::string> values = {std::to_string(batch->number())};
+            for (std::size_t at = 0; at < specs.size(); ++at) {
+                if (specs[at].ragged) {
+                    values.push_back(batch->payload(at, i));
+                } else {
+                    const auto item = batch->item(at, i);
+                    values.emplace_back(reinterpret_cast<const char*>(item.data()), item.size());
+                }
+            }
+            samples[batch->field(kIndexField).as<std::int64_t>()[static_cast<std::size_t>(i)]] = std::move(values);
+        }
+    }
+    return samples;
+}
+
+TEST(LoaderOverlay, RanksTogetherHaveTheSamplesOfOne) {
+    const LoaderOptions options{.batch_size = 8, .workers = 2, .epochs = 1, .seed = 4};
+    const auto one = epoch_of(options);
+    ASSERT_EQ(one.size(), 24u);
+    for (const int ranks : {2, 4}) {
+        std::map<std::int64_t, std::vector<std::string>> together;
+        for (int rank = 0; rank < ranks; ++rank) {
+            LoaderOptions own = options;
+            own.rank = rank;
+            own.world_size = ranks;
+            together.merge(epoch_of(own));
+        }
+        EXPECT_EQ(together, one) << ranks;
+    }
+}
+
+TEST(LoaderOverlay, ARestoredLoaderHasTheSameSamples) {
+    const LoaderOptions options{.batch_size = 5, .epochs = 1, .seed = 4};
+    const auto all = epoch_of(options);
+    LoaderOptions other = options;
+    other.workers = 3;
+    const auto rest = epoch_of(other, 2);
+    EXPECT_EQ(rest.size(), 14u);
+    for (const auto& [index, values] : rest) {
+        EXPECT_EQ(values, all.at(index)) << index;
+    }
+}
+
 TEST(LoaderOverlay, PaddedFieldsHaveLengths) {
     Loader loader(
         std::make_shared<OverlayDataset>(), Transform(std::vector<Op>{}),
@@ -230,6 +285,26 @@ TEST(LoaderOverlay, ViewsDifferAndAreTheSameForAnyWorkers) {
     }
 }
 
+// The pixels that a cache keeps are written by the first view's ops unless each view has its own copy.
+TEST(LoaderOverlay, ViewsAreTheSameWithACache) {
+    const Transform ops(std::vector<Op>{Resize{.size = ImageSize{24, 24}},
+                                        PixelOp(RandomRotation{.low = -40, .high = 40}),
+                                        RandomResizedCrop{.height = 20, .width = 20}, PixelOp(VerticalFlip{})});
+    std::vector<std::uint8_t> expected;
+    for (const std::int64_t cache : {0, 1 << 22}) {
+        Loader loader(std::make_shared<OverlayDataset>(), ops,
+                      {.batch_size = 24, .workers = 0, .dtype = DType::uint8, .views = 3, .cache = {.bytes = cache}});
+        const auto batch = loader.next();
+        std::vector<std::uint8_t> found;
+        for (const char* name : {"image", "image_2", "image_3"}) {
+            const auto view = batch->field(name).as<std::uint8_t>();
+            found.insert(found.end(), view.begin(), view.end());
+        }
+        expected = cache == 0 ? found : expected;
+        EXPECT_EQ(found, expected);
+    }
+}
+
 TEST(LoaderOverlay, AFieldMayHaveOpsOfItsOwn) {
     const auto own = std::make_shared<const Transform>(std::vector<Op>{CenterCrop{.height = 10, .width = 12}});
     Loader loader(std::make_shared<OverlayDataset>(), moving_ops(),
@@ -244,7 +319,7 @@ TEST(LoaderOverlay, AMaskOfAnotherSizeIsABadSample) {
         Loader loader(dataset, moving_ops(), {.batch_size = 24, .bad_samples = 1, .cache = {.bytes = cache}});
         const auto batch = loader.next();
         ASSERT_EQ(batch->bad_samples().size(), 1u);
-        EXPECT_EQ(batch->bad_samples()[0].reason, "expected 40 x 32 pixels, as the image has, got 40 x 1");
+        EXPECT_EQ(batch->bad_samples()[0].reason, "expected the image's 40 x 32 pixels for mask, got 40 x 1");
     }
 }
 

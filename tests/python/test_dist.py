@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 
+import numpy as np
 import pytest
 import torch
 
@@ -99,6 +100,61 @@ def test_launch_trains_what_one_process_trains(stoker, recipe, tmp_path):
         ]
     files = [sorted(path.name.split(".")[0] for path in (tmp_path / run).iterdir()) for run in ("one", "two")]
     assert files[0] == files[1], "rank 0 alone writes"
+
+
+FIELDS_RECIPE = """
+seed = 4
+device = "cpu"
+task = "regression"
+[data]
+train = "six.npz"
+batch_size = 12
+workers = 2
+train_ops = [{op = "random_crop", size = 10, padding = 2}, {op = "horizontal_flip"}]
+[data.fields.value]
+[data.fields.mask]
+is = "mask"
+[data.fields.second]
+is = "image"
+[data.fields.boxes]
+is = "boxes"
+[data.fields.flags]
+is = "label"
+[data.fields.tokens]
+is = "tokens"
+[model]
+hidden = [8]
+[optimizer]
+name = "sgd"
+lr = 0.05
+[train]
+epochs = 2
+threads = 1
+precision = "fp32"
+"""
+
+
+def test_two_processes_read_the_samples_of_one_with_six_fields(stoker, tmp_path):
+    (tmp_path / "r.toml").write_text(FIELDS_RECIPE)
+    random = np.random.default_rng(1)
+    images = random.integers(0, 256, (61, 12, 12, 1), np.uint8)
+    np.savez(
+        tmp_path / "six.npz",
+        images=images,
+        value=np.stack([images.mean((1, 2, 3)) / 255, images[:, 0, 0, 0] / 255], 1).astype(np.float32),
+        mask=images[..., 0] // 64,
+        second=255 - images,
+        boxes=np.tile(np.float32([1, 2, 8, 9]), (61, 2, 1)),
+        flags=random.integers(0, 2, (61, 3)),
+        tokens=random.integers(0, 50, (61, 6)),
+    )
+    stoker("train", "r.toml", "--out", "one")
+    stoker("launch", "--nproc-per-node", "2", "--", "stoker", "train", "r.toml", "--out", "two")
+    one, two = (steps(tmp_path / run) for run in ("one", "two"))
+    assert len(one) == 12
+    for mine, whole in zip(two, one, strict=True):
+        assert mine["batch_hash"] == whole["batch_hash"] and mine["samples"] == whole["samples"]
+        assert mine["loss"] == pytest.approx(whole["loss"], abs=1e-6)
 
 
 def test_launch_needs_a_command_and_python(stoker):

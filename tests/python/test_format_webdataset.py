@@ -7,6 +7,7 @@ import tarfile
 
 import numpy as np
 import pytest
+from conftest import shared
 from PIL import Image
 
 webdataset = pytest.importorskip("webdataset")
@@ -191,3 +192,18 @@ def test_what_is_refused(stoker, shards, tmp_path):
     assert "train-000004.tar" in stoker("inspect", "train-{000000..000004}.tar", status=1).err
     assert "ranges that count upwards" in stoker("inspect", "train-{3..1}.tar", status=1).err
     assert "at most 1000000 names" in stoker("inspect", "train-{0..9999999}.tar", status=1).err
+
+
+@pytest.mark.parametrize("shard, extension", [("compressed", "txt.gz"), ("mpdata", "mp"), ("tendata", "ten"), ("testgz", "txt.gz")])
+def test_shards_of_webdatasets_own_tests(stoker, tmp_path, shard, extension):
+    """Members of any extension, without images: the webdataset library's testdata folder."""
+    source = shared("webdataset") / f"{shard}.tar"
+    theirs = {sample["__key__"]: sample[extension] for sample in webdataset.WebDataset(str(source), shardshuffle=False)}
+    field = f"content={extension}:bytes"
+    report = stoker("inspect", source, "--field", field, "--json").json()
+    assert report["samples"] == len(theirs) and report["fields"]["content"]["kind"] == "bytes"
+    stoker("pack", source, "x.stk", "--field", field)
+    stoker("pack", "x.stk", "x.tar", "--field", field)  # by the name that it had in the source
+    packed = webdataset.WebDataset(str(tmp_path / "x.tar"), shardshuffle=False)
+    assert {sample["__key__"]: sample["content.bin"] for sample in packed} == theirs
+    assert list(theirs) == [sample["__key__"] for sample in webdataset.WebDataset(str(tmp_path / "x.tar"), shardshuffle=False)]

@@ -179,6 +179,47 @@ def test_members_of_shards(stoker, shards, tmp_path):
     assert (record["tags"] == [0, 1]).all() and record["mask"].startswith(b"\x89PNG")
 
 
+RECIPE = """
+seed = 2
+device = "cpu"
+task = "regression"
+[data]
+train = "w.tar"
+batch_size = 10
+workers = 1
+[data.fields.target]
+from = "json:score"
+[data.fields.mask]
+is = "mask"
+from = "seg.png"
+[data.fields.boxes]
+is = "boxes"
+from = "boxes.npy"
+[model]
+hidden = [4]
+[train]
+epochs = 2
+threads = 1
+precision = "fp32"
+"""
+
+
+def losses(folder):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in lines if line["type"] == "step"]
+
+
+def test_the_recipe_of_the_source_trains_on_packed_data(stoker, shards, tmp_path):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    stoker("train", "r.toml", "--out", "source")
+    fields = options(["target=json:score:value", "mask=seg.png:mask", "boxes=boxes.npy:boxes"])
+    for target in ("x.stk", "x.tar", "x.lmdb"):
+        stoker("pack", "w.tar", target, *fields)
+        stoker("train", "r.toml", "--out", f"run-{target}", "--set", f"data.train={target}")
+        assert losses(tmp_path / f"run-{target}") == losses(tmp_path / "source"), target
+    assert len(losses(tmp_path / "source")) == 6
+
+
 def test_tables_take_images_but_no_lengths(stoker, shards, tmp_path):
     stoker("pack", "w.tar", "x.h5", "--field", "mask=seg.png:mask", "--field", "caption=txt", "--field", "n=cls2:label")
     with h5py.File(tmp_path / "x.h5") as file:

@@ -45,7 +45,7 @@ constexpr bool has_pixels(FieldKind kind) {
 // A field to read beside image and label.
 struct FieldRequest {
     std::string name;
-    std::string from = {};                         // its name in the data; empty: `name`
+    std::string from = {};                         // its name in the data; empty, or in packed data: `name`
     std::optional<FieldKind> kind = std::nullopt;  // empty: what the format takes it for
 
     const std::string& source() const { return from.empty() ? name : from; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <exception>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -28,9 +29,10 @@ bool fits(const Field& field, const Shape& shape) {
 }
 
 [[noreturn]] void refuse(const Field& field, std::string_view type, const Shape& shape) {
-    throw DataError({}, {.where = field.name,
-                         .expected = fmt::format("{} of {}", dtype_name(field.dtype), shape_text(field.shape)),
-                         .got = fmt::format("{} of {}", type, shape_text(shape))});
+    throw DataError(
+        {}, {.where = field.name,
+             .expected = fmt::format("{} of {} for {}", dtype_name(field.dtype), shape_text(field.shape), field.name),
+             .got = fmt::format("{} of {}", type, shape_text(shape))});
 }
 
 Shape any_length(Shape shape) {
@@ -69,6 +71,32 @@ void merge_shape(Shape& common, const Shape& other, const std::string& where) {
     if (!common.empty() && common.front() != other.front()) {
         common.front() = -1;
     }
+}
+
+Field common_field(std::span<const std::int64_t> samples, const std::function<Field(std::int64_t)>& describe,
+                   const std::string& where) {
+    const auto is_float = [](const Field& one) { return one.dtype == DType::float64 && one.shape.empty(); };
+    std::optional<Field> field;
+    std::exception_ptr bad;
+    for (const std::int64_t sample : samples) {
+        try {
+            const Field found = describe(sample);
+            field = field.value_or(found);
+            if (found.kind != field->kind) {  // text among numbers: a bad sample, too
+                continue;
+            }
+            merge_shape(field->shape, found.shape, where);
+            if (field->kind == FieldKind::value && field->dtype == DType::int64 && is_float(found)) {
+                field->dtype = DType::float64;
+            }
+        } catch (const DataError&) {  // a bad sample, unless all of them are
+            bad = bad == nullptr ? std::current_exception() : bad;
+        }
+    }
+    if (!field) {
+        std::rethrow_exception(bad);
+    }
+    return *field;
 }
 
 Field field_of_array(const FieldRequest& request, const ArrayView& array, bool ragged, const std::string& where) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,12 @@ std::vector<std::int64_t> probed_samples(std::int64_t count);
 // Changes `common` to a shape that both have: a first side that differs becomes -1. Throws Unsupported, with `where`,
 // where other sides differ.
 void merge_shape(Shape& common, const Shape& other, const std::string& where);
+
+// The field that those of `samples` have which can be read: `describe` throws DataError for the others. The first gives
+// the kind; integers and floats together, one a sample, are floats. Throws the first DataError if none can be read, and
+// what merge_shape throws, with `where`.
+Field common_field(std::span<const std::int64_t> samples, const std::function<Field(std::int64_t sample)>& describe,
+                   const std::string& where);
 
 // array_field for elements of any type that DType has (booleans as uint8). Boxes, bytes and tokens of rank 1 may have
 // any length in other samples, which the caller says with `ragged`. Throws Unsupported, with `where`.

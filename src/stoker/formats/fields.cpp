@@ -92,6 +92,10 @@ FoundFields find_fields(std::span<const std::string> present, const FieldNames& 
     return found;
 }
 
+const std::string& present_name(const FieldRequest& request, std::span<const std::string> present) {
+    return holds(present, request.name) && !holds(present, request.source()) ? request.name : request.source();
+}
+
 void check_unique(std::span<const std::string> names, const std::string& where) {
     std::vector<std::string_view> sorted(names.begin(), names.end());
     std::ranges::sort(sorted);

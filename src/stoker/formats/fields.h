@@ -24,6 +24,10 @@ struct FoundFields {
 FoundFields find_fields(std::span<const std::string> present, const FieldNames& wanted, Split split,
                         const std::string& path);
 
+// The name that the field has among `present`: its source, or its own name where there is no such source. Packed data
+// have fields under their own names, and the recipe that was written for the source reads them, too.
+const std::string& present_name(const FieldRequest& request, std::span<const std::string> present);
+
 // The field that an array of `shape` a sample gives, `any`-length first side: -1. Its kind is the request's, or value.
 // Throws Unsupported, with `where`, for elements or a shape that the kind cannot have: images and masks are uint8 (H,
 // W) or with channels, boxes float32 (K, 4), labels and tokens integers, bytes uint8 (K).

@@ -190,7 +190,9 @@ constexpr Format kDatasetFormats[] = {
      },
      .splits = nullptr},
     {.matches = is_coco_path, .open = open_as<CocoDataset>, .splits = coco_has_splits},
-    {.matches = is_paired_folder, .open = open_as<PairedFolder>, .splits = paired_folder_has_splits},
+    {.matches = is_paired_folder,
+     .open = open_as<PairedFolder>,
+     .splits = [](const std::string& data) { return paired_folder_has_splits(data); }},
     {.matches = [](const std::string& data) { return is_folder(data) && may_be_image_folder(data); },
      .open = open_image_folder,
      .splits = nullptr},
@@ -316,7 +318,10 @@ bool is_other_than_image_folder(const std::string& data) {
     return format != nullptr && format->open != open_image_folder;
 }
 
-bool has_splits(const std::string& data) {
+bool has_splits(const std::string& data, const FieldNames& fields) {
+    if (names_paired_folders(data, fields)) {
+        return paired_folder_has_splits(data, fields.image);
+    }
     const Format* format = format_of(data);
     return format != nullptr && format->splits != nullptr && format->splits(data);
 }

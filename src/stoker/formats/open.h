@@ -30,7 +30,7 @@ std::unique_ptr<Dataset> open_dataset(const std::string& data, Split split, cons
 bool is_other_than_image_folder(const std::string& data);
 
 // True where the two splits of `data` differ: an IDX or CIFAR directory, synth:digits, arrays named x_train and x_test.
-// A folder of images has one split only.
-bool has_splits(const std::string& data);
+// A folder of images has one split only. `fields`: as for open_dataset.
+bool has_splits(const std::string& data, const FieldNames& fields = {});
 
 }  // namespace stoker

@@ -90,10 +90,11 @@ class Packing {
 
     PackResult run() {
         refuse_inside_source();
-        if (!dataset_.has_image()) {
-            throw InvalidArgument({.where = dataset_.path(),
+        if (!dataset_.has_image() && !format_.imageless) {
+            throw InvalidArgument({.where = path_.string(),
                                    .expected = "a data set with images",
-                                   .got = fmt::format("{} without images", dataset_.format())});
+                                   .got = fmt::format("{} without images", dataset_.format()),
+                                   .hint = "x.stk and x.tar hold samples without images"});
         }
         check_field_names(dataset_.fields(), path_.string());
         if (const auto origin = format_.finished_origin(path_)) {
@@ -106,6 +107,7 @@ class Packing {
             const auto target = format_.open(path_, {.origin = text_of({{"plan", plan_}}),
                                                      .classes = dataset_.classes(),
                                                      .fields = dataset_.fields(),
+                                                     .images = dataset_.has_image(),
                                                      .samples = dataset_.size(),
                                                      .shard_size = options_.shard_size,
                                                      .workers = options_.workers});
@@ -215,8 +217,10 @@ class Packing {
             }
             dataset_.read(index, slot.sample);
             slot.bytes_in = static_cast<std::int64_t>(slot.sample.bytes.size());
-            const bool original = stk_ == nullptr || stk_->image(index).original_file;
-            transcoder.run(slot.sample, original, slot.transcoded);
+            if (dataset_.has_image()) {
+                const bool original = stk_ == nullptr || stk_->image(index).original_file;
+                transcoder.run(slot.sample, original, slot.transcoded);
+            }
             read_fields(transcoder, slot);
         } catch (const DataError& error) {
             bad_sample(error, index, slot);

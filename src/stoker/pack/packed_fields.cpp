@@ -16,8 +16,10 @@
 namespace stoker {
 namespace {
 
-[[noreturn]] void refuse(const Field& field, std::string expected, std::size_t bytes) {
-    throw DataError({}, {.where = field.name, .expected = std::move(expected), .got = fmt::format("{} bytes", bytes)});
+[[noreturn]] void refuse(const Field& field, std::string_view expected, std::size_t bytes) {
+    throw DataError({}, {.where = field.name,
+                         .expected = fmt::format("{} for {}", expected, field.name),
+                         .got = fmt::format("{} bytes", bytes)});
 }
 
 // The shape of a value of `bytes` bytes.

@@ -40,6 +40,7 @@ StagedTarget::StagedTarget(const fs::path& path, const TargetOptions& options, s
       format_(format),
       classes_(options.classes.begin(), options.classes.end()),
       fields_(options.fields.begin(), options.fields.end()),
+      images_(options.images),
       source_samples_(options.samples),
       part_size_(part_size),
       workers_(options.workers) {}
@@ -85,7 +86,7 @@ void StagedTarget::add(const PackedSample& sample) {
     const std::uint64_t hash =
         sample_hash(sample.key, sample.label, {image.height, image.width, image.channels}, image.bytes);
     open_.content = extend_hash(open_.content, hash_values(sample.fields, hash));
-    ++open_.codecs[stk_codec_name(image.codec)];
+    ++open_.codecs[images_ ? stk_codec_name(image.codec) : "none"];
     ++open_.samples;
     open_bytes_ += std::max<std::uint64_t>(bytes, 1);
 }

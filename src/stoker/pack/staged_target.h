@@ -39,6 +39,7 @@ class StagedTarget : public PackTarget {
     std::filesystem::path staged(const std::string& file) const { return names_.folder / file; }
     const std::vector<std::string>& classes() const { return classes_; }
     const std::vector<Field>& fields() const { return fields_; }
+    bool has_images() const { return images_; }
     std::int64_t source_samples() const { return source_samples_; }
     // Throws DataError for a sample that the format cannot store.
     [[noreturn]] void refuse(std::string_view key, std::string expected, std::string got, std::string hint) const;
@@ -67,6 +68,7 @@ class StagedTarget : public PackTarget {
     std::string format_;
     std::vector<std::string> classes_;
     std::vector<Field> fields_;
+    bool images_;
     std::int64_t source_samples_;
     std::uint64_t part_size_;
     int workers_;

@@ -40,6 +40,7 @@ class StkTarget final : public PackTarget {
 
     std::filesystem::path directory_;
     StkSchema schema_;
+    bool images_;
     int workers_;
     StkWriter writer_;
     std::size_t checked_ = 0;  // number of verified shards
@@ -50,6 +51,9 @@ class StkTarget final : public PackTarget {
 
 StkSchema schema_of(const TargetOptions& options) {
     StkSchema schema = stk_image_schema(options.classes);
+    if (!options.images) {
+        schema.fields.erase(schema.fields.begin());
+    }
     std::ranges::transform(options.fields, std::back_inserter(schema.fields), stk_field_of);
     return schema;
 }
@@ -57,6 +61,7 @@ StkSchema schema_of(const TargetOptions& options) {
 StkTarget::StkTarget(const fs::path& path, const TargetOptions& options)
     : directory_(path),
       schema_(schema_of(options)),
+      images_(options.images),
       workers_(options.workers),
       writer_(path, schema_, {.shard_size = options.shard_size, .origin = options.origin}) {}
 
@@ -110,7 +115,11 @@ void StkTarget::check_key(std::string_view key) const {
 }
 
 const std::vector<StkValue>& StkTarget::values_of(const PackedSample& sample) const {
-    values_.assign({sample.image, sample.label});
+    values_.clear();
+    if (images_) {
+        values_.emplace_back(sample.image);
+    }
+    values_.emplace_back(sample.label);
     values_.insert(values_.end(), sample.fields.begin(), sample.fields.end());
     return values_;
 }

@@ -52,13 +52,15 @@ struct Members {
     std::string label;
 };
 
-void list_members(const PackedSample& sample, const std::vector<Field>& fields, const std::string& usual,
+void list_members(const PackedSample& sample, const std::vector<Field>& fields, bool images, const std::string& usual,
                   Members& members) {
     const TarMemberName name = tar_member_name(sample.key, extension_of(sample.image.codec), usual);
     members.all.clear();
-    members.all.push_back({.name = fmt::format("{}.{}", name.base, name.extension),
-                           .header = header_of(sample.image),
-                           .content = sample.image.bytes});
+    if (images) {
+        members.all.push_back({.name = fmt::format("{}.{}", name.base, name.extension),
+                               .header = header_of(sample.image),
+                               .content = sample.image.bytes});
+    }
     if (sample.label >= 0) {
         members.label = fmt::format("{}", sample.label);
         members.all.push_back({.name = name.base + ".cls", .header = "", .content = as_bytes(members.label)});
@@ -147,7 +149,7 @@ void TarTarget::resume(const Json* state) {
 
 std::uint64_t TarTarget::stored_bytes(const PackedSample& sample) const {
     Members members;
-    list_members(sample, fields(), usual_.value_or(""), members);
+    list_members(sample, fields(), has_images(), usual_.value_or(""), members);
     std::uint64_t bytes = 0;
     for (const Member& member : members.all) {
         bytes += member.stored();
@@ -163,7 +165,7 @@ void TarTarget::store(const PackedSample& sample) {
         usual_ = usual_extension(sample.key, extension_of(sample.image.codec));
     }
     Members members;
-    list_members(sample, fields(), *usual_, members);
+    list_members(sample, fields(), has_images(), *usual_, members);
     for (const Member& member : members.all) {
         const std::span<const std::byte> pieces[] = {as_bytes(member.header), member.content};
         append_tar_member(*file_, member.name, pieces);

@@ -19,7 +19,7 @@ namespace stoker {
 
 struct PackedSample {
     std::string_view key;
-    StkImage image;
+    StkImage image;  // without bytes where TargetOptions::images is false
     std::int64_t label = -1;
     std::span<const StkValue> fields = {};  // of TargetOptions::fields, in order
 };
@@ -73,6 +73,7 @@ struct TargetOptions {
     std::string origin;  // a JSON text, {"plan": ...}; an unfinished data set must have the same
     std::span<const std::string> classes;
     std::span<const Field> fields;  // beside image and label
+    bool images = true;             // the samples have one
     std::int64_t samples = 0;       // of the source
     std::uint64_t shard_size = 0;
     int workers = 1;
@@ -91,6 +92,7 @@ struct TargetFormat {
     std::string_view name;    // "stk"
     std::string_view ending;  // of the target's name: ".stk"
     bool shards = false;      // the data set is split by shard_size, which is then part of the plan
+    bool imageless = false;   // samples need no image
     // Default codec: one that other programs that read the format know.
     PackCodec codec = PackCodec::jpeg;
     // The origin of a finished or unfinished data set of that name; empty if there is none.

@@ -22,8 +22,11 @@
 #include "stoker/formats/folder/image_folder.h"
 #include "stoker/formats/image_kind.h"
 #include "stoker/formats/stk/stk.h"
+#include "stoker/ops/resize.h"
 #include "stoker/pack/ordered_parallel_for.h"
+#include "stoker/pack/unpack_coco.h"
 #include "stoker/pack/unpack_fields.h"
+#include "stoker/pack/unpack_tokens.h"
 
 namespace stoker {
 namespace {
@@ -31,6 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kUnlabelled = "unlabelled";
+constexpr const char* kCocoImages = "images";
 
 // The extension of the file that file_bytes makes of an encoded image; empty for unknown bytes.
 std::string extension_of(std::span<const std::byte> bytes) {
@@ -87,6 +91,8 @@ struct Slot {
     bool original = false;
     fs::path path;                   // of the image, in the folder
     std::vector<std::string> cells;  // of the further fields
+    UnpackCoco::Annotations boxes;
+    ImageSize size{};  // where there are boxes
 };
 
 // The bytes of the file of an image or mask: as stored, restored from a dct record, or encoded as PNG.
@@ -121,6 +127,19 @@ void unpack_fields(std::span<const Field> fields, const fs::path& directory, con
     }
 }
 
+std::string with_extension(const std::string& name, bool raw, std::span<const std::byte> bytes) {
+    if (raw) {
+        return name.ends_with(".png") ? name : name + ".png";
+    }
+    return is_image_name(name) ? name : name + extension_of(bytes);
+}
+
+[[noreturn]] void refuse_name(const std::string& key, const std::string& class_name) {
+    throw DataError({.path = "", .key = key}, {.where = "unpack",
+                                               .expected = "a key and a class that are names within the folder",
+                                               .got = fmt::format("\"{}\" of class \"{}\"", key, class_name)});
+}
+
 }  // namespace
 
 fs::path unpacked_name(const std::string& key, const std::string& class_name, bool raw,
@@ -132,63 +151,127 @@ fs::path unpacked_name(const std::string& key, const std::string& class_name, bo
         name = fmt::format("{}/{}", kUnlabelled, key);
     }
     if (!stays_inside(name) || (!class_name.empty() && class_name.find('/') != std::string::npos)) {
-        throw DataError({.path = "", .key = key}, {.where = "unpack",
-                                                   .expected = "a key and a class that are names within the folder",
-                                                   .got = fmt::format("\"{}\" of class \"{}\"", key, class_name)});
+        refuse_name(key, class_name);
     }
-    if (raw) {
-        return name.ends_with(".png") ? name : name + ".png";
-    }
-    return is_image_name(name) ? name : name + extension_of(bytes);
+    return with_extension(name, raw, bytes);
 }
 
-UnpackResult unpack(const Dataset& dataset, const fs::path& directory, const UnpackOptions& options) {
-    const auto* stk = dynamic_cast<const StkDataset*>(&dataset);
-    const auto classes = dataset.classes();
-    UnpackFields table(dataset);
-    const OrderedRange range{.end = dataset.size(), .threads = options.workers};
-    std::vector<Slot> slots(static_cast<std::size_t>(range.slots()));
-    UnpackResult result;
-    const auto work = [&](std::int64_t index, int number, int) {
-        Slot& slot = slots[static_cast<std::size_t>(number)];
+namespace {
+
+class Unpacking {
+  public:
+    Unpacking(const Dataset& dataset, const fs::path& directory, const UnpackOptions& options)
+        : dataset_(dataset),
+          stk_(dynamic_cast<const StkDataset*>(&dataset)),
+          directory_(directory),
+          options_(options),
+          coco_(UnpackCoco::of(dataset)) {
+        if (!coco_) {
+            table_.emplace(dataset);
+        }
+    }
+
+    UnpackResult run() {
+        const OrderedRange range{.end = dataset_.size(), .threads = options_.workers};
+        std::vector<Slot> slots(static_cast<std::size_t>(range.slots()));
+        ordered_parallel_for(
+            range, [&](std::int64_t index, int slot, int) { write(index, slots[static_cast<std::size_t>(slot)]); },
+            [&](std::int64_t index, int slot) { add(index, slots[static_cast<std::size_t>(slot)]); });
+        write_lists();
+        return result_;
+    }
+
+  private:
+    // Runs on a worker's thread.
+    void write(std::int64_t index, Slot& slot) const {
         slot.sample.label = -1;
-        const std::string key = dataset.key(index);
+        const std::string key = dataset_.key(index);
         try {
-            if (stk != nullptr) {
-                stk->reader().verify(index);
+            if (stk_ != nullptr) {
+                stk_->reader().verify(index);
             }
-            dataset.read(index, slot.sample);
-            const std::string class_name = class_of(slot.sample.label, classes);
-            const bool raw = !slot.sample.encoded;
-            const fs::path name = unpacked_name(key, class_name, raw, slot.sample.bytes);
-            const std::span<const std::byte> bytes = file_bytes(slot.sample, slot.made);
-            slot.path = table.image_path(name);
-            write_new(directory / slot.path, bytes);
-            slot.bytes = static_cast<std::int64_t>(bytes.size());
-            unpack_fields(dataset.fields(), directory, name, slot);
-            slot.original = !raw && (stk == nullptr || stk->image(index).original_file);
+            dataset_.read(index, slot.sample);
+            coco_ ? write_boxes(key, index, slot) : write_fields(key, slot);
+            slot.original = slot.sample.encoded && (stk_ == nullptr || stk_->image(index).original_file);
         } catch (const DataError& error) {
-            throw error.located({.path = dataset.path(), .key = key, .index = index});
+            throw error.located({.path = dataset_.path(), .key = key, .index = index});
         } catch (const InvalidArgument& error) {  // pixels that PNG cannot store
-            throw DataError({.path = dataset.path(), .key = key, .index = index},
+            throw DataError({.path = dataset_.path(), .key = key, .index = index},
                             {.where = "unpack", .expected = "an image that a file can store", .got = error.what()});
         }
-    };
-    ordered_parallel_for(range, work, [&](std::int64_t index, int number) {
-        const Slot& slot = slots[static_cast<std::size_t>(number)];
-        ++result.samples;
-        result.bytes += slot.bytes;
-        if (table.any()) {
-            table.add(slot.path, slot.sample.label, slot.cells);
-        }
-        ++(slot.original ? result.original : result.same_pixels);
-        if (options.progress) {
-            options.progress(index + 1, result.bytes);
-        }
-    });
-    if (table.any()) {
-        write_new(directory / "labels.csv", as_bytes(table.table()));
     }
+
+    void write_image(Slot& slot) const {
+        const std::span<const std::byte> bytes = file_bytes(slot.sample, slot.made);
+        write_new(directory_ / slot.path, bytes);
+        slot.bytes = static_cast<std::int64_t>(bytes.size());
+    }
+
+    void write_fields(const std::string& key, Slot& slot) const {
+        const std::string class_name = class_of(slot.sample.label, dataset_.classes());
+        const fs::path name = unpacked_name(key, class_name, !slot.sample.encoded, slot.sample.bytes);
+        slot.path = table_->image_path(name);
+        write_image(slot);
+        unpack_fields(dataset_.fields(), directory_, name, slot);
+    }
+
+    void write_boxes(const std::string& key, std::int64_t index, Slot& slot) const {
+        const Sample& sample = slot.sample;
+        if (!stays_inside(key)) {
+            refuse_name(key, "");
+        }
+        slot.boxes = coco_->annotations(sample, index);
+        slot.size = {sample.height, sample.width};
+        if (sample.encoded) {
+            const ImageInfo info = Decoder().info(sample.bytes);
+            slot.size = {info.height, info.width};
+        }
+        slot.path = kCocoImages / fs::path(with_extension(key, !sample.encoded, sample.bytes));
+        write_image(slot);
+    }
+
+    void add(std::int64_t index, const Slot& slot) {
+        ++result_.samples;
+        result_.bytes += slot.bytes;
+        if (coco_) {
+            coco_->add(slot.path.lexically_relative(kCocoImages).string(), slot.size.height, slot.size.width,
+                       slot.boxes);
+        } else if (table_->any()) {
+            table_->add(slot.path, slot.sample.label, slot.cells);
+        }
+        ++(slot.original ? result_.original : result_.same_pixels);
+        if (options_.progress) {
+            options_.progress(index + 1, result_.bytes);
+        }
+    }
+
+    void write_lists() const {
+        if (coco_) {
+            write_new(directory_ / UnpackCoco::kFile, as_bytes(coco_->json()));
+        } else if (table_->any()) {
+            write_new(directory_ / "labels.csv", as_bytes(table_->table()));
+            if (const std::string names = table_->class_names(); !names.empty()) {
+                write_new(directory_ / "classes.txt", as_bytes(names));
+            }
+        }
+    }
+
+    const Dataset& dataset_;
+    const StkDataset* stk_;  // the data set if it is an stk one, else null
+    const fs::path directory_;
+    const UnpackOptions& options_;
+    std::optional<UnpackCoco> coco_;
+    std::optional<UnpackFields> table_;  // where coco_ is empty
+    UnpackResult result_;
+};
+
+}  // namespace
+
+UnpackResult unpack(const Dataset& dataset, const fs::path& directory, const UnpackOptions& options) {
+    const UnpackResult result =
+        dataset.has_image()
+            ? Unpacking(dataset, directory, options).run()
+            : UnpackResult{.samples = dataset.size(), .bytes = unpack_tokens(dataset, directory, options.progress)};
     const Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (folder.get() < 0 || ::syncfs(folder.get()) != 0) {
         throw errno_error(directory.string(), "the files to reach the disk");

@@ -5,9 +5,13 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <functional>
 #include <set>
 
 #include "stoker/base/error.h"
+#include "stoker/base/utf8.h"
+#include "stoker/formats/class_names.h"
+#include "stoker/formats/table/table_column.h"
 #include "stoker/pack/packed_fields.h"
 
 namespace stoker {
@@ -94,7 +98,7 @@ fs::path UnpackFields::file_path(const Field& field, const fs::path& name, const
 std::vector<std::string> UnpackFields::cells(const Field& field, const FieldValue& value) {
     if (value.bytes.size() != field.item_bytes()) {
         throw DataError({}, {.where = field.name,
-                             .expected = fmt::format("{} bytes", field.item_bytes()),
+                             .expected = fmt::format("{} bytes for {}", field.item_bytes(), field.name),
                              .got = fmt::format("{}", value.bytes.size())});
     }
     std::vector<std::string> cells;
@@ -121,11 +125,23 @@ void UnpackFields::add(const fs::path& image, std::int64_t label, std::vector<st
     rows_.push_back({.image = image.string(), .label = label, .cells = std::move(cells)});
 }
 
+// A reader numbers the names that it finds, sorted bytewise, and takes numbers for indices.
+bool UnpackFields::names_give_indices() const {
+    std::set<std::int64_t> found;
+    for (const Row& row : rows_) {
+        found.insert(row.label);
+    }
+    const bool all = std::ssize(found) == std::ssize(classes_) && !found.empty() && *found.begin() == 0 &&
+                     *found.rbegin() + 1 == std::ssize(classes_);
+    const bool numbers = std::ranges::all_of(classes_, [](const std::string& name) { return is_table_number(name); });
+    const bool text =
+        std::ranges::all_of(classes_, [](const std::string& name) { return is_utf8(name) && !name.empty(); });
+    return all && !numbers && text && std::ranges::adjacent_find(classes_, std::greater_equal<>()) == classes_.end();
+}
+
 std::string UnpackFields::table() const {
-    const auto largest = static_cast<std::int64_t>(classes_.size());
     const bool labelled = std::ranges::any_of(rows_, [](const Row& row) { return row.label >= 0; });
-    const bool named =
-        std::ranges::all_of(rows_, [&](const Row& row) { return row.label >= 0 && row.label < largest; });
+    const bool named = names_give_indices();
     std::vector<std::string> cells = {"path"};
     const auto add_all = [&](const std::string& label, const std::vector<std::string>& others) {
         if (labelled) {
@@ -142,6 +158,16 @@ std::string UnpackFields::table() const {
         add_line(text, cells);
     }
     return text;
+}
+
+std::string UnpackFields::class_names() const {
+    const auto numbered = numbered_classes(std::ssize(classes_));
+    const bool known = classes_ != numbered &&
+                       std::ranges::all_of(rows_, [&](const Row& row) { return row.label < std::ssize(classes_); }) &&
+                       std::ranges::none_of(classes_, [](const std::string& name) {
+                           return name.empty() || name.find_first_of("\r\n") != std::string::npos;
+                       });
+    return known && !names_give_indices() ? fmt::format("{}\n", fmt::join(classes_, "\n")) : "";
 }
 
 }  // namespace stoker

@@ -33,10 +33,15 @@ class UnpackFields {
 
     // Adds the next sample's row. `cells`: of all fields, in order; a path for a file.
     void add(const std::filesystem::path& image, std::int64_t label, std::vector<std::string> cells);
-    // The table of all rows. A class is its name if all samples have one, otherwise its number, -1 for none.
+    // The table of all rows. A class is its name if that gives the same index when it is read, otherwise its number,
+    // -1 for none.
     std::string table() const;
+    // classes.txt, which names the numbers of the table; empty where it has names or there are none.
+    std::string class_names() const;
 
   private:
+    bool names_give_indices() const;
+
     struct Row {
         std::string image;
         std::int64_t label = -1;

@@ -57,6 +57,22 @@ std::span<float> boxes_in(Buffer& buffer, std::span<const std::byte> bytes) {
     return {reinterpret_cast<float*>(buffer.data()), bytes.size() / sizeof(float)};
 }
 
+// Calls `run`, whose errors of a sample's bytes say that they are of this field.
+template <typename Run>
+void with_field(const Field& field, const Run& run) {
+    const auto named = [&](ErrorInfo info) {
+        info.expected += " for " + field.name;
+        return info;
+    };
+    try {
+        run();
+    } catch (const SizeMismatch& error) {
+        throw SizeMismatch(error.place(), named(error.info()));
+    } catch (const DataError& error) {
+        throw DataError(error.place(), named(error.info()));
+    }
+}
+
 // Independent random numbers for each view; those of the first are the sample's.
 RngKey key_of_view(RngKey key, int view) {
     constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15;  // 2^64 divided by the golden ratio
@@ -125,14 +141,16 @@ void Loader::find_shapes_of(std::int64_t index) {
     const ImageSize image = scratch.image;
     for (std::size_t i = 0; i < plans_.size(); ++i) {
         FieldPlan& plan = plans_[i];
-        if (plan.field.kind == FieldKind::image) {
-            plan.slot = slot_of(augmented(*plan.transform, scratch.sample.field(i), scratch.fields), std::nullopt);
-            plan.transform->require_channels(plan.slot.channels);
-        } else if (plan.field.kind == FieldKind::mask) {
-            plan.slot =
-                slot_of(plan.transform->mask(scratch.sample.field(i), image, OpRange::all, key, scratch.fields, clock),
-                        std::nullopt);
-        }
+        const FieldValue& value = scratch.sample.field(i);
+        with_field(plan.field, [&] {
+            if (plan.field.kind == FieldKind::image) {
+                plan.slot = slot_of(augmented(*plan.transform, value, scratch.fields), std::nullopt);
+                plan.transform->require_channels(plan.slot.channels);
+            } else if (plan.field.kind == FieldKind::mask) {
+                plan.slot =
+                    slot_of(plan.transform->mask(value, image, OpRange::all, key, scratch.fields, clock), std::nullopt);
+            }
+        });
     }
 }
 
@@ -199,23 +217,25 @@ void Loader::prepare_fields(WorkerScratch& scratch, StageClock& clock) const {
     for (std::size_t i = 0; i < plans_.size(); ++i) {
         const FieldPlan& plan = plans_[i];
         FieldValue& value = scratch.sample.field(i);
-        if (plan.field.kind == FieldKind::image) {
-            keep_pixels(plan.transform->prepare(value, scratch.fields, clock), value);
-        } else if (plan.field.kind == FieldKind::mask) {
-            const ConstImageView mask =
-                plan.transform->mask(value, scratch.image, OpRange::prepared, {}, scratch.fields, clock);
-            keep_pixels(mask, value);
-        } else if (plan.field.kind == FieldKind::boxes) {
-            plan.transform->boxes(boxes_in(scratch.boxes, value.bytes), scratch.image, OpRange::prepared, {});
-            value.copy_elements(std::as_const(scratch.boxes).bytes());
-        }
+        with_field(plan.field, [&] {
+            if (plan.field.kind == FieldKind::image) {
+                keep_pixels(plan.transform->prepare(value, scratch.fields, clock), value);
+            } else if (plan.field.kind == FieldKind::mask) {
+                keep_pixels(plan.transform->mask(value, scratch.image, OpRange::prepared, {}, scratch.fields, clock),
+                            value);
+            } else if (plan.field.kind == FieldKind::boxes) {
+                plan.transform->boxes(boxes_in(scratch.boxes, value.bytes), scratch.image, OpRange::prepared, {});
+                value.copy_elements(std::as_const(scratch.boxes).bytes());
+            }
+        });
     }
 }
 
 void Loader::write_fields(const RngKey& key, const ItemPlace& place, OpRange range, WorkerScratch& scratch,
                           StageClock& clock) const {
     for (std::size_t i = 0; i < plans_.size(); ++i) {
-        write_field(plans_[i], scratch.sample.field(i), key, place, range, scratch, clock);
+        const FieldValue& value = scratch.sample.field(i);
+        with_field(plans_[i].field, [&] { write_field(plans_[i], value, key, place, range, scratch, clock); });
     }
 }
 

@@ -55,12 +55,12 @@ std::string reason_of(const DataError& error) {
     return fmt::format("expected {}, got {}", error.info().expected, error.info().got);
 }
 
-// Makes the prepared image a sample of raw pixels; copies it to `packed` if its rows are not contiguous.
-void set_pixels(ConstImageView image, Sample& sample, Buffer& packed) {
+// Makes the prepared image a sample of raw pixels; copies it to `packed` if its rows are not contiguous, or if `copy`.
+void set_pixels(ConstImageView image, bool copy, Sample& sample, Buffer& packed) {
     const std::size_t row = image.row_bytes();
     const std::size_t bytes = row * static_cast<std::size_t>(image.height);
     const auto* data = reinterpret_cast<const std::byte*>(image.data);
-    if (image.stride != static_cast<std::ptrdiff_t>(row)) {
+    if (copy || image.stride != static_cast<std::ptrdiff_t>(row)) {
         packed.resize(bytes);
         copy_pixels(image, {reinterpret_cast<std::uint8_t*>(packed.data()), image.height, image.width, image.channels,
                             static_cast<std::ptrdiff_t>(row)});
@@ -89,7 +89,7 @@ void check_fields(std::span<const Field> fields, const Sample& sample) {
         if (has_pixels(field.kind)) {
             if (i >= sample.fields.size() || sample.fields[i].bytes.empty()) {
                 throw DataError({}, {.where = fmt::format("field {}", field.name),
-                                     .expected = std::string(field_kind_name(field.kind)),
+                                     .expected = fmt::format("pixels for {}", field.name),
                                      .got = "none"});
             }
             continue;
@@ -97,10 +97,11 @@ void check_fields(std::span<const Field> fields, const Sample& sample) {
         const std::size_t bytes = i < sample.fields.size() ? sample.fields[i].bytes.size() : 0;
         const bool fits = field.any_length() ? bytes % field.item_bytes() == 0 : bytes == field.item_bytes();
         if (!fits) {
-            throw DataError({}, {.where = fmt::format("field {}", field.name),
-                                 .expected = fmt::format("{}{} bytes", field.any_length() ? "a multiple of " : "",
-                                                         field.item_bytes()),
-                                 .got = fmt::to_string(bytes)});
+            throw DataError({},
+                            {.where = fmt::format("field {}", field.name),
+                             .expected = fmt::format("{}{} bytes for {}", field.any_length() ? "a multiple of " : "",
+                                                     field.item_bytes(), field.name),
+                             .got = fmt::to_string(bytes)});
         }
     }
 }
@@ -239,7 +240,8 @@ void Loader::load_sample(std::int64_t index, const RngKey& key, const ItemPlace&
     const bool keeps_prepared = cache_ != nullptr && !options_.cache.encoded;
     if (keeps_prepared && !kept) {
         if (has_image_) {
-            set_pixels(transform_.prepare(sample, scratch.transform, clock), sample, scratch.packed);
+            const bool copy = options_.views > 1;  // the ops of the first view write to the scratch
+            set_pixels(transform_.prepare(sample, scratch.transform, clock), copy, sample, scratch.packed);
             scratch.image = scratch.transform.input;
         }
         prepare_fields(scratch, clock);

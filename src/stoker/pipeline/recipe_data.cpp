@@ -93,8 +93,8 @@ const char* training_key(const DataRecipe& recipe, const std::string& name) {
 DatasetPtr open_test_splits(const DataRecipe& recipe) {
     std::vector<DatasetPtr> found;
     for (const std::string& name : training_sets(recipe)) {
-        if (has_splits(name)) {
-            found.push_back(open_dataset(name, Split::test, open_options(recipe)));
+        if (const OpenOptions options = open_options(recipe); has_splits(name, options.fields)) {
+            found.push_back(open_dataset(name, Split::test, options));
         }
     }
     return found.empty() ? nullptr : joined(std::move(found));

@@ -40,9 +40,8 @@ void add_loader_variants(std::vector<Variant>& variants, const Recipe& recipe, c
     if (images && recipe.data.decode == "exact" && allowed.decode && resizes(recipe.data.train_ops)) {
         variants.push_back({.change = {{"data.decode", "\"fast\""}}});
     }
-    const bool further_fields = !recipe.data.fields.more.empty();  // packed data may have other names for them
     for (const char* codec : {"dct", "raw"}) {
-        if (recipe.data.mix.empty() && !drawn && !remote && images && !further_fields && codec != facts.codec) {
+        if (recipe.data.mix.empty() && !drawn && !remote && images && codec != facts.codec) {
             variants.push_back({.change = {}, .pack_codec = codec});
         }
     }

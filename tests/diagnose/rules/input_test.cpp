@@ -137,7 +137,7 @@ TEST(InputRules, AColdFirstEpochIsMentioned) {
     EXPECT_EQ(found->severity, Severity::info);
 }
 
-TEST(InputRules, PackingIsNotAdvisedWhereItWouldLoseFields) {
+TEST(InputRules, PackingKeepsTheFieldsOfTheRecipe) {
     RankRecords cold = MadeUpRun{.share = kWaiting, .workers = 2}.rank();
     for (StepEntry& step : cold.steps) {
         step.epoch = step.step <= 500 ? 1 : 2;
@@ -153,13 +153,16 @@ TEST(InputRules, PackingIsNotAdvisedWhereItWouldLoseFields) {
                                     .rank();
     for (const auto& [rule, rank] :
          {std::pair{"cold-cache", cold}, std::pair{"decode-bound", decoding}, std::pair{"storage-bound", reading}}) {
-        for (const char* key : {"data.fields.image", "data.fields.mask.is"}) {
-            const Diagnosis diagnosis = diagnose({.ranks = {rank}, .recipe = {{key, "mask"}}});
-            const auto found = std::ranges::find(diagnosis.findings, rule, &Finding::rule);
-            ASSERT_NE(found, diagnosis.findings.end()) << rule;
-            const bool packs = found->fix.code.find("stoker pack") != std::string::npos;
-            EXPECT_EQ(packs, key == std::string("data.fields.image")) << rule;
-        }
+        const Diagnosis diagnosis = diagnose({.ranks = {rank},
+                                              .recipe = {{"data.fields.image", "jpg"},
+                                                         {"data.fields.mask.from", "seg.png"},
+                                                         {"data.fields.mask.is", "mask"},
+                                                         {"data.fields.mask.train_ops", "[]"},
+                                                         {"data.fields.score.is", "value"}}});
+        const auto found = std::ranges::find(diagnosis.findings, rule, &Finding::rule);
+        ASSERT_NE(found, diagnosis.findings.end()) << rule;
+        EXPECT_THAT(found->fix.code, ::testing::HasSubstr("stoker pack")) << rule;
+        EXPECT_THAT(found->fix.code, ::testing::EndsWith(" --field mask=seg.png:mask --field score:value")) << rule;
     }
 }
 

@@ -40,10 +40,14 @@ void put(const std::filesystem::path& path, std::string_view content) {
     std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
 }
 
-// Opens the file and reads everything. Returns "" or the message of a stoker::Error.
+// Opens the file and reads everything, with all further fields. Returns "" or the message of a stoker::Error.
 std::string result_of(const std::filesystem::path& path) {
     try {
-        const Hdf5Dataset dataset(path.string(), Split::train, {});
+        FieldNames names;
+        for (const Field& field : Hdf5Dataset(path.string(), Split::train, {}).stored_fields()) {
+            names.more.push_back({.name = field.name, .kind = field.kind});
+        }
+        const Hdf5Dataset dataset(path.string(), Split::train, names);
         Sample sample;
         for (std::int64_t i = 0; i < std::min<std::int64_t>(dataset.size(), 50); ++i) {
             dataset.read(i, sample);
@@ -64,7 +68,7 @@ Bytes steps(std::size_t count) {
     return bytes;
 }
 
-// Small files of each layout, with labels, keys and classes.
+// Small files of each layout, with labels, keys, classes and a further field.
 std::vector<std::string> sound_files(const TempDir& dir) {
     std::vector<std::string> contents;
     const Form forms[] = {{},
@@ -77,13 +81,17 @@ std::vector<std::string> sound_files(const TempDir& dir) {
                 H5Writer file(dir / "a.h5", {.version_18 = version_18});
                 file.add_bytes("images", {8, 6, 4}, steps(8 * 24), form);
                 file.add_integers("labels", {0, 1, 0, 1, 0, 1, 0, 1}, H5T_STD_I16BE);
+                file.add_bytes("mask", {8, 6, 4}, steps(8 * 24), form);
                 file.add_texts("keys", {"a", "b", "c", "d", "e", "f", "g", "h"});
                 file.add_classes("/labels", {"cat", "dog"}, version_18 ? 0 : 4);
             }
             contents.push_back(read_text(dir / "a.h5"));
         }
-        H5Writer(dir / "a.h5", {.version_18 = version_18})
-            .add_sequences("images", {steps(5), steps(700), {}, steps(20'000), steps(3)});
+        {
+            H5Writer file(dir / "a.h5", {.version_18 = version_18});
+            file.add_sequences("images", {steps(5), steps(700), {}, steps(20'000), steps(3)});
+            file.add_sequences("caption", {steps(1), {}, steps(90), steps(2), steps(3)});
+        }
         contents.push_back(read_text(dir / "a.h5"));
     }
     return contents;

@@ -52,6 +52,38 @@ std::vector<float> ramp(std::int64_t count) {
     return numbers;
 }
 
+// As h5py stores them: an enumeration of FALSE and TRUE.
+TEST_F(Hdf5Fields, Booleans) {
+    std::vector<std::uint8_t> flags(kCount * 12);
+    for (std::size_t i = 0; i < flags.size(); ++i) {
+        flags[i] = i % 3 == 0 ? 1 : 0;
+    }
+    make([&](H5Writer& file) {
+        const hid_t type = must(H5Tenum_create(H5T_NATIVE_INT8));
+        for (const std::int8_t value : {std::int8_t{0}, std::int8_t{1}}) {
+            must(H5Tenum_insert(type, value == 0 ? "FALSE" : "TRUE", &value));
+        }
+        const auto write = [&](hid_t dataset) {
+            must(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, flags.data()));
+        };
+        file.add("mask", type, {kCount, 4, 3}, {.storage = Storage::chunked, .chunk = {2, 4, 3}, .filters = "d"},
+                 write);
+        file.add("flags", type, {kCount, 12}, {}, write);
+        H5Tclose(type);
+    });
+    const Hdf5Dataset dataset =
+        open({{.name = "mask", .kind = FieldKind::mask}, {.name = "flags", .kind = FieldKind::label}});
+    EXPECT_EQ(describe_fields(dataset.fields()), "mask mask, flags uint8 (12)");
+    Sample sample;
+    for (std::int64_t i = 0; i < kCount; ++i) {
+        dataset.read(i, sample);
+        EXPECT_EQ(sample.fields[0].height, 4);
+        for (const FieldValue& value : sample.fields) {
+            EXPECT_EQ(std::memcmp(value.bytes.data(), flags.data() + 12 * i, 12), 0) << i;
+        }
+    }
+}
+
 TEST_F(Hdf5Fields, NumbersOfAllLayouts) {
     const std::vector<float> numbers = ramp(kCount * 6);
     const std::vector<Form> forms = {{},

@@ -5,9 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <cmath>
 #include <functional>
 
+#include "formats/field_value_support.h"
 #include "formats/lmdb/lmdb_support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -45,17 +46,6 @@ std::string record(const std::function<void(PickleWriter&)>& write, bool planes 
         write(writer);
         writer.end_dict();
     });
-}
-
-template <typename Number>
-std::vector<Number> numbers_of(const FieldValue& value) {
-    std::vector<Number> numbers(value.bytes.size() / sizeof(Number));
-    std::memcpy(numbers.data(), value.bytes.data(), value.bytes.size());
-    return numbers;
-}
-
-std::string text_of(const FieldValue& value) {
-    return std::string(as_text(value.bytes));
 }
 
 class LmdbFields : public ::testing::Test {
@@ -158,6 +148,24 @@ TEST_F(LmdbFields, RecordsThatDiffer) {
             open({of(2), kPng}, {{.name = "n"}}).read(1, sample);
         },
         ThrowsMessage<DataError>(HasSubstr("a pickled record with further fields")));
+}
+
+// Python writes 0 and 0.5 as an int and a float.
+TEST_F(LmdbFields, IntegersAndFloatsTogetherAreFloats) {
+    const auto of = [](double number) {
+        return record([=](PickleWriter& writer) {
+            writer.text("n");
+            number == std::floor(number) ? writer.integer(static_cast<std::int64_t>(number)) : writer.real(number);
+        });
+    };
+    EXPECT_EQ(open({of(1), of(2)}, {{.name = "n"}}).fields()[0].dtype, DType::int64);
+    const auto dataset = open({of(1), of(0.5), of(2)}, {{.name = "n"}});
+    EXPECT_EQ(dataset.fields()[0].dtype, DType::float64);
+    Sample sample;
+    for (const auto& [index, number] : {std::pair{0, 1.0}, {1, 0.5}, {2, 2.0}}) {
+        dataset.read(index, sample);
+        EXPECT_THAT(numbers_of<double>(sample.fields[0]), ElementsAre(number));
+    }
 }
 
 TEST_F(LmdbFields, EntriesOfATuple) {

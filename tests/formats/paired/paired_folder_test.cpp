@@ -113,6 +113,20 @@ TEST(PairedFolder, Splits) {
     }
 }
 
+TEST(PairedFolder, SplitsOfNamedFolders) {
+    const TempDir dir;
+    for (const char* split : {"train", "val"}) {
+        put(dir / "day" / split / "1.jpg");
+        put(dir / "night" / split / "1.jpg", split);
+    }
+    const FieldNames fields{.image = "day", .label = {}, .more = {{.name = "night", .kind = FieldKind::image}}};
+    EXPECT_TRUE(has_splits(dir.path().string(), fields));
+    const auto dataset = open_dataset(dir.path().string(), Split::test, {.fields = fields});
+    ASSERT_EQ(dataset->size(), 1);
+    EXPECT_EQ(dataset->key(0), "day/val/1.jpg");
+    EXPECT_FALSE(has_splits((dir / "day").string(), fields));
+}
+
 TEST(PairedFolder, Refused) {
     const TempDir dir;
     fs::create_directories(dir / "images");

@@ -104,6 +104,19 @@ TEST(TableDataset, ClassesByNumber) {
     EXPECT_THAT(dataset.classes(), ElementsAre("0", "1", "2", "3"));
 }
 
+TEST(TableDataset, AFileNamesTheNumbers) {
+    const TempDir dir;
+    put(dir / "labels.csv", "path,label\n1.png,1\n2.png,0\n");
+    put(dir / "classes.txt", "zebra\nape\nbee\n");
+    const TableDataset dataset(dir.path().string());
+    EXPECT_THAT(dataset.classes(), ElementsAre("zebra", "ape", "bee"));
+    EXPECT_THAT(labels_of(dataset), ElementsAre(1, 0));
+    put(dir / "classes.txt", "zebra\n");
+    EXPECT_THROW(TableDataset(dir.path().string()), DataError);
+    put(dir / "labels.csv", "path,label\n1.png,cat\n2.png,dog\n");  // has names of its own
+    EXPECT_THAT(TableDataset(dir.path().string()).classes(), ElementsAre("cat", "dog"));
+}
+
 TEST(TableDataset, TheColumnOfPathsAndThatOfClasses) {
     const TempDir dir;
     // pandas writes the row's number first, without a name.

@@ -168,6 +168,8 @@ TEST(TokenDataset, Refused) {
     EXPECT_THAT(
         error_of<Unsupported>(path, 2, {.image = {}, .label = {}, .more = {{.name = "a", .kind = FieldKind::mask}}}),
         HasSubstr("mask"));
+    EXPECT_THAT(error_of<DataError>(path, 2, {.image = {}, .label = {}, .more = {{.name = "a", .from = "b"}}}),
+                HasSubstr("the field tokens, got b"));
     write_file(path, std::string_view("abc"));
     EXPECT_THAT(error_of<DataError>(path, 1),
                 HasSubstr("tokens of 2 bytes, got a file of 3 bytes; x.bin holds uint16"));

@@ -4,9 +4,8 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <cstring>
-
 #include "formats/arrays/npy_support.h"
+#include "formats/field_value_support.h"
 #include "formats/webdataset/tar_support.h"
 #include "stoker/base/error.h"
 #include "stoker/formats/arrays/npz_writer.h"
@@ -29,17 +28,6 @@ template <typename Number>
 std::string npy_of(std::string_view descr, const Shape& shape, const std::vector<Number>& numbers) {
     return npy_header(descr, shape) +
            std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number));
-}
-
-template <typename Number>
-std::vector<Number> numbers_of(const FieldValue& value) {
-    std::vector<Number> numbers(value.bytes.size() / sizeof(Number));
-    std::memcpy(numbers.data(), value.bytes.data(), value.bytes.size());
-    return numbers;
-}
-
-std::string text_of(const FieldValue& value) {
-    return {reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size()};
 }
 
 class TarFields : public ::testing::Test {
@@ -189,6 +177,57 @@ TEST_F(TarFields, TheCachedIndexIsThatOfTheSameFields) {
         plain.read(199, sample);
         EXPECT_EQ(text_of(sample), "image 199");
     }
+}
+
+TEST_F(TarFields, ABadFirstMemberIsABadSampleAndNoMore) {
+    const auto dataset =
+        open(tar_member("a.jpg", "A") + tar_member("a.txt", "one") + tar_member("a.json", "{") +
+                 tar_member("b.jpg", "B") + tar_member("b.txt", "2") + tar_member("b.json", R"({"n": [1, 2]})") +
+                 tar_member("c.jpg", "C") + tar_member("c.txt", "3") + tar_member("c.json", R"({"n": "none"})"),
+             {{.name = "n", .from = "txt", .kind = FieldKind::value}, {.name = "list", .from = "json:n"}});
+    EXPECT_EQ(describe_fields(dataset.fields()), "n float64 (), list float64 (2)");
+    Sample sample;
+    EXPECT_THAT([&] { dataset.read(0, sample); }, ThrowsMessage<DataError>(HasSubstr("a number")));
+    dataset.read(1, sample);
+    EXPECT_THAT(numbers_of<double>(sample.fields[1]), ElementsAre(1, 2));
+    EXPECT_THROW(dataset.read(2, sample), DataError);
+    EXPECT_THAT(
+        [&] {
+            open(tar_member("a.jpg", "A") + tar_member("a.txt", "one") + tar_member("b.jpg", "B") +
+                     tar_member("b.txt", "two"),
+                 {{.name = "n", .from = "txt", .kind = FieldKind::value}});
+        },
+        ThrowsMessage<DataError>(HasSubstr("a number")));
+}
+
+TEST_F(TarFields, DeepJsonIsNotWrittenAgain) {
+    const auto nested = [](std::size_t levels) {
+        return R"({"k": )" + std::string(levels, '[') + std::string(levels, ']') + "}";
+    };
+    const auto dataset = open(tar_member("a.jpg", "A") + tar_member("a.json", nested(20)) + tar_member("b.jpg", "B") +
+                                  tar_member("b.json", nested(2'000'000)),
+                              {{.name = "k", .from = "json:k", .kind = FieldKind::bytes}});
+    Sample sample;
+    dataset.read(0, sample);
+    EXPECT_EQ(text_of(sample.fields[0]), std::string(20, '[') + std::string(20, ']'));
+    EXPECT_THAT([&] { dataset.read(1, sample); }, ThrowsMessage<DataError>(HasSubstr("JSON of at most 256 levels")));
+}
+
+// A single member such as x.2019.npy is the image of a sample without a better one, unless it is another field.
+TEST_F(TarFields, AnArrayThatIsAskedForIsNotTheImage) {
+    const auto of = [](std::int64_t first) { return npy_of<std::int64_t>("<i8", {2}, {first, 5}); };
+    const std::string members = tar_member("a.tokens.npy", of(1)) + tar_member("b.tokens.npy", of(2));
+    for (const auto kind : {std::optional<FieldKind>(), std::optional(FieldKind::tokens)}) {
+        const auto dataset = open(members, {{.name = "tokens", .kind = kind}});
+        EXPECT_FALSE(dataset.has_image());
+        ASSERT_EQ(dataset.size(), 2);
+        Sample sample;
+        dataset.read(1, sample);
+        EXPECT_THAT(numbers_of<std::int64_t>(sample.fields[0]), ElementsAre(2, 5));
+    }
+    const auto pixels = tar_member("a.left.npy", npy_of<std::uint8_t>("|u1", {1, 2}, {3, 4}));
+    EXPECT_TRUE(open(pixels, {}).has_image());
+    EXPECT_TRUE(open(pixels, {{.name = "left", .kind = FieldKind::image}}).has_image());
 }
 
 TEST_F(TarFields, StoredFieldsAreListed) {

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <map>
+#include <string>
 
 #include "stoker/base/pluralize.h"
 #include "stoker/base/shell_quote.h"
@@ -160,17 +162,32 @@ std::string data_path(const RankRecords& rank) {
     return rank.facts.data.path.empty() ? "DATA" : quoted_for_shell(rank.facts.data.path);
 }
 
-// True if the samples have further fields, [data.fields.NAME], which `stoker pack` keeps only where --field names them.
-bool has_further_fields(const JudgedRun& records) {
+// The options by which `stoker pack` keeps the further fields of the recipe, [data.fields.NAME].
+std::string field_options(const JudgedRun& records) {
     constexpr std::string_view kFields = "data.fields.";
-    return std::ranges::any_of(records.recipe, [&](const auto& key) {
-        return key.first.starts_with(kFields) && key.first.find('.', kFields.size()) != std::string::npos;
-    });
+    struct Field {
+        std::string from = {};
+        std::string is = "value";
+    };
+    std::map<std::string, Field> fields;
+    for (const auto& [key, value] : records.recipe) {
+        const std::size_t dot = key.starts_with(kFields) ? key.find('.', kFields.size()) : std::string::npos;
+        if (dot != std::string::npos) {
+            Field& field = fields[key.substr(kFields.size(), dot - kFields.size())];
+            const std::string name = key.substr(dot + 1);
+            field.from = name == "from" ? "=" + value : field.from;
+            field.is = name == "is" ? value : field.is;
+        }
+    }
+    std::string options;
+    for (const auto& [name, field] : fields) {
+        options += " --field " + quoted_for_shell(fmt::format("{}{}:{}", name, field.from, field.is));
+    }
+    return options;
 }
 
-// Empty where packing would lose fields.
 std::string pack_command(const JudgedRun& records, const RankRecords& rank, std::string_view options = "") {
-    return has_further_fields(records) ? "" : fmt::format("stoker pack {} packed.stk{}", data_path(rank), options);
+    return fmt::format("stoker pack {} packed.stk{}{}", data_path(rank), options, field_options(records));
 }
 
 // What holds all stored samples, those of the validation too: the loaders share the cache by their numbers. 0: unknown.
@@ -281,10 +298,8 @@ std::vector<Finding> storage_bound(const JudgedRun& records) {
                              "Reading takes {:.0f} % of the workers' time while cores are idle: the storage is "
                              "too slow. {}",
                              100 * read,
-                             fits                          ? "The data fit in memory: cache them there."
-                             : has_further_fields(records) ? "Copy the data to a faster disk."
-                                                           : "Pack the data into one file, or copy them to a faster "
-                                                             "disk.");
+                             fits ? "The data fit in memory: cache them there."
+                                  : "Pack the data into one file, or copy them to a faster disk.");
                          if (fits) {
                              finding.fix.recipe = {{"data.cache", "\"ram\""}, {"data.cache_as", "\"encoded\""}};
                              if (bytes > kDefaultCache || has_own_cache_size(records)) {
@@ -315,10 +330,8 @@ std::vector<Finding> decode_bound(const JudgedRun& records) {
                          finding.text = fmt::format("Decoding {} takes {:.0f} % of the workers' time{}. {}",
                                                     rank.facts.data.codec.empty() ? "images" : rank.facts.data.codec,
                                                     100 * decode_share(run), saturation_text(run),
-                                                    has_further_fields(records)
-                                                        ? "Store smaller images, or images that decode faster."
-                                                    : jpeg ? "Pack the data as `dct`, which needs no Huffman decoding."
-                                                           : "Pack the data as `raw` pixels, or smaller.");
+                                                    jpeg ? "Pack the data as `dct`, which needs no Huffman decoding."
+                                                         : "Pack the data as `raw` pixels, or smaller.");
                          finding.fix.code = pack_command(records, rank, jpeg ? " --codec dct" : " --codec raw");
                          const double saved = jpeg ? dct_saved(run) : decode_share(run);
                          finding.gain = gain_without_wait(run, speedup_of(saved), saved * run.worker_busy());

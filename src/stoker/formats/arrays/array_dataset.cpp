@@ -26,7 +26,7 @@ std::vector<std::string> candidates(const std::vector<std::string>& names) {
 }
 
 [[noreturn]] void refuse(const std::string& where, std::string expected, std::string got, std::string hint = "") {
-    throw DataError({},
+    throw DataError({.path = {}, .key = where},
                     {.where = where, .expected = std::move(expected), .got = std::move(got), .hint = std::move(hint)});
 }
 
@@ -40,7 +40,8 @@ ArrayDataset::ArrayDataset(const std::string& path, Split split, const FieldName
     if (found.label) {
         wanted.push_back(*found.label);
     }
-    std::ranges::transform(fields.more, std::back_inserter(wanted), &FieldRequest::source);
+    std::ranges::transform(fields.more, std::back_inserter(wanted),
+                           [&](const FieldRequest& request) { return present_name(request, names); });
     file_ = open_arrays(path, wanted);
     const bool splits = fields_have_splits(names);
     if (splits) {
@@ -51,7 +52,8 @@ ArrayDataset::ArrayDataset(const std::string& path, Split split, const FieldName
         if (found.label) {
             load_labels(*found.label);
         }
-        std::ranges::for_each(fields.more, [&](const FieldRequest& request) { load_field(request); });
+        std::ranges::for_each(fields.more,
+                              [&](const FieldRequest& request) { load_field(request, present_name(request, names)); });
         load_classes_and_keys(splits);
     });
 }
@@ -88,11 +90,10 @@ void ArrayDataset::load_labels(const std::string& name) {
     classes_ = numbered_classes_of(labels_);
 }
 
-void ArrayDataset::load_field(const FieldRequest& request) {
-    const std::string& name = request.source();
+void ArrayDataset::load_field(const FieldRequest& request, const std::string& name) {
     const ArrayView* found = file_.find(name);
     if (found == nullptr) {
-        refuse(name, "an array", file_.texts.contains(name) ? "text" : "none");
+        refuse(name, "an array of this name", file_.texts.contains(name) ? "text" : "none");
     }
     const std::string shape = fmt::format("({})", fmt::join(found->shape, ", "));
     if (found->shape.empty() || found->shape[0] != size()) {

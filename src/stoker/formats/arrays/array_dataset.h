@@ -42,7 +42,7 @@ class ArrayDataset final : public Dataset {
   private:
     void load_images(const std::string& name);
     void load_labels(const std::string& name);
-    void load_field(const FieldRequest& request);
+    void load_field(const FieldRequest& request, const std::string& name);
     void load_classes_and_keys(bool splits);
 
     std::string path_;

@@ -189,7 +189,7 @@ void Hdf5Dataset::open_keys(const Opening& opening, const std::string& image_nam
 }
 
 void Hdf5Dataset::open_field(const Opening& opening, const FieldRequest& request, Hdf5Access access) {
-    const std::string& name = request.source();
+    const std::string& name = present_name(request, opening.names);
     if (std::ranges::find(opening.names, name) == opening.names.end()) {
         throw DataError({.path = path_},
                         {.where = "fields", .expected = "a dataset " + name, .got = some_names(opening.names)});

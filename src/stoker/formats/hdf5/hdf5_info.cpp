@@ -32,10 +32,15 @@ const char* class_name(H5T_class_t type) {
     }
 }
 
-// False for anything but integers and floats that use all bits of their bytes.
+// False for anything but integers and floats that use all bits of their bytes, and h5py's booleans, an enumeration of
+// two bytes.
 bool read_number(hid_t type, ArrayType& out) {
     const H5T_class_t kind = H5Tget_class(type);
     const std::size_t size = H5Tget_size(type);
+    if (kind == H5T_ENUM && size == 1 && H5Tget_nmembers(type) == 2) {
+        out = {.kind = ArrayKind::boolean};
+        return true;
+    }
     const bool usual = size == 1 || size == 2 || size == 4 || size == 8;
     if ((kind != H5T_INTEGER && kind != H5T_FLOAT) || !usual || H5Tget_precision(type) != 8 * size) {
         return false;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
 #include <fmt/format.h>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -138,14 +137,27 @@ LmdbDataset::LmdbDataset(const std::filesystem::path& data, const FieldNames& fi
       split_(split),
       classes_(read_classes(snapshot_)),
       key_field_(read_key_field(snapshot_)) {
+    names_.more = present_requests();
     for (std::size_t i = 0; i < kRecords; ++i) {
-        records_.push_back(std::make_unique<Records>(fields, split));
+        records_.push_back(std::make_unique<Records>(names_, split));
     }
-    std::ranges::transform(fields.more, std::back_inserter(fields_),
+    std::ranges::transform(names_.more, std::back_inserter(fields_),
                            [&](const FieldRequest& request) { return describe(request); });
     for (const std::unique_ptr<Records>& records : records_) {
         records->record.set_fields(fields_);
     }
+}
+
+// Packed databases have fields under their own names; others are not described by a writer.
+std::vector<FieldRequest> LmdbDataset::present_requests() const {
+    std::vector<FieldRequest> requests = names_.more;
+    for (FieldRequest& request : requests) {
+        const FieldRequest own{.name = request.name, .kind = request.kind};
+        if (!described_by_writer(request, path_) && described_by_writer(own, path_)) {
+            request = own;
+        }
+    }
+    return requests;
 }
 
 std::optional<Field> LmdbDataset::described_by_writer(const FieldRequest& request, const std::string& where) const {
@@ -167,32 +179,18 @@ std::optional<Field> LmdbDataset::described_by_writer(const FieldRequest& reques
 // The field as the readable ones of some samples say; a first side that differs between them has any length.
 Field LmdbDataset::describe(const FieldRequest& request) const {
     const std::string where = fmt::format("{}:{}", path_, request.source());
-    std::optional<Field> field = described_by_writer(request, where);
-    if (field) {
+    if (const std::optional<Field> field = described_by_writer(request, where)) {
         return *field;
     }
     LmdbRecord record(names_, split_);
     Buffer storage;
-    std::exception_ptr bad;
-    for (const std::int64_t index : probed_samples(size())) {
+    const auto describe = [&](std::int64_t index) {
         LmdbKeys::Memory memory;
         const std::string_view key = key_of(index, memory);
-        try {
-            const Field found = stoker::with_place({.path = path_, .key = printable(key)}, [&] {
-                return record.describe(load(index, key, storage), request, where);
-            });
-            field = field.value_or(found);
-            if (field->shape != found.shape) {
-                merge_shape(field->shape, found.shape, where);
-            }
-        } catch (const DataError&) {  // a bad sample, unless all of them are
-            bad = bad == nullptr ? std::current_exception() : bad;
-        }
-    }
-    if (!field) {
-        std::rethrow_exception(bad);
-    }
-    return *field;
+        return stoker::with_place({.path = path_, .key = printable(key)},
+                                  [&] { return record.describe(load(index, key, storage), request, where); });
+    };
+    return common_field(probed_samples(size()), describe, where);
 }
 
 std::vector<Field> LmdbDataset::stored_fields() const {

@@ -57,6 +57,7 @@ class LmdbDataset final : public Dataset {
 
     Records& thread_records() const;
     std::span<const std::byte> load(std::int64_t index, std::string_view key, Buffer& storage) const;
+    std::vector<FieldRequest> present_requests() const;
     Field describe(const FieldRequest& request) const;
     std::optional<Field> described_by_writer(const FieldRequest& request, const std::string& where) const;
     std::string_view key_of(std::int64_t index, LmdbKeys::Memory& memory) const;

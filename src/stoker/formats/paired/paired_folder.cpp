@@ -95,8 +95,8 @@ bool names_paired_folders(const std::string& path, const FieldNames& fields) {
                fields.more, [&](const FieldRequest& request) { return is_folder(fs::path(path) / request.source()); });
 }
 
-bool paired_folder_has_splits(const std::string& path) {
-    return has_splits_in(fs::path(path) / kImages);
+bool paired_folder_has_splits(const std::string& path, const std::string& images) {
+    return has_splits_in(fs::path(path) / (images.empty() ? kImages : images));
 }
 
 PairedFolder::PairedFolder(const std::string& path, Split split, const FieldNames& fields)

@@ -21,8 +21,9 @@ bool is_paired_folder(const std::string& path);
 // True where `fields` names the subfolders: one of images and one for each further field.
 bool names_paired_folders(const std::string& path, const FieldNames& fields);
 
-// True where images has a subfolder of each split: train or training, and val, validation, test or testing.
-bool paired_folder_has_splits(const std::string& path);
+// True where the folder of images has a subfolder of each split: train or training, and val, validation, test or
+// testing. `images`: its name; empty: images.
+bool paired_folder_has_splits(const std::string& path, const std::string& images = "");
 
 class PairedFolder final : public Dataset {
   public:

@@ -187,11 +187,7 @@ void StkReader::verify(std::int64_t index) const {
 // ---- StkDataset ----
 
 StkDataset::StkDataset(StkReader reader, const std::vector<FieldRequest>& more) : reader_(std::move(reader)) {
-    const std::optional<std::size_t> image = reader_.schema().first(StkKind::image);
-    if (!image) {
-        throw DataError({.path = path()}, {.where = "stk", .expected = "a field of kind image", .got = "none"});
-    }
-    image_ = *image;
+    image_ = reader_.schema().first(StkKind::image);
     label_ = reader_.schema().first(StkKind::label);
     map_or_read_ = MapOrRead(static_cast<std::uint64_t>(reader_.bytes()));
     std::ranges::for_each(more, [&](const FieldRequest& request) { add_field(request); });
@@ -219,7 +215,9 @@ Shape StkDataset::common_shape(std::size_t column) const {
 }
 
 void StkDataset::add_field(const FieldRequest& request) {
-    const std::string& name = request.source();
+    std::vector<std::string> names;
+    std::ranges::transform(reader_.schema().fields, std::back_inserter(names), &StkField::name);
+    const std::string& name = present_name(request, names);
     const std::optional<std::size_t> found = reader_.schema().find(name);
     if (!found) {
         throw DataError({.path = path()}, {.where = "stk", .expected = "a field " + name, .got = "none"});
@@ -289,18 +287,33 @@ void StkDataset::read_field(std::size_t at, const StkReader::Place& place, Sampl
     }
 }
 
-void StkDataset::read(std::int64_t index, Sample& sample) const {
-    const StkReader::Place place = reader_.place(index);
+StkImage StkDataset::image(std::int64_t index) const {
+    if (!image_) {
+        throw InvalidArgument({.where = path(), .expected = "samples with images", .got = "none"});
+    }
+    return reader_.image(*image_, index);
+}
+
+void StkDataset::read_image(std::size_t column, const StkReader::Place& place, Sample& sample) const {
     const StkShard& shard = place.shard;
-    const StkImage found = shard.image(image_, place.sample);
+    const StkImage found = shard.image(column, place.sample);
     sample.set_raw(found.bytes, found.height, found.width, found.channels);
     sample.encoded = found.codec != StkCodec::raw;
-    if (shard.remote() || !map_or_read_(found.bytes.size(), [&] { return shard.in_memory(image_, place.sample); })) {
-        sample.storage.resize(static_cast<std::size_t>(shard.payload_range(image_, place.sample).size));
-        shard.read(image_, place.sample, sample.storage.bytes());
+    if (shard.remote() || !map_or_read_(found.bytes.size(), [&] { return shard.in_memory(column, place.sample); })) {
+        sample.storage.resize(static_cast<std::size_t>(shard.payload_range(column, place.sample).size));
+        shard.read(column, place.sample, sample.storage.bytes());
         sample.bytes = sample.storage.bytes();
     }
-    sample.label = label_ ? shard.integer(*label_, place.sample) : -1;
+}
+
+void StkDataset::read(std::int64_t index, Sample& sample) const {
+    const StkReader::Place place = reader_.place(index);
+    if (image_) {
+        read_image(*image_, place, sample);
+    } else {
+        sample.set_raw({}, 0, 0, 0);
+    }
+    sample.label = label_ ? place.shard.integer(*label_, place.sample) : -1;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
         read_field(i, place, sample);
     }
@@ -319,7 +332,9 @@ std::vector<std::int64_t> StkDataset::shard_sizes() const {
 
 void StkDataset::prefetch(std::span<const std::int64_t> indices) const {
     if (reader_.remote()) {
-        reader_.prefetch(image_, indices);
+        if (image_) {
+            reader_.prefetch(*image_, indices);
+        }
         for (const std::size_t column : columns_) {
             if (reader_.schema().fields[column].has_payload()) {
                 reader_.prefetch(column, indices);
@@ -327,10 +342,13 @@ void StkDataset::prefetch(std::span<const std::int64_t> indices) const {
         }
         return;
     }
+    if (!image_) {
+        return;
+    }
     // Prefetch all index entries first, so that their cache misses overlap.
     for (const std::int64_t index : prefetched(indices)) {
         const auto [shard, at] = reader_.place(index);
-        shard.prefetch_entry(image_, at);
+        shard.prefetch_entry(*image_, at);
         if (label_) {
             shard.prefetch_entry(*label_, at);
         }
@@ -338,8 +356,8 @@ void StkDataset::prefetch(std::span<const std::int64_t> indices) const {
     std::size_t ahead = 0;
     for (const std::int64_t index : indices) {
         const StkReader::Place at = reader_.place(index);
-        prefetch_bytes(at.shard.image(image_, at.sample).bytes, ahead++,
-                       [&] { at.shard.will_need(image_, at.sample); });
+        prefetch_bytes(at.shard.image(*image_, at.sample).bytes, ahead++,
+                       [&] { at.shard.will_need(*image_, at.sample); });
     }
 }
 
@@ -349,10 +367,13 @@ std::span<const std::string> StkDataset::classes() const {
 }
 
 std::map<std::string, std::int64_t> StkDataset::codecs() const {
+    if (!image_) {
+        return {{"none", size()}};
+    }
     std::map<StkCodec, std::int64_t> counts;
     for (const StkShard& shard : reader_.shards()) {
         for (std::int64_t i = 0; i < shard.samples(); ++i) {
-            ++counts[shard.image(image_, i).codec];
+            ++counts[shard.image(*image_, i).codec];
         }
     }
     std::map<std::string, std::int64_t> named;

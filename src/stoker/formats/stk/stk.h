@@ -77,9 +77,10 @@ class StkReader {
 
 class StkDataset final : public Dataset {
   public:
-    // Uses the first image and the first label of the schema. Fields of `more` are int64 and float64 scalars, uint8 of
-    // any length for bytes, images (also as masks), and tensors, whose shapes may differ in the first side. Throws what
-    // StkReader throws, DataError if there is no image or no field of such a name, and Unsupported for other shapes.
+    // Uses the first image, if there is one, and the first label of the schema. Fields of `more` are int64 and float64
+    // scalars, uint8 of any length for bytes, images (also as masks), and tensors, whose shapes may differ in the first
+    // side. Throws what StkReader throws, DataError if there is no field of such a name, and Unsupported for other
+    // shapes.
     explicit StkDataset(const std::filesystem::path& directory, const std::vector<FieldRequest>& more = {})
         : StkDataset(StkReader(directory), more) {}
     StkDataset(const std::string& url, const RemoteOptions& options, const std::vector<FieldRequest>& more = {})
@@ -101,12 +102,14 @@ class StkDataset final : public Dataset {
     std::int64_t bytes() const override { return reader_.bytes(); }
 
     const StkReader& reader() const { return reader_; }
-    StkImage image(std::int64_t index) const { return reader_.image(image_, index); }
+    bool has_image() const override { return image_.has_value(); }
+    // Throws InvalidArgument where the samples have none.
+    StkImage image(std::int64_t index) const;
     std::optional<std::int64_t> label(std::int64_t index) const override {
         return label_ ? reader_.integer(*label_, index) : -1;
     }
 
-    // Numbers of samples by codec, read from the index alone.
+    // Numbers of samples by codec ("none" without images), read from the index alone.
     std::map<std::string, std::int64_t> codecs() const;
     std::vector<Field> stored_fields() const override;
 
@@ -114,10 +117,11 @@ class StkDataset final : public Dataset {
     StkDataset(StkReader reader, const std::vector<FieldRequest>& more);
     Shape common_shape(std::size_t column) const;
     void add_field(const FieldRequest& request);
+    void read_image(std::size_t column, const StkReader::Place& place, Sample& sample) const;
     void read_field(std::size_t at, const StkReader::Place& place, Sample& sample) const;
 
     StkReader reader_;
-    std::size_t image_ = 0;
+    std::optional<std::size_t> image_;
     std::optional<std::size_t> label_;
     std::vector<Field> fields_;         // beside image and label
     std::vector<std::size_t> columns_;  // their places in the schema

@@ -175,6 +175,7 @@ void ClassColumn::finish() {
                    texts[static_cast<std::size_t>(found - labels.begin())]);
         }
         classes_ = numbered_classes_of(labels);
+        numbered_ = true;
     } else {
         classes_ = texts;
         std::ranges::sort(classes_);

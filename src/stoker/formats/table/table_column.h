@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "stoker/formats/dataset.h"
@@ -54,6 +55,9 @@ class ClassColumn final : public TableColumn {
     std::int64_t require(std::int64_t row) const;
     // The names, or the numbers from 0 on; empty where there would be too many.
     const std::vector<std::string>& classes() const { return classes_; }
+    bool numbered() const { return numbered_; }  // the cells are indices
+    // Names for indices.
+    void set_names(std::vector<std::string> names) { classes_ = std::move(names); }
 
   private:
     struct Hash {
@@ -65,6 +69,7 @@ class ClassColumn final : public TableColumn {
     std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>> codes_;  // of each text, until finish()
     std::vector<std::int64_t> labels_;                                            // until finish(): codes
     std::vector<std::string> classes_;
+    bool numbered_ = false;
 };
 
 }  // namespace stoker

@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <utility>
 
 #include "stoker/base/ascii.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/utf8.h"
 #include "stoker/formats/checked_growth.h"
+#include "stoker/formats/class_names.h"
 #include "stoker/formats/fields.h"
 #include "stoker/formats/image_kind.h"
 #include "stoker/formats/table/csv_reader.h"
@@ -144,6 +146,11 @@ TableDataset::TableDataset(const std::string& path, const FieldNames& fields) : 
             refuse("a row for each image", "the header alone");
         }
         labels_.finish();
+        if (label_ && labels_.numbered()) {
+            if (auto names = read_class_names(path_, std::ssize(labels_.classes()) - 1); !names.empty()) {
+                labels_.set_names(std::move(names));
+            }
+        }
         for (const Source& source : sources_) {
             if (source.values != nullptr) {
                 source.values->finish();

@@ -23,8 +23,9 @@ class TableDataset final : public Dataset {
   public:
     // Reads the table: a header, then a row for each sample. Files are opened when they are read. `fields.image` names
     // the column of paths, which are relative to the table's folder (default: path, file, image, filename, file_name,
-    // else the first column), `fields.label` that of classes (default: label, class, target; table_column.h). A field
-    // of `fields.more` is the column of its name. Its `from` may list several, as in "x,y". Kinds:
+    // else the first column), `fields.label` that of classes (default: label, class, target; table_column.h), whose
+    // indices class_names.h names. A field of `fields.more` is the column of its name. Its `from` may list several, as
+    // in "x,y". Kinds:
     //   value        float32; a column gives a scalar, K columns give (K); the default
     //   label        int64; one column also of class names
     //   boxes        float32 (1, 4) of four columns

@@ -113,6 +113,9 @@ TokenDataset::TokenDataset(const std::string& path, Split split, std::int64_t co
             {.where = path_, .expected = "one field of tokens", .got = fmt::format("{}", fields.more.size())});
     }
     FieldRequest request = fields.more.empty() ? FieldRequest{.name = kField} : fields.more.front();
+    if (!request.from.empty() && request.from != kField) {
+        refuse(path_, fmt::format("the field {}", kField), request.from);
+    }
     request.kind = request.kind.value_or(FieldKind::tokens);
     fields_ = {array_field(request, DType::int64, {context + 1}, path_)};
 }

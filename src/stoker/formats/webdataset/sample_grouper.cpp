@@ -1,5 +1,5 @@
 // The image of a sample is the member whose extension comes first in kImages. If there is none, it is a single member
-// such as photo.2019.jpg, whose extension ends in one of them.
+// such as photo.2019.jpg, whose extension ends in one of them. Members that are asked for as other fields are left out.
 #include "stoker/formats/webdataset/sample_grouper.h"
 
 #include <algorithm>
@@ -115,7 +115,10 @@ void SampleGrouper::check_size(const TarMember& member) const {
 }
 
 void SampleGrouper::offer_image(const TarMember& member, const std::string& extension) {
-    const std::size_t rank = rank_of(extension, wanted_image_);
+    const bool other = wanted_image_.empty() && std::ranges::any_of(sources_, [&](const TarFieldSource& source) {
+                           return source.is_other_than_image(extension);
+                       });
+    const std::size_t rank = other ? kNone : rank_of(extension, wanted_image_);
     suffixed_ += rank == kSuffixed;
     if (rank >= image_rank_) {
         return;

@@ -75,7 +75,11 @@ std::vector<Field> WebDataset::stored_fields() const {
     std::vector<FieldRequest> requests = requests_of(filled->extensions());
     std::erase_if(requests, [&](const FieldRequest& request) { return is_label(request, names_); });
     const ShardFiles::Handle file = files_.open(shard);
-    const TarIndex index = make_tar_index(*file, {.image = names_.image, .label = names_.label, .more = requests});
+    FieldNames all{.image = names_.image, .label = names_.label, .more = requests};
+    for (FieldRequest& request : all.more) {
+        request.kind = FieldKind::image;  // so that members are the samples' images as ever
+    }
+    const TarIndex index = make_tar_index(*file, all);
     std::vector<Field> found;
     Buffer storage;
     for (std::size_t i = 0; i < requests.size(); ++i) {

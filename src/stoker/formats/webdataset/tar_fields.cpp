@@ -15,6 +15,7 @@ namespace stoker {
 namespace {
 
 constexpr std::size_t kMaxJson = std::size_t{16} << 20;
+constexpr int kMaxDepth = 256;  // of a value that is written again, which recurses
 
 bool is_npy(std::span<const std::byte> bytes) {
     return as_text(bytes).starts_with("\x93NUMPY");
@@ -90,8 +91,28 @@ nlohmann::json value_of_key(const TarFieldSource& source, std::span<const std::b
     return std::move(*found);
 }
 
+// True for lists and objects within each other beyond kMaxDepth.
+bool is_deep(const nlohmann::json& value) {
+    std::vector<const nlohmann::json*> level = {&value};
+    for (int depth = 0; depth < kMaxDepth && !level.empty(); ++depth) {
+        std::vector<const nlohmann::json*> below;
+        for (const nlohmann::json* parent : level) {
+            for (const nlohmann::json& child : *parent) {
+                if (child.is_structured()) {
+                    below.push_back(&child);
+                }
+            }
+        }
+        level = std::move(below);
+    }
+    return !level.empty();
+}
+
 // Text as it is, other values as JSON.
 std::string json_text(const nlohmann::json& value) {
+    if (value.is_structured() && is_deep(value)) {
+        bad(fmt::format("JSON of at most {} levels", kMaxDepth), "more");
+    }
     return value.is_string() ? value.get<std::string>()
                              : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -112,7 +133,7 @@ Field describe_key(const FieldRequest& request, const TarFieldSource& source, st
 
 }  // namespace
 
-TarFieldSource::TarFieldSource(const FieldRequest& request) {
+TarFieldSource::TarFieldSource(const FieldRequest& request) : kind(request.kind) {
     const std::string& source = request.source();
     const std::size_t colon = source.find(':');
     extension = lower_case(source.substr(0, colon));
@@ -126,6 +147,11 @@ std::optional<std::size_t> TarFieldSource::rank(std::string_view member) const {
     const bool further =
         key.empty() && member.substr(0, member.rfind('.')) == extension && member.size() > extension.size();
     return further ? std::optional<std::size_t>(1) : std::nullopt;
+}
+
+bool TarFieldSource::is_other_than_image(std::string_view member) const {
+    const bool image = kind ? has_pixels(*kind) : member.substr(member.rfind('.') + 1) != "npy";
+    return !image && rank(member).has_value();
 }
 
 Field describe_tar_field(const FieldRequest& request, const TarFieldSource& source, std::span<const std::byte> bytes,

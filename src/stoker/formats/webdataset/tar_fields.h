@@ -23,8 +23,13 @@ struct TarFieldSource {
     // other members. `member`: an extension in lower case.
     std::optional<std::size_t> rank(std::string_view member) const;
 
+    // True for a member of it that is no image, so that it is not taken for the sample's: by the kind that was asked
+    // for, and without one for arrays (.npy).
+    bool is_other_than_image(std::string_view member) const;
+
     std::string extension;  // lower case
     std::string key;        // of a JSON object; empty: the member is the value
+    std::optional<FieldKind> kind;
 };
 
 // The field of which `bytes` are the value in one sample. `ragged`: the members of other samples have other sizes.

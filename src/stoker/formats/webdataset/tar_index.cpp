@@ -99,7 +99,8 @@ std::string cache_name(const ByteFile& shard, const FieldNames& wanted) {
         name += fmt::format("\n{}\n{}", wanted.image, wanted.label);
     }
     for (const FieldRequest& request : wanted.more) {  // a key of JSON does not change the member
-        name += fmt::format("\n{}", TarFieldSource(request).extension);
+        name += fmt::format("\n{} {}", TarFieldSource(request).extension,
+                            request.kind ? field_kind_name(*request.kind) : "");
     }
     return name;
 }

@@ -35,14 +35,20 @@ WebDataset::WebDataset(const std::string& spec, const OpenOptions& options)
 WebDataset::WebDataset(std::string path, std::vector<std::string> shards, const FieldNames& fields,
                        ShardFiles::Open open, std::size_t most_open)
     : path_(shown_name(path)), files_(std::move(shards), std::move(open), most_open), names_(fields) {
-    open_shards(fields);
+    open_shards();
+    if (take_own_names()) {
+        open_shards();
+    }
     images_ = std::ranges::any_of(indices_, &TarIndex::has_images);
     check_fields(fields);
     find_classes();
     find_fields(fields.more);
 }
 
-void WebDataset::open_shards(const FieldNames& fields) {
+void WebDataset::open_shards() {
+    indices_.clear();
+    ends_.clear();
+    bytes_ = 0;
     const auto count = static_cast<std::int64_t>(files_.size());
     std::vector<std::optional<TarIndex>> found(files_.size());
     std::vector<std::uint64_t> sizes(files_.size());
@@ -50,7 +56,7 @@ void WebDataset::open_shards(const FieldNames& fields) {
         for (auto shard = static_cast<std::size_t>(begin); shard < static_cast<std::size_t>(end); ++shard) {
             const ShardFiles::Handle file = files_.open(shard);
             sizes[shard] = file->size();
-            found[shard] = cached_tar_index(*file, fields);
+            found[shard] = cached_tar_index(*file, names_);
         }
     };
     const int threads = files_.remote() ? kRemoteThreads : cpu_cores().usable;
@@ -63,6 +69,19 @@ void WebDataset::open_shards(const FieldNames& fields) {
         bytes_ += static_cast<std::int64_t>(sizes[shard]);
     }
     map_or_read_ = MapOrRead(static_cast<std::uint64_t>(bytes_));
+}
+
+// Packed shards have fields under their own names. True where a field that they lack is asked for by its own name now.
+bool WebDataset::take_own_names() {
+    bool taken = false;
+    for (std::size_t i = 0; i < names_.more.size(); ++i) {
+        FieldRequest& request = names_.more[i];
+        if (request.source() != request.name && find_members(i).first.empty()) {
+            request.from.clear();
+            taken = true;
+        }
+    }
+    return taken;
 }
 
 void WebDataset::check_fields(const FieldNames& fields) const {
@@ -95,51 +114,67 @@ std::string WebDataset::extensions() const {
 }
 
 void WebDataset::find_fields(const std::vector<FieldRequest>& requests) {
-    sources_ = std::vector<TarFieldSource>(requests.begin(), requests.end());
+    sources_ = std::vector<TarFieldSource>(names_.more.begin(), names_.more.end());
     for (std::size_t i = 0; i < requests.size(); ++i) {
         fields_.push_back(describe(requests[i], i));
     }
 }
 
-// The field as the first sample that has it says. Arrays of one shape have files of one size, so the sizes say whether
-// the shapes differ; lists in JSON are compared in some samples.
+// The field as the first readable sample that has it says. Arrays of one shape have files of one size, so the sizes say
+// whether the shapes differ; lists in JSON are compared in some samples.
 Field WebDataset::describe(const FieldRequest& request, std::size_t at) const {
-    std::optional<Place> first;
-    bool ragged = false;
-    for (std::size_t shard = 0; shard < indices_.size(); ++shard) {
-        for (std::int64_t i = 0; i < indices_[shard].size(); ++i) {
-            const TarFieldPlace& place = indices_[shard].field(i, at);
-            if (place.present != 0) {
-                first = first.value_or(Place{shard, i});
-                ragged = ragged || place.size != indices_[first->shard].field(first->sample, at).size;
-            }
-        }
-    }
-    if (!first) {
+    const std::string where = fmt::format("{}:{}", path_, request.source());
+    const FieldMembers members = find_members(at);
+    if (members.first.empty()) {
         throw DataError({.path = path_}, {.where = "webdataset",
                                           .expected = fmt::format("samples with the field {}", request.source()),
                                           .got = "none; there are " + extensions()});
     }
-    const auto described = [&](const Place& place, bool differ) {
-        const TarFieldPlace& found = indices_[place.shard].field(place.sample, at);
+    const bool json = !sources_[at].key.empty();
+    const auto described = [&](std::int64_t sample) {
+        const Place found = place(sample);
+        const TarFieldPlace& member = indices_[found.shard].field(found.sample, at);
         Buffer storage;
-        return with_place(where(place, found.offset), [&] {
-            return describe_tar_field(request, sources_[at], bytes_of(range_of(found), place.shard, storage), differ,
-                                      fmt::format("{}:{}", path_, request.source()));
+        return with_place(this->where(found, member.offset), [&] {
+            return describe_tar_field(request, sources_[at], bytes_of(range_of(member), found.shard, storage),
+                                      members.sizes_differ && !json, where);
         });
     };
-    const bool json = !sources_[at].key.empty();
-    Field field = described(*first, ragged && !json);
-    if (!json || field.shape.empty() || field.any_length()) {
-        return field;
+    if (json) {
+        std::vector<std::int64_t> probes = probed_samples(size());
+        std::erase_if(probes, [&](std::int64_t sample) {
+            const Place probe = place(sample);
+            return indices_[probe.shard].field(probe.sample, at).present == 0;
+        });
+        return common_field(probes.empty() ? members.first : probes, described, where);
     }
-    for (const std::int64_t sample : probed_samples(size())) {
-        const Place probe = place(sample);
-        if (indices_[probe.shard].field(probe.sample, at).present != 0) {
-            merge_shape(field.shape, described(probe, false).shape, fmt::format("{}:{}", path_, request.source()));
+    for (std::size_t i = 0; i + 1 < members.first.size(); ++i) {
+        try {
+            return described(members.first[i]);
+        } catch (const DataError&) {  // a bad sample, unless all of them are
         }
     }
-    return field;
+    return described(members.first.back());
+}
+
+WebDataset::FieldMembers WebDataset::find_members(std::size_t at) const {
+    FieldMembers found;
+    std::optional<std::uint32_t> size;
+    std::int64_t sample = 0;
+    for (const TarIndex& index : indices_) {
+        for (std::int64_t i = 0; i < index.size(); ++i, ++sample) {
+            const TarFieldPlace& place = index.field(i, at);
+            if (place.present == 0) {
+                continue;
+            }
+            if (std::ssize(found.first) < kProbedSamples) {
+                found.first.push_back(sample);
+            }
+            size = size.value_or(place.size);
+            found.sizes_differ = found.sizes_differ || place.size != size;
+        }
+    }
+    return found;
 }
 
 void WebDataset::find_classes() {

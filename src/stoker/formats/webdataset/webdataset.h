@@ -64,10 +64,17 @@ class WebDataset final : public Dataset {
     void read_image(const Place& at, const TarIndexEntry& entry, Sample& sample) const;
     void read_field(const Place& at, std::size_t field, Sample& sample) const;
     void prefetch_mapped(std::span<const std::int64_t> indices) const;
-    void open_shards(const FieldNames& fields);
+    void open_shards();
+    bool take_own_names();
     void check_fields(const FieldNames& fields) const;
     std::string extensions() const;
     void find_fields(const std::vector<FieldRequest>& requests);
+    // The samples that have the member of field `at`.
+    struct FieldMembers {
+        std::vector<std::int64_t> first;  // kProbedSamples of them at most
+        bool sizes_differ = false;
+    };
+    FieldMembers find_members(std::size_t at) const;
     Field describe(const FieldRequest& request, std::size_t at) const;
     void find_classes();
 

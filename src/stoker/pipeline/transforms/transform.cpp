@@ -280,7 +280,7 @@ ConstImageView Transform::mask(const FieldValue& mask, ImageSize image, OpRange 
     }
     if (ImageSize{pixels.height, pixels.width} != image) {
         throw DataError({}, {.where = "mask",
-                             .expected = fmt::format("{} x {} pixels, as the image has", image.height, image.width),
+                             .expected = fmt::format("the image's {} x {} pixels", image.height, image.width),
                              .got = fmt::format("{} x {}", pixels.height, pixels.width)});
     }
     clock.lap(Stage::pixels);
