@@ -26,6 +26,7 @@ stoker_find(simdjson libsimdjson-dev)
 stoker_find(tomlplusplus libtomlplusplus-dev)
 if(stoker_missing)
   list(JOIN stoker_missing " " stoker_missing)
-  message(FATAL_ERROR "Stoker: packages are missing; run: apt-get install ${stoker_missing}")
+  # The space keeps CMake from breaking the line.
+  message(FATAL_ERROR " Stoker: packages are missing; run: apt-get install ${stoker_missing}")
 endif()
 find_package(Threads REQUIRED)
