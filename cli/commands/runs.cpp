@@ -27,6 +27,10 @@ Json or_null(const std::optional<T>& value) {
     return value ? Json(*value) : Json(nullptr);
 }
 
+Json metric_json(const std::optional<MainMetric>& metric) {
+    return metric ? Json{{"name", metric->name}, {"value", metric->value}} : Json(nullptr);
+}
+
 // `format` as in strftime.
 std::string date_text(std::int64_t ns, bool utc, const char* format) {
     const auto seconds = static_cast<std::time_t>(ns / 1'000'000'000);
@@ -71,8 +75,29 @@ std::string loss_text(double value) {
     return std::isfinite(value) ? number_text(value) : "-";
 }
 
-std::string percent_text(const std::optional<double>& share) {
-    return share && std::isfinite(*share) ? fmt::format("{:.2f} %", 100 * *share) : "-";
+std::optional<MainMetric> metric_of(const EpochLine& epoch) {
+    return epoch.val_loss && std::isfinite(*epoch.val_loss) ? main_metric(epoch) : std::nullopt;
+}
+
+std::string value_text(const std::optional<MainMetric>& metric) {
+    if (!metric || !std::isfinite(metric->value)) {
+        return "-";
+    }
+    return is_share(metric->name) ? fmt::format("{:.2f} %", 100 * metric->value) : number_text(metric->value);
+}
+
+std::string metric_name(const std::vector<RunRecord>& runs) {
+    std::optional<std::string> name;
+    for (const RunRecord& run : runs) {
+        for (const EpochLine& epoch : run.metrics.epochs) {
+            if (const auto metric = main_metric(epoch); metric && name.value_or(metric->name) != metric->name) {
+                return "";
+            } else if (metric) {
+                name = metric->name;
+            }
+        }
+    }
+    return name.value_or("accuracy");
 }
 
 std::string rate_text(double per_second) {
@@ -95,6 +120,7 @@ Json run_json(const RunRecord& run) {
             {"train_loss", last == nullptr ? Json(nullptr) : Json(last->train_loss)},
             {"val_loss", last == nullptr ? Json(nullptr) : or_null(last->val_loss)},
             {"val_accuracy", last == nullptr ? Json(nullptr) : or_null(accuracy_of(*last))},
+            {"val_metric", last == nullptr ? Json(nullptr) : metric_json(metric_of(*last))},
             {"images_per_second", last == nullptr ? Json(nullptr) : Json(run.images_per_second())},
             {"seconds", run.seconds()},
             {"device", or_null(run.device)},
@@ -115,7 +141,8 @@ Json epochs_json(const RunRecord& run) {
                           {"images_per_second", epoch.images_per_second},
                           {"train_loss", epoch.train_loss},
                           {"val_loss", or_null(epoch.val_loss)},
-                          {"val_accuracy", or_null(epoch.val_accuracy)}});
+                          {"val_accuracy", or_null(epoch.val_accuracy)},
+                          {"val_metric", metric_json(main_metric(epoch))}});
     }
     return epochs;
 }

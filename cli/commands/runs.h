@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "stoker/track/main_metric.h"
 #include "stoker/track/run_record.h"
 
 namespace stoker::cli {
@@ -20,7 +21,12 @@ RunRecord open_run(const std::string& path, MetricLines lines);
 std::string epochs_text(const RunRecord& run);  // "3/5"
 std::string state_text(const RunRecord& run);   // "finished", "stopped at step 120", "failed at step 40", "at step 96"
 std::string loss_text(double value);            // number_text; "-" if not finite
-std::string percent_text(const std::optional<double>& share);
+// The main metric of an epoch. Empty if there is none or the validation loss is not finite, as that of such a model is
+// chance.
+std::optional<MainMetric> metric_of(const EpochLine& epoch);
+std::string value_text(const std::optional<MainMetric>& metric);  // "71.20 %", "0.312"; "-" without one
+// The name of the main metric of all these runs; empty if it differs. "accuracy" where none has one.
+std::string metric_name(const std::vector<RunRecord>& runs);
 std::string rate_text(double per_second);
 std::string time_text(const std::optional<std::int64_t>& ns);  // local: "2026-01-31 09:05"
 

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "cli/commands/runs.h"
-#include "cli/terminal/accuracy.h"
 #include "cli/terminal/output_path.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/table.h"
@@ -115,17 +114,27 @@ std::string with_ratio(const std::string& text, double value, double first, bool
     return is_first || !std::isfinite(ratio) || ratio <= 0 ? text : fmt::format("{} ({:.2f}x)", text, ratio);
 }
 
+std::string metric_title(const std::string& name) {
+    return "val " + (name.empty() ? "metric" : name);
+}
+
 std::string of_last_epoch(const RunRecord& run, std::string (*text)(const EpochLine&)) {
     return run.metrics.epochs.empty() ? "-" : text(run.metrics.epochs.back());
 }
 
-std::string best_accuracy(const RunRecord& run) {
-    std::optional<double> best;
+// With its name where the runs have different metrics.
+std::string metric_text(const std::optional<MainMetric>& metric, bool named) {
+    return (metric && named ? metric->name + " " : "") + value_text(metric);
+}
+
+std::optional<MainMetric> best_metric(const RunRecord& run) {
+    std::optional<MainMetric> best;
     for (const EpochLine& epoch : run.metrics.epochs) {
-        const std::optional<double> accuracy = accuracy_of(epoch);
-        best = accuracy && !(best > accuracy) ? accuracy : best;
+        const auto metric = metric_of(epoch);
+        const bool finite = metric && std::isfinite(metric->value);
+        best = finite && (!best || metric->better_than(*best)) ? metric : best;
     }
-    return percent_text(best);
+    return best;
 }
 
 void print_results(const std::vector<RunRecord>& runs) {
@@ -135,10 +144,12 @@ void print_results(const std::vector<RunRecord>& runs) {
     add_row(table, runs, "epochs", epochs_text);
     add_row(table, runs, "device",
             [](const RunRecord& run) { return run.device.empty() ? "-" : for_terminal(run.device, 28); });
-    add_row(table, runs, "val accuracy", [](const RunRecord& run) {
-        return of_last_epoch(run, [](const EpochLine& epoch) { return percent_text(accuracy_of(epoch)); });
+    const std::string metric = metric_name(runs);
+    add_row(table, runs, metric_title(metric).c_str(), [&](const RunRecord& run) {
+        return run.metrics.epochs.empty() ? "-" : metric_text(metric_of(run.metrics.epochs.back()), metric.empty());
     });
-    add_row(table, runs, "  best epoch", best_accuracy);
+    add_row(table, runs, "  best epoch",
+            [&](const RunRecord& run) { return metric_text(best_metric(run), metric.empty()); });
     add_row(table, runs, "val loss", [](const RunRecord& run) {
         return of_last_epoch(run, [](const EpochLine& epoch) { return loss_text(epoch.val_loss.value_or(NAN)); });
     });
@@ -210,7 +221,8 @@ void print_epochs(const std::vector<RunRecord>& runs, const char* title, std::st
 void print_report(const std::vector<RunRecord>& runs) {
     print_results(runs);
     print_recipes(runs);
-    print_epochs(runs, "val accuracy", [](const EpochLine& epoch) { return percent_text(accuracy_of(epoch)); });
+    print_epochs(runs, metric_title(metric_name(runs)).c_str(),
+                 [](const EpochLine& epoch) { return value_text(metric_of(epoch)); });
     print_epochs(runs, "val loss", [](const EpochLine& epoch) { return loss_text(epoch.val_loss.value_or(NAN)); });
     print_epochs(runs, "train loss", [](const EpochLine& epoch) { return loss_text(epoch.train_loss); });
     print_epochs(runs, "seconds", [](const EpochLine& epoch) { return fmt::format("{:.2f}", epoch.seconds); });

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "cli/commands/runs.h"
-#include "cli/terminal/accuracy.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/table.h"
 
@@ -35,12 +34,21 @@ std::string or_dash(const std::string& text) {
     return text.empty() ? "-" : for_terminal(text, 32);
 }
 
+// Under a heading that does not name it, the metric has its name.
+std::string metric_cell(const EpochLine& epoch, const std::string& heading) {
+    const auto metric = metric_of(epoch);
+    return (metric && heading.empty() ? metric->name + " " : "") + value_text(metric);
+}
+
 void print_table(const std::vector<RunRecord>& runs) {
+    const std::string metric = metric_name(runs);
     Table table;
     for (const char* title : {"run", "model", "data"}) {
         table.column(title, Table::Align::left);
     }
-    for (const char* title : {"epochs", "train loss", "val accuracy", "images/s", "seconds"}) {
+    for (const std::string& title :
+         {std::string("epochs"), std::string("train loss"), "val " + (metric.empty() ? "metric" : metric),
+          std::string("images/s"), std::string("seconds")}) {
         table.column(title);
     }
     for (const char* title : {"device", "state", "last written"}) {
@@ -50,7 +58,7 @@ void print_table(const std::vector<RunRecord>& runs) {
         const EpochLine* last = run.metrics.epochs.empty() ? nullptr : &run.metrics.epochs.back();
         table.row({for_terminal(run.name, 40), or_dash(run.model()), or_dash(run.key("data.train")), epochs_text(run),
                    last == nullptr ? "-" : loss_text(last->train_loss),
-                   last == nullptr ? "-" : percent_text(accuracy_of(*last)), rate_text(run.images_per_second()),
+                   last == nullptr ? "-" : metric_cell(*last, metric), rate_text(run.images_per_second()),
                    last == nullptr ? "-" : fmt::format("{:.1f}", run.seconds()), or_dash(run.device), state_text(run),
                    time_text(run.modified_ns)});
     }

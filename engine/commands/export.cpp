@@ -73,7 +73,7 @@ int run(const Options& options) {
             const Shape image = image_shape(trained, weights.metadata);
             const auto classes = static_cast<std::int64_t>(class_names(recipe, checkpoint).size());
             Task task = trained_task(recipe, weights.metadata, image, classes);
-            const auto model = make_trained_model(recipe, weights, task, at::kCPU);
+            const auto model = make_trained_model(recipe, weights, task, at::kCPU, {});
             save_torchscript(*model, image, options.out, to_json(weights.metadata));
         });
     }

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <iterator>
 
 #include "cli/terminal/advice.h"
@@ -181,6 +182,19 @@ std::unique_ptr<Sink> open_sink(const Options& options, TaskKind task, std::vect
     return std::make_unique<RowSink>(options, std::move(columns), task);
 }
 
+// Of the recipe's further fields those that the model takes: the data need not have the target.
+void keep_inputs(DataRecipe& recipe, const std::vector<std::string>& data, const std::vector<std::string>& inputs) {
+    std::erase_if(recipe.fields.more,
+                  [&](const FieldRecipe& field) { return std::ranges::find(inputs, field.name) == inputs.end(); });
+    const std::vector<std::string> paths = expand_patterns(data);
+    if (!inputs.empty() && std::ranges::none_of(paths, is_other_than_image_folder)) {
+        throw InvalidArgument({.where = data.front(),
+                               .expected = fmt::format("a data set with the field{} {}, which the model takes",
+                                                       inputs.size() == 1 ? "" : "s", fmt::join(inputs, ", ")),
+                               .got = "images"});
+    }
+}
+
 int run(const Options& options) {
     require_outside_data(options.out, options.data);
     if (std::filesystem::path(options.out).has_extension()) {  // a file, and not the folder of a segmentation
@@ -190,9 +204,9 @@ int run(const Options& options) {
     require_options(options, kind);
     require_predictable({.kind = kind});
     auto [recipe, checkpoint] = open_trained(options);
-    recipe.data.cache = "none";       // each image is read once
-    recipe.data.fields.more.clear();  // the data need not have the target
+    recipe.data.cache = "none";  // each image is read once
     const ModelFile weights = read_model(checkpoint);
+    keep_inputs(recipe.data, options.data, inputs_of(weights.metadata));
     const std::vector<std::string> columns = output_names(recipe, checkpoint, weights.metadata);
     const auto dataset = open_images(options.data, recipe.data);
     if (has_splits(options.data.front())) {
@@ -211,7 +225,7 @@ int run(const Options& options) {
     Task task;
     if (loader != nullptr) {
         task = trained_task(recipe, weights.metadata, loader->image_shape(), std::ssize(columns));
-        model = make_trained_model(recipe, weights, task, device);
+        model = make_trained_model(recipe, weights, task, device, loader->field_specs());
     }
     const std::unique_ptr<Sink> sink = open_sink(options, kind, columns);
     PredictionReport report(*sink, dataset->size());

@@ -11,6 +11,7 @@
 #include "cli/terminal/accuracy.h"
 #include "cli/terminal/print.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/track/main_metric.h"
 
 namespace stoker::cli {
 namespace {
@@ -28,12 +29,8 @@ std::string share_line(std::string_view name, double share, std::chrono::nanosec
                        filled == 0 ? "" : fmt::format("  {:━<{}}", "", filled));
 }
 
-// Shares in percent. A metric of one's own is a number.
 std::string value_text(const Metric& metric) {
-    constexpr std::string_view kShares[] = {"accuracy",       "top5_accuracy",  "map",     "f1_micro", "f1_macro",
-                                            "pixel_accuracy", "token_accuracy", "mean_iou"};
-    return std::ranges::find(kShares, metric.name) != std::end(kShares) ? fmt::format("{:.2f} %", 100 * metric.value)
-                                                                        : number_text(metric.value);
+    return is_share(metric.name) ? fmt::format("{:.2f} %", 100 * metric.value) : number_text(metric.value);
 }
 
 std::string worker_report(const TrainResult& result) {

@@ -26,14 +26,22 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, GuardOnDataDependentSymNode, ShapeEnv, StatelessSymbolicContext
 
 VERSION = 1
+SEVERAL_INPUTS = 2  # the version of a model that takes fields by name
+
+
+_TYPES = {
+    torch.float32: "F32", torch.float64: "F64", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
+    torch.int32: "I32", torch.uint8: "U8",
+}  # fmt: skip
 
 Tensors = tuple[torch.Tensor, ...]
+Inputs = torch.Tensor | dict[str, torch.Tensor]  # the image, or several fields by name
 
 
 def export_training(
     model: nn.Module,
     loss: Callable[..., torch.Tensor],
-    example: Sequence[torch.Tensor],
+    example: Sequence[Any],
     path: str | os.PathLike[str],
     *,
     compiled: bool = False,
@@ -44,7 +52,9 @@ def export_training(
     example: a batch (images, labels) of at least two samples: float32 (N, C, H, W) and int64 (N), on the device that
         will train. The batch size of the graphs is free. For another `task` of the recipe, (images, targets) as the
         task has them: float32 (N, K) of multilabel and regression, int64 (N, H, W) of segmentation; of language
-        (tokens, next tokens), int64 (N, T).
+        (tokens, next tokens), int64 (N, T). For a model of several inputs a dict takes the place of the images, such
+        as {"image": left, "other": right}: fields of the data by name, passed to `forward` by these names. The first
+        may have any name, and is then the image.
     compiled: compiles both graphs with AOTInductor, which needs a C++ compiler. The file then runs only on machines of
         this kind, and Stoker loads it only if STOKER_TRUST_NATIVE=1 is set.
 
@@ -60,36 +70,36 @@ def export_training(
     buffer_names = [name for name, _ in model.named_buffers() if name in persistent]
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     state = {name: tensors[name].detach().contiguous() for name in names + buffer_names}
+    inputs = _tensors(images)
 
     model = copy.deepcopy(model)
     _check_logits(model, images, labels)
     unused = _unused(model.train(), loss, images, labels)
     trained = [name for name, p in model.named_parameters() if p.requires_grad and name not in unused]
 
-    def train(images: torch.Tensor, labels: torch.Tensor, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        given = dict(zip(state, tensors, strict=True))
+    def train(*tensors: torch.Tensor) -> Tensors:
+        given = dict(zip(state, tensors[len(inputs) + 1 :], strict=True))
         leaves = {name: given[name].detach().requires_grad_(name in trained) for name in names}
         buffers = {name: given[name].clone() for name in buffer_names}
-        value = loss(functional_call(model, {**leaves, **buffers}, (images,)), labels)
+        value = loss(_call(model, {**leaves, **buffers}, images, tensors), tensors[len(inputs)])
         gradients = torch.autograd.grad(value, [leaves[name] for name in trained])
         return (value.detach(), *gradients, *buffers.values())
 
-    def evaluate(images: torch.Tensor, *tensors: torch.Tensor) -> Any:
-        return functional_call(model, dict(zip(state, tensors, strict=True)), (images,))
+    def evaluate(*tensors: torch.Tensor) -> Any:
+        return _call(model, dict(zip(state, tensors[len(inputs) :], strict=True)), images, tensors)
 
     smallest = 1 if _takes_one_sample(model, images) else 2
     weights = tuple(state.values())
-    graphs = {"train": _export(train, (images, labels), weights, smallest)}
-    _compare(train, graphs["train"], (images, labels), weights, smallest)
+    graphs = {"train": _export(train, (*inputs, labels), weights, smallest)}
+    _compare(train, graphs["train"], (*inputs, labels), weights, smallest)
     model.eval()
     with torch.no_grad():
-        graphs["eval"] = _export(evaluate, (images,), weights, 1)
+        graphs["eval"] = _export(evaluate, inputs, weights, 1)
     description = {
-        "version": VERSION,
         "torch": torch.__version__,
-        "device": images.device.type,
+        "device": labels.device.type,
         "compiled": compiled,
-        "input": list(images.shape[1:]),
+        **_describe(images),
         "smallest_batch": smallest,
         "parameters": [{"name": name, "trained": name in trained} for name in names],
         "buffers": buffer_names,
@@ -110,7 +120,34 @@ def export_training(
         archive.writestr(f"{root}/extra/weights.safetensors", _safetensors(state))
 
 
-def _check(model: Any, loss: Any, example: Any, path: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _tensors(images: Inputs) -> Tensors:
+    return tuple(images.values()) if isinstance(images, dict) else (images,)
+
+
+def _map(function: Callable[[torch.Tensor], torch.Tensor], images: Inputs) -> Inputs:
+    """The same kind of example with `function` of each tensor."""
+    if isinstance(images, dict):
+        return {name: function(tensor) for name, tensor in images.items()}
+    return function(images)
+
+
+def _call(model: nn.Module, state: dict[str, torch.Tensor], images: Inputs, tensors: Tensors) -> Any:
+    """The model's output with `state`, for the first of `tensors` in the place of the example's."""
+    if isinstance(images, dict):
+        return functional_call(model, state, (), dict(zip(images, tensors, strict=False)))
+    return functional_call(model, state, (tensors[0],))
+
+
+def _describe(images: Inputs) -> dict[str, Any]:
+    if not isinstance(images, dict):
+        return {"version": VERSION, "input": list(images.shape[1:])}
+    inputs = [
+        {"name": name, "dtype": _TYPES[tensor.dtype], "shape": list(tensor.shape[1:])} for name, tensor in images.items()
+    ]
+    return {"version": SEVERAL_INPUTS, "inputs": inputs}
+
+
+def _check(model: Any, loss: Any, example: Any, path: Any) -> tuple[Inputs, torch.Tensor]:
     """Checks the arguments before tracing, which takes up to a minute. Returns the example's images and labels."""
     _check_path(path)
     wrapped = (torch.jit.ScriptModule, nn.DataParallel, nn.parallel.DistributedDataParallel)
@@ -131,15 +168,15 @@ def _check(model: Any, loss: Any, example: Any, path: Any) -> tuple[torch.Tensor
             "Stoker switches to evaluation mode itself"
         )
     for name, parameter in model.named_parameters():
-        if parameter.device != images.device or parameter.dtype != torch.float32:
-            fix = "move one of the two" if parameter.device != images.device else "call model.float()"
+        if parameter.device != labels.device or parameter.dtype != torch.float32:
+            fix = "move one of the two" if parameter.device != labels.device else "call model.float()"
             if not parameter.is_floating_point():
                 fix = "make it a buffer"
             raise ValueError(
-                f"model: expected float32 parameters on {images.device}, as the example, got {name} of "
+                f"model: expected float32 parameters on {labels.device}, as the example, got {name} of "
                 f"{parameter.dtype} on {parameter.device}; {fix}"
             )
-    return images.detach().contiguous(), labels.detach().contiguous()
+    return _map(lambda tensor: tensor.detach().contiguous(), images), labels.detach().contiguous()
 
 
 def _hint(model: Any) -> str:
@@ -162,8 +199,10 @@ def _check_path(path: Any) -> None:
         raise ValueError(f"path: expected a file in a folder that exists, got {os.fspath(path)!r}")
 
 
-def _check_example(example: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _check_example(example: Any) -> tuple[Inputs, torch.Tensor]:
     parts = tuple(example) if isinstance(example, (tuple, list)) else (example,)
+    if len(parts) == 2 and isinstance(parts[0], dict) and isinstance(parts[1], torch.Tensor):
+        return _check_fields(*parts)
     if len(parts) != 2 or not all(isinstance(part, torch.Tensor) for part in parts):
         got = ", ".join(type(part).__name__ for part in parts)
         raise TypeError(f"example: expected a batch of two tensors, (images, labels), got {got or 'none'}")
@@ -174,6 +213,11 @@ def _check_example(example: Any) -> tuple[torch.Tensor, torch.Tensor]:
             "example: expected float32 images (N, C, H, W), or int64 tokens (N, T), with N of at least 2, "
             f"got {images.dtype} {tuple(images.shape)}"
         )
+    _check_labels(images, labels)
+    return images, labels
+
+
+def _check_labels(images: torch.Tensor, labels: torch.Tensor) -> None:
     classes = labels.dim() == 1 and labels.dtype == torch.int64
     targets = labels.dim() > 1 and labels.dtype in (torch.int64, torch.float32)
     if not (classes or targets) or labels.shape[:1] != images.shape[:1]:
@@ -183,30 +227,42 @@ def _check_example(example: Any) -> tuple[torch.Tensor, torch.Tensor]:
         )
     if labels.device != images.device:
         raise ValueError(f"example: expected labels on {images.device}, as the images, got {labels.device}")
-    return images, labels
 
 
-def _run(model: nn.Module, images: torch.Tensor) -> Any:
+def _check_fields(fields: Any, labels: torch.Tensor) -> tuple[Inputs, torch.Tensor]:
+    """The example of a model of several inputs."""
+    if len(fields) < 2 or not all(isinstance(name, str) and name for name in fields):
+        raise ValueError(f"example: expected at least two fields by name, got {list(fields)}; pass one as a tensor")
+    for name, tensor in fields.items():
+        if not isinstance(tensor, torch.Tensor) or tensor.dtype not in _TYPES or tensor.dim() == 0 or len(tensor) < 2:
+            got = f"{tensor.dtype} {tuple(tensor.shape)}" if isinstance(tensor, torch.Tensor) else type(tensor).__name__
+            raise ValueError(f"example: expected a tensor (N, ...) with N of at least 2 for {name}, got {got}")
+        _check_labels(tensor, labels)
+    return fields, labels
+
+
+def _run(model: nn.Module, images: Inputs) -> Any:
     buffers = {name: b.clone() for name, b in model.named_buffers()}
     try:
-        return functional_call(model, buffers, (images,))
+        return _call(model, buffers, images, _tensors(images))
     except Exception as error:
-        shape = tuple(images.shape)
-        raise ValueError(f"model: expected one that takes images {shape}, got {_first_line(error)}") from error
+        shape = ", ".join(str(tuple(tensor.shape)) for tensor in _tensors(images))
+        names = f" as {', '.join(images)}" if isinstance(images, dict) else ""
+        raise ValueError(f"model: expected one that takes images {shape}{names}, got {_first_line(error)}") from error
 
 
-def _check_logits(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> None:
+def _check_logits(model: nn.Module, images: Inputs, labels: torch.Tensor) -> None:
     """Checks the output in evaluation mode. In training mode the output may be anything that the loss accepts."""
     with torch.no_grad(), torch.random.fork_rng():
         logits = _run(model.eval(), images)
     if labels.dim() > 1:  # the targets of another task, whose outputs Stoker checks
-        if not isinstance(logits, torch.Tensor) or logits.shape[:1] != images.shape[:1]:
+        if not isinstance(logits, torch.Tensor) or logits.shape[:1] != labels.shape[:1]:
             got = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
-            raise ValueError(f"model: expected one tensor of outputs ({len(images)}, ...) in evaluation, got {got}")
+            raise ValueError(f"model: expected one tensor of outputs ({len(labels)}, ...) in evaluation, got {got}")
         return
-    if not isinstance(logits, torch.Tensor) or logits.dim() != 2 or len(logits) != len(images):
+    if not isinstance(logits, torch.Tensor) or logits.dim() != 2 or len(logits) != len(labels):
         got = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
-        raise ValueError(f"model: expected one tensor of logits ({len(images)}, classes) in evaluation, got {got}")
+        raise ValueError(f"model: expected one tensor of logits ({len(labels)}, classes) in evaluation, got {got}")
     classes = logits.shape[1]
     if labels.min() < 0 or labels.max() >= classes:
         raise ValueError(
@@ -215,7 +271,7 @@ def _check_logits(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) 
         )
 
 
-def _training_loss(model: nn.Module, loss: Any, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def _training_loss(model: nn.Module, loss: Any, images: Inputs, labels: torch.Tensor) -> torch.Tensor:
     """The loss of one training step, checked to be a scalar with a gradient."""
     with torch.random.fork_rng():
         output = _run(model, images)
@@ -240,7 +296,7 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
 
 
-def _unused(model: nn.Module, loss: Any, images: torch.Tensor, labels: torch.Tensor) -> set[str]:
+def _unused(model: nn.Module, loss: Any, images: Inputs, labels: torch.Tensor) -> set[str]:
     """The parameters that the loss does not depend on. PyTorch's optimisers do not change them."""
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not trained:
@@ -251,11 +307,12 @@ def _unused(model: nn.Module, loss: Any, images: torch.Tensor, labels: torch.Ten
     return {name for name, gradient in zip(trained, gradients, strict=True) if gradient is None}
 
 
-def _check_mean(model: nn.Module, loss: Any, images: torch.Tensor, labels: torch.Tensor, value: float) -> None:
+def _check_mean(model: nn.Module, loss: Any, images: Inputs, labels: torch.Tensor, value: float) -> None:
     try:
-        twice = _training_loss(model, loss, torch.cat([images, images]), torch.cat([labels, labels])).item()
+        doubled = _map(lambda tensor: torch.cat([tensor, tensor]), images)
+        twice = _training_loss(model, loss, doubled, torch.cat([labels, labels])).item()
     except ValueError as error:
-        raise _batch_size_error(error, 2 * len(images)) from error
+        raise _batch_size_error(error, 2 * len(labels)) from error
     if 1.9 < twice / (value or 1) < 2.1:  # not exactly 2, because dropout draws other values
         raise ValueError(
             "loss: expected the mean over the batch, got one that is twice as large for twice the batch; "
@@ -271,11 +328,12 @@ def _batch_size_error(error: BaseException, size: int) -> ValueError:
     )
 
 
-def _takes_one_sample(model: nn.Module, images: torch.Tensor) -> bool:
+def _takes_one_sample(model: nn.Module, images: Inputs) -> bool:
     """False if batch norm needs two samples: torch.nn refuses one value per channel, the traced operators do not."""
     try:
         with torch.no_grad(), torch.random.fork_rng():
-            functional_call(model, {name: b.clone() for name, b in model.named_buffers()}, (images[:1],))
+            first = tuple(tensor[:1] for tensor in _tensors(images))
+            _call(model, {name: b.clone() for name, b in model.named_buffers()}, images, first)
         return True
     except ValueError:
         return False
@@ -310,15 +368,15 @@ def _export(function: Any, batch: Tensors, weights: Tensors, smallest: int) -> A
 
 def _compare(function: Any, program: Any, batch: Tensors, weights: Tensors, smallest: int) -> None:
     """Compares the traced step with the model on other batch sizes, in case the trace has a fixed size."""
-    images, labels = batch
-    for size in (smallest, len(images) + 1):
-        rows = torch.arange(size, device=images.device) % len(images)
+    labels = batch[-1]
+    for size in (smallest, len(labels) + 1):
+        rows = torch.arange(size, device=labels.device) % len(labels)
         results = []
         for run in (function, program.module()):
             # TF32 would hide differences: batch norm over few values amplifies its rounding to a tenth.
             with torch.random.fork_rng(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
                 torch.manual_seed(0)
-                results.append(run(images[rows], labels[rows], *weights))
+                results.append(run(*(tensor[rows] for tensor in batch), *weights))
         if not all(_same(ours, theirs) for ours, theirs in zip(*results, strict=True)):
             raise RuntimeError(f"the traced step differs from the model's on a batch of {size}")
 
@@ -346,18 +404,14 @@ def _compile(program: Any) -> Any:
 
 def _safetensors(tensors: dict[str, torch.Tensor]) -> bytes:
     """The tensors in safetensors format: the header's length in eight bytes, a JSON header, the data."""
-    types = {
-        torch.float32: "F32", torch.float64: "F64", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
-        torch.int32: "I32", torch.uint8: "U8",
-    }  # fmt: skip
     header, parts, end = {}, [], 0
     for name, tensor in tensors.items():
-        if tensor.dtype not in types:
+        if tensor.dtype not in _TYPES:
             raise ValueError(f"model: expected tensors of supported types, got {name} of {tensor.dtype}")
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         parts.append(flat.view(torch.uint8).numpy().tobytes())
         begin, end = end, end + len(parts[-1])
-        header[name] = {"dtype": types[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
+        header[name] = {"dtype": _TYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text + b"".join(parts)

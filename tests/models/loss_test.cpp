@@ -139,5 +139,21 @@ TEST(Loss, AFunctionOfOnesOwnSeesTheBatch) {
     EXPECT_EQ(batch.tensors().size(), 4U);
 }
 
+// A sample that is classified beyond doubt has 1 - p = 0.
+TEST(Loss, FocalGradientsAreFinite) {
+    for (const double gamma : {0.5, 1.0, 2.0}) {
+        const at::Tensor logits = at::tensor({100.0F, -100.0F, 0.5F, -0.5F}).reshape({2, 2}).requires_grad_(true);
+        compute_loss(logits, {.input = logits, .target = at::tensor({0, 1}).to(at::kLong)}, {.focal_gamma = gamma})
+            .backward();
+        EXPECT_TRUE(logits.grad().isfinite().all().item<bool>()) << gamma;
+        logits.mutable_grad().reset();
+        const at::Tensor target = at::tensor({1.0F, 0.0F, 1.0F, 0.0F}).reshape({2, 2});
+        compute_loss(logits, {.input = logits, .target = target},
+                     {.kind = LossKind::binary_cross_entropy, .focal_gamma = gamma})
+            .backward();
+        EXPECT_TRUE(logits.grad().isfinite().all().item<bool>()) << gamma;
+    }
+}
+
 }  // namespace
 }  // namespace stoker

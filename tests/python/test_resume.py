@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import run_program
 
-EPOCHS = 12
+EPOCHS = 6
 RECIPE = f"""
 seed = 9
 device = "cpu"

@@ -257,7 +257,7 @@ def of_numbers(outputs, targets):
     spread = (targets.double() - targets.double().mean(0)).square().sum(0)
     return {
         "mae": error.abs().mean().item(),
-        "rmse": math.sqrt(error.square().mean().item()),
+        "rmse": error.square().mean(0).sqrt().mean().item(),
         "r2": (1 - error.square().sum(0) / spread).mean().item(),
     }
 
@@ -304,6 +304,27 @@ def test_a_gpt_from_a_pt2_file_has_pythons_losses(stoker, tmp_path, folder):
     with torch.no_grad():
         expected = of_tokens(net.eval()(inputs), targets)
     assert lines_of(tmp_path, "epoch")[-1]["val_metrics"] == pytest.approx(expected, abs=1e-4)
+
+
+# Table, document, list and curves name the metric of the task.
+def test_the_metric_is_named(stoker, tmp_path, folder):
+    write_recipe(tmp_path, folder, "regression", built_in(folder, "regression")[1], 'keep_best = "val_mae"')
+    done = stoker("train", "r.toml", "--out", "runs/numbers", "--json").json()
+    best = min(epoch["val_metrics"]["mae"] for epoch in done["epochs"])
+    last = done["epochs"][-1]["val_metrics"]["mae"]
+    assert done["metric"] == {"name": "mae", "value": last, "higher_is_better": False}
+    svg = (tmp_path / "runs/numbers/curves.svg").read_text()
+    assert "Validation mae" in svg and f"best mae {best:.4g} in epoch" in svg and "accuracy" not in svg
+    (listed,) = stoker("runs", "list", "--json").json()["runs"]
+    assert listed["val_metric"] == {"name": "mae", "value": last} and listed["val_accuracy"] is None
+    assert "val mae" in stoker("runs", "list").out.splitlines()[0]
+    write_recipe(tmp_path, folder, "multilabel", built_in(folder, "multilabel")[1])
+    done = stoker("train", "r.toml", "--out", "runs/labels").out
+    assert "\nmap " in done and " % after 2 epochs" in done
+    out = stoker("runs", "list").out
+    assert "val metric" in out.splitlines()[0] and "mae 0." in out and "map " in out and " %" in out
+    compared = stoker("runs", "compare", "runs/numbers", "runs/numbers").out
+    assert "val mae" in compared and "accuracy" not in compared
 
 
 @pytest.fixture

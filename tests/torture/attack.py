@@ -64,9 +64,9 @@ def run_case(attack, number, seed, shared):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_attack(attack, seed, only=None, progress=lambda outcome: None):
+def run_attack(attack, seed, only=(), progress=lambda outcome: None):
     outcome = Outcome(attack)
-    numbers = range(attack.count) if only is None else [only]
+    numbers = only or range(attack.count)
     with tempfile.TemporaryDirectory(prefix=f"torture-{attack.name}-") as shared:
         try:
             attack.prepare(Path(shared))

@@ -12,7 +12,7 @@ from attack import Attack, Failure, check_end, compile_c
 from conftest import PROGRAM, run_program
 from jobs import finish
 from PIL import Image
-from test_resume import RECIPE
+from test_resume import EPOCHS, RECIPE
 
 MEMORY = 4  # times the peak of the undamaged file
 
@@ -83,7 +83,7 @@ def packed(codec):
 def write_run(path):
     """A run folder: its recipe, checkpoints and records."""
     recipe = path.parent / "r.toml"
-    recipe.write_text(RECIPE.replace("epochs = 12", "epochs = 1"))
+    recipe.write_text(RECIPE.replace(f"epochs = {EPOCHS}", "epochs = 1"))
     run_program("train", recipe, "--out", path, cwd=path.parent)
 
 

@@ -15,7 +15,7 @@ from typing import Callable
 from attack import TIMEOUT, Failure, check_end, digest
 from conftest import PROGRAM, run_program
 from test_pack_targets import stk_contents
-from test_resume import RECIPE, figures, steps
+from test_resume import EPOCHS, RECIPE, figures, steps
 
 
 @dataclass
@@ -78,7 +78,7 @@ def make_jobs(shared):
 
 def set_up(folder):
     (folder / "out").mkdir(parents=True)
-    (folder / "r.toml").write_text(RECIPE.replace("epochs = 12", "epochs = 3"))
+    (folder / "r.toml").write_text(RECIPE.replace(f"epochs = {EPOCHS}", "epochs = 3"))
 
 
 def start(arguments, folder, env=None):

@@ -35,7 +35,7 @@ def read_arguments(words):
     parser.add_argument("--seed", type=int, help="of all random choices; default: another one each time")
     parser.add_argument("--kills", type=int, default=200, help="kills of pack and train (200)")
     parser.add_argument("--share", type=float, default=1.0, help="of the other attacks' cases (1.0)")
-    parser.add_argument("--only", help="one attack, or one case of it: kill-train, hostile-file:17")
+    parser.add_argument("--only", help="attacks, or cases of them: kill-train, or hostile-file:17,cut-file:0")
     parser.add_argument("--markdown", type=Path, help="writes the table into this file")
     return parser, parser.parse_args(words)
 
@@ -55,17 +55,18 @@ def main(words):
     parser, options = read_arguments(words)
     seed = random.SystemRandom().randrange(1 << 31) if options.seed is None else options.seed
     attacks = all_attacks(options.kills, options.share)
-    only, _, case = (options.only or "").partition(":")
-    if only:
-        attacks = [attack for attack in attacks if attack.name == only]
-        if not attacks or (case and not case.isdigit()):
-            names = ", ".join(attack.name for attack in all_attacks(options.kills))
-            parser.error(f"--only: expected one of {names}, or one of them with :CASE, got {options.only}")
+    cases = {attack.name: [] for attack in attacks}
+    only = [word.partition(":") for word in (options.only or "").split(",") if word]
+    for name, colon, case in only:
+        if name not in cases or (colon and not case.isdigit()):
+            parser.error(f"--only: expected one of {', '.join(cases)}, or one of them with :CASE, got {name}{colon}{case}")
+        cases[name] += [int(case)] if colon else []
+    attacks = [attack for attack in attacks if not only or attack.name in [name for name, *_ in only]]
     print(f"torture: seed {seed}", flush=True)
     outcomes = []
     for attack in attacks:
         begin = time.monotonic()
-        outcome = run_attack(attack, seed, int(case) if case else None)
+        outcome = run_attack(attack, seed, cases[attack.name])
         outcomes.append(outcome)
         state = f"skipped: {outcome.skipped}" if outcome.skipped else f"{outcome.survived} of {outcome.tried} survived"
         print(f"{attack.name:15} {state}, {time.monotonic() - begin:.0f} s", flush=True)

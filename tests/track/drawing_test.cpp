@@ -177,6 +177,32 @@ TEST(CurvesTest, LongRunsMakeSmallFiles) {
     }
 }
 
+// Of another task than classification. A run of yet another metric has no line in that panel.
+TEST(CurvesTest, TheMetricOfTheTaskIsDrawn) {
+    CurveRun run = run_of("depth", 10, 3);
+    double mae = 0.5;
+    for (EpochLine& epoch : run.metrics.epochs) {
+        epoch.val_accuracy = std::nullopt;
+        epoch.val_metrics = {{kMetricTag + "mae", mae}, {kMetricTag + "r2", 0.9}};
+        epoch.val_metric = "mae";
+        epoch.higher_is_better = false;
+        mae += epoch.epoch == 1 ? -0.3 : 0.1;
+    }
+    const std::string svg = curves_svg(std::span(&run, 1));
+    EXPECT_THAT(svg, HasSubstr(">Validation mae</text>"));
+    EXPECT_THAT(svg, HasSubstr("depth: best mae 0.2 in epoch 2"));
+    EXPECT_THAT(svg, Not(HasSubstr("accuracy")));
+    const std::string both = curves_svg(std::vector{run, run_of("digits", 10, 3)});
+    EXPECT_THAT(both, HasSubstr("digits: best 50.00 % in epoch 1"));
+    EXPECT_THAT(both, HasSubstr(">Validation mae</text>"));
+    for (EpochLine& epoch : run.metrics.epochs) {
+        epoch.val_metrics = {{kMetricTag + "mean_iou", 0.25}};
+        epoch.val_metric = "mean_iou";
+        epoch.higher_is_better = true;
+    }
+    EXPECT_THAT(curves_svg(std::span(&run, 1)), HasSubstr("best mean_iou 25.00 % in epoch 1"));
+}
+
 // The loss falls from `first` to about 0.1 within a few of 2,000 steps.
 std::string svg_of_loss_from(double first) {
     CurveRun run = run_of("run", 2000, 2);

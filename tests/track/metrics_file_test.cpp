@@ -9,6 +9,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/track/main_metric.h"
 #include "support/temp_dir.h"
 #include "track/support.h"
 
@@ -96,6 +97,15 @@ TEST_F(MetricsFileTest, MetricsOfOtherTasks) {
     EXPECT_EQ(found[0].tag, "epoch/val_mae");
     EXPECT_EQ(found[0].value, 0.5);
     EXPECT_TRUE(std::isnan(found[1].value));
+    EXPECT_EQ(main_metric(read(line).epochs[0])->name, "accuracy");  // the line has one
+    line.replace(line.find(R"("val_accuracy":0.5)"), 18, R"("val_accuracy":null)");
+    EXPECT_FALSE(main_metric(read(line).epochs[0]));  // it is not said which
+    line.insert(line.rfind('}'), R"(,"val_metric":"mae","higher_is_better":false)");
+    const auto main = main_metric(read(line).epochs[0]);
+    ASSERT_TRUE(main);
+    EXPECT_EQ(main->name, "mae");
+    EXPECT_EQ(main->value, 0.5);
+    EXPECT_FALSE(main->higher_is_better);
     line = epoch_line(1, 2);
     line.insert(line.rfind('}'), R"(,"val_metrics":[1, 2])");
     EXPECT_TRUE(read(line).epochs[0].val_metrics.empty());

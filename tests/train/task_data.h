@@ -45,7 +45,7 @@ class TaskDataset final : public Dataset {
         if (fields_[0].kind == FieldKind::label) {
             std::vector<std::uint8_t> marks;
             for (std::size_t i = 0; i < kLabels; ++i) {
-                marks.push_back(pixels[i] > 128 ? 1 : 0);
+                marks.push_back(pixels[i] > 128 ? present : std::uint8_t{0});
             }
             field.copy_elements(marks);
         } else if (fields_[0].kind == FieldKind::value) {
@@ -62,11 +62,14 @@ class TaskDataset final : public Dataset {
             while (std::ssize(tokens) < kTokens) {
                 tokens.push_back((tokens.back() + 1 + pixels[tokens.size()] / 200) % kVocabulary);
             }
+            tokens.back() += last_token;
             field.copy_elements(tokens);
         }
     }
 
     std::uint8_t mask_classes = 2;
+    std::uint8_t present = 1;     // of a label
+    std::int64_t last_token = 0;  // added to it
 
   private:
     std::uint8_t largest_class(std::uint8_t pixel) const {

@@ -7,8 +7,10 @@
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/l1_loss.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <gmock/gmock.h>
@@ -188,19 +190,36 @@ TEST(Tasks, SegmentationTrainsAsInPlainLibTorch) {
                          });
 }
 
-// Named by the sample, on the CPU as on a GPU.
-TEST(Tasks, AClassThatTheModelLacksIsNamed) {
-    const auto data = std::make_shared<TaskDataset>(100, FieldKind::mask);
-    data->mask_classes = 8;
-    const Recipe recipe = recipe_of("segmentation");
-    Trainer trainer(recipe, {.train = data, .val = nullptr}, model_of(recipe));
+// The DataError of a call; the sample's key is in it.
+std::string data_error_of(const std::function<void()>& call) {
     try {
-        trainer.fit();
-        ADD_FAILURE() << "nothing was thrown";
+        call();
     } catch (const DataError& error) {
-        EXPECT_THAT(error.what(), HasSubstr("classes from 0 to 1, as the model has, or 255, got 7"));
         EXPECT_FALSE(error.place().key.empty());
+        return error.what();
     }
+    ADD_FAILURE() << "nothing was thrown";
+    return "";
+}
+
+// Named by the sample, on the CPU as on a GPU.
+TEST(Tasks, ATargetThatTheModelDoesNotHaveIsNamed) {
+    const auto error_of = [](const std::string& task, const std::shared_ptr<TaskDataset>& data) {
+        const Recipe recipe = recipe_of(task);
+        Trainer trainer(recipe, {.train = data, .val = nullptr}, model_of(recipe));
+        return data_error_of([&] { trainer.fit(); });
+    };
+    const auto masks = std::make_shared<TaskDataset>(100, FieldKind::mask);
+    masks->mask_classes = 8;
+    EXPECT_THAT(error_of("segmentation", masks), HasSubstr("classes from 0 to 1, as the model has, or 255, got 7"));
+    const auto text = std::make_shared<TaskDataset>(100, FieldKind::tokens);
+    text->last_token = kVocabulary;
+    EXPECT_THAT(error_of("language", text), HasSubstr("tokens from 0 to 4, as the model has, got "));
+    text->last_token = -100 - kVocabulary;  // -100 is ignored as a target, but no input
+    EXPECT_THAT(error_of("language", text), HasSubstr("tokens from 0 to 4, as the model has, got -10"));
+    const auto marks = std::make_shared<TaskDataset>(100, FieldKind::label);
+    marks->present = 3;
+    EXPECT_THAT(error_of("multilabel", marks), HasSubstr("0 or 1 for each label, got 3"));
 }
 
 // With the weighted sums of cross entropy the parts have other means; these losses are means over all elements.
@@ -262,6 +281,94 @@ TEST(Tasks, ALossAndMetricsOfOnesOwn) {
     EXPECT_TRUE(testing::same_weights(testing::weights_of(own), testing::weights_of(regression)));
     ASSERT_EQ(result.epochs.back().val_metrics.size(), 1U);
     EXPECT_LT(result.epochs.back().val_metrics[0].value, result.epochs.front().val_metrics[0].value);
+}
+
+// Both views of a sample through one network.
+class TwoViews final : public Model {
+  public:
+    TwoViews() {
+        at::Generator generator = make_generator(4);
+        weight_ = parameter("weight", at::randn({3, 16}, generator));
+    }
+    at::Tensor forward(const at::Tensor& input) override { return at::linear(input.flatten(1), weight_); }
+    std::vector<std::string> inputs() const override { return {"image", "image_2"}; }
+    at::Tensor outputs(const DeviceBatch& batch) override {
+        return at::stack({forward(batch.field("image")), forward(batch.field("image_2"))}, 1);  // (N, 2, 3)
+    }
+
+  private:
+    at::Tensor weight_;
+};
+
+at::Tensor distance_of_views(const at::Tensor& outputs) {
+    return outputs.select(1, 0).sub(outputs.select(1, 1)).square().mean();
+}
+
+// The views differ, since each has random numbers of its own; the evaluation has them, too.
+TEST(Tasks, TwoViewsTrainAsInPlainLibTorch) {
+    Recipe recipe = recipe_of("classification");
+    recipe.data.views = 2;
+    recipe.data.train_ops = recipe.data.val_ops = {{.name = "horizontal_flip", .options = {}, .where = "test"}};
+    const CustomTask task{
+        .loss = [](const at::Tensor& outputs, const DeviceBatch&) { return distance_of_views(outputs); },
+        .metrics = {{.name = "distance", .function = [](const at::Tensor& outputs, const DeviceBatch&) {
+                         return outputs.select(1, 0).sub(outputs.select(1, 1)).square().mean(1);  // (N)
+                     }}}};
+    const RecipeData data{.train = std::make_shared<TaskDataset>(100, FieldKind::value),
+                          .val = std::make_shared<TaskDataset>(40, FieldKind::value, 2)};
+    Recipe custom = recipe;
+    custom.task = "custom";
+    TwoViews plain;
+    TrainPlan plan = plan_training(custom, data, std::make_unique<TwoViews>(), false, std::make_shared<Group>(), task);
+    std::vector<double> expected;
+    at::Tensor weight = plain.parameters()[0].tensor;
+    at::Tensor velocity = at::zeros(weight.sizes());
+    while (std::ssize(expected) < kSteps) {
+        const std::shared_ptr<Batch> batch = plan.train_loader->next();
+        if (batch == nullptr) {
+            continue;
+        }
+        const at::Tensor views =
+            at::stack({plain.forward(as_tensor(batch, "image")), plain.forward(as_tensor(batch, "image_2"))}, 1);
+        const at::Tensor loss = distance_of_views(views);
+        loss.backward();
+        expected.push_back(loss.item<double>());
+        const c10::NoGradGuard no_grad;
+        velocity.mul_(recipe.optimizer.momentum).add_(weight.grad());
+        weight.sub_(velocity, recipe.optimizer.lr);
+        weight.mutable_grad().reset();
+    }
+    Trainer trainer(recipe, data, std::make_unique<TwoViews>(), task);
+    std::vector<double> losses;
+    const TrainResult result =
+        trainer.fit({.on_step = [&](const Progress& at) { losses.push_back(at.step_loss.item<double>()); }});
+    ASSERT_EQ(std::ssize(losses), kSteps);
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+        EXPECT_NEAR(losses[i], expected[i], 1e-5) << i;
+    }
+    EXPECT_GT(losses.front(), 1e-3);  // the views differ
+    EXPECT_NEAR(result.epochs.back().val_metrics[0].value, *result.epochs.back().val_loss, 1e-6);
+    EXPECT_GT(*result.epochs.back().val_loss, 0);
+}
+
+// Its loss and metrics are in a program: eval has neither.
+TEST(Tasks, WeightsOfACustomTaskAreNotEvaluatedWithAnotherLoss) {
+    Recipe recipe = recipe_of("custom");
+    recipe.data.train = recipe.data.val = "synth:digits?count=60";
+    const auto model = make_model(recipe.model, {1, 28, 28}, 10, recipe.seed);
+    EXPECT_THROW(evaluate_weights(recipe, {.tensors = model->state()}), Unsupported);
+}
+
+// Keys of a classification would mix, or weight, targets that are none.
+TEST(Tasks, KeysOfOtherTasksAreRefusedInAProgramToo) {
+    const CustomTask task{.loss = [](const at::Tensor& outputs, const DeviceBatch&) { return outputs.mean(); }};
+    Recipe recipe = recipe_of("classification");
+    recipe.model.classes = 2;
+    recipe.train.mixup = 0.2;
+    EXPECT_THROW(Trainer(recipe, data_of(FieldKind::value), nullptr, task), InvalidArgument);
+    recipe.train.mixup = 0;
+    recipe.model.exported = "net.pt2";  // has a loss already; it does not exist, and is not opened
+    EXPECT_THROW(Trainer(recipe, data_of(FieldKind::value), nullptr, task), InvalidArgument);
 }
 
 TEST(Tasks, RefusalsNameTheKey) {

@@ -94,6 +94,7 @@ DeviceCopier::~DeviceCopier() {
 
 DeviceBatch DeviceCopier::copy(const std::shared_ptr<Batch>& batch) {
     DeviceBatch out{.input = as_tensor(batch, fields_.input), .target = as_tensor(batch, fields_.target)};
+    out.input_name = fields_.input;
     for (const std::string& name : fields_.more) {
         out.fields.push_back({name, as_tensor(batch, name)});
     }
@@ -126,16 +127,21 @@ std::int64_t bytes_of(const Batch& batch, const BatchFields& fields) {
     return static_cast<std::int64_t>(bytes);
 }
 
-const at::Tensor& DeviceBatch::field(std::string_view name) const {
+const at::Tensor* DeviceBatch::find(std::string_view name) const {
     const auto found = std::ranges::find(fields, name, &DeviceField::name);
-    if (found == fields.end()) {
+    return found != fields.end() ? &found->tensor : name == input_name ? &input : nullptr;
+}
+
+const at::Tensor& DeviceBatch::field(std::string_view name) const {
+    const at::Tensor* const found = find(name);
+    if (found == nullptr) {
         throw InvalidArgument({.where = "batch", .expected = "a field that the task reads", .got = std::string(name)});
     }
-    return found->tensor;
+    return *found;
 }
 
 DeviceBatch DeviceBatch::narrow(std::int64_t begin, std::int64_t samples) const {
-    DeviceBatch part{.input = input.narrow(0, begin, samples)};
+    DeviceBatch part{.input = input.narrow(0, begin, samples), .input_name = input_name};
     if (target.defined()) {
         part.target = target.narrow(0, begin, samples);
     }

@@ -41,10 +41,13 @@ struct DeviceBatch {
     at::Tensor target =
         {};  // of the loss: classes (N) int64, or what the task says (train/task/task.h); may be undefined
     std::vector<DeviceField> fields = {};
+    std::string input_name = std::string(kImageField);  // the field that `input` is
 
     std::int64_t size() const { return input.size(0); }
-    // A field of `fields`. Throws InvalidArgument for another name.
+    // A field of `fields`, or `input` by its name. Throws InvalidArgument for another name.
     const at::Tensor& field(std::string_view name) const;
+    // The same; null for another name.
+    const at::Tensor* find(std::string_view name) const;
     // Samples [begin, begin + samples), as views.
     DeviceBatch narrow(std::int64_t begin, std::int64_t samples) const;
     // All defined tensors of the batch, always in the same order.

@@ -21,6 +21,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kVersion = 1;
+constexpr int kSeveralInputs = 2;  // the version of a model that takes fields by name
 
 Buffer member(const ZipFile& zip, const std::string& path, std::string_view name) {
     const ZipEntry* found = zip.find(fmt::format("{}extra/{}", pt2_folder(zip), name));
@@ -53,6 +54,28 @@ at::Tensor find_tensor(const std::vector<NamedTensor>& tensors, const std::strin
                         {.where = "model.export", .expected = "initial values in weights.safetensors", .got = "none"});
     }
     return found->tensor;
+}
+
+// Of version 1 "input", a shape; of version 2 "inputs", a list of names, types and shapes.
+std::vector<ExportedInput> inputs_of(const Json& json, const std::string& path) {
+    if (json.at("version").get<int>() == kVersion) {
+        return {{.shape = json.at("input").get<Shape>()}};
+    }
+    std::vector<ExportedInput> inputs;
+    for (const Json& input : json.at("inputs")) {
+        const auto type = safetensors_dtype(input.at("dtype").get<std::string>());
+        if (!type) {
+            throw DataError({.path = path},
+                            {.where = "model.export", .expected = "a supported type of inputs", .got = input.dump()});
+        }
+        inputs.push_back({.name = input.at("name").get<std::string>(),
+                          .shape = input.at("shape").get<Shape>(),
+                          .type = scalar_type(*type)});
+    }
+    if (inputs.empty()) {
+        throw DataError({.path = path}, {.where = "model.export", .expected = "at least one input", .got = "none"});
+    }
+    return inputs;
 }
 
 bool trusts_native_code() {
@@ -89,10 +112,11 @@ ExportedFile read_exported_file(const std::string& path) {
     const std::vector<NamedTensor> tensors = tensors_of(weights, path);
     try {
         const Json json = of_file([&] { return parse_unambiguous_json(description.bytes(), "stoker.json"); });
-        if (json.at("version").get<int>() != kVersion) {
-            throw Unsupported({.where = path,
-                               .expected = fmt::format("version {} of an exported model", kVersion),
-                               .got = json.at("version").dump()});
+        if (const int version = json.at("version").get<int>(); version != kVersion && version != kSeveralInputs) {
+            throw Unsupported(
+                {.where = path,
+                 .expected = fmt::format("version {} or {} of an exported model", kVersion, kSeveralInputs),
+                 .got = json.at("version").dump()});
         }
         file.compiled = json.at("compiled").get<bool>();
         file.device = json.at("device").get<std::string>();
@@ -102,7 +126,7 @@ ExportedFile read_exported_file(const std::string& path) {
                                              .got = fmt::format("\"{}\"", file.device),
                                              .hint = "export the model with an example on one of these devices"});
         }
-        file.input = json.at("input").get<Shape>();
+        file.inputs = inputs_of(json, path);
         file.smallest_batch = json.at("smallest_batch").get<std::int64_t>();
         for (const Json& parameter : json.at("parameters")) {
             const auto name = parameter.at("name").get<std::string>();

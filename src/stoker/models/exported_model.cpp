@@ -1,6 +1,6 @@
-// The graph "train" takes images or tokens, targets, parameters and buffers, and returns the loss, the gradient of each
-// trained parameter, and the new buffers. The graph "eval" takes images or tokens, parameters and buffers, and returns
-// the outputs.
+// The graph "train" takes images or tokens, or several fields, then targets, parameters and buffers, and returns the
+// loss, the gradient of each trained parameter, and the new buffers. The graph "eval" takes the same without targets,
+// and returns the outputs.
 #include "stoker/models/exported_model.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -17,6 +17,8 @@
 
 namespace stoker {
 namespace {
+
+constexpr const char* kOtherSize = "change data.train_ops and data.val_ops, or export with an example of this size";
 
 void require_options(const at::Tensor& target, const LossOptions& options) {
     if (options.label_smoothing != 0) {
@@ -58,15 +60,16 @@ ExportedModel::ExportedModel(const std::string& path, const Shape& input)
 ExportedModel::ExportedModel(const std::string& path, const Shape& input, const ExportedFile& file)
     : path_(path),
       device_(file.device),
+      inputs_(file.inputs),
       smallest_batch_(file.smallest_batch),
       train_(*file.zip->file(), path, "train", file.compiled),
       eval_(*file.zip->file(), path, "eval", file.compiled) {
-    if (file.input != input) {
-        throw InvalidArgument(
-            {.where = "model.export",
-             .expected = fmt::format("samples ({}), for which {} was exported", fmt::join(file.input, ", "), path),
-             .got = fmt::format("({})", fmt::join(input, ", ")),
-             .hint = "change data.train_ops and data.val_ops, or export with an example of this size"});
+    if (inputs_.size() == 1 && inputs_.front().shape != input) {
+        throw InvalidArgument({.where = "model.export",
+                               .expected = fmt::format("samples ({}), for which {} was exported",
+                                                       fmt::join(inputs_.front().shape, ", "), path),
+                               .got = fmt::format("({})", fmt::join(input, ", ")),
+                               .hint = kOtherSize});
     }
     for (std::size_t i = 0; i < file.parameters.size(); ++i) {
         const at::Tensor value = parameter(file.parameters[i].name, file.parameters[i].tensor);
@@ -99,8 +102,38 @@ std::vector<at::Tensor> ExportedModel::with_state(std::vector<at::Tensor> batch)
     return batch;
 }
 
+std::vector<std::string> ExportedModel::inputs() const {
+    std::vector<std::string> names;
+    for (const ExportedInput& input : inputs_) {
+        names.push_back(input.name);
+    }
+    return names.size() > 1 ? names : std::vector<std::string>();
+}
+
+// A compiled graph does not check what it is given.
+std::vector<at::Tensor> ExportedModel::take_inputs(const DeviceBatch& batch) const {
+    std::vector<at::Tensor> taken = named_inputs(batch, inputs());
+    for (std::size_t i = 0; i < taken.size() && taken.size() > 1; ++i) {
+        const ExportedInput& wanted = inputs_[i];
+        if (taken[i].dim() == 0 || taken[i].sizes().slice(1) != at::IntArrayRef(wanted.shape) ||
+            taken[i].scalar_type() != wanted.type) {
+            throw InvalidArgument(
+                {.where = "model.export",
+                 .expected = fmt::format("{} of {} ({}) a sample, for which {} was exported", wanted.name,
+                                         at::toString(wanted.type), fmt::join(wanted.shape, ", "), path_),
+                 .got = describe(taken[i]),
+                 .hint = kOtherSize});
+        }
+    }
+    return taken;
+}
+
 at::Tensor ExportedModel::forward(const at::Tensor& input) {
-    const std::vector<at::Tensor> outputs = eval_.run(with_state({input}));
+    return outputs({.input = input});
+}
+
+at::Tensor ExportedModel::outputs(const DeviceBatch& batch) {
+    const std::vector<at::Tensor> outputs = eval_.run(with_state(take_inputs(batch)));
     if (outputs.size() != 1) {
         throw DataError({.path = path_}, {.where = "model.export",
                                           .expected = "one output of the graph \"eval\"",
@@ -118,7 +151,9 @@ at::Tensor ExportedModel::loss(const DeviceBatch& batch, const LossOptions& opti
              .got = fmt::to_string(batch.size()),
              .hint = "set data.drop_last = true, another data.batch_size, or a lower train.accumulate"});
     }
-    std::vector<at::Tensor> outputs = train_.run(with_state({batch.input, batch.target}));
+    std::vector<at::Tensor> given = take_inputs(batch);
+    given.push_back(batch.target);
+    std::vector<at::Tensor> outputs = train_.run(with_state(std::move(given)));
     require_outputs(outputs);
     const std::size_t before_buffers = 1 + trained_.size();
     const c10::NoGradGuard no_grad;

@@ -13,13 +13,20 @@
 
 namespace stoker {
 
+// What a model takes of a batch.
+struct ExportedInput {
+    std::string name = {};             // of a field; empty where there is one input, of any name
+    Shape shape;                       // of one sample: (C, H, W), or (T) tokens
+    at::ScalarType type = at::kFloat;  // where there are several inputs
+};
+
 // The parts of a .pt2 file that are not graphs: a description of the model and its initial weights, both written by
 // python/stoker/export.py.
 struct ExportedFile {
     std::unique_ptr<const ZipFile> zip;  // still open, so that LibTorch loads the file that was checked
     bool compiled = false;
     std::string device;  // "cpu" or "cuda", which the graphs were exported for
-    Shape input;         // of one sample: (C, H, W), or (T) tokens
+    std::vector<ExportedInput> inputs;
     std::int64_t smallest_batch = 1;
     std::vector<NamedTensor> parameters;
     std::vector<bool> trained;  // for each parameter: whether the training graph returns its gradient
@@ -39,6 +46,8 @@ class ExportedModel final : public Model {
 
     // Runs the evaluation graph, also in training mode.
     at::Tensor forward(const at::Tensor& input) override;
+    std::vector<std::string> inputs() const override;
+    at::Tensor outputs(const DeviceBatch& batch) override;
     // Runs the training graph: the exported loss, whose gradients are kept for `backward`, and new buffer values.
     // Throws InvalidArgument for label smoothing and for labels that are probabilities.
     at::Tensor loss(const DeviceBatch& batch, const LossOptions& options = {}) override;
@@ -47,11 +56,13 @@ class ExportedModel final : public Model {
 
   private:
     ExportedModel(const std::string& path, const Shape& input, const ExportedFile& file);
+    std::vector<at::Tensor> take_inputs(const DeviceBatch& batch) const;
     std::vector<at::Tensor> with_state(std::vector<at::Tensor> batch) const;
     void require_outputs(const std::vector<at::Tensor>& outputs) const;
 
     std::string path_;
     std::string device_;
+    std::vector<ExportedInput> inputs_;
     std::int64_t smallest_batch_;
     ExportedGraph train_;
     ExportedGraph eval_;

@@ -19,6 +19,9 @@
 namespace stoker {
 namespace {
 
+// Of 1 - p: at 0 a power below 1 has no finite gradient.
+constexpr double kLeastWrong = 1e-12;
+
 std::optional<at::Tensor> given(const at::Tensor& tensor) {
     return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
@@ -49,7 +52,8 @@ at::Tensor like_target(const at::Tensor& outputs, const at::Tensor& target) {
 at::Tensor focal_cross_entropy(const at::Tensor& outputs, const at::Tensor& target, const LossOptions& options) {
     const at::Tensor entropy =
         at::cross_entropy_loss(outputs, target, {}, at::Reduction::None, options.ignore_index);  // as target
-    const at::Tensor focal = entropy.neg().exp().neg().add(1).pow(options.focal_gamma).mul(entropy);
+    const at::Tensor wrong = entropy.neg().exp().neg().add(1).clamp_min(kLeastWrong);
+    const at::Tensor focal = wrong.pow(options.focal_gamma).mul(entropy);
     const at::Tensor counted = target.ne(options.ignore_index);
     at::Tensor weight = counted.to(focal.scalar_type());
     if (options.weight.defined()) {
@@ -78,7 +82,7 @@ at::Tensor binary_cross_entropy(const at::Tensor& given_outputs, const at::Tenso
         return entropy;
     }
     const at::Tensor p = outputs.sigmoid();
-    const at::Tensor wrong = p.add(target).sub(p.mul(target).mul(2));  // 1 - p of the right answer
+    const at::Tensor wrong = p.add(target).sub(p.mul(target).mul(2)).clamp_min(kLeastWrong);
     return wrong.pow(options.focal_gamma).mul(entropy).mean();
 }
 

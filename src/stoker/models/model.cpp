@@ -22,7 +22,20 @@
 namespace stoker {
 
 at::Tensor Model::loss(const DeviceBatch& batch, const LossOptions& options) {
-    return compute_loss(forward(batch.input), batch, options);
+    return compute_loss(outputs(batch), batch, options);
+}
+
+std::vector<at::Tensor> named_inputs(const DeviceBatch& batch, const std::vector<std::string>& names) {
+    if (names.empty()) {
+        return {batch.input};
+    }
+    std::vector<at::Tensor> tensors;
+    for (const std::string& name : names) {
+        const bool first = tensors.empty();
+        const at::Tensor* const found = batch.find(name);
+        tensors.push_back(first && found == nullptr ? batch.input : batch.field(name));
+    }
+    return tensors;
 }
 
 void Model::backward(const at::Tensor& loss, const at::Tensor& gradient) {

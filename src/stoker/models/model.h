@@ -44,6 +44,12 @@ class Model {
     // for pixels (N, K, H, W), for tokens (N, T, K).
     virtual at::Tensor forward(const at::Tensor& input) = 0;
 
+    // The fields of a batch that the model takes, in order, for a model of several inputs: two images, or an image and
+    // numbers. The first may have any name and is then the batch's `input`. Empty: `input` alone.
+    virtual std::vector<std::string> inputs() const { return {}; }
+    // The outputs for a batch. A model of several inputs overrides it, and looks them up by name (DeviceBatch::field).
+    virtual at::Tensor outputs(const DeviceBatch& batch) { return forward(batch.input); }
+
     // The mean loss of a batch, a scalar (compute_loss). A model that has a loss of its own ignores the options.
     virtual at::Tensor loss(const DeviceBatch& batch, const LossOptions& options = {});
     // Adds the gradients of the last `loss`, times `gradient` (a scalar on its device; undefined: 1), to the
@@ -108,6 +114,9 @@ class Model {
     bool training_ = true;
     bool gradient_checkpointing_ = false;
 };
+
+// What a model of the inputs `names` takes of a batch (Model::inputs); for no names `input` alone.
+std::vector<at::Tensor> named_inputs(const DeviceBatch& batch, const std::vector<std::string>& names);
 
 // The model for messages: its file, or its name, for a ResNet with the stem that it has for images `input`, (C, H, W).
 std::string model_label(const ModelRecipe& recipe, const Shape& input);

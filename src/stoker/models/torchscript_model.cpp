@@ -163,10 +163,28 @@ TorchScriptModel::TorchScriptModel(const std::string& path)
 TorchScriptModel::~TorchScriptModel() = default;
 
 at::Tensor TorchScriptModel::forward(const at::Tensor& input) {
+    return run({input});
+}
+
+std::vector<std::string> TorchScriptModel::inputs() const {
+    std::vector<std::string> names;
+    for (const c10::Argument& argument : module_->get_method("forward").function().getSchema().arguments()) {
+        if (argument.name() != "self" && !argument.default_value()) {
+            names.push_back(argument.name());
+        }
+    }
+    return names.size() > 1 ? names : std::vector<std::string>();
+}
+
+at::Tensor TorchScriptModel::outputs(const DeviceBatch& batch) {
+    return run(named_inputs(batch, inputs()));
+}
+
+at::Tensor TorchScriptModel::run(std::vector<at::Tensor> given) {
     const torch::jit::GraphOptimizerEnabledGuard as_written(false);
     c10::IValue output;
     try {
-        output = module_->forward({input});
+        output = module_->forward({given.begin(), given.end()});
     } catch (const std::exception& error) {
         rethrow(error);
     }

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "stoker/models/model.h"
 
@@ -21,12 +22,17 @@ class TorchScriptModel final : public Model {
     ~TorchScriptModel() override;
 
     at::Tensor forward(const at::Tensor& input) override;
+    // The arguments of the file's `forward` that have no default, where there are several.
+    std::vector<std::string> inputs() const override;
+    at::Tensor outputs(const DeviceBatch& batch) override;
     void train(bool training) override;
 
     // A copy of the module in evaluation mode on the CPU.
     torch::jit::Module eval_copy() const;
 
   private:
+    at::Tensor run(std::vector<at::Tensor> given);
+
     std::unique_ptr<torch::jit::Module> module_;
 };
 

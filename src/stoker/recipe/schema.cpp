@@ -108,7 +108,8 @@ std::vector<SchemaKey> root_keys() {
              "where the model runs; `auto`: a GPU if there is one"),
         one_of("task", field(&Recipe::task),
                {"classification", "multilabel", "regression", "segmentation", "language", "custom"},
-               "what the model learns, which decides on target, loss and metrics; `custom`: a loss of a C++ program"),
+               "what the model learns, which decides on target, loss and metrics; `custom`: a loss of a C++ program, "
+               "or of `model.export`"),
     };
 }
 
@@ -216,10 +217,9 @@ std::vector<SchemaKey> data_keys() {
         channels(),
         one_of("data.decode", at(&DataRecipe::decode), {"exact", "fast"},
                "`fast`: images that a resize makes smaller may be decoded at 1/2, 1/4 or 1/8 of their size"),
-        integer(
-            "data.views", at(&DataRecipe::views), {1, 16},
-            "training images of each sample, such as the two views of contrastive learning: the ops run on each with "
-            "random numbers of its own; the batch has `image`, `image_2`, ..."),
+        integer("data.views", at(&DataRecipe::views), {1, 16},
+                "images of each sample, such as the two views of contrastive learning: the ops run on each with "
+                "random numbers of its own; the batch has `image`, `image_2`, ..."),
         ops("data.train_ops", at(&DataRecipe::train_ops), "transforms of training images, in order"),
         ops("data.val_ops", at(&DataRecipe::val_ops), "transforms of validation images, in order"),
         integer("data.context", at(&DataRecipe::context), {0, std::int64_t{1} << 20},

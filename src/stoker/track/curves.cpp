@@ -9,6 +9,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/utf8.h"
+#include "stoker/track/main_metric.h"
 #include "stoker/track/panel.h"
 
 namespace stoker {
@@ -140,19 +141,36 @@ Panel loss_panel(std::span<const CurveRun> runs) {
     return panel;
 }
 
-Panel accuracy_panel(std::span<const CurveRun> runs) {
+// The name of the metric that is drawn: that of the first run that has one.
+std::string metric_of(std::span<const CurveRun> runs) {
+    for (const CurveRun& run : runs) {
+        for (const EpochLine& epoch : run.metrics.epochs) {
+            if (const auto metric = main_metric(epoch)) {
+                return metric->name;
+            }
+        }
+    }
+    return "accuracy";
+}
+
+// Runs whose metric is another one have no line.
+Panel metric_panel(std::span<const CurveRun> runs) {
     const bool one = runs.size() == 1;
-    Panel panel{.title = "Validation accuracy, %",
-                .x_name = "epoch",
-                .whole_x = true,
-                .empty = "no validation yet",
-                .suffix = " %",
-                .most = 1,
-                .factor = 100};
+    const std::string name = metric_of(runs);
+    Panel panel{.title = "Validation " + name, .x_name = "epoch", .whole_x = true, .empty = "no validation yet"};
+    if (is_share(name)) {
+        panel.title += ", %";
+        panel.suffix = " %";
+        panel.most = 1;
+        panel.factor = 100;
+    }
+    const auto value = [&name](const EpochLine& at) {
+        const auto metric = main_metric(at);
+        return metric && metric->name == name ? metric->value : std::nan("");
+    };
     for (std::size_t i = 0; i < runs.size(); ++i) {
         panel.series.push_back({.name = one ? "validation" : runs[i].name,
-                                .points = points_of(runs[i].metrics.epochs, std::mem_fn(&EpochLine::epoch),
-                                                    [](const EpochLine& at) { return value_or_gap(at.val_accuracy); }),
+                                .points = points_of(runs[i].metrics.epochs, std::mem_fn(&EpochLine::epoch), value),
                                 .color = one ? 1 : i,
                                 .markers = few_epochs(runs)});
     }
@@ -177,13 +195,22 @@ struct Legend {
 };
 
 std::string best_of(const CurveRun& run) {
-    const EpochLine* best = nullptr;
+    std::optional<MainMetric> best;
+    std::int64_t at = 0;
     for (const EpochLine& epoch : run.metrics.epochs) {
-        if (epoch.val_accuracy && (best == nullptr || *epoch.val_accuracy > *best->val_accuracy)) {
-            best = &epoch;
+        const auto metric = main_metric(epoch);
+        if (metric && std::isfinite(metric->value) && (!best || metric->better_than(*best))) {
+            best = metric;
+            at = epoch.epoch;
         }
     }
-    return best == nullptr ? "" : fmt::format("best {:.2f} % in epoch {}", 100 * *best->val_accuracy, best->epoch);
+    if (!best) {
+        return "";
+    }
+    // An accuracy needs no name.
+    const std::string name = best->name == "accuracy" ? "" : best->name + " ";
+    return is_share(best->name) ? fmt::format("best {}{:.2f} % in epoch {}", name, 100 * best->value, at)
+                                : fmt::format("best {}{:.4g} in epoch {}", name, best->value, at);
 }
 
 // One entry per run, as many in a row as fit.
@@ -246,7 +273,7 @@ std::string curves_svg(std::span<const CurveRun> runs) {
     std::string out = sheet_svg(title, top + kPanels);
     out += legend.svg;
     const std::size_t columns = std::min<std::size_t>(384, 960 / runs.size());
-    const Panel panels[] = {step_panel(runs), rate_panel(runs), loss_panel(runs), accuracy_panel(runs)};
+    const Panel panels[] = {step_panel(runs), rate_panel(runs), loss_panel(runs), metric_panel(runs)};
     for (std::size_t i = 0; i < std::size(panels); ++i) {
         const PanelBox box{.x = kWidth / 2 * static_cast<double>(i % 2),
                            .y = top + kPanels / 2 * static_cast<double>(i / 2),

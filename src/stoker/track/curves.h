@@ -17,8 +17,8 @@ struct CurveRun {
 
 inline constexpr std::size_t kMaxCurveRuns = 12;
 
-// Four panels: loss by step (images per second if steps have no loss), learning rate, loss by epoch, accuracy by
-// epoch. Throws InvalidArgument unless there are 1 to kMaxCurveRuns runs.
+// Four panels: loss by step (images per second if steps have no loss), learning rate, loss by epoch, the main metric
+// by epoch (main_metric.h). Throws InvalidArgument unless there are 1 to kMaxCurveRuns runs.
 std::string curves_svg(std::span<const CurveRun> runs);
 
 // One chart with a title, as a file of the same look.

@@ -90,20 +90,26 @@ class LineReader {
                           read_optional(json, "val_accuracy", out.val_accuracy);
         read_integer(json, "bad_samples", out.bad_samples);
         read_integer(json, "val_bad_samples", out.val_bad_samples);
-        read_metrics_of_task(json, out.val_metrics);
+        read_metrics_of_task(json, out);
         return good && keep(metrics_.epochs, out, &EpochLine::epoch);
     }
 
     // Entries that are no numbers are skipped.
-    static void read_metrics_of_task(const Json& json, std::vector<MetricValue>& out) {
+    static void read_metrics_of_task(const Json& json, EpochLine& out) {
         const auto found = json.find("val_metrics");
         if (found == json.end() || !found->is_object()) {
             return;
         }
         for (const auto& [name, value] : found->items()) {
             if (MetricValue metric{.tag = kMetricTag + name}; read_number(*found, name.c_str(), metric.value)) {
-                out.push_back(std::move(metric));
+                out.val_metrics.push_back(std::move(metric));
             }
+        }
+        const auto main = json.find("val_metric");
+        if (main != json.end() && main->is_string()) {
+            out.val_metric = main->get<std::string>();
+            const auto higher = json.find("higher_is_better");
+            out.higher_is_better = higher == json.end() || *higher != Json(false);
         }
     }
 

@@ -38,6 +38,8 @@ struct EpochLine {
     std::optional<double> val_loss = std::nullopt;
     std::optional<double> val_accuracy = std::nullopt;  // in [0, 1]
     std::vector<MetricValue> val_metrics = {};          // of another task than classification
+    std::string val_metric = {};                        // the name of the main one of them
+    bool higher_is_better = true;                       // of that one
     std::int64_t bad_samples = 0;
     std::int64_t val_bad_samples = 0;
 };

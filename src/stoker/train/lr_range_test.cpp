@@ -11,6 +11,7 @@
 #include "stoker/train/run/train_plan.h"
 #include "stoker/train/step/mixup_cutmix.h"
 #include "stoker/train/step/optimizer.h"
+#include "stoker/train/task/target_check.h"
 
 namespace stoker {
 namespace {
@@ -65,6 +66,7 @@ class RangeTraining {
         while (batch == nullptr) {  // null marks the end of an epoch
             batch = next_batch(*plan_.train_loader, nullptr);
         }
+        require_targets(plan_.task, *batch, *plan_.data.train);
         DeviceBatch on_device = copier_.copy(batch);
         prepare(plan_.task, on_device);
         if (mixup_cutmix_.any()) {

@@ -136,6 +136,16 @@ Resumed Trainer::resume(const std::filesystem::path& checkpoint, const FitOption
     return resumed;
 }
 
+// The epoch of RUN/best. Rank 0 alone has the folder.
+std::optional<std::int64_t> Trainer::kept_epoch(const FitOptions& options) const {
+    const EpochResult* const best = options.out.empty() ? nullptr : loop_.best();
+    if (best == nullptr) {
+        return std::nullopt;
+    }
+    const bool held = recorder_.holds_best(best->epoch * plan_.train_loader->batches_per_epoch());
+    return held || !plan_.group->first() ? std::optional(best->epoch) : std::nullopt;
+}
+
 TrainResult Trainer::result(const FitOptions& options, bool interrupted) {
     return {.run = options.out,
             .resumed_from_step = resumed_from_,
@@ -151,8 +161,7 @@ TrainResult Trainer::result(const FitOptions& options, bool interrupted) {
             .threads = at::get_num_threads(),
             .ranks = plan_.group->size(),
             .bad_samples = recorder_.bad_sample_count(),
-            .best_epoch =
-                loop_.best() != nullptr && !options.out.empty() ? std::optional(loop_.best()->epoch) : std::nullopt,
+            .best_epoch = kept_epoch(options),
             .stopped_early = !interrupted && loop_.stopped_early(),
             .interrupted = interrupted,
             .signal = interrupted ? loop_.signal() : 0};

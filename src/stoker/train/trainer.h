@@ -54,6 +54,7 @@ class Trainer {
     void start(const FitOptions& options);
     void warn_without_lock(const FitOptions& options) const;
     Resumed resume(const std::filesystem::path& checkpoint, const FitOptions& options);
+    std::optional<std::int64_t> kept_epoch(const FitOptions& options) const;
     TrainResult result(const FitOptions& options, bool interrupted);
     void fail(const std::string& reason, bool trained, const FitOptions& options);
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "train/support.h"
 
@@ -37,7 +38,10 @@ TEST(BestEpoch, IsTheFirstOfTheBest) {
     EXPECT_TRUE(stops_early(epochs, loss, 2));
     EXPECT_FALSE(stops_early(epochs, loss, 3));
     EXPECT_FALSE(stops_early(epochs, loss, 0));
-    EXPECT_FALSE(stops_early(epochs_of({0.5, -1, 0.4}), loss, 1));  // an epoch without evaluation
+    EXPECT_FALSE(stops_early(epochs_of({0.5, -1, 0.4}), loss, 1));    // an epoch without evaluation
+    const double infinity = std::numeric_limits<double>::infinity();  // a checkpoint has null for it
+    EXPECT_EQ(best_epoch(epochs_of({infinity}), loss), nullptr);
+    EXPECT_FALSE(stops_early(epochs_of({infinity, infinity}), loss, 1));
 }
 
 // A rate that grows makes later epochs worse than the first ones.
@@ -100,6 +104,48 @@ TEST(BestEpoch, ARunEndsWhereNothingGetsBetter) {
     const TrainResult again = Trainer(recipe, small_data(), nullptr, OptimizerKernel::fused, true)
                                   .fit({.out = folder / "run", .resume = "auto"});
     EXPECT_EQ(again.steps, result.steps);
+}
+
+// Stopped in the middle of epochs and resumed, a run keeps the same epoch and ends after the same one.
+TEST(BestEpoch, AResumedRunDecidesTheSame) {
+    const TempDir folder;
+    Recipe recipe = worsening(40);
+    recipe.train.early_stop = 3;
+    const auto run = [&](const std::filesystem::path& out, std::int64_t stop_after) {
+        Trainer trainer(recipe, small_data(), nullptr, OptimizerKernel::fused, /*resumes=*/stop_after != 10);
+        std::atomic<int> interrupt = 0;
+        std::int64_t steps = 0;
+        FitOptions options{.out = out, .resume = "auto", .interrupt = &interrupt};
+        options.on_step = [&](const Progress&) { interrupt = ++steps == stop_after ? 15 : 0; };
+        return trainer.fit(options);
+    };
+    const TrainResult whole = Trainer(recipe, small_data()).fit({.out = folder / "whole"});
+    ASSERT_TRUE(whole.stopped_early);
+    TrainResult parts = run(folder / "parts", 10);
+    for (std::int64_t pieces = 1; parts.interrupted; ++pieces) {
+        EXPECT_FALSE(parts.stopped_early);
+        ASSERT_LT(pieces, 40);
+        parts = run(folder / "parts", 5);
+    }
+    EXPECT_TRUE(parts.stopped_early);
+    EXPECT_EQ(parts.best_epoch, whole.best_epoch);
+    EXPECT_EQ(testing::figures(parts.epochs), testing::figures(whole.epochs));
+    EXPECT_EQ(read_step(folder / "parts" / kBest), read_step(folder / "whole" / kBest));
+    EXPECT_TRUE(testing::same_weights(read_checkpoint(folder / "parts" / kBest).model,
+                                      read_checkpoint(folder / "whole" / kBest).model));
+}
+
+// An epoch that was the best one before anybody asked has no checkpoint, and the result names none.
+TEST(BestEpoch, OneThatWasNotKeptIsNotNamed) {
+    const TempDir folder;
+    Recipe recipe = worsening(6);
+    recipe.train.keep_best.clear();
+    Trainer(recipe, small_data()).fit({.out = folder / "run"});
+    const TrainResult more = Trainer(worsening(8), small_data(), nullptr, OptimizerKernel::fused, /*resumes=*/true)
+                                 .fit({.out = folder / "run", .resume = "auto"});
+    ASSERT_LT(best_epoch(more.epochs, {.metric = "accuracy", .higher_is_better = true})->epoch, 7);
+    EXPECT_FALSE(std::filesystem::exists(folder / "run" / kBest));
+    EXPECT_FALSE(more.best_epoch);
 }
 
 TEST(BestEpoch, NeedsValidationData) {

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <limits>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -74,6 +75,20 @@ TEST(RunRecorder, ACheckpointRestoresTheRunningSums) {
     EXPECT_EQ(state.metrics_bytes, static_cast<std::int64_t>(fs::file_size(folder / "run/metrics.jsonl")));
     EXPECT_EQ(read_trained_recipe(path), "seed = 5\n");
     EXPECT_EQ(read_model_hash(path), "abc");
+}
+
+// An epoch whose loss was not finite differs from one that was not evaluated: the schedule plateau looks at the first.
+TEST(RunRecorder, ALossThatWasNotFiniteIsNotForgotten) {
+    RunState state = state_at(10);
+    state.epochs[0].val_loss = std::numeric_limits<double>::infinity();
+    state.epochs[0].val_accuracy = 0.5;
+    EXPECT_TRUE(std::isnan(run_state_from_json(to_json(state)).epochs[0].val_loss.value_or(0)));
+    state.epochs[0].val_accuracy.reset();
+    state.epochs[0].val_metrics = {{"mae", 3}};
+    EXPECT_TRUE(std::isnan(run_state_from_json(to_json(state)).epochs[0].val_loss.value_or(0)));
+    state.epochs[0].val_metrics.clear();
+    state.epochs[0].val_loss.reset();
+    EXPECT_FALSE(run_state_from_json(to_json(state)).epochs[0].val_loss);
 }
 
 TEST(RunRecorder, AResumedRunContinuesItsFiles) {

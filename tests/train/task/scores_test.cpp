@@ -121,7 +121,7 @@ TEST(Scores, OfNumbers) {
     const at::Tensor spread = t.sub(t.mean(0)).square().sum(0);
     const double r2 = error.square().sum(0).div(spread).neg().add(1).mean().item<double>();
     EXPECT_NEAR(metric(figures, "mae"), error.abs().mean().item<double>(), 1e-9);
-    EXPECT_NEAR(metric(figures, "rmse"), std::sqrt(error.square().mean().item<double>()), 1e-9);
+    EXPECT_NEAR(metric(figures, "rmse"), error.square().mean(0).sqrt().mean().item<double>(), 1e-9);
     EXPECT_NEAR(metric(figures, "r2"), r2, 1e-9);
     EXPECT_NEAR(figures.loss, error.square().mean().item<double>(), 1e-5);
     EXPECT_FALSE(figures.metrics.front().higher_is_better);
@@ -160,6 +160,32 @@ TEST(Scores, OfTokens) {
     EXPECT_NEAR(metric(figures, "perplexity"), std::exp(figures.loss), 1e-9);
     EXPECT_NEAR(metric(figures, "token_accuracy"),
                 all.outputs.argmax(2).eq(next).sum().item<double>() / next.ne(-100).sum().item<double>(), 1e-12);
+}
+
+// A class of the model may be the ignored one, such as the background of masks, or token 0, which fills sentences up.
+// The model predicts it all the same.
+TEST(Scores, AnIgnoredClassOfTheModelIsNotCounted) {
+    at::Generator generator = make_generator(7);
+    const at::Tensor mask = at::rand({15, 4, 5}, generator).mul(3).to(at::kLong);
+    const at::Tensor outputs = at::randn({15, 3, 4, 5}, generator);
+    const Figures pixels =
+        figures_of({.kind = TaskKind::segmentation, .outputs = 3, .loss = {.ignore_index = 0}}, {outputs, mask});
+    const at::Tensor predicted = outputs.argmax(1);
+    const at::Tensor counted = mask.ne(0);
+    double iou = 0;
+    for (std::int64_t c = 1; c < 3; ++c) {
+        const at::Tensor in_mask = mask.eq(c);
+        const at::Tensor in_outputs = predicted.eq(c).logical_and(counted);
+        iou += in_mask.logical_and(in_outputs).sum().item<double>() /
+               in_mask.logical_or(in_outputs).sum().item<double>() / 2;
+    }
+    EXPECT_NEAR(metric(pixels, "mean_iou"), iou, 1e-12);
+    const at::Tensor next = at::rand({15, 6}, generator).mul(4).to(at::kLong);
+    const at::Tensor logits = at::randn({15, 6, 4}, generator);
+    const Figures tokens =
+        figures_of({.kind = TaskKind::language, .outputs = 4, .loss = {.ignore_index = 0}}, {logits, next});
+    const at::Tensor right = logits.argmax(2).eq(next).logical_and(next.ne(0));
+    EXPECT_NEAR(metric(tokens, "token_accuracy"), right.sum().item<double>() / next.ne(0).sum().item<double>(), 1e-12);
 }
 
 TEST(Scores, OfALossOfOnesOwnAreMeansOverSamples) {

@@ -25,7 +25,7 @@ std::optional<double> best_value(const EpochResult& epoch, const BestBy& by) {
         const auto found = std::ranges::find(epoch.val_metrics, by.metric, &Metric::name);
         value = found == epoch.val_metrics.end() ? std::nullopt : std::optional(found->value);
     }
-    return value && !std::isnan(*value) ? value : std::nullopt;
+    return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 const EpochResult* best_epoch(std::span<const EpochResult> epochs, const BestBy& by) {

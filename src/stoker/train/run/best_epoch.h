@@ -22,7 +22,7 @@ struct BestBy {
 // metric that the task does not have.
 std::optional<BestBy> best_by(const Task& task, const std::string& name);
 
-// The metric of an epoch; empty where it was not evaluated, or is not a number.
+// The metric of an epoch; empty where it was not evaluated, or is not finite (a checkpoint has null for it).
 std::optional<double> best_value(const EpochResult& epoch, const BestBy& by);
 
 // The first of the best epochs; null where none has a value.

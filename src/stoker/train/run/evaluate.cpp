@@ -86,7 +86,7 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& tas
             DeviceBatch on_device = copier.copy(batch);
             prepare(task, on_device);
             const PhaseSpan forward(account, Phase::forward);
-            scores->add(model.forward(on_device.input), on_device);
+            scores->add(model.outputs(on_device), on_device);
         }
         samples += batch->size();
         bad += replaced_items(batch->bad_samples());
@@ -125,7 +125,14 @@ Evaluation evaluate_weights(const Recipe& given, const ModelFile& weights, const
                             const OnEvaluation& on_batch, const std::function<void(const Dataset&)>& on_data) {
     return with_stoker_errors([&] {
         Recipe recipe = given;
-        const bool classifies = task_named(recipe.task) == TaskKind::classification;
+        const TaskKind kind = task_named(recipe.task);
+        if (kind == TaskKind::custom) {
+            throw Unsupported({.where = "task",
+                               .expected = "a task whose loss and metrics Stoker knows",
+                               .got = "custom, whose loss and metrics are in the program that trained it",
+                               .hint = "call Trainer::evaluate there"});
+        }
+        const bool classifies = kind == TaskKind::classification;
         if (classifies && !recipe.model.classes && !classes.empty()) {  // the data may have fewer
             recipe.model.classes = static_cast<std::int64_t>(classes.size());
         }
@@ -140,7 +147,7 @@ Evaluation evaluate_weights(const Recipe& given, const ModelFile& weights, const
         const auto loader =
             make_val_loader(recipe, data, device, uses_channels_last(recipe, nullptr), channels_of(weights.metadata));
         Task task = make_task(recipe, *loader);
-        const auto model = make_trained_model(recipe, weights, task, device);
+        const auto model = make_trained_model(recipe, weights, task, device, loader->field_specs());
         constexpr std::int64_t kMostClasses = 1000;  // 8 MB
         const EvaluateOptions options{.on_batch = on_batch, .confusion = task.outputs <= kMostClasses};
         return evaluate(*model, *loader, task, device, options).value();

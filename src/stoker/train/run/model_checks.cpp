@@ -174,7 +174,7 @@ void require_outputs(const Recipe& recipe, Model& model, Task& task, const at::D
     model.train(false);
     at::Tensor outputs;
     try {
-        outputs = model.forward(zero_batch(task, 1, device).input);
+        outputs = model.outputs(zero_batch(task, 1, device));
     } catch (const c10::Error& error) {
         if (is_out_of_memory(error)) {
             throw;
@@ -200,6 +200,16 @@ void require_outputs(const Recipe& recipe, Model& model, Task& task, const at::D
     }
 }
 
+void require_inputs(const Recipe& recipe, const Model& model) {
+    const TrainRecipe& train = recipe.train;
+    if (!model.inputs().empty() && (train.mixup > 0 || train.cutmix > 0)) {
+        throw InvalidArgument({.where = train.mixup > 0 ? "train.mixup" : "train.cutmix",
+                               .expected = "0 for a model of several inputs",
+                               .got = fmt::to_string(std::max(train.mixup, train.cutmix)),
+                               .hint = "it would mix the image alone"});
+    }
+}
+
 void require_val_images(Model& model, const Task& task, const Shape& val, const at::Device& device) {
     if (val == task.input || task.kind == TaskKind::language) {
         return;
@@ -210,7 +220,7 @@ void require_val_images(Model& model, const Task& task, const Shape& val, const 
     Task other = task;
     other.input = val;
     try {
-        model.forward(zero_batch(other, 1, device).input);
+        model.outputs(zero_batch(other, 1, device));
     } catch (const std::exception& error) {
         if (is_out_of_memory(error)) {
             throw;
@@ -312,11 +322,26 @@ void require_task(const Recipe& recipe, const Task& task, bool own_model, bool e
                              task_name(task.kind), task.kind == TaskKind::language ? "(N, T, K)" : "(N, K, H, W)"),
              .got = fmt::format("{}, which gives one answer for an image", recipe.model.name)});
     }
-    if (task.kind == TaskKind::custom && task.loss.function == nullptr) {
+    const bool has_loss = !own_model && !recipe.model.exported.empty();
+    if (task.kind == TaskKind::custom && task.loss.function == nullptr && has_loss) {
+        if (evaluates) {
+            throw InvalidArgument({.where = "data.val",
+                                   .expected = "none, as the loss of an exported model is for training",
+                                   .got = "validation data in the task custom",
+                                   .hint = "leave it out"});
+        }
+    } else if (task.kind == TaskKind::custom && task.loss.function == nullptr) {
         throw InvalidArgument({.where = "task",
                                .expected = "a loss of your own for custom",
                                .got = "none",
-                               .hint = "a C++ program passes one to Trainer (docs/cpp.md)"});
+                               .hint = "export a model with its loss and set model.export, or pass one to Trainer in a "
+                                       "C++ program (docs/cpp.md)"});
+    }
+    if (task.loss.function != nullptr && has_loss) {
+        throw InvalidArgument({.where = "model.export",
+                               .expected = "a model without a loss, for the loss of your own",
+                               .got = "an exported one, whose graph has the loss",
+                               .hint = "set model.script, or export the model with this loss"});
     }
     if (task.kind == TaskKind::custom && built_in && task.outputs == 0) {
         throw InvalidArgument({.where = "model.classes",

@@ -16,6 +16,9 @@ namespace stoker {
 // So must any model for pixels or tokens, whose outputs give `task.outputs`. Other models are not tried.
 void require_outputs(const Recipe& recipe, Model& model, Task& task, const at::Device& device);
 
+// What a model of several inputs does not go with.
+void require_inputs(const Recipe& recipe, const Model& model);
+
 // The model must take validation images (C, H, W); checked only if their shape differs
 // from that of training images.
 void require_val_images(Model& model, const Task& task, const Shape& val, const at::Device& device);

@@ -51,6 +51,9 @@ ModelMetadata model_metadata(const Recipe& recipe, const Task& task, const Shape
         metadata["target"] = Json(task.fields.target).dump();
         metadata["outputs"] = fmt::to_string(task.outputs);
     }
+    if (!task.inputs.empty()) {
+        metadata["inputs"] = Json(task.inputs).dump(-1, ' ', false, Json::error_handler_t::replace);
+    }
     return metadata;
 }
 
@@ -85,6 +88,16 @@ std::int64_t outputs_of(const ModelMetadata& metadata) {
 std::string target_of(const ModelMetadata& metadata) {
     const Json target = value_of(metadata, "target");
     return target.is_string() ? target.get<std::string>() : "";
+}
+
+std::vector<std::string> inputs_of(const ModelMetadata& metadata) {
+    std::vector<std::string> names;
+    for (const Json& name : value_of(metadata, "inputs")) {
+        if (name.is_string()) {
+            names.push_back(name.get<std::string>());
+        }
+    }
+    return names;
 }
 
 }  // namespace stoker

@@ -101,9 +101,9 @@ void predict(Model& model, Loader& loader, const at::Device& device,
     with_stoker_errors([&] {
         const c10::InferenceMode inference;
         model.train(false);
-        DeviceCopier copier(device);  // the target is not looked at
+        DeviceCopier copier(device, {.more = task.inputs});  // the target is not looked at
         while (const auto batch = loader.next()) {
-            const at::Tensor outputs = model.forward(copier.copy(batch).input);
+            const at::Tensor outputs = model.outputs(copier.copy(batch));
             on_batch(predictions(*batch, batch->sampled(), loader.dataset(), outputs, task.kind));
         }
     });

@@ -115,6 +115,14 @@ bool RunRecorder::is_newest(const std::filesystem::path& checkpoint) const {
     return newest && std::filesystem::equivalent(*newest, checkpoint, none);
 }
 
+bool RunRecorder::holds_best(std::int64_t step) const {
+    try {
+        return folder_ && read_step(folder_->path() / kBest) == step;
+    } catch (const Error&) {  // there is none
+        return false;
+    }
+}
+
 void RunRecorder::reopen() {
     if (folder_) {
         folder_->reopen();

@@ -30,6 +30,10 @@ class RunRecorder {
     // True between `create` or `resume` and `finish` or `fail`.
     bool recording() const { return events_.has_value(); }
 
+    // True if RUN/best is the checkpoint of this step. It may not be where a run was resumed with another
+    // train.keep_best, or in another folder.
+    bool holds_best(std::int64_t step) const;
+
     // Locks the folder if it exists and returns the checkpoint that `resume` (FitOptions::resume) names, or an empty
     // path for a new run. Throws InvalidArgument where the folder cannot take the run, or IoError where `resume` names
     // no checkpoint.

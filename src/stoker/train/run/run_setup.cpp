@@ -99,6 +99,7 @@ std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const RecipeData
 std::unique_ptr<Loader> make_val_loader(const Recipe& recipe, const RecipeData& data, const at::Device& device,
                                         bool channels_last, std::int64_t channels, const Group& group) {
     LoaderOptions options = val_loader_options(recipe, data);
+    options.views = static_cast<int>(recipe.data.views);  // the loss may read them, and so may the model
     options.classes = checked_classes(recipe, data.train ? *data.train : *data.val);
     return make_loader(recipe, data.val, recipe.data.val_ops, options, device, channels_last, channels, group);
 }
@@ -135,7 +136,7 @@ Task trained_task(const Recipe& recipe, const ModelMetadata& metadata, const Sha
 }
 
 std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const ModelFile& weights, Task& task,
-                                          const at::Device& device) {
+                                          const at::Device& device, std::span<const FieldSpec> specs) {
     const std::int64_t channels = channels_of(weights.metadata);
     if (channels != 0 && channels != task.input.front()) {
         throw InvalidArgument({.where = weights.path,
@@ -144,6 +145,7 @@ std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const ModelFile&
                                .hint = "arrays have the channels that they were stored with"});
     }
     std::unique_ptr<Model> model = make_model(recipe.model, task.input, task.outputs, recipe.seed);
+    add_inputs(task, model->inputs(), specs);
     model->load(weights.tensors, weights.path);
     model->to(device, uses_channels_last(recipe, model.get()));
     require_outputs(recipe, *model, task, device);

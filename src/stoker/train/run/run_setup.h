@@ -55,10 +55,10 @@ std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::sha
 // (C, H, W), or (T) tokens. `classes`: of a classification.
 Task trained_task(const Recipe& recipe, const ModelMetadata& metadata, const Shape& input, std::int64_t classes);
 
-// The recipe's model with a checkpoint's weights, on `device`, for the task's inputs; sets `task.outputs` as
-// require_outputs does. Throws InvalidArgument where it was trained on images with another number of channels, or is
-// another model.
+// The recipe's model with a checkpoint's weights, on `device`, for the task's inputs; `specs`: the fields of the
+// batches, for a model of several inputs. Sets `task.outputs` as require_outputs does. Throws InvalidArgument where it
+// was trained on images with another number of channels, or is another model.
 std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const ModelFile& weights, Task& task,
-                                          const at::Device& device);
+                                          const at::Device& device, std::span<const FieldSpec> specs);
 
 }  // namespace stoker

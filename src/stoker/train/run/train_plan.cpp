@@ -2,16 +2,29 @@
 
 #include <utility>
 
+#include "stoker/base/error.h"
 #include "stoker/formats/relabelled.h"
 #include "stoker/models/imported_model.h"
+#include "stoker/recipe/schema.h"
 #include "stoker/train/run/model_checks.h"
 #include "stoker/train/run/rank_checks.h"
 #include "stoker/train/run/run_setup.h"
 
 namespace stoker {
+namespace {
+
+// A program may make its recipe without reading one.
+void require_no_conflict(const Recipe& recipe) {
+    if (const auto conflict = find_conflict(recipe)) {
+        throw InvalidArgument({conflict->key, conflict->expected, conflict->got, conflict->hint});
+    }
+}
+
+}  // namespace
 
 TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> model, bool resumes,
                         std::shared_ptr<Group> group, const CustomTask& custom) {
+    require_no_conflict(recipe);
     const at::Device device = prepare_device(recipe, *group);
     const bool channels_last = uses_channels_last(recipe, model.get());
     auto train = make_train_loader(recipe, data, device, channels_last, *group);
@@ -27,6 +40,8 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
     if (model == nullptr) {
         model = make_model(recipe.model, task.input, task.outputs, recipe.seed);
     }
+    add_inputs(task, model->inputs(), train->field_specs());
+    require_inputs(recipe, *model);
     auto new_tensors = prepare_model(*model, recipe, task.outputs, device, resumes);
     require_same_recipe(*group, recipe, *train, val.get());
     require_several_classes(recipe, task, *data.train);

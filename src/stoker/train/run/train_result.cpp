@@ -1,5 +1,6 @@
 #include "stoker/train/run/train_result.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace stoker {
@@ -28,9 +29,22 @@ Json json_of(const EpochResult& epoch) {
                  {"bad_samples", epoch.bad_samples},
                  {"val_bad_samples", epoch.val_bad_samples}};
     if (!epoch.val_metrics.empty() && !epoch.val_accuracy) {  // those of classification have keys of their own
+        json["val_metric"] = epoch.val_metrics.front().name;
+        json["higher_is_better"] = epoch.val_metrics.front().higher_is_better;
         json["val_metrics"] = json_of(epoch.val_metrics);
     }
     return json;
+}
+
+// Of the last epoch that was evaluated; null if there is none.
+Json main_metric(const std::vector<EpochResult>& epochs) {
+    const auto evaluated = [](const EpochResult& epoch) { return !epoch.val_metrics.empty(); };
+    const auto found = std::find_if(epochs.rbegin(), epochs.rend(), evaluated);
+    if (found == epochs.rend()) {
+        return nullptr;
+    }
+    const Metric& metric = found->val_metrics.front();
+    return {{"name", metric.name}, {"value", metric.value}, {"higher_is_better", metric.higher_is_better}};
 }
 
 Json json_of(const std::optional<DeviceMemory>& memory) {
@@ -77,6 +91,7 @@ std::string to_json(const TrainResult& result) {
         {"threads", result.threads},
         {"ranks", result.ranks},
         {"bad_samples", result.bad_samples},
+        {"metric", main_metric(result.epochs)},
         {"best_epoch", result.best_epoch ? Json(*result.best_epoch) : Json(nullptr)},
         {"stopped_early", result.stopped_early},
     };

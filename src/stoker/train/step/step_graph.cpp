@@ -25,7 +25,7 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
 
 // Strides stay, so that the step is captured for the layout that batches have.
 DeviceBatch empty_like(const DeviceBatch& batch) {
-    DeviceBatch empty{.input = at::empty_like(batch.input)};
+    DeviceBatch empty{.input = at::empty_like(batch.input), .input_name = batch.input_name};
     if (batch.target.defined()) {
         empty.target = at::empty_like(batch.target);
     }

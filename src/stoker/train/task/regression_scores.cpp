@@ -52,17 +52,17 @@ class RegressionScores final : public Scores {
             merge(sum, {all.const_data_ptr<double>() + rank * width, width}, values);
         }
         const double elements = sum[0] * static_cast<double>(values);
-        double squares = 0;
+        double rmse = 0;
         double r2 = 0;
         for (std::size_t i = 0; i < values; ++i) {
             const double error = sum[3 + i];
             const double spread = sum[3 + 2 * values + i];
-            squares += error;
+            rmse += std::sqrt(error / sum[0]) / static_cast<double>(values);
             r2 += (spread > 0 ? 1 - error / spread : error == 0 ? 1 : 0) / static_cast<double>(values);
         }
         return {
             .loss = sum[1] / elements,
-            .metrics = {{"mae", sum[2] / elements, false}, {"rmse", std::sqrt(squares / elements), false}, {"r2", r2}}};
+            .metrics = {{"mae", sum[2] / elements, false}, {"rmse", rmse, false}, {"r2", r2}}};
     }
 
   private:

@@ -1,4 +1,5 @@
-// MAE, RMSE and R2 of numbers. R2 is the mean over the values of a sample, as sklearn.metrics.r2_score has it.
+// MAE, RMSE and R2 of numbers. RMSE and R2 are means over the values of a sample, as sklearn.metrics has them
+// (root_mean_squared_error, r2_score).
 #pragma once
 
 #include <memory>

@@ -109,7 +109,7 @@ class SegmentationScores final : public Scores {
         const auto count = [&](std::size_t label, std::size_t predicted) { return sums_[1 + label * k + predicted]; };
         double pixels = 0;
         double correct = 0;
-        double overlaps = 0;  // of the classes that occur
+        double overlaps = 0;  // of the classes that occur; an ignored one may be predicted, and does not count
         double occurring = 0;
         for (std::size_t c = 0; c < k; ++c) {
             double in_mask = 0;
@@ -120,7 +120,8 @@ class SegmentationScores final : public Scores {
             }
             pixels += in_mask;
             correct += count(c, c);
-            if (const double in_either = in_mask + in_outputs - count(c, c); in_either > 0) {
+            const bool counted = static_cast<std::int64_t>(c) != options_.ignore_index;
+            if (const double in_either = in_mask + in_outputs - count(c, c); counted && in_either > 0) {
                 overlaps += count(c, c) / in_either;
                 ++occurring;
             }
@@ -148,8 +149,9 @@ class LanguageScores final : public Scores {
     void add(const at::Tensor& outputs, const DeviceBatch& batch) override {
         const at::Tensor& next = batch.target;  // (N, T)
         loss_.add_(element_losses(outputs, next, options_).sum(at::kDouble));
-        correct_.add_(outputs.argmax(2).eq(next).sum());  // an ignored class is never predicted
-        tokens_.add_(next.ne(options_.ignore_index).sum());
+        const at::Tensor counted = next.ne(options_.ignore_index);
+        correct_.add_(outputs.argmax(2).eq(next).logical_and(counted).sum());
+        tokens_.add_(counted.sum());
     }
 
     void fetch() override { sums_ = read(at::stack({loss_, correct_, tokens_})); }

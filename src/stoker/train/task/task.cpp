@@ -45,6 +45,14 @@ const FieldSpec* find_spec(std::span<const FieldSpec> specs, std::string_view na
     return found == specs.end() ? nullptr : &*found;
 }
 
+std::string describe_specs(std::span<const FieldSpec> specs) {
+    std::vector<std::string_view> names;
+    for (const FieldSpec& spec : specs) {
+        names.push_back(spec.name);
+    }
+    return fmt::format("{}", fmt::join(names, ", "));
+}
+
 // The first field of the task's kind, as batches hold it.
 const FieldSpec& target_spec(TaskKind task, const Loader& loader) {
     const TargetKind wanted = target_kind(task);
@@ -155,11 +163,10 @@ void split_tokens(const Task& task, DeviceBatch& batch) {
     const std::int64_t length = task.input.front();
     batch.input = tokens.narrow(1, 0, length).contiguous();  // (N, T)
     batch.target = tokens.narrow(1, 1, length).contiguous();
-    if (!batch.fields.empty()) {
-        const at::Tensor position = at::arange(1, length + 1, tokens.options());           // (T)
-        const at::Tensor padding = position.ge(batch.fields.front().tensor.unsqueeze(1));  // (N, T)
+    if (const at::Tensor* lengths = batch.find(task.fields.target + kLengthSuffix)) {
+        const at::Tensor position = at::arange(1, length + 1, tokens.options());  // (T)
+        const at::Tensor padding = position.ge(lengths->unsqueeze(1));            // (N, T)
         batch.target = batch.target.masked_fill(padding, task.loss.ignore_index);
-        batch.fields.clear();
     }
 }
 
@@ -219,6 +226,30 @@ Task make_task(const Recipe& recipe, const Loader& loader, const CustomTask& cus
     return task;
 }
 
+void add_inputs(Task& task, std::span<const std::string> names, std::span<const FieldSpec> specs) {
+    for (const std::string& name : names) {
+        const FieldSpec* spec = find_spec(specs, name);
+        const bool is_input = name == task.fields.input || (spec == nullptr && name == names.front());
+        if (is_input) {
+            continue;
+        }
+        if (spec == nullptr || spec->ragged) {
+            throw InvalidArgument(
+                {.where = "model",
+                 .expected =
+                     fmt::format("a field \"{}\" of the data, as the model takes {}", name, fmt::join(names, ", ")),
+                 .got = spec == nullptr ? fmt::format("the fields {}", describe_specs(specs)) : "one of any length",
+                 .hint = spec == nullptr ? fmt::format("name it in the recipe: [data.fields.{}]", name)
+                                         : fmt::format("set data.fields.{}.pad", name)});
+        }
+        task.inputs.push_back(name);
+        if (find_spec(task.more, name) == nullptr) {
+            task.fields.more.push_back(name);
+            task.more.push_back(*spec);
+        }
+    }
+}
+
 void set_weights(Task& task, const ClassWeights& weights, const Dataset& dataset, const at::Device& device) {
     if (!weights.balanced && weights.values.empty()) {
         return;
@@ -259,10 +290,9 @@ DeviceBatch zero_batch(const Task& task, std::int64_t samples, const at::Device&
     const bool values = task.kind == TaskKind::multilabel || task.kind == TaskKind::regression;
     DeviceBatch batch{.input = zeros(task.input, input_type(task)),
                       .target = zeros(task.target, values ? at::kFloat : at::kLong)};
-    if (task.kind == TaskKind::custom) {
-        for (const FieldSpec& spec : task.more) {
-            batch.fields.push_back({spec.name, zeros(spec.shape, scalar_type(spec.dtype))});
-        }
+    batch.input_name = task.fields.input;
+    for (const FieldSpec& spec : task.more) {
+        batch.fields.push_back({spec.name, zeros(spec.shape, scalar_type(spec.dtype))});
     }
     return batch;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,7 +49,8 @@ struct Task {
     std::int64_t outputs = 0;  // K; 0: not known before the model has run
     LossOptions loss = {};     // of training; evaluation has no smoothing, weights and gamma
     std::vector<CustomMetric> metrics = {};
-    std::vector<FieldSpec> more = {};  // those of fields.more
+    std::vector<FieldSpec> more = {};      // those of fields.more
+    std::vector<std::string> inputs = {};  // of them, what the model takes beside `input`
 
     bool classifies() const { return kind == TaskKind::classification; }
     // True for outputs that only the user's own model has.
@@ -59,6 +61,10 @@ struct Task {
 // has no weights yet. Throws InvalidArgument where the data has no such field, or one whose shape differs between
 // samples; for classification what class_count throws.
 Task make_task(const Recipe& recipe, const Loader& loader, const CustomTask& custom = {});
+
+// Adds the fields that a model takes beside the task's input (Model::inputs) to what batches have on the device;
+// `specs` are the loader's. Throws InvalidArgument for a name that is no field, and for a field of any length.
+void add_inputs(Task& task, std::span<const std::string> names, std::span<const FieldSpec> specs);
 
 // Sets the weights of train.class_weights, on `device`. Throws InvalidArgument for another number than `task.outputs`,
 // and for "balanced" where the labels of `dataset` are not known without reading it.
