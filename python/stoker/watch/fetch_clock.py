@@ -24,34 +24,58 @@ _SIZE = 8 * len(FIELDS)
 Sums = list[int]
 
 
-def read_queued() -> int | None:
-    """Nanoseconds in which this thread was ready to run and had no core; None where the kernel does not count it."""
-    try:
-        with open("/proc/thread-self/schedstat", "rb") as file:
-            return int(file.read().split()[1])
-    except (OSError, IndexError, ValueError):
-        return None
+class QueuedTime:
+    """Nanoseconds in which the calling thread was ready to run and had no core; 0 where the kernel does not count it."""
+
+    def __init__(self) -> None:
+        try:
+            self._file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._file = -1
+
+    def read(self) -> int:
+        if self._file < 0:
+            return 0
+        try:
+            return int(os.pread(self._file, 64, 0).split()[1])
+        except (OSError, IndexError, ValueError):
+            return 0
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+_SHORT = 200_000  # nanoseconds: the CPU time of shorter fetches of the training thread is not measured
 
 
 class FetchClock:
-    """Sums over the fetches of one thread. `sums` may be shared memory."""
+    """Sums over the fetches of one thread. `sums` may be shared memory.
 
-    def __init__(self, sums: Any) -> None:
+    queued: of a worker. The training thread leaves it out, because reading it costs as much as fetching a small batch.
+    """
+
+    def __init__(self, sums: Any, queued: QueuedTime | None = None) -> None:
         self.sums = sums
-        self._counts_queued = read_queued() is not None
+        self._queued = queued
+        self._measures = True
 
     def fetch(self, original: Callable[[Any, Any], Any], fetcher: Any, index: Any) -> Any:
         sums = self.sums
         start = perf_counter_ns()
-        core = thread_time_ns()
-        queued = read_queued() if self._counts_queued else None
+        queued = self._queued.read() if self._queued is not None else 0
+        core = thread_time_ns() if self._measures else 0
         try:
             return original(fetcher, index)
         finally:
-            sums[FETCH] += perf_counter_ns() - start
-            sums[CORE] += thread_time_ns() - core
-            if queued is not None:
-                sums[QUEUED] += (read_queued() or queued) - queued
+            wall = perf_counter_ns() - start
+            sums[FETCH] += wall
+            sums[CORE] += thread_time_ns() - core if self._measures else wall
+            if self._queued is not None:
+                sums[QUEUED] += self._queued.read() - queued
+            else:
+                self._measures = wall > _SHORT
             sums[SAMPLES] += len(index) if isinstance(index, (list, tuple)) else 1
             sums[BATCHES] += 1
 
@@ -64,17 +88,18 @@ class FetchClock:
 class TimedQueue:
     """A worker's queue of tasks. Waiting for a task is idle time, but waiting for a core is not."""
 
-    def __init__(self, queue: Any, sums: Any) -> None:
+    def __init__(self, queue: Any, sums: Any, queued: QueuedTime) -> None:
         self._queue = queue
         self._sums = sums
+        self._queued = queued
 
     def get(self, *args: Any, **options: Any) -> Any:
         start = perf_counter_ns()
-        queued = read_queued() or 0
+        queued = self._queued.read()
         try:
             return self._queue.get(*args, **options)
         finally:
-            queued = (read_queued() or queued) - queued
+            queued = self._queued.read() - queued
             self._sums[IDLE] += max(0, perf_counter_ns() - start - queued)
 
     def __getattr__(self, name: str) -> Any:
@@ -175,9 +200,10 @@ class WorkerTarget:
             sums = self._open_sums()
         except OSError:  # the folder is gone: the watch has ended
             return worker._worker_loop(*args, **options)
-        watch_fetches(Patches(), FetchClock(sums), lambda: True)
+        queued = QueuedTime()
+        watch_fetches(Patches(), FetchClock(sums, queued), lambda: True)
         kind, dataset, tasks, *others = args
-        worker._worker_loop(kind, dataset, TimedQueue(tasks, sums), *others, **options)
+        worker._worker_loop(kind, dataset, TimedQueue(tasks, sums, queued), *others, **options)
 
     def _open_sums(self) -> memoryview:
         path = os.path.join(self.folder, f"{os.getpid()}-{time.monotonic_ns()}.clock")
@@ -204,10 +230,13 @@ def read_workers(folder: str) -> tuple[Sums, list[int]]:
     return total, pids
 
 
-def stages_of(before: Sums, after: Sums, workers: bool) -> dict[str, float]:
-    """`workers_us` of docs/records.md. Time without a core, unless it was waiting for one, counts as `read`."""
+def stages_of(before: Sums, after: Sums, workers: bool, own_queued: int = 0) -> dict[str, float]:
+    """`workers_us` of docs/records.md. Time without a core, unless it was waiting for one, counts as `read`.
+
+    own_queued: without workers, the time in which the training thread waited for a core.
+    """
     fetch, core, queued, decode, idle = (after[i] - before[i] for i in (FETCH, CORE, QUEUED, DECODE, IDLE))
-    read = max(0, fetch - core - queued)
+    read = max(0, fetch - core - queued - own_queued)
     pixels = decode * (fetch - read) // fetch if fetch else 0
     stages = {
         "samples": after[SAMPLES] - before[SAMPLES],

@@ -36,6 +36,7 @@ class RecordWriter:
         self._sum = no_time()
         self._first = 1
         self._reader = CounterReader()
+        self._queued_time = fetch_clock.QueuedTime()
         self.begin()
 
     def begin(self) -> None:
@@ -78,6 +79,7 @@ class RecordWriter:
     def close(self) -> None:
         self._close_interval()
         os.close(self._file)
+        self._queued_time.close()
 
     def _write(self, record: dict[str, Any]) -> None:
         self._lines.append(json.dumps(record) + "\n")
@@ -86,7 +88,7 @@ class RecordWriter:
         self._began = perf_counter_ns()
         self._workers = workers
         self._own = list(self._own_clock.sums)
-        self._queued = fetch_clock.read_queued()
+        self._queued = self._queued_time.read()
         self._counters = counters
         self.syncs = {}
         self.loader_starts = 0
@@ -116,19 +118,19 @@ class RecordWriter:
             "seconds": counters.time - self._counters.time,
             "us": microseconds(self._sum),
         }
+        queued = self._queued_time.read() - self._queued
         own = self._own_clock.sums
         if workers[fetch_clock.BATCHES] > self._workers[fetch_clock.BATCHES]:
             record["workers_us"] = fetch_clock.stages_of(self._workers, workers, workers=True)
         elif own[fetch_clock.BATCHES] > self._own[fetch_clock.BATCHES]:
-            record["workers_us"] = fetch_clock.stages_of(self._own, own, workers=False)
+            record["workers_us"] = fetch_clock.stages_of(self._own, own, workers=False, own_queued=queued)
         if self.syncs:
             places = sorted(self.syncs.items(), key=lambda place: -place[1][1])
             record["syncs"] = [{"place": name, "count": count, "us": time / 1000} for name, (count, time) in places]
         if self.loader_starts:
             record["start_us"] = self.loader_starts / 1000
-        queued = fetch_clock.read_queued()
-        if queued is not None and self._queued is not None:
-            record["core_wait_us"] = (queued - self._queued) / 1000
+        if queued:
+            record["core_wait_us"] = queued / 1000
         lines = line_entries(self._sampler.take(), self.counter.counts)
         if lines:
             record["lines"] = lines

@@ -81,6 +81,18 @@ TEST(PythonRules, TooManyWorkerProcesses) {
     EXPECT_NE(diagnose_rank(rank).verdict.rule, "many-workers");
 }
 
+TEST(PythonRules, ShortFetchesNeedNoWorkers) {
+    const std::map<Phase, double> share = {{Phase::wait, 0.2}, {Phase::forward, 0.8}};
+    RankRecords rank = in_python_of({.share = share, .workers = 0});  // 2 ms of a step
+    EXPECT_EQ(diagnose_rank(rank).verdict.rule, "no-workers");
+    for (StepEntry& step : rank.steps) {
+        for (std::chrono::nanoseconds& time : step.host.times) {
+            time /= 10;  // a worker process would need as long to hand over the batch
+        }
+    }
+    EXPECT_NE(diagnose_rank(rank).verdict.rule, "no-workers");
+}
+
 TEST(PythonRules, WorkersThatStartWithEachEpoch) {
     RankRecords rank = in_python_of({.share = {{Phase::wait, 0.3}, {Phase::forward, 0.7}}});
     for (IntervalEntry& interval : rank.intervals) {

@@ -10,9 +10,11 @@
 #include <fmt/format.h>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "stoker/base/pluralize.h"
 #include "stoker/base/shell_quote.h"
+#include "stoker/base/statistics.h"
 #include "stoker/diagnose/rules/run_summary.h"
 
 namespace stoker {
@@ -26,6 +28,7 @@ constexpr double kStageShare = 0.4;   // of the workers' busy time: the stage to
 constexpr double kSaturated = 0.85;   // of the cores
 constexpr double kFreeCore = 0.3;     // of a core: room for another worker
 constexpr int kShortQueue = 2;
+constexpr double kHandover = 300e-6;  // seconds: about what it costs to get a batch from a worker process of Python
 
 // Why the trainer waits. The first that fits: what comes later is only worth mending when that is done.
 enum class Cause : std::uint8_t { none, no_workers, startup, prefetch, storage, few_workers, augment, decode, unknown };
@@ -76,12 +79,24 @@ int useful_workers(const RunSummary& run) {
     return std::max(1, static_cast<int>(std::floor(run.cores.value_or(1))));
 }
 
+// Seconds. What a busy machine adds to some steps does not count.
+double median_wait(const RankRecords& rank, const RunSummary& run) {
+    std::vector<double> waits;
+    for (const StepEntry& step : rank.steps) {
+        if (step.step >= run.first_step) {
+            waits.push_back(
+                std::chrono::duration<double>(step.host.times[static_cast<std::size_t>(Phase::wait)]).count());
+        }
+    }
+    return median(std::move(waits));
+}
+
 Cause cause_of(const RankRecords& rank, const RunSummary& run) {
     if (run.steps == 0 || run.input_wait() < kWarn || lost_to_extra_workers(rank, run) >= kWarn) {
         return Cause::none;
     }
     if (loads_itself(rank)) {
-        return Cause::no_workers;
+        return in_python(rank) && median_wait(rank, run) < kHandover ? Cause::none : Cause::no_workers;
     }
     if (run.start_share >= std::max(kWarn, run.input_wait() / 2)) {
         return Cause::startup;
