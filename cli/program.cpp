@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <new>
 #include <string_view>
 #include <utility>
@@ -51,6 +52,18 @@ std::string command_hint(const CLI::App& app, const std::vector<std::string>& wo
     return words.empty() ? "" : nearest_name_hint(words.front(), names);
 }
 
+// What to say of the words that `command` does not take.
+std::string unexpected_words(const CLI::App& command) {
+    std::vector<std::string> words = command.remaining();
+    const auto option = std::ranges::find_if(words, [](const std::string& word) { return word.starts_with("--"); });
+    if (option == words.end()) {
+        return fmt::format("expected no further argument, got {}", one_line(fmt::to_string(fmt::join(words, " "))));
+    }
+    const bool sets = command.get_option_no_throw("--set") != nullptr;
+    return fmt::format("expected an option of this command, got {}{}", one_line(*option),
+                       sets ? "; keys of the recipe are set with --set key=value" : "");
+}
+
 int wrong_usage(const CLI::App& app, const CLI::ParseError& error) {
     std::string command = app.get_name();
     const CLI::App* at = &app;
@@ -65,6 +78,9 @@ int wrong_usage(const CLI::App& app, const CLI::ParseError& error) {
         if (const std::string hint = command_hint(*at, words); !hint.empty()) {
             return fail(fmt::format("{}; {}", problem, hint), 2);
         }
+    }
+    if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+        problem = unexpected_words(*at);
     }
     return fail(fmt::format("{}; try `{} --help`", problem, command), 2);
 }

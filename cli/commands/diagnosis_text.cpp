@@ -22,11 +22,8 @@ namespace {
 constexpr int kBarWidth = 40;
 
 std::string bar(double share) {
-    std::string text;
-    for (int i = 0; i < static_cast<int>(std::lround(share * kBarWidth)); ++i) {
-        text += "█";
-    }
-    return text;
+    const int width = static_cast<int>(std::lround(share * kBarWidth));
+    return width == 0 ? "" : fmt::format("  {:█<{}}", "", width);
 }
 
 std::string account_text(const RankRecords& rank) {
@@ -39,8 +36,7 @@ std::string account_text(const RankRecords& rank) {
     for (std::size_t i = 0; i < kPhases; ++i) {
         const double share = sum.share(static_cast<Phase>(i));
         if (sum.times[i].count() > 0) {
-            text +=
-                fmt::format("  {:<13} {:>5.1f} %  {}\n", phase_name(static_cast<Phase>(i)), 100 * share, bar(share));
+            text += fmt::format("  {:<13} {:>5.1f} %{}\n", phase_name(static_cast<Phase>(i)), 100 * share, bar(share));
         }
     }
     return text;
@@ -85,8 +81,7 @@ std::string workers_text(const RankRecords& rank) {
     for (std::size_t i = 0; i < kStages; ++i) {
         const double share = static_cast<double>(sum.times[i].count()) / static_cast<double>(all.count());
         if (sum.times[i].count() > 0) {
-            text +=
-                fmt::format("  {:<13} {:>5.1f} %  {}\n", stage_name(static_cast<Stage>(i)), 100 * share, bar(share));
+            text += fmt::format("  {:<13} {:>5.1f} %{}\n", stage_name(static_cast<Stage>(i)), 100 * share, bar(share));
         }
     }
     return text;

@@ -40,13 +40,19 @@ std::string worker_report(const TrainResult& result) {
         return "";
     }
     std::string text =
-        fmt::format("\nwhere {} spent {:.2f} s, for {}\n", pluralize(result.workers_used, "loader thread"),
-                    std::chrono::duration<double>(total).count(), pluralize(times.samples, "sample"));
+        fmt::format("\nwhere {} spent {:.2f} s, for {}{}\n", pluralize(result.workers_used, "loader worker"),
+                    std::chrono::duration<double>(total).count(), pluralize(times.samples, "sample"),
+                    result.resumed_from_step ? " since the run was resumed" : "");
     for (std::size_t i = 0; i < kStages; ++i) {
         const Stage stage = static_cast<Stage>(i);
-        text +=
-            share_line(stage_name(stage),
-                       static_cast<double>(times[stage].count()) / static_cast<double>(total.count()), times[stage]);
+        if (times[stage].count() > 0) {
+            text += share_line(stage_name(stage),
+                               static_cast<double>(times[stage].count()) / static_cast<double>(total.count()),
+                               times[stage]);
+        }
+    }
+    if (times[Stage::entropy].count() > 0) {
+        text += "  entropy: Huffman decoding of JPEGs; pixels: the rest of decoding\n";
     }
     return text + "  blocked: enough batches are ready, waiting until training takes one\n";
 }

@@ -41,6 +41,17 @@ def test_a_mistyped_command_is_named(stoker):
     assert 'got lader; did you mean "ladder"?' in stoker("bench", "lader", status=2).err
 
 
+def test_an_unknown_option_is_named(stoker):
+    said = stoker("train", "r.toml", "--epochs", "3", status=2).err
+    assert said == (
+        "stoker: expected an option of this command, got --epochs; keys of the recipe are set with --set key=value; "
+        "try `stoker train --help`\n"
+    )
+    said = stoker("train", "r.toml", "--set", "train.epochs", "=", "3", status=2).err
+    assert "expected no further argument, got = 3; try" in said
+    assert "got --what; try `stoker inspect --help`" in stoker("inspect", "d", "--what", status=2).err
+
+
 def test_help_lists_all_commands(stoker):
     text = stoker("--help").out
     assert all(f"\n  {command} " in text for command in COMMANDS)

@@ -155,7 +155,7 @@ def test_times_have_seconds_and_blocked_is_explained(stoker, tmp_path):
     out = stoker("train", "r.toml", "--out", "run", "--set", "train.epochs=1").out
     for name in ("step", "wait", "read", "blocked"):
         assert re.search(rf"^  {name} +\d+\.\d % +\d+\.\d\d s", out, re.M), out
-    assert re.search(r"^where 1 loader thread spent \d+\.\d\d s, for 3,200 samples$", out, re.M), out
+    assert re.search(r"^where 1 loader worker spent \d+\.\d\d s, for 3,200 samples$", out, re.M), out
     assert "blocked: enough batches are ready, waiting until training takes one" in out
 
 

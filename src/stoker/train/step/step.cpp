@@ -104,7 +104,7 @@ std::string why_not_fused(const StepOptions& options) {
         return "the fused step of an mlp does not clip gradients (train.clip_norm, train.clip_value)";
     }
     if (!options.loss.plain()) {
-        return "the fused step of an mlp computes cross entropy without class weights (task, train.focal_gamma)";
+        return "the fused step of an mlp is for classification with plain cross entropy";
     }
     if (options.soft_targets) {
         return "the fused step of an mlp takes one class for each image (train.mixup, train.cutmix)";
