@@ -20,6 +20,7 @@
 #include "stoker/base/url_secrets.h"
 #include "stoker/formats/folder/image_folder.h"
 #include "stoker/formats/open.h"
+#include "stoker/formats/paired/paired_folder.h"
 #include "stoker/formats/shard_names.h"
 #include "stoker/pipeline/recipe_data.h"
 #include "stoker/recipe/op_spec.h"
@@ -76,7 +77,11 @@ std::shared_ptr<const Dataset> open_images(const std::vector<std::string>& data,
                                .got = "a data set of another format",
                                .hint = "give it alone"});
     }
-    return open_dataset(*found, Split::test, open_options(recipe));
+    std::shared_ptr<const Dataset> dataset = open_dataset(*found, Split::test, open_options(recipe));
+    if (const auto* paired = dynamic_cast<const PairedFolder*>(dataset.get())) {  // the masks need not be there
+        return std::make_shared<ImageFileList>(std::vector{paired->image_folder()});
+    }
+    return dataset;
 }
 
 // Where predictions go: rows of a file, or masks in a folder.

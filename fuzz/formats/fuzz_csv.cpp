@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/table/csv_rows.h"
 #include "fuzz/formats/sources.h"
 #include "stoker/base/file.h"
 #include "stoker/formats/table/csv_reader.h"
@@ -15,16 +16,8 @@ namespace {
 using namespace stoker;
 using namespace stoker::fuzz;
 
-using Rows = std::vector<std::vector<std::string>>;
-
-Rows rows_of(std::string_view text) {
-    CsvReader reader(text, "x.csv");
-    Rows rows;
-    for (std::vector<std::string_view> cells; reader.next(cells);) {
-        rows.emplace_back(cells.begin(), cells.end());
-    }
-    return rows;
-}
+using testing::Rows;
+using testing::rows_of;
 
 std::string quoted(const Rows& rows) {
     std::string text;

@@ -1,7 +1,8 @@
 // What a field's value holds, for comparisons.
 #pragma once
 
-#include <cstring>
+#include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace stoker::testing {
 template <typename Number>
 std::vector<Number> numbers_of(const FieldValue& value) {
     std::vector<Number> numbers(value.bytes.size() / sizeof(Number));
-    std::memcpy(numbers.data(), value.bytes.data(), value.bytes.size());
+    const auto out = std::as_writable_bytes(std::span(numbers));
+    std::copy_n(value.bytes.begin(), out.size(), out.begin());
     return numbers;
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <fmt/format.h>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -22,7 +21,8 @@ namespace {
 template <typename Number>
 std::vector<Number> numbers_of(const FieldValue& value) {
     std::vector<Number> numbers(value.bytes.size() / sizeof(Number));
-    std::memcpy(numbers.data(), value.bytes.data(), numbers.size() * sizeof(Number));
+    const auto out = std::as_writable_bytes(std::span(numbers));
+    std::copy_n(value.bytes.begin(), out.size(), out.begin());
     return numbers;
 }
 

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/field_value_support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/formats/coco/json_elements.h"
@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::numbers_of;
 using testing::TempDir;
 
 // Image 7 has two boxes, image 9 none, image 3 a crowd; members that are not needed are between them.
@@ -43,15 +44,6 @@ constexpr std::string_view kJson = R"({"info": {"year": 2017, "text": "a \"]}\" 
 void put(const fs::path& path, std::string_view content = "x") {
     fs::create_directories(path.parent_path());
     std::ofstream(path, std::ios::binary) << content;
-}
-
-template <typename Element>
-std::vector<Element> elements(const FieldValue& value) {
-    std::vector<Element> all(value.bytes.size() / sizeof(Element));
-    if (!all.empty()) {
-        std::memcpy(all.data(), value.bytes.data(), value.bytes.size());
-    }
-    return all;
 }
 
 std::string error_of(std::string_view json) {
@@ -90,11 +82,11 @@ TEST(Coco, SamplesAndFields) {
     dataset->read(1, sample);
     EXPECT_EQ(as_text(sample.bytes), "image b");
     EXPECT_EQ(sample.label, -1);
-    EXPECT_THAT(elements<float>(sample.fields[0]), ElementsAre(1, 2, 11.5F, 22, 5, 5, 5, 8));
-    EXPECT_THAT(elements<std::int64_t>(sample.fields[1]), ElementsAre(1, 0));
+    EXPECT_THAT(numbers_of<float>(sample.fields[0]), ElementsAre(1, 2, 11.5F, 22, 5, 5, 5, 8));
+    EXPECT_THAT(numbers_of<std::int64_t>(sample.fields[1]), ElementsAre(1, 0));
     dataset->read(2, sample);
-    EXPECT_THAT(elements<float>(sample.fields[0]), IsEmpty());
-    EXPECT_THAT(elements<std::int64_t>(sample.fields[1]), IsEmpty());
+    EXPECT_THAT(numbers_of<float>(sample.fields[0]), IsEmpty());
+    EXPECT_THAT(numbers_of<std::int64_t>(sample.fields[1]), IsEmpty());
     fs::remove(dir / "train2017/a.jpg");
     EXPECT_THROW(dataset->read(0, sample), DataError);
 }
@@ -109,8 +101,8 @@ TEST(Coco, FieldsThatAreAskedFor) {
     EXPECT_EQ(describe_fields(dataset.fields()), "iscrowd uint8 (-1), bbox float32 (-1, 4)");
     Sample sample;
     dataset.read(0, sample);
-    EXPECT_THAT(elements<std::uint8_t>(sample.fields[0]), ElementsAre(1));
-    EXPECT_THAT(elements<float>(sample.fields[1]), ElementsAre(0.25F, 0, 1.25F, 2));
+    EXPECT_THAT(numbers_of<std::uint8_t>(sample.fields[0]), ElementsAre(1));
+    EXPECT_THAT(numbers_of<float>(sample.fields[1]), ElementsAre(0.25F, 0, 1.25F, 2));
     EXPECT_THROW(CocoDataset((dir / "x.json").string(), Split::train,
                              {.image = {}, .label = {}, .more = {{.name = "segmentation"}}}),
                  DataError);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/table/csv_rows.h"
 #include "stoker/base/error.h"
 
 namespace stoker {
@@ -17,16 +18,7 @@ using namespace std::string_view_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-using Rows = std::vector<std::vector<std::string>>;
-
-Rows rows_of(std::string_view text) {
-    CsvReader reader(text, "x.csv");
-    Rows rows;
-    for (std::vector<std::string_view> cells; reader.next(cells);) {
-        rows.emplace_back(cells.begin(), cells.end());
-    }
-    return rows;
-}
+using namespace stoker::testing;
 
 std::string error_of(std::string_view text) {
     try {

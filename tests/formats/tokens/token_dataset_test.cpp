@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "formats/arrays/npy_support.h"
+#include "formats/field_value_support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/formats/concat.h"
@@ -48,9 +49,7 @@ std::vector<std::int64_t> window(const Dataset& dataset, std::int64_t index) {
     Sample sample;
     dataset.read(index, sample);
     EXPECT_EQ(sample.label, -1);
-    std::vector<std::int64_t> tokens(sample.fields.at(0).bytes.size() / 8);
-    std::memcpy(tokens.data(), sample.fields[0].bytes.data(), sample.fields[0].bytes.size());
-    return tokens;
+    return numbers_of<std::int64_t>(sample.fields.at(0));
 }
 
 template <typename Kind>

@@ -162,6 +162,10 @@ void PairedFolder::add_folder(std::size_t column, Split split) {
     }
 }
 
+std::string PairedFolder::image_folder() const {
+    return (fs::path(path_) / images_).string();
+}
+
 std::string PairedFolder::key(std::int64_t index) const {
     check_index(index);
     return std::string(files_.name(0, index));

@@ -45,6 +45,8 @@ class PairedFolder final : public Dataset {
     // From classes.txt in the data's folder, a name on each line.
     std::span<const std::string> classes() const override { return classes_; }
     std::string_view format() const override { return "paired_folder"; }
+    // The path of the folder of images, of the split.
+    std::string image_folder() const;
     std::string path() const override { return path_; }
     // Counts the images without a mask.
     std::string advice() const override { return advice_; }

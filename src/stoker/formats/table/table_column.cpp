@@ -193,16 +193,12 @@ std::optional<std::int64_t> ClassColumn::at(std::int64_t row) const {
     return label == kEmpty ? std::nullopt : std::optional(label);
 }
 
-std::int64_t ClassColumn::require(std::int64_t row) const {
+void ClassColumn::read(std::int64_t row, FieldValue& value) const {
     const auto label = at(row);
     if (!label) {
         refuse("a class", "");
     }
-    return *label;
-}
-
-void ClassColumn::read(std::int64_t row, FieldValue& value) const {
-    value.copy_elements(std::array{require(row)});
+    value.copy_elements(std::array{*label});
 }
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
 // The columns of a table that become labels or fields: numbers, and classes by number or by name. An empty cell has no
-// value; its sample is a bad one.
+// value: the sample is a bad one, or has no label.
 #pragma once
 
 #include <cstdint>
@@ -50,9 +50,8 @@ class ClassColumn final : public TableColumn {
     void read(std::int64_t row, FieldValue& value) const override;
     DType dtype() const override { return DType::int64; }
 
-    // Empty for an empty cell, which `require` refuses.
+    // Empty for an empty cell, which `read` refuses.
     std::optional<std::int64_t> at(std::int64_t row) const;
-    std::int64_t require(std::int64_t row) const;
     // The names, or the numbers from 0 on; empty where there would be too many.
     const std::vector<std::string>& classes() const { return classes_; }
     bool numbered() const { return numbered_; }  // the cells are indices

@@ -263,11 +263,7 @@ void TableDataset::read(std::int64_t index, Sample& sample) const {
     std::string_view part = kImage;
     try {
         files_->read(0, index, sample);
-        sample.label = -1;
-        if (label_) {
-            part = kLabel;
-            sample.label = labels_.require(index);
-        }
+        sample.label = *label(index);
         for (std::size_t i = 0; i < fields_.size(); ++i) {
             part = fields_[i].name;
             if (sources_[i].values != nullptr) {

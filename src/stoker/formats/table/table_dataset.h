@@ -35,7 +35,8 @@ class TableDataset final : public Dataset {
     explicit TableDataset(const std::string& path, const FieldNames& fields = {});
 
     std::int64_t size() const override { return files_->size(); }
-    // Throws DataError, with the line, for an empty cell and a missing file.
+    // An empty cell of the class is no label, -1. Throws DataError, with the line, for an empty cell of a field and a
+    // missing file.
     void read(std::int64_t index, Sample& sample) const override;
     std::span<const Field> fields() const override { return fields_; }
     // The columns but those of paths and classes. The first row says which are numbers, classes and paths of images.
