@@ -205,7 +205,7 @@ dist.destroy_process_group()
 
 def test_torchrun_gives_one_verdict_that_names_the_straggler(runs):
     script = runs.script(RANKS)
-    launch = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "-m", "stoker", "watch")
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "stoker", "watch")
     done = runs.python(*launch, "--json", "verdict.json", "--keep", "kept", script)
     assert done.returncode == 0, done.stderr
     document = json.loads((runs.folder / "verdict.json").read_text())
