@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import builtins
 import importlib.machinery
 import importlib.util
 import io
 import os
+import signal
 import sys
 import traceback
 import types
@@ -40,17 +42,22 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _search_first(folder: str) -> None:
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = folder
+
+
 def _load_script(path: str) -> tuple[types.CodeType, dict[str, Any]]:
     whole = os.path.abspath(path)
     with io.open_code(whole) as file:
         code = compile(file.read(), whole, "exec", dont_inherit=True)
-    sys.path[0] = os.path.dirname(whole)
+    _search_first(os.path.dirname(whole))
     loader = importlib.machinery.SourceFileLoader("__main__", whole)
     return code, {"__file__": whole, "__loader__": loader, "__cached__": None}
 
 
 def _load_module(name: str) -> tuple[types.CodeType, dict[str, Any]]:
-    sys.path[0] = os.getcwd()
+    _search_first(os.getcwd())
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
         name += ".__main__"
@@ -67,22 +74,25 @@ def _load_module(name: str) -> tuple[types.CodeType, dict[str, Any]]:
     }
 
 
-def _execute(code: types.CodeType, names: dict[str, Any]) -> int | None:
-    """Runs it as __main__ and returns what the process should exit with. Errors are printed as Python prints them."""
+def _execute(code: types.CodeType, names: dict[str, Any]) -> int:
+    """Runs it as __main__ and returns what the process should exit with; for Ctrl-C the negative number of the signal.
+
+    Errors are printed as Python prints them.
+    """
     program = types.ModuleType("__main__")
     program.__dict__.update(names)
-    program.__dict__["__builtins__"] = __builtins__
+    program.__dict__["__builtins__"] = builtins
     sys.modules["__main__"] = program  # stays: functions that run at exit need its names
     try:
         exec(code, program.__dict__)
     except SystemExit as stop:
         if stop.code is None or isinstance(stop.code, int):
-            return stop.code
+            return stop.code or 0
         print(stop.code, file=sys.stderr)
         return 1
     except KeyboardInterrupt as error:
         _print_error(error)
-        return 130
+        return -signal.SIGINT
     except BaseException as error:
         _print_error(error)
         return 1
@@ -108,7 +118,8 @@ def main(words: list[str]) -> int:
         return 2
     from stoker.watch.run import Watch
 
-    watch = Watch(options.keep, options.report, options.json)
+    paths = (options.keep, options.report, options.json)
+    watch = Watch(*(None if path is None else path.absolute() for path in paths))  # the program may change its folder
     try:
         watch.start()
     except (OSError, RuntimeError) as error:
@@ -118,4 +129,7 @@ def main(words: list[str]) -> int:
     status = _execute(code, names)
     if os.getpid() == pid:
         watch.finish()
-    return status or 0
+    if status == -signal.SIGINT:  # Python then ends as it does after Ctrl-C; the error has been printed
+        sys.excepthook = lambda *error: None
+        raise KeyboardInterrupt
+    return status

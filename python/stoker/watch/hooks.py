@@ -66,7 +66,6 @@ class Seen:
         self.optimizer: Any = None
         self.autocast: torch.dtype | None = None
         self.device: torch.device | None = None
-        self.blocking_copies = 0
         self.parallel = False  # DataParallel
 
 
@@ -295,7 +294,7 @@ class Hooks:
         self._hook_phase(Optimizer, "zero_grad", OPTIMIZER)
 
     def _hook_copies(self) -> None:
-        account, steps, thread, seen = self._account, self._steps, self._thread, self._seen
+        account, steps, thread = self._account, self._steps, self._thread
 
         def make(original: Any) -> Any:
             def move(tensor: Any, *args: Any, **options: Any) -> Any:
@@ -314,7 +313,6 @@ class Hooks:
                     else:
                         account.charge(COPY, end - start)
                         steps.copied += tensor.numel() * tensor.element_size()
-                        seen.blocking_copies += not tensor.is_pinned()
                 return moved
 
             return move

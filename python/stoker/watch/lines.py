@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
+from time import perf_counter
 from types import CodeType, FrameType
 from typing import Any
 
@@ -29,7 +30,7 @@ class LineSampler:
         self._account = account
         self._thread_id = thread_id
         self._stop = threading.Event()
-        self._samples: Counter[Line] = Counter()
+        self._samples: dict[Line, float] = {}
         self._thread = threading.Thread(target=self._run, name="stoker-watch", daemon=True)
 
     def start(self) -> None:
@@ -39,16 +40,21 @@ class LineSampler:
         self._stop.set()
         self._thread.join()
 
-    def take(self) -> Counter[Line]:
-        samples, self._samples = self._samples, Counter()
+    def take(self) -> dict[Line, float]:
+        """Seconds by line since the last call."""
+        samples, self._samples = self._samples, {}
         return samples
 
     def _run(self) -> None:
+        last = perf_counter()
         while not self._stop.wait(PERIOD):
+            now = perf_counter()
             if self._account.phase != WAIT:
                 line = find_line(sys._current_frames().get(self._thread_id))
                 if line is not None:
-                    self._samples[line] += 1
+                    samples = self._samples
+                    samples[line] = samples.get(line, 0.0) + now - last
+            last = now
 
 
 class LineCounter:
@@ -98,11 +104,11 @@ class LineCounter:
         return self._in_function
 
 
-def line_entries(samples: Counter[Line], counts: dict[Line, int], most: int = 8) -> list[dict[str, Any]]:
+def line_entries(samples: dict[Line, float], counts: dict[Line, int], most: int = 8) -> list[dict[str, Any]]:
     """`lines` of docs/records.md: the lines with the most time of an interval."""
     entries: list[dict[str, Any]] = []
-    for line, count in samples.most_common(most):
-        entry: dict[str, Any] = {"place": place_name(line), "us": 1e6 * PERIOD * count}
+    for line, seconds in sorted(samples.items(), key=lambda sample: -sample[1])[:most]:
+        entry: dict[str, Any] = {"place": place_name(line), "us": 1e6 * seconds}
         if line in counts:
             entry["per_step"] = counts[line]
         entries.append(entry)

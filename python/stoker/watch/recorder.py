@@ -14,7 +14,7 @@ from stoker.watch.lines import LineCounter, LineSampler, line_entries
 
 SCHEMA = 1
 _INTERVAL = 500_000_000  # nanoseconds
-_SHORT = 50_000_000  # an evaluation ends an interval of this length
+_SHORT = 250_000_000  # an evaluation ends an interval of this length
 _STEP_HEAD = '{"type":"step","schema":1,"rank":%d,"step":%d'
 
 

@@ -10,7 +10,7 @@ from torch.utils.data._utils import worker as torch_worker
 
 from stoker.watch import fetch_clock
 from stoker.watch.account import Account
-from stoker.watch.facts import data_facts, device_facts, host_facts, measure_products, train_facts
+from stoker.watch.facts import Facts, data_facts, device_facts, host_facts, measure_products, train_facts
 from stoker.watch.fetch_clock import FetchClock, Patches, WorkerTarget
 from stoker.watch.hooks import Hooks, Seen
 from stoker.watch.lines import COUNTED_STEPS, LineSampler
@@ -30,6 +30,9 @@ def leave_child() -> None:
     if _current is not None:
         _current.remove_hooks()
         _current = None
+
+
+os.register_at_fork(after_in_child=leave_child)
 
 
 class Session:
@@ -71,7 +74,7 @@ class Session:
         _current = None
         self._sampler.stop()
         self._steps.end()
-        self._write_facts()
+        self._write_facts(measure_products(self.seen.device) if self.seen.model is not None else {})
         self.writer.close()
         return self.folder.finish()
 
@@ -92,6 +95,8 @@ class Session:
         steps = self.writer.steps
         if steps > COUNTED_STEPS[-1]:
             return
+        if steps == COUNTED_STEPS[-1]:
+            self._write_facts({})  # for records of a program that is killed
         if steps == _DISCOVERY_STEPS:
             self._hooks.end_discovery()
         if steps in COUNTED_STEPS:
@@ -104,14 +109,13 @@ class Session:
         if steps == _PRODUCT_STEP:
             self._products.end()
 
-    def _write_facts(self) -> None:
+    def _write_facts(self, rates: Facts) -> None:
         workers, _ = fetch_clock.read_workers(str(self.folder.clocks))
         own = self._own_clock.sums
         codec = max(workers[fetch_clock.CODEC], own[fetch_clock.CODEC])
         images = workers[fetch_clock.IMAGES] + own[fetch_clock.IMAGES]
         steps = max(1, self.writer.steps)
         accumulate = max(1, round(self._steps.backwards / steps))
-        rates = measure_products(self.seen.device) if self.seen.model is not None else {}
         self.writer.facts(
             {
                 "world_size": self.rank.world_size,

@@ -47,6 +47,7 @@ class Steps:
         self._trained: set[int] = set()  # ids of modules
         self._samples: int | None = None
         self._eval_samples = 0
+        self._sure = (no_time(), 0)  # of the evaluation, without the batches since the last boundary
         self._pending_samples = 0
         self._ready: int | None = None
         self._last_event = 0
@@ -95,11 +96,7 @@ class Steps:
             return
         iterator = self.iterator
         if self.use == EVALUATION and not self._undecided and iterator is not None and self._batches == 1:
-            self._settle()  # it was a teacher's pass over the first training batch
-            add_times(self._times[TRAINING], self._times[EVALUATION])
-            self._times[EVALUATION] = no_time()
-            self._pending_samples += self._eval_samples
-            self._eval_samples = 0
+            self._take_back()
         self._decide(TRAINING)
         if iterator is not None:
             iterator.__dict__[_MARK] = TRAINING
@@ -164,6 +161,8 @@ class Steps:
             if self.use == NOTHING:
                 self._recorder.begin()
             self._settle()
+        if use == EVALUATION:
+            self._sure = (list(self._times[EVALUATION]), self._eval_samples)
         before, self.use = self.use, use
         self._undecided = False
         if before == EVALUATION and use == TRAINING:
@@ -171,6 +170,17 @@ class Steps:
         elif use == EVALUATION and before != EVALUATION:
             self._last_event = perf_counter_ns()
             self._recorder.evaluation_begins()
+
+    def _take_back(self) -> None:
+        """What looked like an evaluation was a teacher's pass over the first training batch."""
+        self._settle()
+        sure, samples = self._sure
+        wrong = [now - before for now, before in zip(self._times[EVALUATION], sure)]
+        add_times(self._times[TRAINING], wrong)
+        self._pending_samples += self._eval_samples - samples
+        self._times[EVALUATION], self._eval_samples = sure, samples
+        self.use = TRAINING
+        self._end_evaluation()
 
     def _end_evaluation(self) -> None:
         times = self._times[EVALUATION]

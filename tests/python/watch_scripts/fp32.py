@@ -7,8 +7,8 @@ from torch import nn
 def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    loader = vectors(6400, 512, batch=128)
-    model = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 4))
+    loader = vectors(6400, 128, batch=128)
+    model = nn.Sequential(nn.Linear(128, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
     for epoch in range(2):
         for values, labels in loader:

@@ -8,7 +8,8 @@ from torch.utils.data import DataLoader
 def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    loader = DataLoader(Photos(256, side=64, small=32), batch_size=32, shuffle=True, num_workers=1, persistent_workers=True)
+    photos = Photos(256, side=64, small=32)
+    loader = DataLoader(photos, 32, shuffle=True, num_workers=1, persistent_workers=True, prefetch_factor=4)
     model = nn.Sequential(
         nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(1024, 4),

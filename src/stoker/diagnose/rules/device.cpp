@@ -139,6 +139,9 @@ std::vector<Finding> sync_points(const JudgedRun& records) {
         finding.evidence = {{"syncs_per_step", count / steps}, {"sync_us_per_step", us / steps}, {"lost_share", lost}};
         if (rank.profile && rank.profile->idle_during) {
             finding.evidence.push_back({"recoverable_us_per_step", lost * rank.profile->span_us / steps_of(rank)});
+        } else if (run.steps > 0) {
+            finding.evidence.push_back(
+                {"recoverable_us_per_step", 1e6 * lost * run.seconds / static_cast<double>(run.steps)});
         }
         finding.fix.code = "total_loss += loss.detach()  # and total_loss.item() every 50 steps only";
         finding.gain = gain_of_share(lost, 0.4);

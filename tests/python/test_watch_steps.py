@@ -1,0 +1,174 @@
+# What `python -m stoker watch` takes for a step and for an evaluation, from made-up events.
+import sys
+
+import pytest
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "python"))
+
+from stoker.watch.account import FORWARD, WAIT, Account  # noqa: E402
+from stoker.watch.steps import Steps  # noqa: E402
+
+MODEL, TEACHER = 1, 2
+
+
+class Log:
+    def __init__(self):
+        self.events = []
+        self.times = []
+
+    def begin(self):
+        self.events.append("begin")
+
+    def step(self, times, epoch, samples, ready, copied):
+        self.events.append(("step", epoch, samples))
+        self.times.append(times)
+
+    def evaluation_begins(self):
+        pass
+
+    def evaluation(self, times, samples):
+        self.events.append(("evaluation", samples))
+        self.times.append(times)
+
+
+class Iterator:
+    """Of a loader; the hooks note on it what it is used for."""
+
+
+class Program:
+    def __init__(self):
+        self.log = Log()
+        self.account = Account()
+        self.steps = Steps(self.account, self.log)
+        self.optimizer = Iterator()
+
+    def start(self):
+        self.steps.before_iterator()
+        iterator = Iterator()
+        self.steps.loader_started(iterator)
+        return iterator
+
+    def next(self, iterator, samples=8):
+        self.steps.asks(iterator)
+        self.account.enter(WAIT)
+        self.account.enter(FORWARD)
+        self.steps.got(samples, None)
+
+    def end(self, iterator):
+        self.steps.asks(iterator)
+        self.steps.ended()
+
+    def predict(self, module, evaluates):
+        self.steps.predicts(module, evaluates)
+        self.steps.passed()
+
+    def step(self, optimizer=None):
+        self.steps.trains(MODEL)
+        self.steps.trains()
+        self.steps.stepped(optimizer or self.optimizer)
+
+    def evaluate(self, batches=2):
+        iterator = self.start()
+        for _ in range(batches):
+            self.next(iterator, 32)
+            self.predict(MODEL, True)
+        self.end(iterator)
+
+    def finish(self):
+        self.steps.end()
+        return self.log.events
+
+
+@pytest.fixture
+def program():
+    return Program()
+
+
+def test_an_evaluation_after_each_epoch(program):
+    for _ in range(2):
+        iterator = program.start()
+        for _ in range(2):
+            program.next(iterator)
+            program.step()
+        program.end(iterator)
+        program.evaluate()
+    events = program.finish()
+    assert events == [
+        "begin", ("step", 1, 8), ("step", 1, 8), ("evaluation", 64), ("step", 2, 8), ("step", 2, 8), ("evaluation", 64)
+    ]  # fmt: skip
+
+
+def test_an_evaluation_after_each_step(program):
+    iterator = program.start()
+    for _ in range(2):
+        program.next(iterator)
+        program.step()
+        program.evaluate()
+    assert program.finish() == ["begin", ("step", 1, 8), ("evaluation", 64), ("step", 1, 8), ("evaluation", 64)]
+
+
+def test_a_teacher_belongs_to_the_step(program):
+    for _ in range(2):
+        iterator = program.start()
+        for _ in range(2):
+            program.next(iterator)
+            program.predict(TEACHER, True)
+            program.step()
+        program.end(iterator)
+        program.evaluate(1)
+    steps = [("step", 1, 8), ("step", 1, 8), ("evaluation", 32), ("step", 2, 8), ("step", 2, 8), ("evaluation", 32)]
+    assert program.finish() == ["begin", *steps]
+
+
+def test_a_teacher_on_an_iterator_that_lives_on_belongs_to_the_step(program):
+    iterator = Iterator()  # persistent_workers=True
+    for _ in range(3):
+        program.steps.before_iterator()
+        program.steps.loader_started(iterator)
+        program.next(iterator)
+        program.predict(TEACHER, True)
+        program.step()
+        program.end(iterator)
+    assert program.finish() == ["begin", ("step", 1, 8), ("step", 2, 8), ("step", 3, 8)]
+
+
+def test_without_loaders_the_trained_model_in_evaluation_mode_evaluates(program):
+    for _ in range(2):
+        program.predict(TEACHER, True)
+        program.step()
+        program.predict(MODEL, True)
+    assert [event[0] for event in program.finish()[1:]] == ["step", "evaluation", "step", "evaluation"]
+
+
+def test_accumulated_gradients_make_one_step(program):
+    iterator = program.start()
+    for i in range(4):
+        program.next(iterator)
+        program.steps.trains(MODEL)
+        program.steps.trains()
+        if i % 2:
+            program.steps.stepped(program.optimizer)
+    assert program.finish() == ["begin", ("step", 1, 16), ("step", 1, 16)]
+
+
+def test_the_first_of_two_optimizers_counts(program):
+    iterator, second = program.start(), Iterator()
+    for _ in range(2):
+        program.next(iterator)
+        program.step()
+        program.step(second)
+    assert program.finish() == ["begin", ("step", 1, 8), ("step", 1, 8)]
+
+
+def test_no_time_is_lost_or_counted_twice(program):
+    first = program.account.since
+    iterator = program.start()
+    for _ in range(20):
+        program.next(iterator)
+        program.step()
+        program.evaluate()
+    program.finish()
+    whole = program.account.since - first
+    counted = sum(map(sum, program.log.times))
+    assert 0 <= whole - counted < 0.05 * whole + 50_000
