@@ -10,6 +10,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const Split split : {Split::train, Split::test}) {
         succeeds([&] { read_samples(ArrayDataset(path, split)); });
     }
+    read_as_fields([&](std::vector<FieldRequest> more) {
+        return ArrayDataset(path, Split::train, {.image = "", .label = "", .more = std::move(more)});
+    });
     succeeds([&] {
         const ArrayFile file = open_arrays(path, {});
         for (const ArrayView& view : file.arrays) {

@@ -26,5 +26,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         read_samples(ArrayDataset(path, Split::train));
         require(good);
     });
+    read_as_fields([&](std::vector<FieldRequest> more) {
+        return ArrayDataset(path, Split::train, {.image = "", .label = "", .more = std::move(more)});
+    });
     return 0;
 }

@@ -5,29 +5,9 @@
 #include "fuzz/formats/sources.h"
 #include "stoker/formats/webdataset/tar_fields.h"
 
-namespace {
-
-using namespace stoker;
-using namespace stoker::fuzz;
-
-void require_fits(const Field& field, const FieldValue& value) {
-    touch(value.bytes);
-    if (value.encoded) {
-        require(has_pixels(field.kind) && !value.bytes.empty());
-    } else if (has_pixels(field.kind)) {
-        require(value.height >= 1 && value.width >= 1 && value.channels >= 1 && value.channels <= 4);
-        require(value.bytes.size() == static_cast<std::size_t>(value.height) * static_cast<std::size_t>(value.width) *
-                                          static_cast<std::size_t>(value.channels));
-    } else {
-        const std::size_t item = field.item_bytes();
-        require(field.any_length() ? (item == 0 ? value.bytes.empty() : value.bytes.size() % item == 0)
-                                   : value.bytes.size() == item);
-    }
-}
-
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    using namespace stoker;
+    using namespace stoker::fuzz;
     if (size < 2) {
         return 0;
     }

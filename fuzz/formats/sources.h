@@ -12,6 +12,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "fuzz/promise.h"
 #include "stoker/base/error.h"
@@ -78,6 +79,22 @@ inline void touch(std::span<const std::byte> bytes) {
     kept = static_cast<std::uint8_t>(kept ^ sum);
 }
 
+// Checks that the value is one of the field.
+inline void require_fits(const Field& field, const FieldValue& value) {
+    touch(value.bytes);
+    if (value.encoded) {
+        require(has_pixels(field.kind) && !value.bytes.empty());
+    } else if (has_pixels(field.kind)) {
+        require(value.height >= 1 && value.width >= 1 && value.channels >= 1 && value.channels <= 4);
+        require(value.bytes.size() == static_cast<std::size_t>(value.height) * static_cast<std::size_t>(value.width) *
+                                          static_cast<std::size_t>(value.channels));
+    } else {
+        const std::size_t item = field.item_bytes();
+        require(field.any_length() ? (item == 0 ? value.bytes.empty() : value.bytes.size() % item == 0)
+                                   : value.bytes.size() == item);
+    }
+}
+
 // Reads the first and the last samples of a data set and checks their labels, sizes, classes and keys.
 inline void read_samples(const Dataset& dataset) {
     static Sample sample;  // reused, as in a worker
@@ -88,7 +105,9 @@ inline void read_samples(const Dataset& dataset) {
         require(succeeds([&] { dataset.read(index, sample); }));
         touch(sample.bytes);
         require(sample.label >= -1 && dataset.label(index).value_or(sample.label) == sample.label);
-        if (!sample.encoded) {
+        if (!dataset.has_image()) {
+            require(sample.bytes.empty());
+        } else if (!sample.encoded) {
             require(sample.height >= 1 && sample.width >= 1 && sample.channels >= 1 && sample.channels <= 4);
             require(sample.bytes.size() == static_cast<std::size_t>(sample.height) *
                                                static_cast<std::size_t>(sample.width) *
@@ -98,6 +117,31 @@ inline void read_samples(const Dataset& dataset) {
         require(classes == 0 || sample.label < classes);
         dataset.key(index);  // must not throw
     }
+}
+
+// Reads the first and the last sample with all fields that the data set holds. `open` takes requests.
+template <typename Open>
+void read_as_fields(const Open& open) {
+    succeeds([&] {
+        std::vector<FieldRequest> more;
+        for (const Field& field : open(more).stored_fields()) {
+            more.push_back({.name = field.name, .kind = field.kind});
+        }
+        const auto dataset = open(more);
+        require(dataset.fields().size() == more.size());
+        Sample sample;
+        for (const std::int64_t index : {std::int64_t{0}, dataset.size() - 1}) {
+            succeeds([&] {
+                dataset.read(index, sample);
+                for (std::size_t i = 0; i < more.size(); ++i) {
+                    const FieldValue& value = sample.field(i);
+                    if (!value.encoded || !value.bytes.empty()) {  // an empty image is refused by its decoder
+                        require_fits(dataset.fields()[i], value);
+                    }
+                }
+            });
+        }
+    });
 }
 
 }  // namespace stoker::fuzz

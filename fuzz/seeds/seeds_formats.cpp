@@ -40,7 +40,10 @@ std::vector<std::string> npzs() {
         files.push_back(zip({{"x.npy", images, deflate},
                              {"y.npy", labels, deflate},
                              {"classes.npy", npy("|S1", "(2,)", "ab"), deflate},
-                             {"keys.npy", npy("|S2", "(2,)", "k0k1"), deflate}}));
+                             {"keys.npy", npy("|S2", "(2,)", "k0k1"), deflate},
+                             {"mask.npy", images, deflate},
+                             {"box.npy", npy("<f4", "(2, 1, 4)", std::string(32, '\1')), deflate},
+                             {"flag.npy", npy("|b1", "(2,)", std::string("\1\0", 2)), deflate}}));
         files.push_back(zip({{"x_train.npy", images, deflate},
                              {"y_train.npy", labels, deflate},
                              {"x_test.npy", images, deflate},

@@ -10,8 +10,10 @@ import h5py
 import lmdb
 import numpy as np
 import pytest
+import torch
 import webdataset
 from PIL import Image
+from torch import nn
 
 COUNT = 30
 # As --field takes them, in files of arrays.
@@ -218,6 +220,40 @@ def test_the_recipe_of_the_source_trains_on_packed_data(stoker, shards, tmp_path
         stoker("train", "r.toml", "--out", f"run-{target}", "--set", f"data.train={target}")
         assert losses(tmp_path / f"run-{target}") == losses(tmp_path / "source"), target
     assert len(losses(tmp_path / "source")) == 6
+
+
+TOKENS_RECIPE = """
+device = "cpu"
+task = "language"
+[data]
+train = "train.bin"
+context = 12
+batch_size = 8
+[data.fields.tokens]
+is = "tokens"
+[model]
+script = "net.pt"
+classes = 50
+[train]
+epochs = 1
+threads = 1
+precision = "fp32"
+"""
+
+
+def test_packed_tokens_train_as_the_stream_does(stoker, tmp_path):
+    np.random.default_rng(3).integers(0, 50, 401).astype("<u2").tofile(tmp_path / "train.bin")
+    torch.jit.script(nn.Sequential(nn.Embedding(50, 8), nn.Linear(8, 50))).save(tmp_path / "net.pt")
+    (tmp_path / "r.toml").write_text(TOKENS_RECIPE)
+    stoker("train", "r.toml", "--out", "stream")
+    assert len(losses(tmp_path / "stream")) == 5
+    for target in ("x.stk", "x.tar"):
+        stoker("pack", "train.bin", target, "--context", 12)
+        stoker("train", "r.toml", "--out", f"run-{target}", "--set", f"data.train={target}")
+        assert losses(tmp_path / f"run-{target}") == losses(tmp_path / "stream"), target
+    stoker("unpack", "x.stk", "back", "--field", "tokens:tokens")
+    assert (tmp_path / "back/tokens.bin").read_bytes() == (tmp_path / "train.bin").read_bytes()[: 2 * (33 * 12 + 1)]
+    assert "samples without images" in stoker("pack", "train.bin", "x.h5", "--context", 12, status=1).err
 
 
 def test_tables_take_images_but_no_lengths(stoker, shards, tmp_path):

@@ -45,7 +45,7 @@ std::string result_of(const std::filesystem::path& path) {
     try {
         FieldNames names;
         for (const Field& field : Hdf5Dataset(path.string(), Split::train, {}).stored_fields()) {
-            names.more.push_back({.name = field.name, .kind = field.kind});
+            names.more.push_back({.name = field.name, .kind = field.name == "caption" ? FieldKind::bytes : field.kind});
         }
         const Hdf5Dataset dataset(path.string(), Split::train, names);
         Sample sample;

@@ -246,7 +246,7 @@ TEST(Stk, ImagesOfOneSizeAreFoundWithoutTheIndex) {
     }
 }
 
-TEST(Stk, ADatasetNeedsAnImageButNoLabel) {
+TEST(Stk, ADatasetNeedsNeitherImageNorLabel) {
     const TempDir dir;
     const auto write = [&](const char* name, StkSchema schema, StkValue value) {
         StkWriter writer(dir / name, std::move(schema));
@@ -254,7 +254,13 @@ TEST(Stk, ADatasetNeedsAnImageButNoLabel) {
         writer.finish("{}");
     };
     write("n.stk", {{{.name = "n", .kind = StkKind::number}}}, 1.5);
-    EXPECT_THAT(error_of<DataError>([&] { StkDataset(dir / "n.stk"); }), HasSubstr("a field of kind image"));
+    const StkDataset numbers(dir / "n.stk", {{.name = "n"}});
+    EXPECT_FALSE(numbers.has_image());
+    EXPECT_THROW(numbers.image(0), InvalidArgument);
+    Sample number;
+    numbers.read(0, number);
+    EXPECT_TRUE(number.bytes.empty());
+    EXPECT_EQ(number.fields[0].bytes.size(), sizeof(double));
     EXPECT_EQ(StkReader(dir / "n.stk").number(0, 0), 1.5);
     write("i.stk", {{{.name = "i", .kind = StkKind::image}}}, StkImage{.bytes = as_bytes("x"), .codec = StkCodec::png});
     const StkDataset dataset(dir / "i.stk");
