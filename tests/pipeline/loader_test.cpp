@@ -196,6 +196,21 @@ TEST(Loader, NullEndsEachEpochOnceAndTheLastForEver) {
     }
 }
 
+TEST(Loader, WaitForEndsWhenABatchOrTheEndOfAnEpochIsThere) {
+    for (const int workers : {0, 1}) {
+        const auto source = std::make_shared<PixelDataset>(8);
+        std::atomic<bool> held = true;
+        source->delay = [&](std::int64_t) { return held ? milliseconds(30) : milliseconds(0); };
+        Loader loader(source, random_ops(), {.batch_size = 8, .workers = workers, .epochs = 1});
+        EXPECT_EQ(loader.wait_for(milliseconds(1)), workers == 0) << "without workers next() does the work";
+        held = false;
+        EXPECT_TRUE(loader.wait_for(milliseconds(60'000)));
+        EXPECT_NE(loader.next(), nullptr);
+        EXPECT_TRUE(loader.wait_for(milliseconds(60'000)));
+        EXPECT_EQ(loader.next(), nullptr);
+    }
+}
+
 TEST(Loader, ReadsNothingBeyondTheLastEpoch) {
     const auto source = std::make_shared<PixelDataset>(10);
     Loader loader(source, random_ops(), {.batch_size = 4, .workers = 2, .prefetch = 8, .epochs = 2});

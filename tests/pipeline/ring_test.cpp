@@ -147,6 +147,25 @@ TEST(BatchRing, IsFullOnceAllThatFitsIsFinished) {
     EXPECT_TRUE(fills()) << "one batch is left of all";
 }
 
+TEST(BatchRing, WaitsNoLongerThanAllowedAndNotAtAllForWhatIsReady) {
+    RingBench bench(2);
+    std::atomic<bool> held = true;
+    bench.on_sample = [&](std::int64_t /*sequence*/, std::int64_t /*i*/) {
+        while (held) {
+            std::this_thread::sleep_for(milliseconds(1));
+        }
+    };
+    bench.start(1);
+    EXPECT_FALSE(bench.ring->wait_for(milliseconds(5)));
+    held = false;
+    EXPECT_TRUE(bench.ring->wait_for(milliseconds(60'000)));
+    expect_batch(bench.ring->pop(), 0);
+    EXPECT_TRUE(bench.ring->wait_for(milliseconds(60'000)));
+    expect_batch(bench.ring->pop(), 1);
+    EXPECT_TRUE(bench.ring->wait_for(milliseconds(60'000)));  // the end is no reason to wait
+    EXPECT_EQ(bench.ring->pop(), nullptr);
+}
+
 TEST(BatchRing, SlowWorkersAndSlowConsumers) {
     RingBench slow_workers(30);
     slow_workers.on_sample = [](std::int64_t sequence, std::int64_t i) {

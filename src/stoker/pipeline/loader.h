@@ -83,8 +83,8 @@ class Loader {
     // is destroyed; every held batch takes memory of its own.
     std::shared_ptr<Batch> next();
 
-    // Waits at most `time` for the next batch. True: next() returns at once, or does the work itself (no workers). For a
-    // caller that has something else to look at, such as a signal.
+    // Waits at most `time` for the next batch. True: next() returns at once, or does the work itself (no workers). For
+    // a caller that has something else to look at, such as a signal.
     bool wait_for(std::chrono::milliseconds time);
 
     // The batches of one epoch, as next() gives them: for (const std::shared_ptr<Batch>& batch : loader).
