@@ -323,7 +323,7 @@ TEST(Tasks, TwoViewsTrainAsInPlainLibTorch) {
     std::vector<double> expected;
     at::Tensor weight = plain.parameters()[0].tensor;
     at::Tensor velocity = at::zeros(weight.sizes());
-    while (std::ssize(expected) < kSteps) {
+    while (std::ssize(expected) < kTaskSteps) {
         const std::shared_ptr<Batch> batch = plan.train_loader->next();
         if (batch == nullptr) {
             continue;
@@ -342,7 +342,7 @@ TEST(Tasks, TwoViewsTrainAsInPlainLibTorch) {
     std::vector<double> losses;
     const TrainResult result =
         trainer.fit({.on_step = [&](const Progress& at) { losses.push_back(at.step_loss.item<double>()); }});
-    ASSERT_EQ(std::ssize(losses), kSteps);
+    ASSERT_EQ(std::ssize(losses), kTaskSteps);
     for (std::size_t i = 0; i < losses.size(); ++i) {
         EXPECT_NEAR(losses[i], expected[i], 1e-5) << i;
     }
