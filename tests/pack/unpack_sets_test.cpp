@@ -18,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace stoker::testing;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -69,6 +70,9 @@ TEST(PackTokens, ComeBackFromEachTargetThatNeedsNoImage) {
         unpack(*packed, dir / "out" / target, {.workers = 2});
         EXPECT_EQ(read_text(dir / "out" / target / "tokens.bin"), stream(97, 600)) << target;  // the whole windows
     }
+    const auto other = open_dataset((dir / "x.bin").string(), Split::train, {.context = kContext + 1});
+    EXPECT_THAT([&] { pack(*other, dir / "x.stk", {.shard_size = 4'000}); },
+                ThrowsMessage<InvalidArgument>(AllOf(HasSubstr("--context 6"), HasSubstr("--context 7"))));
     for (const char* target : {"x.lmdb", "x.h5", "x.npz"}) {
         EXPECT_THAT([&] { pack(*source, dir / target, {}); },
                     ThrowsMessage<InvalidArgument>(HasSubstr("x.stk and x.tar hold samples without images")));

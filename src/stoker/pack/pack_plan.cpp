@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::array kSourceKeys = {"format", "samples", "bytes", "keys", "labels", "classes", "modified_ns"};
-constexpr std::array kOptionKeys = {"image_field",    "label_field", "fields",    "codec",
-                                    "resize_shorter", "quality",     "shard_size"};
+constexpr std::array kOptionKeys = {"image_field", "label_field",    "fields",  "context",
+                                    "codec",       "resize_shorter", "quality", "shard_size"};
 
 // "--shard-size 256MiB", "no --quality".
 std::string option_text(std::string name, const Json& value) {
@@ -99,6 +99,9 @@ Json plan_of(const Dataset& dataset, const PackOptions& options, bool shards) {
     for (const Field& field : dataset.fields()) {
         const auto asked = std::ranges::find(options.fields.more, field.name, &FieldRequest::name);
         plan["fields"].push_back(field_text(field, asked == options.fields.more.end() ? "" : asked->from));
+    }
+    if (dataset.format() == "tokens") {  // windows of another length may be as many
+        plan["context"] = dataset.fields().front().shape.front() - 1;
     }
     plan["codec"] = pack_codec_name(options.transcode.codec.value_or(PackCodec::keep));
     plan["resize_shorter"] = options.transcode.resize_shorter;
