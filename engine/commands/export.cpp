@@ -66,6 +66,13 @@ int run(const Options& options) {
     require_outside_data(options.out, data);
     const auto& checkpoint = trained.checkpoint;
     const ModelFile weights = read_model(checkpoint);
+    if (script && !inputs_of(weights.metadata).empty()) {
+        throw Unsupported({.where = "-o",
+                           .expected = "a .safetensors name: only the weights of a model of several inputs can be "
+                                       "exported, for the Python model it came from",
+                           .got = "TorchScript",
+                           .hint = "-o OUT.safetensors"});
+    }
     if (!script) {
         write_tensors(options.out, weights.tensors, weights.metadata);
     } else {

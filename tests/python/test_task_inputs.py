@@ -205,6 +205,9 @@ def test_training_and_predictions_are_pytorchs(stoker, tmp_path, folder, case, k
     expected = outputs.softmax(1) if task == "classification" else outputs
     found = torch.tensor([[float(row[name]) for name in names] for row in rows])
     assert (found - expected).abs().max() < 1e-4
+    if kind == "script":
+        error = stoker("export", "run", "-o", "net.pt", status=1).err
+        assert "only the weights of a model of several inputs" in error and error.count("\n") == 1
     Image.fromarray(draw(2, 1)["images"][0, :, :, 0]).save(tmp_path / "a.png")
     error = stoker("predict", "run", "a.png", status=1).err
     assert "expected a data set with the field " in error and error.count("\n") == 1

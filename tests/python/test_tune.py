@@ -142,8 +142,15 @@ def test_a_trial_says_why_it_failed(slow):
     assert trial.process.returncode == 1
 
 
+# What is enough on a quiet machine, and what is on one that other processes keep busy.
+BUDGETS = ["12s", "40s"]
+
+
 def test_finds_the_planted_bottleneck(stoker, slow, tmp_path):
-    done = stoker("tune", slow, "-o", "tuned.toml", "--budget", "10s", "--json").json()
+    for budget in BUDGETS:
+        done = stoker("tune", slow, "-o", "tuned.toml", "--budget", budget, "--json").json()
+        if done["tuned"] > 1.5 * done["baseline"]:
+            break
     assert done["tuned"] > 1.5 * done["baseline"] > 0
     kept = {key: value for change in done["kept"] for key, value in change["change"].items()}
     assert kept.get("data.cache") == "ram" or kept.get("data.workers", 0) >= 1
@@ -167,7 +174,10 @@ def test_the_table_and_a_rejected_change(stoker, slow, tmp_path):
     # Nothing is left to gain: what is tried is rolled back, and the file that is there stays.
     (tmp_path / "tuned.toml").write_text("mine")
     sets = ["--set", "data.workers=1", "--set", "data.cache=ram", "--set", "train.threads=1"]
-    done = stoker("tune", slow, *sets, "--allow", "batch_size", "--budget", "12s")
+    for budget in BUDGETS:
+        done = stoker("tune", slow, *sets, "--allow", "batch_size", "--budget", budget)
+        if " = " in done.out:
+            break
     assert re.search(r"change +predicted +measured +95 % interval +outcome", done.out)
     assert re.search(r"^\S.* = .*x .*(rolled back: \w+|kept)", done.out, re.MULTILINE)
     if "  kept" not in done.out:
@@ -175,17 +185,25 @@ def test_the_table_and_a_rejected_change(stoker, slow, tmp_path):
     assert re.search(r"images/s, [\d.]+x( \[[^\]]*\])?, in \d+ s", done.out)
 
 
+def tune_until_kept(slow, tmp_path):
+    """A search that has just kept something."""
+    for budget in [*BUDGETS, "10min"]:
+        process = subprocess.Popen(
+            [str(PROGRAM), "tune", str(slow), "--budget", budget, "--json"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for line in process.stderr:
+            if line.rstrip().endswith("; kept"):
+                return process
+        process.communicate()  # the time was spent
+    pytest.fail("nothing was kept in ten minutes")
+
+
 def test_ctrl_c_keeps_what_was_found_and_ends_the_trials(slow, tmp_path):
-    process = subprocess.Popen(
-        [str(PROGRAM), "tune", str(slow), "--budget", "15s", "--json"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    for line in process.stderr:
-        if line.rstrip().endswith("; kept"):
-            break
+    process = tune_until_kept(slow, tmp_path)
     trials = trials_of(process.pid)
     assert trials
     process.send_signal(signal.SIGINT)

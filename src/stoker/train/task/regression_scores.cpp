@@ -60,9 +60,8 @@ class RegressionScores final : public Scores {
             rmse += std::sqrt(error / sum[0]) / static_cast<double>(values);
             r2 += (spread > 0 ? 1 - error / spread : error == 0 ? 1 : 0) / static_cast<double>(values);
         }
-        return {
-            .loss = sum[1] / elements,
-            .metrics = {{"mae", sum[2] / elements, false}, {"rmse", rmse, false}, {"r2", r2}}};
+        return {.loss = sum[1] / elements,
+                .metrics = {{"mae", sum[2] / elements, false}, {"rmse", rmse, false}, {"r2", r2}}};
     }
 
   private:
