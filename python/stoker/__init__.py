@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from stoker.errors import DataError, Error, InvalidArgument, IoError, TooManyBadSamples, Unsupported
     from stoker.export import export_training
     from stoker.loader import BadSample, BadSampleWarning, Loader
+    from stoker.metrics import read_metrics
     from stoker.packing import PackResult, pack
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "export_training",
     "open",
     "pack",
+    "read_metrics",
 ]
 
 _SUBMODULES = ("errors", "export", "torch", "transforms")
@@ -45,6 +47,7 @@ _HOMES = {
     "errors": ("DataError", "Error", "InvalidArgument", "IoError", "TooManyBadSamples", "Unsupported"),
     "export": ("export_training",),
     "loader": ("BadSample", "BadSampleWarning", "Loader"),
+    "metrics": ("read_metrics",),
     "packing": ("PackResult", "pack"),
 }
 
