@@ -2,11 +2,12 @@
 #
 #     PYTHONPATH=python .venv/bin/python bench/watch_overhead.py [--rounds 100] [--busy]
 #
-# Three processes train the same model: one is watched, two are not. They take turns in random order, a block of steps
+# Four processes train the same model: one is watched, three are not. They take turns in random order, a block of steps
 # each, while the others wait; so all see the same machine. A ratio is that of two neighbouring blocks, of wall time or,
 # with --cpu, of the thread's CPU time (for machines that others use, too). Printed are the median of the ratios and its
-# bootstrap interval, and as a control the same of the two processes that are not watched. The cost is below 1 % if the
-# upper end is. --busy keeps all cores busy meanwhile.
+# bootstrap interval, and as a control the same of two processes that are not watched. The cost is below 1 % if the
+# upper end is. glibc's heap shrinks and grows within a step or not, depending on what lies at its end, and that alone
+# changes a step by a quarter; so all processes keep their memory. --busy keeps all cores busy meanwhile.
 import argparse
 import contextlib
 import os
@@ -19,6 +20,7 @@ import time
 from pathlib import Path
 
 BLOCK = 0.1  # seconds
+KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "4000000000", "MALLOC_MMAP_THRESHOLD_": "1000000000", "MALLOC_TOP_PAD_": "64000000"}
 WIDTHS = {1: 64, 10: 256, 100: 768}
 
 
@@ -83,7 +85,8 @@ def child(width, depth, watched, cpu):
 class Child:
     def __init__(self, width, depth, watched, cpu):
         words = [sys.executable, __file__, "--child", str(width), str(depth), str(int(watched)), str(int(cpu))]
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+        self.process = subprocess.Popen(words, env={**os.environ, **KEEP_MEMORY}, **pipes)
         assert self.process.stdout.readline() == "ready\n"
 
     def train(self, steps):
@@ -112,12 +115,12 @@ def ratio_of(first, second, steps, rng):
 def measure(ms, options, rng):
     width = WIDTHS[ms]
     depth = depth_for(ms, width)
-    children = [Child(width, depth, watched, options.cpu) for watched in (True, False, False)]
+    children = [Child(width, depth, watched, options.cpu) for watched in (True, False, False, False)]
     steps = max(1, round(BLOCK / (ms / 1e3)))
     watched, control = [], []
     for _ in range(options.rounds):
         watched.append(ratio_of(children[0], children[1], steps, rng))
-        control.append(ratio_of(children[1], children[2], steps, rng))
+        control.append(ratio_of(children[2], children[3], steps, rng))
     for process in children:
         process.end()
     return watched, control
