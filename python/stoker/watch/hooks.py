@@ -83,7 +83,7 @@ class Hooks:
         self._base = UNMEASURED  # the phase around forward and backward: that of the optimizer within a closure
         self._module_uses: dict[int, bool] = {}  # id -> has parameters that train
         self.loader_start: Callable[[int], None] = lambda nanoseconds: None
-        self.after_step: Callable[[], None] = lambda: None
+        self.after_step: Callable[[], None] | None = None
 
     def install(self) -> None:
         self._hook_loader()
@@ -287,7 +287,8 @@ class Hooks:
                 if seen.loader is None and steps.iterator is not None:
                     seen.loader = steps.iterator.__dict__.get("_stoker_loader")
                 steps.stepped(optimizer)
-                self.after_step()
+                if self.after_step is not None:
+                    self.after_step()
 
         self._handles.append(register_optimizer_step_pre_hook(begin))
         self._handles.append(register_optimizer_step_post_hook(end))

@@ -1,7 +1,7 @@
 """Lines of the program on which the training thread spends its time, and how often each runs in a step.
 
-A thread looks fifty times a second where the training thread is, which costs it about 0.1 %. Two early steps run under
-a trace function that counts lines, so that a loop over elements can be told from one long operation.
+A thread looks fifty times a second where the training thread is. Two early steps run under a trace function that counts
+lines, so that a loop over elements can be told from one long operation.
 """
 
 from __future__ import annotations

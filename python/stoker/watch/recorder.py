@@ -8,14 +8,22 @@ from time import perf_counter_ns
 from typing import Any
 
 from stoker.watch import fetch_clock
-from stoker.watch.account import PHASES, Times, add_times, microseconds, no_time
+from stoker.watch.account import PHASES, Times, microseconds
 from stoker.watch.counters import CounterReader, Counters, differences
 from stoker.watch.lines import LineCounter, LineSampler, line_entries
 
 SCHEMA = 1
 _INTERVAL = 500_000_000  # nanoseconds
 _SHORT = 250_000_000  # an evaluation ends an interval of this length
-_STEP_HEAD = '{"type":"step","schema":1,"rank":%d,"step":%d'
+
+
+def _step_template(rank: int, times: Times, counts: tuple[int | None, ...]) -> str:
+    """The line of steps that have the same keys; microseconds are whole. Formatting it takes one of them."""
+    epoch, samples, ready, copied = counts
+    names = [("epoch", epoch), ("samples", samples), ("ready", ready), ("copy_bytes", copied or None)]
+    keys = "".join(f',"{name}":%d' for name, count in names if count is not None)
+    phases = ",".join(f'"{name}":%d' for name, time in zip(PHASES, times) if time)
+    return f'{{"type":"step","schema":{SCHEMA},"rank":{rank},"step":%d{keys},"us":{{{phases}}}}}\n'
 
 
 class RecordWriter:
@@ -33,7 +41,8 @@ class RecordWriter:
         self.syncs: dict[str, list[int]] = {}  # place -> count, nanoseconds
         self.loader_starts = 0  # nanoseconds in which workers were started and stopped
         self._lines: list[str] = []
-        self._sum = no_time()
+        self._times: list[Times] = []  # of the interval's steps
+        self._templates: dict[tuple[bool, ...], str] = {}  # of step lines, by what they have
         self._first = 1
         self._reader = CounterReader()
         self._queued_time = fetch_clock.QueuedTime()
@@ -46,18 +55,16 @@ class RecordWriter:
 
     def step(self, times: Times, epoch: int, samples: int | None, ready: int | None, copied: int) -> None:
         self.steps += 1
-        line = _STEP_HEAD % (self._rank, self.steps)
-        if epoch:
-            line += ',"epoch":%d' % epoch
-        if samples is not None:
-            line += ',"samples":%d' % samples
-        if ready is not None:
-            line += ',"ready":%d' % ready
-        if copied:
-            line += ',"copy_bytes":%d' % copied
-        phases = ",".join(['"%s":%.1f' % (name, time / 1000) for name, time in zip(PHASES, times) if time])
-        self._lines.append(line + ',"us":{' + phases + "}}\n")
-        add_times(self._sum, times)
+        counts = (epoch, samples, ready, copied)
+        used = (*map(bool, times), samples is None, ready is None, not copied)
+        template = self._templates.get(used)
+        if template is None:
+            template = self._templates[used] = _step_template(self._rank, times, counts)
+        numbers = [count for count in counts if count is not None]
+        if not copied:
+            numbers.pop()
+        self._lines.append(template % (self.steps, *numbers, *[(time + 500) // 1000 for time in times if time]))
+        self._times.append(times)
         if perf_counter_ns() - self._began >= _INTERVAL:
             self._close_interval()
 
@@ -93,7 +100,7 @@ class RecordWriter:
         self.syncs = {}
         self.loader_starts = 0
         self._sampler.take()
-        self._sum = no_time()
+        self._times = []
         self._first = self.steps + 1
 
     def _close_interval(self) -> None:
@@ -116,7 +123,7 @@ class RecordWriter:
             "first_step": self._first,
             "last_step": self.steps,
             "seconds": counters.time - self._counters.time,
-            "us": microseconds(self._sum),
+            "us": microseconds([sum(times) for times in zip(*self._times)]),
         }
         queued = self._queued_time.read() - self._queued
         own = self._own_clock.sums

@@ -93,9 +93,8 @@ class Session:
 
     def _after_step(self) -> None:
         steps = self.writer.steps
-        if steps > COUNTED_STEPS[-1]:
-            return
         if steps == COUNTED_STEPS[-1]:
+            self._hooks.after_step = None
             self._write_facts({})  # for records of a program that is killed
         if steps == _DISCOVERY_STEPS:
             self._hooks.end_discovery()

@@ -43,6 +43,7 @@ class Steps:
         self._fresh = False  # it has given no batch to training yet
         self._batches = 0  # that it has given since the last boundary
         self._times = {TRAINING: no_time(), EVALUATION: no_time()}
+        self._in_parts = False  # some of the step's time has been settled
         self._optimizer: weakref.ref[Any] | None = None
         self._trained: set[int] = set()  # ids of modules
         self._samples: int | None = None
@@ -131,8 +132,12 @@ class Steps:
             self._optimizer = weakref.ref(optimizer)
         elif known is not optimizer:
             return
-        self._settle()
-        times, self._times[TRAINING] = self._times[TRAINING], no_time()
+        if self._in_parts:
+            self._settle()
+            times, self._times[TRAINING] = self._times[TRAINING], no_time()
+            self._in_parts = False
+        else:
+            times = self._account.take()
         samples = self._pending_samples or None
         self._recorder.step(times, self.epoch, samples, self._ready, self.copied)
         self._pending_samples = 0
@@ -154,6 +159,7 @@ class Steps:
         times = self._account.take()
         if self.use != NOTHING:
             add_times(self._times[self.use], times)
+            self._in_parts = True
 
     def _decide(self, use: int) -> None:
         """From the last boundary on, or from now on if there was none, the time belongs to `use`."""

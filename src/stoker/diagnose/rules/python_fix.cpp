@@ -124,6 +124,8 @@ void advise_in_python(Finding& finding, const RankRecords& rank, const RunSummar
         finding.fix.code = words.code.empty() ? finding.fix.code : words.code;
     }
     finding.fix.recipe.clear();
+    // Huffman decoding is not measured by itself.
+    std::erase_if(finding.evidence, [](const Evidence& fact) { return fact.name == "entropy_share_of_workers"; });
 }
 
 }  // namespace stoker
