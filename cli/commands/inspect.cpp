@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/commands/dataset_options.h"
 #include "cli/commands/dataset_summary.h"
+#include "cli/commands/unread_fields.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/table.h"
 #include "stoker/base/pluralize.h"
@@ -36,13 +37,7 @@ struct FurtherFields {
 };
 
 FurtherFields further_fields(const Dataset& dataset, const FieldNames& names) {
-    FurtherFields fields{.asked = {dataset.fields().begin(), dataset.fields().end()},
-                         .others = dataset.stored_fields()};
-    std::erase_if(fields.others, [&](const Field& field) {
-        return std::ranges::find(names.more, field.name, &FieldRequest::source) != names.more.end() ||
-               std::ranges::find(fields.asked, field.name, &Field::name) != fields.asked.end();
-    });
-    return fields;
+    return {.asked = {dataset.fields().begin(), dataset.fields().end()}, .others = unread_fields(dataset, names)};
 }
 
 // A side of any length is null; an image has no shape, since each sample has its own size.
