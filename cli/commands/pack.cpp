@@ -60,6 +60,22 @@ std::uint64_t checked_shard_size(const std::string& text) {
     return static_cast<std::uint64_t>(*bytes);
 }
 
+// What an interrupted packing has kept, and how to go on.
+std::string resume_hint(const Options& options, const PackProgress& last) {
+    const std::string resume = "run the same command again to resume";
+    if (last.kept == last.total) {
+        return resume;
+    }
+    constexpr std::uint64_t kMostPart = std::uint64_t{64} << 20;  // of targets of one file
+    const bool shards = target_format(options.target).shards;
+    const std::uint64_t size = checked_shard_size(options.shard_size);
+    return fmt::format("{} of {} {} kept: a {} is kept when it is whole, {} (--shard-size){}",
+                       with_commas(static_cast<double>(last.kept)), pluralize(last.total, "sample"),
+                       last.total == 1 ? "is" : "are", shards ? "shard" : "part",
+                       byte_text(static_cast<std::int64_t>(shards ? size : std::min(size, kMostPart))),
+                       last.kept > 0 ? "; " + resume : "");
+}
+
 void print_json(const PackResult& result, const std::vector<Field>& left_out, double seconds) {
     nlohmann::ordered_json skipped = nlohmann::ordered_json::array();
     for (const SkippedSample& sample : result.skipped) {
@@ -152,10 +168,12 @@ int run(const Options& given) {
                               : options.fields.image.empty() && has_splits(options.data)
                                   ? " of the training split (--test packs the other)"
                                   : "";
+    PackProgress last{.total = dataset->size()};
     return run_interruptible(
         [&](const std::atomic<int>& /*stop*/) {
             ProgressBar bar;
             pack_options.progress = [&](const PackProgress& at) {
+                last = at;
                 check_interrupt();
                 bar.update({.label = at.phase,
                             .done = at.done,
@@ -170,7 +188,7 @@ int run(const Options& given) {
             options.json ? print_json(result, left_out, seconds) : print_summary(result, left_out, seconds, split);
             return 0;
         },
-        "run the same command again to resume");
+        [&] { return resume_hint(options, last); });
 }
 
 void add_recode_options(CLI::App& app, const std::shared_ptr<Options>& options) {
