@@ -76,8 +76,10 @@ inline void add_memory_option(CLI::App& app) {
            "--memory",
            [](const std::string& text) {
                const std::optional<std::int64_t> bytes = parse_byte_size(text);
-               if (!bytes || *bytes < 1) {
-                   throw CLI::ValidationError("--memory", "expected an amount of bytes such as 8GiB, got " + text);
+               if (!bytes || *bytes < kLeastMemory) {
+                   throw CLI::ValidationError("--memory", fmt::format("expected an amount of bytes such as 8GiB, of at "
+                                                                      "least {}, got {}",
+                                                                      byte_size_text(kLeastMemory), text));
                }
                set_memory_limit(*bytes);
            },

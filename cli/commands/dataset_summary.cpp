@@ -22,7 +22,8 @@ struct Reader {
     Sample sample;
     Transform transform;  // without ops: only checks and decodes
     TransformScratch scratch;
-    Image field;  // a further image or a mask
+    TransformScratch fields;  // of masks, beside the sample's image
+    Image field;              // a further image
 };
 
 void count_label(std::int64_t label, std::vector<std::int64_t>& per_class) {
@@ -34,19 +35,33 @@ void count_label(std::int64_t label, std::vector<std::int64_t>& per_class) {
     }
 }
 
+// Decodes a further image, or a mask, which must have the size of the sample's image.
+void check_pixels(const Field& field, const FieldValue& value, bool has_image, Reader& reader, StageClock& clock) {
+    if (field.kind == FieldKind::mask && has_image) {
+        try {
+            reader.transform.mask(value, reader.scratch.input, OpRange::all, {}, reader.fields, clock);
+        } catch (const DataError& error) {
+            ErrorInfo info = error.info();
+            info.expected += " for " + field.name;
+            throw DataError(error.place(), info);
+        }
+    } else if (value.encoded) {
+        ImageSink sink(reader.field);
+        reader.fields.decoder.decode(value.bytes, sink, {.indices = field.kind == FieldKind::mask});
+    } else {
+        reader.transform.prepare(value, reader.fields, clock);
+    }
+}
+
 // Fields have the length that the data set says; with `verify` their images are decoded.
-void check_fields(std::span<const Field> fields, bool verify, Reader& reader, StageClock& clock) {
+void check_fields(const Dataset& dataset, bool verify, Reader& reader, StageClock& clock) {
+    const std::span<const Field> fields = dataset.fields();
     for (std::size_t i = 0; i < fields.size(); ++i) {
         const Field& field = fields[i];
         const FieldValue& value = reader.sample.field(i);
         if (has_pixels(field.kind)) {
             if (verify) {
-                if (value.encoded) {
-                    ImageSink sink(reader.field);
-                    reader.scratch.decoder.decode(value.bytes, sink, {.indices = field.kind == FieldKind::mask});
-                } else {
-                    reader.transform.prepare(value, reader.scratch, clock);
-                }
+                check_pixels(field, value, dataset.has_image(), reader, clock);
             }
             continue;
         }
@@ -96,7 +111,7 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
     if (dataset.has_image() && (verify || !sample.encoded)) {
         reader.transform.prepare(sample, reader.scratch, clock);
     }
-    check_fields(dataset.fields(), verify, reader, clock);
+    check_fields(dataset, verify, reader, clock);
 }
 
 // Lists a sample that cannot be read or decoded.

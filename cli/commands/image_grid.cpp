@@ -27,7 +27,35 @@ void enlarge(ConstImageView from, int factor, ImageView to) {
     }
 }
 
-void draw_cell(ConstImageView image, ImageView cell, ResizeScratch& scratch) {
+// The pixels from `low` to `high` along a side of the scaled image.
+std::pair<int, int> scaled_side(float low, float high, int side, int length) {
+    const double scale = static_cast<double>(length) / side;
+    const auto at = [&](float x) { return std::clamp(std::lround(x * scale), 0L, static_cast<long>(length)); };
+    return {static_cast<int>(at(low)), std::max(static_cast<int>(at(high)), static_cast<int>(at(low)) + 1)};
+}
+
+// Outlines that lie within their box, cut where they leave the image.
+void draw_boxes(const std::vector<float>& boxes, ImageSize size, ImageView image) {
+    constexpr int kThickness = 2;
+    constexpr std::uint8_t kYellow[] = {0xff, 0xe0, 0};
+    for (std::size_t i = 0; i + 3 < boxes.size(); i += 4) {
+        if (!(boxes[i + 2] > boxes[i] && boxes[i + 3] > boxes[i + 1])) {
+            continue;
+        }
+        const auto [left, right] = scaled_side(boxes[i], boxes[i + 2], size.width, image.width);
+        const auto [top, bottom] = scaled_side(boxes[i + 1], boxes[i + 3], size.height, image.height);
+        for (int y = top; y < std::min(bottom, image.height); ++y) {
+            for (int x = left; x < std::min(right, image.width); ++x) {
+                if (std::min({x - left, right - 1 - x, y - top, bottom - 1 - y}) < kThickness) {
+                    std::memcpy(image.row(y) + 3 * x, kYellow, 3);
+                }
+            }
+        }
+    }
+}
+
+void draw_cell(const GridImage& from, ImageView cell, ResizeScratch& scratch) {
+    const ConstImageView image = from.image.view();
     const int longest = std::max(image.height, image.width);
     const int factor = cell.height / longest;
     const auto scaled = [&](int side) {
@@ -43,6 +71,7 @@ void draw_cell(ConstImageView image, ImageView cell, ResizeScratch& scratch) {
     } else {
         resize(image, to, scratch);
     }
+    draw_boxes(from.boxes, {image.height, image.width}, to);
 }
 
 // For an image that could not be read: the cell's diagonals on dark red.
@@ -99,10 +128,10 @@ void to_rgb(ConstImageView image, Image& rgb) {
     }
 }
 
-ImageGrid make_grid(const std::vector<LabelledImage>& images) {
+ImageGrid make_grid(const std::vector<GridImage>& images) {
     int cell = 1;
     bool labelled = false;
-    for (const auto& [image, label] : images) {
+    for (const auto& [image, label, boxes] : images) {
         cell = std::max({cell, image.height(), image.width()});
         labelled = labelled || !label.empty();
     }
@@ -116,13 +145,13 @@ ImageGrid make_grid(const std::vector<LabelledImage>& images) {
     std::memset(grid.image.view().data, kBackground, grid.image.bytes());
     ResizeScratch scratch;
     for (int i = 0; i < count; ++i) {
-        const auto& [image, label] = images[static_cast<std::size_t>(i)];
+        const GridImage& each = images[static_cast<std::size_t>(i)];
         const int top = kGap + i / columns * (cell_height + kGap);
         const int left = kGap + i % columns * (cell + kGap);
         const ImageView place = grid.image.view().crop({top, left, cell, cell});
-        image.height() > 0 ? draw_cell(image.view(), place, scratch) : draw_cross(place);
+        each.image.height() > 0 ? draw_cell(each, place, scratch) : draw_cross(place);
         if (labelled) {
-            draw_label(label, grid.image.view().crop({top + cell, left, kLabelHeight, cell}));
+            draw_label(each.label, grid.image.view().crop({top + cell, left, kLabelHeight, cell}));
         }
     }
     return grid;

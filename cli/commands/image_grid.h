@@ -11,9 +11,10 @@ namespace stoker::cli {
 // Converts 1 to 4 channels to RGB: grey is repeated, alpha is dropped.
 void to_rgb(ConstImageView image, Image& rgb);
 
-struct LabelledImage {
+struct GridImage {
     Image image;  // RGB; without pixels where the sample could not be read
     std::string label;
+    std::vector<float> boxes;  // (K, 4): x1 y1 x2 y2 in pixels of the image
 };
 
 struct ImageGrid {
@@ -23,7 +24,8 @@ struct ImageGrid {
 
 // Arranges images in rows of equal cells, each centred in its cell with its label below. Small images are enlarged by
 // an integer factor without smoothing; large ones are reduced to fit. An image without pixels is a red cell with a
-// cross. Labels that are too wide are cut; if all labels are empty, there is no space for them.
-ImageGrid make_grid(const std::vector<LabelledImage>& images);
+// cross. Boxes are outlines over the scaled image; a box without an area is not drawn. Labels that are too wide are
+// cut; if all labels are empty, there is no space for them.
+ImageGrid make_grid(const std::vector<GridImage>& images);
 
 }  // namespace stoker::cli

@@ -8,9 +8,11 @@
 #include "cli/command.h"
 #include "cli/commands/dataset_options.h"
 #include "cli/commands/dataset_summary.h"
+#include "cli/commands/unread_fields.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/table.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/base/shell_quote.h"
 #include "stoker/base/url_secrets.h"
 
 namespace stoker::cli {
@@ -36,13 +38,7 @@ struct FurtherFields {
 };
 
 FurtherFields further_fields(const Dataset& dataset, const FieldNames& names) {
-    FurtherFields fields{.asked = {dataset.fields().begin(), dataset.fields().end()},
-                         .others = dataset.stored_fields()};
-    std::erase_if(fields.others, [&](const Field& field) {
-        return std::ranges::find(names.more, field.name, &FieldRequest::source) != names.more.end() ||
-               std::ranges::find(fields.asked, field.name, &Field::name) != fields.asked.end();
-    });
-    return fields;
+    return {.asked = {dataset.fields().begin(), dataset.fields().end()}, .others = unread_fields(dataset, names)};
 }
 
 // A side of any length is null; an image has no shape, since each sample has its own size.
@@ -160,16 +156,53 @@ void print_classes(const Dataset& dataset, const DatasetSummary& found) {
     }
 }
 
-void print_fields(const FurtherFields& further) {
+// "mask=seg.png:mask": what --field takes to read the field as what it seems to be. A column's kind is given, because a
+// table takes every column for numbers.
+std::string field_option(const Field& field) {
+    const std::string name = is_field_name(field.name) ? field.name : "NAME=" + field.name;
+    const std::string kind = field.kind == FieldKind::value ? "" : fmt::format(":{}", field_kind_name(field.kind));
+    return quoted_for_shell(name + kind);
+}
+
+bool is_text_column(const Dataset& dataset, const Field& field) {
+    return dataset.format() == "table" && field.kind == FieldKind::label && field.shape.empty();
+}
+
+// "column cx: float32; read it with --field cx"
+void print_unread(const Dataset& dataset, const Field& field) {
+    const bool column = dataset.format() == "table";
+    const bool number = field.kind == FieldKind::value && field.shape.empty();
+    print_stdout(
+        "  {:<9} {}: {}; read it with {}--field {}\n", column ? "column" : "field", field.name,
+        is_text_column(dataset, field) ? "text"
+        : number                       ? std::string(dtype_name(field.dtype))
+                                       : field_line(field),
+        is_text_column(dataset, field) ? fmt::format("--label-field {} or ", quoted_for_shell(field.name)) : "",
+        field_option(field));
+}
+
+// Where no sample has a label: the columns that may hold them.
+std::string label_columns(const Dataset& dataset, const FurtherFields& further) {
+    std::vector<std::string> names;
+    for (const Field& field : further.others) {
+        if (is_text_column(dataset, field)) {
+            names.push_back(field.name);
+        }
+    }
+    return names.empty() ? "" : fmt::format("; --label-field takes a column: {}", fmt::join(names, ", "));
+}
+
+void print_fields(const Dataset& dataset, const FurtherFields& further) {
     for (const Field& field : further.asked) {
         print_stdout("  field     {}: {}\n", field.name, field_line(field));
     }
     for (const Field& field : further.others) {
-        print_stdout("  field     {}: {} (not read; a guess)\n", field.name, field_line(field));
+        print_unread(dataset, field);
     }
 }
 
-void print_table(const Dataset& dataset, const DatasetSummary& found, const std::string& data) {
+void print_table(const Dataset& dataset, const FurtherFields& further, const DatasetSummary& found,
+                 const std::string& data) {
     const bool all = found.read == dataset.size();
     const std::string of = all ? "" : fmt::format("  (of {} spread evenly)", pluralize(found.read, "sample"));
     std::vector<std::string> codecs;
@@ -195,8 +228,8 @@ void print_table(const Dataset& dataset, const DatasetSummary& found, const std:
         print_stdout("  rotated   {} with an EXIF orientation; data.exif = true applies it{}\n", found.rotated, of);
     }
     if (found.unlabelled > 0) {
-        print_stdout("  labels    {} samples without a label{}\n", with_commas(static_cast<double>(found.unlabelled)),
-                     of);
+        print_stdout("  labels    {} samples without a label{}{}\n", with_commas(static_cast<double>(found.unlabelled)),
+                     of, found.unlabelled == found.read ? label_columns(dataset, further) : "");
     }
     if (const std::string advice = dataset.advice(); !advice.empty()) {
         print_stdout("  advice    {}\n", advice);
@@ -228,8 +261,8 @@ int run(const Options& options) {
     if (options.json) {
         print_json(*dataset, further, found, options.verify);
     } else {
-        print_table(*dataset, found, options.data);
-        print_fields(further);
+        print_table(*dataset, further, found, options.data);
+        print_fields(*dataset, further);
         print_classes(*dataset, found);
         print_bad(found);
     }

@@ -10,6 +10,7 @@
 
 #include "cli/command.h"
 #include "cli/commands/dataset_options.h"
+#include "cli/commands/unread_fields.h"
 #include "cli/terminal/advice.h"
 #include "cli/terminal/output_path.h"
 #include "cli/terminal/print.h"
@@ -59,7 +60,23 @@ std::uint64_t checked_shard_size(const std::string& text) {
     return static_cast<std::uint64_t>(*bytes);
 }
 
-void print_json(const PackResult& result, double seconds) {
+// What an interrupted packing has kept, and how to go on.
+std::string resume_hint(const Options& options, const PackProgress& last) {
+    const std::string resume = "run the same command again to resume";
+    if (last.kept == last.total) {
+        return resume;
+    }
+    constexpr std::uint64_t kMostPart = std::uint64_t{64} << 20;  // of targets of one file
+    const bool shards = target_format(options.target).shards;
+    const std::uint64_t size = checked_shard_size(options.shard_size);
+    return fmt::format("{} of {} {} kept: a {} is kept when it is whole, {} (--shard-size){}",
+                       with_commas(static_cast<double>(last.kept)), pluralize(last.total, "sample"),
+                       last.total == 1 ? "is" : "are", shards ? "shard" : "part",
+                       byte_text(static_cast<std::int64_t>(shards ? size : std::min(size, kMostPart))),
+                       last.kept > 0 ? "; " + resume : "");
+}
+
+void print_json(const PackResult& result, const std::vector<Field>& left_out, double seconds) {
     nlohmann::ordered_json skipped = nlohmann::ordered_json::array();
     for (const SkippedSample& sample : result.skipped) {
         skipped.push_back({{"key", sample.key}, {"reason", sample.reason}});
@@ -72,6 +89,7 @@ void print_json(const PackResult& result, double seconds) {
                     {"shards", result.shards},
                     {"codecs", result.codecs},
                     {"fields", result.fields},
+                    {"left_out", names_of(left_out)},
                     {"kept", result.kept},
                     {"exif_lost", result.exif_lost},
                     {"skipped", std::move(skipped)},
@@ -88,12 +106,20 @@ std::string counts(const std::map<std::string, std::int64_t>& of) {
     return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-void print_summary(const PackResult& result, double seconds, const std::string& split) {
+void print_left_out(const std::vector<Field>& left_out) {
+    if (!left_out.empty()) {
+        print_stdout("  left out {}\n", left_out_text(left_out));
+    }
+}
+
+void print_summary(const PackResult& result, const std::vector<Field>& left_out, double seconds,
+                   const std::string& split) {
     constexpr std::size_t kListed = 20;
     if (result.nothing_to_do) {
         print_stdout(
             "{}: nothing to do, the data set is complete with {}; `stoker inspect --verify` checks every byte\n",
             result.path, pluralize(result.samples, "sample"));
+        print_left_out(left_out);
         return;
     }
     print_stdout("{}\n", result.path);
@@ -107,6 +133,7 @@ void print_summary(const PackResult& result, double seconds, const std::string& 
     if (!result.fields.empty()) {
         print_stdout("  fields   {}\n", fmt::join(result.fields, ", "));
     }
+    print_left_out(left_out);
     if (!result.kept.empty()) {
         print_stdout("  kept     unchanged: {}\n", counts(result.kept));
     }
@@ -136,14 +163,17 @@ int run(const Options& given) {
         .skip_bad = options.skip_bad};
     const auto dataset = open_split(options.data, options.test, options.fields, options.context);
     print_advice(*dataset);
+    const std::vector<Field> left_out = unread_fields(*dataset, options.fields);
     const std::string split = options.test ? " of the test split"
                               : options.fields.image.empty() && has_splits(options.data)
                                   ? " of the training split (--test packs the other)"
                                   : "";
+    PackProgress last{.total = dataset->size()};
     return run_interruptible(
         [&](const std::atomic<int>& /*stop*/) {
             ProgressBar bar;
             pack_options.progress = [&](const PackProgress& at) {
+                last = at;
                 check_interrupt();
                 bar.update({.label = at.phase,
                             .done = at.done,
@@ -155,10 +185,10 @@ int run(const Options& given) {
             const PackResult result = pack(*dataset, options.target, pack_options);
             const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
             bar.clear();
-            options.json ? print_json(result, seconds) : print_summary(result, seconds, split);
+            options.json ? print_json(result, left_out, seconds) : print_summary(result, left_out, seconds, split);
             return 0;
         },
-        "run the same command again to resume");
+        [&] { return resume_hint(options, last); });
 }
 
 void add_recode_options(CLI::App& app, const std::shared_ptr<Options>& options) {

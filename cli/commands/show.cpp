@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/commands/dataset_options.h"
 #include "cli/commands/image_grid.h"
+#include "cli/commands/sample_fields.h"
 #include "cli/commands/small_text.h"
 #include "cli/commands/training_data.h"
 #include "cli/terminal/npy_output.h"
@@ -42,6 +43,7 @@ struct Line {
     std::string class_name;
     int height = 0;
     int width = 0;
+    SampleFields fields = {};
     std::string error = {};  // why the sample could not be read
 };
 
@@ -54,10 +56,11 @@ Line describe(const Dataset& dataset, std::int64_t index, std::int64_t label) {
             .class_name = label >= 0 && at < classes.size() ? classes[at] : ""};
 }
 
-Line describe(const TrainingData& data, std::int64_t index, ConstImageView pixels) {
+Line describe(TrainingData& data, std::int64_t index, ConstImageView pixels) {
     Line line = describe(data.dataset(), index, data.label());
     line.height = pixels.height;
     line.width = pixels.width;
+    line.fields = sample_fields(data);
     return line;
 }
 
@@ -69,8 +72,8 @@ std::string label_text(const Line& line) {
     return line.class_name.empty() || !can_draw(line.class_name) ? fmt::to_string(line.label) : line.class_name;
 }
 
-// A sample that cannot be read or decoded leaves `image` without pixels.
-Line load(TrainingData& data, const SampledIndex& drawn, Image& image) {
+// A sample that cannot be read or decoded leaves the image without pixels.
+Line load(TrainingData& data, const SampledIndex& drawn, GridImage& to) {
     const auto bad = [&](std::string error) {
         const Dataset& dataset = data.dataset();
         Line line = describe(dataset, drawn.index, dataset.label(drawn.index).value_or(-1));
@@ -79,8 +82,10 @@ Line load(TrainingData& data, const SampledIndex& drawn, Image& image) {
     };
     try {
         const ConstImageView pixels = data.pixels(drawn);
-        to_rgb(pixels, image);
-        return describe(data, drawn.index, pixels);
+        Line line = describe(data, drawn.index, pixels);
+        to_rgb(pixels, to.image);
+        add_overlays(data, to);
+        return line;
     } catch (const DataError& error) {
         return bad(fmt::format("expected {}, got {}", error.info().expected, error.info().got));
     } catch (const Unsupported& error) {
@@ -104,9 +109,9 @@ void write_sample(const Options& options, TrainingData& data, ConstImageView pix
 std::vector<Line> draw(const Options& options, TrainingData& data, const std::vector<SampledIndex>& draws,
                        int& columns) {
     std::vector<Line> lines;
-    std::vector<LabelledImage> images(draws.size());
+    std::vector<GridImage> images(draws.size());
     for (std::size_t i = 0; i < draws.size(); ++i) {
-        lines.push_back(load(data, draws[i], images[i].image));
+        lines.push_back(load(data, draws[i], images[i]));
         images[i].label = label_text(lines.back());
     }
     const ImageGrid grid = make_grid(images);
@@ -116,20 +121,31 @@ std::vector<Line> draw(const Options& options, TrainingData& data, const std::ve
     return lines;
 }
 
-void print_table(const std::vector<Line>& lines, int columns) {
+void print_table(const Dataset& dataset, const std::vector<Line>& lines, int columns) {
+    const std::vector<Field> fields = shown_fields(dataset);
     Table table;
     for (const char* title : {"row", "col", "index", "label"}) {
         table.column(title);
     }
     table.column("class", Table::Align::left);
     table.column("height x width");
+    for (const Field& field : fields) {
+        table.column(field.name);
+    }
     table.column("key", Table::Align::left);
     for (std::size_t i = 0; i < lines.size(); ++i) {
         const Line& line = lines[i];
         const auto cell = std::div(static_cast<int>(i), columns);
-        table.row({fmt::to_string(cell.quot + 1), fmt::to_string(cell.rem + 1), fmt::to_string(line.index),
-                   fmt::to_string(line.label), line.class_name,
-                   line.error.empty() ? fmt::format("{} x {}", line.height, line.width) : "-", line.key});
+        std::vector<std::string> cells = {fmt::to_string(cell.quot + 1),
+                                          fmt::to_string(cell.rem + 1),
+                                          fmt::to_string(line.index),
+                                          line.label < 0 ? "-" : fmt::to_string(line.label),
+                                          line.class_name,
+                                          line.error.empty() ? fmt::format("{} x {}", line.height, line.width) : "-"};
+        std::ranges::copy(line.fields.cells, std::back_inserter(cells));
+        cells.resize(cells.size() + fields.size() - line.fields.cells.size(), "-");
+        cells.push_back(line.key);
+        table.row(std::move(cells));
     }
     print_lines(table.text());
 }
@@ -137,8 +153,9 @@ void print_table(const std::vector<Line>& lines, int columns) {
 void print_json(const std::string& file, const TrainingData& data, const std::vector<Line>& lines) {
     nlohmann::ordered_json samples = nlohmann::ordered_json::array();
     for (const Line& line : lines) {
-        nlohmann::ordered_json sample = {{"index", line.index},      {"key", line.key},       {"label", line.label},
-                                         {"class", line.class_name}, {"height", line.height}, {"width", line.width}};
+        nlohmann::ordered_json sample = {{"index", line.index},       {"key", line.key},       {"label", line.label},
+                                         {"class", line.class_name},  {"height", line.height}, {"width", line.width},
+                                         {"fields", line.fields.json}};
         if (!line.error.empty()) {
             sample["error"] = line.error;
         }
@@ -192,7 +209,7 @@ int run(const Options& options) {
     if (options.json) {
         print_json(file, data, lines);
     } else {
-        print_table(lines, columns);
+        print_table(data.dataset(), lines, columns);
         print_stderr("written to {}\n", file);
     }
     return report_bad(lines);
@@ -205,6 +222,7 @@ Command add_show(CLI::App& app) {
     app.add_option("data", options->data,
                    "a data set as in recipes (default: data.train of --recipe; with --val, its validation data)");
     add_field_options(app, options->fields);
+    add_further_fields_option(app, options->fields);
     add_memory_option(app);
     auto* recipe =
         app.add_option("--recipe", options->recipe, "use the training ops and the sample order of this recipe")
@@ -248,7 +266,11 @@ Command add_show(CLI::App& app) {
         "  stoker show data/train -o first.png\n"
         "  stoker show data/train --recipe recipes/imagefolder_resnet18.toml --epoch 3\n"
         "  stoker show --recipe recipes/imagefolder_resnet18.toml --val\n"
+        "  stoker show street.stk --field mask:mask --field boxes:boxes\n"
         "  stoker show data/train --index 17 --npy sample.npy\n"
+        "Masks tint the picture where their class is above 0, and boxes are outlines; both after the recipe's ops. "
+        "The\n"
+        "table has the values of further fields, and --json all of them.\n"
         "A sample that cannot be read is a crossed-out cell, and a line on stderr. If no sample can be read, the exit\n"
         "status is 1.");
     return [options] { return run(*options); };

@@ -2,13 +2,32 @@
 #include "cli/commands/training_data.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "stoker/base/error.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/formats/subset.h"
 #include "stoker/pipeline/recipe_data.h"
+#include "stoker/pipeline/transforms/overlay.h"
 
 namespace stoker::cli {
+
+namespace {
+
+void set_fields(const FieldNames& given, FieldsRecipe& fields) {
+    fields.image = given.image.empty() ? fields.image : given.image;
+    fields.label = given.label.empty() ? fields.label : given.label;
+    if (!given.more.empty()) {
+        fields.more.clear();
+    }
+    for (const FieldRequest& request : given.more) {
+        const std::string kind =
+            request.kind ? std::string(field_kind_name(*request.kind)) : "";  // the format's choice
+        fields.more.push_back({.name = request.name, .is = kind, .from = request.from});
+    }
+}
+
+}  // namespace
 
 TrainingData::TrainingData(const TrainingDataOptions& options) {
     Recipe recipe;
@@ -25,9 +44,7 @@ TrainingData::TrainingData(const TrainingDataOptions& options) {
         recipe.data.mix.clear();
         recipe.data.weights.clear();
     }
-    if (!options.fields.image.empty() || !options.fields.label.empty()) {
-        recipe.data.fields = {.image = options.fields.image, .label = options.fields.label};
-    }
+    set_fields(options.fields, recipe.data.fields);
     recipe.seed = options.seed ? static_cast<std::uint64_t>(*options.seed) : recipe.seed;
     const RecipeData data = options.val ? open_val_data(recipe.data) : open_train_data(recipe.data);
     dataset_ = options.val ? data.val : data.train;
@@ -40,6 +57,23 @@ TrainingData::TrainingData(const TrainingDataOptions& options) {
     seed_ = recipe.seed;
     epoch_ = options.epoch.value_or(0);
     batch_size_ = recipe.data.batch_size;
+    plan_fields(recipe.data, options.val);
+}
+
+void TrainingData::plan_fields(const DataRecipe& recipe, bool val) {
+    for (const Field& field : dataset_->fields()) {
+        const auto found = std::ranges::find(recipe.fields.more, field.name, &FieldRecipe::name);
+        const auto ops = found == recipe.fields.more.end() ? std::nullopt : val ? found->val_ops : found->train_ops;
+        own_transforms_.push_back(ops ? std::optional(Transform(*ops, transform_options(recipe))) : std::nullopt);
+        if (field.kind == FieldKind::mask || field.kind == FieldKind::boxes) {
+            require_overlay_ops(transform_of(own_transforms_.size() - 1).ops(), field);
+        }
+    }
+}
+
+const Transform& TrainingData::transform_of(std::size_t field) const {
+    const std::optional<Transform>& own = own_transforms_[field];
+    return own ? *own : transform_;
 }
 
 std::vector<SampledIndex> TrainingData::first_batch(std::int64_t max_size) const {
@@ -62,7 +96,10 @@ ConstImageView TrainingData::pixels(SampledIndex draw) {
         dataset_->read(index, sample_);
         StageTimes times;
         StageClock clock(times);
-        return transform_.augment(transform_.prepare(sample_, scratch_, clock), key_of(draw), scratch_);
+        const ConstImageView prepared = transform_.prepare(sample_, scratch_, clock);
+        image_ = scratch_.input;
+        key_ = key_of(draw);
+        return transform_.augment(prepared, key_, scratch_);
     } catch (const DataError& error) {
         throw error.located({.path = dataset_->path(), .key = key_or_index(*dataset_, index), .index = index});
     }
@@ -79,6 +116,20 @@ std::vector<float> TrainingData::values(SampledIndex draw) {
     StageClock clock(times);
     transform_.run(sample_, key_of(draw), scratch_, slot, clock);
     return out;
+}
+
+ConstImageView TrainingData::mask(std::size_t at) {
+    StageTimes times;
+    StageClock clock(times);
+    return transform_of(at).mask(sample_.field(at), image_, OpRange::all, key_, field_scratch_, clock);
+}
+
+std::vector<float> TrainingData::boxes(std::size_t at) {
+    const std::span<const std::byte> bytes = sample_.field(at).bytes;
+    std::vector<float> boxes(bytes.size() / sizeof(float));
+    std::memcpy(boxes.data(), bytes.data(), boxes.size() * sizeof(float));
+    transform_of(at).boxes(boxes, image_, OpRange::all, key_);
+    return boxes;
 }
 
 RngKey TrainingData::key_of(SampledIndex draw) const {

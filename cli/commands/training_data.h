@@ -22,7 +22,7 @@ struct TrainingDataOptions {
     std::vector<std::string> sets;
     std::optional<std::int64_t> epoch;
     std::optional<std::int64_t> seed;  // empty: the recipe's
-    FieldNames fields = {};            // empty: the recipe's
+    FieldNames fields = {};            // where a name or `more` is empty: the recipe's
     bool val = false;  // the recipe's validation data and ops, in stored order; `data` replaces data.val
 };
 
@@ -51,18 +51,30 @@ class TrainingData {
     std::vector<float> values(SampledIndex draw);
     std::int64_t label() const { return sample_.label; }
 
+    // Of the sample that `pixels` gave last: field `at` of the data set, as stored; a mask (H, W, 1), valid until the
+    // next call, and boxes, (K, 4) floats, after the ops. Throw DataError for damaged values.
+    const FieldValue& field(std::size_t at) { return sample_.field(at); }
+    ConstImageView mask(std::size_t at);
+    std::vector<float> boxes(std::size_t at);
+
   private:
+    void plan_fields(const DataRecipe& recipe, bool val);
     RngKey key_of(SampledIndex draw) const;
+    const Transform& transform_of(std::size_t field) const;
 
     std::shared_ptr<const Dataset> dataset_;
     std::vector<std::int64_t> kept_;  // training index -> index in dataset_; empty: all samples
     std::shared_ptr<const Sampler> sampler_;
     Transform transform_;
+    std::vector<std::optional<Transform>> own_transforms_;  // of the data set's fields; empty: transform_
     std::uint64_t seed_ = 0;
     std::int64_t epoch_ = 0;
     std::int64_t batch_size_ = 0;
     Sample sample_;
+    RngKey key_;       // of the sample that `pixels` gave last
+    ImageSize image_;  // its size before the ops
     TransformScratch scratch_;
+    TransformScratch field_scratch_;
 };
 
 }  // namespace stoker::cli

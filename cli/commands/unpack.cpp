@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/commands/dataset_options.h"
 #include "cli/commands/staged_folder.h"
+#include "cli/commands/unread_fields.h"
 #include "cli/terminal/advice.h"
 #include "cli/terminal/output_path.h"
 #include "cli/terminal/print.h"
@@ -33,19 +34,24 @@ struct Options {
     bool json = false;
 };
 
-void print_result(const Options& options, const UnpackResult& result, const Dataset& dataset, double seconds) {
+void print_result(const Options& options, const UnpackResult& result, const Dataset& dataset,
+                  const std::vector<Field>& left_out, double seconds) {
     if (options.json) {
         print_document({{"path", options.target},
                         {"samples", result.samples},
                         {"bytes", result.bytes},
                         {"original_files", result.original},
                         {"same_pixels", result.same_pixels},
+                        {"left_out", names_of(left_out)},
                         {"seconds", seconds}});
         return;
     }
     const auto commas = [](std::int64_t number) { return with_commas(static_cast<double>(number)); };
     print_stdout("{}: {}, {}, in {:.1f} s\n", options.target,
                  pluralize(result.samples, dataset.has_image() ? "image" : "sample"), byte_text(result.bytes), seconds);
+    if (!left_out.empty()) {
+        print_stdout("  left out: {}\n", left_out_text(left_out));
+    }
     if (!dataset.has_image()) {
         return;
     }
@@ -58,6 +64,7 @@ int run(const Options& options) {
     const auto dataset = open_split(options.data, options.test, options.fields, options.context);
     require_outside_data(options.target, {options.data});
     print_advice(*dataset);
+    const std::vector<Field> left_out = unread_fields(*dataset, options.fields);
     StagedFolder staging(options.target);
     const auto start = Clock::now();
     return run_interruptible(
@@ -76,7 +83,8 @@ int run(const Options& options) {
             check_interrupt();
             staging.commit();
             bar.clear();
-            print_result(options, result, *dataset, std::chrono::duration<double>(Clock::now() - start).count());
+            print_result(options, result, *dataset, left_out,
+                         std::chrono::duration<double>(Clock::now() - start).count());
             return 0;
         },
         "nothing was kept");

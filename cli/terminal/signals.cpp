@@ -72,12 +72,14 @@ void check_interrupt() {
     }
 }
 
-int run_interruptible(const std::function<int(const std::atomic<int>&)>& work, const std::string& hint) {
+int run_interruptible(const std::function<int(const std::atomic<int>&)>& work,
+                      const std::function<std::string()>& hint) {
     const std::atomic<int>& stop = catch_signals();
     try {
         return work(stop);
     } catch (const Interrupted& interrupted_by) {
-        print_stderr("stoker: stopped by signal {}{}{}\n", interrupted_by.signal, hint.empty() ? "" : "; ", hint);
+        const std::string text = hint();
+        print_stderr("stoker: stopped by signal {}{}{}\n", interrupted_by.signal, text.empty() ? "" : "; ", text);
         return 128 + interrupted_by.signal;
     }
 }

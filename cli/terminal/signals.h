@@ -26,8 +26,13 @@ struct Interrupted {
 // Throws Interrupted once the flag is set.
 void check_interrupt();
 
-// Catches signals and runs `work`, which returns the exit status. If Interrupted ends it, prints that with `hint` and
-// returns 128 + the signal's number.
-int run_interruptible(const std::function<int(const std::atomic<int>&)>& work, const std::string& hint = "");
+// Catches signals and runs `work`, which returns the exit status. If Interrupted ends it, prints that with what `hint`
+// returns then, and returns 128 + the signal's number.
+int run_interruptible(const std::function<int(const std::atomic<int>&)>& work,
+                      const std::function<std::string()>& hint);
+
+inline int run_interruptible(const std::function<int(const std::atomic<int>&)>& work, const std::string& hint = "") {
+    return run_interruptible(work, [&] { return hint; });
+}
 
 }  // namespace stoker::cli

@@ -1,5 +1,8 @@
 #include "engine/commands/checkpoint_argument.h"
 
+#include <algorithm>
+#include <sstream>
+
 #include "cli/command.h"
 #include "stoker/base/error.h"
 #include "stoker/base/suggest.h"
@@ -86,6 +89,23 @@ std::vector<std::string> class_names(const Recipe& recipe, const std::filesystem
     return names;
 }
 
+namespace {
+
+// The columns of a table that the target was read from, "cx,cy"; empty where there is not one for each output.
+std::vector<std::string> column_names(const FieldsRecipe& fields, const std::string& target, std::size_t outputs) {
+    const auto found = std::ranges::find(fields.more, target, &FieldRecipe::name);
+    std::vector<std::string> names;
+    std::istringstream from(found == fields.more.end() ? "" : found->from);
+    for (std::string name; std::getline(from, name, ',');) {
+        name.erase(0, name.find_first_not_of(' '));
+        name.erase(name.find_last_not_of(' ') + 1);
+        names.push_back(std::move(name));
+    }
+    return names.size() == outputs ? names : std::vector<std::string>();
+}
+
+}  // namespace
+
 std::vector<std::string> output_names(const Recipe& recipe, const std::filesystem::path& checkpoint,
                                       const ModelMetadata& metadata) {
     const TaskKind task = task_named(recipe.task);
@@ -93,16 +113,17 @@ std::vector<std::string> output_names(const Recipe& recipe, const std::filesyste
         return class_names(recipe, checkpoint);
     }
     const auto outputs = static_cast<std::size_t>(outputs_of(metadata));
-    std::vector<std::string> names = read_classes(checkpoint);
-    if (task == TaskKind::regression || names.size() != outputs) {
-        const std::string prefix = task == TaskKind::regression ? target_of(metadata) + "_" : "";
-        names.clear();
-        for (std::size_t i = 0; i < outputs; ++i) {
-            names.push_back(prefix + std::to_string(i));
-        }
-        if (task == TaskKind::regression && outputs == 1) {
-            names = {target_of(metadata)};
-        }
+    const std::string target = target_of(metadata);
+    if (task == TaskKind::regression && outputs == 1) {
+        return {target};
+    }
+    std::vector<std::string> names =
+        task == TaskKind::regression ? std::vector<std::string>() : read_classes(checkpoint);
+    if (names.size() != outputs) {
+        names = column_names(recipe.data.fields, target, outputs);
+    }
+    for (std::size_t i = names.size(); i < outputs; ++i) {
+        names.push_back((task == TaskKind::regression ? target + "_" : "") + std::to_string(i));
     }
     return names;
 }

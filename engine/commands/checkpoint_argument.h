@@ -38,7 +38,8 @@ Trained open_trained(const TrainedOptions& options);
 std::vector<std::string> class_names(const Recipe& recipe, const std::filesystem::path& checkpoint);
 
 // The names of the columns of predictions: the classes; of several labels a sample their names where the data has as
-// many, else numbers; of values the name of their field, numbered where there are several.
+// many, else those of the table's columns that they were read from, else numbers; of values the name of their field, of
+// several those of the columns, else numbered.
 std::vector<std::string> output_names(const Recipe& recipe, const std::filesystem::path& checkpoint,
                                       const ModelMetadata& metadata);
 

@@ -90,26 +90,32 @@ class Sink {
     virtual ~Sink() = default;
     virtual void write(const Prediction& prediction) = 0;
     virtual void finish() {}
+    // What was written where; empty for rows on stdout.
+    virtual std::string place() const = 0;
 };
 
 class RowSink final : public Sink {
   public:
     RowSink(const Options& options, std::vector<std::string> columns, TaskKind task)
-        : file_(options.out, std::move(columns), options.top, task) {}
+        : file_(options.out, std::move(columns), options.top, task), out_(options.out) {}
     void write(const Prediction& prediction) override { file_.write(prediction); }
     void finish() override { file_.finish(); }
+    std::string place() const override { return out_.empty() ? "" : "written to " + out_; }
 
   private:
     PredictionFile file_;
+    std::string out_;
 };
 
 class MaskSink final : public Sink {
   public:
-    explicit MaskSink(const Options& options) : folder_(options.out) {}
+    explicit MaskSink(const Options& options) : folder_(options.out), out_(options.out) {}
     void write(const Prediction& prediction) override { folder_.write(prediction); }
+    std::string place() const override { return "masks in " + (fs::path(out_) / "").string() + " (class numbers)"; }
 
   private:
     MaskFolder folder_;
+    std::string out_;
 };
 
 // Passes predictions on and shows the progress.
@@ -139,8 +145,9 @@ class PredictionReport {
     int finish(const std::string& data, const std::string& resize_option) {
         sink_.finish();
         progress_.clear();
-        print_stderr("{}: {}{}\n", data, pluralize(done_, "image"),
-                     bad_ > 0 ? fmt::format(", {} of them bad", bad_) : "");
+        const std::string place = sink_.place();
+        print_stderr("{}: {}{}{}{}\n", data, pluralize(done_, "image"),
+                     bad_ > 0 ? fmt::format(", {} of them bad", bad_) : "", place.empty() ? "" : "; ", place);
         if (other_size_) {
             print_stderr("for images of other sizes add: {}\n", resize_option);
         }
@@ -211,8 +218,8 @@ int run(const Options& options) {
     auto [recipe, checkpoint] = open_trained(options);
     recipe.data.cache = "none";  // each image is read once
     const ModelFile weights = read_model(checkpoint);
-    keep_inputs(recipe.data, options.data, inputs_of(weights.metadata));
     const std::vector<std::string> columns = output_names(recipe, checkpoint, weights.metadata);
+    keep_inputs(recipe.data, options.data, inputs_of(weights.metadata));
     const auto dataset = open_images(options.data, recipe.data);
     if (has_splits(options.data.front())) {
         print_stderr("{}: predicting on the test split\n", shown_url(options.data.front()));

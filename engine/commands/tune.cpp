@@ -46,7 +46,7 @@ double parse_budget(const std::string& text) {
     const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
     const auto number = parse_number<int>(text.substr(0, digits));
     const std::string unit = text.substr(digits);
-    const double seconds = unit == "s" || unit.empty() ? 1 : unit == "min" ? 60 : unit == "h" ? 3600 : 0;
+    const double seconds = unit == "s" ? 1 : unit == "min" ? 60 : unit == "h" ? 3600 : 0;
     if (!number || *number <= 0 || seconds == 0) {
         throw InvalidArgument(
             {.where = "--budget", .expected = "a time such as 90s, 5min or 1h", .got = fmt::format("\"{}\"", text)});
@@ -172,7 +172,19 @@ void add_rows(Table& table, const Recipe& recipe, const std::vector<TriedChange>
     }
 }
 
-void print_table(const Recipe& recipe, const std::string& output, const TuneResult& result) {
+// Why nothing was kept.
+std::string nothing_kept(const TuneResult& result, double budget) {
+    const bool measured =
+        std::ranges::any_of(result.rolled_back, [](const TriedChange& tried) { return tried.measured.has_value(); });
+    const bool out_of_time = result.seconds >= budget;
+    if (!result.interrupted && !out_of_time) {
+        return "nothing to change";
+    }
+    const char* ended = result.interrupted ? "the search was stopped" : "the budget ended";
+    return fmt::format("{} before any change was {}", ended, measured ? "found to help" : "measured");
+}
+
+void print_table(const Recipe& recipe, const std::string& output, const TuneResult& result, double budget) {
     Table table;
     table.column("change", Table::Align::left);
     table.column("predicted");
@@ -186,7 +198,7 @@ void print_table(const Recipe& recipe, const std::string& output, const TuneResu
     const std::string gain =
         result.gain ? text_of(*result.gain) : fmt::format("{:.2f}x", result.tuned / result.baseline);
     print_stdout("{:.1f} -> {:.1f} images/s, {}, in {:.0f} s; {}{}\n", result.baseline, result.tuned, gain,
-                 result.seconds, result.kept.empty() ? "nothing to change; " : "",
+                 result.seconds, result.kept.empty() ? nothing_kept(result, budget) + "; " : "",
                  output.empty() ? "nothing was written" : fmt::format("written to {}", output));
 }
 
@@ -298,7 +310,7 @@ int run(const Options& options) {
         } catch (const std::exception&) {
             failed = std::current_exception();
         }
-        options.json ? print_json(recipe, written, result) : print_table(recipe, written, result);
+        options.json ? print_json(recipe, written, result) : print_table(recipe, written, result, budget);
         if (failed) {
             std::rethrow_exception(failed);
         }

@@ -40,6 +40,38 @@ def test_a_table(stoker, tmp_path):
         assert (shown(stoker, data / "labels.csv", index, tmp_path) == image).all()
 
 
+def coloured_table(data):
+    for i in range(4):
+        picture(data / f"{i}.png", i)
+        masks(data / f"m/{i}.png", np.full((6, 9), i, np.uint8), "grey")
+    rows = [["path", "cx", "colour", "mask"], *([f"{i}.png", i / 2, "red", f"m/{i}.png"] for i in range(4))]
+    write_table(data / "labels.csv", rows)
+
+
+def test_columns_that_are_left_out_are_named(stoker, tmp_path):
+    coloured_table(tmp_path / "data")
+    line = "  left out cx, colour, mask (--field NAME keeps them)\n"
+    assert line in stoker("pack", "data", "all.stk").out and line in stoker("pack", "data", "all.stk").out
+    one = stoker("pack", "data", "x.stk", "--field", "cx", "--field", "mask:mask")
+    assert "  left out colour (--field NAME keeps it)\n" in one.out
+    assert stoker("pack", "data", "x.stk", "--field", "cx", "--field", "mask:mask", "--json").json()["left_out"] == ["colour"]
+    both = ["--field", "pair=cx,cx", "--label-field", "colour"]
+    assert stoker("pack", "data", "y.stk", *both, "--json").json()["left_out"] == ["mask"]
+    assert "  left out: cx, mask (--field NAME keeps them)\n" in stoker("unpack", "x.stk", "back").out
+    report = stoker("unpack", "x.stk", "again", "--field", "cx", "--field", "mask:mask", "--json").json()
+    assert report["left_out"] == []
+
+
+def test_inspect_says_how_columns_are_read(stoker, tmp_path):
+    coloured_table(tmp_path / "data")
+    out = stoker("inspect", "data").out
+    assert "  column    cx: float32; read it with --field cx\n" in out
+    assert "  column    colour: text; read it with --label-field colour or --field colour:label\n" in out
+    assert "  column    mask: image; read it with --field mask:image\n" in out
+    assert "  labels    4 samples without a label; --label-field takes a column: colour\n" in out
+    assert "without a label" not in stoker("inspect", "data", "--label-field", "colour").out
+
+
 def test_bad_samples_of_a_table(stoker, tmp_path):
     data = tmp_path / "data"
     picture(data / "a.png", 0)
@@ -90,6 +122,20 @@ def test_bad_masks(stoker, tmp_path):
     assert "got RGB" in bad[0]["reason"]
     assert "up to 255" in bad[1]["reason"]
     assert "a file of the same name in masks" in bad[2]["reason"]
+
+
+def test_masks_of_another_size_than_their_image_are_bad(stoker, tmp_path):
+    data = tmp_path / "data"
+    for i in range(3):
+        picture(data / f"images/{i}.jpg", i)
+        masks(data / f"masks/{i}.png", np.zeros((6, 9 - (i == 1)), np.uint8), "grey")
+    bad = stoker("inspect", data, "--verify", "--json", status=1).json()["bad"]
+    assert [sample["index"] for sample in bad] == [1]
+    assert bad[0]["reason"] == "expected the image's 6 x 9 pixels for mask, got 6 x 8"
+    arrays = {"images": np.zeros((3, 8, 8, 3), np.uint8), "mask": np.zeros((3, 8, 6), np.uint8)}
+    np.savez(tmp_path / "x.npz", **arrays)
+    bad = stoker("inspect", tmp_path / "x.npz", "--field", "mask:mask", "--verify", "--json", status=1).json()["bad"]
+    assert len(bad) == 3
 
 
 def test_coco(stoker, tmp_path):

@@ -95,10 +95,18 @@ def test_compressed_data_beyond_the_cgroups_limit_is_refused(limited, tmp_path):
 
 def test_the_limit_can_be_given(stoker, tmp_path):
     deflated_npz(tmp_path / "x.npz", 100)
-    is_one_line(stoker("inspect", "x.npz", "--memory", "50MiB", status=1).err, "[x.npz", "100 MiB", "50.0 MiB")
-    is_one_line(stoker("pack", "x.npz", "x.stk", "--memory", "50MiB", status=1).err, "[x.npz", "100 MiB")
+    is_one_line(stoker("inspect", "x.npz", "--memory", "64MiB", status=1).err, "[x.npz", "100 MiB", "64.0 MiB")
+    is_one_line(stoker("pack", "x.npz", "x.stk", "--memory", "64MiB", status=1).err, "[x.npz", "100 MiB")
     assert stoker("inspect", "x.npz", "--memory", "1GiB", "--json").json()["samples"] == 100
     assert "expected an amount of bytes" in stoker("inspect", "x.npz", "--memory", "much", status=2).err
+
+
+def test_a_limit_without_its_unit_is_refused(stoker, recipe):
+    words = ["expected", "at least 64MiB", "8GiB"]
+    given = stoker("inspect", "synth:digits", "--memory", "8", status=2).err
+    assert all(word in given for word in words), given
+    for value in ("8", '"1MiB"'):
+        is_one_line(stoker("show", "--recipe", recipe(), "--set", f"data.memory={value}", status=2).err, *words)
 
 
 def test_huge_images_are_refused(limited, tmp_path):

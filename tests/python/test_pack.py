@@ -207,7 +207,8 @@ def test_a_stopped_packing_is_finished(program, stoker, photos_and_whole, tmp_pa
     _, err = process.communicate(timeout=60)
     killed = number == signal.SIGKILL
     assert process.returncode == (-number if killed else 128 + number)
-    assert killed or b"run the same command again to resume" in err
+    assert killed or b" of 240 samples are kept: a shard is kept when it is whole, 488 KiB (--shard-size)" in err
+    assert killed or b"; run the same command again to resume" in err
     assert not (tmp_path / "x.stk/stk.json").exists()
     assert "an unfinished packing" in stoker("inspect", "x.stk", status=1).err
     error = stoker("pack", photos, "x.stk", "--shard-size", "500KB", status=1).err
@@ -215,6 +216,21 @@ def test_a_stopped_packing_is_finished(program, stoker, photos_and_whole, tmp_pa
     report = stoker("pack", photos, "x.stk", *STOPPED, "--json").json()
     assert 0 < report["resumed_samples"] < 240 and report["samples"] == 240
     assert contents(tmp_path / "x.stk") == contents(whole)
+
+
+def test_a_packing_stopped_before_its_first_shard_says_what_is_kept(program, photos_and_whole, tmp_path):
+    photos, _ = photos_and_whole
+    words = [program, "pack", photos, "x.stk", "--codec", "dct", "--workers", "1"]
+    process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("x.stk/*")):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "; 0 of 240 samples are kept: a shard is kept when it is whole, 256 MiB (--shard-size)\n" in err
+    assert "resume" not in err
 
 
 def test_bad_samples_are_never_lost_silently(stoker, drawn, tmp_path):

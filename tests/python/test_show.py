@@ -209,3 +209,59 @@ def test_a_bad_image_is_a_marked_cell_and_a_line(stoker, drawn, tmp_path):
     only = stoker("show", "photos", "--index", 1, status=1)
     assert key in only.out and key in only.err
     assert "expected a JPEG" in stoker("show", "photos", "--index", 1, "--npy", "x.npy", status=1).err
+
+
+def segmented(folder, count=4):
+    """Grey images with a mask: class 1 in the left half, class 2 in one corner."""
+    for i in range(count):
+        for name in ("images", "masks"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (32, 32), (100, 100, 100)).save(folder / f"images/{i}.png")
+        mask = np.zeros((32, 32), np.uint8)
+        mask[:, :16] = 1
+        mask[24:, 24:] = 2
+        Image.fromarray(mask).save(folder / f"masks/{i}.png")
+
+
+def test_masks_follow_the_ops_of_their_images(stoker, recipe, tmp_path):
+    segmented(tmp_path / "seg")
+    shown = stoker("show", "seg", "--json").json()["samples"]
+    assert [sample["fields"] for sample in shown] == [{"mask": {"classes": [0, 1, 2]}}] * 4
+    cell = np.asarray(Image.open(tmp_path / "grid.png"))[4:100:3, 4:100:3].astype(int)
+    tinted = (cell != 100).any(2)
+    assert tinted[:, :16].all() and tinted[24:, 24:].all() and tinted.sum() == 32 * 16 + 8 * 8
+    assert (cell[0, 0] != cell[31, 31]).any()  # a colour for each class
+    path = recipe('{op = "horizontal_flip", p = 1.0}, {op = "center_crop", size = 16}', "batch_size = 4", train="seg")
+    table = stoker("show", "--recipe", path).out.splitlines()
+    assert table[0].split() == ["row", "col", "index", "label", "class", "height", "x", "width", "mask", "key"]
+    assert table[1].split()[3:] == ["-", "16", "x", "16", "classes", "0", "1", table[1].split()[-1]]
+    cell = np.asarray(Image.open(tmp_path / "grid.png"))[4:100:6, 4:100:6]
+    assert (cell[:, 8:] != 100).any(2).all() and (cell[:, :8] == 100).all()
+    (tmp_path / "seg/masks/1.png").write_bytes(b"spoilt")
+    done = stoker("show", "seg", "--json")
+    assert "error" in done.json()["samples"][1] and len(done.err.splitlines()) == 1
+
+
+def test_boxes_are_outlines_and_values_are_printed(stoker, tmp_path):
+    boxes = np.array([[[8, 4, 24, 20]], [[0, 0, 0, 0]]], np.float32)
+    arrays = {"images": np.full((2, 32, 32, 3), 100, np.uint8), "boxes": boxes, "score": np.array([0.5, -2.0])}
+    np.savez(tmp_path / "d.npz", **arrays, flags=np.array([[1, 0], [0, 1]]))
+    fields = ["--field", "boxes:boxes", "--field", "score", "--field", "flags:label"]
+    shown = stoker("show", "d.npz", *fields, "--json").json()["samples"]
+    assert shown[0]["fields"] == {"boxes": [[8, 4, 24, 20]], "score": 0.5, "flags": [1, 0]}
+    assert shown[0]["label"] == -1
+    grid = np.asarray(Image.open(tmp_path / "grid.png"))
+    outline = (grid[4:100, 4:100] != 100).any(2)
+    expected = np.zeros((96, 96), bool)
+    expected[12:60, 24:72] = True  # three times as large
+    expected[14:58, 26:70] = False
+    assert (outline == expected).all() and (grid[4:100, 104:200] == 100).all()
+    table = stoker("show", "d.npz", *fields).out.splitlines()
+    assert table[0].split()[-4:] == ["boxes", "score", "flags", "key"]
+    assert table[2].split()[3:] == ["-", "32", "x", "32", "1", "box", "-2", "0", "1", "1"]
+
+
+def test_ops_that_masks_cannot_follow_are_refused(stoker, recipe, tmp_path):
+    segmented(tmp_path / "seg")
+    path = recipe('{op = "trivial_augment_wide"}', train="seg")
+    assert "ops that masks and boxes can follow" in stoker("show", "--recipe", path, status=1).err

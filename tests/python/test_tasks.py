@@ -363,13 +363,32 @@ def test_predictions_have_the_tasks_columns(stoker, tmp_path, folder, photos, ta
     assert " loss " in stoker("eval", "run").out
 
 
+@pytest.mark.parametrize("task, kind", [("multilabel", "label"), ("regression", "value")])
+def test_columns_of_a_table_keep_their_names(stoker, tmp_path, task, kind):
+    random = np.random.default_rng(0)
+    lines = ["path,cx,cy"]
+    for i in range(12):
+        Image.fromarray(random.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(tmp_path / f"{i}.png")
+        lines.append(f"{i}.png,{i % 2},{i // 6}")
+    (tmp_path / "labels.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "r.toml").write_text(
+        f'device = "cpu"\ntask = "{task}"\n[data]\ntrain = "labels.csv"\nbatch_size = 4\n'
+        f'[data.fields.both]\nfrom = "cx, cy"\nis = "{kind}"\n[model]\nhidden = [4]\n[train]\nepochs = 1\nthreads = 1\n'
+    )
+    stoker("train", "r.toml", "--out", "run")
+    done = stoker("predict", "run", "labels.csv", "-o", "out.csv")
+    assert done.err.endswith("labels.csv: 12 images; written to out.csv\n")
+    assert (tmp_path / "out.csv").read_text().splitlines()[0] == "key,cx,cy,error"
+
+
 def test_masks_are_written_as_images(stoker, tmp_path, folder, photos):
     net, model = scripted(folder, "pixels", Pixels)
     train_in_python(net, "segmentation", pixel_loss(), epochs=1)
     write_recipe(tmp_path, folder, "segmentation", model, 'keep_best = "val_mean_iou"', epochs=1)
     stoker("train", "r.toml", "--out", "run")
     assert "-o" in stoker("predict", "run", "photos", status=2).err
-    stoker("predict", "run/best", "photos", "--set", "data.channels=1", "-o", "masks")
+    done = stoker("predict", "run/best", "photos", "--set", "data.channels=1", "-o", "masks")
+    assert "photos: 5 images; masks in masks/ (class numbers)\n" in done.err
     with torch.no_grad():
         expected = net(photos).argmax(1).numpy()
     files = sorted((tmp_path / "masks").rglob("*.png"))

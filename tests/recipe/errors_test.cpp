@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -15,6 +17,7 @@ namespace {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 using ::testing::ThrowsMessage;
 
@@ -50,6 +53,17 @@ TEST(RecipeErrors, UnknownKeysNameTheLikelyOne) {
     EXPECT_THAT(refusal("zzzzzz = 3"), HasSubstr("known: seed, device, task, data, model, optimizer, schedule, train"));
     EXPECT_THAT(refusal("\"data.train\" = \"x\""), StartsWith("[r.toml:1: data.train] expected a known key"));
     EXPECT_THAT(refusal(std::string(5000, 'a') + " = 1"), HasSubstr("aaa...\""));
+}
+
+TEST(RecipeErrors, TextWithoutQuotesIsRecognised) {
+    for (const char* value : {"shapes", "synth:digits", "./data", "true_data", "inferno", "5epochs", "8GiB", "10%"}) {
+        EXPECT_THAT(refusal_in("data", fmt::format("val = {}", value)), EndsWith("; text needs quotes: \"...\""))
+            << value;
+    }
+    EXPECT_THAT(set_refusal("data.train_ops=[{op=resize}]"), EndsWith("; text needs quotes: \"...\""));
+    EXPECT_THAT(set_refusal("data.mix=[a, b]"), EndsWith("; text needs quotes: \"...\""));
+    EXPECT_THAT(refusal_in("data", "val = "), Not(HasSubstr("quotes")));
+    EXPECT_THAT(refusal_in("data", "val = \"x"), Not(HasSubstr("quotes")));
 }
 
 TEST(RecipeErrors, NamesOfOtherLibrariesAreTranslated) {

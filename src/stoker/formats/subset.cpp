@@ -16,6 +16,16 @@ double hash_fraction(const std::string& key) {
     return static_cast<double>(hash_text(key) >> 11) * 0x1p-53;
 }
 
+// Samples that cannot be read may all have the same key, such as the cells of a column that has no paths.
+void require_readable(const Dataset& dataset) {
+    Sample sample;
+    try {
+        dataset.read(0, sample);
+    } catch (const DataError& error) {
+        throw error.located({.path = dataset.path(), .key = key_or_index(dataset, 0), .index = 0});
+    }
+}
+
 }  // namespace
 
 Subset::Subset(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> indices)
@@ -74,6 +84,9 @@ SplitDatasets split_by_key(std::shared_ptr<const Dataset> dataset, double share)
         (hash_fraction(dataset->key(index)) < share ? chosen : rest).push_back(index);
     }
     if (rest.empty() || chosen.empty()) {
+        if (dataset->size() > 0) {
+            require_readable(*dataset);
+        }
         throw InvalidArgument({.where = dataset->path(),
                                .expected = fmt::format("samples on both sides of a share of {}", share),
                                .got = fmt::format("all {} on one side", dataset->size()),

@@ -48,7 +48,7 @@ struct SplitDatasets {
 };
 
 // Splits by key hash. `share` in (0, 1) is the expected fraction of the samples in `.share`. Throws InvalidArgument
-// where either side would be empty.
+// where either side would be empty, or the DataError of the first sample if it cannot be read.
 SplitDatasets split_by_key(std::shared_ptr<const Dataset> dataset, double share);
 
 }  // namespace stoker

@@ -321,7 +321,8 @@ class Packing {
 
     void report(const char* phase, std::int64_t done, std::int64_t bytes) const {
         if (options_.progress) {
-            options_.progress({.phase = phase, .done = done, .total = dataset_.size(), .bytes = bytes});
+            options_.progress(
+                {.phase = phase, .done = done, .total = dataset_.size(), .bytes = bytes, .kept = total_.samples_in});
         }
     }
 

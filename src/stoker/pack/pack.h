@@ -21,6 +21,7 @@ struct PackProgress {
     std::int64_t done = 0;  // samples
     std::int64_t total = 0;
     std::int64_t bytes = 0;  // read from the data set in this run, or verified
+    std::int64_t kept = 0;   // samples in finished parts, at which a resumed packing starts
 };
 
 struct PackOptions {

@@ -95,6 +95,13 @@ Place Place::inner(std::string inner_key, int inner_line) const {
 
 namespace {
 
+// A value that is text without quotes, such as shapes, ./data or 5epochs.
+bool lacks_quotes(std::string_view reason) {
+    const auto begins = {"value: could not determine value type", "value: values may not begin", "boolean: expected",
+                         "floating-point: expected", "decimal integer: expected"};
+    return std::ranges::any_of(begins, [&](std::string_view begin) { return reason.starts_with(begin); });
+}
+
 // Checks the size of the text before parsing.
 toml::table parse_checked(std::string_view text, const Origin& origin) {
     if (text.size() > kMaxTomlBytes) {
@@ -118,7 +125,8 @@ toml::table parse_checked(std::string_view text, const Origin& origin) {
         }
         throw InvalidArgument({.where = origin.at(line_of(error.source())),
                                .expected = "TOML",
-                               .got = fmt::format("text that is not: {}", reason)});
+                               .got = fmt::format("text that is not: {}", reason),
+                               .hint = lacks_quotes(reason) ? "text needs quotes: \"...\"" : ""});
     }
 }
 

@@ -43,7 +43,7 @@ SchemaKey cache_bytes() {
 SchemaKey memory() {
     return value_key(
         "data.memory", field(&Recipe::data, &DataRecipe::memory),
-        "\"auto\", or bytes of at least 1, or text such as \"8GiB\" (KiB MiB GiB TiB, KB MB GB TB)",
+        "\"auto\", or at least 64MiB: text such as \"8GiB\" (KiB MiB GiB TiB, KB MB GB TB), or bytes",
         "memory that this process may use: data that would take more is refused, and a cache in memory stops growing "
         "before; `auto`: what the machine and its cgroups allow",
         [](const TomlValue& value) -> std::optional<std::int64_t> {
@@ -51,8 +51,8 @@ SchemaKey memory() {
             if (text != nullptr && *text == "auto") {
                 return 0;
             }
-            const auto bytes = text != nullptr ? parse_byte_size(*text) : Between{1, kAny}.read(value);
-            return bytes && *bytes >= 1 ? bytes : std::nullopt;
+            const auto bytes = text != nullptr ? parse_byte_size(*text) : Between{0, kAny}.read(value);
+            return bytes && *bytes >= kLeastMemory ? bytes : std::nullopt;
         },
         [](std::int64_t bytes) { return toml_string(bytes == 0 ? "auto" : byte_size_text(bytes)); });
 }

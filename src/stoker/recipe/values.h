@@ -14,6 +14,9 @@ namespace stoker {
 // for sizes above 2^63 - 1.
 std::optional<std::int64_t> parse_byte_size(std::string_view text);
 
+// The least data.memory and --memory. A smaller number is most likely meant in GiB.
+inline constexpr std::int64_t kLeastMemory = std::int64_t{64} << 20;
+
 // The shortest exact form: 4294967296 is "4GiB", 1000 is "1000". bytes >= 0.
 std::string byte_size_text(std::int64_t bytes);
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/formats/open.h"
+#include "stoker/formats/subset.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -29,6 +31,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using testing::numbers_of;
 using testing::TempDir;
+using ::testing::ThrowsMessage;
 
 void put(const fs::path& path, std::string_view content = "x") {
     fs::create_directories(path.parent_path());
@@ -64,6 +67,48 @@ std::string read_error(const Dataset& dataset, std::int64_t index) {
         return error.what();
     }
     return "read";
+}
+
+TEST(TableDataset, AnImageInTheHeaderIsARow) {
+    const TempDir dir;
+    put(dir / "img/a.png");
+    put(dir / "img/b.png");
+    const auto opened = [&](std::string_view content) {
+        put(dir / "labels.csv", content);
+        try {
+            return fmt::format("{}", TableDataset(dir.path().string()).size());
+        } catch (const DataError& error) {
+            return std::string(error.what());
+        }
+    };
+    EXPECT_THAT(opened("img/a.png,cat\nimg/b.png,dog\n"),
+                AllOf(HasSubstr("labels.csv:1] expected a header with the names of the columns, got \"img/a.png\""),
+                      HasSubstr("add a first line such as path,label")));
+    EXPECT_EQ(opened("img/c.png,cat\nimg/b.png,dog\n"), "1") << "no file of that name";
+    EXPECT_EQ(opened("path,label\nimg/a.png,cat\nimg/b.png,dog\n"), "2");
+}
+
+TEST(TableDataset, PathsOfAnotherFolderGetAHint) {
+    const TempDir dir;
+    put(dir / "labels.csv", "path,label\ndata/img/a.png,cat\n,dog\n");
+    put(dir / "img/a.png");
+    const TableDataset dataset(dir.path().string());
+    EXPECT_THAT(read_error(dataset, 0), HasSubstr("; paths are relative to " + (dir.path() / "").string()));
+    EXPECT_THAT(read_error(dataset, 1), Not(HasSubstr("relative")));
+}
+
+TEST(TableDataset, AShareOfUnreadableSamplesNamesTheFirst) {
+    const TempDir dir;
+    put(dir / "labels.csv", "colour,path\nred,a.png\nred,b.png\n");
+    put(dir / "a.png");
+    put(dir / "b.png");
+    const auto wrong = std::make_shared<TableDataset>(dir.path().string(), FieldNames{.image = "colour", .label = ""});
+    EXPECT_THAT(
+        [&] { split_by_key(wrong, 0.2); },
+        ThrowsMessage<DataError>(AllOf(HasSubstr("labels.csv: red (sample 0)"), HasSubstr("no file of that name"))));
+    const auto same =
+        std::make_shared<Subset>(std::make_shared<TableDataset>(dir.path().string()), std::vector<std::int64_t>{0, 0});
+    EXPECT_THAT([&] { split_by_key(same, 0.2); }, ThrowsMessage<InvalidArgument>(HasSubstr("on both sides")));
 }
 
 TEST(TableDataset, ClassesByName) {

@@ -232,6 +232,28 @@ TEST(RunFolder, ForeignFileOfARunsNameIsARunAndStays) {
     }
 }
 
+TEST(RunFolder, AFolderOfOtherFilesIsRefused) {
+    const TempDir folder;
+    fs::create_directories(folder / "data" / "cat");
+    std::ofstream(folder / "labels.csv") << "path,label\n";
+    for (const fs::path& run : {folder / "data", folder.path()}) {
+        Trainer trainer(every(1, true), small_data());
+        const std::set<std::string> before = names_in(run);
+        try {
+            trainer.fit({.out = run, .resume = "auto"});
+            ADD_FAILURE() << "nothing was thrown";
+        } catch (const InvalidArgument& error) {
+            EXPECT_EQ(error.info().expected, "a run folder, or a new or empty folder");
+            EXPECT_TRUE(error.info().got.starts_with("a folder with other files, such as ")) << error.what();
+        }
+        EXPECT_EQ(names_in(run), before);
+    }
+    fs::create_directory(folder / "empty");
+    std::ofstream(folder / "empty" / ".keep");
+    Trainer trainer(every(1, true), small_data());
+    EXPECT_EQ(trainer.fit({.out = folder / "empty"}).steps, 21);
+}
+
 TEST(RunFolder, OtherProgramsEventFilesStay) {
     const TempDir folder;
     const std::string theirs = "events.out.tfevents.1700000000.host.7.0";

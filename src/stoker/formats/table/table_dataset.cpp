@@ -60,6 +60,17 @@ Header read_header(CsvReader& reader) {
     return header;
 }
 
+// A table without a header would lose its first row. An image file of that name tells the two apart.
+void refuse_image_names(const Header& header, const fs::path& folder, const CsvReader& reader) {
+    for (const std::string& name : header) {
+        if (is_image_name(name) && stays_within_folder(name) && is_file(folder / name)) {
+            reader.refuse(1, "a header with the names of the columns",
+                          fmt::format("\"{}\", which is an image", name.substr(0, 200)),
+                          "add a first line such as path,label");
+        }
+    }
+}
+
 // The position of a column that must exist.
 std::size_t find_column(const Header& header, std::string_view name) {
     const auto found = std::ranges::count(header, name);
@@ -122,8 +133,9 @@ TableDataset::TableDataset(const std::string& path, const FieldNames& fields) : 
     with_place({.path = path_}, [&] {
         CsvReader reader(as_text(file.bytes()), path_);
         const Header header = read_header(reader);
-        choose_columns(header, fields);
         const fs::path folder = fs::path(path_).parent_path();
+        refuse_image_names(header, folder, reader);
+        choose_columns(header, fields);
         files_ = std::make_unique<SampleFiles>(folder.empty() ? "." : folder, file_columns_);
         std::vector<std::string_view> cells;
         while (reader.next(cells)) {
@@ -249,6 +261,13 @@ std::string TableDataset::key(std::int64_t index) const {
     return std::string(files_->name(0, index));
 }
 
+// Paths may have been written for another folder. Empty if the file is there.
+std::string TableDataset::hint_for(const std::string& file) const {
+    const fs::path folder = fs::path(path_).parent_path();
+    const std::string shown = folder.empty() ? "./" : (folder / "").string();
+    return is_file(folder / file) ? "" : fmt::format("paths are relative to {}", shown);
+}
+
 std::optional<std::int64_t> TableDataset::label(std::int64_t index) const {
     check_index(index);
     return label_ ? labels_.at(index).value_or(-1) : -1;
@@ -278,7 +297,8 @@ void TableDataset::read(std::int64_t index, Sample& sample) const {
         throw DataError({.path = path_, .key = file.empty() ? key(index) : file},
                         {.where = "table",
                          .expected = for_part(error, part),
-                         .got = fmt::format("{}, line {} of the table", error.info().got, line)});
+                         .got = fmt::format("{}, line {} of the table", error.info().got, line),
+                         .hint = file.empty() ? "" : hint_for(file)});
     }
 }
 

@@ -31,7 +31,7 @@ class TableDataset final : public Dataset {
     //   boxes        float32 (1, 4) of four columns
     //   image, mask  a column of paths
     // Throws DataError with the line for cells that are not values, rows of another length and paths that leave the
-    // folder; Unsupported for other kinds.
+    // folder, and where the header names an image of the folder; Unsupported for other kinds.
     explicit TableDataset(const std::string& path, const FieldNames& fields = {});
 
     std::int64_t size() const override { return files_->size(); }
@@ -64,6 +64,7 @@ class TableDataset final : public Dataset {
     // `part` is what the row gives a value to: for messages.
     void add_row(std::span<const std::string_view> cells, std::string_view& part);
     void add_file(std::size_t column, std::string_view name);
+    std::string hint_for(const std::string& file) const;
 
     std::string path_;       // of the table
     std::size_t image_ = 0;  // position of the path in a row

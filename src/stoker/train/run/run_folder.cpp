@@ -104,6 +104,16 @@ bool RunFolder::is_run() const {
     return fs::exists(path_ / kRecipeFile);
 }
 
+std::string RunFolder::other_file() const {
+    for (const std::string& name : names_in(path_)) {
+        const bool left_by_failure = name == kFailedFile || name == kQuarantine || is_temporary(name);
+        if (!left_by_failure && !is_event_file(name) && !name.starts_with('.')) {
+            return name;
+        }
+    }
+    return "";
+}
+
 bool RunFolder::failed_early() const {
     return fs::exists(path_ / kFailedFile) && !find_checkpoint(path_);
 }

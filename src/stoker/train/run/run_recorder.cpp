@@ -65,10 +65,10 @@ std::filesystem::path RunRecorder::find_start(const std::string& resume) {
         return {};
     }
     folder_->lock();
-    if (folder_->exists() && !folder_->is_run()) {
+    if (const std::string other = folder_->is_run() ? "" : folder_->other_file(); !other.empty()) {
         throw InvalidArgument({.where = folder_->path().string(),
-                               .expected = "a run folder, or a new folder",
-                               .got = "a folder with files of the same names and no recipe.toml",
+                               .expected = "a run folder, or a new or empty folder",
+                               .got = fmt::format("a folder with other files, such as {}", other),
                                .hint = "add --out DIR for another folder"});
     }
     if (resume.empty()) {
