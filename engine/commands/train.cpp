@@ -18,7 +18,6 @@
 #include "engine/commands/report.h"
 #include "engine/ranks.h"
 #include "stoker/base/error.h"
-#include "stoker/base/memory_limit.h"
 #include "stoker/base/parse_number.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/url_secrets.h"
@@ -376,9 +375,6 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
     const bool resumes =
         !options.resume.empty() && find_checkpoint(options.resume == "auto" ? out : options.resume).has_value();
     Trainer trainer(recipe, resumes, group);
-    if (trainer.device().is_cpu()) {
-        refuse_memory_beyond_limit();  // a step that needs more is split instead
-    }
     std::optional<NvtxRanges> ranges;
     if (nvtx_listens()) {
         ranges.emplace(trainer.account());

@@ -195,18 +195,6 @@ std::uint64_t promised_memory() {
     return promised().sum(memory_limit());
 }
 
-void refuse_memory_beyond_limit() {
-    constexpr std::uint64_t kUntouched = std::uint64_t{64} << 20;  // stacks and arenas count, but are not all written
-    const std::uint64_t used = 1024 * sum_of("/proc/self/status", {"VmData:"});
-    const std::uint64_t most = used + memory_limit().available + kUntouched;
-    rlimit limit{};
-    if (used == 0 || ::getrlimit(RLIMIT_DATA, &limit) != 0) {
-        return;
-    }
-    limit.rlim_cur = std::min<rlim_t>(limit.rlim_cur, most);
-    ::setrlimit(RLIMIT_DATA, &limit);  // only lowers the soft limit, which is always allowed
-}
-
 MemoryError::MemoryError(std::string where, std::uint64_t bytes, std::uint64_t left, const std::string& hint)
     : MemoryError(std::move(where),
                   {.where = {},

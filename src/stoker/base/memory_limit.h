@@ -60,11 +60,6 @@ class MemoryError : public IoError {
     ErrorInfo info_;
 };
 
-// From here on the kernel refuses this process memory beyond what is available now: allocations fail, where Linux would
-// promise the memory and kill the process when it is written. Libraries that are not checked, such as LibTorch, then
-// report an error. Lowers RLIMIT_DATA.
-void refuse_memory_beyond_limit();
-
 // Throws MemoryError if `bytes` are more than memory_left(). Below 1 MiB nothing is checked.
 void require_memory(std::uint64_t bytes, const std::string& where, const std::string& hint = {});
 
