@@ -107,7 +107,7 @@ bool RunFolder::is_run() const {
 std::string RunFolder::other_file() const {
     for (const std::string& name : names_in(path_)) {
         const bool left_by_failure = name == kFailedFile || name == kQuarantine || is_temporary(name);
-        if (!left_by_failure && !is_event_file(name) && !name.starts_with('.')) {
+        if (!left_by_failure && !name.starts_with("events.out.tfevents.") && !name.starts_with('.')) {
             return name;
         }
     }
