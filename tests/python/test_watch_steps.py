@@ -161,7 +161,9 @@ def test_the_first_of_two_optimizers_counts(program):
     assert program.finish() == ["begin", ("step", 1, 8), ("step", 1, 8)]
 
 
-def test_no_time_is_lost_or_counted_twice(program):
+def lost_time():
+    """Of the time from the first batch to the end, what no step and no evaluation has; and the whole."""
+    program = Program()
     first = program.account.since
     iterator = program.start()
     for _ in range(20):
@@ -170,5 +172,9 @@ def test_no_time_is_lost_or_counted_twice(program):
         program.evaluate()
     program.finish()
     whole = program.account.since - first
-    counted = sum(map(sum, program.log.times))
-    assert 0 <= whole - counted < 0.05 * whole + 50_000
+    return whole - sum(map(sum, program.log.times)), whole
+
+
+def test_no_time_is_lost_or_counted_twice():
+    lost, whole = min(lost_time() for _ in range(5))  # another process may take the core before the first batch
+    assert 0 <= lost < 0.05 * whole + 50_000
