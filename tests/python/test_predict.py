@@ -210,7 +210,7 @@ def test_images_of_another_size_get_their_rows(here, sizes, name):
     ]
     (alone,) = rows(predict(here, "flat/b.png", name=name).out)
     assert [float(row["ash"]) for row in found[1:3]] == pytest.approx([float(alone["ash"])] * 2, abs=1e-6)
-    assert "flat: 4 images, 2 of them bad\nfor images of other sizes add: --set 'data.val_ops=" in done.err
+    assert "flat: 4 images, 2 of them bad; written to out.csv\nfor images of other sizes add: --set 'data.val_ops=" in done.err
     assert sorted(path.name for path in here.glob("out.csv*")) == ["out.csv"]
 
 
