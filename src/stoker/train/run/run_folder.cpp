@@ -107,7 +107,8 @@ bool RunFolder::is_run() const {
 std::string RunFolder::other_file() const {
     for (const std::string& name : names_in(path_)) {
         const bool left_by_failure = name == kFailedFile || name == kQuarantine || is_temporary(name);
-        if (!left_by_failure && !name.starts_with("events.out.tfevents.") && !name.starts_with('.')) {
+        const bool log = name.ends_with(".log") || name.ends_with(".out") || name.ends_with(".err");  // of a batch job
+        if (!left_by_failure && !log && !name.starts_with("events.out.tfevents.") && !name.starts_with('.')) {
             return name;
         }
     }
