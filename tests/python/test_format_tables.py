@@ -118,7 +118,7 @@ def test_bad_masks(stoker, tmp_path):
     picture(data / "masks/1.png", 0)  # colours are no classes
     masks(data / "masks/2.png", np.full((6, 9), 300), "16 bits")
     bad = stoker("inspect", data, "--verify", "--json", status=1).json()["bad"]
-    assert [sample["index"] for sample in bad] == [1, 3]
+    assert [sample["index"] for sample in bad] == [1, 2, 3]
     assert "got RGB" in bad[0]["reason"]
     assert "up to 255" in bad[1]["reason"]
     assert "a file of the same name in masks" in bad[2]["reason"]
