@@ -11,8 +11,8 @@ def main():
     photos = Photos(1024, side=64, small=32)
     loader = DataLoader(photos, 32, shuffle=True, num_workers=1, persistent_workers=True, prefetch_factor=4)
     model = nn.Sequential(
-        nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(512, 4),
+        nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(),
+        nn.MaxPool2d(2), nn.Conv2d(64, 32, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(512, 4),
     )  # fmt: skip
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, fused=True)
     bf16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()
