@@ -62,7 +62,7 @@ std::uint64_t checked_shard_size(const std::string& text) {
 
 // What an interrupted packing has kept, and how to go on.
 std::string resume_hint(const Options& options, const PackProgress& last) {
-    const std::string resume = "run the same command again to resume";
+    std::string resume = "run the same command again to resume";
     if (last.kept == last.total) {
         return resume;
     }
