@@ -50,10 +50,10 @@ class Step {
     // Trains on one batch with learning rate `lr`. `samples` is the size of the batch over all ranks; `batch` is this
     // rank's part of it and may be empty. If memory runs out, buffers and random generators are restored, and this
     // batch and all later ones are split into twice as many micro-batches, as if `accumulate` were that large.
-    // Gradients stay the same, except through layers that look at a whole batch, such as batch norm, and for losses with
-    // class weights or ignored targets, which become the mean of the parts' means. Throws what
-    // LibTorch threw (is_out_of_memory) if a single sample does not fit. With several ranks the others are in the
-    // middle of the step, so running out of memory throws an Error at once.
+    // Gradients stay the same, except through layers that look at a whole batch, such as batch norm, and for losses
+    // with class weights or ignored targets, which become the mean of the parts' means. Throws what LibTorch threw
+    // (is_out_of_memory) if a single sample does not fit. With several ranks the others are in the middle of the step,
+    // so running out of memory throws an Error at once.
     void run(const DeviceBatch& batch, double lr, std::int64_t samples);
     void run(const DeviceBatch& batch, double lr) { run(batch, lr, batch.size()); }
 
