@@ -252,7 +252,8 @@ TEST(PackFieldsRefused, NamesOfTheFormat) {
                                                                               {"x.lmdb", "labels"},
                                                                               {"x.h5", "keys"},
                                                                               {"x.npz", "classes"}}) {
-        EXPECT_THAT([&] { pack(Named(name), dir / target, {}); }, ThrowsMessage<InvalidArgument>(HasSubstr(name)));
+        const auto packs = [&dir, &target = target, &name = name] { pack(Named(name), dir / target, {}); };
+        EXPECT_THAT(packs, ThrowsMessage<InvalidArgument>(HasSubstr(name)));
     }
 }
 
