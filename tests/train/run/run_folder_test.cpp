@@ -252,7 +252,7 @@ TEST(RunFolder, AFolderOfOtherFilesIsRefused) {
         EXPECT_EQ(names_in(run), before);
     }
     fs::create_directory(folder / "empty");
-    std::ofstream(folder / "empty" / ".keep");
+    const std::ofstream keep(folder / "empty" / ".keep");
     std::ofstream(folder / "empty" / "job-17.out") << "of a batch system\n";
     Trainer trainer(every(1, true), small_data());
     EXPECT_EQ(trainer.fit({.out = folder / "empty"}).steps, 21);
