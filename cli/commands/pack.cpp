@@ -18,7 +18,9 @@
 #include "cli/terminal/signals.h"
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
+#include "stoker/base/parse_number.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/pack/merge_parts.h"
 #include "stoker/pack/target.h"
 #include "stoker/recipe/values.h"
 
@@ -37,6 +39,8 @@ struct Options {
     int workers = 0;
     int resize_shorter = 0;
     int quality = 0;
+    std::string part;   // "3/8"
+    std::string merge;  // the target to merge to, instead of packing
     bool skip_bad = false;
     bool test = false;
     bool json = false;
@@ -60,10 +64,23 @@ std::uint64_t checked_shard_size(const std::string& text) {
     return static_cast<std::uint64_t>(*bytes);
 }
 
+// Throws InvalidArgument for a text that is not INDEX/COUNT. pack() checks the numbers.
+PackPart parse_part(const std::string& text) {
+    const std::size_t slash = text.find('/');
+    const auto index = parse_number<std::int64_t>(text.substr(0, slash));
+    const auto count = parse_number<std::int64_t>(slash == std::string::npos ? "" : text.substr(slash + 1));
+    if (!index || !count) {
+        throw InvalidArgument({.where = "--part",
+                               .expected = "INDEX/COUNT, such as 0/8, with an index from 0",
+                               .got = fmt::format("\"{}\"", text)});
+    }
+    return {.index = *index, .count = *count};
+}
+
 // What an interrupted packing has kept, and how to go on.
 std::string resume_hint(const Options& options, const PackProgress& last) {
     std::string resume = "run the same command again to resume";
-    if (last.kept == last.total) {
+    if (last.kept == last.total || !options.merge.empty()) {
         return resume;
     }
     constexpr std::uint64_t kMostPart = std::uint64_t{64} << 20;  // of targets of one file
@@ -113,7 +130,7 @@ void print_left_out(const std::vector<Field>& left_out) {
 }
 
 void print_summary(const PackResult& result, const std::vector<Field>& left_out, double seconds,
-                   const std::string& split) {
+                   const std::string& split, const char* done = "packed") {
     constexpr std::size_t kListed = 20;
     if (result.nothing_to_do) {
         print_stdout(
@@ -146,7 +163,50 @@ void print_summary(const PackResult& result, const std::vector<Field>& left_out,
     if (result.skipped.size() > kListed) {
         print_stdout("  skipped  {} more; --json lists all\n", result.skipped.size() - kListed);
     }
-    print_stdout("packed and verified in {:.1f} s\n", seconds);
+    print_stdout("{} and verified in {:.1f} s\n", done, seconds);
+}
+
+// Shows the progress of `work`, which takes a callback for it and gives a PackResult; says how to resume where Ctrl-C
+// ends it.
+template <typename Work, typename Print>
+int run_with_progress(const Options& options, PackProgress last, const Work& work, const Print& print) {
+    return run_interruptible(
+        [&](const std::atomic<int>& /*stop*/) {
+            ProgressBar bar;
+            const auto progress = [&](const PackProgress& at) {
+                last = at;
+                check_interrupt();
+                bar.update({.label = at.phase,
+                            .done = at.done,
+                            .total = at.total,
+                            .amount = static_cast<double>(at.bytes) / 1e6,
+                            .unit = "MB"});
+            };
+            const auto start = Clock::now();
+            const PackResult result = work(progress);
+            const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+            bar.clear();
+            print(result, seconds);
+            return 0;
+        },
+        [&] { return resume_hint(options, last); });
+}
+
+int usable_workers(const Options& options) {
+    return options.workers > 0 ? options.workers : cpu_cores().usable;
+}
+
+int run_merge(const Options& given) {
+    Options options = given;
+    options.target = checked_target(given.merge);
+    return run_with_progress(
+        options, {},
+        [&](const auto& progress) {
+            return merge_parts(options.target, {.workers = usable_workers(options), .progress = progress});
+        },
+        [&](const PackResult& result, double seconds) {
+            options.json ? print_json(result, {}, seconds) : print_summary(result, {}, seconds, "", "merged");
+        });
 }
 
 int run(const Options& given) {
@@ -159,8 +219,9 @@ int run(const Options& given) {
                       .resize_shorter = options.resize_shorter,
                       .quality = options.quality},
         .shard_size = checked_shard_size(options.shard_size),
-        .workers = options.workers > 0 ? options.workers : cpu_cores().usable,
-        .skip_bad = options.skip_bad};
+        .workers = usable_workers(options),
+        .skip_bad = options.skip_bad,
+        .part = options.part.empty() ? PackPart{} : parse_part(options.part)};
     const auto dataset = open_split(options.data, options.test, options.fields, options.context);
     print_advice(*dataset);
     const std::vector<Field> left_out = unread_fields(*dataset, options.fields);
@@ -168,27 +229,26 @@ int run(const Options& given) {
                               : options.fields.image.empty() && has_splits(options.data)
                                   ? " of the training split (--test packs the other)"
                                   : "";
-    PackProgress last{.total = dataset->size()};
-    return run_interruptible(
-        [&](const std::atomic<int>& /*stop*/) {
-            ProgressBar bar;
-            pack_options.progress = [&](const PackProgress& at) {
-                last = at;
-                check_interrupt();
-                bar.update({.label = at.phase,
-                            .done = at.done,
-                            .total = at.total,
-                            .amount = static_cast<double>(at.bytes) / 1e6,
-                            .unit = "MB"});
-            };
-            const auto start = Clock::now();
-            const PackResult result = pack(*dataset, options.target, pack_options);
-            const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-            bar.clear();
-            options.json ? print_json(result, left_out, seconds) : print_summary(result, left_out, seconds, split);
-            return 0;
+    return run_with_progress(
+        options, {.total = dataset->size()},
+        [&](const auto& progress) {
+            pack_options.progress = progress;
+            return pack(*dataset, options.target, pack_options);
         },
-        [&] { return resume_hint(options, last); });
+        [&](const PackResult& result, double seconds) {
+            options.json ? print_json(result, left_out, seconds) : print_summary(result, left_out, seconds, split);
+        });
+}
+
+// Packing needs a source and a target; merging only the target.
+void check_positionals(const Options& options) {
+    const bool any = !options.data.empty() || !options.target.empty();
+    if (!options.merge.empty() && (any || !options.part.empty())) {
+        throw CLI::ValidationError("--merge", "takes the target alone: stoker pack --merge train.stk");
+    }
+    if (options.merge.empty() && options.target.empty()) {
+        throw CLI::RequiredError(options.data.empty() ? "source" : "target");
+    }
 }
 
 void add_recode_options(CLI::App& app, const std::shared_ptr<Options>& options) {
@@ -208,6 +268,7 @@ void add_recode_options(CLI::App& app, const std::shared_ptr<Options>& options) 
             ->type_name("Q")
             ->check(CLI::Range(1, 100));
     app.callback([options, quality] {
+        check_positionals(*options);
         if (!quality->empty() && options->codec == "raw") {
             throw CLI::ValidationError("--quality", "raw pixels have no quality");
         }
@@ -218,12 +279,11 @@ void add_recode_options(CLI::App& app, const std::shared_ptr<Options>& options) 
 
 Command add_pack(CLI::App& app) {
     auto options = std::make_shared<Options>();
-    app.add_option("source", options->data, "a data set as in recipes: a folder, synth:digits, ...")->required();
+    app.add_option("source", options->data, "a data set as in recipes: a folder, synth:digits, ...");
     app.add_option("target", options->target,
                    "the data set to write; its ending chooses the format: NAME.stk, NAME.tar, 'NAME-{000000..}.tar' "
                    "(WebDataset "
-                   "shards), NAME.lmdb, NAME.h5, NAME.npz. An interrupted packing is resumed")
-        ->required();
+                   "shards), NAME.lmdb, NAME.h5, NAME.npz. An interrupted packing is resumed");
     add_field_options(app, options->fields);
     add_further_fields_option(app, options->fields);
     add_context_option(app, options->context);
@@ -234,6 +294,13 @@ Command add_pack(CLI::App& app) {
     app.add_option("--workers", options->workers, "threads (default: the usable cores)")
         ->type_name("N")
         ->check(CLI::Range(1, 1024));
+    app.add_option("--part", options->part,
+                   "pack only share INDEX, from 0, of COUNT equal shares of the samples, into NAME.part-INDEX-of-COUNT"
+                   ".stk: one on each machine")
+        ->type_name("INDEX/COUNT");
+    app.add_option("--merge", options->merge,
+                   "join the parts of NAME.stk that lie beside it: byte for byte what one packing gives")
+        ->type_name("NAME.stk");
     app.add_flag("--skip-bad", options->skip_bad, "skip samples that cannot be decoded, and list them");
     app.add_flag("--test", options->test, "use the test split instead of the training split");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the summary");
@@ -243,8 +310,10 @@ Command add_pack(CLI::App& app) {
             "  stoker pack data/mnist test.stk --test\n"
             "  stoker pack data/train 'train-{000000..}.tar' --shard-size 1GiB\n"
             "  stoker pack 'shards-{000..031}.tar' train.stk --field mask=seg.png:mask --field score=json:score\n"
-            "  stoker pack data/mnist mnist.npz");
-    return [options] { return run(*options); };
+            "  stoker pack data/mnist mnist.npz\n"
+            "  stoker pack data/train train.stk --codec dct --part 3/8\n"
+            "  stoker pack --merge train.stk");
+    return [options] { return options->merge.empty() ? run(*options) : run_merge(*options); };
 }
 
 }  // namespace stoker::cli

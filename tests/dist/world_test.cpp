@@ -30,7 +30,9 @@ class Environment {
   private:
     static void unset() {
         for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE",
-                                 "TORCHELASTIC_RESTART_COUNT", "STOKER_DIST_TIMEOUT"}) {
+                                 "TORCHELASTIC_RESTART_COUNT", "STOKER_DIST_TIMEOUT", "SLURM_STEP_NUM_TASKS",
+                                 "SLURM_PROCID", "SLURM_STEP_NODELIST", "SLURM_JOB_ID", "OMPI_COMM_WORLD_SIZE",
+                                 "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"}) {
             unsetenv(name);
         }
     }
@@ -69,6 +71,44 @@ TEST(World, IsWhatTorchrunSays) {
     by_hand["STOKER_DIST_TIMEOUT"] = "5";
     EXPECT_FALSE(read(by_hand).has_store) << "rank 0 keeps it";
     EXPECT_EQ(read(by_hand).timeout, std::chrono::seconds(5));
+}
+
+const Variables kSlurm = {{"SLURM_STEP_NUM_TASKS", "6"},
+                          {"SLURM_PROCID", "5"},
+                          {"SLURM_STEP_NODELIST", "gpu[03-05]"},
+                          {"SLURM_JOB_ID", "1234"}};
+
+TEST(World, IsWhatSlurmSays) {
+    const World world = read(kSlurm);
+    EXPECT_EQ(world.rank, 5);
+    EXPECT_EQ(world.size, 6);
+    EXPECT_EQ(world.address, "gpu03");
+    EXPECT_GT(world.port, 1024);
+    EXPECT_FALSE(world.has_store);
+    Variables given = kSlurm;
+    given["MASTER_ADDR"] = "host0";
+    given["MASTER_PORT"] = "29500";
+    EXPECT_EQ(read(given).address, "host0");
+    EXPECT_EQ(read(given).port, 29500);
+    given["RANK"] = "0";
+    given["WORLD_SIZE"] = "1";
+    EXPECT_EQ(read(given).size, 1) << "torchrun's come first";
+}
+
+TEST(World, OfMpiNeedsAnAddressOnSeveralHosts) {
+    Variables mpi = {{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+    try {
+        read(mpi);
+        FAIL();
+    } catch (const InvalidArgument& error) {
+        EXPECT_THAT(error.what(), HasSubstr("[MASTER_ADDR]"));
+        EXPECT_THAT(error.what(), HasSubstr("mpirun started 4 processes"));
+    }
+    mpi["OMPI_COMM_WORLD_LOCAL_SIZE"] = "4";
+    mpi["PMIX_NAMESPACE"] = "prterun-host-17@1";
+    EXPECT_EQ(read(mpi).address, "127.0.0.1");
+    EXPECT_GT(read(mpi).port, 1024);
+    EXPECT_EQ(read(mpi).rank, 1);
 }
 
 struct Wrong {

@@ -341,3 +341,59 @@ def test_what_is_there_is_not_touched(stoker, tmp_path):
 def test_needs_no_libtorch(program):
     libraries = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
     assert "torch" not in libraries
+
+
+def test_parts_that_are_killed_and_repeated_are_merged_to_the_same_bytes(program, photos_and_whole, tmp_path):
+    photos, whole = photos_and_whole
+    target = tmp_path / "x.stk"
+    random = np.random.default_rng(5)
+    for part in random.permutation(8):
+        command = [program, "pack", photos, target, "--codec", "dct", "--shard-size", "500KB", "--part", f"{part}/8"]
+        for _ in range(3):
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            time.sleep(random.uniform(0, 0.15))
+            process.kill()
+            process.wait()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    merge = [program, "pack", "--merge", target]
+    process = subprocess.Popen(merge, stdout=subprocess.DEVNULL)
+    time.sleep(0.01)
+    process.kill()
+    process.wait()
+    subprocess.run(merge, check=True, stdout=subprocess.DEVNULL)
+    assert contents(target) == contents(whole)
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (["--merge", "x.stk", "source", "x.stk"], "takes the target alone"),
+        (["source"], "target is required"),
+        (["synth:digits", "x.stk", "--part", "8/8"], "INDEX/COUNT with an index from 0"),
+        (["synth:digits", "x.stk", "--part", "3of8"], "INDEX/COUNT, such as 0/8"),
+        (["synth:digits", "x.tar", "--part", "0/8"], "a target x.stk"),
+        (["--merge", "x.stk"], "its parts beside it"),
+    ],
+)
+def test_parts_that_cannot_be(program, tmp_path, options, said):
+    done = subprocess.run([program, "pack", *options], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode in (1, 2) and said in done.stderr
+
+
+CLUSTERS = Path(__file__).resolve().parents[2] / "docs/clusters"
+
+
+@pytest.mark.parametrize("path", sorted(CLUSTERS.glob("*.*")), ids=lambda path: path.name)
+def test_the_jobs_for_clusters_are_well_formed(program, path):
+    if path.suffix == ".sh":
+        subprocess.run(["bash", "-n", path], check=True)
+    elif path.suffix == ".py":
+        compile(path.read_text(), str(path), "exec")
+    elif path.suffix == ".yaml":
+        documents = list(pytest.importorskip("yaml").safe_load_all(path.read_text()))
+        job = documents[-1]
+        assert job["kind"] == "Job" and job["spec"]["completionMode"] == "Indexed"
+        assert job["spec"]["completions"] == job["spec"]["parallelism"]
+    used = [word for word in ("--part", "--merge", "--codec") if word in path.read_text()]
+    known = subprocess.run([program, "pack", "--help"], capture_output=True, text=True).stdout
+    assert all(word in known for word in used)

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "stoker/base/cgroup.h"
+#include "stoker/base/cluster_rank.h"
 #include "stoker/base/error.h"
 
 namespace stoker {
@@ -80,6 +81,18 @@ int environment_count(const char* name) {
     return count;
 }
 
+// The ranks of this host, unless its launcher gave each of them cores of its own, as srun does with
+// --cpus-per-task and mpirun by default.
+int ranks_that_share(int affinity) {
+    const char* given = std::getenv("LOCAL_WORLD_SIZE");
+    const std::optional<ClusterRank> cluster = cluster_rank();
+    if (given != nullptr || !cluster) {
+        return environment_count("LOCAL_WORLD_SIZE");
+    }
+    const int host = cluster->host_cores > 0 ? cluster->host_cores : online_count();
+    return affinity * cluster->local_size <= host ? 1 : cluster->local_size;
+}
+
 }  // namespace
 
 int usable_cores(int affinity, double quota, int ranks_on_host) {
@@ -95,7 +108,7 @@ CpuCores cpu_cores(const std::string& cgroup_root, const std::string& own_cgroup
     cores.online = online_count();
     cores.affinity = affinity_count();
     cores.quota = cgroup_quota(cgroup_root, own_cgroups);
-    cores.ranks_on_host = environment_count("LOCAL_WORLD_SIZE");
+    cores.ranks_on_host = ranks_that_share(cores.affinity);
     cores.usable = usable_cores(cores.affinity, cores.quota, cores.ranks_on_host);
     return cores;
 }

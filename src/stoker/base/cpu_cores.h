@@ -10,7 +10,7 @@ struct CpuCores {
     int online = 1;         // processors of the machine
     int affinity = 1;       // processors this process may run on
     double quota = 0;       // cores granted by the cgroup, 0 without a limit
-    int ranks_on_host = 1;  // LOCAL_WORLD_SIZE, as torchrun sets it
+    int ranks_on_host = 1;  // that share them: LOCAL_WORLD_SIZE, as torchrun sets it, or what a cluster's launcher says
     int usable = 1;         // cores for this rank, at least 1
 };
 

@@ -4,7 +4,9 @@
 #include <charconv>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <optional>
 
+#include "stoker/base/cluster_rank.h"
 #include "stoker/base/error.h"
 
 namespace stoker {
@@ -18,21 +20,24 @@ std::string text(const char* name) {
     return value == nullptr ? "" : value;
 }
 
-[[noreturn]] void refuse(const char* name, const std::string& expected, const std::string& got) {
+[[noreturn]] void refuse(const char* name, const std::string& expected, const std::string& got,
+                         const std::optional<ClusterRank>& cluster = {}) {
     throw InvalidArgument(
         {.where = name,
          .expected = expected,
          .got = got.empty() ? "none" : "\"" + got + "\"",
-         .hint = "`stoker launch` sets all variables; without RANK and WORLD_SIZE one process trains alone"});
+         .hint = cluster ? fmt::format("{} started {} processes: pass them the same MASTER_ADDR and MASTER_PORT",
+                                       cluster->launcher, cluster->size)
+                         : "`stoker launch` sets all variables; without RANK and WORLD_SIZE one process trains alone"});
 }
 
 // In [least, most].
-int number(const char* name, int least, int most) {
+int number(const char* name, int least, int most, const std::optional<ClusterRank>& cluster = {}) {
     const std::string given = text(name);
     int value = 0;
     const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
     if (given.empty() || error != std::errc{} || end != given.data() + given.size() || value < least || value > most) {
-        refuse(name, fmt::format("a number from {} to {}", least, most), given);
+        refuse(name, fmt::format("a number from {} to {}", least, most), given, cluster);
     }
     return value;
 }
@@ -41,11 +46,18 @@ int number(const char* name, int least, int most) {
 
 World read_world() {
     World world;
+    std::optional<ClusterRank> cluster;
     if (text("RANK").empty() && text("WORLD_SIZE").empty()) {
-        return world;
+        cluster = cluster_rank();
+        if (!cluster) {
+            return world;
+        }
+        world.size = cluster->size;
+        world.rank = cluster->rank;
+    } else {
+        world.size = number("WORLD_SIZE", 1, kMostRanks);
+        world.rank = number("RANK", 0, world.size - 1);
     }
-    world.size = number("WORLD_SIZE", 1, kMostRanks);
-    world.rank = number("RANK", 0, world.size - 1);
     if (constexpr const char* kTimeout = "STOKER_DIST_TIMEOUT"; !text(kTimeout).empty()) {
         constexpr int kDay = 24 * 60 * 60;
         world.timeout = std::chrono::seconds(number(kTimeout, 1, kDay));
@@ -54,10 +66,14 @@ World read_world() {
         return world;
     }
     world.address = text("MASTER_ADDR");
-    if (world.address.empty()) {
-        refuse("MASTER_ADDR", "the host of rank 0", "");
+    if (world.address.empty() && cluster) {
+        world.address = cluster->address;
     }
-    world.port = number("MASTER_PORT", 1, kMostPorts);
+    if (world.address.empty()) {
+        refuse("MASTER_ADDR", "the host of rank 0", "", cluster);
+    }
+    const bool port_known = text("MASTER_PORT").empty() && cluster && cluster->port > 0;
+    world.port = port_known ? cluster->port : number("MASTER_PORT", 1, kMostPorts, cluster);
     world.has_store = text("TORCHELASTIC_USE_AGENT_STORE") == "True";
     world.attempt = text("TORCHELASTIC_RESTART_COUNT");
     return world;

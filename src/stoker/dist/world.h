@@ -1,4 +1,4 @@
-// Rank, world size and rendezvous address, which torchrun passes in the environment.
+// Rank, world size and rendezvous address, which torchrun, Slurm or an MPI launcher pass in the environment.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,8 @@ struct World {
 };
 
 // Reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and STOKER_DIST_TIMEOUT (seconds). Without RANK and WORLD_SIZE the
-// world has one rank. Throws InvalidArgument, naming the variable, if one is missing or invalid.
+// variables of srun, mpirun and mpiexec count (cluster_rank.h), and without those the world has one rank. Throws
+// InvalidArgument, naming the variable, if one is missing or invalid.
 World read_world();
 
 }  // namespace stoker

@@ -78,14 +78,48 @@ void check_unique_keys(const Dataset& dataset, std::string_view format) {
     }
 }
 
+// Indices of the data set, from `begin` to below `end`.
+struct Indices {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+
+    std::int64_t size() const { return end - begin; }
+};
+
+// Throws InvalidArgument for a part that is none, or that would have no samples.
+Indices indices_of(const PackPart& part, const Dataset& dataset, const TargetFormat& format) {
+    const auto refuse = [&part](std::string expected, std::string got, std::string hint) {
+        throw InvalidArgument({.where = fmt::format("--part {}/{}", part.index, part.count),
+                               .expected = std::move(expected),
+                               .got = std::move(got),
+                               .hint = std::move(hint)});
+    };
+    if (part.count < 1 || part.index < 0 || part.index >= part.count) {
+        refuse("INDEX/COUNT with an index from 0 to below the count", "another one",
+               "the parts of four are 0/4 to 3/4");
+    }
+    if (part.count > 1 && format.name != "stk") {
+        refuse("a target x.stk", fmt::format("one of format {}", format.name),
+               "pack the parts to x.stk, merge them, and pack x.stk to the other format");
+    }
+    if (part.count > 1 && part.count > dataset.size()) {
+        refuse("at most as many parts as samples", fmt::format("{} samples", dataset.size()), "use fewer parts");
+    }
+    const auto before = [&](std::int64_t parts) {  // samples of so many parts, without overflow
+        return dataset.size() / part.count * parts + dataset.size() % part.count * parts / part.count;
+    };
+    return {.begin = before(part.index), .end = before(part.index + 1)};
+}
+
 class Packing {
   public:
     Packing(const Dataset& dataset, const fs::path& path, const PackOptions& options)
         : dataset_(dataset),
           stk_(dynamic_cast<const StkDataset*>(&dataset)),
-          path_(path),
+          path_(part_path(path, options.part)),
           format_(target_format(path)),
           options_(with_codec(options, format_)),
+          indices_(indices_of(options_.part, dataset, format_)),
           plan_(plan_of(dataset, options_, format_.shards)) {}
 
     PackResult run() {
@@ -108,7 +142,7 @@ class Packing {
                                                      .classes = dataset_.classes(),
                                                      .fields = dataset_.fields(),
                                                      .images = dataset_.has_image(),
-                                                     .samples = dataset_.size(),
+                                                     .samples = indices_.size(),
                                                      .shard_size = options_.shard_size,
                                                      .workers = options_.workers});
             check_parts(*target);
@@ -158,7 +192,7 @@ class Packing {
                 target.check_part(part, progress_for("check"));
                 const PackStats stats = pack_stats_from_json(Json::parse(target.part_notes(part), nullptr, false));
                 if (stats.samples_in != target.part_samples(part) + static_cast<std::int64_t>(stats.skipped.size()) ||
-                    stats.samples_in > dataset_.size() - total_.samples_in) {
+                    stats.samples_in > indices_.size() - total_.samples_in) {
                     throw DataError({}, {.where = "pack", .expected = "notes that fit the part", .got = "other notes"});
                 }
                 add_stats(total_, stats);
@@ -170,7 +204,7 @@ class Packing {
 
     // Runs before the first sample, so that a bad key at the end does not waste all the work before it.
     void check_keys(const PackTarget& target) const {
-        for (std::int64_t i = 0; !options_.skip_bad && i < dataset_.size(); ++i) {
+        for (std::int64_t i = indices_.begin; !options_.skip_bad && i < indices_.end; ++i) {
             const std::string key = dataset_.key(i);
             try {
                 target.check_key(key);
@@ -184,7 +218,8 @@ class Packing {
     }
 
     void stream(PackTarget& target) {
-        const OrderedRange range{.begin = total_.samples_in, .end = dataset_.size(), .threads = options_.workers};
+        const OrderedRange range{
+            .begin = indices_.begin + total_.samples_in, .end = indices_.end, .threads = options_.workers};
         std::vector<Slot> slots(static_cast<std::size_t>(range.slots()));
         std::vector<Transcoder> transcoders;
         for (int i = 0; i < range.threads; ++i) {
@@ -200,7 +235,7 @@ class Packing {
                 const Slot& slot = slots[static_cast<std::size_t>(number)];
                 write(target, index, slot);
                 bytes += slot.bytes_in;
-                report("pack", index + 1, bytes);
+                report("pack", index + 1 - indices_.begin, bytes);
             });
         close_part(target);
     }
@@ -300,7 +335,7 @@ class Packing {
 
     PackResult result() {
         const PackedSummary packed = format_.summary(path_);
-        const std::int64_t expected = dataset_.size() - static_cast<std::int64_t>(total_.skipped.size());
+        const std::int64_t expected = indices_.size() - static_cast<std::int64_t>(total_.skipped.size());
         if (packed.samples != expected) {
             throw DataError({.path = path_.string()}, {.where = "pack",
                                                        .expected = fmt::format("{} samples", expected),
@@ -322,7 +357,7 @@ class Packing {
     void report(const char* phase, std::int64_t done, std::int64_t bytes) const {
         if (options_.progress) {
             options_.progress(
-                {.phase = phase, .done = done, .total = dataset_.size(), .bytes = bytes, .kept = total_.samples_in});
+                {.phase = phase, .done = done, .total = indices_.size(), .bytes = bytes, .kept = total_.samples_in});
         }
     }
 
@@ -335,6 +370,7 @@ class Packing {
     const fs::path path_;
     const TargetFormat& format_;
     const PackOptions options_;
+    const Indices indices_;
     const Json plan_;
     PackStats total_;  // of closed parts
     PackStats part_;   // since the last closed part
@@ -343,6 +379,13 @@ class Packing {
 };
 
 }  // namespace
+
+fs::path part_path(const fs::path& target, const PackPart& part) {
+    if (part.count == 1) {
+        return target;
+    }
+    return target.parent_path() / fmt::format("{}.part-{}-of-{}.stk", target.stem().string(), part.index, part.count);
+}
 
 PackResult pack(const Dataset& dataset, const fs::path& target, const PackOptions& options) {
     return with_checked_maps([&] { return Packing(dataset, target, options).run(); });

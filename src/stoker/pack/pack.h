@@ -24,12 +24,19 @@ struct PackProgress {
     std::int64_t kept = 0;   // samples in finished parts, at which a resumed packing starts
 };
 
+// A share of the samples: number `index`, from 0, of `count` that are equally large.
+struct PackPart {
+    std::int64_t index = 0;
+    std::int64_t count = 1;  // 1: all samples
+};
+
 struct PackOptions {
     FieldNames fields = {};  // with which the data set was opened; part of the plan that a resumed packing must match
     TranscodeOptions transcode = {};
     std::uint64_t shard_size = std::uint64_t{256} << 20;  // bytes
     int workers = 1;
     bool skip_bad = false;  // leave bad samples out and list them; otherwise the first one ends the packing
+    PackPart part = {};     // with more than one part, only this one is packed, into part_path(); see merge_parts.h
     // Called often, on the caller's thread. An exception from it ends the packing, which can then be resumed.
     std::function<void(const PackProgress&)> progress = {};
 };
@@ -61,10 +68,13 @@ struct PackResult : PackStats {
     bool nothing_to_do = false;                  // the data set was complete before
 };
 
+// Where a part of the data set at `target` lies: "x.part-3-of-8.stk" beside "x.stk".
+std::filesystem::path part_path(const std::filesystem::path& target, const PackPart& part);
+
 // The ending of `target` selects the format: x.stk, x.tar, x-{000000..}.tar, x.lmdb, x.h5, x.npz. Throws DataError
 // (path, key and index) for a bad sample or one that the format cannot store, IoError, and InvalidArgument for another
-// ending, a target that is something else, fields that the format cannot hold, or an unfinished packing of another data
-// set or with other options.
+// ending, a target that is something else, fields that the format cannot hold, a part of another format than stk or one
+// without samples, or an unfinished packing of another data set or with other options.
 PackResult pack(const Dataset& dataset, const std::filesystem::path& target, const PackOptions& options);
 
 }  // namespace stoker

@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::array kSourceKeys = {"format", "samples", "bytes", "keys", "labels", "classes", "modified_ns"};
-constexpr std::array kOptionKeys = {"image_field", "label_field",    "fields",  "context",
-                                    "codec",       "resize_shorter", "quality", "shard_size"};
+constexpr std::array kOptionKeys = {"image_field",    "label_field", "fields",     "context", "codec",
+                                    "resize_shorter", "quality",     "shard_size", "part"};
 
 // "--shard-size 256MiB", "no --quality".
 std::string option_text(std::string name, const Json& value) {
@@ -108,6 +108,9 @@ Json plan_of(const Dataset& dataset, const PackOptions& options, bool shards) {
     plan["quality"] = options.transcode.quality;
     if (shards) {
         plan["shard_size"] = options.shard_size;
+    }
+    if (options.part.count > 1) {
+        plan["part"] = fmt::format("{}/{}", options.part.index, options.part.count);
     }
     return plan;
 }

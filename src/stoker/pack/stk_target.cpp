@@ -6,10 +6,9 @@
 #include "stoker/base/error.h"
 #include "stoker/formats/stk/stk.h"
 #include "stoker/formats/stk/stk_writer.h"
-#include "stoker/pack/ordered_parallel_for.h"
 #include "stoker/pack/packed_fields.h"
-#include "stoker/pack/staging_folder.h"
 #include "stoker/pack/target.h"
+#include "stoker/pack/written_shard.h"
 
 namespace stoker {
 
@@ -70,33 +69,13 @@ std::int64_t StkTarget::part_samples(std::size_t part) const {
 }
 
 void StkTarget::check_part(std::size_t part, const TargetProgress& progress) {
-    const fs::path path = directory_ / stk_shard_name(part);
-    staged_size(path, 0);
     const StkShardInfo& info = writer_.manifest().shards[part];
-    const StkShard shard(path);
-    if (shard.hash() != info.hash || shard.samples() != static_cast<std::int64_t>(info.samples)) {
-        throw DataError({.path = path.string()},
-                        {.where = "pack", .expected = "the shard that was written", .got = "another shard"});
-    }
-    if (shard.schema() != schema_) {
-        throw DataError({.path = path.string()},
-                        {.where = "pack", .expected = "the classes and fields of the source", .got = "others"});
-    }
-    constexpr std::int64_t kPiece = 256;
-    const OrderedRange range{.end = (shard.samples() + kPiece - 1) / kPiece, .threads = workers_};
-    ordered_parallel_for(
-        range,
-        [&](std::int64_t piece, int, int) {
-            for (std::int64_t i = piece * kPiece; i < std::min(shard.samples(), (piece + 1) * kPiece); ++i) {
-                shard.verify(i);
-            }
-        },
-        [&](std::int64_t piece, int) {
-            const std::int64_t done = std::min(shard.samples(), (piece + 1) * kPiece);
-            progress(static_cast<std::int64_t>(shard.first()) + done,
-                     bytes_ + static_cast<std::int64_t>(shard.bytes()) * done / shard.samples());
-        });
-    bytes_ += static_cast<std::int64_t>(shard.bytes());
+    check_written_shard(directory_ / stk_shard_name(part), info, schema_, workers_,
+                        [&](const StkShard& shard, std::int64_t done) {
+                            progress(static_cast<std::int64_t>(shard.first()) + done,
+                                     bytes_ + static_cast<std::int64_t>(shard.bytes()) * done / shard.samples());
+                        });
+    bytes_ += static_cast<std::int64_t>(info.bytes);
     checked_ = part + 1;
 }
 

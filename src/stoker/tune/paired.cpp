@@ -25,6 +25,9 @@ PairedResult compare_paired(const std::function<double()>& a, const std::functio
         if (ratios.size() >= least && (ratios.size() - least) % kPairsBetweenLooks == 0) {
             result.decision = decide(result.ratio, options.margin);
         }
+        if (ratios.size() % kPairsBetweenLooks == 0 && result.ratio.median < options.worth) {
+            break;
+        }
     }
     return result;
 }

@@ -12,6 +12,7 @@ struct PairedOptions {
     double margin = 0.02;  // a gain below this does not count
     int least = 6;         // pairs; fewer have no interval of 95 %
     int most = 15;
+    double worth = 0;  // after three pairs or more a comparison ends undecided where the median lies below this
 };
 
 struct PairedResult {
@@ -22,7 +23,8 @@ struct PairedResult {
 };
 
 // Each call of `a` and `b` measures for a while and returns a rate. The order alternates: a b, b a, a b. Ends when the
-// interval is decided, after `most` pairs, or when `out_of_time` returns true, but not before the first pair.
+// interval is decided or promises too little, after `most` pairs, or when `out_of_time` returns true, but not before
+// the first pair.
 PairedResult compare_paired(const std::function<double()>& a, const std::function<double()>& b,
                             const PairedOptions& options, const std::function<bool()>& out_of_time);
 

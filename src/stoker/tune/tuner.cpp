@@ -16,7 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kWorthTrying = 1.02;    // predicted factors below this are tried only to correct the prediction
-constexpr double kExplored = 0.85;       // neighbours down to this
+constexpr double kExplored = 0.7;        // neighbours down to this
 constexpr int kMostExplored = 3;         // so many in a row without a gain
 constexpr double kEqual = 1.01;          // predictions that differ by less are equal
 constexpr double kMuchMore = 1.5;        // a variant that may bring so many times as much is measured first
@@ -89,7 +89,7 @@ class Tuner {
         original_ = spec_with({});
         current_ = std::make_unique<Contender>(open_, original_);
         facts_ = current_->facts();
-        const double least = std::clamp(options_.budget_seconds / kSlicesOfBudget, 0.1, 0.6);
+        const double least = std::clamp(options_.budget_seconds / kSlicesOfBudget, 0.1, 0.4);
         baseline_ = current_->measure(kBaselineSlices * least);
         slice_seconds_ = slice_for(baseline_, least);
         result_.baseline = baseline_.rate();
@@ -99,9 +99,9 @@ class Tuner {
         variants_ = variants_of(recipe_, facts_, options_.allowed);
     }
 
-    // Enough steps that one more or less does not matter.
+    // Whole steps are measured, so that few of them are enough where they are long.
     static double slice_for(const Measurement& measured, double least) {
-        constexpr double kSteps = 8;
+        constexpr double kSteps = 2;
         const double step = measured.seconds / static_cast<double>(std::max<std::int64_t>(measured.steps, 1));
         return std::clamp(kSteps * step, least, 6.0);
     }
@@ -362,7 +362,8 @@ class Tuner {
         auto contender = std::make_unique<Contender>(open_, spec);
         PairedResult pairs;
         try {
-            pairs = compare(*current_, *contender, slice_seconds_, options_.paired, [this] { return out_of_time(); });
+            pairs =
+                compare(*current_, *contender, slice_seconds_, effort_for(candidate), [this] { return out_of_time(); });
         } catch (const TrialFailed& error) {
             tried.reason = error.what();
             result_.rolled_back.push_back(std::move(tried));
@@ -388,6 +389,17 @@ class Tuner {
             tried.change = candidate.change;
             keep(candidate, std::move(tried), std::move(contender), samples, pairs);
         }
+    }
+
+    // Where no gain is predicted, a comparison has to show one soon.
+    PairedOptions effort_for(const Candidate& candidate) const {
+        PairedOptions paired = options_.paired;
+        if (candidate.predicted < kWorthTrying) {
+            constexpr int kPairs = 9;
+            paired.most = std::min(paired.most, kPairs);
+            paired.worth = std::max(paired.worth, 1.01);
+        }
+        return paired;
     }
 
     void note_measured(const Estimate& ratio, const std::string& outcome) const {

@@ -35,7 +35,7 @@ struct TuneOptions {
     double budget_seconds = 300;
     Allowed allowed = {};
     bool keep_packed = false;  // packing may be kept; otherwise it is a suggestion
-    PairedOptions paired = {};
+    PairedOptions paired = {.worth = 1};
     // Empty where the data cannot be packed so; throws TrialFailed where packing fails. Null: packing is not tried.
     std::function<std::optional<PackedPart>(const PackRequest& request)> pack_sample = nullptr;
     // One line on what is being done.
