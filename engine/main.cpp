@@ -11,6 +11,7 @@
 #include "cli/engine_exec.h"
 #include "cli/program.h"
 #include "engine/commands.h"
+#include "stoker/bridge/checked_allocator.h"
 
 namespace {
 
@@ -66,5 +67,6 @@ int main(int argc, char** argv) {
     if (argc == 2 && std::string_view(argv[1]) == kPrintLibTorch) {
         return std::puts(loaded_torch().c_str()) < 0 ? 1 : 0;
     }
+    stoker::check_host_tensors();
     return run_program(argc, argv, kCommands);
 }

@@ -190,7 +190,12 @@ void print_resumed(const Resumed& resumed, const Recipe& recipe) {
 class TrainReport {
   public:
     TrainReport(const Recipe& recipe, Trainer& trainer, std::string out, bool json)
-        : recipe_(recipe), trainer_(trainer), out_(std::move(out)), json_(json), compiled_(trainer.compiled()) {}
+        : recipe_(recipe),
+          trainer_(trainer),
+          out_(std::move(out)),
+          json_(json),
+          compiled_(trainer.compiled()),
+          micro_batches_(trainer.micro_batches()) {}
 
     // Runs the training. If it fails after a step, prints which files cover the run.
     TrainResult fit(FitOptions options) {
@@ -224,6 +229,14 @@ class TrainReport {
             compiled_ = std::move(compiled);
             progress_.clear();
             print_stderr("step: {}\n", compiled_);
+        }
+        if (trainer_.micro_batches() > micro_batches_) {
+            micro_batches_ = trainer_.micro_batches();
+            progress_.clear();
+            print_stderr(
+                "stoker: [memory] a batch does not fit: steps are split into {} micro-batches; a smaller "
+                "data.batch_size is faster\n",
+                micro_batches_);
         }
         const std::string label = fmt::format("epoch {}/{}", at.epoch, at.epochs);
         if (!progress_.due(label)) {
@@ -281,6 +294,7 @@ class TrainReport {
     bool json_;
     ProgressBar progress_ = {};
     std::string compiled_;
+    std::int64_t micro_batches_;
     bool header_ = false;
     bool cache_reported_ = false;
 };

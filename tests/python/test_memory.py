@@ -1,6 +1,7 @@
 # The memory that the process may use: in a real cgroup where this test may make one, otherwise by --memory and
 # data.memory. A run ends by a message or goes on without its cache; the kernel never kills it.
 import gzip
+import json
 import os
 import struct
 import subprocess
@@ -176,3 +177,30 @@ def test_the_peak_is_the_programs_own(command, recipe, drawn, tmp_path):
     command = [sys.executable, "-c", PARENT, str(PROGRAM), *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert 1 < float(done.stdout) < 700
+
+
+LARGE_STEP = """
+device = "cpu"
+[data]
+train = "synth:digits?count=64"
+batch_size = 64
+workers = 1
+prefetch = 1
+train_ops = [{op = "resize", size = [64, 64]}]
+[model]
+name = "resnet18"
+stem = "cifar"
+[train]
+epochs = 1
+threads = 2
+"""
+
+
+# The whole step takes 8 GiB.
+def test_a_step_beyond_the_cgroups_limit_is_split(limited, tmp_path):
+    (tmp_path / "r.toml").write_text(LARGE_STEP)
+    done = limited(1300, "train", "r.toml", "--out", "run")
+    assert done.returncode == 0, done.stderr
+    assert "[memory] a batch does not fit: steps are split into" in done.stderr
+    lines = map(json.loads, (tmp_path / "run/metrics.jsonl").read_text().splitlines())
+    assert max(line["train"]["accumulate"] for line in lines if line["type"] == "facts") > 1

@@ -168,10 +168,7 @@ MemoryLimit cgroup_limit(const MemorySources& sources) {
     return tightest;
 }
 
-MemoryLimit memory_limit(const MemorySources& sources) {
-    if (const std::uint64_t given = given_bytes.load(std::memory_order_relaxed); given > 0) {
-        return given_limit(given);
-    }
+static MemoryLimit system_limit(const MemorySources& sources) {
     MemoryLimit tightest = machine_limit(sources.meminfo);
     if (tightest.total == 0) {  // without /proc
         tightest = {.total = ~std::uint64_t{0}, .available = ~std::uint64_t{0}, .source = "the machine has"};
@@ -179,6 +176,16 @@ MemoryLimit memory_limit(const MemorySources& sources) {
     tighten(tightest, cgroup_limit(sources));
     tighten(tightest, address_limit());
     return tightest;
+}
+
+MemoryLimit memory_limit(const MemorySources& sources) {
+    const std::uint64_t given = given_bytes.load(std::memory_order_relaxed);
+    return given > 0 ? given_limit(given) : system_limit(sources);
+}
+
+std::uint64_t system_memory_left() {
+    const MemoryLimit limit = system_limit({});
+    return limit.available - reserve_of(limit);
 }
 
 void set_memory_limit(std::int64_t bytes) {

@@ -40,6 +40,10 @@ void set_memory_limit(std::int64_t bytes);
 // what is available.
 std::uint64_t memory_left();
 
+// The same against the limits of the system alone, without data.memory and without what is claimed: for memory that no
+// key limits, such as LibTorch's.
+std::uint64_t system_memory_left();
+
 // Memory that is allocated or claimed but not used yet, which memory_limit() counts as available.
 std::uint64_t promised_memory();
 

@@ -48,6 +48,8 @@ class Trainer {
     const Group& group() const { return *plan_.group; }
     // See Step::compiled.
     std::string compiled() const { return loop_.step().compiled(); }
+    // In how many a batch is split: train.accumulate, or more once memory ran out.
+    std::int64_t micro_batches() const { return loop_.step().accumulate(); }
 
   private:
     Trainer(TrainPlan plan, OptimizerKernel kernel);

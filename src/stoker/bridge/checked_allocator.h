@@ -1,0 +1,40 @@
+// LibTorch's memory on the host, checked against what the process may use. The kernel kills a process that exceeds it,
+// without a word; with this check a large tensor throws c10::OutOfMemoryError instead, and a step is split as on a GPU.
+#pragma once
+
+#include <c10/core/Allocator.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+namespace stoker {
+
+// Passes everything on to `allocator`. Blocks of 1 MiB or more are counted, and `memory_left` is asked each time that
+// as much was allocated as it said before: in a loop that frees what it allocates this is seldom. Thread-safe.
+class CheckedAllocator final : public c10::Allocator {
+  public:
+    // `memory_left`: the bytes that may be allocated still. The allocator must outlive this object.
+    CheckedAllocator(c10::Allocator& allocator, std::function<std::uint64_t()> memory_left)
+        : allocator_(allocator), memory_left_(std::move(memory_left)) {}
+
+    // Throws c10::OutOfMemoryError.
+    c10::DataPtr allocate(std::size_t bytes) override;
+    c10::DeleterFnPtr raw_deleter() const override { return allocator_.raw_deleter(); }
+    void copy_data(void* to, const void* from, std::size_t bytes) const override {
+        allocator_.copy_data(to, from, bytes);
+    }
+
+  private:
+    void require(std::uint64_t bytes);
+
+    c10::Allocator& allocator_;
+    std::function<std::uint64_t()> memory_left_;
+    std::atomic<std::int64_t> unchecked_{0};  // bytes that may be allocated before memory_left_ is asked again
+};
+
+// From now on all tensors on the host are allocated so, against the limits of the system (memory_limit.h). Call it
+// once, before other threads begin.
+void check_host_tensors();
+
+}  // namespace stoker
