@@ -130,7 +130,7 @@ def many_workers(rng, data):
 
 
 def no_prefetch(rng, data):
-    images = data.images("uneven", 160, (48,) * 19 + (2600,), seed=int(rng.integers(3)))
+    images = data.images("uneven", 160, (48,) * 19 + (4000,), seed=int(rng.integers(3)))
     return Plan(images, f"batch_size = 2\nprefetch = 1\nworkers = {cores()}", CONVNET + epochs(6))
 
 

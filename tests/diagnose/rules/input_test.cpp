@@ -256,6 +256,20 @@ TEST(InputRules, CoresThatTrainingAndLoadingFillAreBusyWithoutCounters) {
     EXPECT_NEAR(diagnosis.findings.front().gain.high, 1, 1e-9);
 }
 
+// The trainer waits although the workers are idle, and the queue is long enough: nothing explains it.
+TEST(InputRules, OneStallIsNoSlowLoader) {
+    RankRecords rank = MadeUpRun{.share = kWaiting, .stages = {{Stage::pixels, 0.2}}}.rank();
+    EXPECT_EQ(diagnose_rank(rank).verdict.rule, "slow-loader");
+    for (StepEntry& step : rank.steps) {
+        PhaseTimes& times = step.host.times;
+        std::chrono::nanoseconds& wait = times[static_cast<std::size_t>(Phase::wait)];
+        const bool stalls = step.step > 700;  // of 1,000
+        times[static_cast<std::size_t>(Phase::forward)] += stalls ? std::chrono::nanoseconds{0} : wait;
+        wait = stalls ? wait : std::chrono::nanoseconds{0};
+    }
+    EXPECT_EQ(diagnose_rank(rank).verdict.rule, "healthy");
+}
+
 TEST(InputRules, TheFixedLoaderBoundsTheGain) {
     const std::map<Phase, double> starved = {{Phase::wait, 0.8}, {Phase::step, 0.2}};
     RankRecords storage = MadeUpRun{.share = starved,

@@ -15,6 +15,7 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/base/shell_quote.h"
 #include "stoker/base/statistics.h"
+#include "stoker/diagnose/rules/lost_time.h"
 #include "stoker/diagnose/rules/run_summary.h"
 
 namespace stoker {
@@ -79,19 +80,7 @@ int useful_workers(const RunSummary& run) {
     return std::max(1, static_cast<int>(std::floor(run.cores.value_or(1))));
 }
 
-// Seconds. What a busy machine adds to some steps does not count.
-double median_wait(const RankRecords& rank, const RunSummary& run) {
-    std::vector<double> waits;
-    for (const StepEntry& step : rank.steps) {
-        if (step.step >= run.first_step) {
-            waits.push_back(
-                std::chrono::duration<double>(step.host.times[static_cast<std::size_t>(Phase::wait)]).count());
-        }
-    }
-    return median(std::move(waits));
-}
-
-Cause cause_of(const RankRecords& rank, const RunSummary& run) {
+Cause cause_of_wait(const RankRecords& rank, const RunSummary& run) {
     if (run.steps == 0 || run.input_wait() < kWarn || lost_to_extra_workers(rank, run) >= kWarn) {
         return Cause::none;
     }
@@ -117,6 +106,11 @@ Cause cause_of(const RankRecords& rank, const RunSummary& run) {
         return Cause::augment;
     }
     return decode_share(run) >= kStageShare ? Cause::decode : Cause::unknown;
+}
+
+Cause cause_of(const RankRecords& rank, const RunSummary& run) {
+    const Cause cause = cause_of_wait(rank, run);
+    return cause == Cause::unknown && !waits_throughout(rank, run, kWarn) ? Cause::none : cause;
 }
 
 // Throughput if the wait vanished as far as the loader and the cores allow. `speedup`: how many times as fast the

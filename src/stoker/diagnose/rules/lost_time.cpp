@@ -1,7 +1,12 @@
 #include "stoker/diagnose/rules/lost_time.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <utility>
+#include <vector>
+
+#include "stoker/base/statistics.h"
 
 namespace stoker {
 namespace {
@@ -60,6 +65,34 @@ double lost_to_launches(const RankRecords& rank, const RunSummary& run) {
 double steps_of(const RankRecords& rank) {
     const std::int64_t steps = rank.profile && rank.profile->steps > 0 ? rank.profile->steps : std::ssize(rank.steps);
     return std::max(1.0, static_cast<double>(steps));
+}
+
+double median_wait(const RankRecords& rank, const RunSummary& run) {
+    std::vector<double> waits;
+    for (const StepEntry& step : rank.steps) {
+        if (step.step >= run.first_step) {
+            waits.push_back(
+                std::chrono::duration<double>(step.host.times[static_cast<std::size_t>(Phase::wait)]).count());
+        }
+    }
+    return median(std::move(waits));
+}
+
+bool waits_throughout(const RankRecords& rank, const RunSummary& run, double least) {
+    constexpr std::int64_t kParts = 5;
+    std::array<StepRecord, kParts> parts = {};
+    for (const StepEntry& step : rank.steps) {
+        if (step.step < run.first_step || step.step > run.last_step) {
+            continue;
+        }
+        const std::int64_t part = (step.step - run.first_step) * kParts / (run.last_step - run.first_step + 1);
+        PhaseTimes& times = parts[static_cast<std::size_t>(part)].times;
+        for (std::size_t i = 0; i < kPhases; ++i) {
+            times[i] += step.host.times[i];
+        }
+    }
+    const auto waits = [least](const StepRecord& part) { return part.share(Phase::wait) >= least; };
+    return 2 * std::ranges::count_if(parts, waits) > kParts;
 }
 
 }  // namespace stoker

@@ -24,6 +24,12 @@ double lost_to_syncs(const RankRecords& rank, const RunSummary& run);
 // Of the GPU's idle time while the host worked: launches that came too late. 0 without a GPU's profile.
 double lost_to_launches(const RankRecords& rank, const RunSummary& run);
 
+// The median step's wait for its batch, in seconds. What a busy machine adds to some steps does not count.
+double median_wait(const RankRecords& rank, const RunSummary& run);
+
+// Whether waits take `least` of the time in most of five parts of the run: one stall is the machine's.
+bool waits_throughout(const RankRecords& rank, const RunSummary& run, double least);
+
 // To which the profile's counts belong, else those of the rank; at least 1.
 double steps_of(const RankRecords& rank);
 
