@@ -69,6 +69,12 @@ class Slots:
         self._used[slot.number] = slot
         return slot, True
 
+    def lose(self, slot: Slot, new: bool, dropped: list[int]) -> None:
+        """A slot whose batch could not be written ends."""
+        del self._used[slot.number]
+        if not new:
+            dropped.append(slot.number)
+
     def free(self, numbers: list[int], keep: int) -> list[int]:
         """Slots whose batches are gone. Returns those beyond `keep`, which end."""
         self._free += [self._used.pop(number) for number in numbers]
@@ -111,8 +117,12 @@ def write(value: Any, slots: Slots, dropped: list[int]) -> tuple[bytes, Slot | N
         return file.getvalue(), None, False
     slot, new = slots.take(pickler.bytes, dropped)
     memory = memoryview(slot.memory)
-    for offset, stack in pickler.leaves:
-        stack.write(memory[offset : offset + prod(stack.shape) * ITEM_BYTES[stack.dtype]])
+    try:
+        for offset, stack in pickler.leaves:
+            stack.write(memory[offset : offset + prod(stack.shape) * ITEM_BYTES[stack.dtype]])
+    except BaseException:
+        slots.lose(slot, new, dropped)
+        raise
     return file.getvalue(), slot, new
 
 
