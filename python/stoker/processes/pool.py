@@ -24,7 +24,7 @@ from stoker.processes.transport import Lease, Slots, read, write
 from stoker.processes.worker import Reply, Request, run_worker
 
 # A worker that is inside of a sample gets this time before it is killed.
-_PATIENCE_SECONDS = 2.0
+_PATIENCE_SECONDS = 1.0
 
 # The loaders' ends of all pipes. A forked child closes its copies: a worker ends when the last copy is closed.
 _open_ends: weakref.WeakSet[Connection] = weakref.WeakSet()
@@ -206,12 +206,12 @@ class Pool:
     def _death_of(self, worker: _Worker) -> IoError:
         worker.process.join(_PATIENCE_SECONDS)
         status, pid = worker.process.exitcode, worker.process.pid
-        got, hint = f"one that ended with status {status}", "its message is above"
+        got, hint = f"status {status}", "its message is above"
         if status is not None and status < 0:
-            got, hint = f"one that {signal.Signals(-status).name} ended", "faulthandler.enable() shows where"
+            got, hint = f"its end by {signal.Signals(-status).name}", "faulthandler.enable() in the data set shows where"
         if status == -signal.SIGKILL:
             hint = "the kernel kills what takes too much memory: lower workers, prefetch or batch_size"
-        return IoError(f"[workers] expected worker process {pid} to go on, got {got}; {hint}")
+        return IoError(f"[workers] expected worker process {pid} to run, got {got}; {hint}")
 
 
 def _drained(freed: deque[int]) -> list[int]:
