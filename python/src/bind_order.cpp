@@ -44,11 +44,8 @@ class Order {
     Order(std::int64_t size, std::uint64_t seed, bool shuffle, std::int64_t batch_size, bool drop_last, int rank,
           int world_size)
         : sampler_(make_sampler({.size = size, .seed = seed, .shuffle = shuffle})),
-          batches_({.size = size,
-                    .batch_size = batch_size,
-                    .drop_last = drop_last,
-                    .rank = rank,
-                    .world_size = world_size}),
+          batches_(
+              {.size = size, .batch_size = batch_size, .drop_last = drop_last, .rank = rank, .world_size = world_size}),
           keys_(keys_hash(Positions(size))) {}
 
     std::int64_t batches() const { return batches_.batches(); }

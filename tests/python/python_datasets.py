@@ -86,14 +86,10 @@ class Lines:
             yield {"line": 100 * self.epoch + i, "text": f"line {i}", "random": random.random()}
 
 
-def batch_of_lists(samples):
-    return [sorted(np.ravel(sample).tolist()) for sample in samples]
-
-
 def collate_randomly(samples):
     return random.random(), [index for index, _ in samples]
 
 
 DISK = OSError(errno.EIO, os.strerror(errno.EIO))
 ABSENT = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "a.jpg")
-KILL, SEGV = signal.SIGKILL, signal.SIGSEGV
+KILL, USR1 = signal.SIGKILL, signal.SIGUSR1

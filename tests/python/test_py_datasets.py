@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import draw_noise
-from python_datasets import ABSENT, DISK, Failing, Lines, Numbers, Unsendable, batch_of_lists, collate_randomly
+from python_datasets import ABSENT, DISK, Failing, Lines, Numbers, Unsendable, collate_randomly
 
 stoker = pytest.importorskip("stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
@@ -39,11 +39,13 @@ def test_the_order_is_that_of_the_cpp_loader(options):
 @pytest.mark.parametrize("method, workers", [("fork", 0), ("fork", 1), *((method, 3) for method in METHODS)])
 def test_a_state_resumes_at_every_batch(method, workers):
     whole = stoker.Loader(Numbers(20), 3, workers=0, seed=5)
-    states, batches = [whole.state_dict()], []
+    states, batches = [], []
     for _ in range(2):
+        states.append(whole.state_dict())
         for batch in whole:
             batches.append(flat([batch]))
             states.append(json.loads(json.dumps(whole.state_dict())))
+        assert states.pop()["epoch"] == whole.epoch  # that of the next one
     loader = stoker.Loader(Numbers(20), 3, workers=workers, seed=5, multiprocessing_context=method)
     for at, state in enumerate(states):
         loader.load_state_dict(state)
@@ -136,7 +138,7 @@ def test_errors_that_end_the_run(workers):
         (Failing(8, {3}), {"bad_samples": 0}, stoker.TooManyBadSamples, r"\[sample 3\].*ValueError: no such sample"),
         (Failing(8, {3}, ABSENT), {"bad_samples": 0}, stoker.TooManyBadSamples, "FileNotFoundError"),
         (Failing(8, {3}, DISK), {"bad_samples": 9}, OSError, "Errno 5"),
-        (Failing(8, {3}, MemoryError()), {"bad_samples": 9}, MemoryError, ""),
+        (Failing(8, {3}, MemoryError()), {"bad_samples": 9}, MemoryError, None),
         (Failing(8, set(range(8))), {"bad_samples": 9}, stoker.TooManyBadSamples, "sample 0"),
         (Numbers(8), {"collate_fn": len_of_nothing}, AttributeError, "nothing"),
     ]
@@ -211,7 +213,8 @@ def test_a_collate_function_may_return_anything():
         (batch,) = loader
     assert isinstance(batch, Holder) and batch.name == "held" and batch.inner[0].shape == (4, 2)
     assert all(isinstance(value, torch.Tensor) for value in batch.inner)
-    assert list(stoker.Loader(Numbers(2), 2, workers=0, collate_fn=batch_of_lists, shuffle=False)) is not None
+    (batch,) = stoker.Loader(Numbers(2), 2, workers=0, collate_fn=list, framework="numpy", shuffle=False)
+    assert batch[1][0] == 1 and isinstance(batch[1][1], np.ndarray)
 
 
 def test_numpy_names_and_mistakes():

@@ -239,7 +239,8 @@ def is_stream(dataset: Any) -> bool:
     torch = sys.modules.get("torch.utils.data")
     if torch is not None and isinstance(dataset, torch.IterableDataset):
         return True
-    return not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"))
+    indexed = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+    return not indexed and not isinstance(dataset, OpenedSamples)
 
 
 def _batch_seed(job: Job, epoch: int, batch: int) -> int:
