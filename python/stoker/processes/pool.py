@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sys
+import threading
 import time
 import weakref
 from collections import deque
@@ -253,12 +253,29 @@ def _cannot_be_pickled(error: BaseException) -> bool:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """A Ctrl-C takes effect behind the block. Processes that are started here have it blocked, too."""
+    """A Ctrl-C takes effect behind the block. Processes that are started here have it blocked, too.
+
+    Blocking is not enough for ourselves, because another thread, such as one of OpenBLAS, takes the signal for us.
+    """
+    arrived = False
+
+    def remember(number: int, frame: object) -> None:
+        nonlocal arrived
+        arrived = True
+
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT) if main else None
+    if callable(handler):
+        signal.signal(signal.SIGINT, remember)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if callable(handler):
+            signal.signal(signal.SIGINT, handler)
+        if arrived:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _end(processes: list[BaseProcess]) -> None:
