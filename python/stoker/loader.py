@@ -253,8 +253,10 @@ class Loader:
 
     def _named(self, batch: Any) -> Any:
         """The fields that as_tuple names."""
-        if self._names is None or (self._given["as_tuple"] is True and isinstance(batch, tuple)):
+        if self._names is None:
             return batch
+        if self._given["as_tuple"] is True and isinstance(batch, (tuple, list)):
+            return tuple(batch)
         if not isinstance(batch, Mapping) or not all(name in batch for name in self._names):
             got = f"a dict of {', '.join(map(str, batch))}" if isinstance(batch, Mapping) else type(batch).__name__
             raise InvalidArgument(f"[as_tuple] expected batches with {', '.join(self._names)}, got {got}")

@@ -157,6 +157,28 @@ def test_a_worker_that_ends_is_named_at_once(end):
     loader.close()
 
 
+def test_no_free_file_descriptor_is_named():
+    text = """
+        import os, resource, stoker
+        from python_datasets import Slow
+
+        loader = stoker.Loader(Slow(40, 0.01), 8, workers=1, framework="numpy")
+        batches = iter(loader)
+        held = next(batches)
+        last = os.dup(0)
+        os.close(last)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (last, last))
+        try:
+            for batch in batches:
+                held = held, batch  # each needs memory of its own
+        except stoker.IoError as error:
+            print(error)
+    """
+    process = start(text, "fork")
+    out, err = process.communicate(timeout=20)
+    assert "expected a free file descriptor" in out and err == "" and process.returncode == 0, (out, err)
+
+
 def test_an_idle_worker_that_is_killed_is_noticed():
     loader = stoker.Loader(Numbers(64), 4, workers=1)
     batches = iter(loader)

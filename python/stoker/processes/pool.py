@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -187,14 +188,16 @@ class Pool:
     def _read(self, worker: _Worker) -> None:
         try:
             reply: Reply = worker.end.recv()
-            if reply.new_bytes and reply.slot is not None:
-                fd = reduction.recv_handle(worker.end)
-                try:
-                    worker.memories[reply.slot] = _stoker.SharedMemory(fd, reply.new_bytes)
-                finally:
-                    os.close(fd)
-        except (EOFError, ConnectionError):
+            fd = reduction.recv_handle(worker.end) if reply.new_bytes else -1
+        except (EOFError, OSError, RuntimeError) as error:  # RuntimeError: a message without its file
+            if isinstance(error, RuntimeError) or getattr(error, "errno", None) == errno.EMFILE:
+                raise IoError("[shared memory] expected a free file descriptor, got none; raise ulimit -n") from None
             raise self._death_of(worker) from None
+        if reply.slot is not None and fd >= 0:
+            try:
+                worker.memories[reply.slot] = _stoker.SharedMemory(fd, reply.new_bytes)
+            finally:
+                os.close(fd)
         for number in reply.dropped:
             del worker.memories[number]
         if reply.task.generation == self._generation:
