@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "stoker/base/map_damage.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/subset.h"
+#include "stoker/formats/table/table_dataset.h"
 #include "stoker/pipeline/transforms/transform.h"
 #include "stoker/recipe/field_keys.h"
 
@@ -40,11 +42,24 @@ FieldRequest field_request(const FieldTuple& given) {
     return request;
 }
 
+FieldNames field_names(const std::string& image, const std::string& label, const std::vector<FieldTuple>& fields) {
+    FieldNames names{.image = image, .label = label};
+    std::ranges::transform(fields, std::back_inserter(names.more), field_request);
+    return names;
+}
+
+// Images of a folder with the table of labels in `csv`.
+OpenData open_table(const std::string& folder, const std::string& csv, const std::string& image,
+                    const std::string& label, const std::vector<FieldTuple>& fields) {
+    const nb::gil_scoped_release release;
+    const FieldNames names = field_names(image, label, fields);
+    return {.dataset = std::make_shared<TableDataset>(TableText{.folder = folder, .csv = csv}, names), .names = names};
+}
+
 OpenData open(const std::string& path, const std::string& split, const std::string& image, const std::string& label,
               const std::vector<FieldTuple>& fields, std::int64_t context) {
     const nb::gil_scoped_release release;
-    FieldNames names{.image = image, .label = label};
-    std::ranges::transform(fields, std::back_inserter(names.more), field_request);
+    const FieldNames names = field_names(image, label, fields);
     if (split != "train" && split != "test") {
         throw InvalidArgument({.where = "split", .expected = "\"train\" or \"test\"", .got = '"' + split + '"'});
     }
@@ -95,8 +110,8 @@ struct ReadSample {
     std::vector<Value> values;  // the image, where there is one, then the fields
 };
 
-// Decodes with an empty list of ops.
-ReadSample read(const Dataset& dataset, std::int64_t index) {
+// The ops of `transform` run on the image alone, and without a final normalize.
+ReadSample read(const Dataset& dataset, std::int64_t index, const Transform& transform = {}, const RngKey& key = {}) {
     Sample sample;
     TransformScratch scratch;
     const Transform plain;
@@ -108,8 +123,9 @@ ReadSample read(const Dataset& dataset, std::int64_t index) {
         result.label = sample.label;
         ImageSize size{};
         if (dataset.has_image()) {
-            result.values.push_back(pixels_of(plain.prepare(sample, scratch, clock), false));
+            const ConstImageView prepared = transform.prepare(sample, scratch, clock);
             size = scratch.input;
+            result.values.push_back(pixels_of(transform.augment(prepared, key, scratch), false));
         }
         for (std::size_t i = 0; i < dataset.fields().size(); ++i) {
             const Field& field = dataset.fields()[i];
@@ -137,15 +153,8 @@ nb::object as_python(Value value, FieldKind kind) {
 }
 
 // {"image": uint8 (H, W, C), "label": int, "index": int, "key": str, and each field}
-nb::dict sample_dict(const OpenData& data, std::int64_t index) {
-    const Dataset& dataset = *data.dataset;
-    ReadSample sample;
-    std::string key;
-    {
-        const nb::gil_scoped_release release;
-        sample = read(dataset, index);
-        key = dataset.key(index);
-    }
+nb::dict as_dict(const Dataset& dataset, std::int64_t index, ReadSample sample) {
+    const std::string key = dataset.key(index);
     nb::dict result;
     std::size_t at = 0;
     if (dataset.has_image()) {
@@ -159,6 +168,41 @@ nb::dict sample_dict(const OpenData& data, std::int64_t index) {
     }
     return result;
 }
+
+nb::dict sample_dict(const OpenData& data, std::int64_t index) {
+    ReadSample sample;
+    {
+        const nb::gil_scoped_release release;
+        sample = read(*data.dataset, index);
+    }
+    return as_dict(*data.dataset, index, std::move(sample));
+}
+
+// Reads single samples with ops on their images, as a loader does, for what Python does with them afterwards.
+class SampleReader {
+  public:
+    SampleReader(const OpenData& data, const OpTables& ops, bool exif, std::int64_t channels)
+        : dataset_(data.dataset), transform_(op_specs(ops, "ops"), {.exif = exif, .channels = channels}) {}
+
+    // With the random numbers of the sample `drawn`, which `index` may replace.
+    nb::dict read_with(std::int64_t index, std::uint64_t seed, std::int64_t epoch, std::int64_t drawn,
+                       int occurrence) const {
+        const RngKey key{.seed = seed,
+                         .epoch = static_cast<std::uint32_t>(epoch),
+                         .sample = static_cast<std::uint64_t>(drawn),
+                         .occurrence = static_cast<std::uint16_t>(occurrence)};
+        ReadSample sample;
+        {
+            const nb::gil_scoped_release release;
+            sample = read(*dataset_, index, transform_, key);
+        }
+        return as_dict(*dataset_, index, std::move(sample));
+    }
+
+  private:
+    std::shared_ptr<const Dataset> dataset_;
+    Transform transform_;
+};
 
 nb::list fields_of(std::span<const Field> fields) {
     nb::list list;
@@ -201,6 +245,13 @@ std::pair<OpenData, OpenData> split(const OpenData& data, double share) {
 void bind_formats(nb::module_& module) {
     module.def("open", &open, nb::arg("path"), nb::arg("split"), nb::arg("image"), nb::arg("label"), nb::arg("fields"),
                nb::arg("context"));
+    module.def("open_table", &open_table, nb::arg("folder"), nb::arg("csv"), nb::arg("image"), nb::arg("label"),
+               nb::arg("fields"));
+    nb::class_<SampleReader>(module, "SampleReader")
+        .def(nb::init<const OpenData&, const OpTables&, bool, std::int64_t>(), nb::arg("data"), nb::arg("ops"),
+             nb::arg("exif"), nb::arg("channels"))
+        .def("read", &SampleReader::read_with, nb::arg("index"), nb::arg("seed"), nb::arg("epoch"), nb::arg("drawn"),
+             nb::arg("occurrence"));
     nb::class_<OpenData>(module, "Dataset")
         .def("size", [](const OpenData& data) { return data.dataset->size(); })
         .def("sample", &sample_dict, nb::arg("index"))

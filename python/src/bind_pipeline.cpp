@@ -16,7 +16,6 @@
 #include "python/src/loader_handle.h"
 #include "stoker/base/error.h"
 #include "stoker/pipeline/recipe_data.h"
-#include "stoker/recipe/values.h"
 
 namespace stoker::python {
 namespace {
@@ -39,16 +38,6 @@ DType pixel_dtype(const std::string& name) {
     }
     throw InvalidArgument(
         {.where = "dtype", .expected = "float32, float16, bfloat16 or uint8", .got = fmt::format("\"{}\"", name)});
-}
-
-BadSamples bad_samples(const std::string& text) {
-    const std::optional<BadSamples> parsed = parse_bad_samples(text);
-    if (!parsed) {
-        throw InvalidArgument({.where = "bad_samples",
-                               .expected = "a number of samples, or a share such as \"0.1%\"",
-                               .got = fmt::format("\"{}\"", text)});
-    }
-    return *parsed;
 }
 
 // [data.fields.NAME] of the fields with padding or ops of their own.

@@ -40,9 +40,14 @@ class OwnProcess {
     pid_t id_ = getpid();
 };
 
+// The argument `bad_samples`. Throws InvalidArgument for other text.
+BadSamples bad_samples(const std::string& text);
+
 void bind_base(nb::module_& module);
 void bind_formats(nb::module_& module);
 void bind_pipeline(nb::module_& module);
 void bind_pack(nb::module_& module);
+void bind_order(nb::module_& module);
+void bind_memory(nb::module_& module);
 
 }  // namespace stoker::python

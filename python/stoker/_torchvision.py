@@ -1,5 +1,6 @@
 """Translates torchvision's transforms, v1 and v2, by their class names and attributes. Imports no torchvision."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,9 +11,42 @@ from stoker.errors import Unsupported
 _CONVERSIONS = {"ToTensor", "ToImage", "ToPureTensor", "PILToTensor", "ToImageTensor", "Identity"}
 
 
+# From these on, an image is a float tensor, which the C++ ops do not take.
+_TO_FLOATS = {"ToTensor", "ToDtype", "ConvertImageDtype", "Normalize", "RandomErasing"}
+
+
 def translate(transform: Any) -> list[ops.Transform]:
+    parts = list(_parts(transform))
+    try:
+        return _translated(parts)
+    except Unsupported as error:
+        warnings.warn(f"{error}; it runs in Python, in worker processes", ops.KeptInPython, stacklevel=3)
+        return _with_rest(parts)
+
+
+def _with_rest(parts: list[Any]) -> list[ops.Transform]:
+    """The ops of the leading parts that have equals and keep pixels from 0 to 255; all others stay in Python.
+
+    These begin with a PIL image, so the conversions among the leading parts are theirs, too.
+    """
     translated: list[ops.Transform] = []
-    for part in _parts(transform):
+    conversions: list[Any] = []
+    for at, part in enumerate(parts):
+        if type(part).__name__ in _TO_FLOATS:
+            break
+        if type(part).__name__ in _CONVERSIONS:
+            conversions.append(part)
+            continue
+        try:
+            translated += _translated([part])
+        except Unsupported:
+            break
+    return [*translated, ops.InPython(*conversions, *parts[at:])]
+
+
+def _translated(parts: list[Any]) -> list[ops.Transform]:
+    translated: list[ops.Transform] = []
+    for part in parts:
         name = type(part).__name__
         if name in ("ToDtype", "ConvertImageDtype"):
             _check_dtype(part)
@@ -42,7 +76,7 @@ def _parts(transform: Any) -> Iterator[Any]:
 
 def _unsupported(part: Any, expected: str) -> Unsupported:
     got = " ".join(repr(part).split())
-    return Unsupported(f"[{type(part).__name__}] expected {expected}, got {got}; leave it out and apply it to the batch")
+    return Unsupported(f"[{type(part).__name__}] expected {expected}, got {got}")
 
 
 def _require(part: Any, condition: bool, expected: str) -> None:

@@ -122,6 +122,7 @@ def open(
     image: str = "",
     label: str = "",
     context: int = 0,
+    labels: Any = None,
 ) -> Dataset:
     """Opens a data set: a folder of images, a .csv table, .npz, .h5, .lmdb, .tar, .stk, a URL, ... (docs/data.md).
 
@@ -129,16 +130,30 @@ def open(
     fields: further fields of each sample: names, or {name: name in the data} or {name: (name in the data, kind)}.
     image, label: the names of these fields in the data, where they are not the usual ones.
     context: the number of tokens in a sample of a token stream, which needs it.
+    labels: the samples of a folder of images, as a table with a row for each: a DataFrame (pandas, polars, pyarrow), a
+        dict of columns, or a .csv or .parquet file. Its columns are those of a table of images (docs/data.md): paths
+        relative to the folder, classes, and further fields.
 
     Raises IoError for a missing path, DataError or Unsupported for one that holds nothing readable, and InvalidArgument
     for a field that the data do not have.
     """
-    opened = (os.fspath(path), split, image, label, _field_tuples(fields), context)
-    return Dataset(_stoker.open(*opened), opened)
+    if labels is None:
+        opened: tuple[Any, ...] = (os.fspath(path), split, image, label, _field_tuples(fields), context)
+    else:
+        from stoker._labels import csv_text
+
+        if split != "train" or context != 0:
+            raise InvalidArgument("[labels] expected neither split nor context beside a table of labels, got one")
+        opened = (os.fspath(path), csv_text(labels), image, label, _field_tuples(fields))
+    return Dataset(_open_again(opened), opened)
+
+
+def _open_again(opened: tuple[Any, ...]) -> _stoker.Dataset:
+    return _stoker.open(*opened) if len(opened) == 6 else _stoker.open_table(*opened)
 
 
 def _reopen(opened: tuple[Any, ...], indices: list[int] | None) -> Dataset:
-    handle = _stoker.open(*opened)
+    handle = _open_again(opened)
     return Dataset(handle if indices is None else handle.subset(indices), opened)
 
 

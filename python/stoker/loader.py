@@ -1,4 +1,4 @@
-"""The loader: worker threads of the C++ engine prepare batches, Python takes them without a copy."""
+"""The loader: threads of the C++ engine or worker processes prepare batches, Python takes them without a copy."""
 
 import importlib
 import importlib.util
@@ -9,15 +9,34 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from stoker import _stoker
 from stoker.dataset import Dataset
 from stoker.dataset import open as open_dataset
+from stoker.engine import BadTuples, EngineSource
 from stoker.errors import InvalidArgument
-from stoker.transforms import Transform, op_tables
+from stoker.transforms import Transform, op_tables, split_python
+
+if TYPE_CHECKING:
+    from stoker.processes.source import IndexedSource, StreamSource
 
 Ops = Sequence[Transform | Mapping[str, Any]]
+
+# Arguments for data sets of stoker.open alone, with their default values; ops that run in Python allow the first three.
+_OF_OPENED: dict[str, Any] = {
+    "ops": (),
+    "exif": False,
+    "channels": None,
+    "dtype": "float32",
+    "channels_last": False,
+    "views": 1,
+    "balance": False,
+    "pad": None,
+    "field_ops": None,
+    "cache": "none",
+    "decode": "exact",
+}
+_OF_PYTHON: dict[str, Any] = {"collate_fn": None, "multiprocessing_context": None}
 
 
 @dataclass(frozen=True)
@@ -37,25 +56,30 @@ class BadSampleWarning(UserWarning):
 class Loader:
     """Iterates over batches of a data set: one epoch for each `for` loop.
 
-    A batch is a dict of tensors: "image" (N, C, H, W), "label" int64 (N), "index" int64 (N), "key" (a list of str), and
-    the data set's further fields: masks uint8 (N, H, W), other fields of a fixed shape (N, shape...), fields of any
-    length as a list of N tensors (or with `pad` as one tensor (N, pad, ...) and NAME_length int64 (N)), bytes as a list.
-    A tensor lies in the loader's memory and may be changed in place; the memory is reused when all tensors of its batch
-    are gone.
+    A batch of a data set of stoker.open is a dict of tensors: "image" (N, C, H, W), "label" int64 (N), "index"
+    int64 (N), "key" (a list of str), and the data set's further fields: masks uint8 (N, H, W), other fields of a fixed
+    shape (N, shape...), fields of any length as a list of N tensors (or with `pad` as one tensor (N, pad, ...) and
+    NAME_length int64 (N)), bytes as a list. A tensor lies in the loader's memory and may be changed in place; the memory
+    is reused when all tensors of its batch are gone.
 
     Order and random ops depend on (seed, epoch, sample) alone: any number of workers gives the same bytes, which are
     those of `stoker train`. Workers are threads and never wait for Python. While an epoch ends they already prepare the
     next one.
 
-    source: a data set of stoker.open, or what stoker.open takes.
+    The source may also be a Python object: a data set with `__getitem__` and `__len__`, or an iterable (a stream). Then
+    workers are processes, a batch has the form of a sample, as in torch's DataLoader, and the order is the same one. The
+    global generators of `random`, NumPy and torch are seeded before each sample. docs/python.md has the rules.
+
+    source: a data set of stoker.open, what stoker.open takes, a Python data set, or a stream.
     batch_size: samples in a batch of this rank, as in torch's DataLoader.
     ops: stoker.transforms, or tables as in a recipe's train_ops; they run on the image, on masks and on boxes. Images
-        are divided by 255 also without Normalize, unless dtype is "uint8".
-    workers: threads; 0 works in the thread that asks for a batch; "auto": the cores that this process may use.
-    shuffle, seed: another order in each epoch.
+        are divided by 255 also without Normalize, unless dtype is "uint8". InPython as the last op: see there.
+    workers: threads or processes; 0 works in the thread that asks for a batch; "auto": the cores that this process may
+        use, for a stream 1.
+    shuffle, seed: another order in each epoch. A stream keeps its own order.
     drop_last: leave out the last batch of an epoch where it is smaller than the others.
     rank, world_size: this process's part of each batch of world_size * batch_size samples.
-    prefetch: batches in flight beyond the one in use.
+    prefetch: batches in flight beyond the one in use; beside those that processes work at.
     dtype: of images: "float32", "float16", "bfloat16", "uint8" (not normalised), or the same of torch or NumPy.
     channels_last: images (N, C, H, W) in channels-last memory.
     as_tuple: names of fields: batches are tuples of these; True: ("image", "label").
@@ -65,17 +89,21 @@ class Loader:
     pad: entries in the batch of fields of any length, by name.
     field_ops: other ops for a further image or a mask, by name.
     bad_samples: how many samples of an epoch may be replaced because they cannot be decoded, or their share ("0.1%");
-        each is warned of once and kept in `loader.bad_samples`.
+        each is warned of once and kept in `loader.bad_samples`. Of a Python data set: samples that raise.
     cache, cache_bytes: keep samples for the next epochs in "ram" or on "disk".
     decode: "fast" decodes JPEGs at 1/2, 1/4 or 1/8 where they are reduced anyway, with slightly other pixels.
     exif: rotate images by their EXIF orientation. channels: 1 for grey images.
+    collate_fn: joins a list of samples of a Python data set to a batch.
+    multiprocessing_context: "fork", "spawn" or "forkserver"; None: Python's default.
+    pin_memory: tensors in pinned memory, where there is a CUDA device.
+    device: copy batches there, one ahead of their use (stoker.torch.DevicePrefetcher), through pinned memory.
 
     Raises InvalidArgument for impossible arguments, and the error of the first sample if that cannot be read.
     """
 
     def __init__(
         self,
-        source: Dataset | str | os.PathLike[str],
+        source: Any,
         batch_size: int = 64,
         *,
         ops: Ops = (),
@@ -100,52 +128,65 @@ class Loader:
         decode: Literal["exact", "fast"] = "exact",
         exif: bool = False,
         channels: int | None = None,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        multiprocessing_context: Literal["fork", "spawn", "forkserver"] | None = None,
+        pin_memory: bool = False,
+        device: Any = None,
     ) -> None:
         self._given = {name: value for name, value in locals().items() if name not in ("self", "source")}
-        arguments: dict[str, Any] = {
-            "batch_size": _whole("batch_size", batch_size, 1) * _whole("world_size", world_size, 1),
-            "ops": op_tables(ops),
-            "workers": None if workers == "auto" else _whole("workers", workers, 0),
-            "shuffle": bool(shuffle),
-            "seed": _whole("seed", seed, 0, 64),
-            "drop_last": bool(drop_last),
-            "rank": _whole("rank", rank, 0),
-            "world_size": _whole("world_size", world_size, 1),
-            "prefetch": _whole("prefetch", prefetch, 1),
-            "dtype": str(dtype).rpartition(".")[2] if not isinstance(dtype, type) else dtype.__name__,
-            "channels_last": bool(channels_last),
-            "views": _whole("views", views, 1),
-            "balance": bool(balance),
-            "pad": {name: _whole(f"pad[{name!r}]", entries, 1) for name, entries in (pad or {}).items()},
-            "field_ops": {name: op_tables(own) for name, own in (field_ops or {}).items()},
-            "bad_samples": str(bad_samples),
-            "cache": _one_of("cache", cache, ("none", "ram", "disk")),
-            "cache_bytes": _whole("cache_bytes", cache_bytes, 0, 63),
-            "decode": _one_of("decode", decode, ("exact", "fast")),
-            "exif": bool(exif),
-            "channels": _one_of("channels", channels, (None, 1, 3)),
-        }
+        _one_of("framework", framework, ("auto", "torch", "numpy", "jax"))
         self.dataset = _opened(source)
         self.batch_size = batch_size
         self.drop_last = drop_last
         self.bad_samples: dict[int, BadSample] = {}
         self._names = ("image", "label") if as_tuple is True else tuple(as_tuple) if as_tuple else None
-        self._to_tensor = _converter(_one_of("framework", framework, ("auto", "torch", "numpy", "jax")))
-        self._byte_fields = {field.name for field in self.dataset.fields if field.kind == "bytes"}
-        self._handle = _stoker.Loader(self.dataset._handle, arguments)
-        for name in self._names or ():
-            _one_of("as_tuple", name, tuple(self._handle.fields()))
-        self._close = weakref.finalize(self, self._handle.close)  # also when the interpreter ends
+        self._source = self._make_source(_converter(framework))
+        self._close = weakref.finalize(self, self._source.close)  # also when the interpreter ends
+        self._deliver = _delivery(device, pin_memory, framework)
+        self._prefetcher: Any = None
+        if device is not None:
+            from stoker.torch import DevicePrefetcher
+
+            self._prefetcher = DevicePrefetcher(_Undelivered(weakref.proxy(self)), device)
         self._epoch = 0
         self._begun = False  # a batch of this epoch was taken since the epoch began or a state was loaded
         self._passes = 0
 
+    def _make_source(self, to_tensor: Callable[[Any], Any]) -> "EngineSource | IndexedSource | StreamSource":
+        ops, in_python = split_python(self._given["ops"])
+        if isinstance(self.dataset, Dataset) and in_python is None:
+            self._refuse(_OF_PYTHON, "a Python data set, or ops that run in Python")
+            source = EngineSource(self.dataset, _engine_arguments(self._given), self._names, to_tensor)
+            for name in self._names or ():
+                _one_of("as_tuple", name, source.fields)
+            return source
+        from stoker.processes import arguments
+
+        if in_python is None:
+            self._refuse(_OF_OPENED, "a data set of stoker.open")
+            return arguments.make_source(self.dataset, self._given, to_tensor)
+        self._refuse({name: _OF_OPENED[name] for name in list(_OF_OPENED)[3:]}, "ops that run in C++ alone")
+        samples = arguments.opened_samples(self.dataset, op_tables(ops), in_python.parts, self._given)
+        return arguments.make_source(samples, self._given, to_tensor)
+
+    def _refuse(self, defaults: Mapping[str, Any], expected: str) -> None:
+        for name, default in defaults.items():
+            given = self._given[name]
+            if (tuple(given) if isinstance(given, list) else given) != default:
+                raise InvalidArgument(f"[{name}] expected {expected} for this argument, got {type(self.dataset).__name__}")
+
     def __len__(self) -> int:
         """Batches in an epoch."""
-        return self._handle.batches()
+        return self._source.batches()
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of an epoch, or its rest after load_state_dict. Only the newest iterator of a loader is valid."""
+        return self._pass() if self._prefetcher is None else self._prefetched()
+
+    def _prefetched(self) -> Iterator[Any]:
+        yield from self._prefetcher  # and keeps the loader meanwhile
+
+    def _pass(self) -> Iterator[Any]:
         if self._begun:  # the loop before was left early
             self._go_to(self._epoch + 1)
         self._passes += 1
@@ -161,8 +202,8 @@ class Loader:
 
     @property
     def workers(self) -> int:
-        """The number of worker threads."""
-        return self._handle.workers()
+        """The number of worker threads or processes."""
+        return self._source.workers()
 
     def set_epoch(self, epoch: int) -> None:
         """The next loop gives this epoch. A loaded position inside of the same epoch stays."""
@@ -171,68 +212,112 @@ class Loader:
 
     def state_dict(self) -> dict[str, Any]:
         """The position of the next batch, as a small dict for JSON."""
-        return dict(json.loads(self._handle.state()))
+        return self._state() if self._prefetcher is None else dict(self._prefetcher.state_dict())
+
+    def _state(self) -> dict[str, Any]:
+        return dict(json.loads(self._source.state()))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next loop continues exactly there, with any number of workers, and of ranks if the whole batch is equal.
 
         Raises InvalidArgument for a state of other data, another seed or another batch size.
         """
-        self._handle.restore(json.dumps(dict(state)))
+        self._source.restore(json.dumps(dict(state)))
+        if self._prefetcher is not None:
+            self._prefetcher.forget_state()
         self._epoch = int(state["epoch"])
         self._begun = False
         self._passes += 1
 
     def close(self) -> None:
-        """Ends the worker threads. Batches that are in use stay valid."""
+        """Ends the workers. Batches that are in use stay valid."""
         self._close()
 
     def _go_to(self, epoch: int) -> None:
-        self.load_state_dict({**self.state_dict(), "epoch": epoch, "batch": 0, "bad_samples": 0})
+        self.load_state_dict({**self._state(), "epoch": epoch, "batch": 0, "bad_samples": 0})
 
     def _batches(self, number: int) -> Iterator[Any]:
         while True:
             if number != self._passes:
                 raise InvalidArgument("[loader] expected one iterator at a time, got a newer one or another position")
-            taken = self._handle.next(self._names)
+            taken = self._source.next()
             if taken is None:
                 self._epoch += 1
                 self._begun = False
                 return
             self._begun = True
-            fields, bad = taken
+            batch, bad = taken
             if bad:
                 self._warn(bad)
-            yield self._batch(fields)
+            yield self._deliver(self._named(batch))
 
-    def _batch(self, fields: dict[str, Any]) -> Any:
-        batch = {name: self._value(name, value) for name, value in fields.items()}
-        return batch if self._names is None else tuple(batch[name] for name in self._names)
+    def _named(self, batch: Any) -> Any:
+        """The fields that as_tuple names."""
+        if self._names is None:
+            return batch
+        if self._given["as_tuple"] is True and isinstance(batch, (tuple, list)):
+            return tuple(batch)
+        if not isinstance(batch, Mapping) or not all(name in batch for name in self._names):
+            got = f"a dict of {', '.join(map(str, batch))}" if isinstance(batch, Mapping) else type(batch).__name__
+            raise InvalidArgument(f"[as_tuple] expected batches with {', '.join(self._names)}, got {got}")
+        return tuple(batch[name] for name in self._names)
 
-    def _value(self, name: str, value: Any) -> Any:
-        if isinstance(value, list):  # the keys
-            return value
-        if not isinstance(value, tuple):
-            return self._to_tensor(value)
-        values, offsets = value  # of any length
-        ranges = zip(offsets, offsets[1:])
-        if name in self._byte_fields:
-            memory = memoryview(values)
-            return [memory[begin:end].tobytes() for begin, end in ranges]
-        tensor = self._to_tensor(values)
-        return [tensor[begin:end] for begin, end in ranges]
-
-    def _warn(self, found: list[tuple[int, str, str, int | None]]) -> None:
+    def _warn(self, found: BadTuples) -> None:
         for bad in (BadSample(*fields) for fields in found):
             if bad.index not in self.bad_samples:
                 self.bad_samples[bad.index] = bad
                 warnings.warn(f"[{bad.key}] replaced: {bad.reason}", BadSampleWarning, stacklevel=3)
 
 
+class _Undelivered:
+    """A loader whose batches stay where they are, for the prefetcher of the same loader."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader  # a weak reference
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._loader._pass()  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._loader._state()  # type: ignore[no-any-return]
+
+
 def _unpickle(dataset: Dataset, given: dict[str, Any], state: dict[str, Any]) -> Loader:
     loader = Loader(dataset, **given)
     loader.load_state_dict(state)
     return loader
+
+
+def _engine_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the C++ loader."""
+    dtype, workers, pad, field_ops = (given[name] for name in ("dtype", "workers", "pad", "field_ops"))
+    world_size = _whole("world_size", given["world_size"], 1)
+    return {
+        "batch_size": _whole("batch_size", given["batch_size"], 1) * world_size,
+        "ops": op_tables(given["ops"]),
+        "workers": None if workers == "auto" else _whole("workers", workers, 0),
+        "shuffle": bool(given["shuffle"]),
+        "seed": _whole("seed", given["seed"], 0, 64),
+        "drop_last": bool(given["drop_last"]),
+        "rank": _whole("rank", given["rank"], 0),
+        "world_size": world_size,
+        "prefetch": _whole("prefetch", given["prefetch"], 1),
+        "dtype": str(dtype).rpartition(".")[2] if not isinstance(dtype, type) else dtype.__name__,
+        "channels_last": bool(given["channels_last"]),
+        "views": _whole("views", given["views"], 1),
+        "balance": bool(given["balance"]),
+        "pad": {name: _whole(f"pad[{name!r}]", entries, 1) for name, entries in (pad or {}).items()},
+        "field_ops": {name: op_tables(own) for name, own in (field_ops or {}).items()},
+        "bad_samples": str(given["bad_samples"]),
+        "cache": _one_of("cache", given["cache"], ("none", "ram", "disk")),
+        "cache_bytes": _whole("cache_bytes", given["cache_bytes"], 0, 63),
+        "decode": _one_of("decode", given["decode"], ("exact", "fast")),
+        "exif": bool(given["exif"]),
+        "channels": _one_of("channels", given["channels"], (None, 1, 3)),
+    }
 
 
 def _whole(name: str, value: Any, least: int, bits: int = 31) -> int:
@@ -248,12 +333,35 @@ def _one_of(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
     return value
 
 
-def _opened(source: Any) -> Dataset:
-    if isinstance(source, Dataset):
-        return source
-    if not isinstance(source, (str, os.PathLike)):
-        raise InvalidArgument(f"[source] expected a path, a URL or a data set of stoker.open, got {type(source).__name__}")
-    return open_dataset(source)
+def _opened(source: Any) -> Any:
+    """A data set of stoker.open, or a Python object that is one."""
+    if isinstance(source, (str, os.PathLike)):
+        return open_dataset(source)
+    indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__") and not isinstance(source, (Mapping, bytes))
+    if hasattr(source, "__next__"):
+        raise InvalidArgument(
+            f"[source] expected a stream that can be read again in each epoch, got a {type(source).__name__}; "
+            "an object whose __iter__ makes it is one"
+        )
+    if not indexed and (not hasattr(source, "__iter__") or isinstance(source, (Mapping, bytes))):
+        raise InvalidArgument(
+            "[source] expected a path, a URL, a data set of stoker.open, an object with __getitem__ and __len__, or one "
+            f"with __iter__, got {type(source).__name__}"
+        )
+    return source
+
+
+def _delivery(device: Any, pin_memory: bool, framework: str) -> Callable[[Any], Any]:
+    """What is done with each batch: nothing, or a copy to pinned memory."""
+    if device is None and not pin_memory:
+        return lambda batch: batch
+    if framework not in ("auto", "torch") or not importlib.util.find_spec("torch"):
+        raise InvalidArgument("[device, pin_memory] expected torch as the framework, got another one")
+    from stoker.torch import map_tensors, require_device, to_pinned
+
+    if device is not None and require_device(device).type != "cuda":
+        return lambda batch: batch
+    return lambda batch: map_tensors(to_pinned, batch)
 
 
 def _converter(framework: str) -> Callable[[Any], Any]:

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from stoker.errors import InvalidArgument
+
 
 class DevicePrefetcher:
     """Copies the batches of any loader to a device, one ahead of their use.
@@ -55,6 +57,10 @@ class DevicePrefetcher:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._state = None
         self.loader.load_state_dict(state)  # type: ignore[attr-defined]
+
+    def forget_state(self) -> None:
+        """The loader was given another position."""
+        self._state = None
 
     def _loader_state(self) -> Any:
         return self.loader.state_dict()  # type: ignore[attr-defined]
@@ -115,6 +121,19 @@ class _CudaCopier(_Copier):
             return tensor
 
         return map_tensors(used_here, batch)
+
+
+def require_device(device: torch.device | str | int) -> torch.device:
+    """Raises InvalidArgument for a CUDA device where there is none."""
+    found = torch.device(device)
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise InvalidArgument(f"[device] expected a device of this machine, got {found}, which torch cannot use here")
+    return found
+
+
+def to_pinned(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy in pinned memory, of which torch keeps track while it is copied to a device. Without CUDA the tensor."""
+    return tensor.pin_memory() if torch.cuda.is_available() else tensor
 
 
 def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:

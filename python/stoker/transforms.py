@@ -4,7 +4,7 @@ They are descriptions: the loader folds them, decodes only the pixels that they 
 from (seed, epoch, sample). docs/recipe.md lists the few differences from torchvision's pixels.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from stoker.errors import InvalidArgument
@@ -290,12 +290,50 @@ class Normalize(Transform):
         super().__init__(mean=mean, std=std)
 
 
+class KeptInPython(UserWarning):
+    """A part of a torchvision pipeline has no equal here."""
+
+
+class InPython(Transform):
+    """What no op here can do: callables, such as torchvision's transforms, that run one after the other.
+
+    The last of a loader's ops. Its workers are processes then: each decodes an image and runs the ops before this one
+    with the C++ code, and hands a PIL image to the first callable. Batches have what the last one returns. Normalize
+    has to be among them, because the image is not divided by 255 before.
+    """
+
+    def __init__(self, *parts: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.parts = parts
+
+    def __repr__(self) -> str:
+        return f"InPython({', '.join(' '.join(repr(part).split()) for part in self.parts)})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, InPython) and self.parts == other.parts
+
+    __hash__ = None
+
+
+def split_python(ops: Any) -> tuple[Any, InPython | None]:
+    """The ops before InPython, and that."""
+    if isinstance(ops, InPython):
+        return (), ops
+    if isinstance(ops, Sequence) and ops and isinstance(ops[-1], InPython):
+        if any(isinstance(op, Normalize) for op in ops[:-1]):
+            raise InvalidArgument(f"[ops] expected Normalize among what runs in Python, got {list(ops)}")
+        return ops[:-1], ops[-1]
+    return ops, None
+
+
 def op_tables(ops: Sequence[Transform | Mapping[str, Any]]) -> list[tuple[str, dict[str, Option]]]:
     """(name, options) of each op; a mapping is a table of a recipe, {"op": "resize", "size": 256}."""
     if isinstance(ops, (Transform, Mapping)):
         ops = [ops]
     tables = []
     for at, given in enumerate(ops):
+        if isinstance(given, InPython):
+            raise InvalidArgument(f"[ops[{at}]] expected InPython as the last op, got {list(ops)}")
         if isinstance(given, Transform):
             tables.append((given.op, given.options))
         elif isinstance(given, Mapping) and isinstance(given.get("op"), str):
@@ -313,7 +351,8 @@ def from_torchvision(transform: Any) -> list[Transform]:
     """The ops of a torchvision transform, v1 or v2: a Compose, one transform, or a list of them.
 
     Conversions between image types (ToTensor, ToImage, ToDtype, ...) need no op: the loader gives float32 divided by
-    255, or what its `dtype` says. Raises Unsupported, which names the part, for a transform that has no equal here.
+    255, or what its `dtype` says. A part that has no equal here is kept: the list ends with InPython, which runs it and
+    all behind it in worker processes, and a KeptInPython warning names it.
     """
     from stoker._torchvision import translate
 

@@ -102,3 +102,71 @@ def test_every_name_is_there():
     assert set(stoker.__all__) <= set(dir(stoker))
     with pytest.raises(AttributeError, match="no attribute 'lodaer'"):
         stoker.lodaer
+
+
+class Frame:
+    """What pandas and polars have in common."""
+
+    def __init__(self, **columns):
+        self.columns = list(columns)
+        self._values = columns
+
+    def __getitem__(self, name):
+        return self._values[name]
+
+
+ROWS = {
+    "path": ["a.png", "b, c.png", "d.png"],
+    "label": ["dog", "cat", None],
+    "age": np.array([1.5, np.nan, 3]),
+    "tame": [True, False, True],
+}
+
+
+def test_labels_from_a_table(tmp_path):
+    for i, name in enumerate(ROWS["path"]):
+        Image.new("RGB", (4, 3), (i, 0, 0)).save(tmp_path / name)
+    (tmp_path / "rows.csv").write_text('path,label,age,tame\na.png,dog,1.5,1\n"b, c.png",cat,,0\nd.png,,3,1\n')
+    fields = {"age": "age", "tame": ("tame", "label")}
+    tables = [ROWS, Frame(**ROWS), tmp_path / "rows.csv", str(tmp_path / "rows.csv")]
+    for table in tables:
+        data = stoker.open(tmp_path, labels=table, fields=fields)
+        assert data.classes == ["cat", "dog"] and len(data) == 3 and data.path == str(tmp_path)
+        assert [data.label(i) for i in range(3)] == [1, 0, -1] and data.key(1) == "b, c.png"
+        assert data[0]["age"] == 1.5 and data[1:][1]["tame"] == 1
+        with pytest.raises(stoker.DataError, match="a number for age"):
+            data[1]
+        again = pickle.loads(pickle.dumps(data[[2, 0]]))
+        assert [again.key(i) for i in range(2)] == ["d.png", "a.png"] and again[0]["image"][0, 0, 0] == 2
+    batches = stoker.Loader(stoker.open(tmp_path, labels=ROWS, label="tame"), 3, shuffle=False)
+    assert next(iter(batches))["label"].tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("module", ["pandas", "polars", "pyarrow"])
+def test_labels_from_a_data_frame(tmp_path, module):
+    library = pytest.importorskip(module)
+    Image.new("RGB", (4, 3)).save(tmp_path / "a.png")
+    columns = {"label": ["x", None], "file": ["a.png", "b.png"], "age": [2.0, None]}
+    frame = library.table(columns) if module == "pyarrow" else library.DataFrame(columns)
+    data = stoker.open(tmp_path, labels=frame, fields=["age"])
+    assert data.classes == ["x"] and data[0]["age"] == 2 and data.label(1) == -1
+    parquet = tmp_path / "rows.parquet"
+    if module == "pyarrow":
+        pytest.importorskip("pyarrow.parquet").write_table(frame, parquet)
+    else:
+        getattr(frame, "to_parquet" if module == "pandas" else "write_parquet")(parquet)
+    assert stoker.open(tmp_path, labels=parquet).classes == ["x"]
+
+
+def test_tables_that_are_none(tmp_path):
+    cases = [
+        (5, stoker.InvalidArgument, "a DataFrame, a dict of columns, or a .csv or .parquet file, got int"),
+        ({"path": ["a"], "label": []}, stoker.InvalidArgument, "columns of one length"),
+        (tmp_path / "absent.csv", stoker.IoError, "No such file"),
+        ({"path": ["../a.png"]}, stoker.DataError, "within the table's folder"),
+    ]
+    for table, error, message in cases:
+        with pytest.raises(error, match=message):
+            stoker.open(tmp_path, labels=table)
+    with pytest.raises(stoker.InvalidArgument, match="neither split nor context"):
+        stoker.open(tmp_path, labels={"path": []}, split="test")

@@ -257,7 +257,7 @@ MISTAKES = {
     "no whole number": ({"batch_size": 2.0}, "expected an integer"),
     "seed": ({"seed": 1 << 64}, r"below 2\^64"),
     "channels": ({"channels": 2}, "one of None, 1, 3, got 2"),
-    "source": ({"source": [1, 2]}, r"\[source\] expected a path"),
+    "source": ({"source": 12}, r"\[source\] expected a path"),
     "workers": ({"workers": -1}, "expected an integer of at least 0"),
     "rank": ({"rank": 2, "world_size": 2}, "rank"),
     "dtype": ({"dtype": "int8"}, "expected float32, float16, bfloat16 or uint8"),

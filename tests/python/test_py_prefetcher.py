@@ -60,6 +60,77 @@ def test_a_state_is_that_of_the_batch_that_was_handed_out(device, stop):
     assert [batch["index"].tolist() for batch in other] == whole[stop:]
 
 
+@pytest.mark.parametrize("source", [DIGITS, [(i, i) for i in range(60)]], ids=["engine", "python"])
+@pytest.mark.parametrize("stop", [1, 5, 7, 8])
+def test_a_loader_with_a_device_has_the_state_of_the_batch_in_use(source, stop):
+    options = {"workers": 0, "as_tuple": ("index", "label") if source is DIGITS else True, "seed": 2}
+    whole = [batch[0].tolist() for batch in stoker.Loader(source, 8, **options)]
+    loader = stoker.Loader(source, 8, device="meta", **options)
+    for number, (index, _) in enumerate(loader, 1):
+        assert index.is_meta
+        if number == stop:
+            break
+    state = loader.state_dict()
+    other = stoker.Loader(source, 8, device="cpu", **options)
+    other.load_state_dict(state)
+    assert [index.tolist() for index, _ in other] == (whole[stop:] or [b[0].tolist() for b in epoch_1(source, options)])
+    assert len(list(loader)) == 8 and loader.epoch == 2
+    loader.load_state_dict(state)
+    assert len(list(loader)) == (8 - stop or 8)
+
+
+def epoch_1(source, options):
+    loader = stoker.Loader(source, 8, **options)
+    loader.set_epoch(1)
+    return loader
+
+
+def test_a_loader_with_a_device_may_be_used_without_a_name():
+    assert len(list(stoker.Loader(DIGITS, 8, device="meta"))) == 8
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA device")
+def test_without_cuda():
+    assert next(iter(stoker.Loader(DIGITS, 8, pin_memory=True)))["image"].shape[0] == 8
+    for options in ({"device": "cuda"}, {"device": "cpu", "framework": "numpy"}):
+        with pytest.raises(stoker.InvalidArgument, match="device"):
+            stoker.Loader(DIGITS, 8, **options)
+
+
+def test_pinned_copies_are_made_for_a_cuda_device(monkeypatch):
+    """With a made-up device: which tensors are pinned, and that the prefetcher gets them."""
+    pinned = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: pinned.append(tensor) or tensor + 0)
+    moved = []
+    monkeypatch.setattr("stoker.torch._CudaCopier", lambda device: Recorder(device, moved))
+    (batch,) = stoker.Loader([(i, float(i)) for i in range(4)], 4, workers=0, device="cuda", shuffle=False)
+    assert len(pinned) == 2 and moved == [torch.device("cuda")] and batch[0].tolist() == [0, 1, 2, 3]
+    list(stoker.Loader([1, 2], 2, workers=0, pin_memory=True))
+    assert len(pinned) == 3
+
+
+class Recorder:
+    def __init__(self, device, moved):
+        moved.append(device)
+
+    def begin(self, batch):
+        return batch
+
+    def finish(self, copy):
+        return copy
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("source", [DIGITS, [(i, i) for i in range(60)]], ids=["engine", "python"])
+def test_a_loader_with_a_cuda_device(source):
+    options = {"workers": 0, "as_tuple": ("index", "label") if source is DIGITS else True}
+    wanted = [batch[0].tolist() for batch in stoker.Loader(source, 8, **options)]
+    found = [index for index, _ in stoker.Loader(source, 8, device="cuda", **options)]
+    assert all(index.is_cuda for index in found) and [index.tolist() for index in found] == wanted
+    assert all(index.is_pinned() for index, _ in stoker.Loader(source, 8, pin_memory=True, **options))
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_cuda_copies_are_complete_and_live_long_enough():
     loader = stoker.Loader(DIGITS, 8)

@@ -150,10 +150,76 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("theirs, message", REFUSED, ids=lambda value: getattr(value, "__name__", type(value).__name__))
-def test_what_has_no_equal_is_named(theirs, message):
-    with pytest.raises(stoker.Unsupported, match=message) as caught:
-        transforms.from_torchvision(theirs)
-    assert "\n" not in str(caught.value)
+def test_what_has_no_equal_is_named_and_stays_in_python(theirs, message):
+    with pytest.warns(transforms.KeptInPython, match=message) as caught:
+        (kept,) = transforms.from_torchvision(theirs)
+    assert isinstance(kept, transforms.InPython) and "\n" not in str(caught[0].message)
+    assert kept.parts == (tuple(theirs.transforms) if isinstance(theirs, v2.Compose) else (theirs,))
+
+
+def kept(pipeline):
+    with pytest.warns(transforms.KeptInPython):
+        return transforms.from_torchvision(pipeline)
+
+
+def test_the_leading_parts_run_in_cpp():
+    blur = v2.RandomApply([v2.GaussianBlur(3)])
+    to_image, to_float, normalize = v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)
+    ops = kept(v2.Compose([to_image, v2.Resize(60), v2.RandomCrop(50), blur, v2.RandomHorizontalFlip(), to_float, normalize]))
+    assert ops[:2] == [transforms.Resize(60), transforms.RandomCrop((50, 50))]
+    assert ops[2].parts[:2] == (to_image, blur) and ops[2].parts[3:] == (to_float, normalize) and len(ops) == 3
+    ops = kept(v1.Compose([v1.CenterCrop(50), v1.ToTensor(), v1.Normalize(MEAN, STD), blur]))
+    assert ops[:1] == [transforms.CenterCrop((50, 50))] and len(ops[1].parts) == 3
+    (op,) = kept([blur, v2.Resize(9)])
+    assert len(op.parts) == 2
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_with_a_part_in_python_are_torchvisions(drawn, workers):
+    pipeline = v2.Compose([v2.Resize(60), v2.CenterCrop(56), v2.Lambda(flipped), v1.ToTensor(), v1.Normalize(MEAN, STD)])
+    batches = stoker.Loader(drawn, 5, ops=kept(pipeline), shuffle=False, workers=workers)
+    ours = list(batches)
+    images = torch.cat([batch["image"] for batch in ours])
+    level = 1.01 / 255 / torch.tensor(STD)[:, None, None]
+    assert ((images - theirs_of(pipeline, drawn)).abs() <= level).all()
+    assert ours[0]["index"].tolist() == [0, 1, 2, 3, 4] and ours[0]["key"][0] == stoker.open(drawn).key(0)
+    image, label = next(iter(stoker.Loader(drawn, 5, ops=kept(pipeline), workers=0, as_tuple=True)))
+    assert image.shape == (5, 3, 56, 56) and label.dtype == torch.int64
+    batches.close()
+
+
+def flipped(image):
+    return v2.functional.horizontal_flip(image)
+
+
+def test_the_cpp_part_has_the_loaders_random_numbers(drawn):
+    """The same crops and flips as without the part in Python, for any number of workers."""
+    ops = [transforms.RandomResizedCrop(32), transforms.RandomHorizontalFlip(), transforms.TrivialAugmentWide()]
+    plain = stoker.Loader(drawn, 5, ops=ops, dtype="uint8", seed=4)
+    for workers in (0, 2):
+        plain.set_epoch(1)
+        loader = stoker.Loader(drawn, 5, ops=[*ops, transforms.InPython(v2.PILToTensor())], seed=4, workers=workers)
+        loader.set_epoch(1)
+        for ours, theirs in zip(loader, plain, strict=True):
+            difference = (ours["image"].int() - theirs["image"].int()).abs()
+            assert ours["index"].tolist() == theirs["index"].tolist() and difference.max() <= 1
+        loader.close()
+
+
+def test_what_python_ops_do_not_take(drawn, tmp_path):
+    op = transforms.InPython(v2.PILToTensor())
+    pixels = np.zeros((3, 8, 8, 3), np.uint8)
+    np.savez(tmp_path / "d.npz", images=pixels, labels=np.zeros(3, int), mask=pixels[..., 0])
+    masks = stoker.open(tmp_path / "d.npz", fields={"mask": ("mask", "mask")})
+    cases = [
+        (drawn, {"ops": [op, transforms.Resize(9)]}, stoker.InvalidArgument, "InPython as the last op"),
+        (drawn, {"ops": [transforms.Normalize(MEAN, STD), op]}, stoker.InvalidArgument, "Normalize among what runs in"),
+        (drawn, {"ops": [op], "dtype": "uint8"}, stoker.InvalidArgument, r"\[dtype\]"),
+        (masks, {"ops": [op]}, stoker.Unsupported, "the fields mask"),
+    ]
+    for source, options, error, message in cases:
+        with pytest.raises(error, match=message):
+            stoker.Loader(source, 2, **options)
 
 
 def test_masks_and_boxes_follow_the_image(tmp_path):

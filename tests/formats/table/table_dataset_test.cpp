@@ -97,6 +97,21 @@ TEST(TableDataset, PathsOfAnotherFolderGetAHint) {
     EXPECT_THAT(read_error(dataset, 1), Not(HasSubstr("relative")));
 }
 
+TEST(TableDataset, ATableThatIsNoFile) {
+    const TempDir dir;
+    put(dir / "img/a.png", "content");
+    put(dir / "classes.txt", "cat\ndog\n");
+    const std::string folder = dir.path().string();
+    const TableDataset dataset({.folder = folder, .csv = "path,label\nimg/a.png,1\nimg/c.png,0\n"});
+    EXPECT_EQ(dataset.path(), folder);
+    EXPECT_THAT(labels_of(dataset), ElementsAre(1, 0));
+    EXPECT_THAT(dataset.classes(), ElementsAre("cat", "dog")) << "those beside the images";
+    Sample sample;
+    dataset.read(0, sample);
+    EXPECT_EQ(sample.bytes.size(), 7u);
+    EXPECT_THAT(read_error(dataset, 1), AllOf(HasSubstr(folder), HasSubstr("line 3 of the table")));
+}
+
 TEST(TableDataset, AShareOfUnreadableSamplesNamesTheFirst) {
     const TempDir dir;
     put(dir / "labels.csv", "colour,path\nred,a.png\nred,b.png\n");

@@ -128,15 +128,24 @@ bool is_table_path(const std::string& path) {
     return is_folder(path) ? is_file(fs::path(path) / kTableName) : is_file(path) && lower_case(path).ends_with(".csv");
 }
 
-TableDataset::TableDataset(const std::string& path, const FieldNames& fields) : path_(table_of(path)) {
+TableDataset::TableDataset(const std::string& path, const FieldNames& fields)
+    : path_(table_of(path)), folder_(fs::path(path_).parent_path()) {
     const MappedFile file{fs::path(path_)};
+    parse(as_text(file.bytes()), fields);
+}
+
+TableDataset::TableDataset(const TableText& table, const FieldNames& fields)
+    : path_(table.folder), folder_(table.folder) {
+    parse(table.csv, fields);
+}
+
+void TableDataset::parse(std::string_view csv, const FieldNames& fields) {
     with_place({.path = path_}, [&] {
-        CsvReader reader(as_text(file.bytes()), path_);
+        CsvReader reader(csv, path_);
         const Header header = read_header(reader);
-        const fs::path folder = fs::path(path_).parent_path();
-        refuse_image_names(header, folder, reader);
+        refuse_image_names(header, folder_, reader);
         choose_columns(header, fields);
-        files_ = std::make_unique<SampleFiles>(folder.empty() ? "." : folder, file_columns_);
+        files_ = std::make_unique<SampleFiles>(folder_.empty() ? "." : folder_, file_columns_);
         std::vector<std::string_view> cells;
         while (reader.next(cells)) {
             if (cells.size() != header.size()) {
@@ -159,7 +168,8 @@ TableDataset::TableDataset(const std::string& path, const FieldNames& fields) : 
         }
         labels_.finish();
         if (label_ && labels_.numbered()) {
-            if (auto names = read_class_names(path_, std::ssize(labels_.classes()) - 1); !names.empty()) {
+            const fs::path beside = fs::path(folder_) / fs::path(path_).filename();
+            if (auto names = read_class_names(beside, std::ssize(labels_.classes()) - 1); !names.empty()) {
                 labels_.set_names(std::move(names));
             }
         }
@@ -263,9 +273,8 @@ std::string TableDataset::key(std::int64_t index) const {
 
 // Paths may have been written for another folder. Empty if the file is there.
 std::string TableDataset::hint_for(const std::string& file) const {
-    const fs::path folder = fs::path(path_).parent_path();
-    const std::string shown = folder.empty() ? "./" : (folder / "").string();
-    return is_file(folder / file) ? "" : fmt::format("paths are relative to {}", shown);
+    const std::string shown = folder_.empty() ? "./" : (fs::path(folder_) / "").string();
+    return is_file(fs::path(folder_) / file) ? "" : fmt::format("paths are relative to {}", shown);
 }
 
 std::optional<std::int64_t> TableDataset::label(std::int64_t index) const {

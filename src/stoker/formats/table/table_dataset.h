@@ -19,6 +19,12 @@ namespace stoker {
 // True for a folder with labels.csv, and for a file x.csv.
 bool is_table_path(const std::string& path);
 
+// A table that is not a file.
+struct TableText {
+    std::string folder;  // of the images
+    std::string csv;
+};
+
 class TableDataset final : public Dataset {
   public:
     // Reads the table: a header, then a row for each sample. Files are opened when they are read. `fields.image` names
@@ -33,6 +39,7 @@ class TableDataset final : public Dataset {
     // Throws DataError with the line for cells that are not values, rows of another length and paths that leave the
     // folder, and where the header names an image of the folder; Unsupported for other kinds.
     explicit TableDataset(const std::string& path, const FieldNames& fields = {});
+    explicit TableDataset(const TableText& table, const FieldNames& fields = {});
 
     std::int64_t size() const override { return files_->size(); }
     // An empty cell of the class is no label, -1. Throws DataError, with the line, for an empty cell of a field and a
@@ -58,6 +65,7 @@ class TableDataset final : public Dataset {
         std::size_t file = 0;
     };
 
+    void parse(std::string_view csv, const FieldNames& fields);
     void choose_columns(const std::vector<std::string>& header, const FieldNames& names);
     void add_field(const std::vector<std::string>& header, const FieldRequest& request);
     void guess_fields(const std::vector<std::string>& header, std::span<const std::string_view> cells);
@@ -66,7 +74,8 @@ class TableDataset final : public Dataset {
     void add_file(std::size_t column, std::string_view name);
     std::string hint_for(const std::string& file) const;
 
-    std::string path_;       // of the table
+    std::string path_;       // of the table; of the folder where the table is no file
+    std::string folder_;     // of the images, "" for the current one
     std::size_t image_ = 0;  // position of the path in a row
     std::unique_ptr<SampleFiles> files_;
     std::size_t file_columns_ = 1;      // of files_: the first has the images

@@ -1,0 +1,54 @@
+"""Batches of the C++ loader, whose worker threads fill them: its memory as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stoker import _stoker
+from stoker.dataset import Dataset
+
+BadTuples = list[tuple[int, str, str, int | None]]
+
+
+class EngineSource:
+    """The same interface as the sources of stoker.processes."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        arguments: dict[str, Any],
+        names: tuple[str, ...] | None,
+        to_tensor: Callable[[Any], Any],
+    ) -> None:
+        self._handle = _stoker.Loader(dataset._handle, arguments)
+        self._names = names
+        self._to_tensor = to_tensor
+        self._byte_fields = {field.name for field in dataset.fields if field.kind == "bytes"}
+        self.fields = tuple(self._handle.fields())
+        self.workers = self._handle.workers
+        self.batches = self._handle.batches
+        self.state = self._handle.state
+        self.restore = self._handle.restore
+        self.close = self._handle.close
+
+    def next(self) -> tuple[Any, BadTuples] | None:
+        """The batch as a dict of the wanted fields, and its bad samples; None once at the end of an epoch."""
+        taken = self._handle.next(self._names)
+        if taken is None:
+            return None
+        fields, bad = taken
+        return {name: self._value(name, value) for name, value in fields.items()}, bad
+
+    def _value(self, name: str, value: Any) -> Any:
+        if isinstance(value, list):  # the keys
+            return value
+        if not isinstance(value, tuple):
+            return self._to_tensor(value)
+        values, offsets = value  # of any length
+        ranges = zip(offsets, offsets[1:])
+        if name in self._byte_fields:
+            memory = memoryview(values)
+            return [memory[begin:end].tobytes() for begin, end in ranges]
+        tensor = self._to_tensor(values)
+        return [tensor[begin:end] for begin, end in ranges]

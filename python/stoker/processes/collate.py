@@ -1,0 +1,131 @@
+"""Joins samples to a batch. Tensors and arrays are not stacked here but where the batch lies: in shared memory."""
+
+from __future__ import annotations
+
+import array
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stoker.errors import InvalidArgument
+
+# The number types of DLPack that both torch and NumPy name, with their bytes.
+ITEM_BYTES = {
+    "bool": 1,
+    "uint8": 1,
+    "uint16": 2,
+    "uint32": 4,
+    "uint64": 8,
+    "int8": 1,
+    "int16": 2,
+    "int32": 4,
+    "int64": 8,
+    "float16": 2,
+    "bfloat16": 2,
+    "float32": 4,
+    "float64": 8,
+    "complex64": 8,
+    "complex128": 16,
+}
+_NUMBERS = {bool: ("bool", "b"), int: ("int64", "q"), float: ("float64", "d")}
+
+
+class Stack:
+    """Equal tensors, arrays or numbers, which become one array (N, shape...)."""
+
+    def __init__(self, samples: Sequence[Any], dtype: str, shape: tuple[int, ...]) -> None:
+        self.samples = samples
+        self.dtype = dtype
+        self.shape = (len(samples), *shape)
+
+    def write(self, memory: memoryview) -> None:
+        """Fills `memory`, which has as many bytes as the array."""
+        first = self.samples[0]
+        if not memory:
+            return
+        if type(first) in _NUMBERS:
+            kind = next(kind for name, kind in _NUMBERS.values() if name == self.dtype)
+            memory[:] = memoryview(array.array(kind, self.samples)).cast("B")
+        elif _is_tensor(first):
+            torch = sys.modules["torch"]
+            plain = [sample.detach().as_subclass(torch.Tensor) for sample in self.samples]
+            torch.stack(plain, out=torch.frombuffer(memory, dtype=first.dtype).view(self.shape))
+        else:
+            numpy = sys.modules["numpy"]
+            numpy.stack(self.samples, out=numpy.frombuffer(memory, dtype=first.dtype).reshape(self.shape))
+
+
+def dtype_name(value: Any) -> str | None:
+    """Of a tensor on the CPU or a NumPy array or scalar; None for what shared memory cannot hold as it is."""
+    if _is_tensor(value):
+        torch = sys.modules["torch"]
+        name = str(value.dtype).removeprefix("torch.")
+        plain = value.layout is torch.strided and value.device.type == "cpu" and not value.is_quantized
+        return name if plain and name in ITEM_BYTES else None
+    return value.dtype.name if value.dtype.isnative and value.dtype.name in ITEM_BYTES else None
+
+
+def collate(samples: Sequence[Any]) -> Any:
+    """As torch's default_collate, with two differences: a tuple stays a tuple, and torch is not needed.
+
+    Tensors, arrays and numbers become `Stack`; text and bytes a list; dicts, tuples and lists are joined by their
+    parts. Raises InvalidArgument for samples that differ in shape or type, and for other objects.
+    """
+    first = samples[0]
+    if isinstance(first, (str, bytes)):
+        return list(samples)
+    if type(first) in _NUMBERS:
+        return _numbers(samples)
+    if _is_tensor(first) or _is_array(first):
+        return _stack(samples)
+    if isinstance(first, Mapping):
+        _require_same(samples, lambda sample: sorted(map(str, sample)), "keys")
+        return {key: collate([sample[key] for sample in samples]) for key in first}
+    if isinstance(first, (tuple, list)):
+        _require_same(samples, len, "lengths")
+        parts = [collate(part) for part in zip(*samples)]
+        return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
+    hint = "; torchvision's ToTensor makes it one" if type(first).__module__.startswith("PIL.") else ""
+    raise InvalidArgument(
+        "[collate] expected samples of tensors, arrays, numbers, text, or dicts and tuples of these, "
+        f"got {type(first).__name__}{hint}; collate_fn joins samples of another kind"
+    )
+
+
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _is_array(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
+
+
+def _numbers(samples: Sequence[Any]) -> Stack:
+    """Integers beside floats are floats, as in torch."""
+    types = {type(sample) for sample in samples}
+    if types == {int, float}:
+        return Stack([float(sample) for sample in samples], "float64", ())
+    _require_same(samples, type, "types")
+    return Stack(samples, _NUMBERS[types.pop()][0], ())
+
+
+def _stack(samples: Sequence[Any]) -> Any:
+    _require_same(samples, lambda sample: (tuple(sample.shape), str(sample.dtype)), "shapes and dtypes")
+    first = samples[0]
+    name = dtype_name(first)
+    if name is not None:
+        return Stack(samples, name, tuple(first.shape))
+    return sys.modules["torch" if _is_tensor(first) else "numpy"].stack(samples)
+
+
+def _require_same(samples: Sequence[Any], trait: Any, what: str) -> None:
+    first = trait(samples[0])
+    for sample in samples:
+        if type(sample) is not type(samples[0]) or trait(sample) != first:
+            got = f"{first} and {trait(sample)}" if type(sample) is type(samples[0]) else type(sample).__name__
+            raise InvalidArgument(
+                f"[collate] expected samples of equal {what}, got {got} beside {type(samples[0]).__name__}; "
+                "crop or pad them, or give collate_fn"
+            )

@@ -1,0 +1,257 @@
+"""Makes one batch from the data set, in a worker process or in the caller's: samples in order, seeds, bad samples."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from stoker import _stoker
+from stoker.errors import InvalidArgument, IoError, TooManyBadSamples
+from stoker.processes.opened import OpenedSamples
+from stoker.processes.seeding import seed_generators
+
+# A generator's stream for what is no sample: the collate function.
+_BATCHES = 0xFFFF
+
+# Another sample would meet these, too, so they end the run, as in the C++ loader.
+_SYSTEM_FAILURES = frozenset(
+    (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.ENOSPC, errno.ESTALE, errno.ENODEV)
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker needs to make any batch."""
+
+    dataset: Any
+    collate: Callable[[list[Any]], Any]
+    seed: int
+    shuffle: bool
+    batch_size: int  # of one rank
+    drop_last: bool
+    rank: int
+    world_size: int
+    budget: int  # bad samples in an epoch
+    workers: int
+
+    def order(self) -> _stoker.Order:
+        whole = self.batch_size * self.world_size
+        size = len(self.dataset)
+        return _stoker.Order(size, self.seed, self.shuffle, whole, self.drop_last, self.rank, self.world_size)
+
+
+class Task(NamedTuple):
+    generation: int  # tasks of an older one are not wanted any more
+    number: int
+    epoch: int
+    batch: int  # of the epoch; of a stream: of this worker in the epoch
+    skip: bool = False  # of a stream: read it, but do not make the batch
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A bad sample of a batch and its replacement."""
+
+    index: int
+    reason: str
+    replaced_by: int | None
+    trace: str
+
+
+@dataclass
+class Fetched:
+    value: Any = None
+    bad: list[Bad] = field(default_factory=list)
+    end: bool = False  # the stream has no more batches in this epoch
+
+
+class Indexed:
+    """Batches of a data set with `__getitem__` and `__len__`, in the C++ loader's order."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._order = job.order()
+        self._known_bad: dict[int, Bad] = {}  # without their replacements
+
+    def fetch(self, task: Task, between: Callable[[], None]) -> Fetched:
+        """`between` is called before each sample."""
+        samples: list[Any] = []
+        bad: list[Bad] = []
+        for item, (index, occurrence) in enumerate(self._order.draw(task.epoch, task.batch)):
+            between()
+            draw = _Draw(self._job.seed, task.epoch, index, occurrence)
+            reason = self._try(index, draw, samples)
+            used: int | None = index
+            attempt = 0
+            while used is not None and len(samples) == item:
+                used = self._order.substitute(task.epoch, task.batch, item, attempt)
+                attempt += 1
+                if used is not None:
+                    between()
+                    self._try(used, draw, samples)
+            if reason is not None:
+                bad.append(replace(reason, replaced_by=used))
+            if used is None:
+                break  # no sample is good
+        seed_generators(_batch_seed(self._job, task.epoch, task.batch))
+        complete = bool(samples) and not any(one.replaced_by is None for one in bad)
+        return Fetched(self._job.collate(samples) if complete else None, bad)
+
+    def _try(self, index: int, draw: _Draw, samples: list[Any]) -> Bad | None:
+        """Appends the sample, or returns why it is bad."""
+        if index in self._known_bad:
+            return self._known_bad[index]
+        try:
+            samples.append(draw.read(self._job.dataset, index))
+            return None
+        except Exception as error:
+            if _is_system_failure(error):
+                raise
+            bad = Bad(index, _one_line(error), None, traceback.format_exc())
+            if self._job.budget == 0:
+                refused = TooManyBadSamples(
+                    f"[sample {index}] expected a sample that can be read, got {bad.reason}; "
+                    "bad_samples=10 replaces up to ten in an epoch"
+                )
+                refused.index, refused.key = index, str(index)
+                raise refused from error
+            self._known_bad[index] = bad
+            return bad
+
+
+class _Draw(NamedTuple):
+    """A sample that the order has chosen. What replaces it has its random numbers."""
+
+    seed: int
+    epoch: int
+    sample: int
+    occurrence: int
+
+    def read(self, dataset: Any, index: int) -> Any:
+        seed_generators(_stoker.sample_seed(*self))
+        return dataset.read(index, *self) if isinstance(dataset, OpenedSamples) else dataset[index]
+
+
+class Stream:
+    """Batches of an iterable, which each worker goes through by itself."""
+
+    def __init__(self, job: Job, worker: int) -> None:
+        self._job = job
+        self._worker = worker
+        self._at: tuple[int, int] | None = None  # (generation, epoch) of the iterator
+        self._iterator: Iterator[Any] = iter(())
+        self._read = 0
+        self._error: BaseException | None = None
+        self._share = _Share(worker, job.workers, job.seed, job.dataset)
+
+    def fetch(self, task: Task, between: Callable[[], None]) -> Fetched:
+        if self._at != (task.generation, task.epoch):
+            self._begin(task)
+        if self._error is not None:
+            raise self._error
+        whole = self._job.batch_size * self._job.world_size
+        try:
+            samples = list(itertools.islice(self._samples(task.epoch, between), whole))
+        except Exception as error:
+            self._error = error  # an iterator may only look as if it had ended
+            raise
+        self._check_share()
+        count = len(samples)
+        if count < (whole if self._job.drop_last else self._job.world_size):
+            return Fetched(end=True)
+        if task.skip:
+            return Fetched()
+        begin, end = (count * rank // self._job.world_size for rank in (self._job.rank, self._job.rank + 1))
+        batch = task.batch * max(self._job.workers, 1) + self._worker
+        seed_generators(_batch_seed(self._job, task.epoch, batch))
+        return Fetched(self._job.collate(samples[begin:end]))
+
+    def _begin(self, task: Task) -> None:
+        self._at, self._read, self._error = (task.generation, task.epoch), 0, None
+        if self._job.workers > 0:
+            _tell_torch(self._share)
+        if hasattr(self._job.dataset, "set_epoch"):
+            self._job.dataset.set_epoch(task.epoch)
+        self._seed(task.epoch)
+        self._iterator = iter(self._job.dataset)
+
+    def _samples(self, epoch: int, between: Callable[[], None]) -> Iterator[Any]:
+        while True:
+            between()
+            self._seed(epoch)
+            try:
+                sample = next(self._iterator)
+            except StopIteration:
+                return
+            self._read += 1
+            yield sample
+
+    def _seed(self, epoch: int) -> None:
+        seed_generators(_stoker.sample_seed(self._job.seed, epoch, self._read, self._worker))
+
+    def _check_share(self) -> None:
+        if self._job.workers > 1 and not self._share.asked:
+            raise InvalidArgument(
+                f"[workers] expected a stream that divides itself among {self._job.workers} workers by "
+                "torch.utils.data.get_worker_info(), got one that did not ask for it, so each worker would give all of "
+                "it; workers=1 reads it once"
+            )
+
+
+class _Share:
+    """What torch.utils.data.get_worker_info() returns in a worker."""
+
+    def __init__(self, worker: int, workers: int, seed: int, dataset: Any) -> None:
+        self.asked = False
+        self._id, self._num_workers = worker, workers
+        self.seed = seed + worker
+        self.dataset = dataset
+
+    @property
+    def id(self) -> int:
+        self.asked = True
+        return self._id
+
+    @property
+    def num_workers(self) -> int:
+        self.asked = True
+        return self._num_workers
+
+
+def _tell_torch(share: _Share) -> None:
+    if "torch" in sys.modules:
+        import torch.utils.data._utils.worker as worker
+
+        worker._worker_info = share  # type: ignore[assignment]
+
+
+def make_fetcher(job: Job, worker: int) -> Indexed | Stream:
+    return Stream(job, worker) if is_stream(job.dataset) else Indexed(job)
+
+
+def is_stream(dataset: Any) -> bool:
+    """Iterated, not indexed. torch's IterableDataset inherits a `__getitem__` that it does not have."""
+    torch = sys.modules.get("torch.utils.data")
+    if torch is not None and isinstance(dataset, torch.IterableDataset):
+        return True
+    indexed = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+    return not indexed and not isinstance(dataset, OpenedSamples)
+
+
+def _batch_seed(job: Job, epoch: int, batch: int) -> int:
+    """For the collate function; another one on each rank."""
+    return _stoker.sample_seed(job.seed, epoch, batch * job.world_size + job.rank, _BATCHES)
+
+
+def _is_system_failure(error: Exception) -> bool:
+    system = isinstance(error, OSError) and error.errno in _SYSTEM_FAILURES
+    return system or isinstance(error, (MemoryError, IoError))
+
+
+def _one_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")

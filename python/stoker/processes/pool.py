@@ -1,0 +1,297 @@
+"""Worker processes as the loader sees them: started together, given tasks, and ended, whatever happens."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing import connection, reduction
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any, NamedTuple
+
+from stoker import _stoker
+from stoker.errors import InvalidArgument, IoError
+from stoker.processes.fetch import Bad, Job, Task, make_fetcher
+from stoker.processes.seeding import kept_generators
+from stoker.processes.transport import Lease, Slots, read, write
+from stoker.processes.worker import Reply, Request, run_worker
+
+# A worker that is inside of a sample gets this time before it is killed.
+_PATIENCE_SECONDS = 1.0
+
+# The loaders' ends of all pipes. A forked child closes its copies: a worker ends when the last copy is closed.
+_open_ends: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+def _close_ends() -> None:
+    for end in list(_open_ends):
+        end.close()
+
+
+os.register_at_fork(after_in_child=_close_ends)
+
+
+class Result(NamedTuple):
+    value: Any = None
+    bad: Sequence[Bad] = ()
+    end: bool = False
+    error: BaseException | None = None  # of the data set or the collate function
+
+
+class WorkerTraceback(Exception):
+    """The cause of an exception from a worker: where it was raised there."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+class Inline:
+    """workers=0: the batches are made where they are asked for."""
+
+    def __init__(self, job: Job, to_tensor: Callable[[Any], Any]) -> None:
+        self._fetcher = make_fetcher(job, 0)
+        self._to_tensor = to_tensor
+        self._slots = Slots()
+        self._memories: dict[int, _stoker.SharedMemory] = {}
+        self._freed: deque[int] = deque()
+
+    def submit(self, worker: int, task: Task) -> None:
+        """The work is done by `result`."""
+
+    def result(self, task: Task) -> Result:
+        dropped = self._slots.free(_drained(self._freed), keep=1)
+        try:
+            with kept_generators():
+                fetched = self._fetcher.fetch(task, lambda: None)
+                structure, slot, new = write(fetched.value, self._slots, dropped)
+        except Exception as error:
+            return Result(error=error)
+        finally:
+            for number in dropped:
+                del self._memories[number]
+        lease = None
+        if slot is not None:
+            if new:
+                self._memories[slot.number] = _stoker.SharedMemory(slot.fd, slot.size)
+                slot.close_file()
+            lease = Lease(self._memories[slot.number], slot.number, self._freed)
+        return Result(read(structure, lease, self._to_tensor), fetched.bad, fetched.end)
+
+    def least_loaded(self) -> int:
+        return 0
+
+    def discard(self) -> None:
+        """Nothing is done ahead."""
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+class _Worker:
+    def __init__(self, process: BaseProcess, end: Connection) -> None:
+        self.process = process
+        self.end = end
+        self.tasks = 0  # sent and not answered
+        self.memories: dict[int, _stoker.SharedMemory] = {}
+        self.freed: deque[int] = deque()  # appended to by whichever thread releases a batch
+
+    def lease(self, reply: Reply) -> Lease | None:
+        return None if reply.slot is None else Lease(self.memories[reply.slot], reply.slot, self.freed)
+
+
+class Pool:
+    """Processes with a pipe to each. Any exception in the middle of an exchange leaves the pool closed."""
+
+    def __init__(self, job: Job, method: str | None, ahead: int, to_tensor: Callable[[Any], Any]) -> None:
+        self._to_tensor = to_tensor
+        self._keep = 2 + ahead // job.workers
+        self._process = os.getpid()
+        self._done: dict[int, tuple[_Worker, Reply]] = {}
+        self._generation = 0
+        self._all: list[_Worker] = []
+        context = multiprocessing.get_context(method)
+        _start_helpers(context.get_start_method())
+        try:
+            with _without_interrupts():
+                for number in range(job.workers):
+                    self._all.append(_started(context, job, number))
+        except BaseException as error:
+            self.close()
+            if _cannot_be_pickled(error):
+                raise InvalidArgument(
+                    "[multiprocessing_context] expected a data set and a collate_fn that can be pickled for "
+                    f"{context.get_start_method()}, got {' '.join(str(error).split())}; define them at the top of a "
+                    'module, or use "fork"'
+                ) from error
+            raise
+
+    def submit(self, worker: int, task: Task) -> None:
+        to = self._all[worker]
+        self._generation = task.generation
+        try:
+            to.end.send(Request(task, _drained(to.freed), self._keep))
+        except (BrokenPipeError, ConnectionError):
+            raise self._death_of(to) from None
+        to.tasks += 1
+
+    def result(self, task: Task) -> Result:
+        """Waits for it. Raises IoError where a worker has ended."""
+        while task.number not in self._done:
+            self._receive()
+        worker, reply = self._done.pop(task.number)
+        if reply.error is not None:
+            reply.error.__cause__ = WorkerTraceback(reply.trace)
+            return Result(error=reply.error)
+        return Result(read(reply.structure, worker.lease(reply), self._to_tensor), reply.bad, reply.end)
+
+    def least_loaded(self) -> int:
+        return min(range(len(self._all)), key=lambda number: self._all[number].tasks)
+
+    def discard(self) -> None:
+        """The tasks that were submitted are not wanted any more. The next one has a higher generation."""
+        self._generation = -1
+        for worker in self._all:
+            worker.tasks = 0
+        for worker, reply in self._done.values():
+            worker.lease(reply)  # and gives the slot back
+        self._done.clear()
+
+    def close(self) -> None:
+        """Ends the processes. In a forked child they are not ours."""
+        if self._process != os.getpid():
+            return
+        with _without_interrupts():
+            for worker in self._all:
+                worker.end.close()
+            _end([worker.process for worker in self._all])
+        self._all = []
+
+    def _receive(self) -> None:
+        ends = {worker.end: worker for worker in self._all}
+        sentinels = {worker.process.sentinel: worker for worker in self._all}
+        ready = connection.wait([*ends, *sentinels])
+        for end in ready:
+            if isinstance(end, Connection):
+                self._read(ends[end])
+        for sentinel in ready:
+            if isinstance(sentinel, int) and not sentinels[sentinel].end.poll():
+                raise self._death_of(sentinels[sentinel])
+
+    def _read(self, worker: _Worker) -> None:
+        try:
+            reply: Reply = worker.end.recv()
+            fd = reduction.recv_handle(worker.end) if reply.new_bytes else -1
+        except (EOFError, OSError, RuntimeError) as error:  # RuntimeError: a message without its file
+            if isinstance(error, RuntimeError) or getattr(error, "errno", None) == errno.EMFILE:
+                raise IoError("[shared memory] expected a free file descriptor, got none; raise ulimit -n") from None
+            raise self._death_of(worker) from None
+        if reply.slot is not None and fd >= 0:
+            try:
+                worker.memories[reply.slot] = _stoker.SharedMemory(fd, reply.new_bytes)
+            finally:
+                os.close(fd)
+        for number in reply.dropped:
+            del worker.memories[number]
+        if reply.task.generation == self._generation:
+            worker.tasks -= 1
+            self._done[reply.task.number] = (worker, reply)
+        else:
+            worker.lease(reply)
+
+    def _death_of(self, worker: _Worker) -> IoError:
+        worker.process.join(_PATIENCE_SECONDS)
+        status, pid = worker.process.exitcode, worker.process.pid
+        got, hint = f"status {status}", "its message is above"
+        if status is not None and status < 0:
+            got, hint = f"its end by {signal.Signals(-status).name}", "faulthandler.enable() in the data set shows where"
+        if status == -signal.SIGKILL:
+            hint = "the kernel kills what takes too much memory: lower workers, prefetch or batch_size"
+        return IoError(f"[workers] expected worker process {pid} to run, got {got}; {hint}")
+
+
+def _drained(freed: deque[int]) -> list[int]:
+    """Other threads may append meanwhile."""
+    return [freed.popleft() for _ in range(len(freed))]
+
+
+def _started(context: Any, job: Job, number: int) -> _Worker:
+    ours, theirs = context.Pipe(duplex=True)
+    _open_ends.add(ours)
+    try:
+        process = context.Process(target=run_worker, args=(theirs, job, number), name=f"stoker-{number}", daemon=True)
+        process.start()
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    return _Worker(process, ours)
+
+
+def _start_helpers(method: str) -> None:
+    """multiprocessing's own processes, which must not inherit that we block signals."""
+    if method != "fork":
+        from multiprocessing import resource_tracker
+
+        resource_tracker.ensure_running()
+    if method == "forkserver":
+        from multiprocessing import forkserver
+
+        forkserver.ensure_running()
+
+
+def _cannot_be_pickled(error: BaseException) -> bool:
+    return type(error).__name__ == "PicklingError" or (
+        isinstance(error, (AttributeError, TypeError)) and "pickle" in str(error)
+    )
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """A Ctrl-C takes effect behind the block. Processes that are started here have it blocked, too.
+
+    Blocking is not enough for ourselves, because another thread, such as one of OpenBLAS, takes the signal for us.
+    """
+    arrived = False
+
+    def remember(number: int, frame: object) -> None:
+        nonlocal arrived
+        arrived = True
+
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT) if main else None
+    if callable(handler):
+        signal.signal(signal.SIGINT, remember)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if callable(handler):
+            signal.signal(signal.SIGINT, handler)
+        if arrived:
+            signal.raise_signal(signal.SIGINT)
+
+
+def _end(processes: list[BaseProcess]) -> None:
+    """They end by themselves when their pipes are closed; those that are inside of a sample are killed."""
+    for stop in (None, "terminate", "kill"):
+        until = time.monotonic() + _PATIENCE_SECONDS
+        for process in processes:
+            if stop is not None and process.is_alive():
+                getattr(process, stop)()
+        for process in processes:
+            process.join(max(0.0, until - time.monotonic()))
+        if not any(process.is_alive() for process in processes):
+            break
+    for process in processes:
+        if not process.is_alive():
+            process.close()

@@ -1,0 +1,155 @@
+"""Batches between processes: tensors and arrays in shared memory, the structure around them by pickle.
+
+Shared memory is a file without a name (memfd): it has no entry in /dev/shm, its size is not limited by that of /dev/shm
+in a container, and the kernel frees it with the last process, however that ends.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import pickle
+import sys
+from collections import deque
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from stoker import _stoker
+from stoker.errors import IoError
+from stoker.processes.collate import ITEM_BYTES, Stack, dtype_name
+
+_ALIGNMENT = 64
+
+
+class Slot:
+    """Memory of one batch, as the process sees it that fills it."""
+
+    def __init__(self, number: int, size: int) -> None:
+        self.number = number
+        self.size = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
+        self.fd = os.memfd_create("stoker", os.MFD_CLOEXEC)
+        try:
+            os.posix_fallocate(self.fd, 0, self.size)  # fails here, where writing later would kill the process
+            self.memory = mmap.mmap(self.fd, self.size)
+        except OSError as error:
+            os.close(self.fd)
+            raise IoError(
+                f"[shared memory] expected {self.size} bytes for a batch, got {error.strerror}; "
+                "lower workers, prefetch or batch_size"
+            ) from None
+
+    def close_file(self) -> None:
+        """The memory stays mapped."""
+        os.close(self.fd)
+        self.fd = -1
+
+
+class Slots:
+    """The memory of one worker. A slot is used again when its batch is gone; one is made where none is free."""
+
+    def __init__(self) -> None:
+        self._free: list[Slot] = []
+        self._used: dict[int, Slot] = {}
+        self._made = 0
+        self._most = 0  # bytes of the largest batch
+
+    def take(self, size: int, dropped: list[int]) -> tuple[Slot, bool]:
+        """A slot of at least `size` bytes, and whether it is new. Numbers of slots that end are added to `dropped`."""
+        self._most = max(self._most, size)
+        while self._free:
+            slot = self._free.pop()
+            if slot.size >= size:
+                self._used[slot.number] = slot
+                return slot, False
+            dropped.append(slot.number)
+        slot = Slot(self._made, self._most)
+        self._made += 1
+        self._used[slot.number] = slot
+        return slot, True
+
+    def lose(self, slot: Slot, new: bool, dropped: list[int]) -> None:
+        """A slot whose batch could not be written ends."""
+        del self._used[slot.number]
+        if not new:
+            dropped.append(slot.number)
+
+    def free(self, numbers: list[int], keep: int) -> list[int]:
+        """Slots whose batches are gone. Returns those beyond `keep`, which end."""
+        self._free += [self._used.pop(number) for number in numbers]
+        surplus = self._free[keep:]
+        del self._free[keep:]
+        return [slot.number for slot in surplus]
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self.leaves: list[tuple[int, Stack]] = []
+        self.bytes = 0
+
+    def persistent_id(self, value: Any) -> tuple[int, str, tuple[int, ...]] | None:
+        stack = value if isinstance(value, Stack) else _as_stack(value)
+        if stack is None:
+            return None
+        offset = -(-self.bytes // _ALIGNMENT) * _ALIGNMENT
+        self.leaves.append((offset, stack))
+        self.bytes = offset + prod(stack.shape) * ITEM_BYTES[stack.dtype]
+        return offset, stack.dtype, stack.shape if stack is value else stack.shape[1:]
+
+
+def _as_stack(value: Any) -> Stack | None:
+    """A tensor or an array as a stack of one."""
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if not (torch and type(value) is torch.Tensor) and not (numpy and type(value) is numpy.ndarray):
+        return None
+    name = dtype_name(value)
+    return None if name is None else Stack([value], name, tuple(value.shape))
+
+
+def write(value: Any, slots: Slots, dropped: list[int]) -> tuple[bytes, Slot | None, bool]:
+    """(the structure, the slot with the arrays, whether that is new)."""
+    file = io.BytesIO()
+    pickler = _Pickler(file)
+    pickler.dump(value)
+    if not pickler.leaves:
+        return file.getvalue(), None, False
+    slot, new = slots.take(pickler.bytes, dropped)
+    memory = memoryview(slot.memory)
+    try:
+        for offset, stack in pickler.leaves:
+            stack.write(memory[offset : offset + prod(stack.shape) * ITEM_BYTES[stack.dtype]])
+    except BaseException:
+        slots.lose(slot, new, dropped)
+        raise
+    return file.getvalue(), slot, new
+
+
+class Lease:
+    """A batch's hold on its slot. All arrays of the batch own it; the slot is free when the last one is gone."""
+
+    def __init__(self, memory: _stoker.SharedMemory, slot: int, freed: deque[int]) -> None:
+        self.memory = memory
+        self._slot = slot
+        self._freed = freed
+
+    def __del__(self) -> None:
+        self._freed.append(self._slot)
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, lease: Lease | None, to_tensor: Callable[[Any], Any]) -> None:
+        super().__init__(file)
+        self._lease = lease
+        self._to_tensor = to_tensor
+
+    def persistent_load(self, leaf: Any) -> Any:
+        offset, dtype, shape = leaf
+        assert self._lease is not None
+        return self._to_tensor(self._lease.memory.array(offset, dtype, list(shape), self._lease))
+
+
+def read(structure: bytes, lease: Lease | None, to_tensor: Callable[[Any], Any]) -> Any:
+    """What `write` was given, with tensors over the slot's memory."""
+    return _Unpickler(io.BytesIO(structure), lease, to_tensor).load()

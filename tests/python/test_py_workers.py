@@ -1,0 +1,295 @@
+# The worker processes of stoker.Loader end when they should, whatever happens: Ctrl-C, kills, errors, loops that are
+# left, parents that are gone. Nothing stays behind: no process, no zombie, no shared memory.
+import gc
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import PYTHON_PACKAGE
+from python_datasets import KILL, USR1, Ending, Failing, Numbers, Slow
+
+stoker = pytest.importorskip("stoker", reason="needs the extension module: STOKER_PYTHON=ON")
+pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
+
+
+def children():
+    """Processes of this one, zombies too; but not multiprocessing's own, which stay for the next use."""
+    found = []
+    for task in Path("/proc/self/task").iterdir():
+        for child in (task / "children").read_text().split():
+            try:
+                line = Path(f"/proc/{child}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"resource_tracker" not in line and b"forkserver" not in line:
+                found.append(int(child))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays():
+    before = children()
+    yield
+    if children() != before:
+        gc.collect()
+    assert children() == before
+
+
+def start(text, method):
+    """A script in a session of its own, whose processes are found by that."""
+    environment = {**os.environ, "PYTHONPATH": f"{PYTHON_PACKAGE}:{Path(__file__).parent}", "METHOD": method}
+    command = [sys.executable, "-c", textwrap.dedent(text)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env=environment, start_new_session=True, **pipes)
+
+
+def session_of(process):
+    """The processes of its session that are left."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split() if folder.name.isdigit() else []
+        except OSError:
+            continue
+        if fields and int(fields[3]) == process.pid:
+            found.append(int(folder.name))
+    return found
+
+
+def wait_until_empty(process, seconds):
+    until = time.monotonic() + seconds
+    while session_of(process):
+        assert time.monotonic() < until, session_of(process)
+        time.sleep(0.02)
+
+
+LOOP = """
+    import os, stoker
+    from python_datasets import Slow
+
+    if __name__ == "__main__":
+        loader = stoker.Loader(
+            Slow(400, 0.002), 8, workers=2, framework="numpy", multiprocessing_context=os.environ["METHOD"]
+        )
+        try:
+            print("begin", flush=True)
+            while True:
+                for index, values in loader:
+                    assert (values == index[:, None]).all()
+        finally:
+            print("left", flush=True)
+"""
+
+
+@pytest.mark.parametrize("method, moments", [("fork", 3), ("spawn", 1), ("forkserver", 1)])
+def test_ctrl_c_at_any_moment_leaves_nothing(method, moments):
+    """STOKER_INTERRUPTS sets another number of moments."""
+    when = random.Random(3)
+    for _ in range(int(os.environ.get("STOKER_INTERRUPTS", moments))):
+        process = start(LOOP, method)
+        assert process.stdout.readline() == "begin\n"
+        time.sleep(when.uniform(0, 0.3 if method == "fork" else 0.6))
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        out, err = process.communicate(timeout=20)
+        assert out == "left\n" and process.returncode == -signal.SIGINT
+        if method != "forkserver":  # which resets the signal in the child, before that can ignore it
+            assert err.count("Traceback") == err.count("KeyboardInterrupt") == 1, err
+        wait_until_empty(process, 5)
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
+def test_workers_end_with_a_killed_parent(method):
+    process = start(LOOP, method)
+    assert process.stdout.readline() == "begin\n"
+    time.sleep(0.5)
+    process.kill()
+    process.wait()
+    wait_until_empty(process, 5)
+
+
+def test_shared_memory_has_no_name():
+    text = """
+        import os, stoker
+        from python_datasets import Slow
+        from pathlib import Path
+
+        loader = stoker.Loader(Slow(40, 0), 8, workers=1, framework="numpy")
+        held = next(iter(loader))
+        child = Path("/proc/self/task", str(os.getpid()), "children").read_text().split()[0]
+        for process in ("self", child):
+            maps = Path("/proc", process, "maps").read_text()
+            assert "/memfd:stoker" in maps and "/dev/shm" not in maps, maps
+    """
+    process = start(text, "fork")
+    assert process.communicate(timeout=20) == ("", "") and process.returncode == 0
+
+
+def test_a_script_that_ends_inside_of_a_loop_is_quiet():
+    done = start(LOOP.replace("while True", "if True").replace("assert", "break; assert"), "fork")
+    assert done.communicate(timeout=20) == ("begin\nleft\n", "") and done.returncode == 0
+    wait_until_empty(done, 5)
+
+
+ENDS = {
+    "killed": (KILL, "its end by SIGKILL; the kernel kills what takes too much memory"),
+    "by another signal": (USR1, "its end by SIGUSR1"),
+    "left": (0, "got status 3"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_worker_that_ends_is_named_at_once(end):
+    number, message = ENDS[end]
+    loader = stoker.Loader(Ending(40, 21, number), 4, workers=2, shuffle=False)
+    begin = time.monotonic()
+    with pytest.raises(stoker.IoError, match=f"worker process [0-9]+.*{message}") as caught:
+        list(loader)
+    assert time.monotonic() - begin < 5 and "\n" not in str(caught.value) and children() == []
+    loader.set_epoch(0)
+    assert next(iter(loader)).tolist() == [0, 1, 2, 3]  # with new workers
+    loader.close()
+
+
+def test_no_free_file_descriptor_is_named():
+    text = """
+        import os, resource, stoker
+        from python_datasets import Slow
+
+        loader = stoker.Loader(Slow(40, 0.01), 8, workers=1, framework="numpy")
+        batches = iter(loader)
+        held = next(batches)
+        last = os.dup(0)
+        os.close(last)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (last, last))
+        try:
+            for batch in batches:
+                held = held, batch  # each needs memory of its own
+        except stoker.IoError as error:
+            print(error)
+    """
+    process = start(text, "fork")
+    out, err = process.communicate(timeout=20)
+    assert "expected a free file descriptor" in out and err == "" and process.returncode == 0, (out, err)
+
+
+def test_an_idle_worker_that_is_killed_is_noticed():
+    loader = stoker.Loader(Numbers(64), 4, workers=1)
+    batches = iter(loader)
+    next(batches)
+    os.kill(children()[0], signal.SIGKILL)
+    with pytest.raises(stoker.IoError, match="SIGKILL"):
+        list(batches)
+
+
+def test_an_interrupted_wait_goes_on_with_the_same_batch():
+    """As in a notebook: KeyboardInterrupt, and the cell is run again."""
+    whole = [index.tolist() for index, _ in stoker.Loader(Slow(40, 0), 4, workers=0)]
+    loader = stoker.Loader(Slow(40, 0.05), 4, workers=2)
+    found = [next(iter(loader))[0].tolist()]
+    state = loader.state_dict()
+
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(KeyboardInterrupt):
+            for index, _ in loader:  # begins the next epoch
+                pass
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert children() == []
+    loader.load_state_dict(state)
+    assert found + [index.tolist() for index, _ in loader] == whole
+    loader.close()
+
+
+def test_loops_that_are_left_and_loaders_that_are_dropped():
+    loader = stoker.Loader(Numbers(40), 4, workers=2)
+    for _ in range(3):
+        for _ in loader:
+            break
+    workers = children()
+    assert len(workers) == 2  # the same ones over the epochs
+    list(loader)
+    assert children() == workers
+    del loader
+    assert children() == []
+    for _ in range(3):
+        with pytest.raises(stoker.TooManyBadSamples):
+            list(stoker.Loader(Failing(40, {30}), 4, workers=2, bad_samples=0))
+    gc.collect()  # the errors' tracebacks hold the loaders
+    held = next(iter(stoker.Loader(Numbers(40), 4, workers=1)))
+    assert children() == [] and len(held[0]) == 4
+
+
+def test_a_worker_inside_of_a_long_sample_is_killed():
+    loader = stoker.Loader(Slow(40, 60), 4, workers=2, prefetch=1)
+    loader.set_epoch(1)
+    signal.signal(signal.SIGALRM, lambda number, frame: (_ for _ in ()).throw(KeyboardInterrupt))
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        next(iter(loader))
+    assert time.monotonic() - begin < 3
+
+
+def test_another_position_drops_the_work_that_was_ahead():
+    loader = stoker.Loader(Slow(400, 0.01), 20, workers=2, shuffle=False)
+    next(iter(loader))
+    begin = time.monotonic()
+    loader.set_epoch(5)
+    assert next(iter(loader))[0].tolist() == list(range(20))
+    assert time.monotonic() - begin < 0.7  # one batch takes 0.2 s, the six that were in flight take 0.6 s more
+    loader.close()
+
+
+def test_a_forked_child_gets_an_error_and_leaves_the_workers_alone():
+    loader = stoker.Loader(Numbers(40), 4, workers=2)
+    batches = iter(loader)
+    next(batches)
+    child = os.fork()
+    if child == 0:
+        try:
+            next(batches)
+        except stoker.InvalidArgument as error:
+            os._exit(7 if "forked child" in str(error) else 1)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert len(list(batches)) == 9
+    loader.close()
+    with pytest.raises(stoker.InvalidArgument, match="closed"):
+        list(loader)
+
+
+def resident_mb(process):
+    with open(f"/proc/{process}/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def test_200_epochs_take_no_more_memory_and_files():
+    data = [np.full((16, 16), i) for i in range(16)]
+    loader = stoker.Loader(data, 4, workers=2)
+
+    def used():
+        processes = [os.getpid(), *children()]
+        return [resident_mb(process) for process in processes], [len(os.listdir(f"/proc/{process}/fd")) for process in processes]
+
+    for _ in range(30):
+        list(loader)
+    memory, files = used()
+    for _ in range(200):
+        for batch in loader:
+            batch.sum()
+    memory_after, files_after = used()
+    assert all(after - before < 10 for before, after in zip(files, files_after)), (files, files_after)
+    assert all(after - before < 3 for before, after in zip(memory, memory_after)), (memory, memory_after)
+    loader.close()
