@@ -118,8 +118,14 @@ run_bench() {
         --device cuda --rounds 2 --seconds 1 --peer --python "$python" --peer-script peers/step_pytorch.py --json
     if [[ -d data/photos ]]; then
         check bench-pipeline stoker bench pipeline --data data/photos --json
+        # Fed from records: images_per_second beside those of bench-step-resnet50, whose batches lie on the device.
+        check pack-photos stoker pack data/photos "$out/photos.stk" --codec dct
+        check "bench-feed-$model" stoker train recipes/imagefolder_resnet18.toml --set device=cuda \
+            --set "data.train=$out/photos.stk" --set "model.name=$model" --set "data.batch_size=$batch" \
+            --set data.epoch_samples=51200 --set train.epochs=2 --out "$out/runs/feed" --json
     else
         skip bench-pipeline "no data/photos in the kit"
+        skip "bench-feed-$model" "no data/photos in the kit"
     fi
 }
 
@@ -133,6 +139,8 @@ run_sanitizer() {
         else
             check "sanitizer-$tool-normalize" compute-sanitizer --tool "$tool" --error-exitcode 1 \
                 "$kit/bin/ops_test" --gtest_filter='NormalizeCuda.GivesTheBitsOfTheCpu'
+            check "sanitizer-$tool-copies" compute-sanitizer --tool "$tool" --error-exitcode 1 \
+                --kernel-name-exclude kernel_substring=at:: "$kit/bin/bridge_test" --gtest_filter='PixelsCuda.*'
             check "sanitizer-$tool-batch-norm" compute-sanitizer --tool "$tool" --error-exitcode 1 \
                 --kernel-name-exclude kernel_substring=at:: "$kit/bin/models_test" --gtest_filter='BatchNormReluCuda.*'
         fi

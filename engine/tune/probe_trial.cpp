@@ -11,6 +11,7 @@
 #include "engine/tune/trial_data.h"
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
+#include "stoker/bridge/device_copier.h"
 #include "stoker/train/run/evaluate.h"
 #include "stoker/train/run/run_setup.h"
 #include "stoker/train/run/train_plan.h"

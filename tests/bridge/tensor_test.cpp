@@ -3,11 +3,8 @@
 #include "stoker/bridge/tensor.h"
 
 #include <ATen/ops/arange.h>
-#include <ATen/ops/clamp.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
-#include <ATen/ops/mm.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/permute.h>
 #include <gtest/gtest.h>
 
@@ -151,47 +148,6 @@ TEST(PickDevice, CudaByNameIsThereOrSaysWhyNot) {
         } catch (const Unsupported& error) {
             EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
             EXPECT_NE(std::string(error.what()).find("device = \"cpu\""), std::string::npos) << error.what();
-        }
-    }
-}
-
-TEST(DeviceCopier, OnTheCpuNothingIsCopied) {
-    const auto loader = make_loader();
-    const std::shared_ptr<Batch> batch = loader->next();
-    DeviceCopier copier(at::kCPU);
-    const DeviceBatch on_device = copier.copy(batch);
-    EXPECT_EQ(on_device.input.data_ptr(), batch->field(kImageField).data);
-    EXPECT_EQ(on_device.target.data_ptr(), batch->field(kLabelField).data);
-    EXPECT_EQ(batch.use_count(), 3);  // here and under the two tensors, not in the copier
-}
-
-// Pinned slots, more batches than slots, and a device that is behind: every copy must be done before its slot is filled
-// again.
-TEST(DeviceCopierCuda, BatchesArriveWhole) {
-    const at::Device device = pick_device("auto");
-    if (!device.is_cuda()) {
-        GTEST_SKIP() << "no CUDA device";
-    }
-    for (const bool pinned : {true, false}) {
-        for (const Layout layout : {Layout::chw, Layout::hwc}) {
-            const auto expected = make_loader(nullptr, layout);
-            const auto loader = make_loader(&slot_allocator(device, pinned), layout);
-            std::vector<DeviceBatch> copies;
-            DeviceCopier copier(device);
-            at::Tensor busy = at::ones({4096, 4096}, at::TensorOptions().device(device));
-            while (const std::shared_ptr<Batch> batch = loader->next()) {
-                EXPECT_EQ(batch->pinned(), pinned);
-                busy = busy.mm(busy).clamp(-1, 1);  // keeps the device's stream behind the host
-                copies.push_back(copier.copy(batch));
-            }
-            ASSERT_EQ(copies.size(), 5U);
-            for (const DeviceBatch& copy : copies) {
-                const std::shared_ptr<Batch> batch = expected->next();
-                EXPECT_TRUE(copy.input.device() == device);
-                EXPECT_EQ(copy.input.is_contiguous(at::MemoryFormat::ChannelsLast), layout == Layout::hwc);
-                EXPECT_TRUE(at::equal(copy.input.cpu(), as_tensor(batch, kImageField)));
-                EXPECT_TRUE(at::equal(copy.target.cpu(), as_tensor(batch, kLabelField)));
-            }
         }
     }
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <numeric>
 
 #include "pipeline/pixel_source.h"
@@ -432,6 +433,29 @@ TEST(Loader, ChannelsLastIsTheSameImageTransposed) {
             }
         }
     }
+}
+
+// As a device does that still reads them: all memory is there from the start.
+TEST(Loader, BatchesThatTheCallerHoldsAreAllocatedAtTheStart) {
+    for (const int workers : {0, 2}) {
+        CountingAllocator memory;
+        Loader loader(std::make_shared<PixelDataset>(400), random_ops(),
+                      {.batch_size = 4, .workers = workers, .prefetch = 2, .allocator = &memory, .held = 3});
+        const std::int64_t all = (workers == 0 ? 1 : 2) + 1 + 3;
+        EXPECT_EQ(memory.allocations, all);
+        std::deque<std::shared_ptr<Batch>> held;
+        for (int i = 0; i < 90; ++i) {
+            held.push_back(loader.next());
+            if (held.size() > 3) {
+                held.pop_front();
+            }
+        }
+        EXPECT_EQ(memory.allocations, all);
+    }
+    CountingAllocator memory;
+    const Loader few(std::make_shared<PixelDataset>(8), random_ops(),
+                     {.batch_size = 4, .workers = 2, .epochs = 1, .allocator = &memory, .held = 3});
+    EXPECT_EQ(memory.allocations, 2) << "no more than there are batches";
 }
 
 }  // namespace

@@ -117,6 +117,21 @@ TEST(BatchRing, BatchesComeInOrderFromManyWorkers) {
     }
 }
 
+TEST(BatchRing, ReservedBatchesAreMadeOnceAndKept) {
+    RingBench bench(kForever);
+    bench.ring->set_depth(2);
+    bench.ring->reserve(6);
+    EXPECT_EQ(bench.slots, 6);
+    bench.start(1);
+    for (int round = 0; round < 3; ++round) {
+        std::vector<std::shared_ptr<Batch>> held;
+        for (int i = 0; i < 4; ++i) {
+            held.push_back(bench.ring->pop());
+        }
+    }
+    EXPECT_EQ(bench.slots, 6);
+}
+
 TEST(BatchRing, IsFullOnceAllThatFitsIsFinished) {
     RingBench bench(10);
     bench.ring->set_depth(3);

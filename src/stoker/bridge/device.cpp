@@ -1,9 +1,8 @@
-// Opens libtorch_cuda at run time and uses c10's device-neutral events, so this file needs no CUDA header and one
-// program runs on machines with and without a GPU.
+// Opens libtorch_cuda at run time, so this file needs no CUDA header and one program runs on machines with and without
+// a GPU.
 #include "stoker/bridge/device.h"
 
 #include <ATen/Context.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -12,7 +11,6 @@
 #include <optional>
 
 #include "stoker/base/error.h"
-#include "stoker/bridge/tensor.h"
 #include "stoker/cuda/cuda_device.h"
 
 namespace stoker {
@@ -81,52 +79,6 @@ Allocator& slot_allocator(const at::Device& device, bool pin_memory) {
     return can_pin ? pinned_allocator(device.index()) : host_allocator();
 }
 
-DeviceCopier::~DeviceCopier() {
-    for (const auto& copy : in_flight_) {
-        try {
-            copy.copied.synchronize();
-        } catch (const std::exception&) {
-            // The device failed; the caller already gets its error.
-            return;
-        }
-    }
-}
-
-DeviceBatch DeviceCopier::copy(const std::shared_ptr<Batch>& batch) {
-    DeviceBatch out{.input = as_tensor(batch, fields_.input), .target = as_tensor(batch, fields_.target)};
-    out.input_name = fields_.input;
-    for (const std::string& name : fields_.more) {
-        out.fields.push_back({name, as_tensor(batch, name)});
-    }
-    if (device_.is_cpu()) {
-        return out;
-    }
-    const c10::impl::VirtualGuardImpl guard(device_.type());
-    const auto copy = [&](const at::Tensor& host) {
-        return host.to(device_, /*non_blocking=*/batch->pinned(), /*copy=*/true, at::MemoryFormat::Preserve);
-    };
-    out.input = copy(out.input);
-    out.target = fields_.target == fields_.input ? out.input : copy(out.target);
-    for (DeviceField& field : out.fields) {
-        field.tensor = copy(field.tensor);
-    }
-    in_flight_.push_back({batch, c10::Event(device_.type())});
-    in_flight_.back().copied.record(guard.getStream(device_));
-    while (in_flight_.size() > 1 && in_flight_.front().copied.query()) {
-        in_flight_.pop_front();
-    }
-    return out;
-}
-
-std::int64_t bytes_of(const Batch& batch, const BatchFields& fields) {
-    std::size_t bytes = batch.field(fields.input).bytes();
-    bytes += fields.target == fields.input ? 0 : batch.field(fields.target).bytes();
-    for (const std::string& name : fields.more) {
-        bytes += batch.field(name).bytes();
-    }
-    return static_cast<std::int64_t>(bytes);
-}
-
 const at::Tensor* DeviceBatch::find(std::string_view name) const {
     const auto found = std::ranges::find(fields, name, &DeviceField::name);
     return found != fields.end() ? &found->tensor : name == input_name ? &input : nullptr;
@@ -141,12 +93,12 @@ const at::Tensor& DeviceBatch::field(std::string_view name) const {
 }
 
 DeviceBatch DeviceBatch::narrow(std::int64_t begin, std::int64_t samples) const {
-    DeviceBatch part{.input = input.narrow(0, begin, samples), .input_name = input_name};
+    DeviceBatch part{.input = input.narrow(0, begin, samples), .input_name = input_name, .late = late};
     if (target.defined()) {
         part.target = target.narrow(0, begin, samples);
     }
     for (const DeviceField& field : fields) {
-        part.fields.push_back({field.name, field.tensor.narrow(0, begin, samples)});
+        part.fields.push_back({field.name, field.tensor.narrow(0, begin, samples), field.late});
     }
     return part;
 }

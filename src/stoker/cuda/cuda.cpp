@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "stoker/base/caching_allocator.h"
 #include "stoker/base/error.h"
 #include "stoker/cuda/cuda_device.h"
 
@@ -36,6 +37,14 @@ class PinnedAllocator final : public Allocator {
     int device_;
 };
 
+// cudaFreeHost waits for the device, and the training thread may hold a batch's last tensor: so blocks are kept.
+struct KeptPinnedMemory {
+    explicit KeptPinnedMemory(int device) : pinned(device) {}
+
+    PinnedAllocator pinned;
+    CachingAllocator kept{pinned};
+};
+
 }  // namespace
 
 bool cuda_built() {
@@ -59,9 +68,9 @@ std::vector<CudaDevice> cuda_devices() {
 
 Allocator& pinned_allocator(int device) {
     static std::mutex mutex;
-    static std::map<int, PinnedAllocator> allocators;  // never removed: batches point to them
+    static std::map<int, KeptPinnedMemory> allocators;  // never removed: batches point to them
     const std::lock_guard lock(mutex);
-    return allocators.try_emplace(device, device).first->second;
+    return allocators.try_emplace(device, device).first->second.kept;
 }
 
 }  // namespace stoker

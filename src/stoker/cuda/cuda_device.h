@@ -22,8 +22,9 @@ bool cuda_built();
 // The devices; empty without a driver or in a build without CUDA.
 std::vector<CudaDevice> cuda_devices();
 
-// The allocator of page-locked host memory, allocated in the context of `device`. Throws Unsupported in a build without
-// CUDA. Its allocate() throws CudaError if the driver refuses.
+// The allocator of page-locked host memory, allocated in the context of `device`. It keeps freed blocks for later
+// requests of the same size. Throws Unsupported in a build without CUDA. Its allocate() throws CudaError if the driver
+// refuses.
 Allocator& pinned_allocator(int device);
 
 }  // namespace stoker

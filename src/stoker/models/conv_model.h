@@ -14,6 +14,7 @@ namespace stoker {
 class ConvModel : public Model {
   public:
     bool wants_channels_last() const final { return true; }
+    bool casts_input() const final { return true; }
     bool has_blocks() const final { return true; }
 
   protected:

@@ -15,6 +15,7 @@ class Mlp final : public Model {
         at::Generator& generator);
 
     at::Tensor forward(const at::Tensor& input) override;
+    bool casts_input() const override { return true; }
 
     // Null if a parameter is frozen: the fused step trains all of them.
     const LinearChain* linear_chain() const override;

@@ -61,6 +61,10 @@ class Model {
     // The layers, if the model consists of nothing else; its step can then run fused.
     virtual const LinearChain* linear_chain() const { return nullptr; }
 
+    // True where a layer that autocast runs in bf16 or fp16 is all that reads the input, so that a step may give it the
+    // input in that type.
+    virtual bool casts_input() const { return false; }
+
     // True for convolutional models, which run faster on channels-last images.
     virtual bool wants_channels_last() const { return false; }
 

@@ -17,6 +17,7 @@ class VisionTransformer final : public Model {
 
     // Throws InvalidArgument for images of another size: each patch has its own position embedding.
     at::Tensor forward(const at::Tensor& input) override;
+    bool casts_input() const override { return true; }
     bool wants_channels_last() const override { return true; }  // for the patch embedding
     bool has_blocks() const override { return true; }
 

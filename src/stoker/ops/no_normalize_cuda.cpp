@@ -4,8 +4,11 @@
 
 namespace stoker {
 
-void normalize_cuda(const std::uint8_t* /*images*/, int /*n*/, int /*h*/, int /*w*/, int /*c*/, const Normalize& /*op*/,
-                    Layout /*layout*/, float* /*out*/, void* /*stream*/) {
+bool normalize_cuda_works() {
+    return false;
+}
+
+void normalize_cuda(const NormalizeBatch& /*batch*/, void* /*stream*/) {
     throw Unsupported({.where = "normalize_cuda",
                        .expected = "a build with CUDA",
                        .got = "a build without CUDA",

@@ -26,6 +26,8 @@ enum class Layout { chw, hwc };  // planes (C, H, W) or interleaved (H, W, C)
 struct NormalizeFactors {
     std::array<float, 4> scale{};
     std::array<float, 4> bias{};
+
+    bool operator==(const NormalizeFactors&) const = default;
 };
 NormalizeFactors normalize_factors(const Normalize& op);
 

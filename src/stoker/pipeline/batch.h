@@ -12,6 +12,7 @@
 #include "stoker/base/buffer.h"
 #include "stoker/base/error.h"
 #include "stoker/base/tensor_view.h"
+#include "stoker/ops/normalize.h"
 #include "stoker/pipeline/sampling/sampler.h"
 
 namespace stoker {
@@ -21,6 +22,15 @@ enum class FieldLayout : std::uint8_t {
     channels_last,  // an image field of shape (C, H, W) whose memory is (N, H, W, C)
 };
 
+// What is left to do with an image field that holds bytes (N, H, W, C): a device normalises them after the copy
+// (bridge/pixels.h).
+struct LateNormalize {
+    NormalizeFactors factors;
+    Layout layout = Layout::chw;  // of the floats
+
+    bool operator==(const LateNormalize&) const = default;
+};
+
 struct FieldSpec {
     std::string name;
     DType dtype = DType::uint8;
@@ -28,6 +38,7 @@ struct FieldSpec {
     FieldLayout layout = FieldLayout::plain;
     // A sample has any number of entries of `shape`, which follow each other.
     bool ragged = false;
+    std::optional<LateNormalize> late = {};  // of an image, with LoaderOptions::normalize_late
 
     std::size_t sample_bytes() const { return static_cast<std::size_t>(element_count(shape)) * item_size(dtype); }
 };
@@ -41,7 +52,7 @@ struct RaggedView {
 
 // The fields that every batch has; a data set without images has no image field. Further views of the images, image_2
 // and so on, and the fields of the data set follow them.
-inline constexpr std::string_view kImageField = "image";  // float32 (N, C, H, W)
+inline constexpr std::string_view kImageField = "image";  // float32 (N, C, H, W), or LoaderOptions::dtype
 inline constexpr std::string_view kLabelField = "label";  // int64 (N); -1 without labels
 inline constexpr std::string_view kIndexField = "index";  // int64 (N), the sample's index in the data set
 inline constexpr std::string_view kKeyField = "key";      // ragged, the sample's key as UTF-8

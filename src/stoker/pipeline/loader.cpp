@@ -116,7 +116,8 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
     find_shapes();
     make_fields();
     const auto capacity = static_cast<std::size_t>(batch_sampler_.max_slice());
-    place_.pixels.streamed = has_image_ && fields_.front().sample_bytes() >= kStreamBytes / capacity;
+    place_.pixels.streamed = has_image_ && fields_.front().dtype == DType::float32 &&
+                             fields_.front().sample_bytes() >= kStreamBytes / capacity;
     ring_claim_ = claim_ring();
     cache_ = make_sample_cache(dataset_->size(), options_.cache);
     try {
@@ -127,10 +128,15 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
     }
 }
 
+// The most batches at a time, if the caller holds no more than it said.
+std::int64_t Loader::ring_batches() const {
+    return (options_.workers == 0 ? 1 : options_.prefetch) + 1 + options_.held;
+}
+
 // Batches are allocated when they are needed. Their memory is claimed before, so that too many of them are refused at
 // once, and a cache does not take the memory of a loader that begins later.
 std::shared_ptr<MemoryClaim> Loader::claim_ring() const {
-    const std::int64_t batches = (options_.workers == 0 ? 1 : options_.prefetch) + 1;
+    const std::int64_t batches = ring_batches();
     const std::uint64_t bytes = batch_bytes(fields_, batch_sampler_.max_slice());
     constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
     const auto count = static_cast<std::uint64_t>(batches);
@@ -163,6 +169,9 @@ void Loader::start(std::int64_t sequence) {
             return std::make_unique<Batch>(fields, capacity, *allocator);
         },
         [this](Batch& batch, std::int64_t number) { open_batch(batch, number); }, sequence, end_sequence());
+    if (options_.held > 0) {
+        ring_->reserve(std::min(ring_batches(), end_sequence() - sequence));
+    }
     set_workers(options_.workers);
 }
 

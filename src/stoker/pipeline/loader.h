@@ -53,12 +53,18 @@ struct LoaderOptions {
     bool drop_last = false;
     int rank = 0;
     int world_size = 1;
-    DType dtype = DType::float32;           // of the image field: float32, float16, bfloat16, or uint8 (not normalised)
-    Layout layout = Layout::chw;            // hwc: the image field is (C, H, W) in channels-last memory
+    DType dtype = DType::float32;  // of the image field: float32, float16, bfloat16, or uint8 (not normalised)
+    Layout layout = Layout::chw;   // hwc: the image field is (C, H, W) in channels-last memory
+    // The slots hold the images' bytes (N, H, W, C), a quarter of float32, and FieldSpec::late says how a device makes
+    // floats in `layout` of them. `dtype` has no effect.
+    bool normalize_late = false;
     int views = 1;                          // images of each sample, each with random numbers of its own
     std::vector<FieldOptions> fields = {};  // of the data set's further fields; others have the defaults
     CacheOptions cache = {};
     Allocator* allocator = nullptr;  // for batches; null: plain host memory. Must outlive every batch.
+    // Batches that the caller holds beside the one in use, such as those that a device still reads. If there are any,
+    // all batches are allocated at the start: pinned memory takes milliseconds to allocate.
+    int held = 0;
 };
 
 struct LoaderStats {
@@ -163,6 +169,7 @@ class Loader {
         std::size_t length_at = 0;  // with `pad`, of the field that holds the numbers of entries
     };
 
+    std::int64_t ring_batches() const;
     std::shared_ptr<MemoryClaim> claim_ring() const;
     std::int64_t end_sequence() const;
     void start(std::int64_t sequence);
@@ -173,6 +180,7 @@ class Loader {
     void find_shapes();
     void find_shapes_of(std::int64_t index);
     ImageSlot slot_of(ConstImageView image, std::optional<ImageSize> size) const;
+    FieldSpec image_spec(std::string name, const ImageSlot& slot, const Transform& transform) const;
     void make_fields();
     void open_batch(Batch& batch, std::int64_t sequence) const;
     void prefetch_until(std::int64_t end);

@@ -28,13 +28,6 @@ bool moves_with_image(FieldKind kind) {
     return kind == FieldKind::mask || kind == FieldKind::boxes;
 }
 
-FieldSpec image_spec(std::string name, const ImageSlot& slot) {
-    return {.name = std::move(name),
-            .dtype = slot.pixels.dtype,
-            .shape = {slot.channels, slot.height, slot.width},
-            .layout = slot.pixels.layout == Layout::hwc ? FieldLayout::channels_last : FieldLayout::plain};
-}
-
 ConstImageView raw_pixels(const FieldValue& value) {
     return {reinterpret_cast<const std::uint8_t*>(value.bytes.data()), value.height, value.width, value.channels,
             std::ptrdiff_t{value.width} * value.channels};
@@ -84,11 +77,13 @@ RngKey key_of_view(RngKey key, int view) {
 
 ImageSlot Loader::slot_of(ConstImageView image, std::optional<ImageSize> size) const {
     const ImageSize wanted = size.value_or(ImageSize{image.height, image.width});
-    const ImageSlot slot{.pixels = {.dtype = options_.dtype, .layout = options_.layout},
-                         .channels = image.channels,
-                         .height = wanted.height,
-                         .width = wanted.width,
-                         .given = size.has_value()};
+    const bool late = options_.normalize_late;
+    const ImageSlot slot{
+        .pixels = {.dtype = late ? DType::uint8 : options_.dtype, .layout = late ? Layout::hwc : options_.layout},
+        .channels = image.channels,
+        .height = wanted.height,
+        .width = wanted.width,
+        .given = size.has_value()};
     require_size(slot, image.channels, {image.height, image.width});
     return slot;
 }
@@ -154,23 +149,34 @@ void Loader::find_shapes_of(std::int64_t index) {
     }
 }
 
+FieldSpec Loader::image_spec(std::string name, const ImageSlot& slot, const Transform& transform) const {
+    FieldSpec spec{.name = std::move(name),
+                   .dtype = slot.pixels.dtype,
+                   .shape = {slot.channels, slot.height, slot.width},
+                   .layout = slot.pixels.layout == Layout::hwc ? FieldLayout::channels_last : FieldLayout::plain};
+    if (options_.normalize_late) {
+        spec.late = {.factors = transform.factors(), .layout = options_.layout};
+    }
+    return spec;
+}
+
 // The names of a batch's fields must differ.
 void Loader::make_fields() {
     fields_.clear();
     if (has_image_) {
-        fields_.push_back(image_spec(std::string(kImageField), place_));
+        fields_.push_back(image_spec(std::string(kImageField), place_, transform_));
     }
     fields_.push_back({.name = std::string(kLabelField), .dtype = DType::int64});
     fields_.push_back({.name = std::string(kIndexField), .dtype = DType::int64});
     fields_.push_back({.name = std::string(kKeyField), .ragged = true});
     for (int view = 1; has_image_ && view < options_.views; ++view) {
-        fields_.push_back(image_spec(view_name(view), place_));
+        fields_.push_back(image_spec(view_name(view), place_, transform_));
     }
     for (FieldPlan& plan : plans_) {
         plan.at = fields_.size();
         const Field& field = plan.field;
         if (field.kind == FieldKind::image) {
-            fields_.push_back(image_spec(field.name, plan.slot));
+            fields_.push_back(image_spec(field.name, plan.slot, *plan.transform));
         } else if (field.kind == FieldKind::mask) {
             fields_.push_back({.name = field.name, .shape = {plan.slot.height, plan.slot.width}});
         } else {

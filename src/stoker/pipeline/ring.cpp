@@ -23,6 +23,16 @@ void BatchRing::set_grain(std::int64_t grain) {
     grain_ = std::max<std::int64_t>(grain, 1);
 }
 
+void BatchRing::reserve(std::int64_t batches) {
+    std::vector<std::unique_ptr<Batch>> made;
+    while (std::ssize(made) < batches) {
+        made.push_back(make_());
+    }
+    const std::lock_guard lock(mutex_);
+    reserved_ = batches;
+    free_ = std::move(made);
+}
+
 void BatchRing::set_workers(int workers) {
     {
         const std::lock_guard lock(mutex_);
@@ -152,7 +162,7 @@ bool BatchRing::full() const {
 
 void BatchRing::give_back(std::unique_ptr<Batch> batch) {
     const std::lock_guard lock(mutex_);
-    if (static_cast<std::int64_t>(free_.size()) <= depth_) {
+    if (static_cast<std::int64_t>(free_.size()) < std::max(depth_ + 1, reserved_)) {
         free_.push_back(std::move(batch));
     }
 }

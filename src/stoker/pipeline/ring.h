@@ -37,6 +37,9 @@ class BatchRing : public std::enable_shared_from_this<BatchRing> {
     // Depth: the most batches in the ring, being filled or finished (at least 1). Grain: items per task.
     void set_depth(std::int64_t depth);
     void set_grain(std::int64_t grain);
+    // Allocates this many batches, and keeps them from then on. Call it before the first take. Rethrows what `make`
+    // throws.
+    void reserve(std::int64_t batches);
     // Workers with an id of `workers` or above get no more tasks.
     void set_workers(int workers);
 
@@ -94,6 +97,7 @@ class BatchRing : public std::enable_shared_from_this<BatchRing> {
     std::int64_t first_open_;
     std::vector<std::unique_ptr<Batch>> free_;
     std::int64_t depth_ = 1;
+    std::int64_t reserved_ = 0;
     std::int64_t grain_ = 1;
     int workers_ = 0;
     std::atomic<bool> stopped_ = false;  // set under the lock

@@ -25,7 +25,8 @@ struct Progress {
     double images_per_second = 0;  // of this epoch so far
     // Of the newest step whose loss the host knows without waiting for the device; empty before the first.
     std::optional<double> loss = std::nullopt;
-    // Of this step, valid during the call: the batch as it was loaded, with all fields, and on the device.
+    // Of this step, valid during the call: the batch as it was loaded, with all fields, and on the device, where images
+    // may be bytes (normalize_pixels).
     const Batch* samples = nullptr;
     const DeviceBatch* on_device = nullptr;
     at::Tensor step_loss = {};  // its mean loss, a float32 scalar on the device, of this rank's samples; item() waits

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "stoker/bridge/device_copier.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/train/run/evaluate.h"
 #include "stoker/train/run/run_setup.h"

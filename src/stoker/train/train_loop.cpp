@@ -118,6 +118,10 @@ std::shared_ptr<Batch> TrainLoop::next_batch() {
 }
 
 DeviceBatch TrainLoop::copy(const std::shared_ptr<Batch>& batch) {
+    if (!plan_.device.is_cpu()) {
+        const PhaseSpan span(account_, Phase::sync);
+        copier_.make_room();
+    }
     const PhaseSpan span(account_, Phase::copy);
     require_targets(plan_.task, *batch, *plan_.data.train);
     DeviceBatch on_device = copier_.copy(batch);

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "stoker/bridge/device.h"
+#include "stoker/bridge/device_copier.h"
 #include "stoker/trace/account.h"
 #include "stoker/train/fit_options.h"
 #include "stoker/train/run/best_epoch.h"

@@ -58,6 +58,22 @@ std::string message_of(const Work& work) {
 
 const auto kIsOneLine = AllOf(Not(HasSubstr("\n")), Not(HasSubstr("Exception raised from")));
 
+// On a CPU the loader normalises; a GPU does it after the copy. No GPU is needed to make its loader.
+TEST(RunSetup, ImagesTravelAsBytesToAGpuOnly) {
+    const Recipe recipe = small_recipe();
+    for (const bool channels_last : {false, true}) {
+        const auto cpu = make_train_loader(recipe, small_data(), at::kCPU, channels_last);
+        EXPECT_EQ(cpu->field_specs().front().dtype, DType::float32);
+        EXPECT_FALSE(cpu->field_specs().front().late);
+        const auto gpu = make_train_loader(recipe, small_data(), {at::kCUDA, 0}, channels_last);
+        const FieldSpec& image = gpu->field_specs().front();
+        EXPECT_EQ(image.dtype, DType::uint8);
+        ASSERT_TRUE(image.late);
+        EXPECT_EQ(image.late->layout, channels_last ? Layout::hwc : Layout::chw);
+        EXPECT_EQ(image.late->factors, normalize_factors({}));
+    }
+}
+
 TEST(TorchErrors, ModelTooLargeForTheMemory) {
     Recipe recipe = small_recipe();
     recipe.model.hidden = {std::int64_t{1} << 42};  // 256 TiB of weights, more than the address space

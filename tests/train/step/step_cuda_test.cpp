@@ -4,6 +4,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +12,7 @@
 #include <cmath>
 #include <limits>
 
+#include "stoker/bridge/pixels.h"
 #include "stoker/bridge/torch_cuda.h"
 #include "stoker/cuda/cuda_device.h"
 #include "stoker/models/init.h"
@@ -178,6 +180,41 @@ TEST_F(StepCuda, NoStepWaitsForTheDevice) {
             }
             EXPECT_EQ(training.step.compiled() == "graph", compile);
             EXPECT_EQ(training.step.take_losses().size(), 100U);
+        }
+    }
+}
+
+// As the loader's batches come. The steps after the capture normalise within the graph, and wait for nothing.
+TEST_F(StepCuda, ImagesThatAreBytesAreNormalisedInTheStep) {
+    for (const char* name : {"mlp", "resnet18"}) {
+        for (const bool compile : {false, true}) {
+            SCOPED_TRACE(name);
+            SCOPED_TRACE(compile);
+            const StepOptions options{.precision = {.autocast = at::kBFloat16}, .accumulate = 2, .compile = compile};
+            Training bytes(name, options, device_);
+            Training floats(name, options, device_);
+            const auto layout = bytes.model->wants_channels_last() ? Layout::hwc : Layout::chw;
+            at::Generator generator = make_generator(1);
+            const at::Tensor pixels = at::randint(256, {kBatch, 3, 32, 32}, generator, at::kByte);
+            const DeviceBatch given{.input = pixels.contiguous(at::MemoryFormat::ChannelsLast).to(device_),
+                                    .target = at::arange(kBatch, at::kLong).remainder(kClasses).to(device_),
+                                    .late = LateNormalize{normalize_factors(kImageNetNormalize), layout}};
+            DeviceBatch normalized = given;
+            normalize_pixels(normalized);
+            for (int i = 0; i < 6; ++i) {
+                bytes.step.run(given, 0.01);
+                floats.step.run(normalized, 0.01);
+            }
+            EXPECT_EQ(bytes.step.compiled() == "graph", compile);
+            {
+                const ErrorOnSync error_on_sync;
+                EXPECT_NO_THROW(bytes.step.run(given, 0.01));
+            }
+            floats.step.run(normalized, 0.01);
+            const std::vector<double> losses = bytes.step.take_losses();
+            const std::vector<double> expected = floats.step.take_losses();
+            EXPECT_EQ(losses.front(), expected.front());  // the same input, before any sum in another order
+            expect_near(losses, expected, 5e-2);
         }
     }
 }

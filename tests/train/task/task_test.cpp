@@ -63,6 +63,20 @@ TEST(Task, TargetsHaveTheShapesOfTheLoss) {
     EXPECT_EQ(zeros.target.sizes(), (at::IntArrayRef{3, 4, 4}));
 }
 
+// What the checks of a model run on has the types of a step, in which images that travel as bytes are floats.
+TEST(Task, ZerosAreFloatsWhereImagesTravelAsBytes) {
+    Recipe recipe;
+    recipe.task = "custom";
+    Loader loader = loader_of(std::make_shared<TaskDataset>(8, FieldKind::mask),
+                              {.batch_size = 8, .normalize_late = true, .views = 2});
+    const Task task = make_task(recipe, loader);
+    EXPECT_EQ(batch_of(task, loader).field("image_2").scalar_type(), at::kByte);
+    const DeviceBatch zeros = zero_batch(task, 3, at::kCPU);
+    EXPECT_EQ(zeros.field("image").scalar_type(), at::kFloat);
+    EXPECT_EQ(zeros.field("image_2").scalar_type(), at::kFloat);
+    EXPECT_EQ(zeros.field("mask").scalar_type(), at::kByte);
+}
+
 TEST(Task, PaddingOfTokensIsIgnored) {
     Recipe recipe;
     recipe.task = "language";

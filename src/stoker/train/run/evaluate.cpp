@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/bridge/device_copier.h"
+#include "stoker/bridge/pixels.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/formats/relabelled.h"
 #include "stoker/train/run/run_setup.h"
@@ -86,6 +88,7 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& tas
             DeviceBatch on_device = copier.copy(batch);
             prepare(task, on_device);
             const PhaseSpan forward(account, Phase::forward);
+            normalize_pixels(on_device);
             scores->add(model.outputs(on_device), on_device);
         }
         samples += batch->size();

@@ -10,7 +10,8 @@
 #include <map>
 
 #include "stoker/base/error.h"
-#include "stoker/bridge/device.h"
+#include "stoker/bridge/device_copier.h"
+#include "stoker/bridge/pixels.h"
 #include "stoker/bridge/torch_error.h"
 
 namespace stoker {
@@ -103,7 +104,9 @@ void predict(Model& model, Loader& loader, const at::Device& device,
         model.train(false);
         DeviceCopier copier(device, {.more = task.inputs});  // the target is not looked at
         while (const auto batch = loader.next()) {
-            const at::Tensor outputs = model.outputs(copier.copy(batch));
+            DeviceBatch on_device = copier.copy(batch);
+            normalize_pixels(on_device);
+            const at::Tensor outputs = model.outputs(on_device);
             on_batch(predictions(*batch, batch->sampled(), loader.dataset(), outputs, task.kind));
         }
     });

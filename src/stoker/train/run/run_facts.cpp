@@ -74,15 +74,13 @@ std::string storage_of_data(const std::string& train) {
 DataFacts data_facts(const TrainPlan& plan) {
     const DataRecipe& recipe = plan.recipe.data;
     const Loader& loader = *plan.train_loader;
-    double image_bytes = sizeof(float);
-    for (const std::int64_t side : loader.image_shape()) {
-        image_bytes *= static_cast<double>(side);
-    }
+    const FieldSpec& first = loader.field_specs().front();
+    const std::size_t image_bytes = loader.image_shape().empty() ? sizeof(float) : first.sample_bytes();
     DataFacts facts{.path = stored_url(recipe.train),
                     .format = std::string(plan.data.train->format()),
                     .storage = storage_of_data(recipe.train),
                     .samples = plan.data.train->size(),
-                    .image_bytes = image_bytes,
+                    .image_bytes = static_cast<double>(image_bytes),
                     .workers = loader.workers(),
                     .prefetch = loader.prefetch(),
                     .cache = recipe.cache,

@@ -9,6 +9,7 @@
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/bridge/device_copier.h"
 #include "stoker/pipeline/transforms/op_table.h"
 #include "stoker/train/run/model_checks.h"
 
@@ -30,6 +31,8 @@ std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<
     options.workers = recipe.data.workers.value_or(auto_workers(device.is_cuda()));
     options.layout = channels_last ? Layout::hwc : Layout::chw;
     options.allocator = &slot_allocator(device, recipe.data.pin_memory);
+    options.normalize_late = device.is_cuda();  // images travel as bytes; on a CPU the loader normalises them
+    options.held = options.allocator->pinned() ? DeviceCopier::kSlots : 0;
     TransformOptions transform = transform_options(recipe.data);
     transform.channels = channels == kAsRead ? transform.channels : channels;
     return std::make_unique<Loader>(dataset, Transform(ops, transform), options);

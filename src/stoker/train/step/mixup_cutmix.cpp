@@ -3,6 +3,7 @@
 
 #include <ATen/ops/one_hot.h>
 
+#include "stoker/bridge/pixels.h"
 #include "stoker/ops/mixup_cutmix_params.h"
 
 namespace stoker {
@@ -28,6 +29,7 @@ double cut_images(at::Tensor& image, double alpha, Rng& rng) {
 }  // namespace
 
 void mix(DeviceBatch& batch, const MixupCutmixOptions& options, std::int64_t epoch, std::int64_t number) {
+    normalize_pixels(batch);
     const bool both = options.mixup > 0 && options.cutmix > 0;
     const BatchOp stream = options.mixup > 0 ? BatchOp::mixup : BatchOp::cutmix;
     Rng rng = batch_rng(options.seed, static_cast<std::uint32_t>(epoch), static_cast<std::uint64_t>(number), stream);

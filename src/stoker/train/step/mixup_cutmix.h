@@ -17,8 +17,8 @@ struct MixupCutmixOptions {
     bool any() const { return mixup > 0 || cutmix > 0; }
 };
 
-// Mixes each sample of `batch` with the one before it, in place, drawing from (seed, epoch, number of the batch). The
-// targets become float32 (N, classes).
+// Mixes each sample of `batch` with the one before it, in place, drawing from (seed, epoch, number of the batch).
+// Images that are bytes are normalised first. The targets become float32 (N, classes).
 void mix(DeviceBatch& batch, const MixupCutmixOptions& options, std::int64_t epoch, std::int64_t number);
 
 }  // namespace stoker

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/bridge/pixels.h"
 #include "stoker/bridge/torch_cuda.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/train/step/clip.h"
@@ -92,6 +93,13 @@ std::string why_no_graph(const StepOptions& options, const Optimizer& optimizer,
     return "";
 }
 
+// What images become in the step: the type that the model's first layer would cast them to, which saves that cast. A
+// loss of one's own may read them, too.
+at::ScalarType input_type(const StepOptions& options, const Model& model) {
+    const bool cast = options.precision.autocast && model.casts_input() && options.loss.function == nullptr;
+    return cast ? *options.precision.autocast : at::kFloat;
+}
+
 // Why the step of an mlp on a CPU cannot be fused; empty where the options allow it.
 std::string why_not_fused(const StepOptions& options) {
     if (options.precision.autocast || options.precision.loss_scaling) {
@@ -121,6 +129,7 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
       account_(account),
       device_(device),
       options_(options),
+      input_type_(input_type(options, model)),
       group_(group),
       start_(model, device),
       losses_(at::zeros({kOnDevice}, at::TensorOptions().dtype(at::kFloat).device(device))) {
@@ -305,10 +314,11 @@ void Step::gradients(const DeviceBatch& batch, std::int64_t all, const at::Tenso
     }
 }
 
-void Step::micro_batch(const DeviceBatch& batch, double share, bool last, const at::Tensor& mean) {
+void Step::micro_batch(DeviceBatch batch, double share, bool last, const at::Tensor& mean) {
     at::Tensor loss;  // scalar, the mean over the micro-batch
     {
         const PhaseSpan span(account_, Phase::forward);
+        normalize_pixels(batch, input_type_);
         if (before_forward) {
             before_forward(batch.size());
         }

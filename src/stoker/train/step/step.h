@@ -92,7 +92,7 @@ class Step {
     bool run_graph(const DeviceBatch& batch);
     void run_eager(const DeviceBatch& batch, std::int64_t samples);
     void gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean);
-    void micro_batch(const DeviceBatch& batch, double share, bool last, const at::Tensor& mean);
+    void micro_batch(DeviceBatch batch, double share, bool last, const at::Tensor& mean);
     void undo_forward(bool drop_gradients) noexcept;
     void reduce_zeros();
     void update();
@@ -104,6 +104,7 @@ class Step {
     Account& account_;
     at::Device device_;
     StepOptions options_;
+    at::ScalarType input_type_;  // of images that come as bytes
     const Group* group_;
     std::optional<Scaler> scaler_;
     std::optional<Ema> ema_;

@@ -23,14 +23,19 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
     return a.sizes() == b.sizes() && a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
 }
 
+// Images that are bytes are normalised within the step, with factors that the graph has.
+bool same_late(const DeviceBatch& a, const DeviceBatch& b) {
+    return a.late == b.late && std::ranges::equal(a.fields, b.fields, {}, &DeviceField::late, &DeviceField::late);
+}
+
 // Strides stay, so that the step is captured for the layout that batches have.
 DeviceBatch empty_like(const DeviceBatch& batch) {
-    DeviceBatch empty{.input = at::empty_like(batch.input), .input_name = batch.input_name};
+    DeviceBatch empty{.input = at::empty_like(batch.input), .input_name = batch.input_name, .late = batch.late};
     if (batch.target.defined()) {
         empty.target = at::empty_like(batch.target);
     }
     for (const DeviceField& field : batch.fields) {
-        empty.fields.push_back({field.name, at::empty_like(field.tensor)});
+        empty.fields.push_back({field.name, at::empty_like(field.tensor), field.late});
     }
     return empty;
 }
@@ -70,7 +75,7 @@ bool StepGraph::accepts(const DeviceBatch& batch) {
         loss_ = at::empty({}, batch.input.options().dtype(at::kFloat));
         seen_ = 0;
     }
-    if (!std::ranges::equal(batch.tensors(), batch_.tensors(), same_layout)) {
+    if (!std::ranges::equal(batch.tensors(), batch_.tensors(), same_layout) || !same_late(batch, batch_)) {
         return false;
     }
     return ++seen_ > kWarmUpSteps;

@@ -149,12 +149,17 @@ std::vector<std::int64_t> with_samples(std::int64_t samples, const Shape& shape)
     return all;
 }
 
+// Of a field's values in the step.
+at::ScalarType value_type(const FieldSpec& spec) {
+    return spec.late ? at::kFloat : scalar_type(spec.dtype);
+}
+
 at::ScalarType input_type(const Task& task) {
     if (task.kind == TaskKind::language) {
         return at::kLong;
     }
     const FieldSpec* field = find_spec(task.more, task.fields.input);
-    return field != nullptr ? scalar_type(field->dtype) : at::kFloat;
+    return field != nullptr ? value_type(*field) : at::kFloat;
 }
 
 // Tokens (N, T + 1), in `target`, become inputs and targets. Targets in the padding are ignored.
@@ -292,7 +297,7 @@ DeviceBatch zero_batch(const Task& task, std::int64_t samples, const at::Device&
                       .target = zeros(task.target, values ? at::kFloat : at::kLong)};
     batch.input_name = task.fields.input;
     for (const FieldSpec& spec : task.more) {
-        batch.fields.push_back({spec.name, zeros(spec.shape, scalar_type(spec.dtype))});
+        batch.fields.push_back({spec.name, zeros(spec.shape, value_type(spec))});
     }
     return batch;
 }

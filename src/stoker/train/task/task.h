@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "stoker/bridge/device.h"
+#include "stoker/bridge/device_copier.h"
 #include "stoker/models/loss.h"
 #include "stoker/pipeline/loader.h"
 #include "stoker/recipe/recipe.h"
