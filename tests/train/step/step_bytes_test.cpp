@@ -32,7 +32,7 @@ class CentringModel final : public Model {
     }
     at::Tensor forward(const at::Tensor& input) override {
         seen = input.scalar_type();
-        return (input - input.mean()).flatten(1).matmul(weight_.t());
+        return input.sub(input.mean()).flatten(1).matmul(weight_.t());
     }
     at::ScalarType seen = at::kByte;
 
