@@ -19,6 +19,7 @@
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/formats/tokens/token_dataset.h"
 #include "stoker/pack/target.h"
 #include "stoker/recipe/values.h"
 
@@ -163,6 +164,10 @@ int run(const Options& given) {
         .skip_bad = options.skip_bad};
     const auto dataset = open_split(options.data, options.test, options.fields, options.context);
     print_advice(*dataset);
+    if (const auto* tokens = dynamic_cast<const TokenDataset*>(dataset.get()); tokens && tokens->left_over() > 0) {
+        print_stderr("{}: left out {} at the end, which fill no sample\n", tokens->path(),
+                     pluralize(tokens->left_over(), "token"));
+    }
     const std::vector<Field> left_out = unread_fields(*dataset, options.fields);
     const std::string split = options.test ? " of the test split"
                               : options.fields.image.empty() && has_splits(options.data)

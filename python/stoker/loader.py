@@ -3,7 +3,6 @@
 import importlib
 import importlib.util
 import json
-import operator
 import os
 import warnings
 import weakref
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stoker import _stoker
+from stoker._arguments import one_of, whole
 from stoker.dataset import Dataset
 from stoker.dataset import open as open_dataset
 from stoker.errors import InvalidArgument
@@ -103,38 +103,38 @@ class Loader:
     ) -> None:
         self._given = {name: value for name, value in locals().items() if name not in ("self", "source")}
         arguments: dict[str, Any] = {
-            "batch_size": _whole("batch_size", batch_size, 1) * _whole("world_size", world_size, 1),
+            "batch_size": whole("batch_size", batch_size, 1) * whole("world_size", world_size, 1),
             "ops": op_tables(ops),
-            "workers": None if workers == "auto" else _whole("workers", workers, 0),
+            "workers": None if workers == "auto" else whole("workers", workers, 0),
             "shuffle": bool(shuffle),
-            "seed": _whole("seed", seed, 0, 64),
+            "seed": whole("seed", seed, 0, 64),
             "drop_last": bool(drop_last),
-            "rank": _whole("rank", rank, 0),
-            "world_size": _whole("world_size", world_size, 1),
-            "prefetch": _whole("prefetch", prefetch, 1),
+            "rank": whole("rank", rank, 0),
+            "world_size": whole("world_size", world_size, 1),
+            "prefetch": whole("prefetch", prefetch, 1),
             "dtype": str(dtype).rpartition(".")[2] if not isinstance(dtype, type) else dtype.__name__,
             "channels_last": bool(channels_last),
-            "views": _whole("views", views, 1),
+            "views": whole("views", views, 1),
             "balance": bool(balance),
-            "pad": {name: _whole(f"pad[{name!r}]", entries, 1) for name, entries in (pad or {}).items()},
+            "pad": {name: whole(f"pad[{name!r}]", entries, 1) for name, entries in (pad or {}).items()},
             "field_ops": {name: op_tables(own) for name, own in (field_ops or {}).items()},
             "bad_samples": str(bad_samples),
-            "cache": _one_of("cache", cache, ("none", "ram", "disk")),
-            "cache_bytes": _whole("cache_bytes", cache_bytes, 0, 63),
-            "decode": _one_of("decode", decode, ("exact", "fast")),
+            "cache": one_of("cache", cache, ("none", "ram", "disk")),
+            "cache_bytes": whole("cache_bytes", cache_bytes, 0, 63),
+            "decode": one_of("decode", decode, ("exact", "fast")),
             "exif": bool(exif),
-            "channels": _one_of("channels", channels, (None, 1, 3)),
+            "channels": one_of("channels", channels, (None, 1, 3)),
         }
         self.dataset = _opened(source)
         self.batch_size = batch_size
         self.drop_last = drop_last
         self.bad_samples: dict[int, BadSample] = {}
         self._names = ("image", "label") if as_tuple is True else tuple(as_tuple) if as_tuple else None
-        self._to_tensor = _converter(_one_of("framework", framework, ("auto", "torch", "numpy", "jax")))
+        self._to_tensor = _converter(one_of("framework", framework, ("auto", "torch", "numpy", "jax")))
         self._byte_fields = {field.name for field in self.dataset.fields if field.kind == "bytes"}
         self._handle = _stoker.Loader(self.dataset._handle, arguments)
         for name in self._names or ():
-            _one_of("as_tuple", name, tuple(self._handle.fields()))
+            one_of("as_tuple", name, tuple(self._handle.fields()))
         self._close = weakref.finalize(self, self._handle.close)  # also when the interpreter ends
         self._epoch = 0
         self._begun = False  # a batch of this epoch was taken since the epoch began or a state was loaded
@@ -166,7 +166,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next loop gives this epoch. A loaded position inside of the same epoch stays."""
-        if _whole("epoch", epoch, 0) != self._epoch or self._begun:
+        if whole("epoch", epoch, 0) != self._epoch or self._begun:
             self._go_to(epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -233,19 +233,6 @@ def _unpickle(dataset: Dataset, given: dict[str, Any], state: dict[str, Any]) ->
     loader = Loader(dataset, **given)
     loader.load_state_dict(state)
     return loader
-
-
-def _whole(name: str, value: Any, least: int, bits: int = 31) -> int:
-    """The value as an int in [least, 2^bits)."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= operator.index(value) < 1 << bits:
-        raise InvalidArgument(f"[{name}] expected an integer of at least {least} and below 2^{bits}, got {value!r}")
-    return operator.index(value)
-
-
-def _one_of(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
-    if value not in choices:
-        raise InvalidArgument(f"[{name}] expected one of {', '.join(map(str, choices))}, got {value!r}")
-    return value
 
 
 def _opened(source: Any) -> Dataset:
