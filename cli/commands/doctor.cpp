@@ -46,11 +46,11 @@ void print_table(const std::vector<Check>& checks) {
         print_lines((columns ? wrapped_line(line, static_cast<std::size_t>(*columns), indent) : line) + "\n");
     };
     for (const Check& check : checks) {
-        print_prose(fmt::format("{:<4}  {:<{}}  {}", status_name(check.status), check.name, name,
-                                printable(check.found)));
+        print_prose(
+            fmt::format("{:<4}  {:<{}}  {}", status_name(check.status), check.name, name, printable(check.found)));
         if (check.status != CheckStatus::ok) {
-            print_prose(fmt::format("{:{}}expected {}; {}", "", indent, printable(check.expected),
-                                    printable(check.why)));
+            print_prose(
+                fmt::format("{:{}}expected {}; {}", "", indent, printable(check.expected), printable(check.why)));
             if (!check.fix.empty()) {
                 print_stdout("{:{}}fix: {}\n", "", indent, check.fix);
             }

@@ -61,8 +61,8 @@ void print_table(const std::vector<RunRecord>& runs) {
     }
     for (const RunRecord& run : runs) {
         const EpochLine* last = run.metrics.epochs.empty() ? nullptr : &run.metrics.epochs.back();
-        table.row({for_terminal(run.name, name_width), or_dash(run.model()), or_dash(run.key("data.train")), epochs_text(run),
-                   last == nullptr ? "-" : loss_text(last->train_loss),
+        table.row({for_terminal(run.name, name_width), or_dash(run.model()), or_dash(run.key("data.train")),
+                   epochs_text(run), last == nullptr ? "-" : loss_text(last->train_loss),
                    last == nullptr ? "-" : metric_cell(*last, metric), rate_text(run.images_per_second()),
                    last == nullptr ? "-" : fmt::format("{:.1f}", run.seconds()), or_dash(run.device), state_text(run),
                    time_text(run.modified_ns)});

@@ -36,10 +36,11 @@ from stoker.watch.account import (
 from stoker.watch.fetch_clock import SHORT, FetchClock, Patches
 from stoker.watch.places import find_line, place_name
 from stoker.watch.seen import LoaderNote, Seen, length_of
-from stoker.watch.steps import EVALUATION, LOADER, Steps
+from stoker.watch.steps import EVALUATION, LOADER, TRAINING, Steps
 
 _thread_id = threading.get_ident
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+_PAIRS = (list, tuple)
 
 # Methods that wait for the device if the tensor is not on the CPU.
 _READS = ("item", "tolist", "cpu", "numpy", "nonzero", "__bool__", "__int__", "__float__", "__index__")
@@ -274,7 +275,7 @@ class Hooks:
 
     def _outermost(self, original: Any) -> Any:
         account, steps, thread, seen = self._account, self._steps, self._thread, self._seen
-        uses = self._module_uses
+        uses, trained = self._module_uses, steps.trained
         grad_enabled = torch.is_grad_enabled
 
         def call(module: Any, *args: Any, **options: Any) -> Any:
@@ -288,7 +289,8 @@ class Hooks:
                 if trains is None:
                     trains = self._note_module(module)
                 if trains and learning:
-                    steps.trains(key)
+                    if steps.undecided or steps.use != TRAINING or key not in trained:
+                        steps.trains(key)
                 elif trains:
                     steps.predicts(key, not module.training)
             except Exception as error:
@@ -328,7 +330,7 @@ class Hooks:
                 if account.phase == BACKWARD or _thread_id() != thread:
                     return original(*args, **options)
                 inside = self._inside  # a model may compute gradients, such as forces, in its forward pass
-                if not inside:
+                if not inside and (steps.undecided or steps.use != TRAINING):
                     try:
                         steps.trains()
                     except Exception as error:
@@ -487,7 +489,9 @@ def _first_tensor(batch: Any) -> torch.Tensor | None:
 
 def _batch_length(batch: Any) -> int:
     """Samples of a batch: the first size of its first tensor."""
-    tensor = _first_tensor(batch)
+    tensor = batch[0] if type(batch) in _PAIRS and batch else None
+    if type(tensor) is not torch.Tensor:  # the usual batch needs no search
+        tensor = _first_tensor(batch)
     return 0 if tensor is None else tensor.size(0) if tensor.dim() > 0 else 1
 
 

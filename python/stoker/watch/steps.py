@@ -42,7 +42,7 @@ class Steps:
         self._account = account
         self._recorder = recorder
         self.use = NOTHING
-        self._undecided = False
+        self.undecided = False
         self._iterator: weakref.ref[Any] | None = None  # the one that gave the last batch; the program may drop it
         self._fresh = False  # it has given no batch to training yet
         self._batches = 0  # that it has given since the last boundary
@@ -50,7 +50,7 @@ class Steps:
         self._in_parts = False  # some of the step's time has been settled
         self._optimizer: weakref.ref[Any] | None = None  # the one that counts
         self._others = 0  # steps of others since it made one
-        self._trained: set[int] = set()  # ids of modules
+        self.trained: set[int] = set()  # ids of modules
         self._eval_samples = 0
         self._sure = (no_time(), 0)  # of the evaluation, without the batches since the last boundary
         self._pending_samples = 0
@@ -72,12 +72,12 @@ class Steps:
 
     def forget(self, module_id: int) -> None:
         """A module is gone."""
-        self._trained.discard(module_id)
+        self.trained.discard(module_id)
 
     def loader_started(self, iterator: Any) -> None:
         """A loop over a loader begins; creating its iterator belongs to what the loop turns out to be."""
         self._settle()
-        self._undecided = True
+        self.undecided = True
         self._iterator = weakref.ref(iterator)
         self._fresh = True
         self._batches = 0
@@ -88,14 +88,14 @@ class Steps:
             self._recorder.begin()
             self.copied = 0
         self._settle()
-        self._undecided = True
+        self.undecided = True
 
     def asks(self, iterator: Any) -> None:
         """The loop over a loader asks for its next batch."""
         known = self._iterator
         if known is None or iterator is not known() or iterator.__dict__.get(_MARK, self.use) != self.use:
             self._settle()
-            self._undecided = True
+            self.undecided = True
             self._iterator = weakref.ref(iterator)
             self._fresh = _MARK not in iterator.__dict__
             self._batches = 0
@@ -112,11 +112,11 @@ class Steps:
     def trains(self, module_id: int | None = None) -> None:
         """A proof of training: a forward pass with gradients, a backward pass, a step of the optimizer."""
         if module_id is not None:
-            self._trained.add(module_id)
-        if self.use == TRAINING and not self._undecided:
+            self.trained.add(module_id)
+        if self.use == TRAINING and not self.undecided:
             return
         iterator = self.iterator
-        if self.use == EVALUATION and not self._undecided and iterator is not None and self._batches == 1:
+        if self.use == EVALUATION and not self.undecided and iterator is not None and self._batches == 1:
             self._take_back()
         self._decide(TRAINING)
         if iterator is not None:
@@ -127,12 +127,12 @@ class Steps:
 
     def predicts(self, module_id: int, evaluates: bool) -> None:
         """A forward pass without gradients. `evaluates`: the module is in evaluation mode."""
-        if self.use == EVALUATION and not self._undecided:
+        if self.use == EVALUATION and not self.undecided:
             return
         iterator = self.iterator
         mark = None if iterator is None else iterator.__dict__.get(_MARK)
-        of_training = mark == TRAINING and not (self._undecided and self._fresh)
-        if (iterator is None or of_training) and not (evaluates and module_id in self._trained):
+        of_training = mark == TRAINING and not (self.undecided and self._fresh)
+        if (iterator is None or of_training) and not (evaluates and module_id in self.trained):
             return
         self._decide(EVALUATION)
         if iterator is not None and mark is None:
@@ -147,7 +147,7 @@ class Steps:
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer has made its step."""
-        if self.use != TRAINING or self._undecided:
+        if self.use != TRAINING or self.undecided:
             self.trains()
         known = self._optimizer() if self._optimizer is not None else None
         if known is not optimizer:
@@ -170,7 +170,7 @@ class Steps:
 
     def end(self) -> None:
         """The watch ends. What follows the last step, or the last forward pass of an evaluation, is neither."""
-        if self.use == EVALUATION and not self._undecided:
+        if self.use == EVALUATION and not self.undecided:
             account = self._account
             account.enter(account.phase)
             late = min(account.since - self._last_event, account.times[UNMEASURED])
@@ -187,14 +187,14 @@ class Steps:
 
     def _decide(self, use: int) -> None:
         """From the last boundary on, or from now on if there was none, the time belongs to `use`."""
-        if not self._undecided:
+        if not self.undecided:
             if self.use == NOTHING:
                 self._recorder.begin()
             self._settle()
         if use == EVALUATION:
             self._sure = (list(self._times[EVALUATION]), self._eval_samples)
         before, self.use = self.use, use
-        self._undecided = False
+        self.undecided = False
         if before == EVALUATION and use == TRAINING:
             self._end_evaluation()
         elif use == EVALUATION and before != EVALUATION:

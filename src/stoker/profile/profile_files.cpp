@@ -35,9 +35,8 @@ constexpr std::array kFiles = {"report.html", "metrics.jsonl",   "recipe.toml", 
 
 std::vector<std::filesystem::path> prepare_profile_folder(const std::filesystem::path& folder) {
     std::error_code error;
-    const auto* const taken = std::ranges::find_if(kFiles, [&](const char* name) {
-        return std::filesystem::exists(folder / name, error);
-    });
+    const auto* const taken =
+        std::ranges::find_if(kFiles, [&](const char* name) { return std::filesystem::exists(folder / name, error); });
     if (taken != kFiles.end() && !std::filesystem::exists(folder / kTraceFolder, error)) {
         throw IoError({.where = (folder / *taken).string(),
                        .expected = "a new file, or one of an earlier profile",

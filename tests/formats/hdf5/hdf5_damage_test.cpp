@@ -16,8 +16,8 @@
 #include "stoker/formats/hdf5/hdf5_info.h"
 #include "stoker/formats/hdf5/hdf5_library.h"
 #include "stoker/formats/hdf5/hdf5_records.h"
-#include "support/refused_call.h"
 #include "support/put.h"
+#include "support/refused_call.h"
 #include "support/temp_dir.h"
 
 #ifdef __SANITIZE_ADDRESS__
