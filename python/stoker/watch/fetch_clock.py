@@ -13,6 +13,8 @@ from collections.abc import Callable
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
+from stoker.watch.patches import Patches
+
 # Nanoseconds, summed over batches: `core` is CPU time of the thread, `queued` the time in which it was ready to run and
 # had no core, `decode` the wall time of image decoders, `fetch` the wall time of whole batches, `idle` the time in
 # which a worker had nothing to do.
@@ -98,26 +100,6 @@ class TimedQueue:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._queue, name)
-
-
-class Patches:
-    """Attributes that were replaced, to put them back."""
-
-    def __init__(self) -> None:
-        self._replaced: list[tuple[Any, str, Any, bool]] = []
-
-    def replace(self, owner: Any, name: str, value: Any) -> None:
-        own = name in vars(owner)
-        self._replaced.append((owner, name, vars(owner)[name] if own else None, own))
-        setattr(owner, name, value)
-
-    def undo(self) -> None:
-        while self._replaced:
-            owner, name, value, own = self._replaced.pop()
-            if own:
-                setattr(owner, name, value)
-            else:
-                delattr(owner, name)
 
 
 def watch_fetches(patches: Patches, clock: FetchClock, queued: QueuedTime) -> None:

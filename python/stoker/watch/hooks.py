@@ -10,9 +10,8 @@ import functools
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from time import perf_counter_ns, thread_time_ns
-from types import MethodType
 from typing import Any
 
 import torch
@@ -33,14 +32,15 @@ from stoker.watch.account import (
     WAIT,
     Account,
 )
-from stoker.watch.fetch_clock import SHORT, FetchClock, Patches
+from stoker.watch.batches import batch_length, ready_batches, sample_bytes
+from stoker.watch.fetch_clock import SHORT, FetchClock
+from stoker.watch.patches import Method, Patches
 from stoker.watch.places import find_line, place_name
 from stoker.watch.seen import LoaderNote, Seen, length_of
 from stoker.watch.steps import EVALUATION, LOADER, TRAINING, Steps
 
 _thread_id = threading.get_ident
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
-_PAIRS = (list, tuple)
 
 # Methods that wait for the device if the tensor is not on the CPU.
 _READS = ("item", "tolist", "cpu", "numpy", "nonzero", "__bool__", "__int__", "__float__", "__index__")
@@ -57,31 +57,6 @@ _COLLECTIVES = (
     "reduce",
     "reduce_scatter_tensor",
 )
-
-
-class Method:
-    """In the place of a method of Tensor. Equal to it, because programs look methods up in sets and tables of their own."""
-
-    def __init__(self, owner: type, name: str, original: Any, call: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, original)
-        self._place = (owner, name)
-        self._original = original
-        self._call = call
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else MethodType(self._call, instance)
-
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        return self._call(*args, **options)
-
-    def __eq__(self, other: object) -> bool:
-        return other is self or other == self._original
-
-    def __hash__(self) -> int:
-        return hash(self._original)
-
-    def __reduce__(self) -> Any:
-        return getattr, self._place
 
 
 class Hooks:
@@ -188,8 +163,11 @@ class Hooks:
                     if loader.num_workers > 0:
                         self.loader_start(account.since - start)
                 if isinstance(iterator, _BaseDataLoaderIter):
-                    iterator.__dict__[LOADER] = LoaderNote(loader)
-                    steps.loader_started(iterator)
+                    try:
+                        iterator.__dict__[LOADER] = LoaderNote(loader)
+                        steps.loader_started(iterator)
+                    except Exception as error:
+                        self._fail(error)
                 return iterator
 
             return begin
@@ -203,7 +181,7 @@ class Hooks:
                 if account.phase == WAIT or _thread_id() != thread:
                     return original(iterator)
                 alone = iterator._num_workers == 0
-                ready = None if alone else _ready_batches(iterator)
+                ready = None if alone else ready_batches(iterator)
                 steps.asks(iterator)
                 account.enter(WAIT)
                 start = account.since
@@ -219,14 +197,14 @@ class Hooks:
                     used = thread_time_ns() - core if core else 0
                     account.enter(self._base)
                 try:
-                    samples = _batch_length(batch)
+                    samples = batch_length(batch)
                     steps.got(samples, ready)
                     if alone:
                         wall = account.since - start
                         clock.add(wall, used or wall, max(1, samples))
                         measures = wall > SHORT
                     if seen.sample_bytes is None:
-                        seen.sample_bytes, seen.batch_length = _sample_bytes(batch), samples
+                        seen.sample_bytes, seen.batch_length = sample_bytes(batch), samples
                 except Exception as error:
                     self._fail(error)
                 return batch
@@ -464,37 +442,3 @@ class Hooks:
             return enter
 
         self._replace(torch.autocast, "__enter__", make)
-
-
-def _ready_batches(iterator: Any) -> int | None:
-    """Batches that workers have finished; None where queues cannot be counted."""
-    try:
-        return int(iterator._data_queue.qsize())
-    except (AttributeError, NotImplementedError):
-        return None
-
-
-def _first_tensor(batch: Any) -> torch.Tensor | None:
-    for _ in range(4):
-        if isinstance(batch, torch.Tensor):
-            return batch
-        if isinstance(batch, (list, tuple)):
-            batch = batch[0] if batch else None
-        elif isinstance(batch, Mapping):
-            batch = next(iter(batch.values()), None)
-        else:
-            break
-    return None
-
-
-def _batch_length(batch: Any) -> int:
-    """Samples of a batch: the first size of its first tensor."""
-    tensor = batch[0] if type(batch) in _PAIRS and batch else None
-    if type(tensor) is not torch.Tensor:  # the usual batch needs no search
-        tensor = _first_tensor(batch)
-    return 0 if tensor is None else tensor.size(0) if tensor.dim() > 0 else 1
-
-
-def _sample_bytes(batch: Any) -> int:
-    tensor = _first_tensor(batch)
-    return 0 if tensor is None else tensor.numel() * tensor.element_size() // max(1, _batch_length(batch))

@@ -11,9 +11,10 @@ from torch.utils.data._utils import worker as torch_worker
 from stoker.watch import fetch_clock
 from stoker.watch.account import Account
 from stoker.watch.facts import Facts, data_facts, device_facts, host_facts, measure_products, train_facts
-from stoker.watch.fetch_clock import FetchClock, Patches, WorkerTarget
+from stoker.watch.fetch_clock import FetchClock, WorkerTarget
 from stoker.watch.hooks import Hooks
 from stoker.watch.lines import COUNTED_STEPS, LineSampler
+from stoker.watch.patches import Patches
 from stoker.watch.products import ProductCounter
 from stoker.watch.ranks import Rank, RecordFolder
 from stoker.watch.recorder import RecordWriter
