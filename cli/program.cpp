@@ -1,18 +1,23 @@
 // Prints errors of commands, of the parser, of LibTorch and of standard output as one line each.
 #include "cli/program.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <memory>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "cli/terminal/print.h"
+#include "cli/terminal/wrapped_text.h"
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/base/memory_limit.h"
@@ -100,6 +105,37 @@ int run_command(CLI::App& app, int argc, char** argv, std::span<const Entry> ent
     return chosen->second();
 }
 
+// CLI11 does not break long lines. Here a terminal's width does, except for commands to copy.
+class HelpFormatter final : public CLI::Formatter {
+  public:
+    std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+        std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
+        const std::optional<int> columns = terminal_columns(STDOUT_FILENO);
+        if (!columns) {
+            return text;
+        }
+        std::string out;
+        bool examples = false;
+        for (std::size_t begin = 0; begin < text.size();) {
+            const std::size_t end = std::min(text.find('\n', begin), text.size());
+            const std::string line = text.substr(begin, end - begin);
+            begin = end + 1;
+            examples |= line == "Example:";
+            const bool whole = examples && line.starts_with(' ');
+            out += (whole ? line : wrapped_line(line, static_cast<std::size_t>(*columns), indent_of(line))) + "\n";
+        }
+        return out;
+    }
+
+  private:
+    // A row of options or commands goes on below its description.
+    std::size_t indent_of(const std::string& line) const {
+        const std::size_t description = get_column_width();
+        const bool row = line.starts_with("  ") && line.size() > description && line[description - 1] == ' ';
+        return row ? description : std::min(line.find_first_not_of(' '), line.size());
+    }
+};
+
 std::string version() {
     const std::string torch = STOKER_TORCH_VERSION;
     return fmt::format("stoker {} ({})", STOKER_VERSION, torch.empty() ? "without LibTorch" : "LibTorch " + torch);
@@ -110,6 +146,7 @@ std::string version() {
 int run_program(int argc, char** argv, std::span<const Entry> commands, const std::function<void()>& before) {
     CLI::App app("Stoker keeps the GPU fed: a training engine and input pipeline on LibTorch.", "stoker");
     app.set_version_flag("--version", version());
+    app.formatter(std::make_shared<HelpFormatter>());
     app.require_subcommand(1);
     app.footer(
         "Exit status: 0 success, 1 failure, 2 wrong usage, 128 + N after signal N.\n"

@@ -1,13 +1,18 @@
 // stoker doctor: checks that this machine can train, and says how to fix what it lacks.
 #include "cli/commands/doctor.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/terminal/print.h"
+#include "cli/terminal/wrapped_text.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/base/printable.h"
 
 namespace stoker::cli {
 namespace {
@@ -29,16 +34,23 @@ void print_json(const std::vector<Check>& checks) {
     print_document({{"checks", list}});
 }
 
+// In a terminal, prose is broken to its width. A command to copy is not.
 void print_table(const std::vector<Check>& checks) {
     std::size_t name = 0;
     for (const Check& check : checks) {
         name = std::max(name, check.name.size());
     }
+    const std::size_t indent = 8 + name;
+    const std::optional<int> columns = terminal_columns(STDOUT_FILENO);
+    const auto print_prose = [&](const std::string& line) {
+        print_lines((columns ? wrapped_line(line, static_cast<std::size_t>(*columns), indent) : line) + "\n");
+    };
     for (const Check& check : checks) {
-        print_stdout("{:<4}  {:<{}}  {}\n", status_name(check.status), check.name, name, check.found);
+        print_prose(
+            fmt::format("{:<4}  {:<{}}  {}", status_name(check.status), check.name, name, printable(check.found)));
         if (check.status != CheckStatus::ok) {
-            const std::size_t indent = 8 + name;
-            print_stdout("{:{}}expected {}; {}\n", "", indent, check.expected, check.why);
+            print_prose(
+                fmt::format("{:{}}expected {}; {}", "", indent, printable(check.expected), printable(check.why)));
             if (!check.fix.empty()) {
                 print_stdout("{:{}}fix: {}\n", "", indent, check.fix);
             }

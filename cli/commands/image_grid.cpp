@@ -30,8 +30,10 @@ void enlarge(ConstImageView from, int factor, ImageView to) {
 // The pixels from `low` to `high` along a side of the scaled image.
 std::pair<int, int> scaled_side(float low, float high, int side, int length) {
     const double scale = static_cast<double>(length) / side;
-    const auto at = [&](float x) { return std::clamp(std::lround(x * scale), 0L, static_cast<long>(length)); };
-    return {static_cast<int>(at(low)), std::max(static_cast<int>(at(high)), static_cast<int>(at(low)) + 1)};
+    const auto at = [&](float x) {
+        return static_cast<int>(std::lround(std::clamp(x * scale, 0.0, static_cast<double>(length))));
+    };
+    return {at(low), std::max(at(high), at(low) + 1)};
 }
 
 // Outlines that lie within their box, cut where they leave the image.

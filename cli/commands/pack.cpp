@@ -20,6 +20,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/parse_number.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/formats/tokens/token_dataset.h"
 #include "stoker/pack/merge_parts.h"
 #include "stoker/pack/target.h"
 #include "stoker/recipe/values.h"
@@ -224,6 +225,10 @@ int run(const Options& given) {
         .part = options.part.empty() ? PackPart{} : parse_part(options.part)};
     const auto dataset = open_split(options.data, options.test, options.fields, options.context);
     print_advice(*dataset);
+    if (const auto* tokens = dynamic_cast<const TokenDataset*>(dataset.get()); tokens && tokens->left_over() > 0) {
+        print_stderr("{}: left out {} at the end, which fill no sample\n", tokens->path(),
+                     pluralize(tokens->left_over(), "token"));
+    }
     const std::vector<Field> left_out = unread_fields(*dataset, options.fields);
     const std::string split = options.test ? " of the test split"
                               : options.fields.image.empty() && has_splits(options.data)

@@ -65,7 +65,7 @@ std::string state_text(const RunRecord& run) {
         return "finished";
     }
     if (run.metrics.last_step() == 0) {
-        return "no step yet";
+        return "no step recorded";
     }
     const char* how = !run.error.empty() ? "failed at" : run.interrupted ? "stopped at" : "at";
     return fmt::format("{} step {}", how, with_commas(static_cast<double>(run.metrics.last_step())));

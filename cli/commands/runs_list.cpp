@@ -1,7 +1,10 @@
 // stoker runs list: oldest first, so that the newest is just above the prompt. Incomplete and damaged runs are listed
 // too; their problems follow the table.
+#include <unistd.h>
+
 #include <algorithm>
 #include <fmt/format.h>
+#include <string_view>
 
 #include "cli/commands/runs.h"
 #include "cli/terminal/print.h"
@@ -42,6 +45,8 @@ std::string metric_cell(const EpochLine& epoch, const std::string& heading) {
 
 void print_table(const std::vector<RunRecord>& runs) {
     const std::string metric = metric_name(runs);
+    const auto columns = static_cast<std::size_t>(terminal_columns(STDOUT_FILENO).value_or(0));
+    const std::size_t name_width = columns == 0 ? 40 : std::clamp<std::size_t>(columns / 3, 16, 40);
     Table table;
     for (const char* title : {"run", "model", "data"}) {
         table.column(title, Table::Align::left);
@@ -56,11 +61,16 @@ void print_table(const std::vector<RunRecord>& runs) {
     }
     for (const RunRecord& run : runs) {
         const EpochLine* last = run.metrics.epochs.empty() ? nullptr : &run.metrics.epochs.back();
-        table.row({for_terminal(run.name, 40), or_dash(run.model()), or_dash(run.key("data.train")), epochs_text(run),
-                   last == nullptr ? "-" : loss_text(last->train_loss),
+        table.row({for_terminal(run.name, name_width), or_dash(run.model()), or_dash(run.key("data.train")),
+                   epochs_text(run), last == nullptr ? "-" : loss_text(last->train_loss),
                    last == nullptr ? "-" : metric_cell(*last, metric), rate_text(run.images_per_second()),
                    last == nullptr ? "-" : fmt::format("{:.1f}", run.seconds()), or_dash(run.device), state_text(run),
                    time_text(run.modified_ns)});
+    }
+    if (columns > 0) {
+        constexpr std::string_view kLess[] = {"data",  "device",       "seconds",   "images/s",
+                                              "model", "last written", "train loss"};
+        table.fit(columns, kLess);
     }
     print_lines(table.text());
     print_problems(runs);
@@ -91,7 +101,8 @@ Command add_runs_list(CLI::App& app) {
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
     example(app,
             "  stoker runs list\n"
-            "  stoker runs list experiments/2026 --json");
+            "  stoker runs list experiments/2026 --json\n"
+            "A narrow terminal shows fewer columns.");
     return [options] { return run(*options); };
 }
 

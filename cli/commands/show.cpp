@@ -1,7 +1,9 @@
 // stoker show: samples as the model receives them, as a picture of a batch or as one array.
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "cli/command.h"
 #include "cli/commands/dataset_options.h"
@@ -21,6 +23,7 @@ namespace stoker::cli {
 namespace {
 
 constexpr std::int64_t kMaxCells = 64;
+constexpr const char* kSoftware = "stoker show";  // in the pictures that it writes
 
 struct Options {
     std::string data;
@@ -116,7 +119,7 @@ std::vector<Line> draw(const Options& options, TrainingData& data, const std::ve
     }
     const ImageGrid grid = make_grid(images);
     columns = grid.columns;
-    const std::vector<std::byte> png = encode_png(grid.image.view());
+    const std::vector<std::byte> png = encode_png(grid.image.view(), kSoftware);
     write_file(options.picture, {reinterpret_cast<const char*>(png.data()), png.size()});
     return lines;
 }
@@ -176,6 +179,24 @@ int report_bad(const std::vector<Line>& lines) {
     return bad == lines.size() ? 1 : 0;
 }
 
+// A file of another origin stays: an earlier picture of this command, or an array, may be replaced.
+void require_replaceable(const std::string& path, bool array) {
+    constexpr std::size_t kBegin = 512;
+    std::error_code unknown;
+    if (!std::filesystem::is_regular_file(path, unknown)) {
+        return;
+    }
+    const MappedFile file{std::filesystem::path(path)};
+    const std::string_view begin = as_text(file.bytes()).substr(0, kBegin);
+    if (array ? !begin.starts_with("\x93NUMPY") : begin.find(kSoftware) == std::string_view::npos) {
+        throw InvalidArgument({.where = path,
+                               .expected = array ? "a new file, or an array to replace"
+                                                 : "a new file, or a picture of `stoker show` to replace",
+                               .got = "another file",
+                               .hint = fmt::format("choose another name with {}", array ? "--npy" : "-o")});
+    }
+}
+
 int run(const Options& options) {
     TrainingData data({.data = options.data,
                        .recipe = options.recipe,
@@ -184,7 +205,9 @@ int run(const Options& options) {
                        .seed = options.seed,
                        .fields = options.fields,
                        .val = options.val});
-    require_outside_data(options.npy.empty() ? options.picture : options.npy, {options.data, data.dataset().path()});
+    const std::string& file = options.npy.empty() ? options.picture : options.npy;
+    require_outside_data(file, {options.data, data.dataset().path()});
+    require_replaceable(file, !options.npy.empty());
     if (options.index && *options.index >= data.dataset().size()) {
         throw InvalidArgument({.where = "--index",
                                .expected = fmt::format("a sample from 0 to {}", data.dataset().size() - 1),
@@ -205,7 +228,6 @@ int run(const Options& options) {
                      options.index ? std::vector{SampledIndex{.index = *options.index}} : data.first_batch(kMaxCells),
                      columns);
     }
-    const std::string& file = options.npy.empty() ? options.picture : options.npy;
     if (options.json) {
         print_json(file, data, lines);
     } else {

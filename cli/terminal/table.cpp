@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -13,6 +14,8 @@
 
 namespace stoker::cli {
 namespace {
+
+constexpr std::size_t kGap = 2;  // blanks between columns
 
 std::size_t code_width(std::uint32_t code) {
     using Block = std::pair<std::uint32_t, std::uint32_t>;
@@ -161,7 +164,7 @@ void Table::row(std::vector<std::string> cells) {
     rows_.push_back(std::move(cells));
 }
 
-std::string Table::text() const {
+std::vector<std::size_t> Table::widths() const {
     std::vector<std::size_t> widths;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
         widths.push_back(display_width(columns_[i].title));
@@ -169,11 +172,34 @@ std::string Table::text() const {
             widths[i] = std::max(widths[i], display_width(row[i]));
         }
     }
+    return widths;
+}
+
+void Table::fit(std::size_t width, std::span<const std::string_view> titles) {
+    const auto line = [&] {
+        const std::vector<std::size_t> all = widths();
+        return std::accumulate(all.begin(), all.end(), kGap * (std::max<std::size_t>(all.size(), 1) - 1));
+    };
+    for (auto title = titles.begin(); title != titles.end() && line() > width; ++title) {
+        const auto found = std::ranges::find(columns_, *title, &Column::title);
+        if (found == columns_.end()) {
+            continue;
+        }
+        const auto at = found - columns_.begin();
+        columns_.erase(found);
+        for (auto& row : rows_) {
+            row.erase(row.begin() + at);
+        }
+    }
+}
+
+std::string Table::text() const {
+    const std::vector<std::size_t> widths = this->widths();
     std::string out;
     const auto line = [&](auto cell) {
         std::string text;
         for (std::size_t i = 0; i < columns_.size(); ++i) {
-            text += (i == 0 ? "" : "  ") + padded(cell(i), widths[i], columns_[i].align);
+            text += std::string(i == 0 ? 0 : kGap, ' ') + padded(cell(i), widths[i], columns_[i].align);
         }
         text.erase(text.find_last_not_of(' ') + 1);
         out += text + "\n";

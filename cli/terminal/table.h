@@ -15,9 +15,13 @@ class Table {
 
     void column(const std::string& title, Align align = Align::right);
     void row(std::vector<std::string> cells);  // one per column
+    // Leaves columns out until a line has at most `width` columns: those of `titles` that there are, in that order.
+    void fit(std::size_t width, std::span<const std::string_view> titles);
     std::string text() const;
 
   private:
+    std::vector<std::size_t> widths() const;
+
     struct Column {
         std::string title;
         Align align;

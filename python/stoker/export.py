@@ -12,6 +12,7 @@ import copy
 import json
 import os
 import struct
+import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -100,6 +101,7 @@ def export_training(
         "device": labels.device.type,
         "compiled": compiled,
         **_describe(images),
+        "target": _description_of(labels),
         "smallest_batch": smallest,
         "parameters": [{"name": name, "trained": name in trained} for name in names],
         "buffers": buffer_names,
@@ -111,13 +113,24 @@ def export_training(
         for graph in graphs.values():
             graph._example_inputs = None  # package_pt2 would store them: a second copy of the weights
     try:
-        package_pt2(path, **contents, extra_files={"stoker.json": json.dumps(description)})
-    except RuntimeError as error:  # from PyTorch's archive writer
+        _write(os.fspath(path), contents, json.dumps(description), _safetensors(state))
+    except (OSError, RuntimeError) as error:  # the latter from PyTorch's archive writer
         got = f"{os.fspath(path)!r}: {_first_line(error)}"
         raise OSError(f"path: expected a file that can be written, got {got}") from error
-    with zipfile.ZipFile(path, "a", zipfile.ZIP_STORED) as archive:  # package_pt2 takes only text
-        root = archive.namelist()[0].split("/")[0]
-        archive.writestr(f"{root}/extra/weights.safetensors", _safetensors(state))
+
+
+def _write(path: str, contents: dict[str, Any], description: str, weights: bytes) -> None:
+    """The file gets its name when it is complete."""
+    folder, name = os.path.split(path)
+    with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=folder or ".") as staging:
+        part = os.path.join(staging, name)
+        package_pt2(part, **contents, extra_files={"stoker.json": description})
+        with zipfile.ZipFile(part, "a", zipfile.ZIP_STORED) as archive:  # package_pt2 takes only text
+            root = archive.namelist()[0].split("/")[0]
+            archive.writestr(f"{root}/extra/weights.safetensors", weights)
+        with open(part, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(part, path)
 
 
 def _tensors(images: Inputs) -> Tensors:
@@ -141,10 +154,13 @@ def _call(model: nn.Module, state: dict[str, torch.Tensor], images: Inputs, tens
 def _describe(images: Inputs) -> dict[str, Any]:
     if not isinstance(images, dict):
         return {"version": VERSION, "input": list(images.shape[1:])}
-    inputs = [
-        {"name": name, "dtype": _TYPES[tensor.dtype], "shape": list(tensor.shape[1:])} for name, tensor in images.items()
-    ]
+    inputs = [{"name": name, **_description_of(tensor)} for name, tensor in images.items()]
     return {"version": SEVERAL_INPUTS, "inputs": inputs}
+
+
+def _description_of(tensor: torch.Tensor) -> dict[str, Any]:
+    """Of one sample."""
+    return {"dtype": _TYPES[tensor.dtype], "shape": list(tensor.shape[1:])}
 
 
 def _check(model: Any, loss: Any, example: Any, path: Any) -> tuple[Inputs, torch.Tensor]:

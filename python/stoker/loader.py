@@ -3,7 +3,6 @@
 import importlib
 import importlib.util
 import json
-import operator
 import os
 import warnings
 import weakref
@@ -11,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from stoker._arguments import one_of, whole
 from stoker.dataset import Dataset
 from stoker.dataset import open as open_dataset
 from stoker.engine import BadTuples, EngineSource
@@ -134,7 +134,7 @@ class Loader:
         device: Any = None,
     ) -> None:
         self._given = {name: value for name, value in locals().items() if name not in ("self", "source")}
-        _one_of("framework", framework, ("auto", "torch", "numpy", "jax"))
+        one_of("framework", framework, ("auto", "torch", "numpy", "jax"))
         self.dataset = _opened(source)
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -158,7 +158,7 @@ class Loader:
             self._refuse(_OF_PYTHON, "a Python data set, or ops that run in Python")
             source = EngineSource(self.dataset, _engine_arguments(self._given), self._names, to_tensor)
             for name in self._names or ():
-                _one_of("as_tuple", name, source.fields)
+                one_of("as_tuple", name, source.fields)
             return source
         from stoker.processes import arguments
 
@@ -207,7 +207,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next loop gives this epoch. A loaded position inside of the same epoch stays."""
-        if _whole("epoch", epoch, 0) != self._epoch or self._begun:
+        if whole("epoch", epoch, 0) != self._epoch or self._begun:
             self._go_to(epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -294,43 +294,30 @@ def _unpickle(dataset: Dataset, given: dict[str, Any], state: dict[str, Any]) ->
 def _engine_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the C++ loader."""
     dtype, workers, pad, field_ops = (given[name] for name in ("dtype", "workers", "pad", "field_ops"))
-    world_size = _whole("world_size", given["world_size"], 1)
+    world_size = whole("world_size", given["world_size"], 1)
     return {
-        "batch_size": _whole("batch_size", given["batch_size"], 1) * world_size,
+        "batch_size": whole("batch_size", given["batch_size"], 1) * world_size,
         "ops": op_tables(given["ops"]),
-        "workers": None if workers == "auto" else _whole("workers", workers, 0),
+        "workers": None if workers == "auto" else whole("workers", workers, 0),
         "shuffle": bool(given["shuffle"]),
-        "seed": _whole("seed", given["seed"], 0, 64),
+        "seed": whole("seed", given["seed"], 0, 64),
         "drop_last": bool(given["drop_last"]),
-        "rank": _whole("rank", given["rank"], 0),
+        "rank": whole("rank", given["rank"], 0),
         "world_size": world_size,
-        "prefetch": _whole("prefetch", given["prefetch"], 1),
+        "prefetch": whole("prefetch", given["prefetch"], 1),
         "dtype": str(dtype).rpartition(".")[2] if not isinstance(dtype, type) else dtype.__name__,
         "channels_last": bool(given["channels_last"]),
-        "views": _whole("views", given["views"], 1),
+        "views": whole("views", given["views"], 1),
         "balance": bool(given["balance"]),
-        "pad": {name: _whole(f"pad[{name!r}]", entries, 1) for name, entries in (pad or {}).items()},
+        "pad": {name: whole(f"pad[{name!r}]", entries, 1) for name, entries in (pad or {}).items()},
         "field_ops": {name: op_tables(own) for name, own in (field_ops or {}).items()},
         "bad_samples": str(given["bad_samples"]),
-        "cache": _one_of("cache", given["cache"], ("none", "ram", "disk")),
-        "cache_bytes": _whole("cache_bytes", given["cache_bytes"], 0, 63),
-        "decode": _one_of("decode", given["decode"], ("exact", "fast")),
+        "cache": one_of("cache", given["cache"], ("none", "ram", "disk")),
+        "cache_bytes": whole("cache_bytes", given["cache_bytes"], 0, 63),
+        "decode": one_of("decode", given["decode"], ("exact", "fast")),
         "exif": bool(given["exif"]),
-        "channels": _one_of("channels", given["channels"], (None, 1, 3)),
+        "channels": one_of("channels", given["channels"], (None, 1, 3)),
     }
-
-
-def _whole(name: str, value: Any, least: int, bits: int = 31) -> int:
-    """The value as an int in [least, 2^bits)."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= operator.index(value) < 1 << bits:
-        raise InvalidArgument(f"[{name}] expected an integer of at least {least} and below 2^{bits}, got {value!r}")
-    return operator.index(value)
-
-
-def _one_of(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
-    if value not in choices:
-        raise InvalidArgument(f"[{name}] expected one of {', '.join(map(str, choices))}, got {value!r}")
-    return value
 
 
 def _opened(source: Any) -> Any:

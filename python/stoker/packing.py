@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from stoker import _stoker
+from stoker._arguments import whole
 from stoker.dataset import Dataset
 from stoker.dataset import open as open_dataset
 from stoker.errors import InvalidArgument
@@ -53,6 +54,7 @@ def pack(
     resize_shorter: reduces larger images until their shorter side has this many pixels.
     quality: encodes every image again as a JPEG of this quality, 1 to 100.
     shard_size: in bytes, for formats with shards.
+    workers: threads; "auto": the cores that this process may use.
     skip_bad: leaves bad samples out and lists them; otherwise the first one raises DataError.
     progress: True: a bar of tqdm, where that is installed; or a function of (phase, done, total, bytes), called about
         ten times a second.
@@ -64,11 +66,10 @@ def pack(
     _check_outside(Path(target), Path(dataset.path))
     bar = _Bar() if progress is True else None
     report = bar.update if bar is not None else progress if callable(progress) else None
-    threads = None if workers == "auto" else workers
+    threads = None if workers == "auto" else whole("workers", workers, 1, 10)
+    shard = whole("shard_size", shard_size, 1, 62)
     try:
-        done = _stoker.pack(
-            dataset._handle, target, codec, resize_shorter, quality, shard_size, threads, skip_bad, report
-        )
+        done = _stoker.pack(dataset._handle, target, codec, resize_shorter, quality, shard, threads, skip_bad, report)
     finally:
         if bar is not None:
             bar.close()

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "stoker/codecs/encode.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/pipeline/transforms/transform.h"
+#include "support/put.h"
 
 namespace stoker::testing {
 
@@ -23,12 +23,6 @@ inline Image gradient(int height, int width, int channels, int seed) {
         }
     }
     return image;
-}
-
-inline void put(const std::filesystem::path& path, std::span<const std::byte> bytes) {
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
 }
 
 // 12 images in 3 classes: JPEGs of several kinds, and two PNGs, one of them named .jpg.

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <limits>
 
 #include "formats/field_value_support.h"
 #include "pack/support.h"
@@ -11,6 +13,7 @@
 #include "stoker/formats/open.h"
 #include "stoker/pack/pack.h"
 #include "stoker/pack/unpack.h"
+#include "stoker/pack/unpack_fields.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -109,6 +112,42 @@ TEST(UnpackTokens, LargeTokensAndSamplesThatAreNoStream) {
     const Imageless other({{.name = "t", .dtype = DType::int64, .shape = {2}}});
     EXPECT_THAT([&] { unpack(other, dir.path(), {}); },
                 ThrowsMessage<InvalidArgument>(HasSubstr("images, or one field of tokens of one length")));
+}
+
+TEST(UnpackTokens, AChangedBitOfAShardIsFound) {
+    const TempDir dir;
+    write_file(dir / "x.bin", stream(100, 600));
+    const auto source = open_dataset((dir / "x.bin").string(), Split::train, {.context = kContext});
+    pack(*source, dir / "x.stk", {});
+    const fs::path shard = dir / "x.stk/shard-000000.stk";
+    std::string bytes = read_text(shard);
+    const std::int64_t token = 2 * 600;  // in the middle of the first window
+    const std::string stored(reinterpret_cast<const char*>(&token), sizeof token);
+    const std::size_t at = bytes.find(stored);
+    ASSERT_NE(at, std::string::npos);
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    write_file(shard, bytes);
+    const auto packed = open_dataset((dir / "x.stk").string(), Split::train, {.fields = kTokens});
+    fs::create_directories(dir / "out");
+    EXPECT_THAT([&] { unpack(*packed, dir / "out", {}); },
+                ThrowsMessage<DataError>(AllOf(HasSubstr("shard-000000.stk"), HasSubstr(packed->key(0)))));
+}
+
+TEST(UnpackFields, NumbersThatATableWouldNotGiveBackAreRefused) {
+    const auto cell = [](DType dtype, auto number) {
+        FieldValue value;
+        value.copy_elements(std::array{number});
+        return UnpackFields::cells({.name = "score", .kind = FieldKind::value, .dtype = dtype}, value).at(0);
+    };
+    constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+    EXPECT_EQ(cell(DType::float32, -0.25F), "-0.25");
+    EXPECT_EQ(cell(DType::float64, 1e38), "1e+38");
+    EXPECT_EQ(cell(DType::int64, kLeast + 1), std::to_string(kLeast + 1));
+    const auto refused = ThrowsMessage<DataError>(HasSubstr("[score] expected numbers that a table can have"));
+    EXPECT_THAT([&] { cell(DType::float32, NAN); }, refused);
+    EXPECT_THAT([&] { cell(DType::float32, -INFINITY); }, refused);
+    EXPECT_THAT([&] { cell(DType::float64, 1e39); }, refused);
+    EXPECT_THAT([&] { cell(DType::int64, kLeast); }, refused);
 }
 
 constexpr const char* kAnnotations = R"({"images": [{"id": 7, "file_name": "b.png"}, {"id": 3, "file_name": "a/a.png"},

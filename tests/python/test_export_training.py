@@ -1,4 +1,6 @@
 # python/stoker/export.py by itself: what it refuses, and that it leaves the model as it was.
+import zipfile
+
 import pytest
 import torch
 from test_import import EXAMPLE, LABELS, dropout_net, export_training
@@ -157,3 +159,15 @@ def test_exporting_changes_nothing_in_the_model(tmp_path):
     assert net.training and all(p.grad is None for p in net.parameters())
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
     assert torch.equal(torch.rand(3), expected)
+
+
+def test_a_file_keeps_its_content_until_the_new_one_is_complete(tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "net.pt2").write_text("before")
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", full)
+    with pytest.raises(OSError, match="path: expected a file that can be written, got .*No space left"):
+        export_training(small_net(), LOSS, (IMAGES, LABELS), tmp_path / "net.pt2")
+    assert [path.name for path in tmp_path.iterdir()] == ["net.pt2"]
+    assert (tmp_path / "net.pt2").read_text() == "before"

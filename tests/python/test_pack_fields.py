@@ -248,7 +248,8 @@ def test_packed_tokens_train_as_the_stream_does(stoker, tmp_path):
     stoker("train", "r.toml", "--out", "stream")
     assert len(losses(tmp_path / "stream")) == 5
     for target in ("x.stk", "x.tar"):
-        stoker("pack", "train.bin", target, "--context", 12)
+        packed = stoker("pack", "train.bin", target, "--context", 12)
+        assert "left out 4 tokens at the end" in packed.err
         stoker("train", "r.toml", "--out", f"run-{target}", "--set", f"data.train={target}")
         assert losses(tmp_path / f"run-{target}") == losses(tmp_path / "stream"), target
     stoker("unpack", "x.stk", "back", "--field", "tokens:tokens")

@@ -286,3 +286,12 @@ def test_phases_are_nvtx_ranges_while_a_tool_listens(tmp_path, program):
     assert {"wait", "forward", "backward", "optimizer"} <= set(lines)
     assert lines.count("-") == len(lines) / 2, "each range is closed before the next one opens"
     assert all((line == "-") == (i % 2 == 1) for i, line in enumerate(lines))
+
+
+def test_the_folder_of_a_run_is_left_alone(tmp_path, program):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/metrics.jsonl").write_text("of a run\n")
+    refused = profile(tmp_path, status=1)
+    assert "[out/metrics.jsonl] expected a new file, or one of an earlier profile" in refused.err
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["metrics.jsonl"]
+    assert (tmp_path / "out/metrics.jsonl").read_text() == "of a run\n"

@@ -77,6 +77,9 @@ def test_mistakes_are_named(drawn, tmp_path):
         stoker.pack(drawn, tmp_path / "x.tfrecord", progress=False)
     with pytest.raises(stoker.InvalidArgument, match="keep"):
         stoker.pack(drawn, tmp_path / "x.stk", codec="webp", progress=False)
+    for wrong in ({"workers": 0}, {"workers": -1}, {"shard_size": 0}, {"shard_size": -1}):
+        with pytest.raises(stoker.InvalidArgument, match=rf"^\[{next(iter(wrong))}\] expected an integer of at least 1"):
+            stoker.pack(drawn, tmp_path / "x.stk", progress=False, **wrong)
     draw_noise(tmp_path / "data/a/1.png")
     (tmp_path / "data/a/2.png").write_bytes(b"no image")
     with pytest.raises(stoker.DataError, match="a/2.png"):

@@ -113,7 +113,7 @@ def test_broken_runs_are_listed_with_what_is_wrong(stoker, make, tmp_path):
     assert runs["cut"]["problems"] == [] and runs["cut"]["epochs_done"] == 1
     assert runs["begun"]["problems"] == ["no metrics.jsonl"] and runs["begun"]["epochs_planned"] == 3
     out = stoker("runs", "list").out
-    assert "begun: no metrics.jsonl" in out and "no step yet" in out
+    assert "begun: no metrics.jsonl" in out and "no step recorded" in out
 
 
 def test_a_run_of_the_engine_is_listed(stoker, recipe):

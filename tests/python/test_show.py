@@ -261,7 +261,28 @@ def test_boxes_are_outlines_and_values_are_printed(stoker, tmp_path):
     assert table[2].split()[3:] == ["-", "32", "x", "32", "1", "box", "-2", "0", "1", "1"]
 
 
+def test_boxes_far_beyond_the_image_end_at_its_border(stoker, tmp_path):
+    boxes = np.array([[[-1e30, -1e30, 1e30, 1e30]]], np.float32)
+    np.savez(tmp_path / "d.npz", images=np.full((1, 32, 32, 3), 100, np.uint8), boxes=boxes)
+    stoker("show", "d.npz", "--field", "boxes:boxes")
+    outline = (np.asarray(Image.open(tmp_path / "grid.png"))[4:100, 4:100] != 100).any(2)
+    assert outline[:2].all() and outline[-2:].all() and not outline[2:-2, 2:-2].any()
+
+
 def test_ops_that_masks_cannot_follow_are_refused(stoker, recipe, tmp_path):
     segmented(tmp_path / "seg")
     path = recipe('{op = "trivial_augment_wide"}', train="seg")
     assert "ops that masks and boxes can follow" in stoker("show", "--recipe", path, status=1).err
+
+
+def test_only_a_picture_of_its_own_is_replaced(stoker, tmp_path):
+    data = "synth:digits?count=4"
+    stoker("show", data, "-o", "mine.png")
+    stoker("show", data, "-o", "mine.png")
+    Image.new("RGB", (8, 8)).save(tmp_path / "holiday.png")
+    (tmp_path / "notes.txt").write_text("notes")
+    for option, name in (("-o", "holiday.png"), ("--npy", "notes.txt")):
+        before = (tmp_path / name).read_bytes()
+        refused = stoker("show", data, "--index", 0, option, name, status=1)
+        assert f"[{name}] expected a new file" in refused.err and f"choose another name with {option}" in refused.err
+        assert (tmp_path / name).read_bytes() == before

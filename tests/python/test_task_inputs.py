@@ -250,6 +250,17 @@ def test_what_does_not_fit_is_refused_in_one_line(stoker, tmp_path, folder):
     assert "expected other of Float (1, 8, 8) a sample" in refusal("--set", "model.classes=2")
 
 
+# A graph would broadcast them: a loss over (N, N) pairs instead of N samples.
+def test_targets_of_another_shape_than_the_exported_ones_are_refused(stoker, tmp_path, folder):
+    make, _, loss_of, task, fields, _ = CASES["numbers"]
+    inputs, targets = example_of("numbers")
+    with pytest.warns(UserWarning, match="target size"):
+        export_training(make(), loss_of, (inputs, targets[:, :1]), tmp_path / "one.pt2")
+    write_recipe(tmp_path, folder, task, fields, f'export = "{tmp_path}/one.pt2"')
+    error = stoker("train", "r.toml", "--out", "run", status=1).err.splitlines()[-1]
+    assert "expected targets of Float (1) a sample" in error and "got Float [16, 2] on cpu" in error
+
+
 def test_an_export_names_its_mistakes(tmp_path, folder):
     example, targets = example_of("pairs")
     with pytest.raises(ValueError, match="at least two fields by name"):

@@ -184,3 +184,64 @@ def test_a_busy_machine_is_noticed(stoker, drawn):
             process.kill()
             process.wait()
     assert re.search(r"other processes kept \d+\.\d of \d+ cores? busy .* figures are unreliable", done.err), done.err
+
+
+STEP = (
+    '{"type":"step","schema":1,"step":123456789,"epoch":1,"samples":8,"loss":1.0,"lr":0.1,"batch_hash":"00","us":{"wait":1}}\n'
+)
+
+
+def on_terminal(columns, command, cwd):
+    """What the program prints on a terminal as its stdout."""
+    master, stdout = os.openpty()
+    fcntl.ioctl(stdout, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    process = subprocess.Popen(list(map(str, command)), cwd=cwd, stdout=stdout)
+    os.close(stdout)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(master, 4096)
+        except OSError:
+            break
+    process.wait(60)
+    os.close(master)
+    return shown.decode().replace("\r\n", "\n").splitlines()
+
+
+def commands(program, *words):
+    """Words of all commands, such as ("runs", "list")."""
+    text = subprocess.run([program, *words, "--help"], capture_output=True, text=True, check=True).stdout
+    listed = re.search(r"\n(?:Subcommands|Commands|SUBCOMMANDS):\n((?:  .*\n)+)", text)
+    names = re.findall(r"^  (\w+)", listed.group(1), re.M) if listed else []
+    return [words, *(more for name in names for more in commands(program, *words, name))]
+
+
+def test_help_fits_the_terminal(program, tmp_path):
+    every = commands(program)
+    assert ("pack",) in every and ("runs", "list") in every
+    for words in every:
+        shown = on_terminal(80, [program, *words, "--help"], tmp_path)
+        to_copy = shown.index("Example:") if "Example:" in shown else len(shown)
+        wide = [line for at, line in enumerate(shown) if len(line) > 80 and not (at > to_copy and line.startswith(" "))]
+        assert not wide, (words, wide)
+        plain = subprocess.run([program, *words, "--help"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        assert " ".join(shown).split() == plain.split()
+
+
+def test_the_doctor_fits_the_terminal(program, tmp_path):
+    shown = on_terminal(80, [program, "doctor"], tmp_path)
+    assert len(shown) > 10
+    wide = [line for line in shown if len(line) > 80 and not line.lstrip().startswith("fix: ")]
+    assert not any(" " in line.strip()[:60] for line in wide), wide  # a path may be longer than a line
+
+
+def test_the_list_of_runs_fits_the_terminal(program, tmp_path):
+    for name, steps in (("first", ""), ("a-run-with-a-long-name-of-nearly-forty", STEP)):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "recipe.toml").write_text(RECIPE)
+        (tmp_path / "runs" / name / "metrics.jsonl").write_text(steps)
+    shown = on_terminal(80, [program, "runs", "list"], tmp_path)
+    assert max(map(len, shown)) <= 80, shown
+    assert all(title in shown[0] for title in ("run", "epochs", "state")) and "data" not in shown[0]
+    assert any("at step 123,456,789" in line for line in shown), shown
+    assert "data" in on_terminal(200, [program, "runs", "list"], tmp_path)[0]

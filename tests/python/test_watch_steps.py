@@ -20,7 +20,7 @@ class Log:
     def begin(self):
         self.events.append("begin")
 
-    def step(self, times, epoch, samples, ready, copied):
+    def step(self, times, epoch, samples, ready, copied, now):
         self.events.append(("step", epoch, samples))
         self.times.append(times)
 
@@ -159,6 +159,15 @@ def test_the_first_of_two_optimizers_counts(program):
         program.step()
         program.step(second)
     assert program.finish() == ["begin", ("step", 1, 8), ("step", 1, 8)]
+
+
+def test_an_optimizer_of_a_later_stage_counts_when_the_first_is_used_no_more(program):
+    iterator = program.start()
+    first, second = Iterator(), Iterator()
+    for optimizer in [first] * 5 + [second] * 40:
+        program.next(iterator)
+        program.step(optimizer)
+    assert len(program.finish()) == 1 + 5 + 21  # the first twenty of the second are one
 
 
 def lost_time():

@@ -59,8 +59,8 @@ class Account:
         self.times[phase] += nanoseconds
         self.times[self.phase] -= nanoseconds
 
-    def take(self) -> Times:
-        """The time since the last call, by phase. Sums over the results are exact."""
-        self.enter(self.phase)
+    def take(self, phase: int | None = None) -> Times:
+        """The time since the last call, by phase. Sums over the results are exact. From now on `phase` is running."""
+        self.enter(self.phase if phase is None else phase)
         times, self.times = self.times, no_time()
         return times

@@ -1,10 +1,9 @@
-"""The facts of docs/records.md, read off the program's own objects: host, device, data and settings."""
+"""The facts of docs/records.md: host, device, data and settings."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sized
-from pathlib import Path
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
@@ -12,18 +11,12 @@ import torch
 
 from stoker.watch.counters import allowed_cores, allowed_memory
 from stoker.watch.fetch_clock import CODECS
-from stoker.watch.hooks import Seen
 from stoker.watch.ranks import Rank
-
-Facts = dict[str, Any]
-
-
-def _known(**values: Any) -> Facts:
-    return {key: value for key, value in values.items() if value is not None and value != ""}
+from stoker.watch.seen import Facts, Seen, known
 
 
 def host_facts(rank: Rank) -> Facts:
-    return _known(
+    return known(
         cores=allowed_cores(),
         affinity=len(os.sched_getaffinity(0)),
         ranks=rank.local_world_size,
@@ -46,93 +39,23 @@ def device_facts(seen: Seen, rates: Facts) -> Facts:
     }
 
 
-def _length(of: Any) -> int | None:
-    if not isinstance(of, Sized):
-        return None
-    try:
-        return len(of)
-    except TypeError:  # of an iterable data set
-        return None
-
-
-def _mean_file_bytes(files: Any) -> float | None:
-    """Of at most 32 files of an image folder's list of (path, label)."""
-    if not isinstance(files, list) or not files or not isinstance(files[0], tuple):
-        return None
-    sizes = []
-    for entry in files[:: max(1, len(files) // 32)][:32]:
-        try:
-            sizes.append(os.stat(entry[0]).st_size)
-        except (OSError, TypeError):
-            return None
-    return sum(sizes) / len(sizes)
-
-
-def _folder_of(dataset: Any) -> str:
-    root = getattr(dataset, "root", None)
-    return str(Path(root).absolute()) if isinstance(root, (str, os.PathLike)) else ""
-
-
 def data_facts(seen: Seen, codec: int, images: int) -> Facts:
-    loader = seen.loader
-    if loader is None:
+    if not seen.data:
         return {}
-    dataset = loader.dataset
-    while type(dataset).__name__ == "Subset":
-        dataset = dataset.dataset
-    workers = int(loader.num_workers)
-    return _known(
-        path=_folder_of(dataset),
-        format=type(dataset).__name__,
+    return seen.data | known(
         codec=CODECS[codec],
-        samples=_length(loader.dataset),
-        sample_bytes=_mean_file_bytes(getattr(dataset, "samples", None)),
         image_bytes=seen.sample_bytes,
-        workers=workers,
-        prefetch=workers * (loader.prefetch_factor or 0) if workers else None,
-        pinned=bool(loader.pin_memory),
-        persistent=bool(loader.persistent_workers) if workers else None,
         decode="Pillow" if images else None,
     )
 
 
-def optimizer_kernel(optimizer: Any) -> str:
-    """single, foreach or fused, as torch.optim chooses it where the program does not."""
-    group = optimizer.param_groups[0]
-    if group.get("fused"):
-        return "fused"
-    foreach = group.get("foreach")
-    if foreach is None:
-        foreach = all(parameter.is_cuda for parameter in group["params"])
-    return "foreach" if foreach else "single"
-
-
-def precision(seen: Seen) -> str:
-    """fp32, tf32, bf16 or fp16: what matrix products are computed in."""
-    dtype = seen.autocast
-    if dtype is None and seen.model is not None:
-        dtype = next(seen.model.parameters()).dtype
-    names = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float64: "fp64"}
-    if dtype in names:
-        return names[dtype]
-    on_gpu = seen.device is not None and seen.device.type == "cuda"
-    return "tf32" if on_gpu and torch.backends.cuda.matmul.allow_tf32 else "fp32"
-
-
 def train_facts(seen: Seen, rank: Rank, accumulate: int, flops: int) -> Facts:
-    loader, model, optimizer = seen.loader, seen.model, seen.optimizer
-    model = getattr(model, "_orig_mod", getattr(model, "module", model))  # compiled, or within DDP
-    batch = getattr(loader, "batch_size", None) or seen.batch_length
-    return _known(
-        model=type(model).__name__ if model is not None else None,
-        parameters=sum(parameter.numel() for parameter in model.parameters()) if model is not None else None,
+    batch = seen.loader.get("batch_size") or seen.batch_length
+    return {**seen.model, **seen.loader, **seen.optimizer} | known(
         batch_size=batch * rank.world_size * accumulate if batch else None,
-        steps_per_epoch=_length(loader),
-        val_samples=_length(getattr(seen.eval_loader, "dataset", None)),
-        precision=precision(seen),
-        optimizer=type(optimizer).__name__ if optimizer is not None else None,
-        optimizer_kernel=optimizer_kernel(optimizer) if optimizer is not None else None,
-        compiled="compile" if hasattr(seen.model, "_orig_mod") else None,
+        val_samples=seen.val_samples,
+        precision=seen.precision,
+        compiled="compile" if seen.compiled else None,
         accumulate=accumulate,
         threads=torch.get_num_threads(),
         matmul_flops=float(flops) if flops else None,

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
+from stoker.watch.patches import Patches
+
 # Nanoseconds, summed over batches: `core` is CPU time of the thread, `queued` the time in which it was ready to run and
 # had no core, `decode` the wall time of image decoders, `fetch` the wall time of whole batches, `idle` the time in
 # which a worker had nothing to do.
@@ -47,37 +49,31 @@ class QueuedTime:
             self._file = -1
 
 
-_SHORT = 200_000  # nanoseconds: the CPU time of shorter fetches of the training thread is not measured
+SHORT = 200_000  # nanoseconds: the CPU time of shorter fetches of the training thread is not measured
 
 
 class FetchClock:
-    """Sums over the fetches of one thread. `sums` may be shared memory.
+    """Sums over the fetches of one thread. `sums` may be shared memory."""
 
-    queued: of a worker. The training thread leaves it out, because reading it costs as much as fetching a small batch.
-    """
-
-    def __init__(self, sums: Any, queued: QueuedTime | None = None) -> None:
+    def __init__(self, sums: Any) -> None:
         self.sums = sums
-        self._queued = queued
-        self._measures = True
 
-    def fetch(self, original: Callable[[Any, Any], Any], fetcher: Any, index: Any) -> Any:
+    def add(self, wall: int, core: int, samples: int) -> None:
         sums = self.sums
-        start = perf_counter_ns()
-        queued = self._queued.read() if self._queued is not None else 0
-        core = thread_time_ns() if self._measures else 0
+        sums[FETCH] += wall
+        sums[CORE] += core
+        sums[SAMPLES] += samples
+        sums[BATCHES] += 1
+
+    def fetch(self, original: Callable[[Any, Any], Any], fetcher: Any, index: Any, queued: QueuedTime) -> Any:
+        """Calls `original` in a worker."""
+        start, core, waited = perf_counter_ns(), thread_time_ns(), queued.read()
         try:
             return original(fetcher, index)
         finally:
-            wall = perf_counter_ns() - start
-            sums[FETCH] += wall
-            sums[CORE] += thread_time_ns() - core if self._measures else wall
-            if self._queued is not None:
-                sums[QUEUED] += self._queued.read() - queued
-            else:
-                self._measures = wall > _SHORT
-            sums[SAMPLES] += len(index) if isinstance(index, (list, tuple)) else 1
-            sums[BATCHES] += 1
+            samples = len(index) if isinstance(index, (list, tuple)) else 1
+            self.add(perf_counter_ns() - start, thread_time_ns() - core, samples)
+            self.sums[QUEUED] += queued.read() - waited
 
     def add_decode(self, nanoseconds: int, codec: str) -> None:
         self.sums[DECODE] += nanoseconds
@@ -106,37 +102,21 @@ class TimedQueue:
         return getattr(self._queue, name)
 
 
-class Patches:
-    """Attributes that were replaced, to put them back."""
-
-    def __init__(self) -> None:
-        self._replaced: list[tuple[Any, str, Any, bool]] = []
-
-    def replace(self, owner: Any, name: str, value: Any) -> None:
-        own = name in vars(owner)
-        self._replaced.append((owner, name, vars(owner)[name] if own else None, own))
-        setattr(owner, name, value)
-
-    def undo(self) -> None:
-        while self._replaced:
-            owner, name, value, own = self._replaced.pop()
-            if own:
-                setattr(owner, name, value)
-            else:
-                delattr(owner, name)
-
-
-def watch_fetches(patches: Patches, clock: FetchClock, here: Callable[[], bool]) -> None:
-    """Makes the loader's fetchers and image decoders of this process count into `clock` on threads where `here()`."""
+def watch_fetches(patches: Patches, clock: FetchClock, queued: QueuedTime) -> None:
+    """Makes the loader's fetchers of this worker count into `clock`."""
     from torch.utils.data._utils import fetch
 
     for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
         original = kind.fetch
 
         def timed(self: Any, index: Any, original: Any = original) -> Any:
-            return clock.fetch(original, self, index) if here() else original(self, index)
+            return clock.fetch(original, self, index, queued)
 
         patches.replace(kind, "fetch", functools.wraps(original)(timed))
+
+
+def watch_decoders(patches: Patches, clock: FetchClock, here: Callable[[], bool]) -> None:
+    """Makes the image decoders of this process count into `clock` on threads where `here()`."""
     _watch_pillow(patches, clock, here)
     _watch_torchvision(patches, clock, here)
 
@@ -201,7 +181,9 @@ class WorkerTarget:
         except OSError:  # the folder is gone: the watch has ended
             return worker._worker_loop(*args, **options)
         queued = QueuedTime()
-        watch_fetches(Patches(), FetchClock(sums, queued), lambda: True)
+        clock = FetchClock(sums)
+        watch_fetches(Patches(), clock, queued)
+        watch_decoders(Patches(), clock, lambda: True)
         kind, dataset, tasks, *others = args
         worker._worker_loop(kind, dataset, TimedQueue(tasks, sums, queued), *others, **options)
 

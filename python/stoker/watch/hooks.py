@@ -1,6 +1,7 @@
 """Hooks into PyTorch that keep the account. They call what they replace with the same arguments and return its result.
 
-Each hook costs a microsecond or less, and nothing waits for the device that did not wait before.
+Each hook costs a microsecond or less, and nothing waits for the device that did not wait before. An error of the watch
+itself ends the watch, and not the program.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import weakref
 from collections.abc import Callable
-from time import perf_counter_ns
+from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 import torch
@@ -30,9 +32,12 @@ from stoker.watch.account import (
     WAIT,
     Account,
 )
-from stoker.watch.fetch_clock import Patches
+from stoker.watch.batches import batch_length, ready_batches, sample_bytes
+from stoker.watch.fetch_clock import SHORT, FetchClock
+from stoker.watch.patches import Method, Patches
 from stoker.watch.places import find_line, place_name
-from stoker.watch.steps import EVALUATION, Steps
+from stoker.watch.seen import LoaderNote, Seen, length_of
+from stoker.watch.steps import EVALUATION, LOADER, TRAINING, Steps
 
 _thread_id = threading.get_ident
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -54,26 +59,19 @@ _COLLECTIVES = (
 )
 
 
-class Seen:
-    """What the hooks have seen of the program; facts are made of it."""
-
-    def __init__(self) -> None:
-        self.loader: Any = None  # the training loader
-        self.eval_loader: Any = None
-        self.sample_bytes: int | None = None  # of a sample in the first batch
-        self.batch_length: int | None = None
-        self.model: Any = None  # the outermost module with the most parameters
-        self.optimizer: Any = None
-        self.autocast: torch.dtype | None = None
-        self.device: torch.device | None = None
-        self.parallel = False  # DataParallel
-
-
 class Hooks:
-    def __init__(self, account: Account, steps: Steps, seen: Seen, syncs: Callable[[], dict[str, list[int]]]) -> None:
+    def __init__(
+        self,
+        account: Account,
+        steps: Steps,
+        seen: Seen,
+        clock: FetchClock,  # of batches that the training thread fetches by itself
+        syncs: Callable[[], dict[str, list[int]]],
+    ) -> None:
         self._account = account
         self._steps = steps
         self._seen = seen
+        self._clock = clock
         self._syncs = syncs
         self._thread = _thread_id()
         self._patches = Patches()
@@ -82,8 +80,12 @@ class Hooks:
         self._inside = False  # an outermost module's forward pass
         self._base = UNMEASURED  # the phase around forward and backward: that of the optimizer within a closure
         self._module_uses: dict[int, bool] = {}  # id -> has parameters that train
+        self._module_refs: dict[int, weakref.ref[Any]] = {}
+        self._discovers = False
+        self.fault: Exception | None = None  # of the watch, which then ended
         self.loader_start: Callable[[int], None] = lambda nanoseconds: None
         self.after_step: Callable[[], None] | None = None
+        self.on_fault: Callable[[], None] = self.remove
 
     def install(self) -> None:
         self._hook_loader()
@@ -97,6 +99,7 @@ class Hooks:
         self._hook_autocast()
 
     def remove(self) -> None:
+        self._discovers = False
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -105,10 +108,23 @@ class Hooks:
     def here(self) -> bool:
         return _thread_id() == self._thread
 
+    def _fail(self, error: Exception) -> None:
+        self.fault = self.fault or error
+        self.on_fault()
+
     def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         original = getattr(owner, name, None)
-        if original is not None:
-            self._patches.replace(owner, name, functools.wraps(original)(make(original)))
+        if original is None:
+            return
+        hook = functools.wraps(original)(make(original))
+        home = sys.modules.get(getattr(original, "__module__", None) or "")
+        if home is not owner and getattr(home, name, None) is original:  # where pickle looks for it
+            self._patches.replace(home, name, hook)
+        self._patches.replace(owner, name, hook)
+
+    def _replace_method(self, name: str, make: Callable[[Any], Any]) -> None:
+        original = getattr(torch.Tensor, name)
+        self._patches.replace(torch.Tensor, name, Method(torch.Tensor, name, original, make(original)))
 
     def _hook_phase(self, owner: Any, name: str, phase: int) -> None:
         account, thread = self._account, self._thread
@@ -132,44 +148,65 @@ class Hooks:
 
         def make_iter(original: Any) -> Any:
             def begin(loader: Any) -> Any:
-                if _thread_id() != thread:
+                if _thread_id() != thread or account.phase == WAIT:  # a data set may have a loader of its own
                     return original(loader)
-                steps.before_iterator()
+                try:
+                    steps.before_iterator()
+                except Exception as error:
+                    self._fail(error)
                 before = account.enter(WAIT)
-                start = perf_counter_ns()
+                start = account.since
                 try:
                     iterator = original(loader)
                 finally:
                     account.enter(before)
                     if loader.num_workers > 0:
-                        self.loader_start(perf_counter_ns() - start)
+                        self.loader_start(account.since - start)
                 if isinstance(iterator, _BaseDataLoaderIter):
-                    iterator.__dict__["_stoker_loader"] = loader
-                    steps.loader_started(iterator)
+                    try:
+                        iterator.__dict__[LOADER] = LoaderNote(loader)
+                        steps.loader_started(iterator)
+                    except Exception as error:
+                        self._fail(error)
                 return iterator
 
             return begin
 
+        clock = self._clock
+        measures = True  # the last batch took long enough to read the CPU time of the next one
+
         def make_next(original: Any) -> Any:
             def following(iterator: Any) -> Any:
-                if _thread_id() != thread:
+                nonlocal measures
+                if account.phase == WAIT or _thread_id() != thread:
                     return original(iterator)
+                alone = iterator._num_workers == 0
+                ready = None if alone else ready_batches(iterator)
                 steps.asks(iterator)
                 account.enter(WAIT)
                 start = account.since
-                ready = _ready_batches(iterator)
+                core = thread_time_ns() if alone and measures else 0
                 try:
                     batch = original(iterator)
                 except StopIteration:
                     steps.ended()
-                    if iterator._num_workers > 0 and not iterator._persistent_workers:
+                    if not alone and not iterator._persistent_workers:
                         self.loader_start(perf_counter_ns() - start)
                     raise
                 finally:
+                    used = thread_time_ns() - core if core else 0
                     account.enter(self._base)
-                steps.got(_batch_length(batch), ready)
-                if seen.sample_bytes is None:
-                    seen.sample_bytes, seen.batch_length = _sample_bytes(batch), _batch_length(batch)
+                try:
+                    samples = batch_length(batch)
+                    steps.got(samples, ready)
+                    if alone:
+                        wall = account.since - start
+                        clock.add(wall, used or wall, max(1, samples))
+                        measures = wall > SHORT
+                    if seen.sample_bytes is None:
+                        seen.sample_bytes, seen.batch_length = sample_bytes(batch), samples
+                except Exception as error:
+                    self._fail(error)
                 return batch
 
             return following
@@ -187,14 +224,14 @@ class Hooks:
         hooked: set[type] = set()
 
         def discover(module: Any, *args: Any, **options: Any) -> Any:
-            if self._inside or _thread_id() != self._thread:
+            if self._inside or self._account.phase == BACKWARD or _thread_id() != self._thread:
                 return original(module, *args, **options)
             torch.nn.Module.__call__ = original  # type: ignore[method-assign]
             kind: Any = type(module)
             try:
                 if kind not in hooked:
                     hooked.add(kind)
-                    self._replace(kind, "__call__", self._outermost)
+                    self._hook_class(kind)
                 return self._outermost(original)(module, *args, **options)
             finally:
                 if self._discovers:
@@ -204,28 +241,38 @@ class Hooks:
         self._patches.replace(torch.nn.Module, "__call__", discover)
         self._module_call = original
 
+    def _hook_class(self, kind: Any) -> None:
+        try:
+            self._replace(kind, "__call__", self._outermost)
+        except Exception as error:  # of its metaclass
+            self._fail(error)
+
     def end_discovery(self) -> None:
         self._discovers = False
         torch.nn.Module.__call__ = self._module_call  # type: ignore[method-assign]
 
     def _outermost(self, original: Any) -> Any:
         account, steps, thread, seen = self._account, self._steps, self._thread, self._seen
-        uses = self._module_uses
+        uses, trained = self._module_uses, steps.trained
         grad_enabled = torch.is_grad_enabled
 
         def call(module: Any, *args: Any, **options: Any) -> Any:
-            if self._inside or _thread_id() != thread:
+            # A forward pass within the backward pass computes again what checkpointing has dropped.
+            if self._inside or account.phase == BACKWARD or _thread_id() != thread:
                 return original(module, *args, **options)
             key = id(module)
-            trains = uses.get(key)
-            if trains is None:
-                trains = self._note_module(module)
             learning = module.training and grad_enabled()
-            if trains:
-                if learning:
-                    steps.trains(key)
-                else:
+            try:
+                trains = uses.get(key)
+                if trains is None:
+                    trains = self._note_module(module)
+                if trains and learning:
+                    if steps.undecided or steps.use != TRAINING or key not in trained:
+                        steps.trains(key)
+                elif trains:
                     steps.predicts(key, not module.training)
+            except Exception as error:
+                self._fail(error)
             before = account.enter(FORWARD)
             self._inside = True
             try:
@@ -235,41 +282,48 @@ class Hooks:
                 if not learning:  # else the loss follows, and the backward pass
                     account.enter(before)
                     steps.passed()
-                    if seen.eval_loader is None and steps.use == EVALUATION and steps.iterator is not None:
-                        seen.eval_loader = steps.iterator.__dict__.get("_stoker_loader")
+                    if seen.val_samples is None and steps.use == EVALUATION:
+                        note = steps.loader
+                        seen.val_samples = length_of(note.dataset) if note is not None else None
 
         return call
 
     def _note_module(self, module: Any) -> bool:
-        size = sum(int(parameter.numel()) for parameter in module.parameters())
-        self._module_uses[id(module)] = size > 0
-        known = self._seen.model
-        if size > 0 and (known is None or size > sum(p.numel() for p in known.parameters())):
-            self._seen.model = module
-            self._seen.device = next(module.parameters()).device
-        if isinstance(module, torch.nn.DataParallel):
-            self._seen.parallel = True
-        return size > 0
+        key = id(module)
+
+        def forget(reference: Any) -> None:  # another object may get its id
+            for known in (self._module_uses, self._module_refs):
+                known.pop(key, None)
+            self._steps.forget(key)
+
+        self._module_refs[key] = weakref.ref(module, forget)
+        self._module_uses[key] = self._seen.note_module(module)
+        return self._module_uses[key]
 
     def _hook_backward(self) -> None:
         account, steps, thread = self._account, self._steps, self._thread
 
-        def make(original: Any) -> Any:
+        def make(original: Any, whole: bool) -> Any:
             def backward(*args: Any, **options: Any) -> Any:
-                if _thread_id() != thread:
+                if account.phase == BACKWARD or _thread_id() != thread:
                     return original(*args, **options)
-                steps.trains()
-                steps.backwards += 1
-                account.enter(BACKWARD)
+                inside = self._inside  # a model may compute gradients, such as forces, in its forward pass
+                if not inside and (steps.undecided or steps.use != TRAINING):
+                    try:
+                        steps.trains()
+                    except Exception as error:
+                        self._fail(error)
+                steps.backwards += whole
+                before = account.enter(BACKWARD)
                 try:
                     return original(*args, **options)
                 finally:
-                    account.enter(self._base)
+                    account.enter(before if inside else self._base)
 
             return backward
 
-        self._replace(torch.autograd, "backward", make)
-        self._replace(torch.autograd, "grad", make)
+        self._replace(torch.autograd, "backward", lambda original: make(original, True))
+        self._replace(torch.autograd, "grad", lambda original: make(original, False))
 
     def _hook_optimizers(self) -> None:
         account, steps, thread, seen = self._account, self._steps, self._thread, self._seen
@@ -280,15 +334,19 @@ class Hooks:
                 account.enter(OPTIMIZER)
 
         def end(optimizer: Optimizer, args: Any, options: Any) -> None:
-            if _thread_id() == thread:
-                self._base = UNMEASURED
-                account.enter(UNMEASURED)
-                seen.optimizer = optimizer
-                if seen.loader is None and steps.iterator is not None:
-                    seen.loader = steps.iterator.__dict__.get("_stoker_loader")
+            if _thread_id() != thread:
+                return
+            self._base = UNMEASURED
+            try:
+                if not seen.optimizer:
+                    seen.note_optimizer(optimizer)
+                if not seen.data and steps.loader is not None:
+                    seen.note_loader(steps.loader)
                 steps.stepped(optimizer)
                 if self.after_step is not None:
                     self.after_step()
+            except Exception as error:
+                self._fail(error)
 
         self._handles.append(register_optimizer_step_pre_hook(begin))
         self._handles.append(register_optimizer_step_post_hook(end))
@@ -307,7 +365,7 @@ class Hooks:
                     moved = original(tensor, *args, **options)
                 finally:
                     self._reading = False
-                if moved is not tensor and moved.is_cpu != tensor.is_cpu:
+                if moved is not tensor and isinstance(moved, torch.Tensor) and moved.is_cpu != tensor.is_cpu:
                     end = perf_counter_ns()
                     if moved.is_cpu:
                         self._add_sync(start, end, sys._getframe(1))
@@ -318,8 +376,8 @@ class Hooks:
 
             return move
 
-        self._replace(torch.Tensor, "to", make)
-        self._replace(torch.Tensor, "cuda", make)
+        self._replace_method("to", make)
+        self._replace_method("cuda", make)
 
     def _add_sync(self, start: int, end: int, frame: Any) -> None:
         self._account.charge(SYNC, end - start)
@@ -349,7 +407,7 @@ class Hooks:
             return read
 
         for name in _READS:
-            self._replace(torch.Tensor, name, make)
+            self._replace_method(name, make)
 
         def make_wait(original: Any) -> Any:
             def wait(*args: Any, **options: Any) -> Any:
@@ -369,11 +427,7 @@ class Hooks:
         if not torch.distributed.is_available():
             return
         for name in _COLLECTIVES:
-            original = getattr(torch.distributed, name, None)
             self._hook_phase(torch.distributed, name, COMMUNICATION)
-            inner = torch.distributed.distributed_c10d
-            if original is not None and getattr(inner, name, None) is original:
-                self._patches.replace(inner, name, getattr(torch.distributed, name))
         self._hook_phase(torch.nn.parallel.DistributedDataParallel, "_sync_buffers", COMMUNICATION)
 
     def _hook_autocast(self) -> None:
@@ -388,38 +442,3 @@ class Hooks:
             return enter
 
         self._replace(torch.autocast, "__enter__", make)
-
-
-def _ready_batches(iterator: Any) -> int | None:
-    """Batches that workers have finished; None without workers, or where queues cannot be counted."""
-    queue = getattr(iterator, "_data_queue", None)
-    if queue is None:
-        return None
-    try:
-        return int(queue.qsize())
-    except NotImplementedError:
-        return None
-
-
-def _first_tensor(batch: Any) -> torch.Tensor | None:
-    for _ in range(4):
-        if isinstance(batch, torch.Tensor):
-            return batch
-        if isinstance(batch, dict):
-            batch = next(iter(batch.values()), None)
-        elif isinstance(batch, (list, tuple)) and batch:
-            batch = batch[0]
-        else:
-            break
-    return None
-
-
-def _batch_length(batch: Any) -> int:
-    """Samples of a batch: the first size of its first tensor."""
-    tensor = _first_tensor(batch)
-    return 0 if tensor is None else int(tensor.shape[0]) if tensor.dim() > 0 else 1
-
-
-def _sample_bytes(batch: Any) -> int:
-    tensor = _first_tensor(batch)
-    return 0 if tensor is None else tensor.numel() * tensor.element_size() // max(1, _batch_length(batch))

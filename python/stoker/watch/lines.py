@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
-from time import perf_counter
+from time import perf_counter, sleep
 from types import CodeType, FrameType
 from typing import Any
 
@@ -29,7 +29,7 @@ class LineSampler:
     def __init__(self, account: Account, thread_id: int) -> None:
         self._account = account
         self._thread_id = thread_id
-        self._stop = threading.Event()
+        self._stopped = False
         self._samples: dict[Line, float] = {}
         self._thread = threading.Thread(target=self._run, name="stoker-watch", daemon=True)
 
@@ -37,7 +37,8 @@ class LineSampler:
         self._thread.start()
 
     def stop(self) -> None:
-        self._stop.set()
+        """May be called again."""
+        self._stopped = True
         self._thread.join()
 
     def take(self) -> dict[Line, float]:
@@ -47,7 +48,8 @@ class LineSampler:
 
     def _run(self) -> None:
         last = perf_counter()
-        while not self._stop.wait(PERIOD):
+        while not self._stopped:
+            sleep(PERIOD)  # an Event would take the interpreter's lock for longer
             now = perf_counter()
             if self._account.phase != WAIT:
                 line = find_line(sys._current_frames().get(self._thread_id))

@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from stoker.watch import fetch_clock
-from stoker.watch.account import PHASES, Times, microseconds
+from stoker.watch.account import PHASES, Times, add_times, microseconds, no_time
 from stoker.watch.counters import CounterReader, Counters, differences
 from stoker.watch.lines import LineCounter, LineSampler, line_entries
 
@@ -17,9 +17,12 @@ _INTERVAL = 500_000_000  # nanoseconds
 _SHORT = 250_000_000  # an evaluation ends an interval of this length
 
 
-def _step_template(rank: int, times: Times, counts: tuple[int | None, ...]) -> str:
+_Step = tuple[Times, int, int | None, int | None, int]  # times, epoch, samples, ready, bytes copied
+
+
+def _step_template(rank: int, step: _Step) -> str:
     """The line of steps that have the same keys; microseconds are whole. Formatting it takes one of them."""
-    epoch, samples, ready, copied = counts
+    times, epoch, samples, ready, copied = step
     names = [("epoch", epoch), ("samples", samples), ("ready", ready), ("copy_bytes", copied or None)]
     keys = "".join(f',"{name}":%d' for name, count in names if count is not None)
     phases = ",".join(f'"{name}":%d' for name, time in zip(PHASES, times) if time)
@@ -41,7 +44,8 @@ class RecordWriter:
         self.syncs: dict[str, list[int]] = {}  # place -> count, nanoseconds
         self.loader_starts = 0  # nanoseconds in which workers were started and stopped
         self._lines: list[str] = []
-        self._times: list[Times] = []  # of the interval's steps
+        self._pending: list[_Step] = []  # that are not in _lines yet: formatting many at once is faster
+        self._times = no_time()  # of the interval's steps
         self._templates: dict[tuple[bool, ...], str] = {}  # of step lines, by what they have
         self._first = 1
         self._reader = CounterReader()
@@ -53,20 +57,25 @@ class RecordWriter:
         workers, pids = fetch_clock.read_workers(self._clocks)
         self._open_interval(workers, self._reader.read(pids))
 
-    def step(self, times: Times, epoch: int, samples: int | None, ready: int | None, copied: int) -> None:
+    def step(self, times: Times, epoch: int, samples: int | None, ready: int | None, copied: int, now: int) -> None:
         self.steps += 1
-        counts = (epoch, samples, ready, copied)
-        used = (*map(bool, times), samples is None, ready is None, not copied)
-        template = self._templates.get(used)
-        if template is None:
-            template = self._templates[used] = _step_template(self._rank, times, counts)
-        numbers = [count for count in counts if count is not None]
-        if not copied:
-            numbers.pop()
-        self._lines.append(template % (self.steps, *numbers, *[(time + 500) // 1000 for time in times if time]))
-        self._times.append(times)
-        if perf_counter_ns() - self._began >= _INTERVAL:
+        self._pending.append((times, epoch, samples, ready, copied))
+        if now - self._began >= _INTERVAL:
             self._close_interval()
+
+    def _format_steps(self) -> None:
+        number = self.steps - len(self._pending)
+        for step in self._pending:
+            times, epoch, samples, ready, copied = step
+            used = (*map(bool, times), samples is None, ready is None, not copied)
+            template = self._templates.get(used)
+            if template is None:
+                template = self._templates[used] = _step_template(self._rank, step)
+            number += 1
+            counts = [count for count in (epoch, samples, ready, copied or None) if count is not None]
+            self._lines.append(template % (number, *counts, *[(time + 500) // 1000 for time in times if time]))
+            add_times(self._times, times)
+        self._pending.clear()
 
     def evaluation_begins(self) -> None:
         if perf_counter_ns() - self._began >= _SHORT:
@@ -84,11 +93,18 @@ class RecordWriter:
         self._write({**head, **facts})
 
     def close(self) -> None:
-        self._close_interval()
+        try:
+            self._close_interval()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Closes the file without what is not in it yet."""
         os.close(self._file)
         self._queued_time.close()
 
     def _write(self, record: dict[str, Any]) -> None:
+        self._format_steps()
         self._lines.append(json.dumps(record) + "\n")
 
     def _open_interval(self, workers: fetch_clock.Sums, counters: Counters) -> None:
@@ -100,13 +116,14 @@ class RecordWriter:
         self.syncs = {}
         self.loader_starts = 0
         self._sampler.take()
-        self._times = []
+        self._times = no_time()
         self._first = self.steps + 1
 
     def _close_interval(self) -> None:
         if self.steps >= self._first:
             workers, pids = fetch_clock.read_workers(self._clocks)
             counters = self._reader.read(pids)
+            self._format_steps()
             self._write(self._interval(workers, counters))
             self._open_interval(workers, counters)
         data = "".join(self._lines).encode()
@@ -123,7 +140,7 @@ class RecordWriter:
             "first_step": self._first,
             "last_step": self.steps,
             "seconds": counters.time - self._counters.time,
-            "us": microseconds([sum(times) for times in zip(*self._times)]),
+            "us": microseconds(self._times),
         }
         queued = self._queued_time.read() - self._queued
         own = self._own_clock.sums

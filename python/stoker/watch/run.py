@@ -28,8 +28,8 @@ class Watch:
             missed = session.stop()
             if session.rank.judges:
                 self._judge(missed)
-        except (OSError, RuntimeError, ValueError) as error:
-            print(f"stoker watch: no verdict: {error}", file=sys.stderr)
+        except Exception as error:
+            print(f"stoker watch: no verdict: {error or type(error).__name__}", file=sys.stderr)
         finally:
             session.folder.remove()
 

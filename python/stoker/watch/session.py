@@ -11,12 +11,14 @@ from torch.utils.data._utils import worker as torch_worker
 from stoker.watch import fetch_clock
 from stoker.watch.account import Account
 from stoker.watch.facts import Facts, data_facts, device_facts, host_facts, measure_products, train_facts
-from stoker.watch.fetch_clock import FetchClock, Patches, WorkerTarget
-from stoker.watch.hooks import Hooks, Seen
+from stoker.watch.fetch_clock import FetchClock, WorkerTarget
+from stoker.watch.hooks import Hooks
 from stoker.watch.lines import COUNTED_STEPS, LineSampler
+from stoker.watch.patches import Patches
 from stoker.watch.products import ProductCounter
 from stoker.watch.ranks import Rank, RecordFolder
 from stoker.watch.recorder import RecordWriter
+from stoker.watch.seen import Seen
 from stoker.watch.steps import Steps
 
 _DISCOVERY_STEPS = 3  # in which outermost modules are found
@@ -57,30 +59,41 @@ class Session:
         self.writer = RecordWriter(str(self.folder.records), self.rank.rank, clocks, own_clock, self._sampler)
         self._products = ProductCounter()
         self._steps = Steps(account, self.writer)
-        self._hooks = Hooks(account, self._steps, self.seen, lambda: self.writer.syncs)
+        self._hooks = Hooks(account, self._steps, self.seen, own_clock, lambda: self.writer.syncs)
         self._hooks.loader_start = self._add_loader_start
         self._hooks.after_step = self._after_step
+        self._hooks.on_fault = self._give_up
         self._patches = Patches()
         self._patches.replace(torch_worker, "_worker_loop", WorkerTarget(clocks))
-        fetch_clock.watch_fetches(self._patches, own_clock, self._hooks.here)
+        fetch_clock.watch_decoders(self._patches, own_clock, self._hooks.here)
         self._hooks.install()
         self._sampler.start()
         _current = self
 
     def stop(self) -> list[int]:
-        """Removes the hooks and completes the records. Returns ranks of this host whose records are missing."""
+        """Removes the hooks and completes the records. Returns ranks of this host whose records are missing.
+
+        Raises the error that has ended the watch before, if there was one.
+        """
         global _current
         self.remove_hooks()
         _current = None
         self._sampler.stop()
+        if self._hooks.fault is not None:
+            self.writer.abandon()
+            raise self._hooks.fault
         self._steps.end()
-        self._write_facts(measure_products(self.seen.device) if self.seen.model is not None else {})
+        self._write_facts(measure_products(self.seen.device) if self.seen.model else {})
         self.writer.close()
         return self.folder.finish()
 
     @property
     def is_of_this_process(self) -> bool:
         return os.getpid() == self._pid
+
+    def _give_up(self) -> None:
+        self.remove_hooks()
+        self._sampler.stop()
 
     def remove_hooks(self) -> None:
         self.writer.counter.end()
@@ -93,6 +106,8 @@ class Session:
 
     def _after_step(self) -> None:
         steps = self.writer.steps
+        if steps == 1 or steps == COUNTED_STEPS[-1]:
+            self.seen.read_model()
         if steps == COUNTED_STEPS[-1]:
             self._hooks.after_step = None
             self._write_facts({})  # for records of a program that is killed
@@ -100,11 +115,12 @@ class Session:
             self._hooks.end_discovery()
         if steps in COUNTED_STEPS:
             self.writer.counter.end()
-        compiled = hasattr(self.seen.model, "_orig_mod")
+        model = self.seen.module
+        compiled = self.seen.compiled
         if steps + 1 in COUNTED_STEPS and not compiled:
             self.writer.counter.begin()
-        if steps + 1 == _PRODUCT_STEP and not compiled and self.seen.model is not None:
-            self._products.begin(self.seen.model)
+        if steps + 1 == _PRODUCT_STEP and not compiled and model is not None:
+            self._products.begin(model)
         if steps == _PRODUCT_STEP:
             self._products.end()
 

@@ -1,7 +1,7 @@
 """Decides what a training step and what an evaluation is.
 
-A step lasts from one step of the optimizer to the next; if there are several optimizers, the first one counts. Time
-belongs to training or to an evaluation. A forward pass with gradients, a backward pass and the optimizer prove
+A step lasts from one step of the optimizer to the next; if there are several optimizers, the first one counts, until
+others have made twenty steps without it: then it belongs to a stage of training that is over. Time belongs to training or to an evaluation. A forward pass with gradients, a backward pass and the optimizer prove
 training. A forward pass without gradients proves an evaluation if its batch comes from a loader that no training step
 has used, or if the module is one that trains and is in evaluation mode: teachers and frozen parts stay in the step.
 What lies between, such as the wait for the first batch, is assigned when the next proof comes.
@@ -16,13 +16,17 @@ from typing import Any, Protocol
 from stoker.watch.account import UNMEASURED, Account, Times, add_times, no_time
 
 NOTHING, TRAINING, EVALUATION = range(3)
+_FORSAKEN = 20
 _MARK = "_stoker_use"  # on a loader's iterator: TRAINING or EVALUATION, once that is known
+LOADER = "_stoker_loader"  # on a loader's iterator: what is known of the loader
 
 
 class Recorder(Protocol):
     """Who is told about whole steps and evaluations."""
 
-    def step(self, times: Times, epoch: int, samples: int | None, ready: int | None, copied: int) -> None: ...
+    def step(
+        self, times: Times, epoch: int, samples: int | None, ready: int | None, copied: int, now: int
+    ) -> None: ...
 
     def begin(self) -> None: ...
 
@@ -38,15 +42,15 @@ class Steps:
         self._account = account
         self._recorder = recorder
         self.use = NOTHING
-        self._undecided = False
-        self.iterator: Any = None  # the one that gave the last batch
+        self.undecided = False
+        self._iterator: weakref.ref[Any] | None = None  # the one that gave the last batch; the program may drop it
         self._fresh = False  # it has given no batch to training yet
         self._batches = 0  # that it has given since the last boundary
         self._times = {TRAINING: no_time(), EVALUATION: no_time()}
         self._in_parts = False  # some of the step's time has been settled
-        self._optimizer: weakref.ref[Any] | None = None
-        self._trained: set[int] = set()  # ids of modules
-        self._samples: int | None = None
+        self._optimizer: weakref.ref[Any] | None = None  # the one that counts
+        self._others = 0  # steps of others since it made one
+        self.trained: set[int] = set()  # ids of modules
         self._eval_samples = 0
         self._sure = (no_time(), 0)  # of the evaluation, without the batches since the last boundary
         self._pending_samples = 0
@@ -56,11 +60,25 @@ class Steps:
         self.epoch = 0
         self.backwards = 0
 
+    @property
+    def iterator(self) -> Any:
+        return self._iterator() if self._iterator is not None else None
+
+    @property
+    def loader(self) -> Any:
+        """What the hooks have noted on the iterator of the last batch; None without one."""
+        iterator = self.iterator
+        return iterator.__dict__.get(LOADER) if iterator is not None else None
+
+    def forget(self, module_id: int) -> None:
+        """A module is gone."""
+        self.trained.discard(module_id)
+
     def loader_started(self, iterator: Any) -> None:
         """A loop over a loader begins; creating its iterator belongs to what the loop turns out to be."""
         self._settle()
-        self._undecided = True
-        self.iterator = iterator
+        self.undecided = True
+        self._iterator = weakref.ref(iterator)
         self._fresh = True
         self._batches = 0
 
@@ -68,21 +86,23 @@ class Steps:
         """An iterator is about to be created: the time before it belongs to what ran."""
         if self.use == NOTHING:
             self._recorder.begin()
+            self.copied = 0
         self._settle()
-        self._undecided = True
+        self.undecided = True
 
     def asks(self, iterator: Any) -> None:
         """The loop over a loader asks for its next batch."""
-        if iterator is not self.iterator or (iterator.__dict__.get(_MARK, self.use) != self.use):
+        known = self._iterator
+        if known is None or iterator is not known() or iterator.__dict__.get(_MARK, self.use) != self.use:
             self._settle()
-            self._undecided = True
-            self.iterator = iterator
+            self.undecided = True
+            self._iterator = weakref.ref(iterator)
             self._fresh = _MARK not in iterator.__dict__
             self._batches = 0
 
     def ended(self) -> None:
         """The loop over a loader has had all batches."""
-        self.iterator = None
+        self._iterator = None
 
     def got(self, samples: int, ready: int | None) -> None:
         self._batches += 1
@@ -92,11 +112,11 @@ class Steps:
     def trains(self, module_id: int | None = None) -> None:
         """A proof of training: a forward pass with gradients, a backward pass, a step of the optimizer."""
         if module_id is not None:
-            self._trained.add(module_id)
-        if self.use == TRAINING and not self._undecided:
+            self.trained.add(module_id)
+        if self.use == TRAINING and not self.undecided:
             return
         iterator = self.iterator
-        if self.use == EVALUATION and not self._undecided and iterator is not None and self._batches == 1:
+        if self.use == EVALUATION and not self.undecided and iterator is not None and self._batches == 1:
             self._take_back()
         self._decide(TRAINING)
         if iterator is not None:
@@ -107,15 +127,16 @@ class Steps:
 
     def predicts(self, module_id: int, evaluates: bool) -> None:
         """A forward pass without gradients. `evaluates`: the module is in evaluation mode."""
-        if self.use == EVALUATION and not self._undecided:
+        if self.use == EVALUATION and not self.undecided:
             return
-        mark = None if self.iterator is None else self.iterator.__dict__.get(_MARK)
-        of_training = mark == TRAINING and not (self._undecided and self._fresh)
-        if (self.iterator is None or of_training) and not (evaluates and module_id in self._trained):
+        iterator = self.iterator
+        mark = None if iterator is None else iterator.__dict__.get(_MARK)
+        of_training = mark == TRAINING and not (self.undecided and self._fresh)
+        if (iterator is None or of_training) and not (evaluates and module_id in self.trained):
             return
         self._decide(EVALUATION)
-        if self.iterator is not None and mark is None:
-            self.iterator.__dict__[_MARK] = EVALUATION
+        if iterator is not None and mark is None:
+            iterator.__dict__[_MARK] = EVALUATION
 
     def passed(self) -> None:
         """A forward pass without gradients has ended."""
@@ -126,27 +147,30 @@ class Steps:
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer has made its step."""
-        self.trains()
+        if self.use != TRAINING or self.undecided:
+            self.trains()
         known = self._optimizer() if self._optimizer is not None else None
-        if known is None:
+        if known is not optimizer:
+            self._others += 1
+            if known is not None and self._others < _FORSAKEN:
+                self._account.enter(UNMEASURED)
+                return
             self._optimizer = weakref.ref(optimizer)
-        elif known is not optimizer:
-            return
+        self._others = 0
+        times = self._account.take(UNMEASURED)
         if self._in_parts:
-            self._settle()
+            add_times(self._times[TRAINING], times)
             times, self._times[TRAINING] = self._times[TRAINING], no_time()
             self._in_parts = False
-        else:
-            times = self._account.take()
         samples = self._pending_samples or None
-        self._recorder.step(times, self.epoch, samples, self._ready, self.copied)
+        self._recorder.step(times, self.epoch, samples, self._ready, self.copied, self._account.since)
         self._pending_samples = 0
         self._ready = None
         self.copied = 0
 
     def end(self) -> None:
         """The watch ends. What follows the last step, or the last forward pass of an evaluation, is neither."""
-        if self.use == EVALUATION and not self._undecided:
+        if self.use == EVALUATION and not self.undecided:
             account = self._account
             account.enter(account.phase)
             late = min(account.since - self._last_event, account.times[UNMEASURED])
@@ -163,14 +187,14 @@ class Steps:
 
     def _decide(self, use: int) -> None:
         """From the last boundary on, or from now on if there was none, the time belongs to `use`."""
-        if not self._undecided:
+        if not self.undecided:
             if self.use == NOTHING:
                 self._recorder.begin()
             self._settle()
         if use == EVALUATION:
             self._sure = (list(self._times[EVALUATION]), self._eval_samples)
         before, self.use = self.use, use
-        self._undecided = False
+        self.undecided = False
         if before == EVALUATION and use == TRAINING:
             self._end_evaluation()
         elif use == EVALUATION and before != EVALUATION:

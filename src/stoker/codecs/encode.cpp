@@ -93,7 +93,7 @@ class JpegEncoder {
 
 }  // namespace
 
-std::vector<std::byte> encode_png(ConstImageView image) {
+std::vector<std::byte> encode_png(ConstImageView image, std::string software) {
     check_image(image, "PNG", INT32_MAX);
     const std::unique_ptr<spng_ctx, decltype(&spng_ctx_free)> context(spng_ctx_new(SPNG_CTX_ENCODER), spng_ctx_free);
     if (context == nullptr) {
@@ -105,6 +105,15 @@ std::vector<std::byte> encode_png(ConstImageView image) {
     header.bit_depth = 8;
     header.color_type = image.channels == 3 ? SPNG_COLOR_TYPE_TRUECOLOR : SPNG_COLOR_TYPE_GRAYSCALE;
     check_png(spng_set_ihdr(context.get(), &header));
+    spng_text text{};
+    if (!software.empty()) {
+        constexpr std::string_view kKeyword = "Software";
+        kKeyword.copy(text.keyword, kKeyword.size());
+        text.type = SPNG_TEXT;
+        text.length = software.size();
+        text.text = software.data();
+        check_png(spng_set_text(context.get(), &text, 1));
+    }
     check_png(spng_set_option(context.get(), SPNG_ENCODE_TO_BUFFER, 1));
     check_png(
         spng_encode_image(context.get(), nullptr, 0, SPNG_FMT_PNG, SPNG_ENCODE_PROGRESSIVE | SPNG_ENCODE_FINALIZE));

@@ -56,6 +56,16 @@ at::Tensor find_tensor(const std::vector<NamedTensor>& tensors, const std::strin
     return found->tensor;
 }
 
+// The type and the shape of one sample.
+ExportedInput described(const Json& json, const std::string& path) {
+    const auto type = safetensors_dtype(json.at("dtype").get<std::string>());
+    if (!type) {
+        throw DataError({.path = path},
+                        {.where = "model.export", .expected = "a supported type of inputs", .got = json.dump()});
+    }
+    return {.shape = json.at("shape").get<Shape>(), .type = scalar_type(*type)};
+}
+
 // Of version 1 "input", a shape; of version 2 "inputs", a list of names, types and shapes.
 std::vector<ExportedInput> inputs_of(const Json& json, const std::string& path) {
     if (json.at("version").get<int>() == kVersion) {
@@ -63,14 +73,8 @@ std::vector<ExportedInput> inputs_of(const Json& json, const std::string& path) 
     }
     std::vector<ExportedInput> inputs;
     for (const Json& input : json.at("inputs")) {
-        const auto type = safetensors_dtype(input.at("dtype").get<std::string>());
-        if (!type) {
-            throw DataError({.path = path},
-                            {.where = "model.export", .expected = "a supported type of inputs", .got = input.dump()});
-        }
-        inputs.push_back({.name = input.at("name").get<std::string>(),
-                          .shape = input.at("shape").get<Shape>(),
-                          .type = scalar_type(*type)});
+        inputs.push_back(described(input, path));
+        inputs.back().name = input.at("name").get<std::string>();
     }
     if (inputs.empty()) {
         throw DataError({.path = path}, {.where = "model.export", .expected = "at least one input", .got = "none"});
@@ -127,6 +131,9 @@ ExportedFile read_exported_file(const std::string& path) {
                                              .hint = "export the model with an example on one of these devices"});
         }
         file.inputs = inputs_of(json, path);
+        if (json.contains("target")) {
+            file.target = described(json.at("target"), path);
+        }
         file.smallest_batch = json.at("smallest_batch").get<std::int64_t>();
         for (const Json& parameter : json.at("parameters")) {
             const auto name = parameter.at("name").get<std::string>();

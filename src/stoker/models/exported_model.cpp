@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <string_view>
 #include <utility>
 
 #include "stoker/base/error.h"
@@ -40,6 +41,19 @@ std::string describe(const at::Tensor& tensor) {
                        tensor.device().str());
 }
 
+// A compiled graph does not check what it is given, and an interpreted one may broadcast it.
+void require_batch_of(const ExportedInput& wanted, std::string_view name, const at::Tensor& given,
+                      const std::string& path, const char* hint) {
+    if (given.dim() == 0 || given.sizes().slice(1) != at::IntArrayRef(wanted.shape) ||
+        given.scalar_type() != wanted.type) {
+        throw InvalidArgument({.where = "model.export",
+                               .expected = fmt::format("{} of {} ({}) a sample, for which {} was exported", name,
+                                                       at::toString(wanted.type), fmt::join(wanted.shape, ", "), path),
+                               .got = describe(given),
+                               .hint = hint});
+    }
+}
+
 // Returns the gradient as the optimisers and clipping need it, which change it in place: with the parameter's strides,
 // in memory that nothing else uses, and not as an inference tensor, which interpreted graphs return. Copies only if
 // strides or memory require it.
@@ -61,6 +75,7 @@ ExportedModel::ExportedModel(const std::string& path, const Shape& input, const 
     : path_(path),
       device_(file.device),
       inputs_(file.inputs),
+      target_(file.target),
       smallest_batch_(file.smallest_batch),
       train_(*file.zip->file(), path, "train", file.compiled),
       eval_(*file.zip->file(), path, "eval", file.compiled) {
@@ -110,22 +125,19 @@ std::vector<std::string> ExportedModel::inputs() const {
     return names.size() > 1 ? names : std::vector<std::string>();
 }
 
-// A compiled graph does not check what it is given.
 std::vector<at::Tensor> ExportedModel::take_inputs(const DeviceBatch& batch) const {
     std::vector<at::Tensor> taken = named_inputs(batch, inputs());
     for (std::size_t i = 0; i < taken.size() && taken.size() > 1; ++i) {
-        const ExportedInput& wanted = inputs_[i];
-        if (taken[i].dim() == 0 || taken[i].sizes().slice(1) != at::IntArrayRef(wanted.shape) ||
-            taken[i].scalar_type() != wanted.type) {
-            throw InvalidArgument(
-                {.where = "model.export",
-                 .expected = fmt::format("{} of {} ({}) a sample, for which {} was exported", wanted.name,
-                                         at::toString(wanted.type), fmt::join(wanted.shape, ", "), path_),
-                 .got = describe(taken[i]),
-                 .hint = kOtherSize});
-        }
+        require_batch_of(inputs_[i], inputs_[i].name, taken[i], path_, kOtherSize);
     }
     return taken;
+}
+
+void ExportedModel::require_target(const at::Tensor& target) const {
+    if (target_) {
+        require_batch_of(*target_, "targets", target, path_,
+                         "set task to what the loss was written for, or export with such targets in the example");
+    }
 }
 
 at::Tensor ExportedModel::forward(const at::Tensor& input) {
@@ -144,6 +156,7 @@ at::Tensor ExportedModel::outputs(const DeviceBatch& batch) {
 
 at::Tensor ExportedModel::loss(const DeviceBatch& batch, const LossOptions& options) {
     require_options(batch.target, options);
+    require_target(batch.target);
     if (batch.size() < smallest_batch_) {
         throw InvalidArgument(
             {.where = "model.export",

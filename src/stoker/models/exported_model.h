@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct ExportedFile {
     bool compiled = false;
     std::string device;  // "cpu" or "cuda", which the graphs were exported for
     std::vector<ExportedInput> inputs;
+    std::optional<ExportedInput> target;  // without a name; empty in files of before
     std::int64_t smallest_batch = 1;
     std::vector<NamedTensor> parameters;
     std::vector<bool> trained;  // for each parameter: whether the training graph returns its gradient
@@ -49,7 +51,7 @@ class ExportedModel final : public Model {
     std::vector<std::string> inputs() const override;
     at::Tensor outputs(const DeviceBatch& batch) override;
     // Runs the training graph: the exported loss, whose gradients are kept for `backward`, and new buffer values.
-    // Throws InvalidArgument for label smoothing and for labels that are probabilities.
+    // Throws InvalidArgument for label smoothing, and for targets of another type or shape than the exported ones.
     at::Tensor loss(const DeviceBatch& batch, const LossOptions& options = {}) override;
     void backward(const at::Tensor& loss, const at::Tensor& gradient = {}) override;
     void require_autograd() const override;
@@ -57,12 +59,14 @@ class ExportedModel final : public Model {
   private:
     ExportedModel(const std::string& path, const Shape& input, const ExportedFile& file);
     std::vector<at::Tensor> take_inputs(const DeviceBatch& batch) const;
+    void require_target(const at::Tensor& target) const;
     std::vector<at::Tensor> with_state(std::vector<at::Tensor> batch) const;
     void require_outputs(const std::vector<at::Tensor>& outputs) const;
 
     std::string path_;
     std::string device_;
     std::vector<ExportedInput> inputs_;
+    std::optional<ExportedInput> target_;
     std::int64_t smallest_batch_;
     ExportedGraph train_;
     ExportedGraph eval_;

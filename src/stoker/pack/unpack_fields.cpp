@@ -2,11 +2,14 @@
 #include "stoker/pack/unpack_fields.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <functional>
+#include <limits>
 #include <set>
+#include <type_traits>
 
 #include "stoker/base/error.h"
 #include "stoker/base/utf8.h"
@@ -42,11 +45,27 @@ std::string csv_cell(const std::string& text) {
     return quoted + '"';
 }
 
+// Whether the reader of tables, which takes numbers for float32 or int64, reads this one as a value.
 template <typename Number>
-void add_cells(std::span<const std::byte> bytes, std::vector<std::string>& cells) {
+bool is_read_back(Number number) {
+    if constexpr (std::is_floating_point_v<Number>) {
+        return std::abs(number) <= std::numeric_limits<float>::max();  // not for NaN
+    } else {
+        return std::int64_t{number} != std::numeric_limits<std::int64_t>::min();
+    }
+}
+
+template <typename Number>
+void add_cells(const Field& field, std::span<const std::byte> bytes, std::vector<std::string>& cells) {
     for (std::size_t at = 0; at + sizeof(Number) <= bytes.size(); at += sizeof(Number)) {
         Number number{};
         std::memcpy(&number, bytes.data() + at, sizeof number);
+        if (!is_read_back(number)) {
+            throw DataError({}, {.where = field.name,
+                                 .expected = "numbers that a table can have",
+                                 .got = fmt::format("{}", number),
+                                 .hint = "`stoker pack` to x.tar or x.npz keeps them"});
+        }
         cells.push_back(fmt::format("{}", number));
     }
 }
@@ -104,19 +123,19 @@ std::vector<std::string> UnpackFields::cells(const Field& field, const FieldValu
     std::vector<std::string> cells;
     switch (field.dtype) {
         case DType::uint8:
-            add_cells<std::uint8_t>(value.bytes, cells);
+            add_cells<std::uint8_t>(field, value.bytes, cells);
             break;
         case DType::int32:
-            add_cells<std::int32_t>(value.bytes, cells);
+            add_cells<std::int32_t>(field, value.bytes, cells);
             break;
         case DType::int64:
-            add_cells<std::int64_t>(value.bytes, cells);
+            add_cells<std::int64_t>(field, value.bytes, cells);
             break;
         case DType::float32:
-            add_cells<float>(value.bytes, cells);
+            add_cells<float>(field, value.bytes, cells);
             break;
         default:
-            add_cells<double>(value.bytes, cells);
+            add_cells<double>(field, value.bytes, cells);
     }
     return cells;
 }

@@ -28,7 +28,8 @@ class UnpackFields {
     static std::filesystem::path file_path(const Field& field, const std::filesystem::path& name,
                                            const std::string& extension);
 
-    // The cells of a field of numbers, one for each element. Throws DataError for a value of another size.
+    // The cells of a field of numbers, one for each element. Throws DataError for a value of another size, and for
+    // numbers that would not be read back: NaN, infinities and others beyond float32, and the least int64.
     static std::vector<std::string> cells(const Field& field, const FieldValue& value);
 
     // Adds the next sample's row. `cells`: of all fields, in order; a path for a file.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/stk/stk.h"
 #include "stoker/io/append_file.h"
 
 namespace stoker {
@@ -27,15 +28,28 @@ void require_tokens(const Dataset& dataset) {
     }
 }
 
+// Reads a sample, of an stk data set with its checksum.
+void read_verified(const Dataset& dataset, const StkDataset* stk, std::int64_t index, Sample& sample) {
+    try {
+        if (stk != nullptr) {
+            stk->reader().verify(index);
+        }
+        dataset.read(index, sample);
+    } catch (const DataError& error) {
+        throw error.located({.path = dataset.path(), .key = dataset.key(index), .index = index});
+    }
+}
+
 // Calls `take(index, tokens)` for the tokens of each sample, in order.
 template <typename Take>
 void each_window(const Dataset& dataset, const Take& take) {
     constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
+    const auto* const stk = dynamic_cast<const StkDataset*>(&dataset);
     Sample sample;
     std::vector<std::int64_t> tokens;
     std::optional<std::int64_t> last;
     for (std::int64_t i = 0; i < dataset.size(); ++i) {
-        dataset.read(i, sample);
+        read_verified(dataset, stk, i, sample);
         const auto refuse = [&](std::string expected, std::int64_t got) {
             throw DataError({.path = dataset.path(), .key = dataset.key(i), .index = i},
                             {.where = "unpack", .expected = std::move(expected), .got = fmt::format("{}", got)});

@@ -25,9 +25,24 @@
 #include "stoker/profile/stacks.h"
 
 namespace stoker {
+namespace {
+
+// What write_page and write_tables write.
+constexpr std::array kFiles = {"report.html", "metrics.jsonl",   "recipe.toml", "operators.json",
+                               "memory.json", "speedscope.json", "stacks.txt",  "profile.pstats"};
+
+}  // namespace
 
 std::vector<std::filesystem::path> prepare_profile_folder(const std::filesystem::path& folder) {
     std::error_code error;
+    const auto* const taken =
+        std::ranges::find_if(kFiles, [&](const char* name) { return std::filesystem::exists(folder / name, error); });
+    if (taken != kFiles.end() && !std::filesystem::exists(folder / kTraceFolder, error)) {
+        throw IoError({.where = (folder / *taken).string(),
+                       .expected = "a new file, or one of an earlier profile",
+                       .got = "another file",
+                       .hint = "name another folder with -o"});
+    }
     std::filesystem::create_directories(folder / kTraceFolder, error);
     if (error) {
         throw IoError({.where = (folder / kTraceFolder).string(),

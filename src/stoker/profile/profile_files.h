@@ -20,7 +20,7 @@ struct ProfileFile {
 inline constexpr const char* kTraceFolder = "trace";
 
 // Makes `folder` and returns the traces of earlier profiles in it, for remove_traces once there is a new one. Throws
-// IoError.
+// IoError, also where the folder is no profile but has files that one would replace, as the folder of a run.
 std::vector<std::filesystem::path> prepare_profile_folder(const std::filesystem::path& folder);
 // Removes those that are still there: each process of a run does.
 void remove_traces(const std::vector<std::filesystem::path>& traces);

@@ -7,7 +7,6 @@
 
 #include <filesystem>
 #include <fmt/ranges.h>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -20,6 +19,7 @@
 #include "stoker/formats/open.h"
 #include "support/memory_room.h"
 #include "support/page_cache.h"
+#include "support/put.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -34,12 +34,9 @@ using testing::little_endian;
 using testing::Member;
 using ::testing::Not;
 using testing::npy;
+using testing::put;
 using testing::TempDir;
 using testing::zip;
-
-void put(const fs::path& path, std::string_view content) {
-    std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
-}
 
 // Bytes 0, 1, 2, ... modulo 251, so that a wrong stride shows.
 std::string ramp(std::size_t count) {

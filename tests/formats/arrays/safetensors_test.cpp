@@ -7,12 +7,12 @@
 
 #include <cstring>
 #include <fmt/format.h>
-#include <fstream>
 #include <numeric>
 
 #include "stoker/base/error.h"
 #include "stoker/base/rng.h"
 #include "support/memory_room.h"
+#include "support/put.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -20,11 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using testing::put;
 using testing::TempDir;
-
-void put(const fs::path& path, std::string_view content) {
-    std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
-}
 
 std::string file_of(const std::string& header, std::size_t data_bytes) {
     const std::uint64_t length = header.size();

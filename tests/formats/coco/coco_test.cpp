@@ -6,7 +6,6 @@
 
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "stoker/base/file.h"
 #include "stoker/formats/coco/json_elements.h"
 #include "stoker/formats/open.h"
+#include "support/put.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -26,6 +26,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::numbers_of;
+using testing::put;
 using testing::TempDir;
 
 // Image 7 has two boxes, image 9 none, image 3 a crowd; members that are not needed are between them.
@@ -40,11 +41,6 @@ constexpr std::string_view kJson = R"({"info": {"year": 2017, "text": "a \"]}\" 
   {"id": 9, "file_name": "sub/\u00e9.jpg"}, {"id": 3, "file_name": "a.jpg"}],
  "categories": [{"supercategory": "x", "id": 90, "name": "toothbrush"}, {"id": 1, "name": "person"}]}
 )";
-
-void put(const fs::path& path, std::string_view content = "x") {
-    fs::create_directories(path.parent_path());
-    std::ofstream(path, std::ios::binary) << content;
-}
 
 std::string error_of(std::string_view json) {
     try {

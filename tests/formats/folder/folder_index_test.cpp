@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "support/put.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -23,6 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
+using testing::put;
 using testing::TempDir;
 
 // Longer than the granularity of times on the file systems that tests run on.
@@ -30,11 +32,6 @@ constexpr FolderIndexOptions kAny = {.min_cached_files = 0, .min_age_ns = 30'000
 
 void rest() {
     std::this_thread::sleep_for(std::chrono::milliseconds(45));
-}
-
-void put(const fs::path& path) {
-    fs::create_directories(path.parent_path());
-    std::ofstream(path) << "x";
 }
 
 std::string all_of(const FolderIndex& index) {

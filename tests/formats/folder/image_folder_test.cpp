@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include "stoker/base/error.h"
 #include "support/data.h"
+#include "support/put.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -24,12 +24,8 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::put;
 using testing::TempDir;
-
-void put(const fs::path& path, std::string_view content = "x") {
-    fs::create_directories(path.parent_path());
-    std::ofstream(path, std::ios::binary) << content;
-}
 
 std::vector<std::string> keys(const Dataset& dataset) {
     std::vector<std::string> list;

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <thread>
 
@@ -17,6 +16,7 @@
 #include "stoker/formats/hdf5/hdf5_info.h"
 #include "stoker/formats/hdf5/hdf5_library.h"
 #include "stoker/formats/hdf5/hdf5_records.h"
+#include "support/put.h"
 #include "support/refused_call.h"
 #include "support/temp_dir.h"
 
@@ -35,10 +35,6 @@ namespace {
 using namespace stoker::testing;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-
-void put(const std::filesystem::path& path, std::string_view content) {
-    std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
-}
 
 // Opens the file and reads everything, with all further fields. Returns "" or the message of a stoker::Error.
 std::string result_of(const std::filesystem::path& path) {

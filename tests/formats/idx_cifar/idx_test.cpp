@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
 
@@ -15,6 +14,7 @@
 #include "stoker/io/gzip.h"
 #include "support/data.h"
 #include "support/memory_room.h"
+#include "support/put.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -22,13 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using testing::put;
 using testing::TempDir;
 
 // Without write_file's fsync, which is slow for thousands of small files.
-void put(const fs::path& path, std::string_view content) {
-    std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
-}
-
 std::string big_endian(std::uint32_t value) {
     return {static_cast<char>(value >> 24), static_cast<char>(value >> 16), static_cast<char>(value >> 8),
             static_cast<char>(value)};

@@ -5,13 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/formats/open.h"
+#include "support/put.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -20,12 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::put;
 using testing::TempDir;
-
-void put(const fs::path& path, std::string_view content = "x") {
-    fs::create_directories(path.parent_path());
-    std::ofstream(path, std::ios::binary) << content;
-}
 
 std::string error_of(const TempDir& dir, const FieldNames& fields = {}) {
     try {

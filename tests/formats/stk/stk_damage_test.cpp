@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <functional>
 
 #include "formats/stk/stk_support.h"
@@ -11,6 +10,7 @@
 #include "stoker/base/hash.h"
 #include "stoker/base/rng.h"
 #include "stoker/formats/stk/stk_manifest.h"
+#include "support/put.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -24,10 +24,6 @@ using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 constexpr std::uint64_t kHuge = ~std::uint64_t{0};
-
-void put(const fs::path& path, std::string_view content) {
-    std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
-}
 
 // Reads and verifies all samples.
 void read_all(const fs::path& directory) {

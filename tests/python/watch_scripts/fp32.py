@@ -2,6 +2,7 @@
 import torch
 from data import vectors
 from torch import nn
+from training import fit
 
 
 def main():
@@ -10,13 +11,7 @@ def main():
     loader = vectors(6400, 128, batch=128)
     model = nn.Sequential(nn.Linear(128, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
-    for epoch in range(2):
-        for values, labels in loader:
-            optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(values), labels)
-            loss.backward()
-            optimizer.step()
-        print(f"epoch {epoch}: {loss.item():.4f}")
+    fit(model, optimizer, loader, epochs=2)
 
 
 if __name__ == "__main__":

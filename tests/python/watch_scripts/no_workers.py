@@ -3,6 +3,7 @@ import torch
 from data import Signals
 from torch import nn
 from torch.utils.data import DataLoader
+from training import fit
 
 
 def main():
@@ -11,13 +12,7 @@ def main():
     loader = DataLoader(Signals(800, work=3), batch_size=20, shuffle=True)
     model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
-    for epoch in range(3):
-        for signals, labels in loader:
-            optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(signals), labels)
-            loss.backward()
-            optimizer.step()
-        print(f"epoch {epoch}: {loss.item():.6f}")
+    fit(model, optimizer, loader, epochs=3)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 import torch
 from data import vectors
 from torch import nn
+from training import fit
 
 
 def main():
@@ -11,13 +12,7 @@ def main():
     layers = [layer for _ in range(50) for layer in (nn.Linear(64, 64), nn.LayerNorm(64), nn.ReLU())]
     model = nn.Sequential(*layers, nn.Linear(64, 4))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
-    for epoch in range(3):
-        for values, labels in loader:
-            optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(values), labels)
-            loss.backward()
-            optimizer.step()
-        print(f"epoch {epoch}: {loss.item():.6f}")
+    fit(model, optimizer, loader, epochs=3)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ import torch
 from data import cores
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
+from training import fit
 
 
 class Smoothed(Dataset):
@@ -22,13 +23,7 @@ def main():
     loader = DataLoader(Smoothed(), batch_size=20, num_workers=cores(), persistent_workers=True)
     model = nn.Sequential(nn.Linear(256, 64), nn.ReLU(), nn.Linear(64, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
-    for epoch in range(3):
-        for signals, labels in loader:
-            optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(signals), labels)
-            loss.backward()
-            optimizer.step()
-        print(f"epoch {epoch}: {loss.item():.6f}")
+    fit(model, optimizer, loader, epochs=3)
 
 
 if __name__ == "__main__":

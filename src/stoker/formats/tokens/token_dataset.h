@@ -42,6 +42,11 @@ class TokenDataset final : public Dataset {
     std::string path() const override { return path_; }
     std::int64_t bytes() const override { return static_cast<std::int64_t>(map_.bytes().size()); }
 
+    // Tokens behind the last whole window, in no sample.
+    std::int64_t left_over() const {
+        return static_cast<std::int64_t>(tokens_.size() / item_bytes()) - windows_ * context_ - 1;
+    }
+
   private:
     void open_npy();
     void open_bin();

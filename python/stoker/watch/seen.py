@@ -1,0 +1,167 @@
+"""What the hooks have seen of the program: facts of its objects. Nothing here keeps a model, a data set or a loader alive."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Sized
+from pathlib import Path
+from typing import Any
+
+import torch
+
+Facts = dict[str, Any]
+
+
+def known(**values: Any) -> Facts:
+    return {key: value for key, value in values.items() if value is not None and value != ""}
+
+
+class LoaderNote:
+    """A loader's settings. Its iterator holds this instead of the loader, which may hold the iterator."""
+
+    def __init__(self, loader: Any) -> None:
+        self.dataset = loader.dataset
+        self.sampler = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+        self.batch_size = loader.batch_size
+        self.workers = int(loader.num_workers)
+        self.prefetch_factor = loader.prefetch_factor
+        self.pinned = bool(loader.pin_memory)
+        self.persistent = bool(loader.persistent_workers)
+        self.drop_last = bool(loader.drop_last)
+
+
+class Seen:
+    """Facts are read when an object is first used, because it may be gone when the watch ends."""
+
+    def __init__(self) -> None:
+        self.data: Facts = {}  # of the training loader
+        self.loader: Facts = {}
+        self.val_samples: int | None = None
+        self.optimizer: Facts = {}
+        self.model: Facts = {}
+        self.sample_bytes: int | None = None  # of a sample in the first batch
+        self.batch_length: int | None = None
+        self.autocast: torch.dtype | None = None
+        self.dtype: torch.dtype | None = None  # of the model's first parameter
+        self.device: torch.device | None = None
+        self.parallel = False  # DataParallel
+        self.compiled = False
+        self._model: weakref.ref[Any] | None = None  # the outermost module with the most parameters
+        self._model_size = 0
+
+    @property
+    def module(self) -> Any:
+        """The model; None before it was seen, and when it is gone."""
+        return self._model() if self._model is not None else None
+
+    def note_loader(self, note: LoaderNote) -> None:
+        dataset = note.dataset
+        while isinstance(dataset, torch.utils.data.Subset):
+            dataset = dataset.dataset
+        self.data = known(
+            path=_folder_of(dataset),
+            format=type(dataset).__name__,
+            samples=length_of(note.dataset),
+            sample_bytes=_mean_file_bytes(_attribute(dataset, "samples")),
+            workers=note.workers,
+            prefetch=note.workers * (note.prefetch_factor or 0) if note.workers else None,
+            pinned=note.pinned,
+            persistent=note.persistent if note.workers else None,
+        )
+        self.loader = known(batch_size=note.batch_size, steps_per_epoch=_steps_of(note, self.data.get("samples")))
+
+    def note_module(self, module: Any) -> bool:
+        """Called when an outermost module runs first. Returns whether it has parameters."""
+        if isinstance(module, torch.nn.DataParallel):
+            self.parallel = True
+        size = _size_of(module)
+        if size > self._model_size:
+            self._model = weakref.ref(module)
+            self.read_model()
+        return size > 0
+
+    def read_model(self) -> None:
+        """Reads the model's facts again: lazy layers get their sizes in the first step."""
+        module = self.module
+        if module is None:
+            return
+        first = next(module.parameters(), None)
+        if first is None:
+            return
+        self.compiled = hasattr(module, "_orig_mod")
+        self.device, self.dtype = first.device, first.dtype
+        inner = getattr(module, "_orig_mod", getattr(module, "module", module))  # compiled, or within DDP
+        inner = inner if isinstance(inner, torch.nn.Module) else module
+        self._model_size = _size_of(module)
+        self.model = {"model": type(inner).__name__, "parameters": _size_of(inner)}
+
+    def note_optimizer(self, optimizer: Any) -> None:
+        self.optimizer = {"optimizer": type(optimizer).__name__, "optimizer_kernel": optimizer_kernel(optimizer)}
+
+    @property
+    def precision(self) -> str:
+        """fp32, tf32, bf16 or fp16: what matrix products are computed in."""
+        names = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float64: "fp64"}
+        dtype = self.autocast or self.dtype
+        if dtype in names:
+            return names[dtype]
+        on_gpu = self.device is not None and self.device.type == "cuda"
+        return "tf32" if on_gpu and torch.backends.cuda.matmul.allow_tf32 else "fp32"
+
+
+def optimizer_kernel(optimizer: Any) -> str:
+    """single, foreach or fused, as torch.optim chooses it where the program does not."""
+    group = optimizer.param_groups[0]
+    if group.get("fused"):
+        return "fused"
+    foreach = group.get("foreach")
+    if foreach is None:
+        foreach = all(parameter.is_cuda for parameter in group["params"])
+    return "foreach" if foreach else "single"
+
+
+def length_of(of: Any) -> int | None:
+    try:
+        return len(of) if isinstance(of, Sized) else None
+    except Exception:  # the program's own code, which it may never call itself
+        return None
+
+
+def _attribute(of: Any, name: str) -> Any:
+    try:
+        return getattr(of, name, None)
+    except Exception:  # likewise of a property
+        return None
+
+
+def _steps_of(note: LoaderNote, samples: int | None) -> int | None:
+    if not isinstance(note.dataset, torch.utils.data.IterableDataset):
+        return length_of(note.sampler)
+    if not samples or not note.batch_size:
+        return None
+    return samples // note.batch_size if note.drop_last else -(-samples // note.batch_size)
+
+
+def _size_of(module: Any) -> int:
+    """Its parameters; a lazy one without a size yet counts as 1."""
+    lazy = torch.nn.parameter.UninitializedParameter
+    return sum(1 if isinstance(parameter, lazy) else int(parameter.numel()) for parameter in module.parameters())
+
+
+def _mean_file_bytes(files: Any) -> float | None:
+    """Of at most 32 files of an image folder's list of (path, label)."""
+    if not isinstance(files, list) or not files or not isinstance(files[0], tuple):
+        return None
+    sizes = []
+    for entry in files[:: max(1, len(files) // 32)][:32]:
+        try:
+            sizes.append(os.stat(entry[0]).st_size)
+        except (OSError, TypeError, ValueError):
+            return None
+    return sum(sizes) / len(sizes)
+
+
+def _folder_of(dataset: Any) -> str:
+    root = _attribute(dataset, "root")
+    return str(Path(root).absolute()) if isinstance(root, (str, os.PathLike)) else ""
