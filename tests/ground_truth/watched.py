@@ -53,13 +53,13 @@ def expected(name):
     return "healthy" if name == "fp32" and not torch.ops.mkldnn._is_mkldnn_bf16_supported() else PLANTED[name]
 
 
-def judge(name):
+def judge(name, command="watch"):
     """The verdict on a script. What is true of a busy machine, and not of the script, is left out."""
     script = SCRIPTS / f"{name}.py"
     plain = run([script])
     with tempfile.TemporaryDirectory() as folder:
         document = Path(folder) / "verdict.json"
-        watched = run(["-m", "stoker", "watch", "--json", document, script])
+        watched = run(["-m", "stoker", command, "--json", document, script])
         read = json.loads(document.read_text()) if document.exists() else {"findings": []}
     rules = [finding["rule"] for finding in read["findings"] if finding["severity"] != "info"]
     named = next((rule for rule in rules if rule not in ("other-processes", "cpu-steal")), "healthy")
@@ -67,10 +67,10 @@ def judge(name):
     return Case(named, "other-processes" in rules, same, plain, watched, read)
 
 
-def judge_in_peace(name):
+def judge_in_peace(name, command="watch"):
     """As judge(); a verdict that is wrong while other processes take the cores is asked for again."""
     for _ in range(ATTEMPTS):
-        case = judge(name)
+        case = judge(name, command)
         if case.named == expected(name) or not case.others:
             break
     return case

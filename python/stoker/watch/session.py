@@ -15,6 +15,7 @@ from stoker.watch.fetch_clock import FetchClock, Patches, WorkerTarget
 from stoker.watch.hooks import Hooks, Seen
 from stoker.watch.lines import COUNTED_STEPS, LineSampler
 from stoker.watch.products import ProductCounter
+from stoker.watch.profiles import Profiles
 from stoker.watch.ranks import Rank, RecordFolder
 from stoker.watch.recorder import RecordWriter
 from stoker.watch.steps import Steps
@@ -32,15 +33,25 @@ def leave_child() -> None:
         _current = None
 
 
-os.register_at_fork(after_in_child=leave_child)
+def _before_fork() -> None:
+    if _current is not None and _current.profiles is not None and _current.is_here():
+        _current.profiles.stop()  # until the next step
+
+
+os.register_at_fork(before=_before_fork, after_in_child=leave_child)
 
 
 class Session:
-    """Watches the thread that starts it, from `start` to `stop`. One at a time."""
+    """Watches the thread that starts it, from `start` to `stop`. One at a time.
 
-    def __init__(self, keep: Path | None = None) -> None:
+    profiled: some steps run under cProfile and torch.profiler (profiles.py).
+    """
+
+    def __init__(self, keep: Path | None = None, profiled: bool = False) -> None:
         self.rank = Rank.of_environment()
         self._keep = keep
+        self._profiled = profiled
+        self.profiles: Profiles | None = None
         self._pid = os.getpid()
 
     def start(self) -> None:
@@ -49,7 +60,7 @@ class Session:
             raise RuntimeError("stoker watch: this process is watched already")
         self.folder = RecordFolder(self.rank, self._keep)
         self.seen = Seen()
-        account = Account()
+        self._account = account = Account()
         own_clock = FetchClock([0] * len(fetch_clock.FIELDS))
         self._own_clock = own_clock
         self._sampler = LineSampler(account, threading.get_ident())
@@ -64,17 +75,25 @@ class Session:
         self._patches.replace(torch_worker, "_worker_loop", WorkerTarget(clocks))
         fetch_clock.watch_fetches(self._patches, own_clock, self._hooks.here)
         self._hooks.install()
+        if self._profiled:
+            self.profiles = Profiles(self.folder.path if self.rank.judges else None)
+            self.profiles.install()
         self._sampler.start()
         _current = self
 
     def stop(self) -> list[int]:
         """Removes the hooks and completes the records. Returns ranks of this host whose records are missing."""
         global _current
+        if self.profiles is not None:
+            self.profiles.stop()
         self.remove_hooks()
         _current = None
         self._sampler.stop()
         self._steps.end()
         self._write_facts(measure_products(self.seen.device) if self.seen.model is not None else {})
+        functions = self.profiles.record() if self.profiles is not None else None
+        if functions is not None:
+            self.writer.functions(functions)
         self.writer.close()
         return self.folder.finish()
 
@@ -82,7 +101,12 @@ class Session:
     def is_of_this_process(self) -> bool:
         return os.getpid() == self._pid
 
+    def is_here(self) -> bool:
+        return self._hooks.here()
+
     def remove_hooks(self) -> None:
+        if self.profiles is not None:
+            self.profiles.remove()
         self.writer.counter.end()
         self._products.end()
         self._hooks.remove()
@@ -94,7 +118,8 @@ class Session:
     def _after_step(self) -> None:
         steps = self.writer.steps
         if steps == COUNTED_STEPS[-1]:
-            self._hooks.after_step = None
+            if self.profiles is None:
+                self._hooks.after_step = None
             self._write_facts({})  # for records of a program that is killed
         if steps == _DISCOVERY_STEPS:
             self._hooks.end_discovery()
@@ -107,6 +132,17 @@ class Session:
             self._products.begin(self.seen.model)
         if steps == _PRODUCT_STEP:
             self._products.end()
+        if self.profiles is not None:
+            self._turn(self.profiles, steps)
+
+    def _turn(self, profiles: Profiles, steps: int) -> None:
+        """After each step: profilers start and stop, and what they slow is left out of the records."""
+        if profiles.wanted(steps + 1) and not self.writer.paused:
+            self.writer.pause()
+        profiles.step_done(steps, self.seen.device)
+        if self.writer.paused and not profiles.running:
+            self._account.take()  # the time that stopping took
+            self.writer.resume()
 
     def _write_facts(self, rates: Facts) -> None:
         workers, _ = fetch_clock.read_workers(str(self.folder.clocks))
