@@ -9,11 +9,12 @@ from __future__ import annotations
 import cProfile
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import ProfilerAction, ProfilerActivity, profile
 
 from stoker.watch.fetch_clock import Patches
 from stoker.watch.places import place_name
@@ -22,7 +23,8 @@ TRACE = "trace.json"
 FUNCTIONS = "profile.pstats"
 
 _FIRST = 15  # after the counted steps of lines.py and session.py
-_OPERATOR_STEPS = range(21, 25)
+_OPERATOR_STEPS = 4
+_OPERATOR_STARTS = range(21, 27)  # steps in which torch.profiler may begin
 _MOST_FUNCTIONS = 100  # in the records
 _OWN_FILES = os.path.dirname(__file__) + os.sep
 
@@ -50,10 +52,12 @@ class Profiles:
         self.function_steps = 0
         self._operators: profile | None = None
         self._operators_done = False
+        self._operator_steps = 0  # that torch.profiler has seen whole
         self._starts = False  # torch.profiler is made by us
         self._patches = Patches()
-        for name in (TRACE, FUNCTIONS) if folder is not None else ():
-            (folder / name).unlink(missing_ok=True)
+        if folder is not None:
+            for name in (TRACE, FUNCTIONS):
+                (folder / name).unlink(missing_ok=True)
 
     def install(self) -> None:
         """Where the program profiles itself, ours make room for it."""
@@ -84,7 +88,10 @@ class Profiles:
     def wanted(self, step: int) -> bool:
         """Whether `step` is to run under one of the profilers."""
         functions = under_cprofile(step) and not self._functions_done
-        return functions or (step in _OPERATOR_STEPS and not self._operators_done)
+        return functions or self._operators_begin(step) or self._operators is not None
+
+    def _operators_begin(self, step: int) -> bool:
+        return step in _OPERATOR_STARTS and self._operators is None and not self._operators_done
 
     def step_done(self, step: int, device: torch.device | None) -> None:
         """After each step: ends what has seen enough, and starts what the next step is to run under."""
@@ -95,11 +102,12 @@ class Profiles:
         elif under_cprofile(step + 1) and not self._functions_done:
             self._begin_functions()
         if self._operators is not None:
-            if step + 1 in _OPERATOR_STEPS:
+            self._operator_steps += 1
+            if self._operator_steps < _OPERATOR_STEPS:
                 self._operators.step()
             else:
                 self._end_operators()
-        elif step + 1 == _OPERATOR_STEPS.start and not self._operators_done:
+        elif self._operators_begin(step + 1):
             self._begin_operators(device)
 
     def stop(self) -> None:
@@ -122,7 +130,7 @@ class Profiles:
         if not self._functions_run:
             return
         self._functions_run = False
-        running = sys.getprofile()
+        running: Any = sys.getprofile()
         if running is None or running is self._functions:  # None: Python 3.12 and later
             self._functions.disable()
         else:  # it has replaced ours
@@ -134,8 +142,11 @@ class Profiles:
             activities.append(ProfilerActivity.CUDA)
         self._starts = True
         try:
-            started = profile(activities=activities, record_shapes=True)
-            started.start()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about cycles, of which there is one
+                always = ProfilerAction.RECORD  # a schedule is what marks the steps
+                started = profile(activities=activities, record_shapes=True, schedule=lambda step: always)
+                started.start()
             self._operators = started
         except RuntimeError as error:
             self._give_up_operators(str(error).splitlines()[0])
@@ -146,10 +157,10 @@ class Profiles:
         if self._operators is None:
             return
         operators, self._operators = self._operators, None
-        self._operators_done = True
+        self._operators_done = self._operator_steps > 0
         try:
             operators.stop()
-            if self._folder is not None:
+            if self._folder is not None and self._operators_done:
                 operators.export_chrome_trace(str(self._folder / TRACE))
         except (OSError, RuntimeError) as error:
             self._give_up_operators(str(error).splitlines()[0])
@@ -172,7 +183,8 @@ class Profiles:
         if self.function_steps == 0 and not missing:
             missing.append(f"no profile was taken: the program made fewer than {_FIRST} steps")
         elif self.trace is None and not any(problem.startswith("operators") for problem in missing):
-            missing.append(f"operators: the program made fewer than {_OPERATOR_STEPS.start} steps")
+            start = _OPERATOR_STARTS.start
+            missing.append(f"operators: the program made fewer than {start} steps, or started processes in each")
         return missing
 
     @property

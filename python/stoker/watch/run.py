@@ -18,6 +18,7 @@ class Watch:
         keep: Path | None = None,
         report: Path | None = None,
         document: Path | None = None,
+        *,
         profiled: bool = False,
     ) -> None:
         self._report = report

@@ -402,7 +402,8 @@ TEST(ReadTraces, CollectivesAtOneTimeAreExposedOnce) {
 }
 
 TEST(ReadTraces, ATraceOfARunAddsItsProfile) {
-    RunRecords run{.ranks = {RankRecords{.facts = {.writer = "torch"}, .steps = {{.step = 1}, {.step = 2}}}}};
+    RunRecords run{
+        .ranks = {RankRecords{.facts = {.writer = "torch", .rank = 3}, .steps = {{.step = 1}, {.step = 2}}}}};
     const std::array paths{kTwoStreams};
     add_traces(run, paths);
     ASSERT_EQ(run.ranks.size(), 1U);
