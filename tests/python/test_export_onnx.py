@@ -6,6 +6,7 @@ import pytest
 from conftest import PROGRAM, run_program
 
 pytest.importorskip("onnx")
+pytest.importorskip("onnxscript")
 runtime = pytest.importorskip("onnxruntime")
 if not (PROGRAM.parent / "stoker-engine").is_file():
     pytest.skip("needs the engine: STOKER_ENGINE=ON", allow_module_level=True)
