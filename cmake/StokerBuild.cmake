@@ -51,6 +51,21 @@ function(stoker_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${STOKER_UNITY} UNITY_BUILD_BATCH_SIZE 8)
 endfunction()
 
+# pip builds from nothing, where reading the standard library's headers is half of the time. The kernels of one
+# instruction set have compiler options of their own, which need other compiled headers.
+function(stoker_precompile target)
+  if(NOT SKBUILD)
+    return()
+  endif()
+  target_precompile_headers(${target} PRIVATE <algorithm> <array> <chrono> <filesystem> <functional> <map> <memory>
+    <mutex> <optional> <span> <string> <string_view> <vector> <fmt/format.h> ${ARGN})
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "(avx2|avx512|vnni|x86)\\.cpp$")
+  if(sources)
+    set_source_files_properties(${sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  endif()
+endfunction()
+
 add_library(stoker_warnings INTERFACE)
 if(NOT SKBUILD)  # pip builds with any compiler, whose new warnings are not its user's business
   target_compile_options(stoker_warnings INTERFACE
@@ -117,5 +132,9 @@ function(stoker_folder name)
   endforeach()
   target_link_libraries(stoker_${name} PUBLIC ${ARG_LIBRARIES}
     PRIVATE ${ARG_PRIVATE} $<BUILD_INTERFACE:stoker_warnings>)
+  list(LENGTH sources count)
+  if(count GREATER 5)
+    stoker_precompile(stoker_${name})
+  endif()
   set_property(GLOBAL APPEND PROPERTY STOKER_${stoker_component}_TARGETS stoker_${name})
 endfunction()

@@ -61,18 +61,24 @@ bool is_run(const fs::path& path) {
     return is_file(path / "metrics.jsonl");
 }
 
-RunRecords read_records(const std::vector<std::string>& paths) {
-    const auto runs = std::ranges::count_if(paths, [](const std::string& path) { return is_run(path); });
-    if (runs == 0) {
-        return read_traces(traces_of(paths));
-    }
-    if (paths.size() > 1) {
+RunRecords read_records(std::vector<std::string> paths) {
+    const auto traces = std::ranges::stable_partition(paths, [](const std::string& path) { return is_run(path); });
+    const auto runs = static_cast<std::size_t>(traces.begin() - paths.begin());
+    if (runs > 1) {
         throw InvalidArgument({.where = "diagnose",
-                               .expected = "one run folder, or traces",
-                               .got = std::to_string(paths.size()) + " paths with a run folder among them",
+                               .expected = "one run folder, traces, or a run folder and traces of it",
+                               .got = std::to_string(runs) + " run folders",
                                .hint = "diagnose one run at a time"});
     }
-    return read_run_records(paths.front());
+    const std::vector<fs::path> traced = traces_of({traces.begin(), traces.end()});
+    if (runs == 0) {
+        return read_traces(traced);
+    }
+    RunRecords records = read_run_records(paths.front());
+    if (!traced.empty()) {
+        add_traces(records, traced);
+    }
+    return records;
 }
 
 // "runs/photos", "runs/photos/" and "." there are all "photos".
@@ -118,7 +124,7 @@ Command add_diagnose(CLI::App& app) {
     auto options = std::make_shared<Options>();
     auto* paths = app.add_option("path", options->paths,
                                  "a run folder of Stoker; or traces of torch.profiler (.json, .json.gz), one for each "
-                                 "rank, or a folder of them");
+                                 "rank, or a folder of them; or a run folder and traces of it");
     auto* rules = app.add_flag("--rules", options->rules, "print the table of all rules as Markdown");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the text");
     app.add_option("--html", options->html, "also write an HTML page with charts to this file")->type_name("FILE");

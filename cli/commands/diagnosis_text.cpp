@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "stoker/base/pluralize.h"
+#include "stoker/diagnose/costly_calls.h"
 #include "stoker/diagnose/phase_sums.h"
 #include "stoker/diagnose/report/units.h"
 
@@ -113,6 +114,43 @@ std::string syncs_text(const RankRecords& rank) {
     return text.empty() ? text : "where it waited for the device\n" + text;
 }
 
+// The times of some of a rank's calls in a step, a line each.
+template <typename Entry, typename Describe>
+std::string calls_text(const char* title, const std::vector<Entry>& calls, std::int64_t profiled, Describe describe) {
+    if (calls.empty()) {
+        return {};
+    }
+    const double steps = std::max(1.0, static_cast<double>(profiled));
+    std::string text = fmt::format("{} with the most time of their own, over {}\n", title, pluralize(profiled, "step"));
+    for (const Entry& call : calls) {
+        text += fmt::format("  {:>8.3f} ms in a step, {:>8.1f} calls  {}\n", call.self_us / 1e3 / steps,
+                            static_cast<double>(call.count) / steps, describe(call));
+    }
+    return text;
+}
+
+// What profilers have seen of a watched program. Of a trace alone the account and the findings are shown.
+std::string profile_text(const RankRecords& rank) {
+    constexpr std::size_t kMost = 10;
+    std::string text;
+    if (rank.functions) {
+        text += calls_text("Python functions", costly_functions(rank, kMost), rank.functions->steps,
+                           [](const FunctionEntry& function) {
+                               return function.place.empty() ? function.name
+                                                             : fmt::format("{} {}", function.place, function.name);
+                           });
+    }
+    if (rank.functions && rank.profile) {
+        const double steps = std::max(1.0, static_cast<double>(rank.profile->steps));
+        text += calls_text(
+            "operators", costly_operators(rank, kMost), rank.profile->steps, [&](const OperatorEntry& entry) {
+                return entry.device_us > 0 ? fmt::format("{}, GPU {:.3f} ms", entry.name, entry.device_us / 1e3 / steps)
+                                           : entry.name;
+            });
+    }
+    return text;
+}
+
 std::string number(double value) {
     return value == std::floor(value) && std::abs(value) < 1e15 ? with_commas(value) : fmt::format("{:.3g}", value);
 }
@@ -183,7 +221,8 @@ std::string diagnosis_text(const RunRecords& records, const Diagnosis& diagnosis
     std::string text = diagnosis.verdict.text + "\n";
     const std::vector<const RankRecords*> shown = shown_ranks(records, diagnosis);
     for (const RankRecords* rank : shown) {
-        text += "\n" + account_text(*rank) + workers_text(*rank) + syncs_text(*rank) + gpu_text(*rank);
+        text += "\n" + account_text(*rank) + workers_text(*rank) + syncs_text(*rank) + gpu_text(*rank) +
+                profile_text(*rank);
     }
     if (shown.size() < records.ranks.size()) {
         text += fmt::format("\nThe accounts of {} are in --json and --html.\n",

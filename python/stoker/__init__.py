@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from stoker.export import export_training
     from stoker.loader import BadSample, BadSampleWarning, Loader
     from stoker.metrics import read_metrics
+    from stoker.onnx import export_onnx
     from stoker.packing import PackResult, pack
+    from stoker.watch import watching
 
 __all__ = [
     "BadSample",
@@ -35,20 +37,24 @@ __all__ = [
     "TooManyBadSamples",
     "Unsupported",
     "__version__",
+    "export_onnx",
     "export_training",
     "open",
     "pack",
     "read_metrics",
+    "watching",
 ]
 
-_SUBMODULES = ("errors", "export", "torch", "transforms")
+_SUBMODULES = ("errors", "export", "torch", "transforms", "watch")
 _HOMES = {
     "dataset": ("Dataset", "Field", "open"),
     "errors": ("DataError", "Error", "InvalidArgument", "IoError", "TooManyBadSamples", "Unsupported"),
     "export": ("export_training",),
     "loader": ("BadSample", "BadSampleWarning", "Loader"),
     "metrics": ("read_metrics",),
+    "onnx": ("export_onnx",),
     "packing": ("PackResult", "pack"),
+    "watch": ("watching",),
 }
 
 
@@ -76,6 +82,9 @@ def __dir__() -> list[str]:
 def _extension() -> Any:
     import importlib
 
+    from stoker._certificates import find_certificates
+
+    find_certificates()
     try:
         return importlib.import_module("stoker._stoker")
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""`python -m stoker COMMAND`: `watch` runs here, every other command in the program `stoker`."""
+"""`python -m stoker COMMAND`: `watch` and `bottleneck` run here, every other command in the program `stoker`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import sys
 
 def main() -> int:
     words = sys.argv[1:]
-    if words[:1] == ["watch"]:
+    if words[:1] in (["watch"], ["bottleneck"]):
         from stoker.watch.command import main as watch
 
-        return watch(words[1:])
+        return watch(words[0], words[1:])
+    from stoker._certificates import find_certificates
     from stoker._program import find_program
 
     try:
@@ -19,6 +20,7 @@ def main() -> int:
     except FileNotFoundError as error:
         print(error, file=sys.stderr)
         return 1
+    find_certificates()
     os.execv(program, [str(program), *words])
 
 

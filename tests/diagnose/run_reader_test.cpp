@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <string>
 
+#include "stoker/diagnose/costly_calls.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -37,6 +38,24 @@ TEST(RunReader, TheStepsOfOtherRanksAreMeans) {
     ASSERT_EQ(records.ranks[1].steps.size(), 3U);
     EXPECT_EQ(records.ranks[1].steps[2].step, 3);
     EXPECT_EQ(records.ranks[1].steps[2].host.total(), std::chrono::microseconds(2000));
+}
+
+TEST(RunReader, FunctionsOfAPythonProgram) {
+    const RunRecords records = read(
+        step_line(1) + R"({"type":"functions","schema":1,"rank":0,"steps":3,"functions":[)"
+                       R"({"name":"step","place":"train.py:7","count":3,"self_us":10,"total_us":30},)"
+                       R"({"name":"built-in method torch.conv2d","count":-6,"self_us":20,"total_us":20},"no object"]})"
+                       "\n");
+    const RankRecords& rank = records.ranks.front();
+    ASSERT_TRUE(rank.functions);
+    EXPECT_EQ(rank.functions->steps, 3);
+    const std::vector<FunctionEntry> costly = costly_functions(rank, 5);
+    ASSERT_EQ(costly.size(), 2U);
+    EXPECT_EQ(costly[0].name, "built-in method torch.conv2d") << "the most time of its own comes first";
+    EXPECT_EQ(costly[0].count, 0);
+    EXPECT_EQ(costly[1].place, "train.py:7");
+    EXPECT_EQ(costly[1].total_us, 30);
+    EXPECT_EQ(costly_functions(rank, 1).size(), 1U);
 }
 
 TEST(RunReader, ADamagedIntervalTakesNoMemory) {

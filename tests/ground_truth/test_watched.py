@@ -1,4 +1,4 @@
-# `python -m stoker watch` names what is planted in some of the scripts; all of them: watched.py.
+# `python -m stoker watch` and `bottleneck` name what is planted in some of the scripts; all of them: watched.py.
 import sys
 from pathlib import Path
 
@@ -21,3 +21,16 @@ def test_a_finding_that_names_another_line_is_wrong():
     finding = {"rule": PLANTED["python_loop"], "severity": "critical", "text": f"at {line_of('python_loop')}"}
     assert named_in({"findings": [finding]}, "python_loop") == "python-loop"
     assert named_in({"findings": [finding | {"text": "at python_loop.py:1"}]}, "python_loop") == "another line"
+
+
+# The profilers slow the steps that they see; the verdict must not rest on these.
+@pytest.mark.parametrize("name, function", [("python_loop", "smoothness"), ("healthy_mlp", None)])
+def test_the_cause_is_named_with_the_function_that_takes_the_time(name, function):
+    case = judge_in_peace(name, "bottleneck")
+    assert case.same, f"{case.plain.stdout}\n{case.watched.stdout}"
+    assert case.named == expected(name), case.watched.stderr
+    rank = case.document["ranks"][0]
+    assert rank["function_steps"] > 0 and rank["operators"]
+    if function is not None:
+        slowest = max(rank["functions"], key=lambda each: each["total_us"] if each["place"] else 0)
+        assert slowest["name"] == function and slowest["place"].startswith("tests/python/watch_scripts/")

@@ -74,23 +74,23 @@ def named_in(document, name):
     return own[0]["rule"] if right else "another line"
 
 
-def judge(name):
+def judge(name, command="watch"):
     """The verdict on a script."""
     script = SCRIPTS / f"{name}.py"
     plain = run([script])
     with tempfile.TemporaryDirectory() as folder, OtherLoad() as load:
         document = Path(folder) / "verdict.json"
-        watched = run(["-m", "stoker", "watch", "--json", document, script])
+        watched = run(["-m", "stoker", command, "--json", document, script])
         read = json.loads(document.read_text()) if document.exists() else {}
     named = named_in(read, name) if read else "no verdict"
     same = (plain.stdout, plain.returncode) == (watched.stdout, watched.returncode)
     return Case(named, load.high, same, plain, watched, read)
 
 
-def judge_in_peace(name):
+def judge_in_peace(name, command="watch"):
     """As judge(); a verdict that is wrong while other processes take the cores is asked for again."""
     for _ in range(ATTEMPTS):
-        case = judge(name)
+        case = judge(name, command)
         if case.named == expected(name) or not case.others:
             break
     return case

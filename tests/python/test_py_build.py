@@ -1,8 +1,85 @@
-# What `pip install .` says where Debian packages are missing.
+# What pyproject.toml promises of the wheel, without building it (`./dev wheel` does), and what `pip install .` says
+# where Debian packages are missing.
+import importlib
+import os
 import re
 import subprocess
+import sys
+import tomllib
 
+import pytest
 from conftest import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_the_version_is_that_of_cmake():
+    version = PROJECT["tool"]["scikit-build"]["metadata"]["version"]
+    found = re.search(version["regex"], (ROOT / version["input"]).read_text())
+    assert PROJECT["project"]["dynamic"] == ["version"] and re.fullmatch(r"\d+\.\d+\.\d+", found["value"])
+
+
+def test_the_wheel_holds_the_package_the_extension_and_the_program():
+    settings = PROJECT["tool"]["scikit-build"]
+    (package,) = settings["wheel"]["packages"]
+    assert (ROOT / package / "__init__.py").is_file() and (ROOT / package / "py.typed").is_file()
+    cmake = "".join(path.read_text() for path in (ROOT / "python/CMakeLists.txt", ROOT / "cli/CMakeLists.txt"))
+    for target in settings["build"]["targets"]:
+        assert re.search(rf"(nanobind_add_module|add_executable)\({target}\b", cmake), target
+        assert re.search(rf"install\(TARGETS {target} .*COMPONENT python", cmake), target
+    assert settings["install"]["components"] == ["python"]
+    defined = settings["cmake"]["define"]
+    assert all(defined[name] == "OFF" for name in ("STOKER_ENGINE", "STOKER_TESTS", "STOKER_CUDA"))
+
+
+def test_metadata_and_requirements():
+    project = PROJECT["project"]
+    assert project["dependencies"] == []  # neither torch nor NumPy
+    for name in (project["readme"], *project["license-files"]):
+        assert (ROOT / name).is_file()
+    pinned = dict(line.split("==") for line in (ROOT / "requirements.txt").read_text().splitlines() if "==" in line)
+    assert f"nanobind=={pinned['nanobind']}" in PROJECT["build-system"]["requires"]
+    excluded = [name.strip("/") for name in PROJECT["tool"]["scikit-build"]["sdist"]["exclude"]]
+    assert {"src", "cli", "python", "cmake"}.isdisjoint(excluded)
+
+
+def test_the_script_becomes_the_program_of_the_wheel(tmp_path, monkeypatch):
+    module, function = PROJECT["project"]["scripts"]["stoker"].split(":")
+    main = importlib.import_module(module)
+    monkeypatch.setattr(main, "__file__", str(tmp_path / "_main.py"))
+    with pytest.raises(SystemExit, match="expected the program at"):
+        getattr(main, function)()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/stoker").touch()
+    called = []
+    monkeypatch.setattr(os, "execv", lambda *arguments: called.append(arguments))
+    monkeypatch.setattr(sys, "argv", ["stoker", "inspect", "data"])
+    getattr(main, function)()
+    assert called == [(tmp_path / "bin/stoker", [str(tmp_path / "bin/stoker"), "inspect", "data"])]
+
+
+def test_certificates_of_certifi_where_the_system_has_none(monkeypatch):
+    certifi = pytest.importorskip("certifi")
+    certificates = importlib.import_module("stoker._certificates")
+    for name in certificates._VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(certificates, "_SYSTEM", (certifi.where(),))
+    certificates.find_certificates()
+    assert "SSL_CERT_FILE" not in os.environ  # the system has some
+    monkeypatch.setattr(certificates, "_SYSTEM", ("/nowhere",))
+    monkeypatch.setenv("SSL_CERT_DIR", "/mine")
+    certificates.find_certificates()
+    assert "SSL_CERT_FILE" not in os.environ  # the user names some
+    monkeypatch.delenv("SSL_CERT_DIR")
+    monkeypatch.setenv("SSL_CERT_FILE", "")  # so that monkeypatch removes what follows
+    certificates.find_certificates()
+    assert os.environ["SSL_CERT_FILE"] == certifi.where()
+
+
+def test_certificates_are_sought_where_the_program_seeks_them():
+    source = (ROOT / "src/stoker/io/remote/certificates.cpp").read_text()
+    places = re.findall(r'^    "(/etc/\S+)",', source, re.MULTILINE)
+    assert tuple(places) == importlib.import_module("stoker._certificates")._SYSTEM
 
 
 def test_missing_packages_are_named_in_one_line(tmp_path):

@@ -65,7 +65,7 @@ def test_the_verdict_comes_first(opened):
     assert texts(browser, "section > h2")[0] == "What to do"
     assert texts(browser, "section > h2") == [
         "What to do", "Where the time of a step goes", "What the loader’s workers did", "What the GPU did", "Timeline",
-        "Flame graph", "Operators", "Memory", "Batches ready when a step asked", "Findings", "Facts",
+        "Flame graph", "Operators", "Python functions", "Memory", "Batches ready when a step asked", "Findings", "Facts",
         "What could not be read or shown"]
 
 
@@ -111,6 +111,13 @@ def test_the_table_sorts_by_any_column_and_groups(opened):
     assert text(browser, "#operators tfoot th") == "21 other rows, together"
     browser.run("(() => { const s = document.querySelector('#operators select'); s.selectedIndex = 1; s.dispatchEvent(new Event('change')); })()")
     assert "Shapes" in texts(browser, "#operators th button") and "[[256, 64, 56, 56]]" in texts(browser, "#operators td.code")
+
+
+def test_functions_are_listed_by_their_own_time(opened):
+    browser = opened("full")
+    rows = browser.run("[...document.querySelectorAll('#functions tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))")
+    assert [row[1:] for row in rows] == [["80", "30 ms", "7.5 ms", "30 ms"], ["8", "2 ms", "500 µs", "40 ms"]]
+    assert rows[0][0] == "built-in method torch.conv2d" and rows[1][0].endswith(" at train.py:7")
 
 
 def test_the_flame_graph_zooms_by_keyboard(opened):

@@ -173,8 +173,8 @@ def test_evaluations_are_told_from_teachers(runs):
 
 
 def test_a_part_of_a_program_is_watched(runs):
-    body = train().replace("    for epoch in", "  with watching(keep='kept'):\n    for epoch in").replace("\n    print", "\n  print")
-    done = runs.python(runs.script("from stoker.watch import watching\n" + body))
+    body = train().replace("    for epoch in", "  with stoker.watching(keep='kept'):\n    for epoch in").replace("\n    print", "\n  print")
+    done = runs.python(runs.script("import stoker\n" + body))
     assert done.returncode == 0, done.stderr
     assert len(runs.records("kept", "step")) == 80
     assert "where the training thread spent" in done.stderr
@@ -226,7 +226,7 @@ def test_a_missing_program_costs_the_verdict_only(runs):
     environment = {"PYTHONPATH": str(ROOT / "python"), "STOKER_BIN": "/nowhere", "PATH": "/usr/bin:/bin"}
     code = (
         "import stoker.watch.verdict as v; v.find_program = lambda: (_ for _ in ()).throw(FileNotFoundError('nowhere'))\n"
-        f"import sys; from stoker.watch.command import main; sys.exit(main([{script!r}]))"
+        f"import sys; from stoker.watch.command import main; sys.exit(main('watch', [{script!r}]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=runs.folder, capture_output=True, text=True, env={**os.environ, **environment}

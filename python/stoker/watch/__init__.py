@@ -2,9 +2,7 @@
 
 From a shell: python -m stoker watch train.py. Around a part of a program:
 
-    from stoker.watch import watching
-
-    with watching(report="report.html"):
+    with stoker.watching(report="report.html"):
         train()
 """
 

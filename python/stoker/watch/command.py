@@ -1,4 +1,7 @@
-"""python -m stoker watch [options] train.py [args]: runs a PyTorch program unchanged and says what slows it."""
+"""python -m stoker watch [options] train.py [args]: runs a PyTorch program unchanged and says what slows it.
+
+`bottleneck` in the place of `watch` also profiles some of its steps.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +18,33 @@ import types
 from pathlib import Path
 from typing import Any
 
-EXAMPLE = """example:
-  python -m stoker watch train.py --epochs 3
-  python -m stoker watch --report report.html -m package.train
-  torchrun --nproc-per-node 2 -m stoker watch train.py
+_EXAMPLE = """example:
+  python -m stoker {name} train.py --epochs 3
+  python -m stoker {name} -o report.html -m package.train
+  torchrun --nproc-per-node 2 -m stoker {name} train.py
 
-Records of the run go to stderr as a verdict; stdout and the exit status are the
-program's own. docs/watch.md explains them."""
+The verdict goes to stderr; stdout and the exit status are the program's own.
+docs/watch.md explains it."""
+_DESCRIPTIONS = {
+    "watch": "Runs a PyTorch program unchanged, and says after its end what slowed it and what mends it.",
+    "bottleneck": "As watch, with cProfile and torch.profiler in some of the steps: the functions and operators that "
+    "took the most time.",
+}
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(name: str) -> argparse.ArgumentParser:
+    kept = "records" if name == "watch" else "records, profile.pstats and trace.json"
     parser = argparse.ArgumentParser(
-        prog="python -m stoker watch",
+        prog=f"python -m stoker {name}",
         usage="%(prog)s [options] (SCRIPT | -m MODULE) [ARGS...]",
-        description="Runs a PyTorch program unchanged, and says after its end what slowed it and what mends it.",
-        epilog=EXAMPLE,
+        description=_DESCRIPTIONS[name],
+        epilog=_EXAMPLE.format(name=name),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--report", type=Path, metavar="FILE", help="also write an HTML page with charts")
+    parser.add_argument("-o", "--report", type=Path, metavar="FILE", help="also write an HTML page with charts")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the document of stoker diagnose --json")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the records here, for stoker diagnose DIR")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help=f"keep the {kept} here, for stoker diagnose DIR")
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
     parser.add_argument("script", metavar="SCRIPT", help="the program to run")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="its arguments")
@@ -108,22 +117,24 @@ def _print_error(error: BaseException) -> None:
         sys.excepthook(type(error), error, own)
 
 
-def main(words: list[str]) -> int:
-    options = _parser().parse_args(words)
+def main(name: str, words: list[str]) -> int:
+    """name: "watch" or "bottleneck". Returns the exit status of the program, or 2 where it cannot be run."""
+    options = _parser(name).parse_args(words)
     sys.argv = [options.script, *options.arguments]
     try:
         code, names = (_load_module if options.module else _load_script)(options.script)
     except (OSError, ImportError, SyntaxError, ValueError) as error:
-        print(f"stoker watch: {options.script}: {error}", file=sys.stderr)
+        print(f"stoker {name}: {options.script}: {error}", file=sys.stderr)
         return 2
     from stoker.watch.run import Watch
 
     paths = (options.keep, options.report, options.json)
-    watch = Watch(*(None if path is None else path.absolute() for path in paths))  # the program may change its folder
+    whole = [None if path is None else path.absolute() for path in paths]  # the program may change its folder
+    watch = Watch(*whole, profiled=name == "bottleneck")
     try:
         watch.start()
     except (OSError, RuntimeError) as error:
-        print(f"stoker watch: {error}", file=sys.stderr)
+        print(f"stoker {name}: {error}", file=sys.stderr)
         return 2
     pid = os.getpid()
     status = _execute(code, names)

@@ -48,6 +48,7 @@ class RecordWriter:
         self._times = no_time()  # of the interval's steps
         self._templates: dict[tuple[bool, ...], str] = {}  # of step lines, by what they have
         self._first = 1
+        self.paused = False
         self._reader = CounterReader()
         self._queued_time = fetch_clock.QueuedTime()
         self.begin()
@@ -57,8 +58,19 @@ class RecordWriter:
         workers, pids = fetch_clock.read_workers(self._clocks)
         self._open_interval(workers, self._reader.read(pids))
 
+    def pause(self) -> None:
+        """Until `resume`, steps and evaluations are counted and not written: a profiler slows them."""
+        self._close_interval()
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
+        self.begin()
+
     def step(self, times: Times, epoch: int, samples: int | None, ready: int | None, copied: int, now: int) -> None:
         self.steps += 1
+        if self.paused:
+            return
         self._pending.append((times, epoch, samples, ready, copied))
         if now - self._began >= _INTERVAL:
             self._close_interval()
@@ -78,15 +90,20 @@ class RecordWriter:
         self._pending.clear()
 
     def evaluation_begins(self) -> None:
-        if perf_counter_ns() - self._began >= _SHORT:
+        if not self.paused and perf_counter_ns() - self._began >= _SHORT:
             self._close_interval()
 
     def evaluation(self, times: Times, samples: int) -> None:
         self.evaluations += 1
+        if self.paused:
+            return
         head = {"type": "evaluation", "schema": SCHEMA, "rank": self._rank, "step": self.steps}
         self._write({**head, "samples": samples, "us": microseconds(times)})
         if self._first == self.steps + 1:
             self.begin()
+
+    def functions(self, record: dict[str, Any]) -> None:
+        self._write({"type": "functions", "schema": SCHEMA, "step": self.steps, "rank": self._rank, **record})
 
     def facts(self, facts: dict[str, Any]) -> None:
         head = {"type": "facts", "schema": SCHEMA, "step": self.steps, "writer": "torch", "rank": self._rank}
@@ -120,7 +137,7 @@ class RecordWriter:
         self._first = self.steps + 1
 
     def _close_interval(self) -> None:
-        if self.steps >= self._first:
+        if self.steps >= self._first and not self.paused:
             workers, pids = fetch_clock.read_workers(self._clocks)
             counters = self._reader.read(pids)
             self._format_steps()

@@ -11,10 +11,20 @@ from stoker.watch.verdict import Verdict, print_verdict
 
 
 class Watch:
-    def __init__(self, keep: Path | None = None, report: Path | None = None, document: Path | None = None) -> None:
+    """profiled: `python -m stoker bottleneck`, with profilers in some of the steps."""
+
+    def __init__(
+        self,
+        keep: Path | None = None,
+        report: Path | None = None,
+        document: Path | None = None,
+        *,
+        profiled: bool = False,
+    ) -> None:
         self._report = report
         self._document = document
-        self._session = Session(keep)
+        self._name = "stoker bottleneck" if profiled else "stoker watch"
+        self._session = Session(keep, profiled)
 
     def start(self) -> None:
         self._session.start()
@@ -29,14 +39,18 @@ class Watch:
             if session.rank.judges:
                 self._judge(missed)
         except Exception as error:
-            print(f"stoker watch: no verdict: {error or type(error).__name__}", file=sys.stderr)
+            print(f"{self._name}: no verdict: {str(error) or type(error).__name__}", file=sys.stderr)
         finally:
             session.folder.remove()
 
     def _judge(self, missed: list[int]) -> None:
-        verdict = Verdict(self._session.folder.path, self._report)
+        profiles = self._session.profiles
+        verdict = Verdict(self._session.folder.path, self._report, None if profiles is None else profiles.trace)
         if self._document is not None:
             self._document.write_text(json.dumps(verdict.document, indent=2) + "\n")
-        print_verdict(verdict)
+        print_verdict(verdict, self._name)
         for rank in missed:
-            print(f"stoker watch: rank {rank} has not ended yet; its records are incomplete", file=sys.stderr)
+            print(f"{self._name}: rank {rank} has not ended yet; its records are incomplete", file=sys.stderr)
+        if profiles is not None:
+            for problem in profiles.missing():
+                print(f"{self._name}: {problem}", file=sys.stderr)

@@ -16,6 +16,7 @@ from stoker.watch.hooks import Hooks
 from stoker.watch.lines import COUNTED_STEPS, LineSampler
 from stoker.watch.patches import Patches
 from stoker.watch.products import ProductCounter
+from stoker.watch.profiles import Profiles
 from stoker.watch.ranks import Rank, RecordFolder
 from stoker.watch.recorder import RecordWriter
 from stoker.watch.seen import Seen
@@ -34,15 +35,25 @@ def leave_child() -> None:
         _current = None
 
 
-os.register_at_fork(after_in_child=leave_child)
+def _before_fork() -> None:
+    if _current is not None and _current.profiles is not None and _current.is_here():
+        _current.profiles.stop()  # until the next step
+
+
+os.register_at_fork(before=_before_fork, after_in_child=leave_child)
 
 
 class Session:
-    """Watches the thread that starts it, from `start` to `stop`. One at a time."""
+    """Watches the thread that starts it, from `start` to `stop`. One at a time.
 
-    def __init__(self, keep: Path | None = None) -> None:
+    profiled: some steps run under cProfile and torch.profiler (profiles.py).
+    """
+
+    def __init__(self, keep: Path | None = None, profiled: bool = False) -> None:
         self.rank = Rank.of_environment()
         self._keep = keep
+        self._profiled = profiled
+        self.profiles: Profiles | None = None
         self._pid = os.getpid()
 
     def start(self) -> None:
@@ -51,7 +62,7 @@ class Session:
             raise RuntimeError("stoker watch: this process is watched already")
         self.folder = RecordFolder(self.rank, self._keep)
         self.seen = Seen()
-        account = Account()
+        self._account = account = Account()
         own_clock = FetchClock([0] * len(fetch_clock.FIELDS))
         self._own_clock = own_clock
         self._sampler = LineSampler(account, threading.get_ident())
@@ -67,6 +78,9 @@ class Session:
         self._patches.replace(torch_worker, "_worker_loop", WorkerTarget(clocks))
         fetch_clock.watch_decoders(self._patches, own_clock, self._hooks.here)
         self._hooks.install()
+        if self._profiled:
+            self.profiles = Profiles(self.folder.path if self.rank.judges else None)
+            self.profiles.install()
         self._sampler.start()
         _current = self
 
@@ -76,6 +90,8 @@ class Session:
         Raises the error that has ended the watch before, if there was one.
         """
         global _current
+        if self.profiles is not None:
+            self.profiles.stop()
         self.remove_hooks()
         _current = None
         self._sampler.stop()
@@ -84,6 +100,9 @@ class Session:
             raise self._hooks.fault
         self._steps.end()
         self._write_facts(measure_products(self.seen.device) if self.seen.model else {})
+        functions = self.profiles.record() if self.profiles is not None else None
+        if functions is not None:
+            self.writer.functions(functions)
         self.writer.close()
         return self.folder.finish()
 
@@ -95,7 +114,12 @@ class Session:
         self.remove_hooks()
         self._sampler.stop()
 
+    def is_here(self) -> bool:
+        return self._hooks.here()
+
     def remove_hooks(self) -> None:
+        if self.profiles is not None:
+            self.profiles.remove()
         self.writer.counter.end()
         self._products.end()
         self._hooks.remove()
@@ -109,7 +133,8 @@ class Session:
         if steps == 1 or steps == COUNTED_STEPS[-1]:
             self.seen.read_model()
         if steps == COUNTED_STEPS[-1]:
-            self._hooks.after_step = None
+            if self.profiles is None:
+                self._hooks.after_step = None
             self._write_facts({})  # for records of a program that is killed
         if steps == _DISCOVERY_STEPS:
             self._hooks.end_discovery()
@@ -123,6 +148,17 @@ class Session:
             self._products.begin(model)
         if steps == _PRODUCT_STEP:
             self._products.end()
+        if self.profiles is not None:
+            self._turn(self.profiles, steps)
+
+    def _turn(self, profiles: Profiles, steps: int) -> None:
+        """After each step: profilers start and stop, and what they slow is left out of the records."""
+        if profiles.wanted(steps + 1) and not self.writer.paused:
+            self.writer.pause()
+        profiles.step_done(steps, self.seen.device)
+        if self.writer.paused and not profiles.running:
+            self._account.take()  # the time that stopping took
+            self.writer.resume()
 
     def _write_facts(self, rates: Facts) -> None:
         workers, _ = fetch_clock.read_workers(str(self.folder.clocks))

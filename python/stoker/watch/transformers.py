@@ -14,7 +14,7 @@ else:
 
 
 class StokerWatch(Base):
-    """keep, report and json as for `stoker.watch.watching`. The verdict is printed on stderr when training ends."""
+    """keep, report and json as for `stoker.watching`. The verdict is printed on stderr when training ends."""
 
     def __init__(
         self, *, keep: str | Path | None = None, report: str | Path | None = None, json: str | Path | None = None

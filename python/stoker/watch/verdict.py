@@ -19,15 +19,15 @@ _LABELS = ("   evidence  ", "   gain      ")
 class Verdict:
     """`text` is for people, `document` that of `stoker diagnose --json`."""
 
-    def __init__(self, folder: Path, report: Path | None = None) -> None:
-        program = find_program()
+    def __init__(self, folder: Path, report: Path | None = None, trace: Path | None = None) -> None:
+        command = [str(find_program()), "diagnose", str(folder), *([] if trace is None else [str(trace)])]
         html = [] if report is None else ["--html", str(report)]
-        done = subprocess.run([program, "diagnose", folder, *html], capture_output=True, text=True, check=False)
+        done = subprocess.run([*command, *html], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"stoker diagnose: {done.stderr.strip()}")
         self.text: str = done.stdout
         self.problems: str = done.stderr
-        asked = subprocess.run([program, "diagnose", folder, "--json"], capture_output=True, text=True, check=True)
+        asked = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
         self.document: dict[str, Any] = json.loads(asked.stdout)
 
     @property
@@ -51,11 +51,11 @@ def wrapped(text: str, columns: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def print_verdict(verdict: Verdict) -> None:
+def print_verdict(verdict: Verdict, name: str = "stoker watch") -> None:
     """On stderr: stdout is the program's."""
     columns = shutil.get_terminal_size((80, 24)).columns
     sys.stdout.flush()
-    title = "stoker watch "
+    title = name + " "
     sys.stderr.write("\n" + title + "─" * max(0, columns - len(title)) + "\n")
     sys.stderr.write(wrapped(verdict.text, columns) + verdict.problems)
     sys.stderr.flush()

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "stoker/diagnose/costly_calls.h"
 #include "stoker/diagnose/phase_sums.h"
 #include "stoker/diagnose/rules/python_fix.h"
 #include "stoker/diagnose/rules/rule_families.h"
@@ -46,6 +47,29 @@ Json gpu_of(const RankRecords& rank) {
             {"non_compute_us", gpu.non_compute_us},
             {"idle_us", gpu.idle_us},
             {"idle", idle}};
+}
+
+constexpr std::size_t kMostCalls = 20;
+
+Json functions_of(const RankRecords& rank) {
+    Json functions = Json::array();
+    for (const FunctionEntry& function : costly_functions(rank, kMostCalls)) {
+        functions.push_back({{"name", function.name},
+                             {"place", function.place.empty() ? Json(nullptr) : Json(function.place)},
+                             {"count", function.count},
+                             {"self_us", function.self_us},
+                             {"total_us", function.total_us}});
+    }
+    return functions;
+}
+
+Json operators_of(const RankRecords& rank) {
+    Json operators = Json::array();
+    for (const OperatorEntry& entry : costly_operators(rank, kMostCalls)) {
+        operators.push_back(
+            {{"name", entry.name}, {"count", entry.count}, {"self_us", entry.self_us}, {"device_us", entry.device_us}});
+    }
+    return operators;
 }
 
 // Values are TOML; numbers, booleans and quoted strings read the same in JSON.
@@ -220,10 +244,19 @@ Diagnosis diagnose(const RunRecords& records) {
 std::string to_json(const RunRecords& records, const Diagnosis& diagnosis) {
     Json ranks = Json::array();
     for (const RankRecords& rank : records.ranks) {
-        ranks.push_back({{"rank", rank.facts.rank},
-                         {"steps", rank.steps.size()},
-                         {"account", account_of(rank)},
-                         {"gpu", gpu_of(rank)}});
+        Json json = {{"rank", rank.facts.rank},
+                     {"steps", rank.steps.size()},
+                     {"account", account_of(rank)},
+                     {"gpu", gpu_of(rank)}};
+        if (rank.functions) {
+            json["functions"] = functions_of(rank);
+            json["function_steps"] = rank.functions->steps;
+        }
+        if (rank.profile) {
+            json["operators"] = operators_of(rank);
+            json["operator_steps"] = rank.profile->steps;
+        }
+        ranks.push_back(std::move(json));
     }
     Json findings = Json::array();
     for (const Finding& finding : diagnosis.findings) {

@@ -213,6 +213,20 @@ struct ProfileEntry {
     std::optional<PhaseTimes> idle_during = {};
 };
 
+// A function of a Python program in some steps under cProfile.
+struct FunctionEntry {
+    std::string name = {};   // "forward", "{method 'run_backward' of 'torch._C._EngineBase' objects}"
+    std::string place = {};  // "train.py:41"; empty: built in
+    std::int64_t count = 0;
+    double self_us = 0;   // without the functions that it calls
+    double total_us = 0;  // with them
+};
+
+struct FunctionProfile {
+    std::int64_t steps = 0;  // that were profiled
+    std::vector<FunctionEntry> functions = {};
+};
+
 // Everything that is known of one rank.
 struct RankRecords {
     RunFacts facts = {};
@@ -221,6 +235,7 @@ struct RankRecords {
     std::vector<EvaluationEntry> evaluations = {};
     std::optional<StepRecord> total = {};  // the training thread from the run's start, also between epochs
     std::optional<ProfileEntry> profile = {};
+    std::optional<FunctionProfile> functions = {};
 };
 
 struct RunRecords {

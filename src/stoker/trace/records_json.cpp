@@ -1,6 +1,7 @@
 #include "stoker/trace/records_json.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -296,6 +297,20 @@ void add_evaluation(const Json& line, RankRecords& rank) {
     rank.evaluations.push_back(evaluation);
 }
 
+void add_functions(const Json& line, RankRecords& rank) {
+    FunctionProfile profile;
+    read_count(Reader{line}, "steps", profile.steps);
+    for_each_object(line, "functions", [&](const Reader& entry) {
+        FunctionEntry& function = profile.functions.emplace_back();
+        entry("name", function.name);
+        entry("place", function.place);
+        read_count(entry, "count", function.count);
+        entry("self_us", function.self_us);
+        entry("total_us", function.total_us);
+    });
+    rank.functions = std::move(profile);
+}
+
 // Null for a rank that no run has.
 RankRecords* rank_of(const Json& line, RunRecords& records) {
     constexpr int kMost = 16384;
@@ -377,7 +392,8 @@ std::string add_record(std::string_view line, RunRecords& records) {
     if (type.empty()) {
         return "not a JSON object with a \"type\"";
     }
-    if (type != "facts" && type != "step" && type != "interval" && type != "evaluation") {
+    constexpr std::array<std::string_view, 5> kTypes = {"facts", "step", "interval", "evaluation", "functions"};
+    if (std::ranges::find(kTypes, type) == kTypes.end()) {
         return "";
     }
     int schema = 0;
@@ -395,8 +411,10 @@ std::string add_record(std::string_view line, RunRecords& records) {
         add_step(json, *rank);
     } else if (type == "interval") {
         add_interval(json, *rank);
-    } else {
+    } else if (type == "evaluation") {
         add_evaluation(json, *rank);
+    } else {
+        add_functions(json, *rank);
     }
     return "";
 }

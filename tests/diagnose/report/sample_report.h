@@ -195,6 +195,10 @@ inline Report sample_report() {
         .span_us = 120e3,
         .gpu = GpuEntry{
             .compute_us = 52e3, .non_compute_us = 3e3, .idle_us = 65e3, .idle = {{7, 55e3, 4e3, 6e3}}, .kernels = 240}};
+    report.records.ranks[0].functions = FunctionProfile{
+        .steps = 4,
+        .functions = {{.name = kHostile, .place = "train.py:7", .count = 8, .self_us = 2e3, .total_us = 40e3},
+                      {.name = "built-in method torch.conv2d", .count = 80, .self_us = 30e3, .total_us = 30e3}}};
     report.timeline = sample_timeline();
     report.flame = sample_flame();
     report.operators = sample_operators();

@@ -3,6 +3,7 @@
 #include "stoker/diagnose/trace/read_traces.h"
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -12,6 +13,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/diagnose/costly_calls.h"
 #include "stoker/diagnose/diagnose.h"
 #include "stoker/diagnose/rules/run_summary.h"
 #include "stoker/diagnose/trace/device_profile.h"
@@ -24,7 +26,9 @@ namespace stoker {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 const fs::path kTwoStreams = fs::path(STOKER_SOURCE_DIR) / "tests/diagnose/data/two_streams.json";
 
@@ -395,6 +399,24 @@ TEST(ReadTraces, CollectivesAtOneTimeAreExposedOnce) {
     }
     EXPECT_DOUBLE_EQ(us, 200);
     EXPECT_DOUBLE_EQ(exposed, 130) << "20 to 150";
+}
+
+TEST(ReadTraces, ATraceOfARunAddsItsProfile) {
+    RunRecords run{
+        .ranks = {RankRecords{.facts = {.writer = "torch", .rank = 3}, .steps = {{.step = 1}, {.step = 2}}}}};
+    const std::array paths{kTwoStreams};
+    add_traces(run, paths);
+    ASSERT_EQ(run.ranks.size(), 1U);
+    EXPECT_EQ(run.ranks[0].steps.size(), 2U);
+    EXPECT_EQ(run.ranks[0].facts.writer, "torch");
+    ASSERT_TRUE(run.ranks[0].profile);
+    EXPECT_DOUBLE_EQ(run.ranks[0].profile->gpu->compute_us, 450);
+    EXPECT_FALSE(costly_operators(run.ranks[0], 3).empty());
+
+    RunRecords other{.ranks = {RankRecords{.facts = {.rank = 5}}}};
+    add_traces(other, paths);
+    EXPECT_FALSE(other.ranks[0].profile);
+    EXPECT_THAT(other.problems, Contains(HasSubstr("which the run does not have")));
 }
 
 }  // namespace

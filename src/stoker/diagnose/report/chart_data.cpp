@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "stoker/diagnose/costly_calls.h"
 #include "stoker/diagnose/report/operator_table.h"
 #include "stoker/diagnose/report/page_data.h"
 #include "stoker/diagnose/report/thin.h"
@@ -171,6 +172,23 @@ Json operators_data(const Report& report) {
         add("place", OperatorKey::place);
     }
     return {{"names", std::move(names).list()}, {"tables", std::move(tables)}};
+}
+
+// {"rank", "steps", "rows": [[name, place or "", count, self, with callees], ...]}, of the first rank that has any;
+// times in microseconds.
+Json functions_data(const Report& report) {
+    constexpr std::size_t kMostFunctions = 40;
+    const auto& ranks = report.records.ranks;
+    const auto rank = std::ranges::find_if(ranks, [](const RankRecords& of) { return of.functions.has_value(); });
+    if (rank == ranks.end() || rank->functions->functions.empty()) {
+        return nullptr;
+    }
+    Json rows = Json::array();
+    for (const FunctionEntry& function : costly_functions(*rank, kMostFunctions)) {
+        rows.push_back({shown_text(function.name), shown_text(function.place), function.count, tenths(function.self_us),
+                        tenths(function.total_us)});
+    }
+    return {{"rank", rank->facts.rank}, {"steps", rank->functions->steps}, {"rows", std::move(rows)}};
 }
 
 }  // namespace stoker

@@ -175,6 +175,7 @@ Json page_data(const Report& report) {
             {"timeline", timeline_data(report)},
             {"flame", flame_data(report)},
             {"operators", operators_data(report)},
+            {"functions", functions_data(report)},
             {"memory", memory_data(report)},
             {"findings", findings_data(report)},
             {"facts", std::move(groups)},

@@ -20,6 +20,7 @@ nlohmann::ordered_json timeline_data(const Report& report);
 nlohmann::ordered_json flame_data(const Report& report);
 nlohmann::ordered_json memory_data(const Report& report);
 nlohmann::ordered_json operators_data(const Report& report);
+nlohmann::ordered_json functions_data(const Report& report);
 
 // Foreign text as it is shown: one line, with control characters and those that change the order of the text around
 // them as \u202e, and cut to `most` bytes (more or less), at a whole character, with an ellipsis.

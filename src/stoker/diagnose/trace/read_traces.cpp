@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
@@ -228,6 +229,21 @@ RunRecords read_traces(std::span<const std::filesystem::path> paths) {
     std::ranges::stable_sort(records.ranks, {}, [](const RankRecords& rank) { return rank.facts.rank; });
     join_ranks(records);
     return records;
+}
+
+void add_traces(RunRecords& records, std::span<const std::filesystem::path> paths) {
+    RunRecords read = read_traces(paths);
+    for (RankRecords& traced : read.ranks) {
+        const auto rank =
+            std::ranges::find(records.ranks, traced.facts.rank, [](const auto& of) { return of.facts.rank; });
+        if (rank == records.ranks.end()) {
+            read.problems.push_back(
+                fmt::format("a trace is of rank {}, which the run does not have", traced.facts.rank));
+        } else {
+            rank->profile = std::move(traced.profile);
+        }
+    }
+    std::ranges::move(read.problems, std::back_inserter(records.problems));
 }
 
 }  // namespace stoker

@@ -15,6 +15,9 @@ namespace stoker {
 // Throws DataError for a file that is no trace, IoError for one that cannot be read, InvalidArgument for no files.
 RunRecords read_traces(std::span<const std::filesystem::path> paths);
 
+// Adds the profile of each trace to the rank of `records` that it names. Throws as read_traces.
+void add_traces(RunRecords& records, std::span<const std::filesystem::path> paths);
+
 // One trace. Its steps are ProfilerStep#N, numbered as there; without them the whole trace is one step.
 RankRecords rank_records(const TraceEvents& trace);
 

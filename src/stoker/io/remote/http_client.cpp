@@ -14,6 +14,7 @@
 #include "stoker/base/ascii.h"
 #include "stoker/base/error.h"
 #include "stoker/io/remote/address_kind.h"
+#include "stoker/io/remote/certificates.h"
 #include "stoker/io/remote/url.h"
 
 namespace stoker {
@@ -37,18 +38,8 @@ std::string variable(const char* name) {
     return value == nullptr ? "" : value;
 }
 
-// The variable that names the file of trusted certificates; empty if none does.
-std::string certificate_variable() {
-    for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
-        if (!variable(name).empty()) {
-            return name;
-        }
-    }
-    return "";
-}
-
 std::string hint_of(CURLcode code) {
-    const std::string name = certificate_variable();
+    const std::string name = find_certificates().variable;
     if (code == CURLE_SSL_CACERT_BADFILE) {
         return name.empty() ? "install the system's CA certificates, or name a file of them in SSL_CERT_FILE"
                             : fmt::format("{} must name a PEM file of CA certificates", name);
@@ -298,15 +289,13 @@ class HttpClient::Handle {
         set_certificates();
     }
 
-    // The order of the program curl.
     void set_certificates() {
-        const std::string file = certificate_variable();
-        if (!file.empty()) {
-            set(CURLOPT_CAINFO, variable(file.c_str()).c_str());
+        const Certificates certificates = find_certificates();
+        if (!certificates.file.empty()) {
+            set(CURLOPT_CAINFO, certificates.file.c_str());
         }
-        const std::string folder = variable("SSL_CERT_DIR");
-        if (file != "CURL_CA_BUNDLE" && !folder.empty()) {
-            set(CURLOPT_CAPATH, folder.c_str());
+        if (!certificates.folder.empty()) {
+            set(CURLOPT_CAPATH, certificates.folder.c_str());
         }
     }
 

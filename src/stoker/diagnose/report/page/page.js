@@ -35,6 +35,7 @@ const sections = [
   data.flame && section('flame', 'Flame graph', el('p', 'Callers above, callees below; the width is time.'),
     flameChart(data.flame)),
   data.operators && section('operators', 'Operators', operatorsTable(data.operators)),
+  data.functions && functions(data.functions),
   !data.timeline && !data.flame && !data.operators && section('profile', 'Timeline, flame graph, operators',
     note('No profile was taken. “stoker profile RECIPE” adds them.')),
   data.memory && section('memory', 'Memory', memoryChart(data.memory)),

@@ -104,6 +104,16 @@ function gpu(rank) {
       && table('Why the streams were idle', ['stream', '#host had not launched', '#gap of kernels', '#other'], rows)));
 }
 
+function functions({ rank, steps, rows }) {
+  const each = (us) => duration(us / Math.max(1, steps));
+  return section('functions', 'Python functions',
+    el('p', `Rank ${rank} in ${count(steps, 'step')} under cProfile, which slows short functions most. `,
+      '“Own” is without the functions that it calls.'),
+    table('', ['function', '#calls', '#own', '#own, per step', '#with callees'], rows.map(([name, place, calls, own, all]) => [
+      el('span', el('span.code', name), place && ' at ', place && el('span.code', place)), calls.toLocaleString('en-US'),
+      duration(own), each(own), duration(all)])));
+}
+
 function queue(rank) {
   const title = 'Batches ready when a step asked';
   if (!rank?.queue) return section('queue', title, note('The occupancy of the queue was not recorded.'));
