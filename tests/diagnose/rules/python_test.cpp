@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "diagnose/rules/support.h"
+#include "stoker/diagnose/rules/python_fix.h"
 
 namespace stoker {
 namespace {
@@ -121,6 +122,18 @@ TEST(PythonRules, FixesAreLinesOfPython) {
     for (const Finding& finding : diagnosis.findings) {
         EXPECT_TRUE(finding.fix.recipe.empty()) << finding.rule;
     }
+}
+
+TEST(PythonRules, FixesQuoteThePathOfTheData) {
+    const auto code_of = [](const char* rule, const std::string& path) {
+        RankRecords rank = in_python_of({});
+        rank.facts.data.path = path;
+        Finding finding{.rule = rule};
+        advise_in_python(finding, rank, {});
+        return finding.fix.code;
+    };
+    EXPECT_THAT(code_of("storage-bound", "my photos"), HasSubstr("stoker pack 'my photos' packed.stk"));
+    EXPECT_THAT(code_of("decode-bound", R"(my "photos")"), HasSubstr(R"(stoker.Loader("my \"photos\"", ...))"));
 }
 
 TEST(PythonRules, EvaluationsAreCountedInSteps) {

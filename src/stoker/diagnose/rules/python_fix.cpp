@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <string_view>
 
+#include "stoker/base/shell_quote.h"
+
 namespace stoker {
 namespace {
 
@@ -36,14 +38,15 @@ Words storage(const Advised& of) {
     return {fmt::format("Reading samples takes {:.0f} % of the workers' time without using a core: the storage is too "
                         "slow, or the data set waits for something else.",
                         of.percent("read_share_of_workers")),
-            fmt::format("stoker pack {} packed.stk  # one file, read in order, for stoker.Loader", of.data())};
+            fmt::format("stoker pack {} packed.stk  # one file, read in order, for stoker.Loader",
+                        quoted_for_shell(of.data()))};
 }
 
 Words decode(const Advised& of) {
     const std::string& codec = of.rank.facts.data.codec;
     const bool jpeg = codec == "jpeg";
     const std::string loader =
-        fmt::format("loader = stoker.Loader(\"{}\", ...)  # decodes only what a crop needs", of.data());
+        fmt::format("loader = stoker.Loader({:?}, ...)  # decodes only what a crop needs", of.data());
     return {
         fmt::format("Decoding {}images{} takes {:.0f} % of the workers' time.{} Decode fewer pixels, or with a faster "
                     "decoder.",
