@@ -111,15 +111,17 @@ const std::vector<StepOptions> kOptions = {
     {.precision = {.autocast = at::kBFloat16}, .accumulate = 2, .clip_norm = 1},
 };
 
+// The larger models take a step of autocast alone.
 TEST(StepOnBytes, IsTheStepOnFloatsForEveryModel) {
-    for (const char* name : {"mlp", "convnet", "resnet18", "vit_s_16", "centring"}) {
-        for (std::size_t i = 0; i < kOptions.size(); ++i) {
+    for (const std::string name : {"mlp", "convnet", "centring", "resnet18", "vit_s_16"}) {
+        const bool large = name == "resnet18" || name == "vit_s_16";
+        for (std::size_t i = large ? kOptions.size() - 1 : 0; i < kOptions.size(); ++i) {
             SCOPED_TRACE(fmt::format("{} {}", name, i));
             Training bytes(name, kOptions[i]);
             Training floats(name, kOptions[i]);
-            train(bytes, 2, true);
-            train(floats, 2, false);
-            EXPECT_EQ(bytes.step.fused(), name == std::string("mlp") && i == 0);
+            train(bytes, large ? 1 : 2, true);
+            train(floats, large ? 1 : 2, false);
+            EXPECT_EQ(bytes.step.fused(), name == "mlp" && i == 0);
             expect_same(bytes, floats);
         }
     }
@@ -127,8 +129,8 @@ TEST(StepOnBytes, IsTheStepOnFloatsForEveryModel) {
 
 TEST(StepOnBytes, AGraphNormalisesTheBatchOfEachReplay) {
     for (const StepOptions& options : kOptions) {
-        Training graph("convnet", options);
-        Training eager("convnet", options);
+        Training graph("centring", options);
+        Training eager("centring", options);
         FakeCalls calls;
         graph.step.capture_with(std::make_unique<FakeGraph>([&graph] { return graph.state(); }, calls, false));
         train(graph, 14, true);
@@ -141,8 +143,8 @@ TEST(StepOnBytes, AGraphNormalisesTheBatchOfEachReplay) {
 
 // A graph has the factors that it was captured with.
 TEST(StepOnBytes, OtherFactorsAreNotReplayed) {
-    Training graph("convnet", {});
-    Training eager("convnet", {});
+    Training graph("centring", {});
+    Training eager("centring", {});
     FakeCalls calls;
     graph.step.capture_with(std::make_unique<FakeGraph>([&graph] { return graph.state(); }, calls, false));
     train(graph, 5, true);
