@@ -19,7 +19,7 @@ at::Tensor empty_floats(const at::Tensor& bytes, const LateNormalize& late, at::
 
 at::Tensor run_kernel(const at::Tensor& given, const LateNormalize& late, at::ScalarType type) {
     const at::Tensor bytes = given.contiguous(at::MemoryFormat::ChannelsLast);  // (N, H, W, C) in memory
-    const at::Tensor floats = empty_floats(bytes, late, type);
+    at::Tensor floats = empty_floats(bytes, late, type);
     const auto side = [&](std::int64_t i) { return static_cast<int>(bytes.size(i)); };
     const c10::impl::VirtualGuardImpl guard(bytes.device().type());
     normalize_cuda({.images = bytes.const_data_ptr<std::uint8_t>(),
