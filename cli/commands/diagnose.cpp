@@ -62,15 +62,15 @@ bool is_run(const fs::path& path) {
 }
 
 RunRecords read_records(std::vector<std::string> paths) {
-    const auto traces = std::ranges::stable_partition(paths, [](const std::string& path) { return is_run(path); });
-    const auto runs = static_cast<std::size_t>(traces.begin() - paths.begin());
+    const auto traces = std::stable_partition(paths.begin(), paths.end(), is_run);
+    const auto runs = static_cast<std::size_t>(traces - paths.begin());
     if (runs > 1) {
         throw InvalidArgument({.where = "diagnose",
                                .expected = "one run folder, traces, or a run folder and traces of it",
                                .got = std::to_string(runs) + " run folders",
                                .hint = "diagnose one run at a time"});
     }
-    const std::vector<fs::path> traced = traces_of({traces.begin(), traces.end()});
+    const std::vector<fs::path> traced = traces_of({traces, paths.end()});
     if (runs == 0) {
         return read_traces(traced);
     }
