@@ -21,7 +21,7 @@
 #include "stoker/base/parse_number.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/formats/tokens/token_dataset.h"
-#include "stoker/pack/merge_parts.h"
+#include "stoker/pack/stk_parts.h"
 #include "stoker/pack/target.h"
 #include "stoker/recipe/values.h"
 
@@ -203,7 +203,7 @@ int run_merge(const Options& given) {
     return run_with_progress(
         options, {},
         [&](const auto& progress) {
-            return merge_parts(options.target, {.workers = usable_workers(options), .progress = progress});
+            return merge_stk_parts(options.target, {.workers = usable_workers(options), .progress = progress});
         },
         [&](const PackResult& result, double seconds) {
             options.json ? print_json(result, {}, seconds) : print_summary(result, {}, seconds, "", "merged");

@@ -11,9 +11,7 @@ import weakref
 from collections import UserDict
 
 import pytest
-from conftest import ROOT
 
-sys.path.insert(0, str(ROOT / "python"))
 
 import torch  # noqa: E402
 from stoker.watch.account import PHASES  # noqa: E402

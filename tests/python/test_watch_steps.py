@@ -1,10 +1,8 @@
 # What `python -m stoker watch` takes for a step and for an evaluation, from made-up events.
-import sys
 
 import pytest
-from conftest import ROOT
 
-sys.path.insert(0, str(ROOT / "python"))
+
 
 from stoker.watch.account import FORWARD, WAIT, Account  # noqa: E402
 from stoker.watch.steps import Steps  # noqa: E402

@@ -36,7 +36,7 @@ struct PackOptions {
     std::uint64_t shard_size = std::uint64_t{256} << 20;  // bytes
     int workers = 1;
     bool skip_bad = false;  // leave bad samples out and list them; otherwise the first one ends the packing
-    PackPart part = {};     // with more than one part, only this one is packed, into part_path(); see merge_parts.h
+    PackPart part = {};     // with more than one part, only this one is packed, into part_path(); see stk_parts.h
     // Called often, on the caller's thread. An exception from it ends the packing, which can then be resumed.
     std::function<void(const PackProgress&)> progress = {};
 };

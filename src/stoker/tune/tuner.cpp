@@ -395,8 +395,7 @@ class Tuner {
     PairedOptions effort_for(const Candidate& candidate) const {
         PairedOptions paired = options_.paired;
         if (candidate.predicted < kWorthTrying) {
-            constexpr int kPairs = 9;
-            paired.most = std::min(paired.most, kPairs);
+            paired.most = std::min(paired.most, 9);
             paired.worth = std::max(paired.worth, 1.01);
         }
         return paired;

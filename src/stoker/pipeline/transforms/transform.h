@@ -108,8 +108,8 @@ class Transform {
 
     const std::vector<Op>& ops() const { return ops_; }
 
-    // The final normalize. All other ops work on bytes and `normalize` is refused anywhere but at the end, so every list
-    // of ops may leave it to a device (LoaderOptions::normalize_late).
+    // The final normalize. All other ops work on bytes and `normalize` is refused anywhere but at the end, so every
+    // list of ops may leave it to a device (LoaderOptions::normalize_late).
     const NormalizeFactors& factors() const { return factors_; }
 
     // Throws InvalidArgument with the op's place in the recipe if `normalize` has values for another number of

@@ -1,6 +1,6 @@
 // Parts that are packed one by one and merged are the bytes of one packing; what is missing or does not belong together
 // is named.
-#include "stoker/pack/merge_parts.h"
+#include "stoker/pack/stk_parts.h"
 
 #include <gmock/gmock.h>
 
@@ -29,7 +29,7 @@ std::vector<std::pair<std::string, std::string>> files_in(const fs::path& direct
 
 struct Stopped {};
 
-class MergeParts : public ::testing::Test {
+class StkParts : public ::testing::Test {
   protected:
     void SetUp() override { make_folder(dir_ / "images"); }
 
@@ -50,7 +50,7 @@ class MergeParts : public ::testing::Test {
     // What merging the parts of `dir_ / "merged/x.stk"` says.
     std::string refusal() {
         try {
-            merge_parts(dir_ / "merged/x.stk", {});
+            merge_stk_parts(dir_ / "merged/x.stk", {});
         } catch (const Error& error) {
             return error.what();
         }
@@ -60,13 +60,13 @@ class MergeParts : public ::testing::Test {
     TempDir dir_;
 };
 
-TEST_F(MergeParts, AreTheBytesOfOnePacking) {
+TEST_F(StkParts, AreTheBytesOfOnePacking) {
     for (const auto codec : {PackCodec::keep, PackCodec::dct, PackCodec::raw}) {
         const PackOptions options{.transcode = {.codec = codec}, .shard_size = 20'000, .workers = 2};
         const PackResult one = pack(ImageFolder(dir_ / "images"), dir_ / "one.stk", options);
         for (const std::int64_t count : {2, 5, 12}) {
             const fs::path target = pack_all(options, count);
-            const PackResult merged = merge_parts(target, {.workers = 2});
+            const PackResult merged = merge_stk_parts(target, {.workers = 2});
             EXPECT_EQ(files_in(target), files_in(dir_ / "one.stk")) << pack_codec_name(codec) << " of " << count;
             EXPECT_EQ(merged.samples, one.samples);
             EXPECT_EQ(merged.bytes_in, one.bytes_in);
@@ -79,20 +79,20 @@ TEST_F(MergeParts, AreTheBytesOfOnePacking) {
     }
 }
 
-TEST_F(MergeParts, ListBadSamplesInOrder) {
+TEST_F(StkParts, ListBadSamplesInOrder) {
     put(dir_ / "images/c0/bad.jpg", std::as_bytes(std::span("no image", 8)));
     put(dir_ / "images/c2/bad.jpg", std::as_bytes(std::span("no image", 8)));
     const PackOptions options{.shard_size = 20'000, .skip_bad = true};
     const PackResult one = pack(ImageFolder(dir_ / "images"), dir_ / "one.stk", options);
     const fs::path target = pack_all(options, 3);
-    const PackResult merged = merge_parts(target, {});
+    const PackResult merged = merge_stk_parts(target, {});
     EXPECT_EQ(files_in(target), files_in(dir_ / "one.stk"));
     ASSERT_EQ(merged.skipped.size(), 2);
     EXPECT_EQ(merged.skipped[0].key, one.skipped[0].key);
     EXPECT_EQ(merged.skipped[1].key, one.skipped[1].key);
 }
 
-TEST_F(MergeParts, AnInterruptedMergingIsResumed) {
+TEST_F(StkParts, AnInterruptedMergingIsResumed) {
     const PackOptions options{.shard_size = 8'000};
     pack(ImageFolder(dir_ / "images"), dir_ / "one.stk", options);
     const fs::path target = pack_all(options, 4);
@@ -101,32 +101,32 @@ TEST_F(MergeParts, AnInterruptedMergingIsResumed) {
             throw Stopped{};
         }
     };
-    EXPECT_THROW(merge_parts(target, {.progress = stop}), Stopped);
+    EXPECT_THROW(merge_stk_parts(target, {.progress = stop}), Stopped);
     EXPECT_FALSE(fs::exists(target / "stk.json"));
     std::int64_t first = -1;
-    const PackResult merged = merge_parts(target, {.progress = [&](const PackProgress& at) {
-                                              first =
-                                                  first < 0 && std::string_view(at.phase) == "merge" ? at.done : first;
-                                          }});
+    const PackResult merged =
+        merge_stk_parts(target, {.progress = [&](const PackProgress& at) {
+                            first = first < 0 && std::string_view(at.phase) == "merge" ? at.done : first;
+                        }});
     EXPECT_GT(merged.resumed_samples, 0);
     EXPECT_EQ(first, merged.resumed_samples + 1);
     EXPECT_EQ(files_in(target), files_in(dir_ / "one.stk"));
 }
 
-TEST_F(MergeParts, AMergedDataSetIsComplete) {
+TEST_F(StkParts, AMergedDataSetIsComplete) {
     const fs::path target = pack_all({}, 2);
-    merge_parts(target, {});
-    EXPECT_TRUE(merge_parts(target, {}).nothing_to_do);
+    merge_stk_parts(target, {});
+    EXPECT_TRUE(merge_stk_parts(target, {}).nothing_to_do);
     fs::remove_all(dir_ / "merged/x.part-0-of-2.stk");
     fs::remove_all(dir_ / "merged/x.part-1-of-2.stk");
-    const PackResult again = merge_parts(target, {});
+    const PackResult again = merge_stk_parts(target, {});
     EXPECT_TRUE(again.nothing_to_do);
     EXPECT_EQ(again.samples, 12);
     // One packing of everything has nothing to do either.
     EXPECT_TRUE(pack(ImageFolder(dir_ / "images"), target, {}).nothing_to_do);
 }
 
-TEST_F(MergeParts, MissingAndUnfinishedPartsAreNamed) {
+TEST_F(StkParts, MissingAndUnfinishedPartsAreNamed) {
     pack_all({.shard_size = 8'000}, 4);
     fs::remove_all(dir_ / "merged/x.part-1-of-4.stk");
     fs::remove(dir_ / "merged/x.part-3-of-4.stk/stk.json");
@@ -137,7 +137,7 @@ TEST_F(MergeParts, MissingAndUnfinishedPartsAreNamed) {
     EXPECT_THAT(refusal(), HasSubstr("--part 0/8"));
 }
 
-TEST_F(MergeParts, PartsOfOtherPackingsAreRefused) {
+TEST_F(StkParts, PartsOfOtherPackingsAreRefused) {
     fs::create_directories(dir_ / "merged");
     pack_part({}, {.index = 0, .count = 2});
     pack_part({.transcode = {.codec = PackCodec::raw}}, {.index = 1, .count = 2});
@@ -150,7 +150,7 @@ TEST_F(MergeParts, PartsOfOtherPackingsAreRefused) {
     EXPECT_THAT(refusal(), HasSubstr("packed with --part 1/2"));
 }
 
-TEST_F(MergeParts, DamagedPartsAreFound) {
+TEST_F(StkParts, DamagedPartsAreFound) {
     const fs::path target = pack_all({}, 2);
     const fs::path shard = dir_ / "merged/x.part-1-of-2.stk/shard-000000.stk";
     std::string bytes = read_text(shard);
@@ -160,7 +160,7 @@ TEST_F(MergeParts, DamagedPartsAreFound) {
     EXPECT_FALSE(fs::exists(target / "stk.json"));
 }
 
-TEST_F(MergeParts, APartIsAnotherPlan) {
+TEST_F(StkParts, APartIsAnotherPlan) {
     fs::create_directories(dir_ / "merged");
     pack_part({.shard_size = 20'000}, {.index = 0, .count = 2});
     try {
@@ -172,7 +172,7 @@ TEST_F(MergeParts, APartIsAnotherPlan) {
     EXPECT_TRUE(pack_part({.shard_size = 20'000}, {.index = 0, .count = 2}).nothing_to_do);
 }
 
-TEST_F(MergeParts, PartsThatAreNoneAreRefused) {
+TEST_F(StkParts, PartsThatAreNoneAreRefused) {
     const ImageFolder images(dir_ / "images");
     const auto refused = [&](const char* target, PackPart part) {
         EXPECT_THROW(pack(images, dir_ / target, {.part = part}), InvalidArgument) << part.index << "/" << part.count;

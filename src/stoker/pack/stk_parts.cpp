@@ -1,5 +1,5 @@
 // The parts are read one after the other, so that a merging of thousands of shards maps few of them at a time.
-#include "stoker/pack/merge_parts.h"
+#include "stoker/pack/stk_parts.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -268,7 +268,7 @@ class Merging {
 
 }  // namespace
 
-PackResult merge_parts(const fs::path& target, const MergeOptions& options) {
+PackResult merge_stk_parts(const fs::path& target, const MergeOptions& options) {
     return with_checked_maps([&] { return Merging(target, options).run(); });
 }
 

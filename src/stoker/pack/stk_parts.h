@@ -18,6 +18,6 @@ struct MergeOptions {
 // Merges "x.part-0-of-8.stk" ... "x.part-7-of-8.stk" to "x.stk", the target; the parts stay. Its result is that of
 // pack(). Throws InvalidArgument for missing or unfinished parts, which it names, parts of different packings, or
 // another target; DataError for a damaged part; IoError.
-PackResult merge_parts(const std::filesystem::path& target, const MergeOptions& options);
+PackResult merge_stk_parts(const std::filesystem::path& target, const MergeOptions& options);
 
 }  // namespace stoker
