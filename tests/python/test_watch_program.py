@@ -11,14 +11,12 @@ import weakref
 from collections import UserDict
 
 import pytest
-
-
-import torch  # noqa: E402
-from stoker.watch.account import PHASES  # noqa: E402
-from stoker.watch.session import Session  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.utils.checkpoint import checkpoint  # noqa: E402
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset  # noqa: E402
+import torch
+from stoker.watch.account import PHASES
+from stoker.watch.session import Session
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 DATA = TensorDataset(torch.randn(48, 8), torch.arange(48) % 4)
 

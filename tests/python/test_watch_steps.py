@@ -1,11 +1,7 @@
 # What `python -m stoker watch` takes for a step and for an evaluation, from made-up events.
-
 import pytest
-
-
-
-from stoker.watch.account import FORWARD, WAIT, Account  # noqa: E402
-from stoker.watch.steps import Steps  # noqa: E402
+from stoker.watch.account import FORWARD, WAIT, Account
+from stoker.watch.steps import Steps
 
 MODEL, TEACHER = 1, 2
 
