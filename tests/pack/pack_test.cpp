@@ -27,15 +27,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-std::vector<std::pair<std::string, std::string>> files_in(const fs::path& directory) {
-    std::vector<std::pair<std::string, std::string>> files;
-    for (const auto& entry : fs::directory_iterator(directory)) {
-        files.emplace_back(entry.path().filename().string(), read_text(entry.path()));
-    }
-    std::ranges::sort(files);
-    return files;
-}
-
 struct Stopped {};
 
 // Ends the packing at sample `at` of phase "pack".

@@ -18,15 +18,6 @@ using namespace stoker::testing;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-std::vector<std::pair<std::string, std::string>> files_in(const fs::path& directory) {
-    std::vector<std::pair<std::string, std::string>> files;
-    for (const auto& entry : fs::directory_iterator(directory)) {
-        files.emplace_back(entry.path().filename().string(), read_text(entry.path()));
-    }
-    std::ranges::sort(files);
-    return files;
-}
-
 struct Stopped {};
 
 class StkParts : public ::testing::Test {

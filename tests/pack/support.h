@@ -1,12 +1,15 @@
 // Small folders of images of several kinds, and the samples of a data set as comparable values.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "stoker/base/file.h"
 #include "stoker/codecs/encode.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/pipeline/transforms/transform.h"
@@ -23,6 +26,16 @@ inline Image gradient(int height, int width, int channels, int seed) {
         }
     }
     return image;
+}
+
+// Names and contents, sorted.
+inline std::vector<std::pair<std::string, std::string>> files_in(const std::filesystem::path& directory) {
+    std::vector<std::pair<std::string, std::string>> files;
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+        files.emplace_back(entry.path().filename().string(), read_text(entry.path()));
+    }
+    std::ranges::sort(files);
+    return files;
 }
 
 // 12 images in 3 classes: JPEGs of several kinds, and two PNGs, one of them named .jpg.
