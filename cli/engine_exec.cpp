@@ -91,7 +91,8 @@ Command engine_command(CLI::App& /*app*/) {
 bool runs_in_engine(int argc, char** argv) {
     const std::string_view first = argc > 1 ? argv[1] : "";
     const std::string_view second = argc > 2 ? argv[2] : "";
-    const auto names = {kTrain.name, kEval.name, kPredict.name, kExport.name, kProfile.name, kTune.name, kLr.name};
+    const auto names = {kTrain.name,   kEval.name, kPredict.name, kExport.name,
+                        kProfile.name, kTune.name, kLr.name,      kPlan.name};
     const auto benches = {kLadder.name, kStep.name, kTechniques.name, kOverhead.name};
     return std::ranges::find(names, first) != names.end() ||
            (first == kBench.name && std::ranges::find(benches, second) != benches.end());

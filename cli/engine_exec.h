@@ -22,6 +22,7 @@ inline constexpr CommandName kStep = {"step", "time one training step of a model
 inline constexpr CommandName kBench = {"bench", "benchmarks: input pipeline, storage, training step, MNIST ladder"};
 inline constexpr CommandName kTune = {"tune", "find a faster recipe: predict, apply, measure, keep or roll back"};
 inline constexpr CommandName kLr = {"lr", "find a learning rate: a range test with a plot and a suggestion"};
+inline constexpr CommandName kPlan = {"plan", "predict step time, efficiency and memory of several processes"};
 inline constexpr CommandName kTrial = {"trial", "hold a recipe open and measure on request, for tune and bench"};
 inline constexpr CommandName kTechniques = {"techniques", "what each technique gains on a recipe's data and model"};
 inline constexpr CommandName kOverhead = {"overhead", "what the account of a run and the profiler cost"};

@@ -16,6 +16,7 @@ constexpr Entry kCommands[] = {
     {kProfile.name, kProfile.summary, engine_command},
     {kTune.name, kTune.summary, engine_command},
     {kLr.name, kLr.summary, engine_command},
+    {kPlan.name, kPlan.summary, engine_command},
     {"launch", "start a command as several processes that train together", add_launch},
     {"inspect", "summarise a data set; --verify decodes every sample", add_inspect},
     {"show", "draw a batch, or write one sample, as the model receives it", add_show},

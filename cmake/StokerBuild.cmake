@@ -89,7 +89,8 @@ if(NOT STOKER_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
+    include(StokerCudaArchitectures)
+    stoker_cuda_architectures(${CMAKE_CUDA_COMPILER} CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_STANDARD 20)
     enable_language(CUDA)
     if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # nvcc 12 and later have it; CMake 3.25 does not know
@@ -98,6 +99,9 @@ if(NOT STOKER_CUDA STREQUAL "OFF")
     # fmt 9 with nvcc: constexpr all through, format strings checked at run time. 554 remarks on a template's
     # conversion to itself.
     add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-DFMT_USE_CONSTEXPR=1;-DFMT_CONSTEVAL=;--diag-suppress=554>")
+    if(NOT SKBUILD)  # says which registers spill into memory
+      add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=--warn-on-spills>")
+    endif()
     find_package(CUDAToolkit REQUIRED)
     set(STOKER_HAS_CUDA ON)
     # The installed package has the runtime with it (StokerInstall.cmake).
@@ -106,7 +110,7 @@ if(NOT STOKER_CUDA STREQUAL "OFF")
     message(FATAL_ERROR "STOKER_CUDA=ON: expected nvcc on PATH or in CUDACXX, found none")
   endif()
 endif()
-message(STATUS "Stoker: CUDA sources ${STOKER_HAS_CUDA}")
+message(STATUS "Stoker: CUDA sources ${STOKER_HAS_CUDA} ${CMAKE_CUDA_ARCHITECTURES}")
 
 # stoker_folder(NAME DEPENDS folder... LIBRARIES target... PRIVATE target... EXCLUDE file...)
 # The target stoker::NAME from every .cpp of this folder and its sub-folders, and every .cu where CUDA is built.

@@ -138,7 +138,8 @@ run_sanitizer() {
             skip "sanitizer-$tool" "compute-sanitizer is not installed"
         else
             check "sanitizer-$tool-normalize" compute-sanitizer --tool "$tool" --error-exitcode 1 \
-                "$kit/bin/ops_test" --gtest_filter='NormalizeCuda.GivesTheBitsOfTheCpu'
+                --kernel-name-exclude kernel_substring=at:: "$kit/bin/bridge_test" \
+                --gtest_filter='NormalizePinnedCuda.*'
             check "sanitizer-$tool-copies" compute-sanitizer --tool "$tool" --error-exitcode 1 \
                 --kernel-name-exclude kernel_substring=at:: "$kit/bin/bridge_test" --gtest_filter='PixelsCuda.*'
             check "sanitizer-$tool-batch-norm" compute-sanitizer --tool "$tool" --error-exitcode 1 \

@@ -12,6 +12,7 @@ Command add_export(CLI::App& app);
 Command add_profile(CLI::App& app);
 Command add_tune(CLI::App& app);
 Command add_lr(CLI::App& app);
+Command add_plan(CLI::App& app);
 Command add_trial(CLI::App& app);
 
 // The published MNIST experiment: MLP 784-128-64-10, Adam 1e-3, batch 64, 5 epochs, shuffled. Each rung of the ladder

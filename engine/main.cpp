@@ -40,6 +40,7 @@ constexpr Entry kCommands[] = {
     {kProfile.name, kProfile.summary, add_profile},
     {kTune.name, kTune.summary, add_tune},
     {kLr.name, kLr.summary, add_lr},
+    {kPlan.name, kPlan.summary, add_plan},
     {kTrial.name, kTrial.summary, add_trial},
     {kBench.name, kBench.summary, add_bench_commands},
 };

@@ -10,8 +10,10 @@
 namespace stoker::cli {
 
 int run_in_group(const std::function<int(const std::shared_ptr<Group>&)>& work) {
-    std::signal(SIGPIPE, SIG_IGN);  // training continues if stdout or stderr is a closed pipe
     const std::shared_ptr<Group> group = join_group();
+    if (!group->alone()) {
+        std::signal(SIGPIPE, SIG_IGN);  // a closed connection or stdout is an error of one rank, not its end
+    }
     try {
         return work(group);
     } catch (const RankLost&) {

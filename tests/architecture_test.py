@@ -20,7 +20,7 @@ ARROWS = {
     "formats": ["io"],
     "codecs": ["cuda"],
     "ops": ["cuda"],
-    "fused": ["base"],
+    "fused": ["cuda"],
     "pipeline": ["formats", "codecs", "ops", "recipe"],
     "pack": ["pipeline"],
     "python": ["pack"],  # the extension module of the Python package

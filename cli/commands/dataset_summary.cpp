@@ -175,7 +175,7 @@ bool holds_encoded(const Dataset& dataset) {
 
 }  // namespace
 
-DatasetSummary summarize(const Dataset& dataset, bool verify, ProgressBar& progress) {
+DatasetSummary summarize(const Dataset& dataset, bool verify, ProgressBar& progress, const PackPart& part) {
     DatasetSummary sum;
     const auto* stk = dynamic_cast<const StkDataset*>(&dataset);
     const bool folder = dataset.format() == "image_folder";
@@ -187,17 +187,20 @@ DatasetSummary summarize(const Dataset& dataset, bool verify, ProgressBar& progr
         sum.encoded = holds_encoded(dataset);
     }
     const std::int64_t size = dataset.size();
-    const std::int64_t count = verify || !sum.encoded ? size : std::min(size, kMaxSampled);
+    const auto share = part.of(size);
+    const std::int64_t first = share.first;
+    const std::int64_t own = share.second - first;
+    const std::int64_t count = verify || !sum.encoded ? own : std::min(own, kMaxSampled);
     std::mutex mutex;
     const RangeWork range{.label = verify ? "verify" : "read", .unit = "samples", .count = count, .grain = 16};
     run_parallel(range, progress, [&](std::int64_t begin, std::int64_t end) {
         Reader reader;
-        DatasetSummary part;
+        DatasetSummary found;
         for (std::int64_t i = begin; i < end; ++i) {
-            add_sample(dataset, count == size ? i : i * size / count, verify, reader, part);
+            add_sample(dataset, first + (count == own ? i : i * own / count), verify, reader, found);
         }
         const std::lock_guard lock(mutex);
-        add(sum, part);
+        add(sum, found);
     });
     std::ranges::sort(sum.bad, {}, &BadSample::index);
     sum.codecs_counted = sum.read;

@@ -9,6 +9,7 @@
 
 #include "cli/terminal/progress.h"
 #include "stoker/formats/dataset.h"
+#include "stoker/pack/pack.h"
 
 namespace stoker::cli {
 
@@ -52,6 +53,7 @@ struct DatasetSummary {
 
 // With `verify` every sample is decoded, and the hashes of an stk data set are compared. Without it image headers are
 // read: of all samples if they are raw pixels or at most 1000, else of 1000 spread evenly over the data set.
-DatasetSummary summarize(const Dataset& dataset, bool verify, ProgressBar& progress);
+// `part`: with `verify` the share of the samples that is read; throws InvalidArgument for an impossible one.
+DatasetSummary summarize(const Dataset& dataset, bool verify, ProgressBar& progress, const PackPart& part = {});
 
 }  // namespace stoker::cli

@@ -114,7 +114,7 @@ Check check_build(bool device) {
                      : device ? "not built"
                               : "not built, and not needed without a GPU",
             .expected = device ? "built in" : "built in on machines with a GPU",
-            .why = "pinned batch memory needs it; without it copies to the GPU are slower and training waits for them",
+            .why = "without it images are normalised and batch norm runs by several kernels of LibTorch instead of one",
             .fix = built || !device ? "" : "install the CUDA toolkit (nvcc) and build with STOKER_CUDA=ON"};
 }
 
@@ -148,7 +148,7 @@ std::vector<Check> check_gpu(const std::string& torch_cuda) {
             {.name = "driver fits build",
              .found = "Stoker built with",
              .expected = "",
-             .why = "an older driver refuses to pin batch memory",
+             .why = "an older driver refuses to load its kernels",
              .fix = "update the NVIDIA driver, or build with an older CUDA toolkit or STOKER_CUDA=OFF"}));
     }
     return checks;

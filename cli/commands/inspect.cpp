@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/commands/dataset_options.h"
 #include "cli/commands/dataset_summary.h"
+#include "cli/commands/part_option.h"
 #include "cli/commands/unread_fields.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/table.h"
@@ -23,6 +24,7 @@ struct Options {
     FieldNames fields;
     std::int64_t context = 0;
     bool verify = false;
+    std::string part;
     bool test = false;
     bool json = false;
 };
@@ -115,6 +117,7 @@ void print_json(const Dataset& dataset, const FurtherFields& further, const Data
                     {"bytes", dataset.bytes()},
                     {"advice", dataset.advice()},
                     {"verified", verified},
+                    {"read", found.read},
                     {"bad", bad}});
 }
 
@@ -201,15 +204,24 @@ void print_fields(const Dataset& dataset, const FurtherFields& further) {
     }
 }
 
+// Which samples a line is about, where not all were read.
+std::string read_text(const Dataset& dataset, const DatasetSummary& found, const std::string& part) {
+    if (found.read == dataset.size()) {
+        return "";
+    }
+    const std::string samples = pluralize(found.read, "sample");
+    return part.empty() ? fmt::format("  (of {} spread evenly)", samples)
+                        : fmt::format("  (of the {} of part {})", samples, part);
+}
+
 void print_table(const Dataset& dataset, const FurtherFields& further, const DatasetSummary& found,
-                 const std::string& data) {
-    const bool all = found.read == dataset.size();
-    const std::string of = all ? "" : fmt::format("  (of {} spread evenly)", pluralize(found.read, "sample"));
+                 const Options& options) {
+    const std::string of = read_text(dataset, found, options.part);
     std::vector<std::string> codecs;
     for (const auto& [name, number] : found.codecs) {
         codecs.push_back(fmt::format("{} {}", name, with_commas(static_cast<double>(number))));
     }
-    print_stdout("{}\n", shown_url(data));
+    print_stdout("{}\n", shown_url(options.data));
     print_stdout("  format    {}\n", dataset.format());
     print_stdout("  samples   {} {}\n", with_commas(static_cast<double>(dataset.size())), classes_text(dataset, found));
     print_stdout("  bytes     {}\n", byte_text(dataset.bytes()));
@@ -256,12 +268,13 @@ int run(const Options& options) {
     const FurtherFields further = further_fields(*dataset, options.fields);
     ProgressBar progress;
     const auto start = std::chrono::steady_clock::now();
-    const DatasetSummary found = summarize(*dataset, options.verify, progress);
+    const DatasetSummary found =
+        summarize(*dataset, options.verify, progress, options.part.empty() ? PackPart{} : parse_part(options.part));
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     if (options.json) {
         print_json(*dataset, further, found, options.verify);
     } else {
-        print_table(*dataset, further, found, options.data);
+        print_table(*dataset, further, found, options);
         print_fields(*dataset, further);
         print_classes(*dataset, found);
         print_bad(found);
@@ -289,14 +302,18 @@ Command add_inspect(CLI::App& app) {
     add_further_fields_option(app, options->fields);
     add_memory_option(app);
     add_context_option(app, options->context);
-    app.add_flag("--verify", options->verify,
-                 "decode every sample and list the bad ones; exit status 1 if there are any");
+    CLI::Option* const verify = app.add_flag(
+        "--verify", options->verify, "decode every sample and list the bad ones; exit status 1 if there are any");
+    app.add_option("--part", options->part, "verify only share INDEX, from 0, of COUNT equal shares of the samples")
+        ->type_name("INDEX/COUNT")
+        ->needs(verify);
     app.add_flag("--test", options->test, "use the test split instead of the training split");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
     example(app,
             "  stoker inspect data/train --verify\n"
             "  stoker inspect 'shards-{000..031}.tar' --verify --field mask=seg.png:mask\n"
-            "  stoker inspect data/mnist --test --json");
+            "  stoker inspect data/mnist --test --json\n"
+            "  srun -n 8 sh -c 'stoker inspect train.stk --verify --part $SLURM_PROCID/8'");
     return [options] { return run(*options); };
 }
 

@@ -10,6 +10,7 @@
 
 #include "cli/command.h"
 #include "cli/commands/dataset_options.h"
+#include "cli/commands/part_option.h"
 #include "cli/commands/unread_fields.h"
 #include "cli/terminal/advice.h"
 #include "cli/terminal/output_path.h"
@@ -63,19 +64,6 @@ std::uint64_t checked_shard_size(const std::string& text) {
                                .got = fmt::format("\"{}\"", text)});
     }
     return static_cast<std::uint64_t>(*bytes);
-}
-
-// Throws InvalidArgument for a text that is not INDEX/COUNT. pack() checks the numbers.
-PackPart parse_part(const std::string& text) {
-    const std::size_t slash = text.find('/');
-    const auto index = parse_number<std::int64_t>(text.substr(0, slash));
-    const auto count = parse_number<std::int64_t>(slash == std::string::npos ? "" : text.substr(slash + 1));
-    if (!index || !count) {
-        throw InvalidArgument({.where = "--part",
-                               .expected = "INDEX/COUNT, such as 0/8, with an index from 0",
-                               .got = fmt::format("\"{}\"", text)});
-    }
-    return {.index = *index, .count = *count};
 }
 
 // What an interrupted packing has kept, and how to go on.

@@ -20,7 +20,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/statistics.h"
 #include "stoker/base/url_secrets.h"
-#include "stoker/cuda/cuda_device.h"
+#include "stoker/bridge/device_memory.h"
 #include "stoker/train/trainer.h"
 
 namespace stoker::cli {
@@ -236,8 +236,7 @@ int run(const Options& options) {
             data = shared_data(data, temporary);
         }
         std::vector<Rung> rungs = ladder();
-        if (!device.is_cuda() || !cuda_built()) {
-            // Pinned memory needs a GPU and Stoker's CUDA code.
+        if (pinned_memory(device) == nullptr) {
             std::erase_if(rungs, [](const Rung& rung) { return rung.gpu_only; });
         }
         std::vector<Measured> stoker_rungs(rungs.size());

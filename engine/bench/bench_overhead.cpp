@@ -1,8 +1,9 @@
 // stoker bench overhead: what the account of a run and the profiler cost. One run trains while one of them is switched
-// off and on in blocks of equal length, in the order off on on off or on off off on, drawn at random. Each half of four
-// blocks is a pair; throughput is taken by the clock from the first step of a block to the last. Where other threads
-// keep all cores busy, the scheduler's turns are a hundred times what is looked for; there the process's CPU time is
-// taken, which is what a step costs on such a machine. The same with a switch that does nothing is the control.
+// off and on in blocks of equal length, in the order off on on off or on off off on, drawn at random. Four blocks are a
+// round, and give one ratio, from which a steady drift of the machine cancels out. Throughput is taken by the clock
+// from the first step of a block to the last. Where other threads keep all cores busy, the scheduler's turns are a
+// hundred times what is looked for; there the process's CPU time is taken, which is what a step costs on such a
+// machine. The same with a switch that does nothing is the control.
 #include <pthread.h>
 
 #include <csignal>
@@ -38,6 +39,7 @@ struct Options {
     double seconds = 60;
     std::vector<double> steps = {1, 10, 100};  // milliseconds
     std::string device = "auto";
+    std::string only;  // "account" or "profiler"
     bool json = false;
 };
 
@@ -46,11 +48,11 @@ constexpr double kBlockSeconds = 0.25;  // less where the measurement is short
 constexpr int kLeastSteps = 2;
 constexpr int kMostSteps = 50;  // after so many steps losses are read and records written
 constexpr int kWarmUpSteps = 10;
-constexpr int kLeastPairs = 6;             // fewer have no 95 % interval; even, so that blocks end in fours
+constexpr int kLeastRounds = 6;            // fewer have no 95 % interval
 constexpr double kCalibrationSeconds = 1;  // at most, and no longer than a measurement
 
 struct BlockTimes {
-    std::vector<double> ratios;  // of the time with what is switched to the time without, pair by pair
+    std::vector<double> ratios;  // of the time with what is switched to the time without, round by round
     double step_ms = 0;          // without it: the median of the blocks
 };
 
@@ -60,7 +62,7 @@ class Blocks {
     Blocks(double seconds, int steps, std::function<void(bool)> set, std::function<double()> clock)
         : seconds_(seconds), steps_(steps), set_(std::move(set)), clock_(std::move(clock)) {}
 
-    // After each step. False once the time is over and there are enough pairs.
+    // After each step. False once the time is over and there are enough rounds.
     bool step(const at::Device& device) {
         if (warm_up_ > 0) {
             if (--warm_up_ == 0) {
@@ -76,7 +78,7 @@ class Blocks {
         synchronize(device);
         finish();
         const bool over = std::chrono::duration<double>(Clock::now() - first_).count() > seconds_;
-        if (over && block_ == 0 && std::ssize(ratios_) >= kLeastPairs) {
+        if (over && block_ == 0 && std::ssize(ratios_) >= kLeastRounds) {
             return false;
         }
         begin();
@@ -92,6 +94,7 @@ class Blocks {
     void begin() {
         if (block_ == 0) {
             on_first_ = rng_.next() % 2 == 0;
+            times_ = {};
         }
         set_(on());
         done_ = 0;
@@ -100,11 +103,11 @@ class Blocks {
     }
 
     void finish() {
-        times_[on() ? 1 : 0] = clock_() - clock_start_;
+        times_[on() ? 1 : 0] += clock_() - clock_start_;
         if (!on()) {
             off_ms_.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start_).count() / steps_);
         }
-        if (block_ % 2 == 1) {
+        if (block_ == 3) {
             ratios_.push_back(times_[1] / times_[0]);
         }
         block_ = (block_ + 1) % 4;
@@ -118,7 +121,7 @@ class Blocks {
     Rng rng_{RngKey{.seed = 1}};
     Clock::time_point first_ = {};
     Clock::time_point start_ = {};
-    std::array<double, 2> times_ = {};  // off, on
+    std::array<double, 2> times_ = {};  // of the round: off, on
     std::vector<double> ratios_;
     std::vector<double> off_ms_;
     int warm_up_ = kWarmUpSteps;
@@ -237,7 +240,7 @@ struct Row {
     double step_ms = 0;     // measured, without what the row is about
     Estimate cost = {};     // share of the time: 0.002 is 0.2 %
     Estimate control = {};  // the same without a difference
-    std::size_t pairs = 0;
+    std::size_t rounds = 0;
 };
 
 Estimate share(const Estimate& ratio) {
@@ -246,7 +249,7 @@ Estimate share(const Estimate& ratio) {
 
 BlockTimes run_blocks(const Options& options, const Row& row, const std::atomic<int>& stop,
                       const std::function<void(bool)>& set) {
-    const double block_seconds = std::min(kBlockSeconds, options.seconds / (2 * kLeastPairs));
+    const double block_seconds = std::min(kBlockSeconds, options.seconds / (4 * kLeastRounds));
     const int steps = std::clamp(static_cast<int>(1000 * block_seconds / row.milliseconds), kLeastSteps, kMostSteps);
     BusyCores cores(row.busy);
     Blocks blocks(options.seconds, steps, set, [&cores] { return cores.seconds(); });
@@ -293,7 +296,7 @@ void measure(const Options& options, Row& row, const std::atomic<int>& stop) {
     print_stderr("{}: steps of {} ms{}, batches of {}\n", name_of(row.part), row.milliseconds,
                  row.busy ? ", all cores busy" : "", row.batch);
     const BlockTimes times = switched_blocks(options, row, stop);
-    row.pairs = times.ratios.size();
+    row.rounds = times.ratios.size();
     row.step_ms = times.step_ms;
     row.cost = share(median_interval(times.ratios));
     row.control = share(median_interval(run_blocks(options, row, stop, [](bool) {}).ratios));
@@ -314,7 +317,7 @@ void print_json(const std::vector<Row>& rows) {
                         {"measured_step_ms", row.step_ms},
                         {"all_cores_busy", row.busy},
                         {"batch_size", row.batch},
-                        {"pairs", row.pairs},
+                        {"rounds", row.rounds},
                         {"cost", json(row.cost)},
                         {"control", json(row.control)},
                         {"below_1_percent", row.cost.high < kLimit}});
@@ -328,19 +331,19 @@ void print_table(const std::vector<Row>& rows) {
     table.column("step");
     table.column("measured");
     table.column("cores", Table::Align::left);
-    table.column("pairs");
+    table.column("rounds");
     table.column("cost");
     table.column("control: no difference");
     table.column("", Table::Align::left);
     for (const Row& row : rows) {
         const std::string_view below = row.cost.high < kLimit ? "below 1 %" : "not shown to be below 1 %";
         table.row({std::string(name_of(row.part)), fmt::format("{} ms", row.milliseconds),
-                   fmt::format("{:.2f} ms", row.step_ms), row.busy ? "all busy" : "free", fmt::to_string(row.pairs),
+                   fmt::format("{:.2f} ms", row.step_ms), row.busy ? "all busy" : "free", fmt::to_string(row.rounds),
                    percent(row.cost), percent(row.control), row.part == Part::account ? std::string(below) : ""});
     }
     print_lines(table.text());
     print_stdout(
-        "Shares of the time of a step, or of its CPU time where all cores are busy: medians of pairs with 95 % "
+        "Shares of the time of a step, or of its CPU time where all cores are busy: medians of rounds with 95 % "
         "intervals.\n");
 }
 
@@ -348,13 +351,16 @@ int run(const Options& options) {
     require_one_rank("stoker bench overhead");
     return run_interruptible([&](const std::atomic<int>& stop) {
         const OtherLoad load;
+        const auto steps_of = [&](Part part) {  // the steps to measure it with
+            return options.only.empty() || options.only == name_of(part) ? options.steps : std::vector<double>{};
+        };
         std::vector<Row> rows;
-        for (const double milliseconds : options.steps) {
+        for (const double milliseconds : steps_of(Part::account)) {
             const std::int64_t batch = calibrate(options, Part::account, milliseconds, stop);
             rows.push_back({.milliseconds = milliseconds, .batch = batch});
             rows.push_back({.milliseconds = milliseconds, .busy = true, .batch = batch});
         }
-        for (const double milliseconds : options.steps) {
+        for (const double milliseconds : steps_of(Part::profiler)) {
             rows.push_back({.part = Part::profiler,
                             .milliseconds = milliseconds,
                             .batch = calibrate(options, Part::profiler, milliseconds, stop)});
@@ -378,6 +384,9 @@ Command add_bench_overhead(CLI::App& app) {
         ->delimiter(',')
         ->check(CLI::Range(0.1, 10'000.0));
     app.add_option("--device", options->device, "auto, cpu, cuda or cuda:N")->capture_default_str();
+    app.add_option("--only", options->only, "only this part")
+        ->type_name("PART")
+        ->check(CLI::IsMember({"account", "profiler"}));
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
     example(app,
             "  stoker bench overhead --seconds 60\n"

@@ -10,6 +10,7 @@
 #include "engine/commands/checkpoint_argument.h"
 #include "engine/commands/confusion.h"
 #include "engine/commands/report.h"
+#include "engine/ranks.h"
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/url_secrets.h"
@@ -84,21 +85,26 @@ void print_metrics(const Evaluation& evaluation, const Options& options, const s
     print_bad_samples(evaluation);
 }
 
-int run(const Options& options) {
+int run(const Options& options, const Group& group) {
     auto [recipe, checkpoint] = open_trained(options);
     if (!options.data.empty()) {
         recipe.data.val = options.data;
     }
     const std::vector<std::string> classes = read_classes(checkpoint);
-    if (evaluates_training_data(recipe, checkpoint)) {
+    if (group.first() && evaluates_training_data(recipe, checkpoint)) {
         print_stderr("{}: this is the data that the model was trained on\n", shown_url(recipe.data.val));
     }
     ProgressBar progress;
-    const Evaluation evaluation = evaluate_weights(
-        recipe, read_model(checkpoint), classes, [&](const EvaluationProgress& at) { show_progress(progress, at); },
-        print_advice);
+    const auto only_first = [&group](auto&& work) { return group.first() ? std::function(work) : nullptr; };
+    const Evaluation evaluation =
+        evaluate_weights(recipe, read_model(checkpoint), classes,
+                         only_first([&](const EvaluationProgress& at) { show_progress(progress, at); }),
+                         only_first([](const Dataset& data) { print_advice(data); }), group);
     progress.clear();
     require_finite(evaluation, checkpoint);
+    if (!group.first()) {
+        return 0;
+    }
     if (!evaluation.accuracy) {
         print_metrics(evaluation, options, checkpoint, pick_device(recipe.device).str());
         return 0;
@@ -137,7 +143,9 @@ Command add_eval(CLI::App& app) {
             "  stoker eval runs/digits\n"
             "  stoker eval runs/digits data/test\n"
             "  stoker eval recipes/digits.toml --checkpoint runs/digits/checkpoints/938");
-    return [options] { return run(*options); };
+    return [options] {
+        return run_in_group([options](const std::shared_ptr<Group>& group) { return run(*options, *group); });
+    };
 }
 
 }  // namespace stoker::cli

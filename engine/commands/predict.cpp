@@ -15,6 +15,7 @@
 #include "engine/commands/checkpoint_argument.h"
 #include "engine/commands/mask_folder.h"
 #include "engine/commands/prediction_file.h"
+#include "engine/ranks.h"
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/url_secrets.h"
@@ -26,6 +27,7 @@
 #include "stoker/recipe/op_spec.h"
 #include "stoker/train/run/checkpoint.h"
 #include "stoker/train/run/predict.h"
+#include "stoker/train/run/rank_checks.h"
 #include "stoker/train/run/run_setup.h"
 
 namespace stoker::cli {
@@ -207,7 +209,7 @@ void keep_inputs(DataRecipe& recipe, const std::vector<std::string>& data, const
     }
 }
 
-int run(const Options& options) {
+int run(const Options& options, const Group& group) {
     require_outside_data(options.out, options.data);
     if (std::filesystem::path(options.out).has_extension()) {  // a file, and not the folder of a segmentation
         PredictionFile::check(options.out);
@@ -221,15 +223,20 @@ int run(const Options& options) {
     const std::vector<std::string> columns = output_names(recipe, checkpoint, weights.metadata);
     keep_inputs(recipe.data, options.data, inputs_of(weights.metadata));
     const auto dataset = open_images(options.data, recipe.data);
-    if (has_splits(options.data.front())) {
+    if (group.first() && has_splits(options.data.front())) {
         print_stderr("{}: predicting on the test split\n", shown_url(options.data.front()));
     }
-    print_advice(*dataset);
-    const at::Device device = prepare_device(recipe);
+    if (group.first()) {
+        print_advice(*dataset);
+    }
+    const at::Device device = prepare_device(recipe, group);
+    recipe.data.batch_size = shared_batch_size(recipe.data.batch_size, group);
     std::unique_ptr<Loader> loader;
     std::vector<Prediction> bad;
     try {
-        loader = make_predict_loader(recipe, dataset, device, uses_channels_last(recipe, nullptr), weights.metadata);
+        const bool channels_last = uses_channels_last(recipe, nullptr);
+        loader = make_predict_loader(recipe, dataset, device, channels_last, weights.metadata, group);
+        require_same_data(group, *loader, weights);
     } catch (const TooManyBadSamples& error) {  // no image is usable
         std::ranges::transform(error.samples(), std::back_inserter(bad), prediction_of);
     }
@@ -239,11 +246,18 @@ int run(const Options& options) {
         task = trained_task(recipe, weights.metadata, loader->image_shape(), std::ssize(columns));
         model = make_trained_model(recipe, weights, task, device, loader->field_specs());
     }
+    if (!group.first()) {
+        if (model != nullptr) {
+            predict(*model, *loader, device, nullptr, task, run_precision(recipe, device), group);
+        }
+        return 0;
+    }
     const std::unique_ptr<Sink> sink = open_sink(options, kind, columns);
     PredictionReport report(*sink, dataset->size());
     if (model != nullptr) {
         predict(
-            *model, *loader, device, [&](const std::vector<Prediction>& batch) { report.add(batch); }, task);
+            *model, *loader, device, [&](const std::vector<Prediction>& batch) { report.add(batch); }, task,
+            run_precision(recipe, device), group);
     } else {
         report.add(bad);
     }
@@ -273,7 +287,9 @@ Command add_predict(CLI::App& app) {
             "  stoker predict runs/streets/best photos -o masks\n"
             "An image that cannot be read gets a row with the reason, and a line on stderr. If no image can be read,\n"
             "the exit status is 1.");
-    return [options] { return run(*options); };
+    return [options] {
+        return run_in_group([options](const std::shared_ptr<Group>& group) { return run(*options, *group); });
+    };
 }
 
 }  // namespace stoker::cli

@@ -1,6 +1,7 @@
 // stoker train: reads a recipe, runs the trainer, prints progress and results. SIGINT, SIGTERM and SIGHUP end the run
 // after the current step, with a checkpoint; after SIGUSR1 it writes one and goes on.
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "engine/commands.h"
 #include "engine/commands/report.h"
 #include "engine/ranks.h"
+#include "stoker/base/byte_text.h"
 #include "stoker/base/error.h"
 #include "stoker/base/parse_number.h"
 #include "stoker/base/pluralize.h"
@@ -123,6 +125,20 @@ std::vector<std::string> validation_mistakes(const Recipe& recipe, const Trainer
     return lines;
 }
 
+// Where the images of a loader are for data.cache = "device"; null: none.
+void print_device_cache(const char* key, const Loader* loader, const at::Device& device) {
+    if (loader == nullptr) {
+        return;
+    }
+    if (const ImageTable* images = loader->images()) {
+        const ImageBlock& block = *images->block();
+        print_stderr("{}: {} on {}, {}\n", key, pluralize(block.count, "image"), device.str(),
+                     byte_text(block.count * block.size.height * block.size.width * block.channels));
+    } else {
+        print_stderr("{} stays in host memory, and its ops on the CPU: {}\n", key, loader->why_no_images());
+    }
+}
+
 // Data, model, device, run folder, and the settings that have no effect in a run of this length.
 void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string& out, bool resumes) {
     const std::string parameters = count_elements(trainer.model().parameters());
@@ -135,6 +151,10 @@ void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string
                  parameters, trained == parameters ? "" : fmt::format(", {} of them trainable", trained),
                  recipe.optimizer.name, trainer.device().str(), out);
     print_stderr("step: {}\n", trainer.compiled());
+    if (recipe.data.cache == "device") {
+        print_device_cache("data.train", &loader, trainer.device());
+        print_device_cache("data.val", trainer.val_loader(), trainer.device());
+    }
     if (!recipe.model.weights.empty() && !resumes) {
         print_stderr(
             "{}: initial weights{}\n", recipe.model.weights,
@@ -426,8 +446,10 @@ Command add_train(CLI::App& app) {
         "SIGINT (Ctrl-C), SIGTERM or SIGHUP ends the run after the current step, with a checkpoint and exit status\n"
         "128 + N for signal N. SIGUSR1, which Slurm can send before the time limit, writes a checkpoint, and the run\n"
         "goes on.");
-    return
-        [options] { return run_in_group([&](const std::shared_ptr<Group>& group) { return train(*options, group); }); };
+    return [options] {
+        std::signal(SIGPIPE, SIG_IGN);  // training continues if stdout or stderr is a closed pipe
+        return run_in_group([&](const std::shared_ptr<Group>& group) { return train(*options, group); });
+    };
 }
 
 }  // namespace stoker::cli

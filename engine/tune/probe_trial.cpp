@@ -28,7 +28,7 @@ class Probe {
                               std::make_shared<Group>())),
           optimizer_(plan_.model->trainable_parameters(), plan_.recipe.optimizer, options.kernel),
           step_(*plan_.model, optimizer_, account_, plan_.device, step_options(plan_.recipe, plan_.task, plan_.device),
-                plan_.group.get()),
+                plan_.mesh.data.get(), plan_.mesh.tensor.get()),
           watch_(*plan_.train_loader, plan_.device) {}
 
     void run() {

@@ -19,7 +19,6 @@
 #include "stoker/base/memory_limit.h"
 #include "stoker/base/process_memory.h"
 #include "stoker/bridge/device_memory.h"
-#include "stoker/cuda/cuda_device.h"
 #include "stoker/formats/stk/stk.h"
 #include "stoker/formats/subset.h"
 

@@ -62,6 +62,11 @@ def _cell(value: Any) -> str:
     """Empty for what is missing: None, NaN, NaT and pandas.NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
         return ""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise InvalidArgument(f"[labels] expected text in UTF-8, got {value!r}") from None
     text = str(value)
     return text.lower() if text in ("True", "False") else text
 
@@ -69,11 +74,10 @@ def _cell(value: Any) -> str:
 def _read_parquet(path: Path) -> Any:
     for module, function in (("pyarrow.parquet", "read_table"), ("polars", "read_parquet"), ("pandas", "read_parquet")):
         try:
-            read = getattr(importlib.import_module(module), function)
-        except ImportError:
+            return getattr(importlib.import_module(module), function)(path)
+        except ImportError:  # also pandas without an engine
             continue
-        try:
-            return read(path)
-        except OSError as error:
-            raise IoError(f"[{path}] expected a Parquet file, got {error}") from error
+        except Exception as error:  # of many kinds
+            kind = IoError if isinstance(error, OSError) else InvalidArgument
+            raise kind(f"[{path}] expected a Parquet file, got {' '.join(str(error).split())}") from error
     raise Unsupported(f"[{path}] expected a module that reads Parquet files, got none; pip install pyarrow")

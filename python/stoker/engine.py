@@ -30,7 +30,7 @@ class EngineSource:
         self.batches = self._handle.batches
         self.state = self._handle.state
         self.restore = self._handle.restore
-        self.close = self._handle.close
+        self.close = self.collected = self._handle.close
 
     def next(self) -> tuple[Any, BadTuples] | None:
         """The batch as a dict of the wanted fields, and its bad samples; None once at the end of an epoch."""

@@ -141,7 +141,7 @@ class Loader:
         self.bad_samples: dict[int, BadSample] = {}
         self._names = ("image", "label") if as_tuple is True else tuple(as_tuple) if as_tuple else None
         self._source = self._make_source(_converter(framework))
-        self._close = weakref.finalize(self, self._source.close)  # also when the interpreter ends
+        weakref.finalize(self, self._source.collected)  # also when the interpreter ends
         self._deliver = _delivery(device, pin_memory, framework)
         self._prefetcher: Any = None
         if device is not None:
@@ -231,7 +231,7 @@ class Loader:
 
     def close(self) -> None:
         """Ends the workers. Batches that are in use stay valid."""
-        self._close()
+        self._source.close()
 
     def _go_to(self, epoch: int) -> None:
         self.load_state_dict({**self._state(), "epoch": epoch, "batch": 0, "bad_samples": 0})

@@ -32,15 +32,18 @@ def export_onnx(
     """
     onnx = importlib.import_module("onnx")
     importlib.import_module("onnxscript")  # which torch's exporter needs
-    with tempfile.TemporaryDirectory() as folder:
+    target = Path(path)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
         script = Path(folder) / "model.pt"
         _export_script(Path(run), script, checkpoint)
-        files = {"stoker.json": ""}
         graph = Path(folder) / "model.onnx"
         about = _export_graph(script, graph, str(run))
         made = onnx.load(graph)
-    onnx.helper.set_model_props(made, {key: json.dumps(value) for key, value in about.items()})
-    onnx.save(made, path)
+        onnx.helper.set_model_props(made, {key: json.dumps(value) for key, value in about.items()})
+        onnx.save(made, graph)
+        with open(graph, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(graph, target)  # it gets its name when it is complete
 
 
 def _export_graph(script: Path, graph: Path, run: str) -> dict[str, Any]:

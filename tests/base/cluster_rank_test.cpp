@@ -125,5 +125,14 @@ TEST(ClusterRank, RanksWithCoresOfTheirOwnShareNone) {
     EXPECT_EQ(cpu_cores().ranks_on_host, 1);
 }
 
+// As the message about a launcher's variable advises.
+TEST(ClusterRank, TorchrunsVariablesComeFirst) {
+    Variables wrong = kSlurm;
+    wrong["SLURM_PROCID"] = "four";
+    wrong["LOCAL_WORLD_SIZE"] = "3";
+    const Environment environment(wrong);
+    EXPECT_EQ(cpu_cores().ranks_on_host, 3);
+}
+
 }  // namespace
 }  // namespace stoker

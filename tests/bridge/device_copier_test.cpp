@@ -235,6 +235,34 @@ TEST(DeviceCopier, ABatchThatIsKeptKeepsItsSlot) {
     EXPECT_THAT(training.streams->faults(), IsEmpty());
 }
 
+// Two allocations a slot. Fewer slots keep the order, and the host waits earlier.
+TEST(DeviceCopier, GoesOnWithTheSlotsThatFit) {
+    for (const std::int64_t room : {2, 3, 4, 5}) {
+        for (const bool fast : {false, true}) {
+            Training training;
+            training.streams->set_fast(fast);
+            training.streams->room = room;
+            const std::int64_t most = train(*training.streams, training.feed, training.copier, 60);
+            EXPECT_LE(most, 2 * (room / 2));
+            EXPECT_THAT(training.streams->faults(), IsEmpty());
+        }
+    }
+    Training none;
+    none.streams->room = 1;
+    EXPECT_THROW(train(*none.streams, none.feed, none.copier, 1), c10::OutOfMemoryError);
+}
+
+// Its slots, the tensors of a batch and the copier go as usual, and nothing waits.
+TEST(DeviceCopier, ALostDeviceIsAnErrorAndNothingElse) {
+    Training training;
+    train(*training.streams, training.feed, training.copier, 4);
+    const DeviceBatch kept = training.copier.copy(training.feed.next());
+    training.streams->lose();
+    const std::shared_ptr<Batch> batch = training.feed.next();
+    EXPECT_THROW(training.copier.copy(batch), c10::AcceleratorError);
+    EXPECT_THROW(training.copier.make_room(), c10::AcceleratorError);
+}
+
 std::unique_ptr<Loader> make_loader(const LoaderOptions& options) {
     return std::make_unique<Loader>(std::make_shared<PixelDataset>(40), Transform{kImageNetNormalize}, options);
 }

@@ -6,11 +6,13 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,6 +38,7 @@ class FakeStreams final : public DeviceStreams {
     explicit FakeStreams(std::set<Planted> planted = {}) : planted_(std::move(planted)) {}
 
     at::Tensor allocate(std::int64_t bytes) override {
+        TORCH_CHECK_WITH(OutOfMemoryError, log_->allocations < room, "CUDA out of memory");
         ++log_->allocations;
         const at::Tensor memory = at::empty({bytes}, at::kByte);
         log_->memory.push_back(memory);  // no other gets this address, so that late accesses are recognised
@@ -54,11 +57,15 @@ class FakeStreams final : public DeviceStreams {
         to.copy_(from);
     }
 
+    // From now on the device answers nothing but its error.
+    void lose() { log_->lost = true; }
+
     std::unique_ptr<StreamEvent> make_event() override {
         return std::make_unique<Event>(log_, planted_.contains(Planted::host_does_not_wait));
     }
 
     void record(StreamEvent& event, WorkStream stream) override {
+        log_->require_device();
         const bool forgotten = planted_.contains(Planted::used_is_not_recorded) && stream == WorkStream::steps;
         if (!forgotten) {
             log_->begin(agent(stream));
@@ -93,6 +100,9 @@ class FakeStreams final : public DeviceStreams {
         return std::ranges::count_if(log_->steps, [&](std::int64_t at) { return at > log_->clocks[kHost][kSteps]; });
     }
 
+    // Allocations that fit into the device's memory.
+    std::int64_t room = std::numeric_limits<std::int64_t>::max();
+
     // True: the device is done with everything whenever it is asked. False: it never is before the host waits.
     void set_fast(bool fast) { log_->fast = fast; }
 
@@ -116,7 +126,13 @@ class FakeStreams final : public DeviceStreams {
         std::vector<std::string> faults;
         std::int64_t allocations = 0;
         bool fast = false;
+        bool lost = false;
 
+        void require_device() const {
+            if (lost) {
+                throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, 719, "CUDA error: launch failure");
+            }
+        }
         void join(std::size_t agent, const Clock& other) {
             for (std::size_t i = 0; i < other.size(); ++i) {
                 clocks[agent][i] = std::max(clocks[agent][i], other[i]);
@@ -147,12 +163,14 @@ class FakeStreams final : public DeviceStreams {
     struct Event final : StreamEvent {
         Event(std::shared_ptr<Log> of, bool no_waits) : log(std::move(of)), without_waits(no_waits) {}
         bool reached() const override {
+            log->require_device();
             if (log->fast) {
                 wait();
             }
             return !at || known();
         }
         void wait() const override {
+            log->require_device();
             if (at && !without_waits) {
                 log->join(kHost, *at);
             }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/bridge/device_lost.h"
 #include "support/memory_room.h"
 
 namespace stoker {
@@ -86,6 +87,22 @@ TEST(OutOfMemory, IsToldInOneLineWithAHint) {
     EXPECT_THAT(message([] { throw std::bad_alloc(); }),
                 AllOf(told, HasSubstr("less than is needed"), Not(HasSubstr("bad_alloc"))));
     EXPECT_THAT(message([] { std::vector<char>().reserve(kTooMuch); }), told);
+}
+
+TEST(TorchError, SomeErrorsOfADeviceAreFinal) {
+    const auto error = [](int code) {
+        return c10::AcceleratorError({__func__, __FILE__, __LINE__}, code, "CUDA error: a test's\nand more");
+    };
+    EXPECT_TRUE(is_device_lost(error(700)));   // an illegal address
+    EXPECT_FALSE(is_device_lost(error(1)));    // an invalid argument
+    EXPECT_FALSE(is_device_lost(error(900)));  // an operation that cannot be captured
+    EXPECT_FALSE(is_device_lost(std::runtime_error("CUDA error: unspecified launch failure")));
+    try {
+        with_stoker_errors([&]() -> int { throw error(719); });
+        ADD_FAILURE() << "nothing was thrown";
+    } catch (const DeviceLost& lost) {
+        EXPECT_EQ(lost.reason(), "CUDA error: a test's");
+    }
 }
 
 }  // namespace

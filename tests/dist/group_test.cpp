@@ -63,6 +63,21 @@ TEST(Group, SharesTensorsOfAnyKind) {
                 Each(""));
 }
 
+TEST(Group, ExchangesWithNeighbours) {
+    EXPECT_THAT(as_ranks(3,
+                         [](const auto& group) {
+                             const int rank = group->rank();
+                             const at::Tensor mine = at::full({2, 3}, rank).t();  // not contiguous
+                             const at::Tensor got = group->exchange(mine, (rank + 1) % 3, (rank + 2) % 3);
+                             EXPECT_TRUE(at::equal(got, at::full({3, 2}, (rank + 2) % 3)));
+                             EXPECT_TRUE(group->exchange(mine, rank, rank).is_same(mine));
+                             const at::Tensor sum = at::full({2}, 1.0 + rank, at::kDouble);
+                             group->all_reduce(sum);
+                             EXPECT_TRUE(at::equal(sum, at::full({2}, 6.0, at::kDouble)));
+                         }),
+                Each(""));
+}
+
 // Each rank learns at its next call what any said at the last.
 TEST(Group, AgreesOneCallLater) {
     EXPECT_THAT(as_ranks(2,

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -111,7 +112,7 @@ def fixed(plan, fix, folder):
     if fix["recipe"]:
         values = ((key, "true" if value is True else value) for key, value in fix["recipe"].items())
         return [word for key, value in values for word in ("--set", f"{key}={value}")]
-    words = (fix["code"] or "").split()
+    words = shlex.split(fix["code"] or "", comments=True)
     if words[:2] == ["stoker", "pack"]:
         codec = words[words.index("--codec"):] if "--codec" in words else []
         packed = run("pack", str(plan.train), "packed.stk", *codec, cwd=folder)

@@ -128,6 +128,15 @@ TEST_F(StkParts, MissingAndUnfinishedPartsAreNamed) {
     EXPECT_THAT(refusal(), HasSubstr("--part 0/8"));
 }
 
+TEST_F(StkParts, AFolderNamedLikeAPartIsNone) {
+    for (const char* name : {"x.part-0-of-0.stk", "x.part-2-of-2.stk", "x.part--1-of-2.stk", "x.part-1-of.stk"}) {
+        fs::create_directories(dir_ / "merged" / name);
+    }
+    EXPECT_THAT(refusal(), HasSubstr("--part 0/8"));
+    fs::create_directories(dir_ / "merged/x.part-0-of-9000000000000000000.stk");
+    EXPECT_THAT(refusal(), AllOf(HasSubstr("no part 0/9000000000000000000, "), HasSubstr(", ...;")));
+}
+
 TEST_F(StkParts, PartsOfOtherPackingsAreRefused) {
     fs::create_directories(dir_ / "merged");
     pack_part({}, {.index = 0, .count = 2});

@@ -76,6 +76,11 @@ TEST(PackTokens, ComeBackFromEachTargetThatNeedsNoImage) {
     const auto other = open_dataset((dir / "x.bin").string(), Split::train, {.context = kContext + 1});
     EXPECT_THAT([&] { pack(*other, dir / "x.stk", {.shard_size = 4'000}); },
                 ThrowsMessage<InvalidArgument>(AllOf(HasSubstr("--context 6"), HasSubstr("--context 7"))));
+    for (const TranscodeOptions& recode : {TranscodeOptions{.codec = PackCodec::raw},
+                                           TranscodeOptions{.resize_shorter = 64}, TranscodeOptions{.quality = 90}}) {
+        EXPECT_THAT([&] { pack(*source, dir / "recoded.stk", {.transcode = recode}); },
+                    ThrowsMessage<InvalidArgument>(HasSubstr("a data set with images, for --codec")));
+    }
     for (const char* target : {"x.lmdb", "x.h5", "x.npz"}) {
         EXPECT_THAT([&] { pack(*source, dir / target, {}); },
                     ThrowsMessage<InvalidArgument>(HasSubstr("x.stk and x.tar hold samples without images")));

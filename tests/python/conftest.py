@@ -21,10 +21,10 @@ sys.path.insert(0, str(PYTHON_PACKAGE if PYTHON_PACKAGE.is_dir() else ROOT / "py
 
 
 # A signal that the shell or nohup made us ignore would be ignored by the programs that we start, too. A handler is not
-# inherited: they begin with the default.
+# inherited: they begin with the default. Tests send Ctrl-C to this process, too, so that has Python's own handler.
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
     if signal.getsignal(number) == signal.SIG_IGN:
-        signal.signal(number, lambda number, frame: None)
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else lambda number, frame: None)
 
 
 class Done:

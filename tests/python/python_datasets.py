@@ -35,6 +35,15 @@ class Failing(Numbers):
         return index
 
 
+class Unlucky(Numbers):
+    """A quarter of the draws raise, and not the same samples in each epoch."""
+
+    def __getitem__(self, index):
+        if (random.random() + index / 7) % 1 < 0.25:
+            raise ValueError("no crop has a box")
+        return index
+
+
 class Unsendable(Exception):
     """Cannot be made from its message alone, so pickle cannot restore it."""
 

@@ -1,8 +1,10 @@
 # Several processes of the program train one model: as torchrun starts them, and as anybody may who sets the
 # environment. How ranks end when one of them does is here; what they compute, in tests/train/ranks_test.cpp.
+import csv
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -102,6 +104,46 @@ def test_launch_trains_what_one_process_trains(stoker, recipe, tmp_path):
     assert files[0] == files[1], "rank 0 alone writes"
 
 
+def test_a_divided_model_trains_what_one_process_trains(stoker, recipe, tmp_path):
+    tp = ("--set", "train.mesh.tp=2")
+    one = stoker("train", "r.toml", "--out", "one", "--json").json()
+    launch = ("launch", "--nproc-per-node", "4", "--", "stoker")
+    four = stoker(*launch, "train", "r.toml", "--out", "four", "--json", *tp).json()
+    for mine, whole in zip(steps(tmp_path / "four"), steps(tmp_path / "one"), strict=True):
+        assert mine["loss"] == pytest.approx(whole["loss"], rel=1e-6)
+        assert (mine["batch_hash"], mine["samples"]) == (whole["batch_hash"], whole["samples"])
+    facts = [json.loads(line) for line in (tmp_path / "four/metrics.jsonl").read_text().splitlines()]
+    facts = [line for line in facts if line["type"] == "facts"]
+    assert len(facts) == 4 and {line["train"]["parameters"] for line in facts} == {784 * 32 + 32 + 320 + 10}
+    # One process, and another mesh, take the checkpoint; so do eval and predict.
+    for at in (tmp_path / "four/checkpoints").iterdir():
+        if at.name != "32":
+            shutil.rmtree(at)
+    shutil.copytree(tmp_path / "four", tmp_path / "again")
+    shutil.copytree(tmp_path / "four", tmp_path / "two")
+    again = stoker("train", "r.toml", "--out", "again", "--resume", "auto", "--json").json()
+    launch = ("launch", "--nproc-per-node", "2", "--", "stoker")
+    two = stoker(*launch, "train", "r.toml", "--out", "two", "--resume", "auto", "--json", *tp)
+    for resumed in (again, two.json()):
+        assert resumed["resumed_from_step"] == 32
+        assert resumed["epochs"][1]["val_loss"] == pytest.approx(one["epochs"][1]["val_loss"], rel=1e-5)
+    evaluated = stoker("eval", "four", "--json").json()
+    assert evaluated["val_loss"] == pytest.approx(four["epochs"][0]["val_loss"], rel=1e-6)
+
+
+def test_a_mesh_that_does_not_fit_is_refused_in_one_line(stoker, recipe):
+    launch = ("launch", "--nproc-per-node", "2", "--", "stoker", "train", "r.toml")
+    for sets, message in (
+        (("train.mesh.tp=3",), "[train.mesh] expected a multiple of 3 processes for dp = auto, tp = 3, got 2; "),
+        (("train.mesh.tp=2", "model.name=convnet"), "[train.mesh.tp] expected 1, except for mlp and vit_s_16"),
+        (("train.mesh.tp=2", "model.hidden=[33]"), "[train.mesh.tp] expected a divisor of every other width"),
+    ):
+        done = stoker(*launch, *(word for one in sets for word in ("--set", one)), status=1)
+        assert message in done.err and done.err.count("\n") == 1, done.err
+    done = stoker("train", "r.toml", "--set", "train.mesh.tp=2", status=1)
+    assert "got 1; `stoker launch --nproc-per-node 2` starts as many" in done.err and done.err.count("\n") == 1
+
+
 FIELDS_RECIPE = """
 seed = 4
 device = "cpu"
@@ -155,6 +197,38 @@ def test_two_processes_read_the_samples_of_one_with_six_fields(stoker, tmp_path)
     for mine, whole in zip(two, one, strict=True):
         assert mine["batch_hash"] == whole["batch_hash"] and mine["samples"] == whole["samples"]
         assert mine["loss"] == pytest.approx(whole["loss"], abs=1e-6)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_evaluation_and_prediction_are_shared(stoker, recipe, tmp_path, ranks):
+    stoker("train", "r.toml", "--out", "run", "--set", "train.epochs=1")
+    launch = ("launch", "--nproc-per-node", ranks, "--", "stoker")
+    one = stoker("eval", "run", "--json").json()
+    several = stoker(*launch, "eval", "run", "--json").json()
+    assert several["val_loss"] == pytest.approx(one["val_loss"], rel=1e-6)
+    assert {**several, "val_loss": 0} == {**one, "val_loss": 0}, "the confusion matrix, too"
+    data = "synth:digits?count=606&seed=5"  # 101 in the test split
+    stoker("predict", "run", data, "-o", "one.csv")
+    done = stoker(*launch, "predict", "run", data, "-o", "several.csv")
+    assert done.err.count("101 images") == 1
+    rows = [list(csv.reader((tmp_path / name).read_text().splitlines())) for name in ("one.csv", "several.csv")]
+    assert len(rows[0]) == len(rows[1]) == 102
+    for one_row, row in zip(*rows):
+        assert [cell for cell in row if not is_share(cell)] == [cell for cell in one_row if not is_share(cell)]
+        assert [float(cell) for cell in row if is_share(cell)] == pytest.approx(
+            [float(cell) for cell in one_row if is_share(cell)], abs=1e-5
+        )
+
+
+def is_share(cell):
+    return re.fullmatch(r"\d\.\d+(e-\d+)?", cell) is not None
+
+
+def test_ranks_that_evaluate_need_the_same_weights(program, stoker, recipe, tmp_path):
+    for seed in (1, 2):
+        stoker("train", "r.toml", "--out", f"run{seed}", "--set", f"seed={seed}", "--set", "train.epochs=1")
+    done = stoker("launch", "--nproc-per-node", 2, "--", "bash", "-c", f"exec {program} eval run$((RANK + 1))", status=1)
+    assert "[weights] expected hash" in done.err and "on rank 1" in done.err, done.err
 
 
 def test_launch_needs_a_command_and_python(stoker):

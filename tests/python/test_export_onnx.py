@@ -1,11 +1,12 @@
 # stoker.export_onnx: ONNX Runtime gives the outputs of the trained model.
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import PROGRAM, run_program
 
-pytest.importorskip("onnx")
+onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
 runtime = pytest.importorskip("onnxruntime")
 if not (PROGRAM.parent / "stoker-engine").is_file():
@@ -59,6 +60,26 @@ def test_outputs_are_the_models(program, drawn, tmp_path, monkeypatch, name):
             expected = script(images).numpy()
         (found,) = session.run(None, {"image": images.numpy()})
         assert found.shape == expected.shape and np.abs(found - expected).max() <= 1e-4 * max(1, np.abs(expected).max())
+
+
+def test_a_file_stays_until_the_new_one_is_complete(program, tmp_path, monkeypatch):
+    monkeypatch.setenv("STOKER_BIN", str(PROGRAM))
+    train, model = MODELS["mlp"]
+    (tmp_path / "r.toml").write_text(RECIPE.format(train=train, ops="", model=model))
+    run_program("train", "r.toml", "--out", "run", cwd=tmp_path)
+    (tmp_path / "run.onnx").write_bytes(b"before")
+
+    def save_half(model, path):
+        Path(path).write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with monkeypatch.context() as full:
+        full.setattr(onnx, "save", save_half)
+        with pytest.raises(OSError, match="No space"):
+            stoker.export_onnx(tmp_path / "run", tmp_path / "run.onnx")
+    assert (tmp_path / "run.onnx").read_bytes() == b"before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
 def test_a_run_that_is_missing_is_an_error_in_one_line(program, tmp_path, monkeypatch):

@@ -1,5 +1,8 @@
 # python/stoker/export.py by itself: what it refuses, and that it leaves the model as it was.
+import os
+import subprocess
 import zipfile
+from pathlib import Path
 
 import pytest
 import torch
@@ -171,3 +174,20 @@ def test_a_file_keeps_its_content_until_the_new_one_is_complete(tmp_path, monkey
         export_training(small_net(), LOSS, (IMAGES, LABELS), tmp_path / "net.pt2")
     assert [path.name for path in tmp_path.iterdir()] == ["net.pt2"]
     assert (tmp_path / "net.pt2").read_text() == "before"
+
+
+def test_a_step_of_an_imported_model_touches_its_own_memory_alone(tmp_path, program):
+    """Recorded as a CUDA graph would be, by a test in C++."""
+    net = dropout_net()
+    export_training(net, LOSS, EXAMPLE, tmp_path / "net.pt2")
+    torch.jit.script(net).save(tmp_path / "net.pt")
+    test = "StepGraphModels.OneOfPythonTouchesItsOwnMemoryAlone"
+    for name in ("net.pt2", "net.pt"):
+        done = subprocess.run(
+            [Path(program).parent / "train_test", f"--gtest_filter={test}"],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"STOKER_MODEL_OF_PYTHON": str(tmp_path / name)},
+            check=False,
+        )
+        assert "[  PASSED  ] 1 test." in done.stdout, done.stdout + done.stderr

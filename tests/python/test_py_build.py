@@ -32,6 +32,30 @@ def test_the_wheel_holds_the_package_the_extension_and_the_program():
     assert all(defined[name] == "OFF" for name in ("STOKER_ENGINE", "STOKER_TESTS", "STOKER_CUDA"))
 
 
+def test_one_wheel_serves_all_pythons_from_3_12_on():
+    """Three settings have to agree: the wheel's tag, CMake's module with the stable ABI, and nanobind's."""
+    assert PROJECT["tool"]["scikit-build"]["wheel"]["py-api"] == "cp312"
+    assert PROJECT["project"]["requires-python"] == ">=3.10"
+    assert "Development.SABIModule" in (ROOT / "cmake/StokerPython.cmake").read_text()
+    assert re.search(r"nanobind_add_module\(_stoker STABLE_ABI ", (ROOT / "python/CMakeLists.txt").read_text())
+
+
+@pytest.mark.parametrize(
+    "version, name, extension, right",
+    [
+        ((3, 13), "stoker-0.1.0-cp312-abi3-linux_x86_64.whl", "stoker/_stoker.abi3.so", True),
+        ((3, 13), "stoker-0.1.0-cp313-cp313-linux_x86_64.whl", "stoker/_stoker.cpython-313-x86_64-linux-gnu.so", False),
+        ((3, 13), "stoker-0.1.0-cp312-abi3-linux_x86_64.whl", "stoker/_stoker.cpython-313-x86_64-linux-gnu.so", False),
+        ((3, 11), "stoker-0.1.0-cp311-cp311-linux_x86_64.whl", "stoker/_stoker.cpython-311-x86_64-linux-gnu.so", True),
+        ((3, 11), "stoker-0.1.0-py3-none-linux_x86_64.whl", "stoker/_stoker.abi3.so", False),
+    ],
+)
+def test_the_check_of_a_wheel_reads_its_tag(version, name, extension, right, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tests/support")
+    wrong_tag = importlib.import_module("check_wheel").wrong_tag
+    assert (wrong_tag(name, {extension, "stoker/__init__.py"}, version) is None) == right
+
+
 def test_metadata_and_requirements():
     project = PROJECT["project"]
     assert project["dependencies"] == []  # neither torch nor NumPy

@@ -2,6 +2,7 @@
 import pickle
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -156,6 +157,36 @@ def test_labels_from_a_data_frame(tmp_path, module):
     else:
         getattr(frame, "to_parquet" if module == "pandas" else "write_parquet")(parquet)
     assert stoker.open(tmp_path, labels=parquet).classes == ["x"]
+
+
+def test_bytes_of_a_column_are_text(tmp_path):
+    """As pyarrow gives columns that another program wrote without saying that they are text."""
+    Image.new("RGB", (4, 3)).save(tmp_path / "a.png")
+    data = stoker.open(tmp_path, labels={"path": [b"a.png"], "label": ["ä".encode()]})
+    assert data.classes == ["ä"] and data.key(0) == "a.png"
+    with pytest.raises(stoker.InvalidArgument, match="text in UTF-8"):
+        stoker.open(tmp_path, labels={"path": [b"\xff.png"]})
+
+
+def test_parquet_files_that_cannot_be_read(tmp_path, monkeypatch):
+    (tmp_path / "rows.parquet").write_bytes(b"no table")
+    for name in ("polars", "pandas"):
+        monkeypatch.setitem(sys.modules, name, None)
+    reader = types.ModuleType("pyarrow.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", types.ModuleType("pyarrow"))
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", reader)
+    for error, expected, message in [
+        (ValueError("Parquet magic bytes not found\nin footer"), stoker.InvalidArgument, "a Parquet file, got Parquet"),
+        (FileNotFoundError(2, "No such file"), stoker.IoError, "No such file"),
+        (ImportError("no usable engine"), stoker.Unsupported, "pip install pyarrow"),
+    ]:
+        def read_table(path, error=error):
+            raise error
+
+        reader.read_table = read_table
+        with pytest.raises(expected, match=message) as caught:
+            stoker.open(tmp_path, labels=tmp_path / "rows.parquet")
+        assert "\n" not in str(caught.value)
 
 
 def test_tables_that_are_none(tmp_path):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import draw_noise
-from python_datasets import ABSENT, DISK, Failing, Lines, Numbers, Unsendable, collate_randomly
+from python_datasets import ABSENT, DISK, Failing, Lines, Numbers, Unlucky, Unsendable, collate_randomly
 
 stoker = pytest.importorskip("stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
@@ -29,8 +29,8 @@ def flat(batches):
 
 @pytest.mark.parametrize("options", [{}, {"shuffle": False}, {"drop_last": True}, {"seed": 9, "rank": 1, "world_size": 3}])
 def test_the_order_is_that_of_the_cpp_loader(options):
-    ours = stoker.Loader(Numbers(50), 4, workers=0, **options)
-    theirs = stoker.Loader("synth:digits?count=50", 4, **options)
+    ours = stoker.Loader(Numbers(51), 4, workers=0, **options)
+    theirs = stoker.Loader("synth:digits?count=51", 4, **options)
     assert len(ours) == len(theirs)
     for _ in range(3):
         assert indices(ours) == [batch["index"].tolist() for batch in theirs]
@@ -130,6 +130,48 @@ def test_the_budget_of_bad_samples_counts_over_the_epoch_and_a_state():
     again.load_state_dict(state)
     with pytest.raises(stoker.TooManyBadSamples):
         list(again)
+
+
+def test_a_state_beyond_the_budget_ends_the_run_at_the_next_bad_sample():
+    options = {"shuffle": False, "workers": 0}
+    before = stoker.Loader(Failing(12, {1, 2}), 4, bad_samples=2, **options)
+    with pytest.warns(stoker.BadSampleWarning):
+        next(iter(before))
+    loader = stoker.Loader(Failing(12, {1, 2, 9}), 4, bad_samples=1, **options)
+    loader.load_state_dict(before.state_dict())
+    batches = iter(loader)
+    assert next(batches).tolist() == [4, 5, 6, 7]
+    with pytest.raises(stoker.TooManyBadSamples, match="sample 9"):
+        next(batches)
+
+
+def test_what_is_bad_may_depend_on_random_numbers():
+    """Each epoch is the same for any number of workers, and for one that begins there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        inline = stoker.Loader(Unlucky(24), 4, workers=0, bad_samples=24)
+        whole = [flat(inline) for _ in range(3)]
+        with stoker_workers(Unlucky(24), 4, 2, bad_samples=24) as loader:
+            assert [flat(loader) for _ in range(3)] == whole
+        alone = stoker.Loader(Unlucky(24), 4, workers=0, bad_samples=24)
+        alone.set_epoch(2)
+        assert flat(alone) == whole[2]
+
+
+def test_each_rank_has_a_sample_of_each_batch():
+    options = {"workers": 0, "world_size": 4}
+    for rank in range(4):
+        with pytest.raises(stoker.InvalidArgument, match="a sample for each of 4 ranks.*got 2.*drop_last=True"):
+            stoker.Loader(Numbers(10), 2, rank=rank, **options)
+        assert len(indices(stoker.Loader(Numbers(10), 2, rank=rank, drop_last=True, **options))) == 1
+        assert len(indices(stoker.Loader(Numbers(12), 2, rank=rank, **options))) == 2
+
+
+def test_the_order_is_that_of_the_data_set_when_the_loader_was_made():
+    data = [(i, i) for i in range(8)]
+    loader = stoker.Loader(data, 2, workers=0)
+    data.append((8, 8))
+    assert indices(loader) == indices(stoker.Loader(data[:8], 2, workers=0))
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -319,6 +361,18 @@ def test_a_stream_that_divides_itself():
     assert [[batch.tolist() for batch in part] for part in parts] == [[[0, 1], [4, 5], [8]], [[2, 3], [6, 7], [9]]]
     with stoker_workers(Lines(9), 2, 2) as loader, pytest.raises(stoker.InvalidArgument, match="did not ask for it"):
         list(loader)
+
+
+class Counted(Lines):
+    def __len__(self):
+        return self.size
+
+
+@pytest.mark.parametrize("size, drop_last, batches", [(8, False, 2), (9, False, 2), (10, False, 3), (11, True, 2)])
+def test_the_length_of_a_stream_is_that_of_each_rank(size, drop_last, batches):
+    for rank in (0, 1):
+        loader = stoker.Loader(Counted(size), 2, workers=0, rank=rank, world_size=2, drop_last=drop_last)
+        assert len(loader) == len(list(loader)) == batches
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -72,6 +72,12 @@ def test_accelerate(drawn, tmp_path):
     example.check(lambda step: str(tmp_path / str(step)))
 
 
+def test_ignite(drawn, tmp_path):
+    pytest.importorskip("ignite")
+    example = Example(drawn, tmp_path, "Ignite")
+    example.check(lambda step: str(tmp_path / f"checkpoint_{step}.pt"))
+
+
 def test_transformers(drawn, tmp_path):
     transformers = pytest.importorskip("transformers")
     example = Example(drawn, tmp_path, "transformers", transformers=transformers)

@@ -1,12 +1,14 @@
 # The worker processes of stoker.Loader end when they should, whatever happens: Ctrl-C, kills, errors, loops that are
 # left, parents that are gone. Nothing stays behind: no process, no zombie, no shared memory.
 import gc
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from python_datasets import KILL, USR1, Ending, Failing, Numbers, Slow
 
 stoker = pytest.importorskip("stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
+
+from stoker.processes.source import IndexedSource  # noqa: E402
 
 
 def children():
@@ -42,12 +46,15 @@ def nothing_stays():
     assert children() == before
 
 
+def environment(method):
+    return {**os.environ, "PYTHONPATH": f"{PYTHON_PACKAGE}:{Path(__file__).parent}", "METHOD": method}
+
+
 def start(text, method):
     """A script in a session of its own, whose processes are found by that."""
-    environment = {**os.environ, "PYTHONPATH": f"{PYTHON_PACKAGE}:{Path(__file__).parent}", "METHOD": method}
     command = [sys.executable, "-c", textwrap.dedent(text)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, env=environment, start_new_session=True, **pipes)
+    return subprocess.Popen(command, env=environment(method), start_new_session=True, **pipes)
 
 
 def session_of(process):
@@ -210,6 +217,168 @@ def test_an_interrupted_wait_goes_on_with_the_same_batch():
     loader.load_state_dict(state)
     assert found + [index.tolist() for index, _ in loader] == whole
     loader.close()
+
+
+def test_an_interrupt_at_any_line_leaves_a_position_that_fits():
+    """Of IndexedSource.next, where a signal may arrive too: state() names the batch that comes next."""
+    whole = stoker.Loader(Numbers(8), 4, workers=0)
+    epochs = [[index.tolist() for index, _ in whole] for _ in range(2)]
+    code = IndexedSource.next.__code__
+    at, interrupted = 0, True
+    while interrupted:
+        at, lines, interrupted = at + 1, 0, False
+        loader = stoker.Loader(Numbers(8), 4, workers=0)
+        source = loader._source
+
+        def trace(frame, event, argument):
+            nonlocal lines
+            lines += frame.f_code is code and event == "line"
+            if lines == at:
+                raise KeyboardInterrupt
+            return trace
+
+        sys.settrace(trace)
+        try:
+            while source.next() is not None:
+                pass
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            sys.settrace(None)
+        state = json.loads(source.state())
+        rest = [taken[0][0].tolist() for taken in iter(source.next, None)]
+        if rest or state["batch"] > 0:  # nothing more where only the end of the epoch was left
+            assert rest == epochs[state["epoch"]][state["batch"] :], (at, state)
+    assert at > 20
+
+
+def test_a_second_ctrl_c_while_the_workers_end():
+    loader = stoker.Loader(Slow(40, 60), 4, workers=1)
+    threads = [threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)) for seconds in (0.3, 0.6)]
+    for thread in threads:
+        thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        next(iter(loader))
+    for thread in threads:
+        thread.join()
+    assert children() == []
+    loader.dataset.seconds = 0
+    assert len(list(loader)) == 10
+    loader.close()
+
+
+def test_ctrl_c_while_a_loader_is_collected_is_not_lost():
+    loader = stoker.Loader(Slow(40, 1), 4, workers=1)
+    batches = iter(loader)
+    loader._source._submit(0, 0, 0)
+    time.sleep(0.5)  # the worker is inside of a sample
+    thread = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        thread.start()
+        del batches, loader
+        time.sleep(1)
+    thread.join()
+    assert children() == []
+
+
+def test_a_batch_that_is_dropped_calls_no_python():
+    """Python drops a KeyboardInterrupt that arrives in a function which it calls while an object is freed."""
+    loader = stoker.Loader(Numbers(40), 4, workers=1)
+    batches = iter(loader)
+    batch, later, called = next(batches), next(batches), []  # the loader itself holds the later one
+
+    def trace(frame, event, argument):
+        called.append(frame.f_code.co_name)
+
+    sys.setprofile(trace)
+    try:
+        del batch
+    finally:
+        sys.setprofile(None)
+    assert [name for name in called if name != "test_a_batch_that_is_dropped_calls_no_python"] == []
+    assert len(list(batches)) == 8 and len(later) == 2
+    loader.close()
+
+
+def test_ctrl_c_reaches_tests_that_a_shell_runs_in_the_background():
+    """There the shell has them ignore it, and the test above would wait for its samples."""
+    text = """
+        import conftest, os, signal
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            print("interrupted")
+    """
+    command = f'trap "" INT; exec "{sys.executable}" -c "$0"'
+    done = subprocess.run(["bash", "-c", command, textwrap.dedent(text)], env=environment("fork"), capture_output=True, text=True)
+    assert done.stdout == "interrupted\n", done.stderr
+
+
+def test_a_batch_that_cannot_be_written_leaves_no_file():
+    """Its numbers have more than 64 bits, which shows only while they are written."""
+    loader = stoker.Loader([1, 1 << 70] * 40, 2, workers=0, shuffle=False)
+    for _ in range(3):
+        with pytest.raises(OverflowError):
+            next(iter(loader))
+    gc.collect()  # the errors' tracebacks hold the memory, and that a file
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        with pytest.raises(OverflowError):
+            next(iter(loader))
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+UNGUARDED = """
+import stoker
+
+# Larger than a pipe, so that the worker ends while the loader still writes to it.
+data = list(range(200_000))
+loader = stoker.Loader(data, 8, workers=1, framework="numpy", multiprocessing_context="forkserver")
+try:
+    next(iter(loader))
+except stoker.IoError as error:
+    print(error)
+"""
+
+
+def test_a_script_without_a_main_guard_is_told(tmp_path):
+    (tmp_path / "script.py").write_text(UNGUARDED)
+    command = [sys.executable, tmp_path / "script.py"]
+    process = subprocess.run(command, env=environment("forkserver"), capture_output=True, text=True, timeout=20)
+    assert "[workers] expected" in process.stdout and "its message is above" in process.stdout, process.stderr
+    assert 'if __name__ == "__main__"' in process.stderr.replace("'", '"') and process.returncode == 0
+
+
+LATE = """
+class Late:
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        import numpy  # which the worker has not loaded
+
+        return float(numpy.random.rand())
+"""
+
+
+def test_a_sample_that_imports_numpy_has_its_random_numbers(tmp_path):
+    (tmp_path / "late.py").write_text(LATE)
+    text = f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        import stoker
+        from late import Late
+
+        for workers in (0, 2):
+            loader = stoker.Loader(
+                Late(), 1, workers=workers, framework="numpy", shuffle=False, multiprocessing_context="spawn"
+            )
+            print([batch.item() for batch in loader])
+    """
+    out, err = start(text, "spawn").communicate(timeout=20)
+    inline, spawned = out.splitlines()
+    assert inline == spawned and err == ""
 
 
 def test_loops_that_are_left_and_loaders_that_are_dropped():

@@ -294,7 +294,7 @@ def test_techniques(stoker, slow):
 
 
 def test_overhead(stoker):
-    # So short a measurement is longer than wanted: there are six pairs in any case.
+    # So short a measurement is longer than wanted: there are six rounds in any case.
     document = stoker("bench", "overhead", "--seconds", "0.1", "--steps", "2,8", "--device", "cpu", "--json").json()
     rows = document["rows"]
     assert [(row["part"], row["step_ms"], row["all_cores_busy"]) for row in rows] == [
@@ -302,9 +302,9 @@ def test_overhead(stoker):
         ("profiler", 2, False), ("profiler", 8, False),
     ]  # fmt: skip
     for row in rows:
-        assert row["measured_step_ms"] > 0.1 and row["pairs"] >= 6 and row["batch_size"] >= 1
+        assert row["measured_step_ms"] > 0.1 and row["rounds"] >= 6 and row["batch_size"] >= 1
         for measured in (row["cost"], row["control"]):
             low, high = measured["interval"]
-            assert low <= measured["median"] <= high and -0.9 < measured["median"] < 5
+            assert low <= measured["median"] <= high and measured["median"] > -1  # a ratio less one
         assert row["below_1_percent"] == (row["cost"]["interval"][1] < 0.01)
-    assert {row["pairs"] for row in rows if row["step_ms"] == 8} == {6}
+    assert {row["rounds"] for row in rows if row["step_ms"] == 8} == {6}

@@ -127,6 +127,18 @@ def test_report_document_and_kept_records_say_the_same(runs):
     assert "<html" in (runs.folder / "page.html").read_text()
 
 
+@pytest.mark.parametrize("command", ["watch", "bottleneck"])
+def test_files_that_cannot_be_written_cost_a_line_each_and_not_the_verdict(runs, command):
+    (runs.folder / "file").write_text("")
+    script = runs.script(train())
+    done = runs.python("-m", "stoker", command, "--json", "file/verdict.json", "-o", "file/page.html", script)
+    assert done.returncode == 0 and done.stdout
+    assert "where the training thread spent" in done.stderr and "no verdict" not in done.stderr
+    lines = [line for line in done.stderr.splitlines() if "was not written" in line]
+    assert len(lines) == 2 and "file/page.html" in lines[0] and "file/verdict.json" in lines[1], done.stderr
+    assert all(line.startswith(f"stoker {command}: ") for line in lines)
+
+
 def test_phases_sum_to_the_steps_and_facts_are_the_programs(runs):
     assert runs.watch("--keep", "kept", runs.script(train())).returncode == 0
     facts = runs.records("kept", "facts")[-1]

@@ -85,7 +85,7 @@ def test_a_fault_of_the_watch_ends_the_watch_and_not_the_program(tmp_path):
         while time.monotonic() < until:
             train(model, DataLoader(DATA, batch_size=8))
             epochs += 1
-        assert session._hooks.fault is not None
+        assert session._state.fault is not None
         assert sys.gettrace() is None and (torch.Tensor.to, DataLoader.__iter__, nn.Module.__call__) == plain
         assert torch.Tensor.to is plain[0]
     assert epochs > 0
@@ -127,7 +127,7 @@ def test_modules_that_are_gone_are_forgotten(tmp_path):
             kept(model(x), y).backward()
             optimizer.step()
         del kept
-        assert list(session._hooks._module_uses) == [id(model)]
+        assert list(session._hooks._modules.uses) == [id(model)]
 
 
 class Noting(nn.Module):
@@ -138,7 +138,7 @@ class Noting(nn.Module):
         self.linear, self.session, self.phases = nn.Linear(8, 8), session, []
 
     def forward(self, x):
-        self.phases.append(PHASES[self.session._hooks._account.phase])
+        self.phases.append(PHASES[self.session._account.phase])
         return self.linear(x)
 
 

@@ -10,6 +10,7 @@ class Log:
     def __init__(self):
         self.events = []
         self.times = []
+        self.copied = []
 
     def begin(self):
         self.events.append("begin")
@@ -17,6 +18,7 @@ class Log:
     def step(self, times, epoch, samples, ready, copied, now):
         self.events.append(("step", epoch, samples))
         self.times.append(times)
+        self.copied.append(copied)
 
     def evaluation_begins(self):
         pass
@@ -100,6 +102,32 @@ def test_an_evaluation_after_each_step(program):
         program.step()
         program.evaluate()
     assert program.finish() == ["begin", ("step", 1, 8), ("evaluation", 64), ("step", 1, 8), ("evaluation", 64)]
+
+
+def copied_by(program, teacher):
+    """Each batch is copied before it is used: 10 bytes of training, 1000 of evaluation."""
+    for _ in range(2):
+        iterator = program.start()
+        for _ in range(2):
+            program.next(iterator)
+            program.steps.copied += 10
+            if teacher:
+                program.predict(TEACHER, True)
+            program.step()
+        program.end(iterator)
+        evaluation = program.start()
+        for _ in range(2):
+            program.next(evaluation, 32)
+            program.steps.copied += 1000
+            program.predict(MODEL, True)
+        program.end(evaluation)
+    program.finish()
+    return program.log.copied
+
+
+@pytest.mark.parametrize("teacher", [False, True], ids=["alone", "with a teacher"])
+def test_bytes_copied_for_an_evaluation_are_of_no_step(program, teacher):
+    assert copied_by(program, teacher) == [10] * 4
 
 
 def test_a_teacher_belongs_to_the_step(program):

@@ -81,7 +81,8 @@ TEST(RecipeSchema, KeysOfATableStandTogether) {
         EXPECT_EQ(std::ranges::count(recipe_schema(), key.name, &SchemaKey::name), 1) << key.name;
         EXPECT_EQ(key.about.find('|'), std::string::npos) << key.name;
     }
-    EXPECT_EQ(tables, (std::vector<std::string>{"", "data", "data.fields", "model", "optimizer", "schedule", "train"}));
+    EXPECT_EQ(tables, (std::vector<std::string>{"", "data", "data.fields", "model", "optimizer", "schedule", "train",
+                                                "train.mesh"}));
 }
 
 TEST(ShippedRecipes, AreReadAndSayHowToRunThem) {

@@ -35,15 +35,33 @@ def links(binary):
     return loaded, missing, max((int(major), int(minor)) for major, minor in versions)
 
 
+def expected_tag(version):
+    """Interpreter and ABI of a wheel that Python `version` builds, and the suffix of the extension module."""
+    if version >= (3, 12):
+        return "cp312-abi3", r"abi3"
+    name = f"cp{version[0]}{version[1]}"
+    return f"{name}-{name}", rf"cpython-{version[0]}{version[1]}-\S+"
+
+
+def wrong_tag(wheel_name, names, version):
+    """Where the name of the wheel and that of its extension module do not say for which Pythons it is; or None."""
+    tag, suffix = expected_tag(version)
+    extension = [name for name in names if re.fullmatch(rf"stoker/_stoker\.{suffix}\.so", name)]
+    if f"-{tag}-linux_" in wheel_name and len(extension) == 1:
+        return None
+    found = [name for name in names if name.startswith("stoker/_stoker.") and name.endswith(".so")]
+    return f"expected {tag} and stoker/_stoker.{suffix}.so, got {wheel_name} with {found}"
+
+
 def main(wheel, folder):
     problems = []
     size = wheel.stat().st_size
     if size > MOST_BYTES:
         problems.append(f"expected at most {MOST_BYTES:,} bytes, got {size:,}")
     names = set(zipfile.ZipFile(wheel).namelist())
-    extension = [name for name in names if re.fullmatch(r"stoker/_stoker\.(abi3|cpython-\S+)\.so", name)]
-    lacking = sorted(NEEDED - names) + ([] if len(extension) == 1 else ["stoker/_stoker.*.so"])
-    problems += [f"expected {name} in it, found none" for name in lacking]
+    problems += [f"expected {name} in it, found none" for name in sorted(NEEDED - names)]
+    wrong = wrong_tag(wheel.name, names, sys.version_info[:2])
+    problems += [] if wrong is None else [wrong]
     problems += [f"expected no {name} in it" for name in sorted(names) if "__pycache__" in name or "/tests/" in name]
 
     venv.create(folder, clear=True, with_pip=True)

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -15,28 +16,40 @@
 
 namespace stoker::testing {
 
-// True if every page of these mapped bytes is in the page cache. Works for files of this user only.
-inline bool in_memory(std::span<const std::byte> mapped) {
+// Which pages of these mapped bytes are in the page cache; empty if unknown. Works for files of this user only.
+inline std::vector<bool> pages_in_memory(std::span<const std::byte> mapped) {
     const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
     const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(mapped.data()) / page * page;
     const std::size_t size = reinterpret_cast<std::uintptr_t>(mapped.data()) + mapped.size() - begin;
-    std::vector<unsigned char> pages(size / page + 1);
-    return ::mincore(reinterpret_cast<void*>(begin), size, pages.data()) == 0 &&
-           std::all_of(pages.begin(), pages.begin() + static_cast<std::ptrdiff_t>((size + page - 1) / page),
-                       [](unsigned char flags) { return (flags & 1) != 0; });
+    std::vector<unsigned char> flags((size + page - 1) / page);
+    std::vector<bool> pages;
+    if (::mincore(reinterpret_cast<void*>(begin), size, flags.data()) == 0) {
+        std::ranges::transform(flags, std::back_inserter(pages), [](unsigned char flag) { return (flag & 1) != 0; });
+    }
+    return pages;
 }
 
-// Returns false if the file system does not drop the pages, as tmpfs, or cannot say what it has cached. Pages that are
-// mapped and were used are not dropped either.
+inline bool in_memory(std::span<const std::byte> mapped) {
+    const std::vector<bool> pages = pages_in_memory(mapped);
+    return !pages.empty() && std::ranges::find(pages, false) == pages.end();
+}
+
+// Returns false if the file system does not drop all pages, as tmpfs, or cannot say what it has cached. Pages that are
+// mapped and were used are not dropped either. A busy system drops a part only, so it is asked several times.
 inline bool drop_from_cache(const std::filesystem::path& path) {
     const int fd = ::open(path.c_str(), O_RDWR);
     if (fd < 0) {
         return false;
     }
-    const bool asked =
-        ::fsync(fd) == 0 && File(path).in_memory(0, 1) && ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
+    const bool cached = ::fsync(fd) == 0 && File(path).in_memory(0, 1);
+    bool dropped = false;
+    for (int tries = 0; cached && !dropped && tries < 20; ++tries) {
+        const bool asked = ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
+        const std::vector<bool> pages = pages_in_memory(MappedFile(path).bytes());
+        dropped = asked && !pages.empty() && std::ranges::find(pages, true) == pages.end();
+    }
     ::close(fd);
-    return asked && !in_memory(MappedFile(path).bytes());
+    return dropped;
 }
 
 // What a reader did with a piece of a file that was not in memory, and with the same piece in memory.
@@ -53,7 +66,8 @@ ColdAndWarm read_cold_and_warm(const std::filesystem::path& file, std::uint64_t 
                                IsCopy is_copy) {
     ColdAndWarm seen;
     for (int tries = 0; tries < 20 && !(seen.copied_cold && seen.viewed_warm); ++tries) {
-        if (drop_from_cache(file) && !File(file).in_memory(offset, size)) {
+        drop_from_cache(file);  // pages that the reader has mapped and used may stay
+        if (!File(file).in_memory(offset, size)) {
             seen.was_cold = true;
             seen.copied_cold = is_copy() || seen.copied_cold;
         }

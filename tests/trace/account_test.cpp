@@ -246,7 +246,7 @@ TEST(StageSampler, TheWholeTimeIsExact) {
             int on = 0;
             times = {};
             const auto begin = std::chrono::steady_clock::now();
-            sampler.begin_task();
+            sampler.begin_task(stage_now());
             for (int i = 0; i < 32; ++i) {
                 sampler.next_sample();
                 on += sampler.on() ? 1 : 0;
@@ -256,7 +256,7 @@ TEST(StageSampler, TheWholeTimeIsExact) {
                 clock.lap(Stage::augment);
                 ++sampler.timed().samples;
             }
-            sampler.end_task(times);
+            sampler.end_task(times, stage_now());
             const std::chrono::nanoseconds whole = std::chrono::steady_clock::now() - begin;
             least = std::min(least, on);
             EXPECT_EQ(times.samples, 32);

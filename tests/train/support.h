@@ -83,6 +83,9 @@ class LinearModel final : public Model {
             before_forward();
         }
         at::Tensor logits = at::linear(input.flatten(1), weight_);
+        if (on_logits) {
+            on_logits(logits);
+        }
         if (on_gradient && logits.requires_grad()) {
             logits.register_hook([this](const at::Tensor&) { on_gradient(); });
         }
@@ -93,6 +96,7 @@ class LinearModel final : public Model {
     void add_buffer(const std::string& name, const at::Tensor& value) { buffer(name, value); }
 
     std::function<void()> before_forward;
+    std::function<void(const at::Tensor&)> on_logits;
     std::function<void()> on_gradient;
 
   private:

@@ -22,10 +22,10 @@ using testing::kStepsAnEpoch;
 using testing::small_data;
 using testing::small_recipe;
 
-struct Parts {
-    explicit Parts(const Recipe& recipe, RecipeData data = small_data())
+struct LoopParts {
+    explicit LoopParts(const Recipe& recipe, RecipeData data = small_data())
         : plan(plan_training(recipe, std::move(data), nullptr, /*resumes=*/false, std::make_shared<Group>())),
-          ranks(*plan.group, recipe.data.bad_samples),
+          ranks(*plan.group, plan.mesh, recipe.data.bad_samples),
           loop(plan, recorder, ranks, OptimizerKernel::fused) {}
 
     TrainPlan plan;
@@ -35,7 +35,7 @@ struct Parts {
 };
 
 TEST(TrainLoop, TrainsAllEpochs) {
-    Parts parts(small_recipe(kEpochs));
+    LoopParts parts(small_recipe(kEpochs));
     std::vector<std::int64_t> batches;
     EXPECT_TRUE(parts.loop.run({.on_step = [&](const Progress& at) { batches.push_back(at.batch); }}));
     EXPECT_EQ(parts.loop.steps(), kSteps);
@@ -51,9 +51,9 @@ TEST(TrainLoop, TrainsAllEpochs) {
 }
 
 TEST(TrainLoop, ContinuesAfterAnInterrupt) {
-    Parts whole(small_recipe(kEpochs));
+    LoopParts whole(small_recipe(kEpochs));
     EXPECT_TRUE(whole.loop.run({}));
-    Parts parts(small_recipe(kEpochs));
+    LoopParts parts(small_recipe(kEpochs));
     std::atomic<int> interrupt = 0;
     const FitOptions options{.on_step = [&](const Progress&) { interrupt = parts.loop.steps() == 10 ? 15 : 0; },
                              .interrupt = &interrupt};
@@ -71,7 +71,7 @@ TEST(TrainLoop, FollowsTheSchedule) {
     recipe.schedule.name = "step";
     recipe.schedule.step_size = 1;
     recipe.schedule.gamma = 0;
-    Parts parts(recipe);
+    LoopParts parts(recipe);
     std::vector<NamedTensor> after_first;
     EXPECT_TRUE(parts.loop.run({.on_epoch = [&](const EpochResult& epoch) {
         for (const auto& [name, tensor] : parts.plan.model->state()) {

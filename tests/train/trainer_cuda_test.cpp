@@ -47,6 +47,20 @@ TEST_F(TrainerCuda, TrainsAndEvaluatesAsTheCpu) {
     expect_close(gpu, cpu);
 }
 
+// The order, the draws and the keys are those of the ordinary loader, and so are the figures.
+TEST_F(TrainerCuda, ImagesOnTheDeviceGiveTheSameRun) {
+    if (!cuda_built()) {
+        GTEST_SKIP() << "built without nvcc";
+    }
+    const testing::TempDir folder;
+    Recipe recipe = on("cuda");
+    const testing::Outcome plain = testing::live(recipe, folder / "plain");
+    recipe.data.cache = "device";
+    const testing::Outcome own = testing::live(recipe, folder / "own");
+    EXPECT_EQ(own.result.compiled, "graph");
+    expect_close(own, plain);
+}
+
 TEST_F(TrainerCuda, AStoppedRunEndsAsAnUnbrokenOne) {
     const testing::TempDir folder;
     const testing::Outcome unbroken = testing::live(on("cuda"), folder / "unbroken");

@@ -28,6 +28,7 @@ def make_source(
     if workers == "auto":
         workers = 1 if stream else _stoker.auto_workers()
     bad_samples = str(given["bad_samples"])
+    size = 0 if stream else len(dataset)
     method = one_of("multiprocessing_context", given["multiprocessing_context"], (None, "fork", "spawn", "forkserver"))
     job = Job(
         dataset=dataset,
@@ -38,8 +39,9 @@ def make_source(
         drop_last=bool(given["drop_last"]),
         rank=rank,
         world_size=world_size,
-        budget=_stoker.bad_sample_budget(bad_samples, 0 if stream else len(dataset)),
+        budget=_stoker.bad_sample_budget(bad_samples, size),
         workers=whole("workers", workers, 0),
+        size=size,
     )
     prefetch = whole("prefetch", given["prefetch"], 1)
     if stream:

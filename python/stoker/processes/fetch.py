@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from stoker import _stoker
 from stoker.errors import InvalidArgument, IoError, TooManyBadSamples
 from stoker.processes.opened import OpenedSamples
-from stoker.processes.seeding import seed_generators
+from stoker.processes.seeding import loaded_generators, seed_generators
 
 # A generator's stream for what is no sample: the collate function.
 _BATCHES = 0xFFFF
@@ -38,11 +38,15 @@ class Job:
     world_size: int
     budget: int  # bad samples in an epoch
     workers: int
+    size: int  # samples when the loader was made; of a stream 0
+
+    def least(self) -> int:
+        """Samples of a stream's last batch, over all ranks: each has one at least."""
+        return self.batch_size * self.world_size if self.drop_last else self.world_size
 
     def order(self) -> _stoker.Order:
         whole = self.batch_size * self.world_size
-        size = len(self.dataset)
-        return _stoker.Order(size, self.seed, self.shuffle, whole, self.drop_last, self.rank, self.world_size)
+        return _stoker.Order(self.size, self.seed, self.shuffle, whole, self.drop_last, self.rank, self.world_size)
 
 
 class Task(NamedTuple):
@@ -76,7 +80,6 @@ class Indexed:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._order = job.order()
-        self._known_bad: dict[int, Bad] = {}  # without their replacements
 
     def fetch(self, task: Task, between: Callable[[], None]) -> Fetched:
         """`between` is called before each sample."""
@@ -103,9 +106,10 @@ class Indexed:
         return Fetched(self._job.collate(samples) if complete else None, bad)
 
     def _try(self, index: int, draw: _Draw, samples: list[Any]) -> Bad | None:
-        """Appends the sample, or returns why it is bad."""
-        if index in self._known_bad:
-            return self._known_bad[index]
+        """Appends the sample, or returns why it is bad, without its replacement.
+
+        No sample is known to be bad: with other random numbers it may be good, and other workers would not know it.
+        """
         try:
             samples.append(draw.read(self._job.dataset, index))
             return None
@@ -120,7 +124,6 @@ class Indexed:
                 )
                 refused.index, refused.key = index, str(index)
                 raise refused from error
-            self._known_bad[index] = bad
             return bad
 
 
@@ -133,8 +136,10 @@ class _Draw(NamedTuple):
     occurrence: int
 
     def read(self, dataset: Any, index: int) -> Any:
+        loaded = loaded_generators()
         seed_generators(_stoker.sample_seed(*self))
-        return dataset.read(index, *self) if isinstance(dataset, OpenedSamples) else dataset[index]
+        sample = dataset.read(index, *self) if isinstance(dataset, OpenedSamples) else dataset[index]
+        return sample if loaded_generators() == loaded else self.read(dataset, index)  # it imported one, not seeded
 
 
 class Stream:
@@ -162,7 +167,7 @@ class Stream:
             raise
         self._check_share()
         count = len(samples)
-        if count < (whole if self._job.drop_last else self._job.world_size):
+        if count < self._job.least():
             return Fetched(end=True)
         if task.skip:
             return Fetched()

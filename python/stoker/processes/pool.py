@@ -9,9 +9,8 @@ import signal
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import connection, reduction
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -21,11 +20,14 @@ from stoker import _stoker
 from stoker.errors import InvalidArgument, IoError
 from stoker.processes.fetch import Bad, Job, Task, make_fetcher
 from stoker.processes.seeding import kept_generators
-from stoker.processes.transport import Lease, Slots, read, write
+from stoker.processes.transport import Lease, Leases, Slots, read, write
 from stoker.processes.worker import Reply, Request, run_worker
 
 # A worker that is inside of a sample gets this time before it is killed.
 _PATIENCE_SECONDS = 1.0
+# The longest wait for a worker's answer at once. Another thread, such as one of OpenBLAS, may take a Ctrl-C; the wait
+# goes on then, and the interpreter acts on the signal only when it ends.
+_WAIT_SECONDS = 0.5
 
 # The loaders' ends of all pipes. A forked child closes its copies: a worker ends when the last copy is closed.
 _open_ends: weakref.WeakSet[Connection] = weakref.WeakSet()
@@ -61,13 +63,13 @@ class Inline:
         self._to_tensor = to_tensor
         self._slots = Slots()
         self._memories: dict[int, _stoker.SharedMemory] = {}
-        self._freed: deque[int] = deque()
+        self._leases = Leases()
 
     def submit(self, worker: int, task: Task) -> None:
         """The work is done by `result`."""
 
     def result(self, task: Task) -> Result:
-        dropped = self._slots.free(_drained(self._freed), keep=1)
+        dropped = self._slots.free(self._leases.freed(), keep=1)
         try:
             with kept_generators():
                 fetched = self._fetcher.fetch(task, lambda: None)
@@ -82,7 +84,7 @@ class Inline:
             if new:
                 self._memories[slot.number] = _stoker.SharedMemory(slot.fd, slot.size)
                 slot.close_file()
-            lease = Lease(self._memories[slot.number], slot.number, self._freed)
+            lease = self._leases.hold(self._memories[slot.number], slot.number)
         return Result(read(structure, lease, self._to_tensor), fetched.bad, fetched.end)
 
     def least_loaded(self) -> int:
@@ -101,10 +103,10 @@ class _Worker:
         self.end = end
         self.tasks = 0  # sent and not answered
         self.memories: dict[int, _stoker.SharedMemory] = {}
-        self.freed: deque[int] = deque()  # appended to by whichever thread releases a batch
+        self.leases = Leases()
 
     def lease(self, reply: Reply) -> Lease | None:
-        return None if reply.slot is None else Lease(self.memories[reply.slot], reply.slot, self.freed)
+        return None if reply.slot is None else self.leases.hold(self.memories[reply.slot], reply.slot)
 
 
 class Pool:
@@ -137,7 +139,7 @@ class Pool:
         to = self._all[worker]
         self._generation = task.generation
         try:
-            to.end.send(Request(task, _drained(to.freed), self._keep))
+            to.end.send(Request(task, to.leases.freed(), self._keep))
         except (BrokenPipeError, ConnectionError):
             raise self._death_of(to) from None
         to.tasks += 1
@@ -177,7 +179,7 @@ class Pool:
     def _receive(self) -> None:
         ends = {worker.end: worker for worker in self._all}
         sentinels = {worker.process.sentinel: worker for worker in self._all}
-        ready = connection.wait([*ends, *sentinels])
+        ready = connection.wait([*ends, *sentinels], _WAIT_SECONDS)
         for end in ready:
             if isinstance(end, Connection):
                 self._read(ends[end])
@@ -217,19 +219,16 @@ class Pool:
         return IoError(f"[workers] expected worker process {pid} to run, got {got}; {hint}")
 
 
-def _drained(freed: deque[int]) -> list[int]:
-    """Other threads may append meanwhile."""
-    return [freed.popleft() for _ in range(len(freed))]
-
-
 def _started(context: Any, job: Job, number: int) -> _Worker:
     ours, theirs = context.Pipe(duplex=True)
     _open_ends.add(ours)
     try:
         process = context.Process(target=run_worker, args=(theirs, job, number), name=f"stoker-{number}", daemon=True)
         process.start()
-    except BaseException:
+    except BaseException as error:
         ours.close()
+        if isinstance(error, BrokenPipeError):  # it did not read its data set
+            raise IoError("[workers] expected a worker process to begin, got its end; its message is above") from None
         raise
     finally:
         theirs.close()
@@ -268,17 +267,27 @@ def _without_interrupts() -> Iterator[None]:
 
     main = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGINT) if main else None
-    if callable(handler):
-        signal.signal(signal.SIGINT, remember)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
+        if callable(handler):
+            signal.signal(signal.SIGINT, remember)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        if callable(handler):
-            signal.signal(signal.SIGINT, handler)
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        finally:  # the handler of another signal may raise: ours must not stay
+            if callable(handler):
+                signal.signal(signal.SIGINT, handler)
         if arrived:
             signal.raise_signal(signal.SIGINT)
+
+
+def interrupt_soon() -> None:
+    """Sends Ctrl-C to this process again, a moment later."""
+    again = threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT))
+    with suppress(RuntimeError):  # no thread begins while the interpreter ends
+        again.start()
 
 
 def _end(processes: list[BaseProcess]) -> None:

@@ -8,6 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+def loaded_generators() -> set[str]:
+    """The libraries among them that are loaded."""
+    return sys.modules.keys() & {"numpy", "torch"}
+
+
 def seed_generators(seed: int) -> None:
     """Seeds `random`, and NumPy's and torch's global generators where these are loaded. `seed` is below 2^64."""
     random.seed(seed)

@@ -14,7 +14,7 @@ from typing import Any
 from stoker import _stoker
 from stoker.errors import InvalidArgument, TooManyBadSamples
 from stoker.processes.fetch import Bad, Job, Task
-from stoker.processes.pool import Inline, Pool, Result, WorkerTraceback
+from stoker.processes.pool import Inline, Pool, Result, WorkerTraceback, interrupt_soon
 
 # (index, key, reason, index of the replacement) of each bad sample
 BadTuples = list[tuple[int, str, str, int | None]]
@@ -42,6 +42,13 @@ class Source:
         """Ends the workers for good."""
         self._closed = True
         self._stop()
+
+    def collected(self) -> None:
+        """The loader is gone. Python drops what is raised meanwhile, which may be Ctrl-C: that is sent again."""
+        try:
+            self.close()
+        except KeyboardInterrupt:
+            interrupt_soon()
 
     def _stop(self) -> None:
         """Ends the workers. They begin again with the next batch."""
@@ -93,6 +100,7 @@ class IndexedSource(Source):
     ) -> None:
         super().__init__(job, method, prefetch, to_tensor)
         self._order = job.order()
+        self._check_ranks()
         self._bad_samples = bad_samples
         self._next = 0  # batches before the next one, over all epochs
         self._submitted = 0
@@ -109,14 +117,14 @@ class IndexedSource(Source):
             return None
         try:
             result = self._take()
-        except BaseException:  # a worker has ended, or Ctrl-C in the middle of an exchange
+            if self._next % self.batches() == 0:
+                self._bad = 0
+            taken = self._next + 1
+            self._next, self._at_end = taken, taken % self.batches() == 0
+        except BaseException:  # a worker has ended, or Ctrl-C
+            self._submitted = self._next  # first, because a second Ctrl-C ends _stop
             self._stop()
-            self._submitted = self._next
             raise
-        if self._next % self.batches() == 0:
-            self._bad = 0
-        self._next += 1
-        self._at_end = self._next % self.batches() == 0
         if result.error is not None:
             raise result.error
         self._bad += len(result.bad)
@@ -133,6 +141,15 @@ class IndexedSource(Source):
         self._next = self._submitted = epoch * self.batches() + batch
         self._at_end = False
 
+    def _check_ranks(self) -> None:
+        """A batch without samples has no form, so each rank needs one of the last batch."""
+        ranks, last = self.job.world_size, self.job.size % (self.job.batch_size * self.job.world_size)
+        if not self.job.drop_last and 0 < last < ranks:
+            raise InvalidArgument(
+                f"[batch_size] expected a sample for each of {ranks} ranks in the last batch of an epoch, got {last}; "
+                "set drop_last=True, or another batch_size"
+            )
+
     def _take(self) -> Result:
         while self._submitted < self._next + self._ahead:
             epoch, batch = divmod(self._submitted, self.batches())
@@ -141,7 +158,7 @@ class IndexedSource(Source):
         return self._first_result()
 
     def _check_budget(self, found: Sequence[Bad]) -> None:
-        if self._bad <= self.job.budget and all(bad.replaced_by is not None for bad in found):
+        if not found or (self._bad <= self.job.budget and all(bad.replaced_by is not None for bad in found)):
             return
         listed = "; ".join(f"sample {bad.index}: {bad.reason}" for bad in found[:5])
         error = TooManyBadSamples(
@@ -164,16 +181,16 @@ class StreamSource(Source):
 
     def batches(self) -> int:
         """Raises TypeError for a stream without `__len__`."""
-        samples, whole = len(self.job.dataset), self.job.batch_size * self.job.world_size
-        return samples // whole if self.job.drop_last else -(-samples // whole)
+        whole = self.job.batch_size * self.job.world_size
+        return (len(self.job.dataset) + whole - self.job.least()) // whole
 
     def next(self) -> tuple[Any, BadTuples] | None:
         """The batch, or None once at the end of an epoch."""
         try:
             result = self._take()
         except BaseException:
-            self._stop()
             self._begin(self._batch)
+            self._stop()
             raise
         if result is None:
             self._epoch, self._batch = self._epoch + 1, 0

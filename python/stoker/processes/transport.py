@@ -11,6 +11,7 @@ import mmap
 import os
 import pickle
 import sys
+import weakref
 from collections import deque
 from collections.abc import Callable
 from math import prod
@@ -72,7 +73,9 @@ class Slots:
     def lose(self, slot: Slot, new: bool, dropped: list[int]) -> None:
         """A slot whose batch could not be written ends."""
         del self._used[slot.number]
-        if not new:
+        if new:
+            slot.close_file()  # which nobody else has
+        else:
             dropped.append(slot.number)
 
     def free(self, numbers: list[int], keep: int) -> list[int]:
@@ -129,13 +132,37 @@ def write(value: Any, slots: Slots, dropped: list[int]) -> tuple[bytes, Slot | N
 class Lease:
     """A batch's hold on its slot. All arrays of the batch own it; the slot is free when the last one is gone."""
 
-    def __init__(self, memory: _stoker.SharedMemory, slot: int, freed: deque[int]) -> None:
-        self.memory = memory
-        self._slot = slot
-        self._freed = freed
+    __slots__ = ("__weakref__", "memory")
 
-    def __del__(self) -> None:
-        self._freed.append(self._slot)
+    def __init__(self, memory: _stoker.SharedMemory) -> None:
+        self.memory = memory
+
+
+class _Held(weakref.ref[Lease]):
+    """To a lease that may be gone, and its slot."""
+
+    __slots__ = ("slot",)
+    slot: int
+
+
+class Leases:
+    """The leases on the slots of one worker. Any thread may drop one."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, _Held] = {}
+        self._gone: deque[_Held] = deque()
+
+    def hold(self, memory: _stoker.SharedMemory, slot: int) -> Lease:
+        lease = Lease(memory)
+        # No function of Python is called when the lease goes: Python would drop a KeyboardInterrupt that is raised there.
+        held = self._held[slot] = _Held(lease, self._gone.append)
+        held.slot = slot
+        return lease
+
+    def freed(self) -> list[int]:
+        """Slots that are free since the last call."""
+        gone = [self._gone.popleft() for _ in range(len(self._gone))]
+        return [self._held.pop(held.slot).slot for held in gone]
 
 
 class _Unpickler(pickle.Unpickler):

@@ -59,6 +59,10 @@ class Account:
         self.times[phase] += nanoseconds
         self.times[self.phase] -= nanoseconds
 
+    def running(self, now: int) -> int:
+        """The running phase's time since the last `take`. Differences leave out nested phases and charges."""
+        return self.times[self.phase] + now - self.since
+
     def take(self, phase: int | None = None) -> Times:
         """The time since the last call, by phase. Sums over the results are exact. From now on `phase` is running."""
         self.enter(self.phase if phase is None else phase)

@@ -32,13 +32,19 @@ def _first_tensor(batch: Any) -> torch.Tensor | None:
 
 
 def batch_length(batch: Any) -> int:
-    """Samples of a batch: the first size of its first tensor."""
+    """Samples of a batch: the first size of its first tensor. No `__torch_function__` of the program sees the question."""
     tensor = batch[0] if type(batch) in _PAIRS and batch else None
     if type(tensor) is not torch.Tensor:  # the usual batch needs no search
         tensor = _first_tensor(batch)
-    return 0 if tensor is None else tensor.size(0) if tensor.dim() > 0 else 1
+    if tensor is None:
+        return 0
+    with torch._C.DisableTorchFunction():
+        return tensor.size(0) if tensor.dim() > 0 else 1
 
 
 def sample_bytes(batch: Any) -> int:
     tensor = _first_tensor(batch)
-    return 0 if tensor is None else tensor.numel() * tensor.element_size() // max(1, batch_length(batch))
+    if tensor is None:
+        return 0
+    with torch._C.DisableTorchFunction():
+        return tensor.numel() * tensor.element_size() // max(1, batch_length(batch))

@@ -165,27 +165,29 @@ def _watch_torchvision(patches: Patches, clock: FetchClock, here: Callable[[], b
 
 
 class WorkerTarget:
-    """What a worker process of a DataLoader runs: PyTorch's worker loop, with a clock. It is sent to spawned ones."""
+    """What a worker process of a DataLoader runs: the worker loop that stood there before, with a clock."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, loop: Callable[..., None]) -> None:
         self.folder = folder
+        self._loop = loop
+
+    def __reduce__(self) -> Any:  # for spawned workers, which find PyTorch's own
+        return _spawned_target, (self.folder,)
 
     def __call__(self, *args: Any, **options: Any) -> None:
         from stoker.watch import session
 
-        session.leave_child()  # puts PyTorch's own loop back
-        from torch.utils.data._utils import worker
-
+        session.leave_child()
         try:
             sums = self._open_sums()
         except OSError:  # the folder is gone: the watch has ended
-            return worker._worker_loop(*args, **options)
+            return self._loop(*args, **options)
         queued = QueuedTime()
         clock = FetchClock(sums)
         watch_fetches(Patches(), clock, queued)
         watch_decoders(Patches(), clock, lambda: True)
         kind, dataset, tasks, *others = args
-        worker._worker_loop(kind, dataset, TimedQueue(tasks, sums, queued), *others, **options)
+        self._loop(kind, dataset, TimedQueue(tasks, sums, queued), *others, **options)
 
     def _open_sums(self) -> memoryview:
         path = os.path.join(self.folder, f"{os.getpid()}-{time.monotonic_ns()}.clock")
@@ -194,22 +196,53 @@ class WorkerTarget:
             return memoryview(mmap.mmap(file.fileno(), _SIZE)).cast("q")
 
 
-def read_workers(folder: str) -> tuple[Sums, list[int]]:
-    """The sums over all workers that have begun since the start, and their process ids."""
-    total = [0] * len(FIELDS)
-    pids = []
-    for name in os.listdir(folder):
-        if not name.endswith(".clock"):
-            continue
-        with open(os.path.join(folder, name), "rb") as file:
-            sums = memoryview(file.read(_SIZE)).cast("q")
-        if len(sums) < len(FIELDS):
-            continue
-        for field in range(CODEC):
-            total[field] += sums[field]
-        total[CODEC] = max(total[CODEC], sums[CODEC])
-        pids.append(int(name.split("-")[0]))
-    return total, pids
+def _spawned_target(folder: str) -> WorkerTarget:
+    from torch.utils.data._utils import worker
+
+    return WorkerTarget(folder, worker._worker_loop)
+
+
+class WorkerClocks:
+    """The clocks of all workers that have begun since the start. Those of ended ones are read once more, and deleted."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._ended: Sums = [0] * len(FIELDS)
+
+    def read(self) -> tuple[Sums, list[int]]:
+        """Their sums, and the process ids of those that run."""
+        total = list(self._ended)
+        pids = []
+        for name in os.listdir(self._folder):
+            if not name.endswith(".clock"):
+                continue
+            path, pid = os.path.join(self._folder, name), int(name.split("-")[0])
+            runs = _runs(pid)  # first: what it counts before its end is in the file
+            with open(path, "rb") as file:
+                sums = memoryview(file.read(_SIZE)).cast("q")
+            _add_sums(total, sums)
+            if runs:
+                pids.append(pid)
+            else:
+                _add_sums(self._ended, sums)
+                os.unlink(path)
+        return total, pids
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:  # also where another user's process has its number now
+        return False
+    return True
+
+
+def _add_sums(total: Sums, sums: memoryview) -> None:
+    if len(sums) < len(FIELDS):  # the worker is about to begin
+        return
+    for field in range(CODEC):
+        total[field] += sums[field]
+    total[CODEC] = max(total[CODEC], sums[CODEC])
 
 
 def stages_of(before: Sums, after: Sums, workers: bool, own_queued: int = 0) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """Lines of the program on which the training thread spends its time, and how often each runs in a step.
 
-A thread looks fifty times a second where the training thread is. Two early steps run under a trace function that counts
-lines, so that a loop over elements can be told from one long operation.
+A thread looks fifty times a second where the training thread is, and ten times a second after the first ten seconds.
+Two early steps run under a trace function that counts lines, so that a loop over elements can be told from one long
+operation.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from stoker.watch.account import WAIT, Account
 from stoker.watch.places import find_line, is_own, place_name
 
 PERIOD = 0.02  # seconds
+LATE_PERIOD = 0.1
+EARLY_SECONDS = 10.0
 COUNTED_STEPS = (5, 9)
 _MOST_EVENTS = 50_000  # of a counted step; the rest of the step runs untraced
 
@@ -47,9 +50,10 @@ class LineSampler:
         return samples
 
     def _run(self) -> None:
-        last = perf_counter()
+        begin = last = perf_counter()
         while not self._stopped:
-            sleep(PERIOD)  # an Event would take the interpreter's lock for longer
+            early = last - begin < EARLY_SECONDS
+            sleep(PERIOD if early else LATE_PERIOD)  # an Event would take the interpreter's lock for longer
             now = perf_counter()
             if self._account.phase != WAIT:
                 line = find_line(sys._current_frames().get(self._thread_id))

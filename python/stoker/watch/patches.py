@@ -1,4 +1,7 @@
-"""What stands in the place of PyTorch's functions while a watch runs, and what stood there before."""
+"""What stands in the place of PyTorch's functions while a watch runs, and what stood there before.
+
+What the program has put in the place of ours stays there when the watch ends. It may call ours, which then passes on.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,20 @@ class Patches:
     """Attributes that were replaced, to put them back."""
 
     def __init__(self) -> None:
-        self._replaced: list[tuple[Any, str, Any, bool]] = []
+        self._replaced: list[tuple[Any, str, Any, Any, bool]] = []  # owner, name, ours, what was there, whether its own
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
         own = name in vars(owner)
-        self._replaced.append((owner, name, vars(owner)[name] if own else None, own))
+        self._replaced.append((owner, name, value, vars(owner)[name] if own else None, own))
         setattr(owner, name, value)
 
     def undo(self) -> None:
         while self._replaced:
-            owner, name, value, own = self._replaced.pop()
+            owner, name, ours, before, own = self._replaced.pop()
+            if vars(owner).get(name) is not ours:
+                continue  # the program has put something else there
             if own:
-                setattr(owner, name, value)
+                setattr(owner, name, before)
             else:
                 delattr(owner, name)
 

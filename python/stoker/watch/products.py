@@ -28,11 +28,13 @@ class ProductCounter:
             handle.remove()
         self._handles.clear()
 
-    def _count(self, module: Any, inputs: Any, output: torch.Tensor) -> None:
-        if not torch.is_grad_enabled():
+    def _count(self, module: Any, inputs: Any, output: Any) -> None:
+        if not torch.is_grad_enabled() or not isinstance(output, torch.Tensor):  # a subclass may return anything
             return
         if isinstance(module, nn.Linear):
             inner = module.in_features
         else:
             inner = module.in_channels // module.groups * math.prod(module.kernel_size)
-        self.flops += 3 * 2 * output.numel() * inner  # the backward pass has two products for each one
+        with torch._C.DisableTorchFunction():
+            outputs = output.numel()
+        self.flops += 3 * 2 * outputs * inner  # the backward pass has two products for each one

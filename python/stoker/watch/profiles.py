@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerAction, ProfilerActivity, profile
 
-from stoker.watch.fetch_clock import Patches
+from stoker.watch.patches import Patches
 from stoker.watch.places import place_name
 
 TRACE = "trace.json"
@@ -197,7 +197,10 @@ class Profiles:
         if self.function_steps == 0:
             return None
         if self._folder is not None:
-            self._functions.dump_stats(self._folder / FUNCTIONS)
+            try:
+                self._functions.dump_stats(self._folder / FUNCTIONS)
+            except OSError as error:
+                self._note(f"functions: {error}")
         entries = [entry for entry in self._functions.getstats() if not _is_ours(entry.code)]
         entries.sort(key=lambda entry: -entry.inlinetime)
         return {"steps": self.function_steps, "functions": [_function(entry) for entry in entries[:_MOST_FUNCTIONS]]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import groupby
 from time import perf_counter_ns
 from typing import Any
 
@@ -20,19 +21,31 @@ _SHORT = 250_000_000  # an evaluation ends an interval of this length
 _Step = tuple[Times, int, int | None, int | None, int]  # times, epoch, samples, ready, bytes copied
 
 
-def _step_template(rank: int, step: _Step) -> str:
-    """The line of steps that have the same keys; microseconds are whole. Formatting it takes one of them."""
-    times, epoch, samples, ready, copied = step
-    names = [("epoch", epoch), ("samples", samples), ("ready", ready), ("copy_bytes", copied or None)]
-    keys = "".join(f',"{name}":%d' for name, count in names if count is not None)
-    phases = ",".join(f'"{name}":%d' for name, time in zip(PHASES, times) if time)
-    return f'{{"type":"step","schema":{SCHEMA},"rank":{rank},"step":%d{keys},"us":{{{phases}}}}}\n'
+def _keys_of(step: _Step) -> tuple[bool, ...]:
+    """What its record has: epoch, samples, ready, copy_bytes, and the phases that took time."""
+    times, _, samples, ready, copied = step
+    return True, samples is not None, ready is not None, copied > 0, *map(bool, times)
+
+
+def _step_template(rank: int, keys: tuple[bool, ...]) -> str:
+    """The line of steps that have the same keys; microseconds are whole."""
+    fields = [f'"{name}":%d' for name, used in zip(("epoch", "samples", "ready", "copy_bytes", *PHASES), keys) if used]
+    counts = sum(keys[:4])
+    head = ",".join(fields[:counts])
+    return f'{{"type":"step","schema":{SCHEMA},"rank":{rank},"step":%d,{head},"us":{{{",".join(fields[counts:])}}}}}\n'
 
 
 class RecordWriter:
     """The lines of one rank. The file is complete after `close`; until then it lacks the current interval."""
 
-    def __init__(self, path: str, rank: int, clocks: str, own_clock: fetch_clock.FetchClock, lines: LineSampler) -> None:
+    def __init__(
+        self,
+        path: str,
+        rank: int,
+        clocks: fetch_clock.WorkerClocks,
+        own_clock: fetch_clock.FetchClock,
+        lines: LineSampler,
+    ) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         self._rank = rank
         self._clocks = clocks
@@ -46,7 +59,6 @@ class RecordWriter:
         self._lines: list[str] = []
         self._pending: list[_Step] = []  # that are not in _lines yet: formatting many at once is faster
         self._times = no_time()  # of the interval's steps
-        self._templates: dict[tuple[bool, ...], str] = {}  # of step lines, by what they have
         self._first = 1
         self.paused = False
         self._reader = CounterReader()
@@ -55,7 +67,7 @@ class RecordWriter:
 
     def begin(self) -> None:
         """The first interval begins now; what was before is no step."""
-        workers, pids = fetch_clock.read_workers(self._clocks)
+        workers, pids = self._clocks.read()
         self._open_interval(workers, self._reader.read(pids))
 
     def pause(self) -> None:
@@ -76,17 +88,18 @@ class RecordWriter:
             self._close_interval()
 
     def _format_steps(self) -> None:
-        number = self.steps - len(self._pending)
-        for step in self._pending:
-            times, epoch, samples, ready, copied = step
-            used = (*map(bool, times), samples is None, ready is None, not copied)
-            template = self._templates.get(used)
-            if template is None:
-                template = self._templates[used] = _step_template(self._rank, step)
-            number += 1
-            counts = [count for count in (epoch, samples, ready, copied or None) if count is not None]
-            self._lines.append(template % (number, *counts, *[(time + 500) // 1000 for time in times if time]))
-            add_times(self._times, times)
+        """Steps that follow each other mostly have the same keys: their numbers are formatted column by column."""
+        first = self.steps - len(self._pending) + 1
+        for keys, group in groupby(self._pending, _keys_of):
+            all_times, *counts = zip(*group)
+            by_phase = list(zip(*all_times))
+            add_times(self._times, list(map(sum, by_phase)))
+            whole = [[(time + 500) // 1000 for time in times] for times in by_phase]
+            columns = [column for column, used in zip((*counts, *whole), keys) if used]
+            template = _step_template(self._rank, keys)
+            numbers = range(first, first + len(all_times))
+            self._lines += [template % line for line in zip(numbers, *columns)]
+            first = numbers.stop
         self._pending.clear()
 
     def evaluation_begins(self) -> None:
@@ -138,7 +151,7 @@ class RecordWriter:
 
     def _close_interval(self) -> None:
         if self.steps >= self._first and not self.paused:
-            workers, pids = fetch_clock.read_workers(self._clocks)
+            workers, pids = self._clocks.read()
             counters = self._reader.read(pids)
             self._format_steps()
             self._write(self._interval(workers, counters))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from stoker.watch.session import Session
@@ -45,12 +45,20 @@ class Watch:
 
     def _judge(self, missed: list[int]) -> None:
         profiles = self._session.profiles
-        verdict = Verdict(self._session.folder.path, self._report, None if profiles is None else profiles.trace)
-        if self._document is not None:
-            self._document.write_text(json.dumps(verdict.document, indent=2) + "\n")
+        verdict = Verdict(self._session.folder.path, None if profiles is None else profiles.trace)
         print_verdict(verdict, self._name)
+        self._write(verdict.write_report, self._report)
+        self._write(verdict.write_document, self._document)
         for rank in missed:
             print(f"{self._name}: rank {rank} has not ended yet; its records are incomplete", file=sys.stderr)
         if profiles is not None:
             for problem in profiles.missing():
                 print(f"{self._name}: {problem}", file=sys.stderr)
+
+    def _write(self, write: Callable[[Path], None], path: Path | None) -> None:
+        """The verdict is on stderr already; a file that cannot be written costs a line."""
+        try:
+            if path is not None:
+                write(path)
+        except (OSError, RuntimeError) as error:
+            print(f"{self._name}: {path} was not written: {error}", file=sys.stderr)

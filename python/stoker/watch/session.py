@@ -11,7 +11,7 @@ from torch.utils.data._utils import worker as torch_worker
 from stoker.watch import fetch_clock
 from stoker.watch.account import Account
 from stoker.watch.facts import Facts, data_facts, device_facts, host_facts, measure_products, train_facts
-from stoker.watch.fetch_clock import FetchClock, WorkerTarget
+from stoker.watch.fetch_clock import FetchClock, WorkerClocks, WorkerTarget
 from stoker.watch.hooks import Hooks
 from stoker.watch.lines import COUNTED_STEPS, LineSampler
 from stoker.watch.patches import Patches
@@ -20,6 +20,7 @@ from stoker.watch.profiles import Profiles
 from stoker.watch.ranks import Rank, RecordFolder
 from stoker.watch.recorder import RecordWriter
 from stoker.watch.seen import Seen
+from stoker.watch.state import HookState
 from stoker.watch.steps import Steps
 
 _DISCOVERY_STEPS = 3  # in which outermost modules are found
@@ -66,17 +67,19 @@ class Session:
         own_clock = FetchClock([0] * len(fetch_clock.FIELDS))
         self._own_clock = own_clock
         self._sampler = LineSampler(account, threading.get_ident())
-        clocks = str(self.folder.clocks)
-        self.writer = RecordWriter(str(self.folder.records), self.rank.rank, clocks, own_clock, self._sampler)
+        self._clocks = WorkerClocks(str(self.folder.clocks))
+        self.writer = RecordWriter(str(self.folder.records), self.rank.rank, self._clocks, own_clock, self._sampler)
         self._products = ProductCounter()
         self._steps = Steps(account, self.writer)
-        self._hooks = Hooks(account, self._steps, self.seen, own_clock, lambda: self.writer.syncs)
+        self._state = state = HookState(account, self._steps, self.seen)
+        state.on_fault = self._give_up
+        self._hooks = Hooks(state, own_clock, lambda: self.writer.syncs)
         self._hooks.loader_start = self._add_loader_start
         self._hooks.after_step = self._after_step
-        self._hooks.on_fault = self._give_up
         self._patches = Patches()
-        self._patches.replace(torch_worker, "_worker_loop", WorkerTarget(clocks))
-        fetch_clock.watch_decoders(self._patches, own_clock, self._hooks.here)
+        target = WorkerTarget(str(self.folder.clocks), torch_worker._worker_loop)
+        self._patches.replace(torch_worker, "_worker_loop", target)
+        fetch_clock.watch_decoders(self._patches, own_clock, state.here)
         self._hooks.install()
         if self._profiled:
             self.profiles = Profiles(self.folder.path if self.rank.judges else None)
@@ -95,9 +98,9 @@ class Session:
         self.remove_hooks()
         _current = None
         self._sampler.stop()
-        if self._hooks.fault is not None:
+        if self._state.fault is not None:
             self.writer.abandon()
-            raise self._hooks.fault
+            raise self._state.fault
         self._steps.end()
         self._write_facts(measure_products(self.seen.device) if self.seen.model else {})
         functions = self.profiles.record() if self.profiles is not None else None
@@ -111,19 +114,24 @@ class Session:
         return os.getpid() == self._pid
 
     def _give_up(self) -> None:
-        self.remove_hooks()
+        """Within a hook."""
+        self._rest()
         self._sampler.stop()
 
     def is_here(self) -> bool:
-        return self._hooks.here()
+        return self._state.here()
 
-    def remove_hooks(self) -> None:
+    def _rest(self) -> None:
         if self.profiles is not None:
             self.profiles.remove()
         self.writer.counter.end()
+        self._hooks.rest()
+        self._patches.undo()
+
+    def remove_hooks(self) -> None:
+        self._rest()
         self._products.end()
         self._hooks.remove()
-        self._patches.undo()
 
     def _add_loader_start(self, nanoseconds: int) -> None:
         self.writer.loader_starts += nanoseconds
@@ -161,7 +169,7 @@ class Session:
             self.writer.resume()
 
     def _write_facts(self, rates: Facts) -> None:
-        workers, _ = fetch_clock.read_workers(str(self.folder.clocks))
+        workers, _ = self._clocks.read()
         own = self._own_clock.sums
         codec = max(workers[fetch_clock.CODEC], own[fetch_clock.CODEC])
         images = workers[fetch_clock.IMAGES] + own[fetch_clock.IMAGES]

@@ -47,16 +47,17 @@ class Steps:
         self._fresh = False  # it has given no batch to training yet
         self._batches = 0  # that it has given since the last boundary
         self._times = {TRAINING: no_time(), EVALUATION: no_time()}
+        self._copied = {TRAINING: 0, EVALUATION: 0}  # bytes, settled as the times are
         self._in_parts = False  # some of the step's time has been settled
         self._optimizer: weakref.ref[Any] | None = None  # the one that counts
         self._others = 0  # steps of others since it made one
         self.trained: set[int] = set()  # ids of modules
         self._eval_samples = 0
-        self._sure = (no_time(), 0)  # of the evaluation, without the batches since the last boundary
+        self._sure = (no_time(), 0, 0)  # of the evaluation, without the batches since the last boundary
         self._pending_samples = 0
         self._ready: int | None = None
         self._last_event = 0
-        self.copied = 0  # bytes to the device in this step
+        self.copied = 0  # bytes to the device since the last boundary
         self.epoch = 0
         self.backwards = 0
 
@@ -86,7 +87,6 @@ class Steps:
         """An iterator is about to be created: the time before it belongs to what ran."""
         if self.use == NOTHING:
             self._recorder.begin()
-            self.copied = 0
         self._settle()
         self.undecided = True
 
@@ -161,6 +161,8 @@ class Steps:
         if self._in_parts:
             add_times(self._times[TRAINING], times)
             times, self._times[TRAINING] = self._times[TRAINING], no_time()
+            self.copied += self._copied[TRAINING]
+            self._copied[TRAINING] = 0
             self._in_parts = False
         samples = self._pending_samples or None
         self._recorder.step(times, self.epoch, samples, self._ready, self.copied, self._account.since)
@@ -179,10 +181,12 @@ class Steps:
         self._end_evaluation()
 
     def _settle(self) -> None:
-        """Assigns the time since the last boundary to what ran."""
-        times = self._account.take()
+        """Assigns the time and the bytes since the last boundary to what ran."""
+        times, copied = self._account.take(), self.copied
+        self.copied = 0
         if self.use != NOTHING:
             add_times(self._times[self.use], times)
+            self._copied[self.use] += copied
             self._in_parts = True
 
     def _decide(self, use: int) -> None:
@@ -192,7 +196,7 @@ class Steps:
                 self._recorder.begin()
             self._settle()
         if use == EVALUATION:
-            self._sure = (list(self._times[EVALUATION]), self._eval_samples)
+            self._sure = (list(self._times[EVALUATION]), self._eval_samples, self._copied[EVALUATION])
         before, self.use = self.use, use
         self.undecided = False
         if before == EVALUATION and use == TRAINING:
@@ -204,10 +208,11 @@ class Steps:
     def _take_back(self) -> None:
         """What looked like an evaluation was a teacher's pass over the first training batch."""
         self._settle()
-        sure, samples = self._sure
+        sure, samples, copied = self._sure
         wrong = [now - before for now, before in zip(self._times[EVALUATION], sure)]
         add_times(self._times[TRAINING], wrong)
         self._pending_samples += self._eval_samples - samples
+        self._copied[TRAINING] += self._copied[EVALUATION] - copied
         self._times[EVALUATION], self._eval_samples = sure, samples
         self.use = TRAINING
         self._end_evaluation()
@@ -218,3 +223,4 @@ class Steps:
             self._times[EVALUATION] = no_time()
             self._recorder.evaluation(times, self._eval_samples)
         self._eval_samples = 0
+        self._copied[EVALUATION] = 0

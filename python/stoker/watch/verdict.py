@@ -19,16 +19,25 @@ _LABELS = ("   evidence  ", "   gain      ")
 class Verdict:
     """`text` is for people, `document` that of `stoker diagnose --json`."""
 
-    def __init__(self, folder: Path, report: Path | None = None, trace: Path | None = None) -> None:
-        command = [str(find_program()), "diagnose", str(folder), *([] if trace is None else [str(trace)])]
-        html = [] if report is None else ["--html", str(report)]
-        done = subprocess.run([*command, *html], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise RuntimeError(f"stoker diagnose: {done.stderr.strip()}")
+    def __init__(self, folder: Path, trace: Path | None = None) -> None:
+        self._command = [str(find_program()), "diagnose", str(folder), *([] if trace is None else [str(trace)])]
+        done = self._run()
         self.text: str = done.stdout
         self.problems: str = done.stderr
-        asked = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
-        self.document: dict[str, Any] = json.loads(asked.stdout)
+        self.document: dict[str, Any] = json.loads(self._run("--json").stdout)
+
+    def _run(self, *options: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run([*self._command, *options], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"stoker diagnose: {done.stderr.strip()}")
+        return done
+
+    def write_report(self, path: Path) -> None:
+        """The HTML page. Raises RuntimeError if it cannot be written."""
+        self._run("--html", str(path))
+
+    def write_document(self, path: Path) -> None:
+        path.write_text(json.dumps(self.document, indent=2) + "\n")
 
     @property
     def rule(self) -> str:

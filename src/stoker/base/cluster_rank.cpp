@@ -28,10 +28,11 @@ int number(const char* name, int otherwise) {
     }
     const auto value = parse_number<int>(given);
     if (!value || *value < 0) {
-        throw InvalidArgument({.where = name,
-                               .expected = "a number, as the launcher of the job sets it",
-                               .got = "\"" + given + "\"",
-                               .hint = "set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which come first"});
+        throw InvalidArgument(
+            {.where = name,
+             .expected = "a number, as the launcher of the job sets it",
+             .got = "\"" + given + "\"",
+             .hint = "set RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which come first"});
     }
     return *value;
 }

@@ -84,10 +84,12 @@ int environment_count(const char* name) {
 // The ranks of this host, unless its launcher gave each of them cores of its own, as srun does with
 // --cpus-per-task and mpirun by default.
 int ranks_that_share(int affinity) {
-    const char* given = std::getenv("LOCAL_WORLD_SIZE");
-    const std::optional<ClusterRank> cluster = cluster_rank();
-    if (given != nullptr || !cluster) {
+    if (std::getenv("LOCAL_WORLD_SIZE") != nullptr) {
         return environment_count("LOCAL_WORLD_SIZE");
+    }
+    const std::optional<ClusterRank> cluster = cluster_rank();
+    if (!cluster) {
+        return 1;
     }
     const int host = cluster->host_cores > 0 ? cluster->host_cores : online_count();
     return affinity * cluster->local_size <= host ? 1 : cluster->local_size;

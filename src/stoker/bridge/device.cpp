@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "stoker/base/error.h"
-#include "stoker/cuda/cuda_device.h"
+#include "stoker/bridge/device_memory.h"
 
 namespace stoker {
 namespace {
@@ -73,10 +73,8 @@ at::Device pick_device(const std::string& name) {
 }
 
 Allocator& slot_allocator(const at::Device& device, bool pin_memory) {
-    // cuda_devices() is also empty if the driver is older than the CUDA runtime of this build. LibTorch's own runtime
-    // may still work, with pageable memory.
-    const bool can_pin = device.is_cuda() && pin_memory && !cuda_devices().empty();
-    return can_pin ? pinned_allocator(device.index()) : host_allocator();
+    Allocator* const pinned = pin_memory ? pinned_memory(device) : nullptr;
+    return pinned != nullptr ? *pinned : host_allocator();
 }
 
 const at::Tensor* DeviceBatch::find(std::string_view name) const {

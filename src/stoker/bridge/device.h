@@ -23,7 +23,7 @@ std::string load_torch_cuda();
 // reason, if CUDA is named and does not work.
 at::Device pick_device(const std::string& name);
 
-// The allocator for batch slots: pinned memory for CUDA if `pin_memory`, else host memory.
+// The allocator for batch slots: pinned memory for a GPU if `pin_memory` (device_memory.h), else host memory.
 Allocator& slot_allocator(const at::Device& device, bool pin_memory);
 
 // A further field of a batch.

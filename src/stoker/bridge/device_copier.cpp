@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "stoker/bridge/tensor.h"
+#include "stoker/bridge/torch_error.h"
 
 namespace stoker {
 namespace {
@@ -36,10 +37,16 @@ struct DeviceCopier::Slot {
     Slot& operator=(const Slot&) = delete;
     ~Slot() {
         try {
-            if (source != nullptr) {
-                copied->wait();
-            }
+            finish_copy();
         } catch (const std::exception&) {  // the device failed; the caller already gets its error
+        }
+    }
+
+    // The host waits for the copy into it.
+    void finish_copy() {
+        if (source != nullptr) {
+            copied->wait();
+            source.reset();
         }
     }
 
@@ -81,9 +88,8 @@ void DeviceCopier::make_room() {
             slot->source.reset();
         }
     }
-    if (const auto next = free_slot(); next != nullptr && next->source != nullptr) {
-        next->copied->wait();
-        next->source.reset();
+    if (const auto next = free_slot(); next != nullptr) {
+        next->finish_copy();
     }
 }
 
@@ -115,21 +121,39 @@ DeviceBatch DeviceCopier::copy(const std::shared_ptr<Batch>& batch) {
 // The slot that the next batch gets; null for a new one.
 std::shared_ptr<DeviceCopier::Slot> DeviceCopier::free_slot() const {
     const auto found = std::ranges::find_if(slots_, [](const auto& slot) { return !slot->leased; });
-    return std::ssize(slots_) < kSlots || found == slots_.end() ? nullptr : *found;
+    return std::ssize(slots_) < slots_that_fit_ || found == slots_.end() ? nullptr : *found;
 }
 
-// As the last one of slots_.
+std::shared_ptr<DeviceCopier::Slot> DeviceCopier::new_slot(const Batch& batch, const std::vector<at::Tensor>& host) {
+    auto slot = std::make_shared<Slot>();
+    for (const at::Tensor& tensor : host) {
+        slot->memory.push_back(streams_->allocate(bytes_when_full(tensor, batch)));
+    }
+    slot->copied = streams_->make_event();
+    slot->used = streams_->make_event();
+    streams_->record(*slot->used, WorkStream::steps);  // earlier steps may still use what was freed there
+    return slot;
+}
+
+// As the last one of slots_. Where there is no memory for a new slot, the copier goes on with those that it has.
 std::shared_ptr<DeviceCopier::Slot> DeviceCopier::take_slot(const Batch& batch, const std::vector<at::Tensor>& host) {
     std::shared_ptr<Slot> slot = free_slot();
     std::erase(slots_, slot);
     if (slot == nullptr || !slot->holds(host)) {
-        slot = std::make_shared<Slot>();
-        for (const at::Tensor& tensor : host) {
-            slot->memory.push_back(streams_->allocate(bytes_when_full(tensor, batch)));
+        slot.reset();  // before the new one is allocated
+        try {
+            slot = new_slot(batch, host);
+        } catch (const std::exception& error) {
+            const auto spare =
+                std::ranges::find_if(slots_, [&](const auto& own) { return !own->leased && own->holds(host); });
+            if (!is_out_of_memory(error) || spare == slots_.end()) {
+                throw;
+            }
+            slots_that_fit_ = std::ssize(slots_);
+            slot = *spare;
+            slot->finish_copy();
+            slots_.erase(spare);
         }
-        slot->copied = streams_->make_event();
-        slot->used = streams_->make_event();
-        streams_->record(*slot->used, WorkStream::steps);  // earlier steps may still use what was freed there
     }
     slots_.push_back(slot);
     return slot;

@@ -44,7 +44,8 @@ class DeviceCopier {
 
     // make_room(), then queues the copy. The batch is held until it is copied, or the loader would overwrite it. Its
     // tensors lie in a slot as long as any of them lives; a caller that keeps them takes further slots, which stay with
-    // the copier. Throws InvalidArgument for a field that the batch does not have, or a ragged one.
+    // the copier. Where the device has no memory for all slots, the copier uses those that fit, at least one. Throws
+    // InvalidArgument for a field that the batch does not have, or a ragged one.
     DeviceBatch copy(const std::shared_ptr<Batch>& batch);
 
   private:
@@ -52,6 +53,7 @@ class DeviceCopier {
     struct Lease;
 
     std::shared_ptr<Slot> free_slot() const;
+    std::shared_ptr<Slot> new_slot(const Batch& batch, const std::vector<at::Tensor>& host);
     std::shared_ptr<Slot> take_slot(const Batch& batch, const std::vector<at::Tensor>& host);
     std::vector<at::Tensor> copy_all(const std::shared_ptr<Batch>& batch, const std::vector<at::Tensor>& host);
 
@@ -59,6 +61,7 @@ class DeviceCopier {
     BatchFields fields_;
     std::shared_ptr<DeviceStreams> streams_;
     std::vector<std::shared_ptr<Slot>> slots_;  // the one that was filled longest ago comes first
+    std::ptrdiff_t slots_that_fit_ = kSlots;    // fewer after memory ran out
 };
 
 }  // namespace stoker

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "stoker/bridge/tensor.h"
+#include "stoker/ops/gather_cuda.h"
 #include "stoker/ops/normalize_cuda.h"
 
 namespace stoker {
@@ -35,17 +36,52 @@ at::Tensor run_kernel(const at::Tensor& given, const LateNormalize& late, at::Sc
     return floats;
 }
 
-void normalize_field(at::Tensor& tensor, std::optional<LateNormalize>& late, at::ScalarType type) {
-    if (!late) {
-        return;
+// draws (N, sizeof(GatherDraw))
+at::Tensor run_gather(const at::Tensor& given, const LateNormalize& late, at::ScalarType type) {
+    const at::Tensor draws = given.contiguous();
+    const LateGather& from = *late.gather;
+    const ImageBlock& images = *from.images;
+    const auto format = late.layout == Layout::hwc ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+    at::Tensor floats = at::empty({draws.size(0), images.channels, from.to.height, from.to.width},
+                                  draws.options().dtype(type).memory_format(format));
+    const GatherBatch batch{.images = images.data,
+                            .from = images.size,
+                            .channels = images.channels,
+                            .draws = reinterpret_cast<const GatherDraw*>(draws.const_data_ptr<std::uint8_t>()),
+                            .n = static_cast<int>(draws.size(0)),
+                            .to = from.to,
+                            .ops = from.ops,
+                            .factors = late.factors,
+                            .out = floats.mutable_data_ptr(),
+                            .dtype = dtype_of_scalar(type),
+                            .layout = late.layout};
+    if (draws.is_cuda()) {
+        const c10::impl::VirtualGuardImpl guard(draws.device().type());
+        gather_cuda(batch, guard.getStream(draws.device()).native_handle());
+    } else {
+        gather(batch);
     }
-    const c10::OptionalDeviceGuard on_device(tensor.device());
-    const bool kernel = tensor.is_cuda() && normalize_cuda_works();
-    tensor = kernel ? run_kernel(tensor, *late, type) : normalize_pixels_reference(tensor, *late, type);
+    return floats;
+}
+
+void normalize_field(at::Tensor& tensor, std::optional<LateNormalize>& late, at::ScalarType type) {
+    tensor = pixels_of(tensor, late, type);
     late.reset();
 }
 
 }  // namespace
+
+at::Tensor pixels_of(const at::Tensor& field, const std::optional<LateNormalize>& late, at::ScalarType type) {
+    if (!late) {
+        return field;
+    }
+    const c10::OptionalDeviceGuard on_device(field.device());
+    if (late->gather) {
+        return run_gather(field, *late, type);
+    }
+    const bool kernel = field.is_cuda() && normalize_cuda_works();
+    return kernel ? run_kernel(field, *late, type) : normalize_pixels_reference(field, *late, type);
+}
 
 void normalize_pixels(DeviceBatch& batch, at::ScalarType type) {
     normalize_field(batch.input, batch.late, type);

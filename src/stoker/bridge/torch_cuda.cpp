@@ -7,8 +7,37 @@
 #include "stoker/bridge/device.h"
 
 namespace stoker {
+namespace {
+
+TorchCuda* replacement = nullptr;
+
+bool has_driver() {
+    void* const driver = dlopen("libcuda.so.1", RTLD_LAZY);
+    return driver != nullptr && dlclose(driver) == 0;
+}
+
+}  // namespace
+
+ReplacedTorchCuda::ReplacedTorchCuda(TorchCuda& library) {
+    replacement = &library;
+}
+
+ReplacedTorchCuda::~ReplacedTorchCuda() {
+    replacement = nullptr;
+}
+
+TorchCuda* find_torch_cuda() {
+    try {
+        return replacement != nullptr || has_driver() ? &torch_cuda() : nullptr;
+    } catch (const Unsupported&) {
+        return nullptr;
+    }
+}
 
 TorchCuda& torch_cuda() {
+    if (replacement != nullptr) {
+        return *replacement;
+    }
     if (const std::string why_not = load_torch_cuda(); !why_not.empty()) {
         throw Unsupported({.where = "device", .expected = "a LibTorch with CUDA", .got = why_not});
     }

@@ -4,9 +4,13 @@
 
 #include <c10/core/Device.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+
+#include "stoker/cuda/cuda_device.h"
 
 namespace stoker {
 
@@ -37,11 +41,30 @@ class TorchCuda {
     virtual ~TorchCuda() = default;
     virtual std::unique_ptr<DeviceGraph> make_graph(const at::Device& device) = 0;
     virtual DeviceMemory memory(const at::Device& device) = 0;
+    // Bytes that tensors may still take: free on the device, or kept by the allocator for later ones. Takes some
+    // milliseconds.
+    virtual std::int64_t free_bytes(const at::Device& device) = 0;
+    // Empty where LibTorch has no such device.
+    virtual std::optional<CudaDevice> properties(const at::Device& device) = 0;
+    // Page-locked host memory, allocated in the context of `device`. Throws what LibTorch throws.
+    virtual std::byte* allocate_pinned(const at::Device& device, std::size_t bytes) = 0;
+    virtual void free_pinned(std::byte* data) noexcept = 0;
     // As torch.cuda.set_sync_debug_mode: with `error`, LibTorch throws where it would wait for a device.
     virtual void set_sync_debug_mode(bool error) = 0;
 };
 
 // Throws Unsupported if LibTorch has no CUDA or this build has no such library.
 TorchCuda& torch_cuda();
+// The same, or null. Without a driver nothing is loaded.
+TorchCuda* find_torch_cuda();
+
+// For tests: during its lifetime both return `library`.
+class ReplacedTorchCuda {
+  public:
+    explicit ReplacedTorchCuda(TorchCuda& library);
+    ReplacedTorchCuda(const ReplacedTorchCuda&) = delete;
+    ReplacedTorchCuda& operator=(const ReplacedTorchCuda&) = delete;
+    ~ReplacedTorchCuda();
+};
 
 }  // namespace stoker

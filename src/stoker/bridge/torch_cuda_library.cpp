@@ -2,8 +2,10 @@
 // LibTorch's CUDA libraries.
 #include <ATen/Context.h>
 #include <ATen/core/CachingHostAllocator.h>
+#include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -89,6 +91,32 @@ class Library final : public TorchCuda {
                 .peak_reserved = stats.reserved_bytes[kAll].peak,
                 .retries = stats.num_alloc_retries};
     }
+
+    std::int64_t free_bytes(const at::Device& device) override {
+        const c10::cuda::CUDAGuard on_device(device);
+        std::size_t free = 0;
+        std::size_t total = 0;
+        C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+        const DeviceMemory kept = memory(device);
+        return static_cast<std::int64_t>(free) + kept.reserved - kept.allocated;
+    }
+
+    std::optional<CudaDevice> properties(const at::Device& device) override {
+        if (device.index() >= c10::cuda::device_count()) {
+            return std::nullopt;
+        }
+        const cudaDeviceProp& found = *at::cuda::getDeviceProperties(device.index());
+        return CudaDevice{found.name, found.major, found.minor, found.totalGlobalMem};
+    }
+
+    std::byte* allocate_pinned(const at::Device& device, std::size_t bytes) override {
+        const c10::cuda::CUDAGuard on_device(device);  // a worker thread would open a second context, on device 0
+        void* data = nullptr;
+        C10_CUDA_CHECK(cudaHostAlloc(&data, bytes == 0 ? 1 : bytes, cudaHostAllocPortable));
+        return static_cast<std::byte*>(data);
+    }
+
+    void free_pinned(std::byte* data) noexcept override { cudaFreeHost(data); }
 
     void set_sync_debug_mode(bool error) override {
         c10::cuda::warning_state().set_sync_debug_mode(error ? c10::cuda::SyncDebugMode::L_ERROR

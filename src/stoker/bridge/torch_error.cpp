@@ -3,6 +3,7 @@
 #include "stoker/bridge/torch_error.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <new>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/base/parse_number.h"
+#include "stoker/bridge/device_lost.h"
 #include "stoker/bridge/out_of_memory.h"
 
 namespace stoker {
@@ -70,7 +72,20 @@ bool is_out_of_memory(const std::exception& error) {
     return std::ranges::any_of(kTexts, [&](auto part) { return text.find(part) != std::string::npos; });
 }
 
+bool is_device_lost(const std::exception& error) {
+    // Of cudaError: ECC, NVLink, contained; an illegal address, a timeout, an assertion; errors of the hardware's
+    // stack, instructions, alignment, address spaces and program counter; a failed launch, a leak of tensor memory;
+    // MPS; an external device; unknown, as when the device has gone from the bus.
+    constexpr std::array kFinal = {214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999};
+    const auto* of_device = dynamic_cast<const c10::AcceleratorError*>(&error);
+    return dynamic_cast<const DeviceLost*>(&error) != nullptr ||
+           (of_device != nullptr && std::ranges::find(kFinal, of_device->get_error_code()) != kFinal.end());
+}
+
 void rethrow_as_stoker(const std::exception& error) {
+    if (dynamic_cast<const c10::Error*>(&error) != nullptr && is_device_lost(error)) {
+        throw DeviceLost(first_line_of(error));
+    }
     // Not in is_out_of_memory: a step that is retried after oneDNN ran out of memory may crash in it.
     if (is_out_of_memory(error) || (is_primitive_failure(text_of(error)) && memory_is_low())) {
         throw OutOfMemory({.where = "memory",

@@ -12,6 +12,9 @@ namespace stoker {
 // Whether the host or the device ran out of memory.
 bool is_out_of_memory(const std::exception& error);
 
+// Whether the device failed for good: CUDA says of this error that the process must be started again.
+bool is_device_lost(const std::exception& error);
+
 // What was asked for and what is left, for such an error of the host; the first line of a device's own text.
 std::string describe_shortage(const std::exception& error);
 

@@ -1,11 +1,8 @@
-// CUDA without LibTorch: the devices, and page-locked memory for batch slots. cuda.cpp is built if nvcc is found,
-// otherwise no_cuda.cpp, which has the same functions.
+// A GPU, and whether this build has kernels for GPUs: cuda.cpp is built if nvcc is found, otherwise no_cuda.cpp.
 #pragma once
 
+#include <cstddef>
 #include <string>
-#include <vector>
-
-#include "stoker/base/buffer.h"
 
 namespace stoker {
 
@@ -18,13 +15,5 @@ struct CudaDevice {
 
 // True if this build has CUDA sources.
 bool cuda_built();
-
-// The devices; empty without a driver or in a build without CUDA.
-std::vector<CudaDevice> cuda_devices();
-
-// The allocator of page-locked host memory, allocated in the context of `device`. It keeps freed blocks for later
-// requests of the same size. Throws Unsupported in a build without CUDA. Its allocate() throws CudaError if the driver
-// refuses.
-Allocator& pinned_allocator(int device);
 
 }  // namespace stoker

@@ -2,15 +2,44 @@
 // arrive.
 #include "stoker/dist/gradient_reducer.h"
 
+#include <ATen/ops/div.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <algorithm>
 
 #include "stoker/dist/group_backend.h"
+#include "stoker/dist/message_sizes.h"
 
 namespace stoker {
 namespace {
+
+using ProcessGroupPtr = c10::intrusive_ptr<c10d::ProcessGroup>;
+
+// Averages a bucket in another type. The division comes first, so that fp16 does not overflow in the sum.
+class CompressHook : public c10d::CppCommHookInterface<ProcessGroupPtr> {
+  public:
+    CompressHook(const ProcessGroupPtr& group, at::ScalarType type) : CppCommHookInterface(group), type_(type) {}
+
+    c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+        const at::Tensor gradients = bucket.getBuffer();
+        at::Tensor small = at::empty_like(gradients, gradients.options().dtype(type_));
+        at::div_out(small, gradients, at::scalar_tensor(state_->getSize(), gradients.options()));
+        std::vector<at::Tensor> sent = {small};
+        const auto reduced = state_->allreduce(sent)->getFuture();
+        return reduced->then(
+            [gradients](c10::ivalue::Future& done) {
+                gradients.copy_(c10d::detail::parseCppCommHookResult(done.value()));
+                return c10::IValue(gradients);
+            },
+            c10::TensorType::get());
+    }
+
+  private:
+    at::ScalarType type_;
+};
 
 void require_same(const Group& group, const std::vector<at::Tensor>& parameters) {
     try {
@@ -25,18 +54,22 @@ void require_same(const Group& group, const std::vector<at::Tensor>& parameters)
 
 }  // namespace
 
-GradientReducer::GradientReducer(const Group& group, const std::vector<at::Tensor>& parameters) : group_(group) {
+GradientReducer::GradientReducer(const Group& group, const std::vector<at::Tensor>& parameters,
+                                 std::optional<at::ScalarType> compressed)
+    : group_(group) {
     require_same(group, parameters);
-    constexpr std::size_t kFirst = c10d::kDefaultFirstBucketBytes;  // small, so that the first reduction starts early
-    constexpr std::size_t kOthers = c10d::kDefaultBucketBytesCap;
     const std::vector<bool> sparse(parameters.size(), false);
-    auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(parameters, {kFirst, kOthers}, sparse));
+    auto buckets =
+        std::get<0>(c10d::compute_bucket_assignment_by_size(parameters, {kFirstBucketBytes, kBucketBytes}, sparse));
     std::ranges::reverse(buckets);  // gradients arrive from the last layer to the first
     reducer_ = std::make_shared<c10d::Reducer>(
-        parameters, std::move(buckets), group.backend().group, sparse, c10d::kDefaultBucketBytesCap,
+        parameters, std::move(buckets), group.backend().group, sparse, kBucketBytes,
         /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true,
-        std::unordered_map<std::size_t, std::string>{}, c10d::kDefaultFirstBucketBytes,
+        std::unordered_map<std::size_t, std::string>{}, kFirstBucketBytes,
         /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<std::int64_t>{});
+    if (compressed) {
+        reducer_->register_comm_hook(std::make_unique<CompressHook>(group.backend().group, *compressed));
+    }
 }
 
 void GradientReducer::prepare() {

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "stoker/dist/group.h"
@@ -19,7 +20,10 @@ class GradientReducer {
   public:
     // `parameters` are the trained ones; every backward pass must reach each of them. Throws InvalidArgument if their
     // number or shapes differ from rank 0's. `group` must outlive this object and have more than one rank.
-    GradientReducer(const Group& group, const std::vector<at::Tensor>& parameters);
+    // `compressed`: bf16 or fp16, in which gradients are sent and added up (DDP's bf16_compress_hook and
+    // fp16_compress_hook); they stay equal on all ranks.
+    GradientReducer(const Group& group, const std::vector<at::Tensor>& parameters,
+                    std::optional<at::ScalarType> compressed = std::nullopt);
 
     // Call before a backward pass whose accumulated gradients are averaged over all ranks. Without it a pass
     // accumulates locally, as under DDP's no_sync.

@@ -2,6 +2,7 @@
 #include "stoker/dist/group.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
@@ -11,6 +12,7 @@
 #include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -23,11 +25,13 @@
 #include <utility>
 
 #include "stoker/dist/group_backend.h"
+#include "stoker/dist/message_sizes.h"
 
 namespace stoker {
 namespace {
 
 constexpr int kLongTimeoutFactor = 10;  // start and barrier: ranks may have different amounts of work
+constexpr int kTag = 0;                 // of messages between two ranks, which arrive in order
 // Keys of the store.
 constexpr const char* kLeft = "left";         // number of ranks that have left
 constexpr const char* kReason = "why";        // why the first of them left
@@ -86,13 +90,23 @@ std::string first_line(const std::string& text) {
     return text.substr(0, text.find('\n'));
 }
 
+// The ranks find each other's addresses in `store`.
+void connect(Group::Backend& backend, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+             std::chrono::milliseconds timeout) {
+    backend.gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(
+        store, rank, size, c10d::ProcessGroupGloo::Options::create_default(timeout));
+    backend.group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
+    backend.group->setBackend(at::kCPU, c10d::ProcessGroup::GLOO, backend.gloo);
+    backend.group->setDefaultBackend(c10d::ProcessGroup::GLOO);
+}
+
 }  // namespace
 
 Group::Group() = default;
 
 Group::~Group() = default;
 
-Group::Group(const World& world) : world_(world) {
+Group::Group(const World& world) : world_(world), rank_(world.rank), size_(world.size) {
     if (alone()) {
         return;
     }
@@ -104,8 +118,7 @@ Group::Group(const World& world) : world_(world) {
     try {
         backend_->store = open_store(world);
         wait_for_ranks(*backend_->store, world);
-        backend_->gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(
-            backend_->store, world.rank, world.size, c10d::ProcessGroupGloo::Options::create_default(world.timeout));
+        connect(*backend_, backend_->store, rank_, size_, world.timeout);
     } catch (const std::exception& error) {
         throw RankLost(
             {.where = fmt::format("rank {}", world.rank),
@@ -113,9 +126,27 @@ Group::Group(const World& world) : world_(world) {
              .got = first_line(error.what()),
              .hint = "MASTER_ADDR and MASTER_PORT must be the same on all ranks, and free on rank 0's host"});
     }
-    backend_->group = c10::make_intrusive<c10d::ProcessGroup>(backend_->store, world.rank, world.size);
-    backend_->group->setBackend(at::kCPU, c10d::ProcessGroup::GLOO, backend_->gloo);
-    backend_->group->setDefaultBackend(c10d::ProcessGroup::GLOO);
+}
+
+Group::Group(const Group& whole, const std::vector<int>& ranks, const std::string& name)
+    : world_(whole.world_),
+      rank_(static_cast<int>(std::ranges::find(ranks, whole.rank_) - ranks.begin())),
+      size_(static_cast<int>(ranks.size())),
+      backend_(std::make_unique<Backend>()) {
+    backend_->store = whole.backend_->store;
+    whole.guard([&] {
+        connect(*backend_, c10::make_intrusive<c10d::PrefixStore>(name, backend_->store), rank_, size_, world_.timeout);
+    });
+}
+
+std::shared_ptr<Group> Group::subgroup(const std::vector<int>& ranks) const {
+    if (alone()) {
+        return std::make_shared<Group>();
+    }
+    const int number = backend_->subgroups++;
+    return ranks.size() == 1
+               ? std::make_shared<Group>()
+               : std::shared_ptr<Group>(new Group(*this, ranks, fmt::format("subgroup/{}/{}", number, ranks.front())));
 }
 
 // c10d throws DistError. The wheel has no header of Gloo's exceptions, so they are recognised by the name of their
@@ -210,17 +241,24 @@ void Group::all_reduce(std::span<double> values) const {
     });
 }
 
+void Group::all_reduce(const at::Tensor& values) const {
+    if (!alone()) {
+        std::vector<at::Tensor> tensors = {values};
+        guard([&] { backend_->gloo->allreduce(tensors)->wait(); });
+    }
+}
+
 at::Tensor Group::all_gather(const at::Tensor& mine) const {
     if (alone()) {
         return mine.unsqueeze(0);
     }
     std::vector<at::Tensor> inputs = {mine.contiguous()};
-    std::vector<std::vector<at::Tensor>> outputs(1);
-    for (int rank = 0; rank < size(); ++rank) {
-        outputs[0].push_back(at::empty_like(inputs[0]));
-    }
+    std::vector<std::int64_t> shape = inputs[0].sizes().vec();
+    shape.insert(shape.begin(), size());
+    const at::Tensor all = at::empty(shape, inputs[0].options());
+    std::vector<std::vector<at::Tensor>> outputs = {all.unbind(0)};
     guard([&] { backend_->gloo->allgather(outputs, inputs)->wait(); });
-    return at::stack(outputs[0]);
+    return all;
 }
 
 // Gathers the lengths first, then the texts, padded to the longest.
@@ -254,9 +292,33 @@ void Group::broadcast(const std::vector<at::Tensor>& tensors) const {
     if (alone() || tensors.empty()) {
         return;
     }
-    constexpr std::size_t kBucketBytes = std::size_t{25} << 20;
     const c10::NoGradGuard no_grad;
     guard([&] { c10d::broadcast_coalesced(backend_->group, tensors, kBucketBytes); });
+}
+
+void Group::send(const at::Tensor& tensor, int from, int to) const {
+    std::vector<at::Tensor> tensors = {tensor};
+    guard([&] {
+        if (rank() == from) {
+            backend_->gloo->send(tensors, to, kTag)->wait();
+        } else {
+            backend_->gloo->recv(tensors, from, kTag)->wait();
+        }
+    });
+}
+
+at::Tensor Group::exchange(const at::Tensor& mine, int to, int from) const {
+    if (to == rank() && from == rank()) {
+        return mine;
+    }
+    std::vector<at::Tensor> sent = {mine.contiguous()};
+    std::vector<at::Tensor> received = {at::empty_like(sent[0])};
+    guard([&] {
+        const auto sending = backend_->gloo->send(sent, to, kTag);
+        backend_->gloo->recv(received, from, kTag)->wait();
+        sending->wait();
+    });
+    return received[0];
 }
 
 void Group::barrier() const {

@@ -1,6 +1,6 @@
 // The ranks that train one model together, and their collective operations apart from gradient reduction. All ranks
 // must make the same calls in the same order. A group of one rank starts nothing, and every call returns its input. A
-// process can have one group at a time, because c10d keeps state for the whole process.
+// process can have one group and its sub-groups at a time, because c10d keeps state for the whole process.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,18 +29,28 @@ class Group {
     Group& operator=(const Group&) = delete;
     ~Group();
 
-    int rank() const { return world_.rank; }
-    int size() const { return world_.size; }
-    bool alone() const { return world_.size == 1; }
-    bool first() const { return world_.rank == 0; }
+    // Some of this group's ranks as a group of their own, in this order, with its own connections. Every rank of this
+    // group must call it, with the list that it is in. Such a group has collectives, but no messages and no `leave`,
+    // which are this group's. This group must outlive it.
+    std::shared_ptr<Group> subgroup(const std::vector<int>& ranks) const;
+
+    int rank() const { return rank_; }
+    int size() const { return size_; }
+    bool alone() const { return size_ == 1; }
+    bool first() const { return rank_ == 0; }
 
     // All of these throw RankLost.
     void all_reduce(std::span<double> values) const;      // sums over the ranks, in place
+    void all_reduce(const at::Tensor& values) const;      // the same; contiguous
     at::Tensor all_gather(const at::Tensor& mine) const;  // same shape on all ranks -> (size(), shape...)
     std::vector<std::string> all_gather(const std::string& mine) const;
     void broadcast(const std::vector<at::Tensor>& tensors) const;  // from rank 0, in place
     std::string broadcast(const std::string& text) const;          // from rank 0
-    void barrier() const;                                          // its time-out is ten times that of the others
+    // Copies `tensor`, which is contiguous, from rank `from` to rank `to`. Both must call it, others need not.
+    void send(const at::Tensor& tensor, int from, int to) const;
+    // Sends `mine` to rank `to` and returns the tensor of the same shape that rank `from` sends to this rank.
+    at::Tensor exchange(const at::Tensor& mine, int to, int from) const;
+    void barrier() const;  // its time-out is ten times that of the others
 
     // The maximum over the ranks of the values that they passed to the previous call, 0 at the first call. The
     // reduction of this call's values runs while the step runs, so no step waits for it. A group of one returns `mine`
@@ -74,9 +84,12 @@ class Group {
     const Backend& backend() const { return *backend_; }
 
   private:
+    Group(const Group& whole, const std::vector<int>& ranks, const std::string& name);
     void throw_if_rank_lost(const std::exception& error) const;
 
-    World world_;
+    World world_;  // of all ranks
+    int rank_ = 0;
+    int size_ = 1;
     std::unique_ptr<Backend> backend_;
 };
 

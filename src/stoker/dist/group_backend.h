@@ -17,6 +17,7 @@ struct Group::Backend {
     c10::intrusive_ptr<c10d::Work> pending = {};   // the reduction of the last delayed_max()
     std::vector<at::Tensor> pending_value = {};    // one int32 scalar
     bool store_lost = false;                       // it did not answer in time
+    int subgroups = 0;                             // made so far; each has its own keys in the store
 };
 
 }  // namespace stoker

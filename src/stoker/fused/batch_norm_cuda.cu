@@ -6,11 +6,10 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <string>
 
 #include "stoker/base/error.h"
+#include "stoker/cuda/kernel_works.cuh"
 #include "stoker/fused/batch_norm_cuda.h"
 
 namespace stoker {
@@ -430,32 +429,12 @@ void backward(const BatchNormShape& shape, const BatchNormBackward& op, cudaStre
         backward_as<T, Sign::from_x>(shape, op, stream);
     }
 }
-
-// A build has kernels for some architectures, and a driver may be too old for this build's runtime.
-bool device_loads_kernels() {
-    static std::mutex mutex;
-    static std::map<int, bool> loads;  // by device
-    int device = 0;
-    if (cudaGetDevice(&device) != cudaSuccess) {
-        cudaGetLastError();  // clears the error
-        return false;
-    }
-    const std::lock_guard lock(mutex);
-    const auto [entry, is_new] = loads.try_emplace(device, false);
-    if (is_new) {
-        cudaFuncAttributes attributes{};
-        entry->second = cudaFuncGetAttributes(&attributes, statistics_kernel<float>) == cudaSuccess;
-        cudaGetLastError();
-    }
-    return entry->second;
-}
-
 }  // namespace
 
 bool batch_norm_cuda_takes(const BatchNormShape& shape) {
     const bool known = shape.dtype == DType::float32 || shape.dtype == DType::float16 || shape.dtype == DType::bfloat16;
     return known && shape.rows > 1 && shape.channels > 0 && shape.channels % vector_size(shape.dtype) == 0 &&
-           device_loads_kernels();
+           kernel_works(statistics_kernel<float>);
 }
 
 std::int64_t batch_norm_workspace(const BatchNormShape& shape) {

@@ -22,9 +22,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using MaybeTensor = std::optional<at::Tensor>;
 
-constexpr double kMomentum = 0.1;
-constexpr double kEps = 1e-5;
-
 BatchNormShape shape_of(const at::Tensor& x) {
     return {.rows = x.numel() / x.size(1),
             .channels = static_cast<int>(x.size(1)),
@@ -73,8 +70,8 @@ struct Fused : torch::autograd::Function<Fused> {
                                  .beta = floats(beta),
                                  .running_mean = running_mean ? running_mean->mutable_data_ptr<float>() : nullptr,
                                  .running_var = running_var ? running_var->mutable_data_ptr<float>() : nullptr,
-                                 .momentum = static_cast<float>(kMomentum),
-                                 .eps = static_cast<float>(kEps),
+                                 .momentum = static_cast<float>(kBatchNormMomentum),
+                                 .eps = static_cast<float>(kBatchNormEps),
                                  .relu = relu,
                                  .y = y.mutable_data_ptr(),
                                  .mask = mask.defined() ? mask.mutable_data_ptr<std::uint8_t>() : nullptr,
@@ -146,11 +143,21 @@ bool takes(const at::Tensor& x, const BatchNorm& norm, const at::Tensor& shortcu
     return fits && norm.gamma.defined() && norm.beta.defined() && batch_norm_cuda_takes(shape_of(x));
 }
 
+at::Tensor normalized(const at::Tensor& x, const BatchNorm& norm, const BatchNormOptions& options) {
+    if (options.training && options.sum != nullptr) {
+        return sync_batch_norm(x, norm, *options.sum, options.update_running);
+    }
+    const bool running = options.update_running || !options.training;
+    return at::batch_norm(x, norm.gamma, norm.beta, running ? std::optional(norm.running_mean) : std::nullopt,
+                          running ? std::optional(norm.running_var) : std::nullopt, options.training,
+                          kBatchNormMomentum, kBatchNormEps, /*cudnn_enabled=*/true);
+}
+
 }  // namespace
 
 at::Tensor batch_norm_relu(const at::Tensor& x, const BatchNorm& norm, const at::Tensor& shortcut,
                            const BatchNormOptions& options) {
-    if (!options.training || !takes(x, norm, shortcut)) {
+    if (!options.training || options.sum != nullptr || !takes(x, norm, shortcut)) {
         return batch_norm_relu_reference(x, norm, shortcut, options);
     }
     const auto given = [](const at::Tensor& tensor, bool use) {
@@ -163,10 +170,7 @@ at::Tensor batch_norm_relu(const at::Tensor& x, const BatchNorm& norm, const at:
 
 at::Tensor batch_norm_relu_reference(const at::Tensor& x, const BatchNorm& norm, const at::Tensor& shortcut,
                                      const BatchNormOptions& options) {
-    const bool running = options.update_running || !options.training;
-    at::Tensor y = at::batch_norm(x, norm.gamma, norm.beta, running ? std::optional(norm.running_mean) : std::nullopt,
-                                  running ? std::optional(norm.running_var) : std::nullopt, options.training, kMomentum,
-                                  kEps, /*cudnn_enabled=*/true);
+    at::Tensor y = normalized(x, norm, options);
     if (shortcut.defined()) {
         y.add_(shortcut);
     }

@@ -4,7 +4,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "stoker/models/sync_batch_norm.h"
+
 namespace stoker {
+
+// The defaults of torch.nn.BatchNorm2d.
+inline constexpr double kBatchNormMomentum = 0.1;
+inline constexpr double kBatchNormEps = 1e-5;
 
 // The tensors of torch.nn.BatchNorm2d, each (C) float32.
 struct BatchNorm {
@@ -16,11 +22,11 @@ struct BatchNormOptions {
     bool training = true;
     bool update_running = true;  // running_mean and running_var, in training
     bool relu = false;
+    const SumOverRanks* sum = nullptr;  // in training: statistics of all ranks' batches
 };
 
-// `x` and `shortcut` are (N, C, H, W); `shortcut` may be undefined. Momentum is 0.1 and eps 1e-5, the defaults of
-// torch.nn.BatchNorm2d. Both inputs stay as they are. The fused node has no second derivatives: its
-// backward pass throws Unsupported under create_graph.
+// `x` and `shortcut` are (N, C, H, W); `shortcut` may be undefined. Both inputs stay as they are. The fused node has no
+// second derivatives: its backward pass throws Unsupported under create_graph.
 at::Tensor batch_norm_relu(const at::Tensor& x, const BatchNorm& norm, const at::Tensor& shortcut,
                            const BatchNormOptions& options);
 

@@ -53,7 +53,7 @@ void ConvModel::count_batch() {
 
 at::Tensor ConvModel::apply(const ConvNorm& layer, const at::Tensor& input, bool recompute, const After& after) const {
     const at::Tensor x = at::conv2d(input, layer.weight, {}, layer.stride, layer.padding);
-    if (training() && x.numel() == x.size(1)) {
+    if (training() && sum_over_ranks() == nullptr && x.numel() == x.size(1)) {
         // The variance of one value is undefined. torch.nn refuses this too; ATen would make running_var NaN.
         throw InvalidArgument(
             {.where = "batch norm",
@@ -61,8 +61,9 @@ at::Tensor ConvModel::apply(const ConvNorm& layer, const at::Tensor& input, bool
              .got = "a batch of one sample with one pixel left",
              .hint = "set data.drop_last = true, another data.batch_size, a lower train.accumulate, or larger images"});
     }
-    return batch_norm_relu(x, layer.norm, after.shortcut,
-                           {.training = training(), .update_running = !recompute, .relu = after.relu});
+    return batch_norm_relu(
+        x, layer.norm, after.shortcut,
+        {.training = training(), .update_running = !recompute, .relu = after.relu, .sum = sum_over_ranks()});
 }
 
 at::Tensor ConvModel::run_block(const BlockForward& block, const at::Tensor& input,

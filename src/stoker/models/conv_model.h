@@ -16,6 +16,7 @@ class ConvModel : public Model {
     bool wants_channels_last() const final { return true; }
     bool casts_input() const final { return true; }
     bool has_blocks() const final { return true; }
+    bool has_batch_norm() const final { return true; }
 
   protected:
     struct ConvNorm {

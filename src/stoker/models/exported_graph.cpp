@@ -45,13 +45,17 @@ struct ExportedGraph::Runner {
     std::optional<torch::inductor::AOTIModelPackageLoader> compiled;
 };
 
-ExportedGraph::ExportedGraph(const File& file, const std::string& path, const std::string& name, bool compiled)
+ExportedGraph::ExportedGraph(const File& file, const std::string& path, const std::string& name, bool compiled,
+                             const at::Device& device)
     : runner_(std::make_unique<Runner>()) {
     const QuietLog quiet;
     try {
         if (compiled) {
             dlopen("libtorch.so", RTLD_NOW | RTLD_GLOBAL);  // an empty library that compiled ones depend on
-            runner_->compiled.emplace(file.descriptor_path(), name);
+            // For several threads LibTorch would wait for the last run's event, which a CUDA graph cannot capture.
+            constexpr bool kOneThread = true;
+            constexpr std::size_t kRunners = 1;
+            runner_->compiled.emplace(file.descriptor_path(), name, kOneThread, kRunners, device.index());
         } else {
             runner_->interpreted.emplace(file.descriptor_path(), name);
         }

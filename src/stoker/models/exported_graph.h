@@ -15,8 +15,10 @@ class ExportedGraph {
   public:
     // Loads a graph of a file that read_exported_file (exported_model.h) has accepted and still has open: a file may
     // run native code as soon as LibTorch opens it, and `path`, for messages, may name another one by now. Throws
-    // DataError if the graph `name` cannot be loaded.
-    ExportedGraph(const File& file, const std::string& path, const std::string& name, bool compiled);
+    // DataError if the graph `name` cannot be loaded. A compiled graph runs on `device` alone, and by one thread at a
+    // time.
+    ExportedGraph(const File& file, const std::string& path, const std::string& name, bool compiled,
+                  const at::Device& device);
     ExportedGraph(ExportedGraph&&) noexcept;
     ~ExportedGraph();
 

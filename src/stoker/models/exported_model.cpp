@@ -68,17 +68,18 @@ at::Tensor with_layout_of(const at::Tensor& parameter, const at::Tensor& gradien
 
 }  // namespace
 
-ExportedModel::ExportedModel(const std::string& path, const Shape& input)
-    : ExportedModel(path, input, read_exported_file(path)) {}
+ExportedModel::ExportedModel(const std::string& path, const Shape& input, const at::Device& device)
+    : ExportedModel(path, input, device, read_exported_file(path)) {}
 
-ExportedModel::ExportedModel(const std::string& path, const Shape& input, const ExportedFile& file)
+ExportedModel::ExportedModel(const std::string& path, const Shape& input, const at::Device& device,
+                             const ExportedFile& file)
     : path_(path),
       device_(file.device),
       inputs_(file.inputs),
       target_(file.target),
       smallest_batch_(file.smallest_batch),
-      train_(*file.zip->file(), path, "train", file.compiled),
-      eval_(*file.zip->file(), path, "eval", file.compiled) {
+      train_(*file.zip->file(), path, "train", file.compiled, device),
+      eval_(*file.zip->file(), path, "eval", file.compiled, device) {
     if (inputs_.size() == 1 && inputs_.front().shape != input) {
         throw InvalidArgument({.where = "model.export",
                                .expected = fmt::format("samples ({}), for which {} was exported",

@@ -42,9 +42,9 @@ ExportedFile read_exported_file(const std::string& path);
 
 class ExportedModel final : public Model {
   public:
-    // `input` is the shape of one sample. Throws as read_exported_file and ExportedGraph do, and InvalidArgument if the
-    // model was exported for another shape.
-    ExportedModel(const std::string& path, const Shape& input);
+    // `input` is the shape of one sample, `device` where the model will run. Throws as read_exported_file and
+    // ExportedGraph do, and InvalidArgument if the model was exported for another shape.
+    ExportedModel(const std::string& path, const Shape& input, const at::Device& device = at::kCPU);
 
     // Runs the evaluation graph, also in training mode.
     at::Tensor forward(const at::Tensor& input) override;
@@ -57,7 +57,7 @@ class ExportedModel final : public Model {
     void require_autograd() const override;
 
   private:
-    ExportedModel(const std::string& path, const Shape& input, const ExportedFile& file);
+    ExportedModel(const std::string& path, const Shape& input, const at::Device& device, const ExportedFile& file);
     std::vector<at::Tensor> take_inputs(const DeviceBatch& batch) const;
     void require_target(const at::Tensor& target) const;
     std::vector<at::Tensor> with_state(std::vector<at::Tensor> batch) const;

@@ -2,12 +2,13 @@
 #include "stoker/models/mlp.h"
 
 #include <ATen/ops/gelu.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/tanh.h>
 
 #include <algorithm>
+#include <fmt/format.h>
 
+#include "stoker/base/error.h"
 #include "stoker/models/init.h"
 
 namespace stoker {
@@ -25,6 +26,19 @@ at::Tensor activate(Activation activation, const at::Tensor& x) {
     return at::relu(x);
 }
 
+std::string layer_name(std::size_t layer) {
+    return "fc" + std::to_string(layer + 1);
+}
+
+// Pairs of layers for tensor parallelism; a last layer without a second one is in none.
+bool begins_pair(std::size_t layer, std::size_t layers) {
+    return layer % 2 == 0 && layer + 1 < layers;
+}
+
+bool ends_pair(std::size_t layer) {
+    return layer % 2 == 1;
+}
+
 }  // namespace
 
 Mlp::Mlp(std::int64_t inputs, const std::vector<std::int64_t>& hidden, std::int64_t classes, Activation activation,
@@ -33,7 +47,7 @@ Mlp::Mlp(std::int64_t inputs, const std::vector<std::int64_t>& hidden, std::int6
     std::vector<std::int64_t> widths = hidden;
     widths.push_back(classes);
     for (std::size_t i = 0; i < widths.size(); ++i) {
-        const std::string name = "fc" + std::to_string(i + 1);
+        const std::string name = layer_name(i);
         const at::Tensor weight = parameter(name + ".weight", default_uniform({widths[i], inputs}, inputs, generator));
         const at::Tensor bias = parameter(name + ".bias", default_uniform({widths[i]}, inputs, generator));
         chain_.layers.push_back({.weight = weight, .bias = bias});
@@ -43,20 +57,54 @@ Mlp::Mlp(std::int64_t inputs, const std::vector<std::int64_t>& hidden, std::int6
 
 at::Tensor Mlp::forward(const at::Tensor& input) {
     at::Tensor x = input.flatten(1);  // (N, inputs)
-    for (const auto& [weight, bias] : chain_.layers) {
-        x = at::linear(x, weight, bias);
-        if (!weight.is_same(chain_.layers.back().weight)) {
+    const std::size_t layers = chain_.layers.size();
+    const TensorRanks* const ranks = tensor_ranks();
+    for (std::size_t i = 0; i < layers; ++i) {
+        const auto& [weight, bias] = chain_.layers[i];
+        if (ranks != nullptr && begins_pair(i, layers)) {
+            x = to_all_ranks(x, *ranks);
+        }
+        x = row_linear(x, weight, bias, ends_pair(i) ? ranks : nullptr);  // (N, width), or this rank's part of it
+        if (i + 1 < layers) {
             x = activate(chain_.activation, x);
         }
     }
     return x;  // (N, classes)
 }
 
+std::vector<DividedParameter> Mlp::division(int ranks) const {
+    std::vector<DividedParameter> divided;
+    const std::size_t layers = chain_.layers.size();
+    for (std::size_t i = 0; i < layers; ++i) {
+        const std::string name = layer_name(i);
+        if (begins_pair(i, layers)) {
+            const std::int64_t width = chain_.layers[i].bias.size(0);
+            if (width % ranks != 0) {
+                throw InvalidArgument({.where = "train.mesh.tp",
+                                       .expected = "a divisor of every other width of model.hidden, from the first",
+                                       .got = fmt::format("{}, and a layer of {}", ranks, width),
+                                       .hint = "change model.hidden or train.mesh.tp"});
+            }
+            divided.push_back({.name = name + ".weight"});
+            divided.push_back({.name = name + ".bias"});
+        } else if (ends_pair(i)) {
+            divided.push_back({.name = name + ".weight", .dim = 1});
+        }
+    }
+    if (divided.empty()) {
+        throw InvalidArgument({.where = "train.mesh.tp",
+                               .expected = "1 for an mlp without hidden layers",
+                               .got = fmt::to_string(ranks),
+                               .hint = "set model.hidden or train.mesh.tp"});
+    }
+    return divided;
+}
+
 const LinearChain* Mlp::linear_chain() const {
     const bool all_train = std::ranges::all_of(chain_.layers, [](const LinearChain::Layer& layer) {
         return layer.weight.requires_grad() && layer.bias.requires_grad();
     });
-    return all_train ? &chain_ : nullptr;
+    return all_train && divided().empty() ? &chain_ : nullptr;
 }
 
 }  // namespace stoker

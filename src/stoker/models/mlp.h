@@ -17,7 +17,11 @@ class Mlp final : public Model {
     at::Tensor forward(const at::Tensor& input) override;
     bool casts_input() const override { return true; }
 
-    // Null if a parameter is frozen: the fused step trains all of them.
+    // Pairs of layers: the first of a pair divides its outputs, the second its inputs. A last layer without a second
+    // one is whole on every rank.
+    std::vector<DividedParameter> division(int ranks) const override;
+
+    // Null if a parameter is frozen or divided: the fused step trains all of them.
     const LinearChain* linear_chain() const override;
 
   private:

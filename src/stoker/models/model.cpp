@@ -58,6 +58,9 @@ void Model::to(const at::Device& device, bool channels_last) {
                                                image ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
         }
     }
+    for (const at::Tensor& tensor : constants()) {
+        tensor.set_data(tensor.detach().to(device));
+    }
 }
 
 void Model::load(const std::vector<NamedTensor>& given, const std::string& where) {
@@ -83,6 +86,23 @@ std::vector<std::string> Model::load_pretrained(std::vector<NamedTensor> given, 
     load(given, where);
     require_finite(*this, where);
     return fresh;
+}
+
+std::vector<DividedParameter> Model::division(int ranks) const {
+    throw InvalidArgument({.where = "train.mesh.tp",
+                           .expected = "1, except for mlp and vit_s_16, whose layers can be divided",
+                           .got = std::to_string(ranks),
+                           .hint = "processes can share the batches of any built-in model: set it to 1"});
+}
+
+void Model::divide(const TensorRanks& ranks) {
+    const c10::NoGradGuard no_grad;
+    divided_ = division(ranks.size);
+    tensor_ranks_ = ranks;
+    for (const DividedParameter& parameter : divided_) {
+        const at::Tensor& own = std::ranges::find(parameters_, parameter.name, &NamedTensor::name)->tensor;
+        own.set_data(slice_of(own.detach(), parameter, ranks.rank, ranks.size));
+    }
 }
 
 void Model::freeze(const std::vector<std::string>& patterns) {
@@ -181,12 +201,12 @@ std::string model_label(const ModelRecipe& recipe, const Shape& input) {
 }
 
 std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input, std::int64_t classes,
-                                  std::uint64_t seed) {
+                                  std::uint64_t seed, const at::Device& device) {
     if (!recipe.script.empty()) {
         return std::make_unique<TorchScriptModel>(recipe.script);
     }
     if (!recipe.exported.empty()) {
-        return std::make_unique<ExportedModel>(recipe.exported, input);
+        return std::make_unique<ExportedModel>(recipe.exported, input, device);
     }
     at::Generator generator = make_generator(seed);
     if (recipe.name == "mlp") {

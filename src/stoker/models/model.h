@@ -8,12 +8,15 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stoker/base/tensor_view.h"
 #include "stoker/bridge/device.h"
 #include "stoker/fused/options.h"
 #include "stoker/models/loss.h"
+#include "stoker/models/sync_batch_norm.h"
+#include "stoker/models/tensor_parallel.h"
 #include "stoker/recipe/recipe.h"
 
 namespace stoker {
@@ -74,6 +77,19 @@ class Model {
     void enable_gradient_checkpointing();
     bool gradient_checkpointing() const { return gradient_checkpointing_; }
 
+    // True for models whose batch norm `sync_batch_norm` reaches.
+    virtual bool has_batch_norm() const { return false; }
+    // Batch norm uses the statistics of all ranks' batches from now on (sync_batch_norm.h).
+    void sync_batch_norm(SumOverRanks sum) { sum_over_ranks_ = std::move(sum); }
+
+    // The parameters of which each of `ranks` ranks would hold a slice (tensor_parallel.h). Throws InvalidArgument for
+    // a model that has no such form, or whose sizes do not divide.
+    virtual std::vector<DividedParameter> division(int ranks) const;
+    // Keeps the slices of `ranks.rank`; the ranks make all later passes together, with the same inputs.
+    void divide(const TensorRanks& ranks);
+    // Those of which this rank has a slice; empty for a whole model.
+    const std::vector<DividedParameter>& divided() const { return divided_; }
+
     // Sets training mode (the default) or evaluation mode, which differ for batch norm and dropout.
     virtual void train(bool training) { training_ = training; }
     bool training() const { return training_; }
@@ -84,6 +100,9 @@ class Model {
     std::vector<NamedTensor> state() const;  // parameters, then buffers
     // Further names of tied weights, which are listed once, under their first name.
     const std::vector<std::string>& tied_names() const { return tied_names_; }
+
+    // Tensors that a pass reads besides these, such as the constants of a file. They move with the model.
+    virtual std::vector<at::Tensor> constants() const { return {}; }
 
     // Moves everything to `device`, and four-dimensional tensors to channels-last memory if `channels_last`. The tensor
     // objects stay the same, so an optimiser that holds them stays valid.
@@ -105,6 +124,12 @@ class Model {
     std::vector<NamedTensor> trainable_parameters() const;
 
   protected:
+    // Null without sync_batch_norm.
+    const SumOverRanks* sum_over_ranks() const { return sum_over_ranks_ ? &sum_over_ranks_ : nullptr; }
+
+    // Null for a whole model.
+    const TensorRanks* tensor_ranks() const { return divided_.empty() ? nullptr : &tensor_ranks_; }
+
     // Both register a tensor. One that is registered again under another name (tied weights) keeps its first name.
     at::Tensor parameter(const std::string& name, at::Tensor value);
     at::Tensor buffer(const std::string& name, at::Tensor value);
@@ -117,6 +142,9 @@ class Model {
     std::vector<std::string> tied_names_;
     bool training_ = true;
     bool gradient_checkpointing_ = false;
+    SumOverRanks sum_over_ranks_;
+    std::vector<DividedParameter> divided_;
+    TensorRanks tensor_ranks_;
 };
 
 // What a model of the inputs `names` takes of a batch (Model::inputs); for no names `input` alone.
@@ -126,8 +154,9 @@ std::vector<at::Tensor> named_inputs(const DeviceBatch& batch, const std::vector
 std::string model_label(const ModelRecipe& recipe, const Shape& input);
 
 // `input` is (C, H, W) of one sample. The initial weights depend on `seed` alone and are distributed as in torch.nn and
-// torchvision. Throws InvalidArgument for an unknown name, and the errors of the model's constructor.
+// torchvision. The weights lie on the host; `device` is where the model will run (Model::to). Throws InvalidArgument
+// for an unknown name, and the errors of the model's constructor.
 std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input, std::int64_t classes,
-                                  std::uint64_t seed);
+                                  std::uint64_t seed, const at::Device& device = at::kCPU);
 
 }  // namespace stoker

@@ -5,6 +5,7 @@
 #include "stoker/models/torchscript_model.h"
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
@@ -15,6 +16,7 @@
 #include <array>
 #include <fmt/format.h>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "stoker/base/error.h"
@@ -110,6 +112,24 @@ void require_both_modes(const std::string& path, at::ArrayRef<const torch::jit::
     }
 }
 
+// Calls visit(value) for the constants of a block and of those within it.
+template <typename Visit>
+void visit_constants(const torch::jit::Block* block, const Visit& visit) {
+    for (const torch::jit::Node* node : block->nodes()) {
+        if (node->kind() == torch::jit::prim::Constant) {
+            if (const auto value = torch::jit::toIValue(node->output())) {
+                visit(*value);
+            }
+        }
+        for (const torch::jit::Block* inner : node->blocks()) {
+            visit_constants(inner, visit);
+        }
+        if (node->hasAttribute(torch::jit::attr::Subgraph)) {
+            visit_constants(node->g(torch::jit::attr::Subgraph)->block(), visit);
+        }
+    }
+}
+
 torch::jit::Module load_module(const std::string& path) {
     const MappedFile file = open_imported_model("model.script", path);
     if (const OtherFile other = detect_other_file(file.bytes()); other.kind != nullptr) {
@@ -199,6 +219,28 @@ at::Tensor TorchScriptModel::run(std::vector<at::Tensor> given) {
 void TorchScriptModel::train(bool training) {
     Model::train(training);
     module_->train(training);
+}
+
+std::vector<at::Tensor> TorchScriptModel::constants() const {
+    std::vector<at::Tensor> found;
+    std::set<const c10::TensorImpl*> seen;
+    for (const NamedTensor& own : state()) {
+        seen.insert(own.tensor.unsafeGetTensorImpl());
+    }
+    const auto add = [&](const c10::IValue& value) {
+        value.visit([&](const c10::IValue& part) {
+            if (part.isTensor() && part.toTensor().dim() > 0 &&
+                seen.insert(part.toTensor().unsafeGetTensorImpl()).second) {
+                found.push_back(part.toTensor());
+            }
+            return false;
+        });
+    };
+    add(module_->_ivalue());
+    for (const torch::jit::Function* function : module_->_ivalue()->compilation_unit()->get_functions()) {
+        visit_constants(toGraphFunction(*function).graph()->block(), add);
+    }
+    return found;
 }
 
 torch::jit::Module TorchScriptModel::eval_copy() const {

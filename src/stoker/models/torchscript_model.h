@@ -26,6 +26,9 @@ class TorchScriptModel final : public Model {
     std::vector<std::string> inputs() const override;
     at::Tensor outputs(const DeviceBatch& batch) override;
     void train(bool training) override;
+    // Attributes that are neither parameters nor buffers, and constants of the graphs: those with dimensions. A tensor
+    // without is a number, which operations on a GPU take from the host.
+    std::vector<at::Tensor> constants() const override;
 
     // A copy of the module in evaluation mode on the CPU.
     torch::jit::Module eval_copy() const;

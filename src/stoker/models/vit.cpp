@@ -27,6 +27,10 @@ at::Tensor normalized(const at::Tensor& x, const Layer& layer) {
     return at::layer_norm(x, {VisionTransformer::kHidden}, layer.weight, layer.bias, kEps);
 }
 
+std::string block_name(std::int64_t block) {
+    return fmt::format("encoder.layers.encoder_layer_{}", block);
+}
+
 }  // namespace
 
 std::vector<at::Tensor> VisionTransformer::Block::parameters() const {
@@ -56,7 +60,7 @@ VisionTransformer::VisionTransformer(std::int64_t channels, std::int64_t height,
     patches_.bias = parameter("conv_proj.bias", at::zeros({kHidden}));
     positions_ = parameter("encoder.pos_embedding", normal({1, 1 + patches, kHidden}, 0.02, generator));
     for (std::int64_t i = 0; i < kLayers; ++i) {
-        blocks_.push_back(make_block(fmt::format("encoder.layers.encoder_layer_{}", i), generator));
+        blocks_.push_back(make_block(block_name(i), generator));
     }
     norm_ = layer_norm("encoder.ln");
     head_.weight = parameter("heads.head.weight", at::zeros({classes, kHidden}));
@@ -88,20 +92,48 @@ VisionTransformer::Block VisionTransformer::make_block(const std::string& name, 
     return block;
 }
 
-at::Tensor VisionTransformer::attention(const Block& block, const at::Tensor& x) {
-    const std::int64_t tokens = x.size(1);
-    const at::Tensor projected = at::linear(x, block.in_projection.weight, block.in_projection.bias);
-    const at::Tensor heads =
-        projected.view({-1, tokens, 3, kHeads, kHidden / kHeads}).permute({2, 0, 3, 1, 4});   // (3, N, heads, S, d)
-    const at::Tensor mixed = at::scaled_dot_product_attention(heads[0], heads[1], heads[2]);  // (N, heads, S, d)
-    const at::Tensor joined = mixed.transpose(1, 2).reshape({-1, tokens, kHidden});
-    return at::linear(joined, block.out_projection.weight, block.out_projection.bias);
+std::vector<DividedParameter> VisionTransformer::division(int ranks) const {
+    if (kHeads % ranks != 0) {
+        throw InvalidArgument({.where = "train.mesh.tp",
+                               .expected = fmt::format("a divisor of the {} attention heads of vit_s_16", kHeads),
+                               .got = fmt::to_string(ranks),
+                               .hint = "set it to 2, 3 or 6"});
+    }
+    std::vector<DividedParameter> divided;
+    for (std::int64_t i = 0; i < kLayers; ++i) {
+        const std::string name = block_name(i);
+        divided.push_back({.name = name + ".self_attention.in_proj_weight", .blocks = 3});
+        divided.push_back({.name = name + ".self_attention.in_proj_bias", .blocks = 3});
+        divided.push_back({.name = name + ".self_attention.out_proj.weight", .dim = 1});
+        divided.push_back({.name = name + ".mlp.0.weight"});
+        divided.push_back({.name = name + ".mlp.0.bias"});
+        divided.push_back({.name = name + ".mlp.3.weight", .dim = 1});
+    }
+    return divided;
 }
 
-at::Tensor VisionTransformer::run(const Block& block, const at::Tensor& input) {
+at::Tensor VisionTransformer::block_input(const at::Tensor& x) const {
+    return tensor_ranks() != nullptr ? to_all_ranks(x, *tensor_ranks()) : x;
+}
+
+// With tensor parallelism of this rank's heads.
+at::Tensor VisionTransformer::attention(const Block& block, const at::Tensor& x) const {
+    const std::int64_t tokens = x.size(1);
+    const std::int64_t heads = tensor_ranks() != nullptr ? kHeads / tensor_ranks()->size : kHeads;
+    constexpr std::int64_t kHeadSize = kHidden / kHeads;
+    const at::Tensor projected = at::linear(block_input(x), block.in_projection.weight, block.in_projection.bias);
+    const at::Tensor parts =
+        projected.view({-1, tokens, 3, heads, kHeadSize}).permute({2, 0, 3, 1, 4});           // (3, N, heads, S, d)
+    const at::Tensor mixed = at::scaled_dot_product_attention(parts[0], parts[1], parts[2]);  // (N, heads, S, d)
+    const at::Tensor joined = mixed.transpose(1, 2).reshape({-1, tokens, heads * kHeadSize});
+    return row_linear(joined, block.out_projection.weight, block.out_projection.bias, tensor_ranks());
+}
+
+at::Tensor VisionTransformer::run(const Block& block, const at::Tensor& input) const {
     const at::Tensor x = attention(block, normalized(input, block.norm_1)).add(input);
-    const at::Tensor inner = at::linear(normalized(x, block.norm_2), block.mlp_in.weight, block.mlp_in.bias);
-    return at::linear(at::gelu(inner), block.mlp_out.weight, block.mlp_out.bias).add(x);
+    const at::Tensor inner =
+        at::linear(block_input(normalized(x, block.norm_2)), block.mlp_in.weight, block.mlp_in.bias);
+    return row_linear(at::gelu(inner), block.mlp_out.weight, block.mlp_out.bias, tensor_ranks()).add(x);
 }
 
 at::Tensor VisionTransformer::forward(const at::Tensor& input) {
@@ -116,7 +148,7 @@ at::Tensor VisionTransformer::forward(const at::Tensor& input) {
     x = at::cat({class_token_.expand_as(x.narrow(1, 0, 1)), x}, 1);  // expand_as keeps a trace free of the batch size
     x = x.add(positions_);                                           // (N, 1 + patches, kHidden)
     for (const Block& block : blocks_) {
-        const auto pass = [&block](const at::Tensor& from, bool /*recompute*/) { return run(block, from); };
+        const auto pass = [this, &block](const at::Tensor& from, bool /*recompute*/) { return run(block, from); };
         x = gradient_checkpointing() ? gradient_checkpoint(pass, x, block.parameters()) : run(block, x);
     }
     return at::linear(normalized(x, norm_).select(1, 0), head_.weight, head_.bias);  // (N, classes)

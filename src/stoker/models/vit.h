@@ -20,6 +20,8 @@ class VisionTransformer final : public Model {
     bool casts_input() const override { return true; }
     bool wants_channels_last() const override { return true; }  // for the patch embedding
     bool has_blocks() const override { return true; }
+    // The attention heads and the inner layer of the MLPs.
+    std::vector<DividedParameter> division(int ranks) const override;
 
     static constexpr std::int64_t kPatch = 16;
     static constexpr std::int64_t kLayers = 12;
@@ -44,8 +46,9 @@ class VisionTransformer final : public Model {
 
     Affine layer_norm(const std::string& name);
     Block make_block(const std::string& name, at::Generator& generator);
-    static at::Tensor attention(const Block& block, const at::Tensor& x);
-    static at::Tensor run(const Block& block, const at::Tensor& x);
+    at::Tensor attention(const Block& block, const at::Tensor& x) const;
+    at::Tensor run(const Block& block, const at::Tensor& x) const;
+    at::Tensor block_input(const at::Tensor& x) const;  // of a divided layer
 
     std::int64_t height_;
     std::int64_t width_;

@@ -4,13 +4,12 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 
-#include <map>
-#include <mutex>
 #include <string>
 
 // nvcc warns that BasicImageView<const T> converts to itself.
 #pragma nv_diag_suppress 554
 #include "stoker/base/error.h"
+#include "stoker/cuda/kernel_works.cuh"
 #include "stoker/ops/normalize_cuda.h"
 
 namespace stoker {
@@ -87,23 +86,8 @@ void check(const NormalizeBatch& batch) {
 
 }  // namespace
 
-// A build has code for some architectures, and a driver may be too old for this build's runtime.
 bool normalize_cuda_works() {
-    static std::mutex mutex;
-    static std::map<int, bool> works;  // by device
-    int device = 0;
-    if (cudaGetDevice(&device) != cudaSuccess) {
-        cudaGetLastError();  // clears the error
-        return false;
-    }
-    const std::lock_guard lock(mutex);
-    const auto [entry, is_new] = works.try_emplace(device, false);
-    if (is_new) {
-        cudaFuncAttributes attributes{};
-        entry->second = cudaFuncGetAttributes(&attributes, normalize_kernel<float, 3, true>) == cudaSuccess;
-        cudaGetLastError();
-    }
-    return entry->second;
+    return kernel_works(normalize_kernel<float, 3, true>);
 }
 
 void normalize_cuda(const NormalizeBatch& batch, void* stream) {

@@ -54,6 +54,18 @@ PackOptions with_codec(PackOptions options, const TargetFormat& format) {
     return options;
 }
 
+// Samples without images have nothing to encode again.
+void check_recoding(const Dataset& dataset, const TranscodeOptions& options) {
+    const bool recodes =
+        options.codec.value_or(PackCodec::keep) != PackCodec::keep || options.resize_shorter > 0 || options.quality > 0;
+    if (recodes && !dataset.has_image()) {
+        throw InvalidArgument({.where = dataset.path(),
+                               .expected = "a data set with images, for --codec, --resize-shorter or --quality",
+                               .got = fmt::format("{} without images", dataset.format()),
+                               .hint = "leave these options out"});
+    }
+}
+
 // Throws DataError that names two samples with the same key. Takes 16 bytes per sample: sorts the keys' hashes and
 // compares only keys with the same hash.
 void check_unique_keys(const Dataset& dataset, std::string_view format) {
@@ -94,10 +106,7 @@ Indices indices_of(const PackPart& part, const Dataset& dataset, const TargetFor
                                .got = std::move(got),
                                .hint = std::move(hint)});
     };
-    if (part.count < 1 || part.index < 0 || part.index >= part.count) {
-        refuse("INDEX/COUNT with an index from 0 to below the count", "another one",
-               "the parts of four are 0/4 to 3/4");
-    }
+    const auto [begin, end] = part.of(dataset.size());
     if (part.count > 1 && format.name != "stk") {
         refuse("a target x.stk", fmt::format("one of format {}", format.name),
                "pack the parts to x.stk, merge them, and pack x.stk to the other format");
@@ -105,10 +114,7 @@ Indices indices_of(const PackPart& part, const Dataset& dataset, const TargetFor
     if (part.count > 1 && part.count > dataset.size()) {
         refuse("at most as many parts as samples", fmt::format("{} samples", dataset.size()), "use fewer parts");
     }
-    const auto before = [&](std::int64_t parts) {  // samples of so many parts, without overflow
-        return dataset.size() / part.count * parts + dataset.size() % part.count * parts / part.count;
-    };
-    return {.begin = before(part.index), .end = before(part.index + 1)};
+    return {.begin = begin, .end = end};
 }
 
 class Packing {
@@ -380,6 +386,19 @@ class Packing {
 
 }  // namespace
 
+std::pair<std::int64_t, std::int64_t> PackPart::of(std::int64_t size) const {
+    if (count < 1 || index < 0 || index >= count) {
+        throw InvalidArgument({.where = "--part",
+                               .expected = "INDEX/COUNT with an index from 0 to below the count",
+                               .got = fmt::format("{}/{}", index, count),
+                               .hint = "the parts of four are 0/4 to 3/4"});
+    }
+    const auto before = [&](std::int64_t parts) {  // samples of so many parts, without overflow
+        return size / count * parts + size % count * parts / count;
+    };
+    return {before(index), before(index + 1)};
+}
+
 fs::path part_path(const fs::path& target, const PackPart& part) {
     if (part.count == 1) {
         return target;
@@ -388,6 +407,7 @@ fs::path part_path(const fs::path& target, const PackPart& part) {
 }
 
 PackResult pack(const Dataset& dataset, const fs::path& target, const PackOptions& options) {
+    check_recoding(dataset, options.transcode);
     return with_checked_maps([&] { return Packing(dataset, target, options).run(); });
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stoker/formats/dataset.h"
@@ -28,6 +29,9 @@ struct PackProgress {
 struct PackPart {
     std::int64_t index = 0;
     std::int64_t count = 1;  // 1: all samples
+
+    // Of `size` samples those from `first` to below `second`. Throws InvalidArgument where there is no such share.
+    std::pair<std::int64_t, std::int64_t> of(std::int64_t size) const;
 };
 
 struct PackOptions {

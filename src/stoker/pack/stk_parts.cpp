@@ -42,7 +42,8 @@ std::optional<PackPart> part_of(const fs::path& target, const fs::path& path) {
     }
     const auto index = parse_number<std::int64_t>(name.substr(begin.size(), of - begin.size()));
     const auto count = parse_number<std::int64_t>(name.substr(of + 4, name.size() - of - 8));
-    return index && count ? std::optional(PackPart{.index = *index, .count = *count}) : std::nullopt;
+    const bool is_part = index && count && *index >= 0 && *index < *count;
+    return is_part ? std::optional(PackPart{.index = *index, .count = *count}) : std::nullopt;
 }
 
 // Of the parts beside the target: how many their packings have. One number where all are of one packing.
@@ -134,6 +135,7 @@ class Merging {
         if (target_format(target_).name != "stk") {
             refuse(target_, "a target x.stk", "another", "merge to x.stk, and pack that to the other format");
         }
+        constexpr std::size_t kListed = 100;  // the count is that of a name, which may be any
         const std::int64_t count = count_of_parts(target_);
         std::vector<std::string> missing;
         for (std::int64_t index = 0; index < count; ++index) {
@@ -141,8 +143,11 @@ class Merging {
             const fs::path path = part_path(target_, part);
             if (const std::optional<Json> origin = origin_of(path)) {
                 add_part(path, part, *origin);
-            } else {
+            } else if (missing.size() < kListed) {
                 missing.push_back(fmt::format("{}/{}", index, count));
+            } else {
+                missing.emplace_back("...");
+                break;
             }
         }
         if (!missing.empty()) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,7 +13,9 @@
 #include "stoker/base/buffer.h"
 #include "stoker/base/error.h"
 #include "stoker/base/tensor_view.h"
+#include "stoker/ops/gather.h"
 #include "stoker/ops/normalize.h"
+#include "stoker/pipeline/cache/image_memory.h"
 #include "stoker/pipeline/sampling/sampler.h"
 
 namespace stoker {
@@ -22,11 +25,21 @@ enum class FieldLayout : std::uint8_t {
     channels_last,  // an image field of shape (C, H, W) whose memory is (N, H, W, C)
 };
 
+// The images that the GatherDraws of a field take their pixels from, and how.
+struct LateGather {
+    std::shared_ptr<const ImageBlock> images;
+    GatherOps ops;
+    ImageSize to;
+
+    bool operator==(const LateGather&) const = default;
+};
+
 // What is left to do with an image field that holds bytes (N, H, W, C): a device normalises them after the copy
-// (bridge/pixels.h).
+// (bridge/pixels.h). With `gather` the field holds a GatherDraw for each sample.
 struct LateNormalize {
     NormalizeFactors factors;
     Layout layout = Layout::chw;  // of the floats
+    std::optional<LateGather> gather = {};
 
     bool operator==(const LateNormalize&) const = default;
 };
@@ -39,6 +52,13 @@ struct FieldSpec {
     // A sample has any number of entries of `shape`, which follow each other.
     bool ragged = false;
     std::optional<LateNormalize> late = {};  // of an image, with LoaderOptions::normalize_late
+
+    // Of a sample when a step reads it: (C, H, W) of an image, also where the field holds GatherDraws.
+    Shape value_shape() const {
+        return late && late->gather
+                   ? Shape{late->gather->images->channels, late->gather->to.height, late->gather->to.width}
+                   : shape;
+    }
 
     std::size_t sample_bytes() const { return static_cast<std::size_t>(element_count(shape)) * item_size(dtype); }
 };

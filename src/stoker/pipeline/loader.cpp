@@ -14,6 +14,7 @@
 #include "stoker/base/map_damage.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/pipeline/transforms/gather_ops.h"
 #include "stoker/trace/accounting.h"
 
 namespace stoker {
@@ -44,6 +45,19 @@ std::chrono::nanoseconds thread_cpu_time() {
     timespec time{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
     return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+void require_gather(const Dataset& dataset, const Transform& transform, const ImageTable& images) {
+    const auto wrong = find_not_gathered(transform.slice(OpRange::remaining));
+    if (wrong || images.size() != dataset.size() || !dataset.fields().empty()) {
+        throw InvalidArgument({.where = "loader",
+                               .expected = fmt::format("images of {} samples without further fields, and ops that a "
+                                                       "gather can do",
+                                                       dataset.size()),
+                               .got = wrong
+                                          ? fmt::format("op {}, which {}", wrong->op + 1, wrong->why)
+                                          : fmt::format("{}, and {} fields", images.size(), dataset.fields().size())});
+    }
 }
 
 // Of the fixed fields of a batch; no more than 2^62.
@@ -110,6 +124,10 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
         throw InvalidArgument({.where = "loader",
                                .expected = "a dtype of uint8, float16, bfloat16 or float32",
                                .got = std::string(dtype_name(options_.dtype))});
+    }
+    if (options_.images != nullptr) {
+        require_gather(*dataset_, transform_, *options_.images);
+        options_.cache = {};
     }
     plan_fields();
     make_fields();  // also checks the names, before a sample is read
@@ -194,6 +212,9 @@ void Loader::prefetch_until(std::int64_t end) {
 }
 
 void Loader::prefetch_batch(std::int64_t sequence) const {
+    if (options_.images != nullptr) {
+        return;
+    }
     const BatchSlice slice = batch_sampler_.slice(sequence % batches_per_epoch());
     std::vector<SampledIndex> draws(static_cast<std::size_t>(slice.count));
     sampler_->draw(sequence / batches_per_epoch(), slice.first, draws);
@@ -253,9 +274,8 @@ namespace {
 // Reads the thread's CPU clock at most every 5 ms: it is a system call, which short tasks would feel.
 class CpuClock {
   public:
-    void add_to(StageTimes& times, bool last) {
-        const auto now = std::chrono::steady_clock::now();
-        if (!accounting() || (!last && now - read_ < std::chrono::milliseconds(5))) {
+    void add_to(StageTimes& times, StageTime now, bool last) {
+        if (now == StageTime{} || (!last && now - read_ < std::chrono::milliseconds(5))) {
             return;
         }
         const std::chrono::nanoseconds used = thread_cpu_time();
@@ -266,22 +286,25 @@ class CpuClock {
 
   private:
     std::chrono::nanoseconds used_ = thread_cpu_time();
-    std::chrono::steady_clock::time_point read_ = std::chrono::steady_clock::now();
+    StageTime read_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace
 
 void Loader::work(int id, Worker& worker) {
     CpuClock cpu;
+    // The clock is read twice a task: a task of small samples takes microseconds.
+    StageTime since = stage_now();
     for (;;) {
         StageTimes times;
-        StageClock clock(times);
         const auto task = ring_->take(id);
-        clock.lap(Stage::blocked);
+        StageTime now = stage_now();
+        times[Stage::blocked] += stage_time(since, now);
         if (task) {
-            run_task(id, *task, worker.scratch, times);
+            now = run_task(id, *task, worker.scratch, now, times);
         }
-        cpu.add_to(times, !task);
+        cpu.add_to(times, now, !task);
+        since = now;
         const std::lock_guard lock(worker.mutex);
         worker.times += times;
         if (!task) {
@@ -304,15 +327,15 @@ std::shared_ptr<WorkLog> Loader::log() {
     return log_;
 }
 
-void Loader::run_task(int worker, const RingTask& task, WorkerScratch& scratch, StageTimes& times) {
+StageTime Loader::run_task(int worker, const RingTask& task, WorkerScratch& scratch, StageTime begin,
+                           StageTimes& times) {
     const std::shared_ptr<WorkLog> to = log();
     if (to == nullptr) {
-        fill_task(task, scratch, times);
-        return;
+        return fill_task(task, scratch, begin, times);
     }
     const auto began = std::chrono::steady_clock::now();
     StageTimes own;
-    fill_task(task, scratch, own);
+    const StageTime end = fill_task(task, scratch, begin, own);
     to->add({.worker = worker,
              .batch = task.sequence,
              .begin = task.begin,
@@ -322,17 +345,18 @@ void Loader::run_task(int worker, const RingTask& task, WorkerScratch& scratch, 
              .times = own,
              .ready = ring_->finished()});
     times += own;
+    return end;
 }
 
-void Loader::fill_task(const RingTask& task, WorkerScratch& scratch, StageTimes& times) {
+StageTime Loader::fill_task(const RingTask& task, WorkerScratch& scratch, StageTime begin, StageTimes& times) {
     std::int64_t item = task.begin;
     std::exception_ptr error;
+    scratch.stages.begin_task(begin);
     try {
         with_checked_maps([&] {
             if (task.begin == 0) {
                 prefetch_until(task.sequence + 2);  // also the next batch
             }
-            scratch.stages.begin_task();
             const auto& draws = task.batch->sampled();
             for (; item < task.end && !ring_->stopped(); ++item) {
                 constexpr std::int64_t kAhead = 2;
@@ -352,9 +376,11 @@ void Loader::fill_task(const RingTask& task, WorkerScratch& scratch, StageTimes&
     } catch (...) {
         error = std::current_exception();
     }
-    scratch.stages.end_task(times);
+    const StageTime end = stage_now();
+    scratch.stages.end_task(times, end);
     // After the catch block: this thread releases the exception before the consumer rethrows it.
     ring_->complete(task, std::move(error), item);
+    return end;
 }
 
 std::shared_ptr<Batch> Loader::next() {
@@ -364,7 +390,7 @@ std::shared_ptr<Batch> Loader::next() {
     }
     while (workers_.empty() && !ring_->ready()) {
         if (const auto task = ring_->try_take()) {
-            run_task(WorkSpan::kTrainingThread, *task, own_scratch_, finished_times_);
+            run_task(WorkSpan::kTrainingThread, *task, own_scratch_, stage_now(), finished_times_);
         }
     }
     if (sequence_ >= end_sequence()) {

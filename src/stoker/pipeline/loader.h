@@ -19,6 +19,7 @@
 #include "stoker/formats/dataset.h"
 #include "stoker/pipeline/batch.h"
 #include "stoker/pipeline/cache/sample_cache.h"
+#include "stoker/pipeline/image_table.h"
 #include "stoker/pipeline/loader_state.h"
 #include "stoker/pipeline/ring.h"
 #include "stoker/pipeline/sampling/batch_sampler.h"
@@ -58,6 +59,10 @@ struct LoaderOptions {
     // The slots hold the images' bytes (N, H, W, C), a quarter of float32, and FieldSpec::late says how a device makes
     // floats in `layout` of them. `dtype` has no effect.
     bool normalize_late = false;
+    // Images that lie on a device: the slots hold a GatherDraw for each sample, and FieldSpec::late says how the device
+    // makes floats in `layout` of them. `dtype`, `normalize_late` and `cache` have no effect. null: the loader reads.
+    std::shared_ptr<const ImageTable> images = nullptr;
+    std::string why_no_images = {};         // where they were wanted
     int views = 1;                          // images of each sample, each with random numbers of its own
     std::vector<FieldOptions> fields = {};  // of the data set's further fields; others have the defaults
     CacheOptions cache = {};
@@ -116,13 +121,17 @@ class Loader {
     const BatchSampler& batch_sampler() const { return batch_sampler_; }
     const Dataset& dataset() const { return *dataset_; }
     // (C, H, W); empty where the samples have no images.
-    Shape image_shape() const { return has_image_ ? fields_.front().shape : Shape(); }
+    Shape image_shape() const { return has_image_ ? fields_.front().value_shape() : Shape(); }
     const std::vector<FieldSpec>& field_specs() const { return fields_; }  // of the batches
 
     // The position of the next batch. A restored loader continues with exactly that batch, for any number of workers
     // or ranks. Throws InvalidArgument for a state of other data or options.
     LoaderState state() const;
     void restore(const LoaderState& state);
+
+    // LoaderOptions::images and why_no_images.
+    const ImageTable* images() const { return options_.images.get(); }
+    const std::string& why_no_images() const { return options_.why_no_images; }
 
     int workers() const { return options_.workers; }
     int prefetch() const { return options_.prefetch; }
@@ -186,8 +195,9 @@ class Loader {
     void prefetch_until(std::int64_t end);
     void prefetch_batch(std::int64_t sequence) const;
     std::shared_ptr<WorkLog> log();
-    void run_task(int worker, const RingTask& task, WorkerScratch& scratch, StageTimes& times);
-    void fill_task(const RingTask& task, WorkerScratch& scratch, StageTimes& times);
+    // Both begin at `begin` and return when the samples were ready, by stage_now().
+    StageTime run_task(int worker, const RingTask& task, WorkerScratch& scratch, StageTime begin, StageTimes& times);
+    StageTime fill_task(const RingTask& task, WorkerScratch& scratch, StageTime begin, StageTimes& times);
     // The place of one sample in a batch.
     struct ItemPlace {
         Batch& batch;
@@ -199,6 +209,7 @@ class Loader {
     void load_sample(std::int64_t index, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch);
     void write_images(const RngKey& key, const ItemPlace& place, bool prepared, WorkerScratch& scratch,
                       StageClock& clock) const;
+    void write_draws(std::int64_t index, const RngKey& key, const ItemPlace& place) const;
     void prepare_fields(WorkerScratch& scratch, StageClock& clock) const;
     void write_fields(const RngKey& key, const ItemPlace& place, OpRange range, WorkerScratch& scratch,
                       StageClock& clock) const;
@@ -210,6 +221,7 @@ class Loader {
     std::size_t label_at() const { return has_image_ ? 1 : 0; }
     std::size_t index_at() const { return label_at() + 1; }
     std::size_t key_at() const { return label_at() + 2; }
+    std::size_t view_at(int view) const { return view == 0 ? 0 : key_at() + static_cast<std::size_t>(view); }
     BadSample record_bad_sample(std::int64_t index, const DataError& error);
     std::optional<BadSample> find_bad_sample(std::int64_t index);
     void count_bad_samples(Batch& batch);

@@ -8,6 +8,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/pipeline/loader.h"
+#include "stoker/pipeline/transforms/gather_ops.h"
 #include "stoker/pipeline/transforms/overlay.h"
 
 namespace stoker {
@@ -157,6 +158,16 @@ FieldSpec Loader::image_spec(std::string name, const ImageSlot& slot, const Tran
     if (options_.normalize_late) {
         spec.late = {.factors = transform.factors(), .layout = options_.layout};
     }
+    if (options_.images != nullptr) {
+        const std::shared_ptr<const ImageBlock>& images = options_.images->block();
+        const GatherPlan plan = gather_plan(transform.slice(OpRange::remaining), images->size);
+        spec.dtype = DType::uint8;
+        spec.shape = {sizeof(GatherDraw)};
+        spec.layout = FieldLayout::plain;
+        spec.late = {.factors = transform.factors(),
+                     .layout = options_.layout,
+                     .gather = LateGather{.images = images, .ops = plan.ops, .to = plan.to}};
+    }
     return spec;
 }
 
@@ -206,8 +217,7 @@ void Loader::write_images(const RngKey& key, const ItemPlace& place, bool prepar
                           StageClock& clock) const {
     for (int view = 0; has_image_ && view < options_.views; ++view) {
         ImageSlot slot = place_;
-        const std::size_t at = view == 0 ? 0 : key_at() + static_cast<std::size_t>(view);
-        slot.pixels.data = place.batch.item(at, place.item).data();
+        slot.pixels.data = place.batch.item(view_at(view), place.item).data();
         const RngKey own = view == 0 ? key : key_of_view(key, view);
         if (prepared) {
             transform_.run(raw_pixels(scratch.sample), own, scratch.transform, slot);
@@ -216,6 +226,16 @@ void Loader::write_images(const RngKey& key, const ItemPlace& place, bool prepar
         }
     }
     scratch.image = scratch.transform.input;
+}
+
+// Numbers and draws of images that lie on a device.
+void Loader::write_draws(std::int64_t index, const RngKey& key, const ItemPlace& place) const {
+    const OpSlice ops = transform_.slice(OpRange::remaining);
+    for (int view = 0; view < options_.views; ++view) {
+        GatherDraw draw = draw_gather(ops, options_.images->block()->size, view == 0 ? key : key_of_view(key, view));
+        draw.image = index + 1;
+        std::memcpy(place.batch.item(view_at(view), place.item).data(), &draw, sizeof draw);
+    }
 }
 
 // What `Transform::prepare` does to the image, for the fields: the ops before the first random one.

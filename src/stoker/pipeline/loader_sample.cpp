@@ -7,49 +7,13 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
-#include "stoker/base/memory_limit.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/pipeline/loader.h"
+#include "stoker/pipeline/read_sample.h"
+#include "stoker/pipeline/transforms/gather_ops.h"
 
 namespace stoker {
 namespace {
-
-// Inside a catch block: rethrows errors of a sample's bytes as DataError with path, key and index. Errors of the system
-// or the caller are rethrown unchanged. Bytes that a damaged map lost are an error of the system.
-[[noreturn]] void rethrow_located(const Dataset& dataset, std::int64_t index) {
-    check_maps();
-    const DataPlace place{.path = dataset.path(), .key = key_or_index(dataset, index), .index = index};
-    try {
-        throw;
-    } catch (const SizeMismatch& error) {
-        const DataError full = error.located(place);
-        throw SizeMismatch(full.place(), full.info());
-    } catch (const DataError& error) {
-        throw error.located(place);
-    } catch (const Unsupported& error) {  // unsupported is this sample, not the data set
-        throw DataError(place, {.where = "sample", .expected = "a sample that can be read", .got = error.what()});
-    } catch (const MemoryError& error) {  // depends on the machine, so replacing the sample would change the order
-        throw error.within(fmt::format("{}: {}", dataset.path(), place.key));
-    } catch (const Error&) {
-        throw;
-    } catch (const std::bad_alloc&) {
-        throw;
-    } catch (const std::exception& error) {
-        throw DataError(place, {.where = "data set", .expected = "a sample that can be read", .got = error.what()});
-    }
-}
-
-// Resets the sample first, because a data set sets only the members it has.
-void read_sample(const Dataset& dataset, std::int64_t index, Sample& sample) {
-    sample.bytes = {};
-    sample.encoded = false;
-    sample.height = sample.width = sample.channels = 0;
-    sample.label = -1;
-    for (FieldValue& field : sample.fields) {
-        field.set_raw({}, 0, 0, 0);
-    }
-    dataset.read(index, sample);
-}
 
 std::string reason_of(const DataError& error) {
     return fmt::format("expected {}, got {}", error.info().expected, error.info().got);
@@ -230,6 +194,14 @@ std::optional<BadSample> Loader::find_bad_sample(std::int64_t index) {
 void Loader::load_sample(std::int64_t index, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch) {
     StageClock clock(scratch.stages.timed(), scratch.stages.on());
     Sample& sample = scratch.sample;
+    if (options_.images != nullptr) {
+        sample.label = options_.images->label(index);
+        check_label(sample.label, options_.classes);
+        write_draws(index, key, place);
+        clock.lap(Stage::augment);
+        ++scratch.stages.timed().samples;
+        return;
+    }
     const bool kept = cache_ != nullptr && cache_->get(index, sample);
     if (!kept) {
         read_sample(*dataset_, index, sample);

@@ -65,7 +65,7 @@ struct DataRecipe {
     std::int64_t epoch_samples = 0;  // 0: all
     std::optional<std::int64_t> shuffle_window;  // samples; 0: everything; empty: auto
     BadSamples bad_samples = {.percent = 0.1};
-    std::string cache = "none";  // none | ram | disk
+    std::string cache = "none";  // none | ram | disk | device
     std::int64_t cache_bytes = std::int64_t{4} << 30;
     std::string cache_dir;             // empty: the user's cache directory
     std::string cache_as = "decoded";  // decoded | encoded
@@ -134,6 +134,12 @@ struct ClassWeights {
     std::vector<double> values = {};
 };
 
+// How several processes divide a run: dp copies of the model, each shared by tp processes (dist/mesh.h).
+struct MeshRecipe {
+    std::optional<std::int64_t> dp;  // empty: as many as the processes make
+    std::int64_t tp = 1;
+};
+
 struct TrainRecipe {
     std::int64_t epochs = 5;
     std::string precision = "auto";  // auto | fp32 | tf32 | bf16 | fp16
@@ -151,6 +157,9 @@ struct TrainRecipe {
     std::int64_t loss_scale_interval = 2000;   // fp16: steps without an overflow before it doubles
     std::string compile = "auto";              // auto | none
     bool gradient_checkpointing = false;       // recomputes activations in the backward pass
+    bool sync_batch_norm = false;              // statistics of batch norm over all ranks
+    std::string compress_gradients = "none";   // none | bf16 | fp16: as ranks send them
+    std::string shard = "none";                // none | optimizer: what ranks divide among them
     bool stop_at_nan = true;                   // stops at a loss that is not finite
     double ema = 0;                            // decay of the average of the weights; 0: off
     bool channels_last = true;                 // for convolutional models
@@ -160,6 +169,7 @@ struct TrainRecipe {
     Interval checkpoint_every;
     std::string keep_best = {};   // a validation metric, such as "val_loss"; empty: no best checkpoint
     std::int64_t early_stop = 0;  // epochs without a better one that end the run; 0: off
+    MeshRecipe mesh = {};
 };
 
 struct Recipe {

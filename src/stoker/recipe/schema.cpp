@@ -196,9 +196,9 @@ std::vector<SchemaKey> data_keys() {
         integer("data.epoch_samples", at(&DataRecipe::epoch_samples), {0, kAny},
                 "samples per epoch; 0: all. An epoch continues the pass over the data where the one before ended"),
         bad_samples(),
-        one_of("data.cache", at(&DataRecipe::cache), {"none", "ram", "disk"},
+        one_of("data.cache", at(&DataRecipe::cache), {"none", "ram", "disk", "device"},
                "keeps samples after their first read, in memory or on a local disk; for remote data `disk` keeps the "
-               "fetched bytes, for later runs too"),
+               "fetched bytes, for later runs too; `device`: all images on the GPU, read at the start"),
         cache_bytes(),
         text("data.cache_dir", at(&DataRecipe::cache_dir), "a folder", any,
              "folder of the cache for `cache = \"disk\"`; empty: the user's cache folder"),
@@ -336,6 +336,14 @@ std::vector<SchemaKey> train_keys() {
         flag("train.gradient_checkpointing", at(&TrainRecipe::gradient_checkpointing),
              "recomputes the activations of each block in the backward pass instead of keeping them: less memory, more "
              "time"),
+        flag("train.sync_batch_norm", at(&TrainRecipe::sync_batch_norm),
+             "several processes: batch norm uses the statistics of the whole batch, not of each process' part of it"),
+        one_of("train.compress_gradients", at(&TrainRecipe::compress_gradients), {"none", "bf16", "fp16"},
+               "several processes: the type in which gradients are sent and added up; `bf16` and `fp16` halve the "
+               "traffic"),
+        one_of("train.shard", at(&TrainRecipe::shard), {"none", "optimizer"},
+               "several processes: what they divide among them instead of holding it all; `optimizer`: the optimiser's "
+               "state (ZeRO stage 1)"),
         number("train.mixup", at(&TrainRecipe::mixup), {.low = 0},
                "mixes pairs of images and their labels, with a ratio from Beta(mixup, mixup); 0: off"),
         number("train.cutmix", at(&TrainRecipe::cutmix), {.low = 0},
@@ -369,6 +377,23 @@ std::vector<SchemaKey> train_keys() {
     };
 }
 
+std::vector<SchemaKey> mesh_keys() {
+    const auto at = [](auto member) {
+        return [member](auto& recipe) -> auto& {
+            return recipe.train.mesh.*member;
+        };
+    };
+    constexpr std::int64_t kMostRanks = 65536;
+    return {
+        integer_or_auto("train.mesh.dp", at(&MeshRecipe::dp), {1, kMostRanks},
+                        "several processes: copies of the model, which share each batch (data parallelism); `auto`: "
+                        "the number of processes by `tp`"),
+        integer("train.mesh.tp", at(&MeshRecipe::tp), {1, kMostRanks},
+                "several processes: how many share one copy of an mlp or a vit_s_16, each with a part of its layers "
+                "(tensor parallelism)"),
+    };
+}
+
 }  // namespace
 
 std::string_view SchemaKey::table() const {
@@ -384,7 +409,8 @@ std::string_view SchemaKey::leaf() const {
 const std::vector<SchemaKey>& recipe_schema() {
     static const std::vector<SchemaKey> schema = [] {
         std::vector<SchemaKey> all;
-        for (auto keys : {root_keys(), data_keys(), model_keys(), optimizer_keys(), schedule_keys(), train_keys()}) {
+        for (auto keys :
+             {root_keys(), data_keys(), model_keys(), optimizer_keys(), schedule_keys(), train_keys(), mesh_keys()}) {
             std::ranges::move(keys, std::back_inserter(all));
         }
         return all;

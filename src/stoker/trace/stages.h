@@ -62,6 +62,18 @@ struct StageTimes {
     }
 };
 
+using StageTime = std::chrono::steady_clock::time_point;
+
+// Now, or no time where the account is off.
+inline StageTime stage_now() {
+    return accounting() ? std::chrono::steady_clock::now() : StageTime{};
+}
+
+// Zero unless both times were read.
+constexpr std::chrono::nanoseconds stage_time(StageTime begin, StageTime end) {
+    return begin == StageTime{} || end == StageTime{} ? std::chrono::nanoseconds{} : end - begin;
+}
+
 // Reads the clock once per stage: `lap(stage)` adds the time since the last lap to that stage. Does nothing unless
 // `on`.
 class StageClock {
@@ -90,18 +102,15 @@ class StageClock {
   private:
     StageTimes& times_;
     bool on_;
-    std::chrono::steady_clock::time_point since_ = {};
+    StageTime since_ = {};
 };
 
 // Times few of the samples where they are so short that the clock would be felt: some 150 ns for a timed sample, at
 // most 0.4 % of a worker's time. The whole time of a task is exact; the last timed samples say how the stages share it.
 class StageSampler {
   public:
-    void begin_task() {
-        if (accounting()) {
-            began_ = std::chrono::steady_clock::now();
-        }
-    }
+    // `now` is stage_now() at the task's begin: the caller has read it for its own use.
+    void begin_task(StageTime now) { began_ = now; }
     // Whether the next sample is timed, by adding to `timed`.
     void next_sample() {
         ++samples_;
@@ -113,8 +122,8 @@ class StageSampler {
     bool on() const { return on_; }
     StageTimes& timed() { return timed_; }
 
-    // Adds the task to `times`.
-    void end_task(StageTimes& times) {
+    // Adds the task to `times`. `now` is stage_now() at its end.
+    void end_task(StageTimes& times, StageTime now) {
         const StageTimes timed = std::exchange(timed_, {});
         const std::int64_t samples = std::exchange(samples_, 0);
         times.samples += timed.samples;
@@ -127,10 +136,10 @@ class StageSampler {
             }
         }
         const std::chrono::nanoseconds sum = sum_of(recent_);
-        if (sum.count() == 0) {
+        const std::chrono::nanoseconds whole = stage_time(began_, now);
+        if (sum.count() == 0 || whole.count() == 0) {
             return;
         }
-        const std::chrono::nanoseconds whole = std::chrono::steady_clock::now() - began_;
         const double factor = static_cast<double>(whole.count()) / static_cast<double>(sum.count());
         for (const Stage stage : kWork) {
             const double share = factor * static_cast<double>(recent_[stage].count());
@@ -157,7 +166,7 @@ class StageSampler {
 
     StageTimes timed_;
     StageTimes recent_;  // sums of timed samples; those of earlier tasks count less and less
-    std::chrono::steady_clock::time_point began_ = {};
+    StageTime began_ = {};
     std::int64_t samples_ = 0;
     int every_ = 1;
     int until_ = 0;

@@ -62,9 +62,11 @@ struct FitOptions {
     // Called with every line of metrics.jsonl (trace/records_json.h), also where `out` is empty. A line may hold
     // several records. With several ranks: on all of them or on none.
     std::function<void(const std::string&)> on_record = nullptr;
-    std::function<void(const FailedRun&)> on_failure = nullptr;  // called before `fit` throws, where `out` is set
-    const std::atomic<int>* interrupt = nullptr;                 // a value other than 0: write a checkpoint and return
-    const std::atomic<int>* save = nullptr;  // each other value than before: write a checkpoint and go on
+    // Called before `fit` throws, where `out` is set; not where the device is lost, whose error names the newest
+    // checkpoint.
+    std::function<void(const FailedRun&)> on_failure = nullptr;
+    const std::atomic<int>* interrupt = nullptr;  // a value other than 0: write a checkpoint and return
+    const std::atomic<int>* save = nullptr;       // each other value than before: write a checkpoint and go on
 };
 
 }  // namespace stoker

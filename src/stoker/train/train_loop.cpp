@@ -11,6 +11,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/rng.h"
+#include "stoker/bridge/torch_error.h"
 #include "stoker/trace/accounting.h"
 #include "stoker/trace/records_json.h"
 #include "stoker/train/run/best_epoch.h"
@@ -39,9 +40,10 @@ TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, Op
     : plan_(plan),
       recorder_(recorder),
       ranks_(ranks),
-      optimizer_(plan.model->trainable_parameters(), plan.recipe.optimizer, kernel),
+      optimizer_(plan.model->trainable_parameters(), plan.recipe.optimizer, kernel,
+                 plan.recipe.train.shard == "optimizer" ? plan.mesh.data.get() : nullptr),
       step_(*plan.model, optimizer_, account_, plan.device, step_options(plan.recipe, plan.task, plan.device),
-            plan.group.get()),
+            plan.mesh.data.get(), plan.mesh.tensor.get()),
       copier_(plan.device, plan.task.fields),
       intervals_(*plan.train_loader, [&plan] { return peak_device_bytes(plan.device); }),
       mixup_cutmix_({.mixup = plan.recipe.train.mixup,
@@ -124,21 +126,27 @@ DeviceBatch TrainLoop::copy(const std::shared_ptr<Batch>& batch) {
     }
     const PhaseSpan span(account_, Phase::copy);
     require_targets(plan_.task, *batch, *plan_.data.train);
-    DeviceBatch on_device = copier_.copy(batch);
-    prepare(plan_.task, on_device);
-    if (mixup_cutmix_.any() && batch->size() > 0) {
-        mix(on_device, mixup_cutmix_, batch->epoch(), batch->number());
-    }
-    return on_device;
+    return step_.beside_graph([&] {
+        DeviceBatch on_device = copier_.copy(batch);
+        prepare(plan_.task, on_device);
+        if (mixup_cutmix_.any() && batch->size() > 0) {
+            const auto roll = [&](const at::Tensor& slice) {
+                return ranks_.roll(slice, plan_.train_loader->batch_sampler(), batch->number());
+            };
+            mix(on_device, mixup_cutmix_, batch->epoch(), batch->number(), roll);
+        }
+        return on_device;
+    });
 }
 
-// The model's random numbers (dropout) are a function of seed, step and rank, so a resumed run draws the same.
+// The model's random numbers (dropout) are a function of seed, step and the rank's slice of the batch, so a resumed run
+// draws the same, and so do ranks that share a model.
 void TrainLoop::seed_generators() {
     if (plan_.model->linear_chain() != nullptr) {
         return;  // it draws nothing, and its steps are so short that seeding would take a visible share
     }
     Rng rng({.seed = plan_.recipe.seed,
-             .epoch = static_cast<std::uint32_t>(plan_.group->rank()),
+             .epoch = static_cast<std::uint32_t>(plan_.mesh.data->rank()),
              .sample = static_cast<std::uint64_t>(steps_),
              .op = kModelDraws});
     const std::uint64_t seed = rng.next();
@@ -256,8 +264,9 @@ void TrainLoop::save_best(const FitOptions& options) {
         return;
     }
     const PhaseSpan span(account_, Phase::checkpoint);
+    Checkpoint whole = checkpoint();
     if (recorder_.recording()) {
-        recorder_.save_best(state(), checkpoint());
+        recorder_.save_best(state(), std::move(whole));
     }
     plan_.group->barrier();  // as in `save`
 }
@@ -353,7 +362,7 @@ std::string TrainLoop::changed_facts() {
 
 std::optional<double> TrainLoop::known_loss() const {
     // With several ranks, a step's own loss is of this rank's samples only.
-    const std::optional<double> last = plan_.group->alone() ? step_.loss_on_host() : std::nullopt;
+    const std::optional<double> last = plan_.mesh.data->alone() ? step_.loss_on_host() : std::nullopt;
     return last ? last : loss_;
 }
 
@@ -428,19 +437,15 @@ void TrainLoop::add_bad_samples(std::span<const BadSample> samples, const Datase
     recorder_.bad_samples(ranks_.add_bad_samples(Quarantine::lines(samples, dataset, plan_.group->rank())));
 }
 
-// Evaluates with rank 0's buffers, which are the ones that it saves.
 std::optional<Evaluation> TrainLoop::evaluate(const std::function<bool()>& stop, const OnEvaluation& on_batch) {
     const AveragedWeights averaged(step_.ema());
-    std::vector<at::Tensor> buffers;
-    for (const auto& [name, tensor] : plan_.model->buffers()) {
-        buffers.push_back(tensor);
-    }
-    plan_.group->broadcast(buffers);
     const Dataset& dataset = *plan_.data.val;
-    auto evaluation = stoker::evaluate(
-        *plan_.model, *plan_.val_loader, plan_.task, plan_.device,
-        {.stop = stop, .on_bad_samples = [&](const auto& bad) { add_bad_samples(bad, dataset); }, .on_batch = on_batch},
-        *plan_.group);
+    auto evaluation = stoker::evaluate(*plan_.model, *plan_.val_loader, plan_.task, plan_.device,
+                                       {.stop = stop,
+                                        .on_bad_samples = [&](const auto& bad) { add_bad_samples(bad, dataset); },
+                                        .on_batch = on_batch,
+                                        .precision = run_precision(plan_.recipe, plan_.device)},
+                                       *plan_.mesh.data);
     recorder_.bad_samples(ranks_.gather_bad_samples());
     if (evaluation) {
         const EvaluationEntry entry{.step = steps_,
@@ -471,21 +476,22 @@ std::string TrainLoop::save_after_failure() {
         if (unsavable_ == nullptr && !pending_.empty()) {
             unsavable_ = "the losses of its last steps are not summed over the processes";
         }
+        if (unsavable_ == nullptr && optimizer_.sharded() && !saved()) {
+            unsavable_ = "the optimizer's state is divided among the processes";
+        }
+        if (unsavable_ == nullptr && !plan_.mesh.tensor->alone() && !saved()) {
+            unsavable_ = "the model is divided among the processes";
+        }
         if (unsavable_ == nullptr && !saved()) {
             write_checkpoint();
         }
         return unsavable_ == nullptr ? "" : unsavable_;
     } catch (const std::exception& error) {
+        if (is_device_lost(error)) {
+            rethrow_as_stoker(error);
+        }
         return error.what();
     }
-}
-
-void TrainLoop::write_checkpoint() {
-    if (recorder_.recording()) {
-        recorder_.save(state(), checkpoint());
-    }
-    saved_steps_ = steps_;
-    saved_epochs_ = std::ssize(epochs_);
 }
 
 }  // namespace stoker

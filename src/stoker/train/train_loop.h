@@ -44,14 +44,15 @@ class TrainLoop {
         DataSummary data;  // the training data that it was written with
     };
     Loaded load(const std::filesystem::path& checkpoint);
-    // All tensors that a run starts from, in an order that is the same on all ranks.
-    std::vector<at::Tensor> tensors();
+    // What the ranks have alike when a run starts.
+    RankSync::SharedState shared_state();
     // Reads the losses that are still on the device and records their steps. Throws InvalidArgument for a loss that is
     // not finite, where train.stop_at_nan says so, and DataError where the ranks together exceed the bad-sample budget.
     // `last`: also ends the interval that is open.
     void record_losses(bool last);
     // For a run that fails: records the losses, and in a run folder saves the state after the last whole step if it is
-    // not saved yet. Returns why it could not, or an empty text. Does not throw, and does not wait for other ranks.
+    // not saved yet. Returns why it could not, or an empty text. Throws DeviceLost alone, and does not wait for other
+    // ranks.
     std::string save_after_failure();
     // Records what the host, device, data and settings of every rank are. All ranks must call it.
     void record_facts();
@@ -92,7 +93,7 @@ class TrainLoop {
     bool save_wanted() const { return requests_.newest > requests_.answered; }
     void write_checkpoint();
     bool saved() const { return saved_steps_ == steps_ && saved_epochs_ == std::ssize(epochs_); }
-    std::vector<NamedTensor> optimizer_tensors() const;
+    std::vector<NamedTensor> scaler_tensors() const;
     std::vector<NamedTensor> ema_tensors();
     Checkpoint checkpoint();  // without its state
     RunState state() const;

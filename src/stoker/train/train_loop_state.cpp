@@ -3,6 +3,7 @@
 #include <iterator>
 #include <utility>
 
+#include "stoker/train/run/divided_model.h"
 #include "stoker/train/run/model_checks.h"
 #include "stoker/train/run/resume_checks.h"
 #include "stoker/train/run/run_setup.h"
@@ -10,13 +11,8 @@
 
 namespace stoker {
 
-// The optimiser's tensors, then the loss scaler's.
-std::vector<NamedTensor> TrainLoop::optimizer_tensors() const {
-    std::vector<NamedTensor> tensors = optimizer_.state();
-    if (const Scaler* scaler = step_.scaler()) {
-        std::ranges::move(scaler->state(), std::back_inserter(tensors));
-    }
-    return tensors;
+std::vector<NamedTensor> TrainLoop::scaler_tensors() const {
+    return step_.scaler() != nullptr ? step_.scaler()->state() : std::vector<NamedTensor>();
 }
 
 std::vector<NamedTensor> TrainLoop::ema_tensors() {
@@ -24,11 +20,14 @@ std::vector<NamedTensor> TrainLoop::ema_tensors() {
 }
 
 Checkpoint TrainLoop::checkpoint() {
+    const SliceGatherer whole(*plan_.model, plan_.mesh);
+    std::vector<NamedTensor> optimizer = whole.gather(optimizer_.state());
+    std::ranges::move(scaler_tensors(), std::back_inserter(optimizer));
     const bool language = plan_.task.kind == TaskKind::language;
     const Loader& loader = plan_.val_loader != nullptr ? *plan_.val_loader : *plan_.train_loader;
-    return {.model = plan_.model->state(),
-            .optimizer = optimizer_tensors(),
-            .ema = ema_tensors(),
+    return {.model = whole.gather(plan_.model->state()),
+            .optimizer = std::move(optimizer),
+            .ema = whole.gather(ema_tensors()),
             .metadata = model_metadata(plan_.recipe, plan_.task, language ? plan_.task.input : loader.image_shape(),
                                        plan_.data.train->classes())};
 }
@@ -59,6 +58,9 @@ TrainLoop::Loaded TrainLoop::load(const std::filesystem::path& checkpoint) {
     require_same_model(recipe, plan_.recipe);
     require_same_file(read_model_hash(checkpoint), plan_.model_hash, plan_.recipe.model);
     require_same_optimizer(recipe, plan_.recipe);
+    for (auto* tensors : {&saved.model, &saved.optimizer, &saved.ema}) {
+        keep_slices(*tensors, *plan_.model, *plan_.mesh.tensor);
+    }
     plan_.model->load(saved.model, checkpoint.string());
     const auto scaler =
         std::stable_partition(saved.optimizer.begin(), saved.optimizer.end(),
@@ -90,15 +92,31 @@ void TrainLoop::restore(RunState state) {
     unsavable_ = nullptr;
 }
 
-std::vector<at::Tensor> TrainLoop::tensors() {
-    std::vector<at::Tensor> all;
+RankSync::SharedState TrainLoop::shared_state() {
+    RankSync::SharedState state;
     const auto add = [&](const std::vector<NamedTensor>& tensors) {
-        std::ranges::transform(tensors, std::back_inserter(all), &NamedTensor::tensor);
+        for (const NamedTensor& entry : tensors) {
+            const bool slice = slice_in(*plan_.model, entry) != nullptr;
+            (slice ? state.slices : state.whole).push_back(entry.tensor);
+        }
     };
     add(plan_.model->state());
-    add(optimizer_tensors());
+    if (!optimizer_.sharded()) {  // else each rank has another part of it
+        add(optimizer_.state());
+    }
+    add(scaler_tensors());
     add(ema_tensors());
-    return all;
+    return state;
+}
+
+// All ranks make the checkpoint, which gathers what they share; rank 0 writes it.
+void TrainLoop::write_checkpoint() {
+    Checkpoint whole = checkpoint();
+    if (recorder_.recording()) {
+        recorder_.save(state(), std::move(whole));
+    }
+    saved_steps_ = steps_;
+    saved_epochs_ = std::ssize(epochs_);
 }
 
 }  // namespace stoker

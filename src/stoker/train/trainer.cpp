@@ -7,6 +7,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/process_memory.h"
+#include "stoker/bridge/device_lost.h"
 #include "stoker/bridge/device_memory.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/train/run/rank_checks.h"
@@ -36,7 +37,7 @@ Trainer::Trainer(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> m
 
 Trainer::Trainer(TrainPlan plan, OptimizerKernel kernel) try
     : plan_(std::move(plan)),
-      ranks_(*plan_.group, plan_.recipe.data.bad_samples),
+      ranks_(*plan_.group, plan_.mesh, plan_.recipe.data.bad_samples),
       loop_(plan_, recorder_, ranks_, kernel) {
 } catch (const std::exception& error) {
     rethrow_as_stoker(error);
@@ -52,7 +53,7 @@ TrainResult Trainer::fit(const FitOptions& options) {
             start(options);
             warn_without_lock(options);
             first = loop_.steps();
-            ranks_.start(loop_.tensors());
+            ranks_.start(loop_.shared_state());
             const bool was_finished = loop_.finished();
             const bool interrupted = !loop_.run(options);
             TrainResult done = result(options, interrupted);
@@ -60,7 +61,7 @@ TrainResult Trainer::fit(const FitOptions& options) {
             return done;
         });
     } catch (const std::exception& error) {
-        fail(error.what(), first && loop_.steps() > *first, options);
+        fail(error, first && loop_.steps() > *first, options);
         throw;
     }
 }
@@ -167,17 +168,36 @@ TrainResult Trainer::result(const FitOptions& options, bool interrupted) {
             .signal = interrupted ? loop_.signal() : 0};
 }
 
-// Saves and records what is known of the run. An error of the recording is dropped in favour of the one that ended the
-// run.
-void Trainer::fail(const std::string& reason, bool trained, const FitOptions& options) {
+// A device that is lost may show only when the state is saved. Throws DeviceLost then, or where `error` is that.
+void Trainer::fail(const std::exception& error, bool trained, const FitOptions& options) {
+    const auto* lost = dynamic_cast<const DeviceLost*>(&error);
+    std::string reason = lost != nullptr ? lost->reason() : "";
+    try {
+        record_failure(error.what(), trained, lost != nullptr, options);
+    } catch (const DeviceLost& found) {
+        reason = found.reason();
+        record_failure(error.what(), trained, /*lost=*/true, options);
+    }
+    if (reason.empty()) {
+        return;
+    }
+    const auto newest = options.out.empty() ? std::nullopt : find_checkpoint(options.out);
+    throw DeviceLost(reason, newest ? "--resume auto continues from " + newest->string()
+                                    : "there is no checkpoint to continue from");
+}
+
+// Saves and records what is known of the run; of a `lost` device nothing can be read. An error of the recording is
+// dropped in favour of the one that ended the run.
+void Trainer::record_failure(const std::string& reason, bool trained, bool lost, const FitOptions& options) {
     try {
         if (!plan_.group->first() || recorder_.has_folder()) {
             recorder_.bad_samples(ranks_.publish_bad_samples());
         }
     } catch (const IoError&) {
     }
-    const bool recorded = trained && recorder_.recording();
-    const std::string no_checkpoint = recorded || (trained && options.on_record) ? loop_.save_after_failure() : "";
+    const bool recorded = !lost && trained && recorder_.recording();
+    const bool saves = recorded || (!lost && trained && options.on_record);
+    const std::string no_checkpoint = saves ? loop_.save_after_failure() : "";
     recorder_.fail(reason, trained);
     if (recorded && options.on_failure) {
         options.on_failure({.step = loop_.steps(), .no_checkpoint = no_checkpoint});

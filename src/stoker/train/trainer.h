@@ -58,7 +58,8 @@ class Trainer {
     Resumed resume(const std::filesystem::path& checkpoint, const FitOptions& options);
     std::optional<std::int64_t> kept_epoch(const FitOptions& options) const;
     TrainResult result(const FitOptions& options, bool interrupted);
-    void fail(const std::string& reason, bool trained, const FitOptions& options);
+    void fail(const std::exception& error, bool trained, const FitOptions& options);
+    void record_failure(const std::string& reason, bool trained, bool lost, const FitOptions& options);
 
     TrainPlan plan_;
     RunRecorder recorder_;

@@ -112,5 +112,23 @@ TEST(BatchSampler, RefusesWhatCannotBe) {
                    "data.batch_size");
 }
 
+TEST(BatchSampler, NeighboursSkipRanksWithoutSamples) {
+    // Batches of 4, then one of 2: ranks 1 and 3 have its samples.
+    const auto of_rank = [](int rank) {
+        return BatchSampler({.size = 6, .batch_size = 4, .rank = rank, .world_size = 4});
+    };
+    for (int rank = 0; rank < 4; ++rank) {
+        EXPECT_EQ(of_rank(rank).neighbours(0).before, (rank + 3) % 4);
+        EXPECT_EQ(of_rank(rank).neighbours(0).after, (rank + 1) % 4);
+    }
+    EXPECT_EQ(of_rank(1).neighbours(1).before, 3);
+    EXPECT_EQ(of_rank(1).neighbours(1).after, 3);
+    EXPECT_EQ(of_rank(3).neighbours(1).before, 1);
+    EXPECT_EQ(of_rank(3).neighbours(1).after, 1);
+    const BatchSampler one({.size = 5, .batch_size = 4});
+    EXPECT_EQ(one.neighbours(1).before, 0);
+    EXPECT_EQ(one.neighbours(1).after, 0);
+}
+
 }  // namespace
 }  // namespace stoker

@@ -7,6 +7,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/track/event_file.h"
+#include "support/failing_allocator.h"
 #include "train/support.h"
 
 namespace stoker {
@@ -14,6 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::every;
+using testing::FailingAllocator;
 using testing::figures;
 using ::testing::HasSubstr;
 using testing::kEpochs;
@@ -102,6 +104,65 @@ TEST(Failure, OfTheDataKeepsTheStepsBefore) {
         EXPECT_EQ(failure.run.no_checkpoint, "");
         expect_resumes(recipe, run, step);
     }
+}
+
+// From its 10th training pass on nothing that lies on the device can be read. The first sign is LibTorch's error, or
+// that of a kernel of our own.
+TEST(Failure, OfTheDeviceNamesTheNewestCheckpoint) {
+    const TempDir folder;
+    const Recipe recipe = every(1, true);
+    for (const bool own_kernel : {false, true}) {
+        const fs::path run = folder / fmt::format("run{}", own_kernel);
+        std::optional<FailingAllocator::Lost> lost;
+        auto model = std::make_unique<LinearModel>();
+        LinearModel* own = model.get();
+        FailingAllocator::instance();
+        int passes = 0;
+        model->before_forward = [&, own] {
+            if (own->training() && ++passes == 10) {
+                lost.emplace();
+                if (own_kernel) {
+                    throw CudaError({.where = "batch norm", .expected = "a launch", .got = "launch failure"});
+                }
+                throw FailingAllocator::lost_device();
+            }
+        };
+        bool told = false;
+        FitOptions options{.out = run};
+        options.on_failure = [&](const FailedRun&) { told = true; };
+        {
+            Trainer trainer(recipe, small_data(), std::move(model));
+            try {
+                trainer.fit(options);
+                ADD_FAILURE() << "nothing was thrown";
+            } catch (const Error& error) {
+                EXPECT_EQ(error.what(),
+                          "[device] expected a device that works, got CUDA error: unspecified launch failure; --resume "
+                          "auto continues from " +
+                              (run / "checkpoints/7").string());
+            }
+        }  // the trainer goes without its device, too
+        lost.reset();
+        EXPECT_FALSE(told);
+        EXPECT_FALSE(fs::exists(run / "checkpoints/9"));
+        EXPECT_TRUE(fs::exists(run / "failed.json"));
+        Trainer rest(recipe, small_data(), std::make_unique<LinearModel>());
+        EXPECT_EQ(rest.fit({.out = run, .resume = "auto"}).resumed_from_step, kStepsAnEpoch);
+    }
+}
+
+TEST(Failure, OfTheDeviceWithoutACheckpointSaysSo) {
+    const TempDir folder;
+    auto model = std::make_unique<LinearModel>();
+    int passes = 0;
+    model->before_forward = [&] {
+        if (++passes == 3) {
+            throw FailingAllocator::lost_device();
+        }
+    };
+    Trainer trainer(every(1, true), small_data(), std::move(model));
+    const Failure failure = fail_in(trainer, {.out = folder / "run"});
+    EXPECT_THAT(failure.error, HasSubstr("unspecified launch failure; there is no checkpoint to continue from"));
 }
 
 // Running statistics, which a forward pass changes, are as before the step that failed.

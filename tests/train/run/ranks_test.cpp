@@ -1,12 +1,13 @@
 // Several ranks train what one rank trains: the same batches, losses, weights and figures, with all parts of a step.
 #include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 
-#include "support/ranks.h"
-#include "train/support.h"
+#include "train/run/rank_runs.h"
 
 namespace stoker {
 namespace {
@@ -15,72 +16,16 @@ using ::testing::AllOf;
 using testing::as_ranks;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using testing::expect_alike;
+using testing::expect_equal_ranks;
 using ::testing::HasSubstr;
+using testing::kOddSamples;
+using testing::odd_data;
+using testing::RankRuns;
 using testing::small_recipe;
 using testing::SquareDataset;
 using testing::TempDir;
-
-constexpr std::int64_t kSamples = 97;  // the seventh batch has one sample: most ranks have none
-constexpr std::int64_t kValSamples = 37;
-
-RecipeData odd_data() {
-    return {std::make_shared<SquareDataset>(kSamples), std::make_shared<SquareDataset>(kValSamples, 2)};
-}
-
-struct RankRuns {
-    std::vector<TrainResult> results;               // of each rank
-    std::vector<std::vector<NamedTensor>> weights;  // likewise
-};
-
-RankRuns train(const Recipe& recipe, int ranks, const std::filesystem::path& out, const std::string& resume = "") {
-    RankRuns run;
-    run.results.resize(static_cast<std::size_t>(ranks));
-    run.weights.resize(static_cast<std::size_t>(ranks));
-    const auto as_one = [&](const std::shared_ptr<Group>& group) {
-        Trainer trainer(recipe, odd_data(), nullptr, OptimizerKernel::fused, !resume.empty(), group);
-        const auto rank = static_cast<std::size_t>(group->rank());
-        run.results[rank] = trainer.fit({.out = out, .resume = resume});
-        run.weights[rank] = testing::weights_of(trainer);
-    };
-    if (ranks == 1) {
-        as_one(std::make_shared<Group>());
-    } else {
-        EXPECT_THAT(as_ranks(ranks, as_one), Each(""));
-    }
-    return run;
-}
-
-// Losses and figures may differ by rounding; all other values must be equal.
-void expect_alike(const std::filesystem::path& a, const std::filesystem::path& b, double tolerance) {
-    std::istringstream in_a(testing::metrics_of(a));
-    std::istringstream in_b(testing::metrics_of(b));
-    std::string text_a;
-    std::string text_b;
-    int lines = 0;
-    while (std::getline(in_a, text_a) && std::getline(in_b, text_b)) {
-        const auto line_a = nlohmann::json::parse(text_a);
-        const auto line_b = nlohmann::json::parse(text_b);
-        for (const auto& [key, value] : line_a.items()) {
-            if (value.is_number_float()) {
-                const double was = value.get<double>();
-                EXPECT_NEAR(line_b.at(key).get<double>(), was, tolerance * std::max(1.0, std::abs(was)))
-                    << key << " in " << text_a;
-            } else {
-                EXPECT_EQ(line_b.at(key), value) << key << " in " << text_a;
-            }
-        }
-        ++lines;
-    }
-    EXPECT_EQ(lines, 3 * (testing::kStepsAnEpoch + 1));
-    EXPECT_FALSE(std::getline(in_b, text_b));
-}
-
-void expect_equal_ranks(const RankRuns& run) {
-    for (std::size_t rank = 1; rank < run.weights.size(); ++rank) {
-        EXPECT_TRUE(testing::same_weights(run.weights[rank], run.weights[0])) << "rank " << rank;
-        EXPECT_EQ(testing::figures(run.results[rank].epochs), testing::figures(run.results[0].epochs));
-    }
-}
+using testing::train_ranks;
 
 struct RanksCase {
     const char* name;
@@ -102,8 +47,8 @@ TEST_P(Ranks, TrainWhatOneTrains) {
     recipe.optimizer.name = "sgd";
     recipe.optimizer.momentum = 0.9;
     change(recipe);
-    train(recipe, 1, dir.path() / "one");
-    const RankRuns run = train(recipe, ranks, dir.path() / "several");
+    train_ranks(recipe, 1, dir.path() / "one");
+    const RankRuns run = train_ranks(recipe, ranks, dir.path() / "several");
     expect_alike(dir.path() / "one", dir.path() / "several", tolerance);
     expect_equal_ranks(run);
 }
@@ -115,6 +60,44 @@ void with_fp16(Recipe& recipe) {
     recipe.train.loss_scale = 1024;
 }
 
+void with_mixing(Recipe& recipe) {
+    recipe.train.mixup = 0.4;
+    recipe.train.cutmix = 1;
+}
+
+// The last batch has one sample, too few for batch norm.
+void with_synced_norms(Recipe& recipe) {
+    recipe.model.name = "convnet";
+    recipe.data.drop_last = true;
+    recipe.train.sync_batch_norm = true;
+}
+
+void with_recomputed_norms(Recipe& recipe) {
+    with_synced_norms(recipe);
+    recipe.train.gradient_checkpointing = true;
+    recipe.train.ema = 0.9;
+}
+
+template <char kType>
+void with_gradients_in(Recipe& recipe) {
+    recipe.train.compress_gradients = kType == 'b' ? "bf16" : "fp16";
+}
+
+void with_shards(Recipe& recipe) {
+    recipe.train.shard = "optimizer";
+    recipe.train.accumulate = 2;
+    recipe.train.clip_norm = 0.05;
+    recipe.train.ema = 0.9;
+}
+
+void with_sharded_adam(Recipe& recipe) {
+    with_shards(recipe);
+    recipe.optimizer.name = "adamw";
+    recipe.optimizer.weight_decay = 0.1;
+    recipe.optimizer.no_decay = {"norms_and_biases"};
+}
+
+constexpr double kNorms = 1e-5;  // one layer is equal to 1e-6 (sync_batch_norm_test.cpp)
 constexpr double kHalf = 2e-2;
 INSTANTIATE_TEST_SUITE_P(Each, Ranks,
                          ::testing::Values(RanksCase{"plain", 2, [](Recipe&) {}}, RanksCase{"four", 4, [](Recipe&) {}},
@@ -123,6 +106,17 @@ INSTANTIATE_TEST_SUITE_P(Each, Ranks,
                                            RanksCase{"smoothing", 2, [](Recipe& r) { r.train.label_smoothing = 0.1; }},
                                            RanksCase{"clipping", 2, [](Recipe& r) { r.train.clip_norm = 0.05; }},
                                            RanksCase{"ema", 2, [](Recipe& r) { r.train.ema = 0.9; }},
+                                           RanksCase{"mixup", 2, [](Recipe& r) { r.train.mixup = 0.4; }},
+                                           RanksCase{"cutmix", 4, [](Recipe& r) { r.train.cutmix = 1; }},
+                                           RanksCase{"mixup_and_cutmix", 4, with_mixing},
+                                           RanksCase{"sync_batch_norm", 2, with_synced_norms, kNorms},
+                                           RanksCase{"sync_batch_norm_of_four", 4, with_synced_norms, kNorms},
+                                           RanksCase{"sync_batch_norm_recomputed", 4, with_recomputed_norms, kNorms},
+                                           RanksCase{"bf16_gradients", 2, with_gradients_in<'b'>, kHalf},
+                                           RanksCase{"fp16_gradients", 4, with_gradients_in<'f'>, kHalf},
+                                           RanksCase{"sharded", 2, with_shards},
+                                           RanksCase{"sharded_over_four", 4, with_shards},
+                                           RanksCase{"sharded_adam", 4, with_sharded_adam, 1e-5},
                                            RanksCase{"frozen", 2, [](Recipe& r) { r.model.freeze = {"fc1.*"}; }},
                                            RanksCase{"fp16", 2, with_fp16, kHalf},
                                            RanksCase{"bf16", 2, [](Recipe& r) { r.train.precision = "bf16"; }, kHalf}),
@@ -134,18 +128,95 @@ TEST(RanksResume, AnyNumberGoesOn) {
     Recipe recipe = small_recipe(3);
     recipe.optimizer.name = "sgd";
     recipe.train.checkpoint_every = {.count = 5, .epochs = false};
-    train(recipe, 1, dir.path() / "whole");
+    train_ranks(recipe, 1, dir.path() / "whole");
     for (const int first : {1, 2}) {
         const auto run = dir.path() / std::to_string(first);
-        train(recipe, first, run);
+        train_ranks(recipe, first, run);
         for (const char* later : {"20", "21"}) {  // as if it was killed after step 15
             std::filesystem::remove_all(run / "checkpoints" / later);
         }
-        const RankRuns resumed = train(recipe, 3 - first, run, "auto");
+        const RankRuns resumed = train_ranks(recipe, 3 - first, run, "auto");
         EXPECT_EQ(resumed.results[0].resumed_from_step, 15);
         expect_alike(dir.path() / "whole", run, 1e-6);
         expect_equal_ranks(resumed);
     }
+}
+
+// A run on `ranks` processes of whose three epochs the first two are done.
+void resume_with(const Recipe& recipe, int ranks, const std::filesystem::path& from, const std::filesystem::path& to) {
+    std::filesystem::copy(from, to, std::filesystem::copy_options::recursive);
+    std::filesystem::remove_all(to / "checkpoints/21");
+    EXPECT_EQ(train_ranks(recipe, ranks, to, "auto").results[0].resumed_from_step, 14);
+}
+
+// Sharding changes no bit of what the same ranks train, and its checkpoint is an ordinary one: any number of ranks goes
+// on from it, with shards or without.
+TEST(RanksShards, ChangeNoBit) {
+    const TempDir dir;
+    Recipe plain = small_recipe(3);
+    plain.model.name = "convnet";
+    plain.data.drop_last = true;
+    plain.train.clip_norm = 0.5;
+    plain.train.ema = 0.9;
+    Recipe sharded = plain;
+    sharded.train.shard = "optimizer";
+    for (const char* name : {"sgd", "adam"}) {
+        plain.optimizer.name = sharded.optimizer.name = name;
+        plain.optimizer.momentum = sharded.optimizer.momentum = 0.9;
+        const std::filesystem::path run = dir.path() / name;
+        const RankRuns whole = train_ranks(plain, 2, run / "plain");
+        const RankRuns divided = train_ranks(sharded, 2, run / "sharded");
+        EXPECT_EQ(testing::figures(divided.results[0].epochs), testing::figures(whole.results[0].epochs));
+        expect_equal_ranks(divided);
+        EXPECT_TRUE(testing::same_weights(divided.weights[0], whole.weights[0]));
+        for (const char* file : {"model", "optimizer", "ema"}) {
+            const std::string in_run = fmt::format("checkpoints/18/{}.safetensors", file);
+            EXPECT_EQ(testing::text_of(run / "sharded" / in_run), testing::text_of(run / "plain" / in_run)) << file;
+        }
+    }
+}
+
+// The losses of 56 steps; after each epoch the ranks compare all weights and buffers bit by bit.
+std::vector<double> sharded_losses(int ranks) {
+    Recipe recipe = small_recipe(8);
+    recipe.optimizer.name = "sgd";
+    recipe.optimizer.momentum = 0.9;
+    with_shards(recipe);
+    return testing::step_losses(recipe, ranks, [](Trainer& trainer, const Group& group) {
+        for (const auto& [name, tensor] : trainer.model().state()) {
+            const at::Tensor all = group.all_gather(tensor.detach());
+            EXPECT_TRUE(all.eq(all[0]).all().item<bool>()) << name;
+        }
+    });
+}
+
+TEST(RanksShards, FiftyStepsAreThoseOfOneProcess) {
+    const std::vector<double> one = sharded_losses(1);
+    ASSERT_EQ(one.size(), 56U);
+    for (const int ranks : {2, 4}) {
+        const std::vector<double> several = sharded_losses(ranks);
+        ASSERT_EQ(several.size(), one.size());
+        for (std::size_t step = 0; step < one.size(); ++step) {
+            EXPECT_NEAR(several[step] / one[step], 1, 1e-6) << "step " << step << " of " << ranks << " ranks";
+        }
+    }
+}
+
+TEST(RanksShards, AnyNumberGoesOn) {
+    const TempDir dir;
+    Recipe plain = small_recipe(3);
+    Recipe sharded = plain;
+    sharded.train.shard = "optimizer";
+    train_ranks(sharded, 4, dir.path() / "four");
+    for (const int ranks : {1, 2, 4}) {
+        for (const bool shards : {false, true}) {
+            const std::filesystem::path run = dir.path() / fmt::format("{}_{}", ranks, shards);
+            resume_with(shards ? sharded : plain, ranks, dir.path() / "four", run);
+            expect_alike(dir.path() / "four", run, 1e-5);
+        }
+    }
+    EXPECT_EQ(testing::metrics_of(dir.path() / "four"), testing::metrics_of(dir.path() / "4_true"));
+    EXPECT_EQ(testing::metrics_of(dir.path() / "4_false"), testing::metrics_of(dir.path() / "4_true"));
 }
 
 // After an interrupt on one rank all stop at the same step, and the resumed run equals the uninterrupted one.
@@ -153,7 +224,7 @@ TEST(RanksResume, AnInterruptOnOneStopsAll) {
     const TempDir dir;
     Recipe recipe = small_recipe(3);
     recipe.optimizer.name = "sgd";
-    train(recipe, 2, dir.path() / "whole");
+    train_ranks(recipe, 2, dir.path() / "whole");
     std::vector<TrainResult> stopped(2);
     EXPECT_THAT(as_ranks(2,
                          [&](const auto& group) {
@@ -172,7 +243,7 @@ TEST(RanksResume, AnInterruptOnOneStopsAll) {
         EXPECT_EQ(result.signal, 15);
         EXPECT_EQ(result.steps, 10) << "the vote takes one step";
     }
-    train(recipe, 2, dir.path() / "run", "auto");
+    train_ranks(recipe, 2, dir.path() / "run", "auto");
     EXPECT_EQ(testing::metrics_of(dir.path() / "run"), testing::metrics_of(dir.path() / "whole"));
 }
 
@@ -201,7 +272,28 @@ TEST(RanksSaveRequest, OfAllRanksIsOne) {
     EXPECT_THAT(saved, ElementsAre(4, 11)) << "a vote counts one step later";
 }
 
-// Each rank trains with its own running statistics; rank 0's are evaluated and saved.
+// The statistics of batch norm are of each rank's samples; rank 0's running statistics count on all ranks.
+TEST(RanksBuffers, AreTheFirstRanksAfterEveryStep) {
+    const TempDir dir;
+    Recipe recipe = small_recipe(2);
+    recipe.model.name = "convnet";
+    recipe.data.drop_last = true;
+    recipe.train.ema = 0.9;
+    expect_equal_ranks(train_ranks(recipe, 2, dir.path() / "run"));
+    EXPECT_THAT(
+        as_ranks(
+            2,
+            [&](const auto& group) {
+                Trainer trainer(recipe, {odd_data().train, nullptr}, nullptr, OptimizerKernel::fused, false, group);
+                trainer.fit();
+                for (const auto& [name, tensor] : trainer.model().buffers()) {
+                    const at::Tensor all = group->all_gather(tensor);
+                    EXPECT_TRUE(at::equal(all[0], all[1])) << name;
+                }
+            }),
+        Each(""));
+}
+
 TEST(RanksBuffers, AreTheFirstRanksWhereTheyCount) {
     EXPECT_THAT(as_ranks(2,
                          [](const auto& group) {
@@ -227,7 +319,7 @@ TEST(RanksBuffers, AreTheFirstRanksWhereTheyCount) {
 TEST(RanksBadSamples, ShareOneBudget) {
     const auto with_bad = [](std::int64_t budget) {
         return as_ranks(2, [&](const auto& group) {
-            auto source = std::make_shared<SquareDataset>(kSamples);
+            auto source = std::make_shared<SquareDataset>(kOddSamples);
             source->before_read = [](std::int64_t index) {
                 if (index % 20 == 7) {  // five of them
                     throw DataError({.path = "squares"}, {.where = "test", .expected = "a good one", .got = "none"});
@@ -248,7 +340,7 @@ TEST(RanksBadSamples, AreOfAllRanks) {
     const TempDir dir;
     const auto train_two = [&](std::int64_t budget, bool on_both, const std::filesystem::path& out) {
         return as_ranks(2, [&](const auto& group) {
-            auto source = std::make_shared<SquareDataset>(kSamples);
+            auto source = std::make_shared<SquareDataset>(kOddSamples);
             source->before_read = [&](std::int64_t index) {
                 if (index % 8 == 7 && (on_both || !group->first())) {  // twelve of them
                     throw DataError({.path = "squares"}, {.where = "test", .expected = "a good one", .got = "none"});
@@ -294,140 +386,18 @@ TEST(RanksMemory, TooLittleEndsTheRun) {
     const auto errors = as_ranks(2, [](const auto& group) {
         const Recipe recipe = small_recipe(1);
         auto model = std::make_unique<testing::LinearModel>();
+        bool trains = false;  // not while the model is checked
         model->before_forward = [&] {
-            if (group->rank() == 1) {
+            if (trains && group->rank() == 1) {
                 at::empty({std::int64_t{1} << 50}, at::kByte);  // more memory than any machine has
             }
         };
         Trainer trainer(recipe, odd_data(), std::move(model), OptimizerKernel::fused, false, group);
+        trains = true;
         trainer.fit();
     });
     EXPECT_THAT(errors[1], HasSubstr("set train.accumulate to 2"));
     EXPECT_THAT(errors[0], HasSubstr("expected all 2 ranks to continue"));
-}
-
-// A model passed by the program, which the recipe does not describe.
-TEST(RanksModel, MustBeTheSame) {
-    EXPECT_THAT(
-        as_ranks(
-            2,
-            [](const auto& group) {
-                const Recipe recipe = small_recipe(1);
-                ModelRecipe mlp = recipe.model;
-                mlp.hidden = {group->first() ? 8 : 9};
-                Trainer(recipe, odd_data(), make_model(mlp, {1, 4, 4}, 4, 1), OptimizerKernel::fused, false, group);
-            }),
-        ::testing::Contains(HasSubstr("expected the same model on all ranks")));
-}
-
-TEST(RanksModel, NamesParametersWithoutAGradient) {
-    EXPECT_THAT(as_ranks(2,
-                         [](const auto& group) {
-                             auto model = std::make_unique<testing::LinearModel>();
-                             model->add_parameter("spare", at::full({3}, 1.0));
-                             Trainer trainer(small_recipe(1), odd_data(), std::move(model), OptimizerKernel::fused,
-                                             false, group);
-                             trainer.fit();
-                         }),
-                Each(HasSubstr("got spare without a gradient; name them in model.freeze")));
-}
-
-TEST(RanksRecipe, MustBeTheSameExceptForHostSettings) {
-    const auto with = [](const std::function<void(Recipe&)>& change) {
-        return as_ranks(2, [&](const auto& group) {
-            Recipe recipe = small_recipe(1);
-            if (!group->first()) {
-                change(recipe);
-            }
-            Trainer(recipe, odd_data(), nullptr, OptimizerKernel::fused, false, group);
-        });
-    };
-    EXPECT_THAT(
-        with([](Recipe& recipe) { recipe.optimizer.lr = 0.5; }),
-        Each("[optimizer.lr] expected 0.01, as on rank 0, got 0.5 on rank 1; start all ranks with the same recipe "
-             "and data"));
-    EXPECT_THAT(with([](Recipe& recipe) {
-                    recipe.data.train = "elsewhere";
-                    recipe.data.workers = 2;
-                }),
-                Each(""));
-}
-
-TEST(RanksData, MustBeTheSame) {
-    for (const bool of_training : {true, false}) {
-        EXPECT_THAT(as_ranks(2,
-                             [&](const auto& group) {
-                                 RecipeData data = odd_data();
-                                 if (!group->first()) {
-                                     (of_training ? data.train : data.val) = std::make_shared<SquareDataset>(90);
-                                 }
-                                 Trainer(small_recipe(1), data, nullptr, OptimizerKernel::fused, false, group);
-                             }),
-                    Each(::testing::MatchesRegex(of_training ? "\\[data.train\\] expected 97 samples.*got 90.*"
-                                                             : "\\[data.val\\] expected 37 samples.*got 90.*")));
-    }
-}
-
-TEST(RanksStart, MustBeTheSame) {
-    const TempDir dir;
-    EXPECT_THAT(as_ranks(2,
-                         [&](const auto& group) {
-                             Trainer trainer(small_recipe(1), odd_data(), nullptr, OptimizerKernel::fused, false,
-                                             group);
-                             trainer.fit({.out = dir.path() / "run", .resume = group->first() ? "" : "auto"});
-                         }),
-                Each(HasSubstr("[resume] expected none, as on rank 0, got auto on rank 1")));
-}
-
-// A vote that stopped one run does not stop the next.
-TEST(RanksStart, ForgetsAnEarlierRunsSignal) {
-    EXPECT_THAT(as_ranks(2,
-                         [](const auto& group) {
-                             Trainer trainer(small_recipe(1), odd_data(), nullptr, OptimizerKernel::fused, false,
-                                             group);
-                             const std::atomic<int> stop = 15;
-                             EXPECT_TRUE(trainer.fit({.interrupt = &stop}).interrupted);
-                             EXPECT_FALSE(trainer.fit().interrupted);
-                         }),
-                Each(""));
-}
-
-// Of a batch of one sample one rank has none.
-TEST(RanksEvaluation, CountsTheTopFiveWhereOneHasNoSample) {
-    EXPECT_THAT(as_ranks(2,
-                         [](const auto& group) {
-                             Recipe recipe = small_recipe(1);
-                             recipe.model.classes = 6;
-                             const RecipeData data = {std::make_shared<SquareDataset>(kSamples),
-                                                      std::make_shared<SquareDataset>(1, 2)};
-                             Trainer trainer(recipe, data, nullptr, OptimizerKernel::fused, false, group);
-                             EXPECT_TRUE(trainer.evaluate().top5.has_value());
-                         }),
-                Each(""));
-}
-
-// 98 samples in batches of 16: the last batch has one sample for each of two ranks, too few for batch norm.
-TEST(RanksBatch, IsLargeEnoughForTheModelToTheLast) {
-    const auto train = [](bool drop_last) {
-        return as_ranks(2, [=](const auto& group) {
-            Recipe recipe = small_recipe(1);
-            recipe.model.name = "resnet18";
-            recipe.data.drop_last = drop_last;
-            Trainer(recipe, {std::make_shared<SquareDataset>(98), nullptr}, nullptr, OptimizerKernel::fused, false,
-                    group);
-        });
-    };
-    EXPECT_THAT(train(false), Each(AllOf(HasSubstr("[data.drop_last] expected at least two samples at a time"),
-                                         HasSubstr("one in an epoch's last batch of 2, over 2 ranks"))));
-    EXPECT_THAT(train(true), Each(""));
-}
-
-TEST(RanksBatch, IsDividedByThem) {
-    EXPECT_THAT(as_ranks(3,
-                         [](const auto& group) {
-                             Trainer(small_recipe(1), odd_data(), nullptr, OptimizerKernel::fused, false, group);
-                         }),
-                Each(HasSubstr("[data.batch_size] expected a multiple of the 3 ranks, got 16")));
 }
 
 }  // namespace

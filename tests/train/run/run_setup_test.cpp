@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "bridge/fake_torch_cuda.h"
 #include "stoker/base/error.h"
 #include "stoker/train/run/model_checks.h"
 #include "train/support.h"
@@ -246,6 +247,19 @@ TEST(SmallestBatch, IsNotToBlameForAModelThatTakesNone) {
     EXPECT_THAT(message_of([&] { trainer.fit(); }), HasSubstr("[LibTorch]"));
 }
 
+// The device is full when one sample is tried, and no longer when two are.
+TEST(SmallestBatch, IsNotToBlameForTooLittleMemory) {
+    auto model = std::make_unique<LinearModel>();
+    int calls = 0;
+    model->before_forward = [&] {
+        if (++calls == 1) {
+            C10_THROW_ERROR(OutOfMemoryError, "CUDA out of memory");
+        }
+    };
+    model->add_buffer("not a chain of layers", at::zeros({}));
+    EXPECT_THAT(message_of([&] { Trainer(small_recipe(1), squares(97), std::move(model)); }), HasSubstr("[memory]"));
+}
+
 TEST(SmallestBatch, OfBatchNormOverOnePixel) {
     Recipe recipe = small_recipe(1);
     recipe.model.name = "resnet18";
@@ -253,6 +267,19 @@ TEST(SmallestBatch, OfBatchNormOverOnePixel) {
                 AllOf(kIsOneLine, HasSubstr("[data.drop_last]"), HasSubstr("more than one value per channel")));
     recipe.data.drop_last = true;
     EXPECT_NO_THROW(Trainer(recipe, squares(97)));
+}
+
+// What LibTorch has counts, not what this build could use.
+TEST(StepOptionsOfARecipe, PrecisionFitsTheGpu) {
+    testing::FakeTorchCuda library;
+    const ReplacedTorchCuda replaced(library);
+    const auto precision = [&](int major) {
+        library.devices.front().major = major;
+        return run_precision(small_recipe(), {at::kCUDA, 0}).autocast;
+    };
+    EXPECT_EQ(precision(7), at::kHalf);
+    EXPECT_EQ(precision(8), at::kBFloat16);
+    EXPECT_EQ(precision(12), at::kBFloat16);
 }
 
 TEST(StepOptionsOfARecipe, ExportedGraphKeepsItsPrecisionUnlessTf32IsSet) {

@@ -5,7 +5,9 @@
 
 #include <ATen/Context.h>
 #include <ATen/record_function.h>
+#include <c10/core/Allocator.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -23,8 +25,22 @@
 
 namespace stoker::testing {
 
+// What this thread allocates during the guard's lifetime.
+struct Allocations : c10::MemoryReportingInfoBase {
+    void reportMemoryUsage(void* block, std::int64_t bytes, std::size_t /*all*/, std::size_t /*reserved*/,
+                           c10::Device /*device*/) override {
+        if (bytes > 0) {
+            blocks.insert(block);
+        }
+    }
+    bool memoryProfilingEnabled() const override { return true; }
+
+    std::set<const void*> blocks;
+};
+
 // Records the outermost operations that the host calls during its lifetime: names and all arguments that are numbers,
-// and the addresses of tensors that existed before.
+// and the addresses of tensors that existed before. An imported model calls some kernels as functions, not operations:
+// what they make is known by its allocation.
 class Recording {
   public:
     Recording() {
@@ -108,7 +124,7 @@ class Recording {
                          : fmt::format("{:a}", *tensor.const_data_ptr<double>());
         }
         const void* memory = tensor.storage().data();
-        if (own_.contains(memory)) {
+        if (own_.contains(memory) || (allocations_->blocks.contains(memory) && !outside_.contains(memory))) {
             return "tensor";
         }
         outside_.insert(memory);
@@ -128,6 +144,8 @@ class Recording {
         }
     }
 
+    std::shared_ptr<Allocations> allocations_ = std::make_shared<Allocations>();
+    c10::DebugInfoGuard watch_{c10::DebugInfoKind::PROFILER_STATE, allocations_};
     at::CallbackHandle handle_ = 0;
     int depth_ = 0;
     std::vector<std::string> operations_;

@@ -5,12 +5,14 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
+#include <array>
 #include <map>
 
 #include "stoker/base/error.h"
 #include "stoker/models/init.h"
+#include "support/ranks.h"
 
 namespace stoker {
 namespace {
@@ -155,6 +157,29 @@ TEST(Optimizer, ZeroGradFreesTheGradients) {
     training.parameters[0].tensor.mutable_grad() = training.parameters[0].tensor.clone();
     training.optimizer->zero_grad();
     EXPECT_FALSE(training.parameters[0].tensor.grad().defined());
+}
+
+// What DDP holds on every rank, ranks that share the state hold once.
+TEST(Optimizer, ShardsHoldTheStateOnce) {
+    const std::int64_t elements = 300 * 200 + 200;
+    for (const int ranks : {2, 4}) {
+        EXPECT_THAT(testing::as_ranks(ranks,
+                                      [=](const auto& group) {
+                                          const std::vector<NamedTensor> parameters = {
+                                              {"weight", at::empty({300, 200})}, {"bias", at::empty({200})}};
+                                          const Optimizer optimizer(parameters, kRecipes.at("adam"),
+                                                                    OptimizerKernel::fused, group.get());
+                                          std::int64_t held = 0;
+                                          for (const at::Tensor& tensor : optimizer.tensors()) {
+                                              held += tensor.dim() == 0 ? 0 : tensor.numel();
+                                          }
+                                          EXPECT_LE(held, 2 * (elements / ranks + 64));
+                                          std::array sum = {static_cast<double>(held)};
+                                          group->all_reduce(sum);
+                                          EXPECT_EQ(sum[0], 2 * elements);
+                                      }),
+                    ::testing::Each(""));
+    }
 }
 
 }  // namespace

@@ -12,9 +12,9 @@
 #include <cmath>
 #include <limits>
 
+#include "stoker/bridge/device_memory.h"
 #include "stoker/bridge/pixels.h"
 #include "stoker/bridge/torch_cuda.h"
-#include "stoker/cuda/cuda_device.h"
 #include "stoker/models/init.h"
 #include "stoker/models/model.h"
 #include "stoker/models/torchscript_export.h"
@@ -224,7 +224,7 @@ TEST_F(StepCuda, TooLittleMemorySplitsTheBatch) {
     constexpr std::int64_t kSide = 224;
     Training training("resnet50", {}, device_, kSide);
     const DeviceBatch batch = batch_of(training, kMany, 1, device_, kSide);  // 300 MB, and 40 GB of activations
-    const std::size_t all = cuda_devices()[static_cast<std::size_t>(device_.index())].memory_bytes;
+    const std::size_t all = device_properties(device_)->memory_bytes;
     const std::int64_t taken = static_cast<std::int64_t>(all) - (std::int64_t{12} << 30);
     if (taken <= 0) {
         GTEST_SKIP() << "a device of 12 GiB or less";

@@ -196,7 +196,8 @@ std::string field_options(const JudgedRun& records) {
 }
 
 std::string pack_command(const JudgedRun& records, const RankRecords& rank, std::string_view options = "") {
-    return fmt::format("stoker pack {} packed.stk{}{}", data_path(rank), options, field_options(records));
+    return fmt::format("stoker pack {} packed.stk{}{}  # then train with --set data.train=packed.stk", data_path(rank),
+                       options, field_options(records));
 }
 
 // What holds all stored samples, those of the validation too: the loaders share the cache by their numbers. 0: unknown.

@@ -53,4 +53,18 @@ BatchSlice BatchSampler::slice(std::int64_t batch) const {
     return {first + begin, end - begin};
 }
 
+RankNeighbours BatchSampler::neighbours(std::int64_t batch) const {
+    const std::int64_t count = samples(batch);
+    const int ranks = options_.world_size;
+    const auto empty = [&](int rank) { return count * rank / ranks == count * (rank + 1) / ranks; };
+    RankNeighbours found{.before = options_.rank, .after = options_.rank};
+    do {
+        found.before = (found.before + ranks - 1) % ranks;
+    } while (empty(found.before));
+    do {
+        found.after = (found.after + 1) % ranks;
+    } while (empty(found.after));
+    return found;
+}
+
 }  // namespace stoker

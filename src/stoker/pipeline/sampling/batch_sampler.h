@@ -20,6 +20,11 @@ struct BatchSlice {
     std::int64_t count = 0;
 };
 
+struct RankNeighbours {
+    int before = 0;
+    int after = 0;
+};
+
 class BatchSampler {
   public:
     // Throws InvalidArgument for impossible sizes or ranks.
@@ -34,6 +39,10 @@ class BatchSampler {
     // This rank's slice of global batch `batch` in [0, batches()). A last batch that is not full is divided evenly, so
     // with many ranks a slice may be empty.
     BatchSlice slice(std::int64_t batch) const;
+
+    // The ranks with the sample before the first one of this rank's slice, which must not be empty, and with the sample
+    // after its last one. The first sample of a batch follows its last.
+    RankNeighbours neighbours(std::int64_t batch) const;
 
   private:
     BatchSamplerOptions options_;

@@ -136,6 +136,9 @@ class Transform {
                         TransformScratch& scratch, StageClock& clock) const;
     void boxes(std::span<float> boxes, ImageSize image, OpRange range, const RngKey& key) const;
 
+    // The ops before the first random one, the rest, or all. The slice refers to this transform.
+    OpSlice slice(OpRange range) const;
+
   private:
     // A partly transformed image: the ops before `next` are done or folded into the geometry.
     struct PartialImage {
@@ -145,7 +148,6 @@ class Transform {
         std::size_t next = 0;
     };
 
-    OpSlice slice(OpRange range) const;
     PartialImage decode(const FieldValue& stored, std::size_t end, const RngKey& key, TransformScratch& scratch,
                         StageClock& clock) const;
     PartialImage begin(ConstImageView image, std::size_t next, std::size_t end, const RngKey& key) const;

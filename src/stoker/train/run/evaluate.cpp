@@ -14,6 +14,8 @@
 #include "stoker/bridge/pixels.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/formats/relabelled.h"
+#include "stoker/train/run/rank_checks.h"
+#include "stoker/train/run/rank_sync.h"
 #include "stoker/train/run/run_setup.h"
 #include "stoker/train/task/target_check.h"
 
@@ -64,6 +66,13 @@ std::shared_ptr<Batch> next_batch(Loader& loader, const OnBadSamples& on_bad_sam
     }
 }
 
+at::Tensor evaluation_outputs(Model& model, DeviceBatch& batch, const Precision& precision, const at::Device& device) {
+    normalize_pixels(batch);
+    const Autocast autocast(precision, device);
+    const at::Tensor outputs = model.outputs(batch);
+    return outputs.is_floating_point() ? outputs.to(at::kFloat) : outputs;
+}
+
 std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& task, const at::Device& device,
                                    const EvaluateOptions& options, const Group& group) {
     const c10::InferenceMode inference;
@@ -88,8 +97,7 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& tas
             DeviceBatch on_device = copier.copy(batch);
             prepare(task, on_device);
             const PhaseSpan forward(account, Phase::forward);
-            normalize_pixels(on_device);
-            scores->add(model.outputs(on_device), on_device);
+            scores->add(evaluation_outputs(model, on_device, options.precision, device), on_device);
         }
         samples += batch->size();
         bad += replaced_items(batch->bad_samples());
@@ -125,9 +133,14 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& tas
 }
 
 Evaluation evaluate_weights(const Recipe& given, const ModelFile& weights, const std::vector<std::string>& classes,
-                            const OnEvaluation& on_batch, const std::function<void(const Dataset&)>& on_data) {
+                            const OnEvaluation& on_batch, const std::function<void(const Dataset&)>& on_data,
+                            const Group& group) {
     return with_stoker_errors([&] {
         Recipe recipe = given;
+        recipe.data.batch_size = shared_batch_size(recipe.data.batch_size, group);  // which changes no figure
+        if (recipe.data.cache == "device") {
+            recipe.data.cache = "none";  // each image is read once
+        }
         const TaskKind kind = task_named(recipe.task);
         if (kind == TaskKind::custom) {
             throw Unsupported({.where = "task",
@@ -146,14 +159,19 @@ Evaluation evaluate_weights(const Recipe& given, const ModelFile& weights, const
         if (!classes.empty()) {
             data.val = match_classes(classes, "the checkpoint", data.val);
         }
-        const at::Device device = prepare_device(recipe);
-        const auto loader =
-            make_val_loader(recipe, data, device, uses_channels_last(recipe, nullptr), channels_of(weights.metadata));
+        const at::Device device = prepare_device(recipe, group);
+        const auto loader = make_val_loader(recipe, data, device, uses_channels_last(recipe, nullptr),
+                                            channels_of(weights.metadata), group);
+        require_same_data(group, *loader, weights);
         Task task = make_task(recipe, *loader);
         const auto model = make_trained_model(recipe, weights, task, device, loader->field_specs());
         constexpr std::int64_t kMostClasses = 1000;  // 8 MB
-        const EvaluateOptions options{.on_batch = on_batch, .confusion = task.outputs <= kMostClasses};
-        return evaluate(*model, *loader, task, device, options).value();
+        const EvaluateOptions options{.on_batch = on_batch,
+                                      .confusion = task.outputs <= kMostClasses,
+                                      .precision = run_precision(recipe, device)};
+        Evaluation evaluation = evaluate(*model, *loader, task, device, options, group).value();
+        require_budget(group, recipe.data.bad_samples, *data.val, data.val->size(), evaluation.bad_samples);
+        return evaluation;
     });
 }
 

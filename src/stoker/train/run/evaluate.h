@@ -13,6 +13,7 @@
 #include "stoker/pipeline/loader.h"
 #include "stoker/trace/account.h"
 #include "stoker/train/run/checkpoint.h"
+#include "stoker/train/step/autocast.h"
 #include "stoker/train/task/scores.h"
 
 namespace stoker {
@@ -45,11 +46,16 @@ struct EvaluateOptions {
     std::function<bool()> stop = nullptr;   // called after each batch; true ends the evaluation
     OnBadSamples on_bad_samples = nullptr;  // called with replaced samples, and with those that exceed the budget
     OnEvaluation on_batch = nullptr;        // called after each batch
-    bool confusion = false;                 // with one rank only
+    bool confusion = false;
+    Precision precision = {};  // of training
 };
 
 // `loader.next()`, with a call of `on_bad_samples` for bad samples in the batch or in TooManyBadSamples.
 std::shared_ptr<Batch> next_batch(Loader& loader, const OnBadSamples& on_bad_samples);
+
+// The model's outputs for a batch on `device`, whose images may still be bytes: computed in the precision of training,
+// and then float32.
+at::Tensor evaluation_outputs(Model& model, DeviceBatch& batch, const Precision& precision, const at::Device& device);
 
 // One pass over `loader` from its first batch, in inference mode; then the model is in training mode again. The result
 // covers the samples of all ranks. Empty where `stop` returned true.
@@ -59,9 +65,10 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& tas
 // Evaluates the recipe's model with these weights on the recipe's validation data. Training data is opened only where
 // the validation data is a part of it. Up to 1000 classes have a confusion matrix. `classes`: those that the model was
 // trained on, which the data's are matched with by name; empty: not known. Throws InvalidArgument where the data has
-// others. `on_data` is called with the validation data before the evaluation.
+// others. `on_data` is called with the validation data before the evaluation. The ranks of `group` share the samples,
+// and all get the result; where they have other data or weights, all throw InvalidArgument.
 Evaluation evaluate_weights(const Recipe& recipe, const ModelFile& weights,
                             const std::vector<std::string>& classes = {}, const OnEvaluation& on_batch = nullptr,
-                            const std::function<void(const Dataset&)>& on_data = nullptr);
+                            const std::function<void(const Dataset&)>& on_data = nullptr, const Group& group = Group());
 
 }  // namespace stoker

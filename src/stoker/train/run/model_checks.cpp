@@ -25,11 +25,31 @@
 namespace stoker {
 namespace {
 
-// The size of the smallest micro-batch of a batch, on any rank that has samples of it. Slices and micro-batches are as
-// even as possible.
-std::int64_t smallest_part(std::int64_t samples, std::int64_t ranks, std::int64_t accumulate) {
-    const std::int64_t slice = std::max<std::int64_t>(samples / ranks, 1);
-    return slice / std::min(accumulate, slice);
+// How a batch is divided: into slices of the ranks, and those into micro-batches, each as even as possible.
+struct Division {
+    std::int64_t ranks = 1;
+    std::int64_t accumulate = 1;
+    bool synced = false;  // batch norm takes the ranks' micro-batches together
+};
+
+// The size of the smallest micro-batch of a batch, on any rank that has samples of it.
+std::int64_t smallest_part(std::int64_t samples, const Division& division) {
+    const std::int64_t ranks = division.ranks;
+    if (!division.synced) {
+        const std::int64_t slice = std::max<std::int64_t>(samples / ranks, 1);
+        return slice / std::min(division.accumulate, slice);
+    }
+    const std::int64_t parts = std::min(division.accumulate, (samples - 1) / ranks + 1);
+    std::int64_t smallest = samples;
+    for (std::int64_t part = 0; part < parts; ++part) {
+        std::int64_t together = 0;
+        for (std::int64_t rank = 0; rank < ranks; ++rank) {
+            const std::int64_t slice = samples * (rank + 1) / ranks - samples * rank / ranks;
+            together += slice * (part + 1) / parts - slice * part / parts;
+        }
+        smallest = std::min(smallest, together);
+    }
+    return smallest;
 }
 
 std::optional<std::int64_t> known_label(const Dataset& data, std::int64_t index) {
@@ -40,7 +60,8 @@ std::optional<std::int64_t> known_label(const Dataset& data, std::int64_t index)
     }
 }
 
-// Tries a training forward pass. Returns what the model throws, or an empty string.
+// Tries a training forward pass. Returns what the model throws, or an empty string. Too little memory says nothing
+// about the model: it is thrown.
 std::string forward_error(std::int64_t samples, Model& model, const Task& task, const at::Device& device,
                           const StepOptions& options) {
     const c10::NoGradGuard no_grad;
@@ -52,6 +73,9 @@ std::string forward_error(std::int64_t samples, Model& model, const Task& task, 
     try {
         model.loss(batch, options.loss);
     } catch (const std::exception& error) {
+        if (is_out_of_memory(error)) {
+            throw;
+        }
         const std::string text = first_sentence(first_line_of(error));
         return text.substr(0, text.find("; "));  // without the model's hint, which fits another situation
     }
@@ -240,8 +264,9 @@ void require_smallest_batch(const Recipe& recipe, Model& model, const BatchSampl
     const int ranks = sampler.options().world_size;
     const std::int64_t whole = sampler.samples(0);
     const std::int64_t last = sampler.samples(sampler.batches() - 1);
-    const bool in_all = smallest_part(whole, ranks, options.accumulate) == 1;
-    if (model.linear_chain() != nullptr || (!in_all && smallest_part(last, ranks, options.accumulate) > 1)) {
+    const Division division{.ranks = ranks, .accumulate = options.accumulate, .synced = options.sync_batch_norm};
+    const bool in_all = smallest_part(whole, division) == 1;
+    if (model.linear_chain() != nullptr || (!in_all && smallest_part(last, division) > 1)) {
         return;
     }
     ForwardSnapshot before(model, device);
@@ -252,7 +277,8 @@ void require_smallest_batch(const Recipe& recipe, Model& model, const BatchSampl
     if (!two_are_enough) {
         return;
     }
-    const bool split_too_far = smallest_part(in_all ? whole : last, ranks, 1) > 1;
+    const bool split_too_far =
+        smallest_part(in_all ? whole : last, {.ranks = ranks, .synced = options.sync_batch_norm}) > 1;
     const std::string of_ranks = ranks > 1 ? fmt::format(", over {} ranks", ranks) : "";
     const std::string in_parts = options.accumulate > 1 ? fmt::format(", in {} parts", options.accumulate) : "";
     throw InvalidArgument(

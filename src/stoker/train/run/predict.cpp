@@ -8,11 +8,13 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/bridge/device_copier.h"
-#include "stoker/bridge/pixels.h"
 #include "stoker/bridge/torch_error.h"
+#include "stoker/train/run/evaluate.h"
 
 namespace stoker {
 namespace {
@@ -78,6 +80,47 @@ std::vector<Prediction> predictions(const Batch& batch, std::span<const SampledI
     return all;
 }
 
+std::string to_cbor(const std::vector<Prediction>& predictions) {
+    nlohmann::json all = nlohmann::json::array();
+    for (const Prediction& one : predictions) {
+        all.push_back({{"key", one.key},
+                       {"values", one.values},
+                       {"mask", nlohmann::json::binary(one.mask)},
+                       {"size", {one.height, one.width}},
+                       {"error", one.error},
+                       {"other_size", one.other_size}});
+    }
+    std::string bytes;
+    nlohmann::json::to_cbor(all, bytes);
+    return bytes;
+}
+
+void add_from_cbor(const std::string& bytes, std::vector<Prediction>& predictions) {
+    for (const nlohmann::json& one : nlohmann::json::from_cbor(bytes)) {
+        predictions.push_back({.key = one.at("key").get<std::string>(),
+                               .values = one.at("values").get<std::vector<float>>(),
+                               .mask = one.at("mask").get_binary(),
+                               .height = one.at("size").at(0).get<int>(),
+                               .width = one.at("size").at(1).get<int>(),
+                               .error = one.at("error").get<std::string>(),
+                               .other_size = one.at("other_size").get<bool>()});
+    }
+}
+
+// Those of all ranks, in order, on rank 0.
+std::vector<Prediction> gather_predictions(std::vector<Prediction> own, const Group& group) {
+    if (group.alone()) {
+        return own;
+    }
+    std::vector<Prediction> all;
+    for (const std::string& bytes : group.all_gather(to_cbor(own))) {
+        if (group.first()) {
+            add_from_cbor(bytes, all);
+        }
+    }
+    return all;
+}
+
 }  // namespace
 
 Prediction prediction_of(const BadSample& sample) {
@@ -97,17 +140,24 @@ void require_predictable(const Task& task) {
 }
 
 void predict(Model& model, Loader& loader, const at::Device& device,
-             const std::function<void(const std::vector<Prediction>&)>& on_batch, const Task& task) {
+             const std::function<void(const std::vector<Prediction>&)>& on_batch, const Task& task,
+             const Precision& precision, const Group& group) {
     require_predictable(task);
     with_stoker_errors([&] {
         const c10::InferenceMode inference;
         model.train(false);
         DeviceCopier copier(device, {.more = task.inputs});  // the target is not looked at
         while (const auto batch = loader.next()) {
-            DeviceBatch on_device = copier.copy(batch);
-            normalize_pixels(on_device);
-            const at::Tensor outputs = model.outputs(on_device);
-            on_batch(predictions(*batch, batch->sampled(), loader.dataset(), outputs, task.kind));
+            std::vector<Prediction> own;
+            if (batch->size() > 0) {  // a rank may have no samples of the last batch
+                DeviceBatch on_device = copier.copy(batch);
+                const at::Tensor outputs = evaluation_outputs(model, on_device, precision, device);
+                own = predictions(*batch, batch->sampled(), loader.dataset(), outputs, task.kind);
+            }
+            std::vector<Prediction> whole = gather_predictions(std::move(own), group);
+            if (group.first()) {
+                on_batch(whole);
+            }
         }
     });
 }

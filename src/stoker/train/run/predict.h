@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "stoker/dist/group.h"
 #include "stoker/models/model.h"
 #include "stoker/pipeline/loader.h"
+#include "stoker/train/step/autocast.h"
 #include "stoker/train/task/task.h"
 
 namespace stoker {
@@ -32,8 +34,11 @@ Prediction prediction_of(const BadSample& sample);
 // with more than 256 classes.
 void require_predictable(const Task& task);
 
-// One pass over `loader`. Predictions for samples that replace bad ones are left out.
+// One pass over `loader`, in the precision of training. Predictions for samples that replace bad ones are left out. The
+// ranks of `group` share the batches of a loader of theirs; `on_batch` then gets whole batches on rank 0, and is not
+// called on the others.
 void predict(Model& model, Loader& loader, const at::Device& device,
-             const std::function<void(const std::vector<Prediction>&)>& on_batch, const Task& task = {});
+             const std::function<void(const std::vector<Prediction>&)>& on_batch, const Task& task = {},
+             const Precision& precision = {}, const Group& group = Group());
 
 }  // namespace stoker

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/base/hash.h"
 #include "stoker/models/imported_model.h"
 #include "stoker/pipeline/loader_state.h"
 #include "stoker/track/recipe_keys.h"
@@ -66,6 +67,21 @@ void require_same_recipe(const Group& group, const Recipe& recipe, const Loader&
     keys["data.val"] = val != nullptr ? identity(*val) : "";
     group.barrier();
     require_same(group, keys, "start all ranks with the same recipe and data");
+}
+
+void require_same_data(const Group& group, const Loader& loader, const ModelFile& weights) {
+    if (group.alone()) {
+        return;
+    }
+    std::uint64_t hash = 0;
+    for (const auto& [name, tensor] : weights.tensors) {
+        const at::Tensor bytes = tensor.contiguous();
+        hash =
+            hash_bytes({static_cast<const std::byte*>(bytes.const_data_ptr()), bytes.nbytes()}, hash_text(name, hash));
+    }
+    group.barrier();
+    require_same(group, {{"data", identity(loader)}, {"weights", fmt::format("hash {:016x}", hash)}},
+                 "start all ranks with the same data and checkpoint");
 }
 
 void require_same_start(const Group& group, const std::string& resume, bool has_folder) {

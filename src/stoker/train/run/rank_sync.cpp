@@ -1,5 +1,6 @@
 #include "stoker/train/run/rank_sync.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
 
@@ -20,20 +21,35 @@ std::string joined(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-void RankSync::start(const std::vector<at::Tensor>& state) const {
+void require_budget(const Group& group, const BadSamples& allowed, const Dataset& dataset, std::int64_t places,
+                    std::int64_t bad_samples) {
+    const std::int64_t budget = allowed.of(places);
+    if (!group.alone() && bad_samples > budget) {
+        throw DataError(
+            {.path = dataset.path()},
+            {.where = "data.bad_samples",
+             .expected = fmt::format("at most {} in an epoch", pluralize(budget, "bad sample")),
+             .got = fmt::format("{} over all ranks", bad_samples),
+             .hint = "`stoker inspect --verify` lists them all; repair the data or raise data.bad_samples"});
+    }
+}
+
+void RankSync::start(const SharedState& state) const {
     if (!group_.alone()) {
         group_.reset_delayed_max();
-        group_.broadcast(state);
+        group_.broadcast(state.whole);
+        mesh_.data->broadcast(state.slices);
     }
 }
 
 std::int64_t RankSync::merge(std::vector<StepResult>& steps, std::vector<double>& losses, std::int64_t bad_samples,
                              const Loader& loader) const {
-    if (group_.alone()) {
+    const Group& group = *mesh_.data;
+    if (group.alone()) {
         return bad_samples;
     }
     losses.push_back(static_cast<double>(bad_samples));
-    group_.all_reduce(losses);
+    group.all_reduce(losses);
     bad_samples = static_cast<std::int64_t>(losses.back());
     losses.pop_back();
     const auto count = static_cast<std::int64_t>(steps.size());
@@ -42,7 +58,7 @@ std::int64_t RankSync::merge(std::vector<StepResult>& steps, std::vector<double>
     for (std::int64_t i = 0; i < count; ++i) {
         std::ranges::copy(steps[static_cast<std::size_t>(i)].indices, own[i].mutable_data_ptr<std::int64_t>());
     }
-    const at::Tensor all = group_.all_gather(own).transpose(0, 1).contiguous();  // (steps, ranks, largest slice)
+    const at::Tensor all = group.all_gather(own).transpose(0, 1).contiguous();  // (steps, ranks, largest slice)
     for (std::int64_t i = 0; i < count; ++i) {
         const at::Tensor slices = all[i];
         const std::int64_t* first = slices.const_data_ptr<std::int64_t>();
@@ -50,7 +66,7 @@ std::int64_t RankSync::merge(std::vector<StepResult>& steps, std::vector<double>
         step.indices.clear();
         std::copy_if(first, first + slices.numel(), std::back_inserter(step.indices),
                      [](std::int64_t index) { return index >= 0; });
-        if (group_.first()) {
+        if (group.first()) {
             step.batch_hash = 0;
             for (const std::int64_t index : step.indices) {  // as Batch::hash
                 step.batch_hash = hash_text(loader.dataset().key(index), step.batch_hash);
@@ -60,11 +76,18 @@ std::int64_t RankSync::merge(std::vector<StepResult>& steps, std::vector<double>
     return bad_samples;
 }
 
+at::Tensor RankSync::roll(const at::Tensor& slice, const BatchSampler& sampler, std::int64_t number) const {
+    const auto [before, after] = sampler.neighbours(number);
+    const std::int64_t rest = slice.size(0) - 1;
+    const at::Tensor first = mesh_.data->exchange(slice.narrow(0, rest, 1), after, before);
+    return at::cat({first, slice.narrow(0, 0, rest)}, 0);
+}
+
 std::string RankSync::add_bad_samples(std::string lines) {
     if (group_.first()) {
         return lines;
     }
-    kept_ += lines;
+    kept_ += mesh_.tensor->first() ? lines : "";  // the others have read the same samples
     return "";
 }
 
@@ -87,18 +110,6 @@ std::string RankSync::publish_bad_samples() {
     }
     group_.post_message(std::exchange(kept_, {}));
     return "";
-}
-
-void RankSync::require_budget(const Dataset& dataset, std::int64_t places, std::int64_t bad_samples) const {
-    const std::int64_t budget = budget_.of(places);
-    if (!group_.alone() && bad_samples > budget) {
-        throw DataError(
-            {.path = dataset.path()},
-            {.where = "data.bad_samples",
-             .expected = fmt::format("at most {} in an epoch", pluralize(budget, "bad sample")),
-             .got = fmt::format("{} over all ranks", bad_samples),
-             .hint = "`stoker inspect --verify` lists them all; repair the data or raise data.bad_samples"});
-    }
 }
 
 }  // namespace stoker

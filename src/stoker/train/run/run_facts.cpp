@@ -12,9 +12,9 @@
 #include "stoker/bridge/device.h"
 #include "stoker/bridge/device_memory.h"
 #include "stoker/codecs/codec.h"
-#include "stoker/cuda/cuda_device.h"
 #include "stoker/io/byte_file.h"
 #include "stoker/monitor/storage.h"
+#include "stoker/train/run/divided_model.h"
 #include "stoker/train/run/run_setup.h"
 
 namespace stoker {
@@ -83,7 +83,7 @@ DataFacts data_facts(const TrainPlan& plan) {
                     .image_bytes = static_cast<double>(image_bytes),
                     .workers = loader.workers(),
                     .prefetch = loader.prefetch(),
-                    .cache = recipe.cache,
+                    .cache = loader.images() == nullptr && recipe.cache == "device" ? "ram" : recipe.cache,
                     .decode = recipe.decode};
     if (!plan.device.is_cpu()) {
         facts.pinned = slot_allocator(plan.device, recipe.pin_memory).pinned();
@@ -103,18 +103,25 @@ std::string model_name(const ModelRecipe& model) {
     return !model.script.empty() ? model.script : !model.exported.empty() ? model.exported : model.name;
 }
 
+// Of the whole model.
+std::int64_t parameter_count(const Model& model, const Group& tensor) {
+    std::int64_t parameters = 0;
+    for (const NamedTensor& entry : model.parameters()) {
+        parameters += entry.tensor.numel() * (slice_in(model, entry) != nullptr ? tensor.size() : 1);
+    }
+    return parameters;
+}
+
 DeviceFacts device_facts(const at::Device& device) {
     if (!device.is_cuda()) {
         return {};
     }
     DeviceFacts facts{.type = "cuda", .name = device.str()};
-    const std::vector<CudaDevice> devices = cuda_devices();
-    if (const auto index = static_cast<unsigned char>(device.index()); index < devices.size()) {
+    if (const std::optional<CudaDevice> found = device_properties(device)) {
         constexpr int kVolta = 7;  // the first with tensor cores
-        const CudaDevice& found = devices[index];
-        facts.name = found.name;
-        facts.memory_bytes = static_cast<std::int64_t>(found.memory_bytes);
-        facts.tensor_cores = found.major >= kVolta;
+        facts.name = found->name;
+        facts.memory_bytes = static_cast<std::int64_t>(found->memory_bytes);
+        facts.tensor_cores = found->major >= kVolta;
     }
     return facts;
 }
@@ -128,10 +135,6 @@ std::optional<std::int64_t> peak_device_bytes(const at::Device& device) {
 
 RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& optimizer) {
     const Recipe& recipe = plan.recipe;
-    std::int64_t parameters = 0;
-    for (const auto& [name, tensor] : plan.model->parameters()) {
-        parameters += tensor.numel();
-    }
     RunFacts facts{.writer = "stoker",
                    .rank = plan.group->rank(),
                    .world_size = plan.group->size(),
@@ -139,7 +142,7 @@ RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& opt
                    .device = device_facts(plan.device),
                    .data = data_facts(plan),
                    .train = {.model = model_name(recipe.model),
-                             .parameters = parameters,
+                             .parameters = parameter_count(*plan.model, *plan.mesh.tensor),
                              .batch_size = recipe.data.batch_size,
                              .steps_per_epoch = plan.train_loader->batches_per_epoch(),
                              .precision = precision_name(step_options(recipe, plan.task, plan.device).precision),

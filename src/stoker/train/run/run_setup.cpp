@@ -11,6 +11,7 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/bridge/device_copier.h"
 #include "stoker/pipeline/transforms/op_table.h"
+#include "stoker/train/run/device_cache.h"
 #include "stoker/train/run/model_checks.h"
 
 namespace stoker {
@@ -33,9 +34,13 @@ std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<
     options.allocator = &slot_allocator(device, recipe.data.pin_memory);
     options.normalize_late = device.is_cuda();  // images travel as bytes; on a CPU the loader normalises them
     options.held = options.allocator->pinned() ? DeviceCopier::kSlots : 0;
-    TransformOptions transform = transform_options(recipe.data);
-    transform.channels = channels == kAsRead ? transform.channels : channels;
-    return std::make_unique<Loader>(dataset, Transform(ops, transform), options);
+    TransformOptions with = transform_options(recipe.data);
+    with.channels = channels == kAsRead ? with.channels : channels;
+    Transform transform(ops, with);
+    if (recipe.data.cache == "device") {
+        cache_on_device(*dataset, transform, ops, device, options);
+    }
+    return std::make_unique<Loader>(dataset, std::move(transform), options);
 }
 
 // Labels are classes in a classification only.
@@ -43,12 +48,16 @@ std::int64_t checked_classes(const Recipe& recipe, const Dataset& dataset) {
     return task_named(recipe.task) == TaskKind::classification ? class_count(recipe, dataset) : 0;
 }
 
+std::optional<at::ScalarType> gradient_type(const std::string& name) {
+    return name == "bf16" ? std::optional(at::kBFloat16) : name == "fp16" ? std::optional(at::kHalf) : std::nullopt;
+}
+
+}  // namespace
+
 Precision run_precision(const Recipe& recipe, const at::Device& device) {
     const bool keeps_its_own = !recipe.model.exported.empty() && recipe.train.precision == "auto";
     return choose_precision(keeps_its_own ? "fp32" : recipe.train.precision, device);
 }
-
-}  // namespace
 
 at::Device prepare_device(const Recipe& recipe, const Group& group) {
     const at::Device device = pick_device(recipe.device);
@@ -79,7 +88,9 @@ StepOptions step_options(const Recipe& recipe, const Task& task, const at::Devic
             .scaler = {.initial_scale = train.loss_scale, .growth_interval = train.loss_scale_interval},
             .compile = train.compile != "none",
             .cudnn_benchmark = !train.deterministic,
-            .soft_targets = train.mixup > 0 || train.cutmix > 0};
+            .soft_targets = train.mixup > 0 || train.cutmix > 0,
+            .sync_batch_norm = train.sync_batch_norm,
+            .compress_gradients = gradient_type(train.compress_gradients)};
 }
 
 std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const RecipeData& data, const at::Device& device,
@@ -107,6 +118,10 @@ std::unique_ptr<Loader> make_val_loader(const Recipe& recipe, const RecipeData& 
     return make_loader(recipe, data.val, recipe.data.val_ops, options, device, channels_last, channels, group);
 }
 
+std::int64_t shared_batch_size(std::int64_t samples, const Group& group) {
+    return (samples + group.size() - 1) / group.size() * group.size();
+}
+
 std::optional<ImageSize> required_size(const DataRecipe& recipe, const ModelMetadata& metadata) {
     const Shape input = input_of(metadata);
     if (input.size() != 3 || gives_one_size(make_ops(recipe.val_ops))) {
@@ -116,14 +131,14 @@ std::optional<ImageSize> required_size(const DataRecipe& recipe, const ModelMeta
 }
 
 std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::shared_ptr<const Dataset>& dataset,
-                                            const at::Device& device, bool channels_last,
-                                            const ModelMetadata& metadata) {
+                                            const at::Device& device, bool channels_last, const ModelMetadata& metadata,
+                                            const Group& group) {
     LoaderOptions options = val_loader_options(recipe, {.train = nullptr, .val = dataset});
     options.bad_samples = dataset->size();
     options.replace = false;
     options.size = required_size(recipe.data, metadata);
     return make_loader(recipe, dataset, recipe.data.val_ops, options, device, channels_last, channels_of(metadata),
-                       Group());
+                       group);
 }
 
 Task trained_task(const Recipe& recipe, const ModelMetadata& metadata, const Shape& input, std::int64_t classes) {
@@ -147,7 +162,7 @@ std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const ModelFile&
                                .got = fmt::to_string(task.input.front()),
                                .hint = "arrays have the channels that they were stored with"});
     }
-    std::unique_ptr<Model> model = make_model(recipe.model, task.input, task.outputs, recipe.seed);
+    std::unique_ptr<Model> model = make_model(recipe.model, task.input, task.outputs, recipe.seed, device);
     add_inputs(task, model->inputs(), specs);
     model->load(weights.tensors, weights.path);
     model->to(device, uses_channels_last(recipe, model.get()));
@@ -177,6 +192,12 @@ std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, std::
     model.freeze(recipe.model.freeze);
     if (recipe.train.gradient_checkpointing) {
         model.enable_gradient_checkpointing();
+    }
+    if (recipe.train.sync_batch_norm && !model.has_batch_norm()) {
+        throw InvalidArgument({.where = "train.sync_batch_norm",
+                               .expected = "false, except for convnet and the resnets",
+                               .got = "true for a model whose batch norm, if any, is not Stoker's",
+                               .hint = "leave it out"});
     }
     model.to(device, uses_channels_last(recipe, &model));
     return fresh;

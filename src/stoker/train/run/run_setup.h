@@ -21,7 +21,10 @@ namespace stoker {
 // Unsupported for several ranks on GPUs.
 at::Device prepare_device(const Recipe& recipe, const Group& group = Group());
 
-// An exported graph keeps its own arithmetic where train.precision is "auto".
+// train.precision on the device, of training, evaluation and prediction. An exported graph keeps its own arithmetic
+// where it is "auto".
+Precision run_precision(const Recipe& recipe, const at::Device& device);
+
 StepOptions step_options(const Recipe& recipe, const Task& task, const at::Device& device);
 
 // Loads the slices of this rank.
@@ -31,6 +34,9 @@ std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const RecipeData
 // 0: not known.
 std::unique_ptr<Loader> make_val_loader(const Recipe& recipe, const RecipeData& data, const at::Device& device,
                                         bool channels_last, std::int64_t channels, const Group& group = Group());
+
+// The smallest batch size from `samples` on that the ranks can share, for what does not depend on it.
+std::int64_t shared_batch_size(std::int64_t samples, const Group& group);
 
 // Whether images lie channels-last in memory; `model` is null where it has not been made from the recipe yet.
 bool uses_channels_last(const Recipe& recipe, const Model* model);
@@ -48,8 +54,8 @@ std::optional<ImageSize> required_size(const DataRecipe& recipe, const ModelMeta
 // For predictions: one pass in order over data that may have no labels. Any number of samples may be bad, and images of
 // another than the required size are.
 std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::shared_ptr<const Dataset>& dataset,
-                                            const at::Device& device, bool channels_last,
-                                            const ModelMetadata& metadata);
+                                            const at::Device& device, bool channels_last, const ModelMetadata& metadata,
+                                            const Group& group = Group());
 
 // The task of trained weights, without a data set that has targets: what the model takes, and its outputs, for images
 // (C, H, W), or (T) tokens. `classes`: of a classification.

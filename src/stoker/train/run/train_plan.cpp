@@ -6,6 +6,7 @@
 #include "stoker/formats/relabelled.h"
 #include "stoker/models/imported_model.h"
 #include "stoker/recipe/schema.h"
+#include "stoker/train/run/divided_model.h"
 #include "stoker/train/run/model_checks.h"
 #include "stoker/train/run/rank_checks.h"
 #include "stoker/train/run/run_setup.h"
@@ -26,19 +27,23 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
                         std::shared_ptr<Group> group, const CustomTask& custom) {
     require_no_conflict(recipe);
     const at::Device device = prepare_device(recipe, *group);
+    const Mesh mesh = make_mesh(group, recipe.train.mesh);
     const bool channels_last = uses_channels_last(recipe, model.get());
-    auto train = make_train_loader(recipe, data, device, channels_last, *group);
+    auto train = make_train_loader(recipe, data, device, channels_last, *mesh.data);
     Task task = make_task(recipe, *train, custom);
     require_task(recipe, task, model != nullptr, data.val != nullptr);
     std::unique_ptr<Loader> val;
     if (data.val != nullptr) {
         const Shape& image = train->image_shape();
         data.val = match_classes(data.train->classes(), data.train->path(), data.val);
-        val = make_val_loader(recipe, data, device, channels_last, image.empty() ? 0 : image.front(), *group);
+        val = make_val_loader(recipe, data, device, channels_last, image.empty() ? 0 : image.front(), *mesh.data);
     }
     std::string model_hash = imported_model_hash(recipe.model);
     if (model == nullptr) {
-        model = make_model(recipe.model, task.input, task.outputs, recipe.seed);
+        model = make_model(recipe.model, task.input, task.outputs, recipe.seed, device);
+    }
+    if (!mesh.tensor->alone()) {
+        model->division(mesh.tensor->size());  // refuses it before the other checks, which take longer
     }
     add_inputs(task, model->inputs(), train->field_specs());
     require_inputs(recipe, *model);
@@ -52,7 +57,9 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
         require_val_images(*model, task, val->image_shape(), device);
         require_val_samples(recipe, *val, task);
     }
+    divide_model(*model, *group, mesh);
     return {.group = std::move(group),
+            .mesh = mesh,
             .recipe = recipe,
             .data = std::move(data),
             .device = device,

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "stoker/dist/group.h"
+#include "stoker/dist/mesh.h"
 #include "stoker/models/model.h"
 #include "stoker/pipeline/recipe_data.h"
 #include "stoker/train/task/task.h"
@@ -13,14 +13,15 @@
 namespace stoker {
 
 struct TrainPlan {
-    std::shared_ptr<Group> group;
+    std::shared_ptr<Group> group;  // of all ranks
+    Mesh mesh;                     // what they share: batches, and with train.mesh.tp the model
     Recipe recipe;
     RecipeData data;
     at::Device device;
     std::unique_ptr<Loader> train_loader;
     std::unique_ptr<Loader> val_loader;  // null without validation data
     Task task;
-    std::unique_ptr<Model> model;  // on `device`, with the weights that training begins with
+    std::unique_ptr<Model> model;  // on `device`, with this rank's slices of the weights that training begins with
     bool has_weights;              // false: the model has not got its weights yet, and must get them from a checkpoint
     std::string model_hash;        // of the file of model.script or model.export; empty for other models
     std::vector<std::string> new_tensors;  // tensors that model.weights had only for another number of classes

@@ -3,19 +3,17 @@
 
 #include <ATen/autocast_mode.h>
 
-#include <algorithm>
-
 #include "stoker/base/error.h"
-#include "stoker/cuda/cuda_device.h"
+#include "stoker/bridge/device_memory.h"
 
 namespace stoker {
 namespace {
 
-// Ampere (compute capability 8) and later.
+// Compute capability 8 and later.
 bool has_bf16(const at::Device& device) {
-    const auto devices = cuda_devices();
-    const auto index = static_cast<std::size_t>(std::max<int>(device.index(), 0));
-    return index < devices.size() && devices[index].major >= 8;
+    constexpr int kAmpere = 8;
+    const std::optional<CudaDevice> found = device_properties(device);
+    return found && found->major >= kAmpere;
 }
 
 }  // namespace

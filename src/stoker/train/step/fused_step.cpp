@@ -112,8 +112,7 @@ double FusedStep::run(const DeviceBatch& batch, double lr) {
         mlp_ = std::make_unique<FusedMlp>(options_, memory);
         memory_ = std::move(memory);
     }
-    const at::Tensor input =
-        batch.late ? normalize_pixels_reference(batch.input, *batch.late, at::kFloat) : batch.input;
+    const at::Tensor input = pixels_of(batch.input, batch.late, at::kFloat);
     const at::Tensor x = input.flatten(1).contiguous();  // (N, inputs)
     const at::Tensor label = batch.target.contiguous();  // (N)
     if (x.size(1) != options_.widths.front()) {

@@ -10,34 +10,39 @@ namespace stoker {
 namespace {
 
 // Both return lambda, the share of the sample itself in the result.
-double mix_images(at::Tensor& image, double alpha, Rng& rng) {
+double mix_images(at::Tensor& image, double alpha, Rng& rng, const RollSamples& roll) {
     const double lambda = draw_beta(alpha, rng);
-    const at::Tensor before = image.roll(1, 0);
+    const at::Tensor before = roll(image);
     image.mul_(lambda).add_(before.mul(1 - lambda));
     return lambda;
 }
 
-double cut_images(at::Tensor& image, double alpha, Rng& rng) {
+double cut_images(at::Tensor& image, double alpha, Rng& rng, const RollSamples& roll) {
     const CutMixParams drawn =
         draw_cutmix(alpha, static_cast<int>(image.size(2)), static_cast<int>(image.size(3)), rng);
     const Box& box = drawn.box;
     const at::Tensor part = image.narrow(2, box.top, box.height).narrow(3, box.left, box.width);
-    part.copy_(part.roll(1, 0));
+    part.copy_(roll(part));
     return drawn.lambda;
 }
 
 }  // namespace
 
-void mix(DeviceBatch& batch, const MixupCutmixOptions& options, std::int64_t epoch, std::int64_t number) {
+at::Tensor roll_samples(const at::Tensor& samples) {
+    return samples.roll(1, 0);
+}
+
+void mix(DeviceBatch& batch, const MixupCutmixOptions& options, std::int64_t epoch, std::int64_t number,
+         const RollSamples& roll) {
     normalize_pixels(batch);
     const bool both = options.mixup > 0 && options.cutmix > 0;
     const BatchOp stream = options.mixup > 0 ? BatchOp::mixup : BatchOp::cutmix;
     Rng rng = batch_rng(options.seed, static_cast<std::uint32_t>(epoch), static_cast<std::uint64_t>(number), stream);
     const bool cut = both ? rng.uniform() < 0.5f : options.cutmix > 0;
     const double lambda =
-        cut ? cut_images(batch.input, options.cutmix, rng) : mix_images(batch.input, options.mixup, rng);
+        cut ? cut_images(batch.input, options.cutmix, rng, roll) : mix_images(batch.input, options.mixup, rng, roll);
     const at::Tensor own = at::one_hot(batch.target, options.classes).to(at::kFloat);  // (N, classes)
-    batch.target = own.mul(lambda).add_(own.roll(1, 0).mul_(1 - lambda));
+    batch.target = own.mul(lambda).add_(roll(own).mul(1 - lambda));
 }
 
 }  // namespace stoker

@@ -7,6 +7,7 @@
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string_view>
 
 #include "stoker/base/error.h"
@@ -21,15 +23,6 @@
 
 namespace stoker {
 namespace {
-
-std::vector<at::Tensor> pick(const std::vector<at::Tensor>& all, const std::vector<std::size_t>& which) {
-    std::vector<at::Tensor> some;
-    some.reserve(which.size());
-    for (const std::size_t i : which) {
-        some.push_back(all[i]);
-    }
-    return some;
-}
 
 constexpr std::string_view kNormsAndBiases = "norms_and_biases";
 
@@ -55,25 +48,72 @@ std::vector<bool> decaying(const std::vector<NamedTensor>& parameters, const std
     return decays;
 }
 
+constexpr const char* kSecond = "exp_avg_sq.";
+
+// With the parameter's strides, so that both lie alike in memory.
+at::Tensor like_parameter(const at::Tensor& values, const at::Tensor& parameter) {
+    return values.strides() == parameter.strides() ? values : at::empty_like(parameter, values.options()).copy_(values);
+}
+
+std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& parameters) {
+    std::vector<at::Tensor> tensors;
+    std::ranges::transform(parameters, std::back_inserter(tensors), &NamedTensor::tensor);
+    return tensors;
+}
+
+[[noreturn]] void refuse_state(const std::string& expected, const std::string& got) {
+    throw InvalidArgument({.where = "optimizer state",
+                           .expected = expected,
+                           .got = got,
+                           .hint = "resume with the optimizer and the model.freeze that the run began with"});
+}
+
+const at::Tensor& find_state(const std::vector<NamedTensor>& given, const std::string& name, at::IntArrayRef sizes) {
+    const auto found = std::ranges::find(given, name, &NamedTensor::name);
+    if (found == given.end() || found->tensor.sizes() != sizes) {
+        refuse_state(name + " of the parameter's shape", found == given.end() ? "none" : "another shape");
+    }
+    return found->tensor;
+}
+
 }  // namespace
 
-Optimizer::Optimizer(const std::vector<NamedTensor>& parameters, const OptimizerRecipe& recipe, OptimizerKernel kernel)
+at::Tensor Optimizer::Trained::of(const at::Tensor& whole, const at::Tensor& like) const {
+    return piece ? ParameterShards::part(like_parameter(whole, like), *piece) : whole;
+}
+
+Optimizer::Optimizer(const std::vector<NamedTensor>& parameters, const OptimizerRecipe& recipe, OptimizerKernel kernel,
+                     const Group* shards)
     : recipe_(recipe),
       kernel_(kernel),
       parameters_(parameters),
       decays_(decaying(parameters, recipe.no_decay)),
       lr_value_(recipe.lr) {
     const auto device = parameters.empty() ? at::Device(at::kCPU) : parameters.front().tensor.device();
-    lr_ = at::scalar_tensor(lr_value_, at::TensorOptions().dtype(at::kFloat).device(device));
-    const bool momentum = is_adam() || recipe_.momentum != 0;
-    for (const auto& [name, tensor] : parameters_) {
-        if (momentum) {
-            first_.push_back(at::zeros_like(tensor));
+    const at::TensorOptions scalar = at::TensorOptions().dtype(at::kFloat).device(device);
+    lr_ = at::scalar_tensor(lr_value_, scalar);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+        steps_.push_back(at::zeros({}, scalar));
+    }
+    if (shards != nullptr && !shards->alone()) {
+        shards_.emplace(*shards, tensors_of(parameters));
+        for (const ParameterPiece& piece : shards_->own()) {
+            trained_.push_back({.parameter = piece.parameter, .piece = piece});
+        }
+    } else {
+        for (std::size_t i = 0; i < parameters.size(); ++i) {
+            trained_.push_back({.parameter = i, .piece = std::nullopt});
+        }
+    }
+    for (Trained& trained : trained_) {
+        const at::Tensor& parameter = parameters_[trained.parameter].tensor;
+        const at::Tensor value = trained.of(parameter, parameter);
+        if (has_first()) {
+            trained.first = at::zeros_like(value);
         }
         if (is_adam()) {
-            second_.push_back(at::zeros_like(tensor));
+            trained.second = at::zeros_like(value);
         }
-        steps_.push_back(at::zeros({}, at::TensorOptions().dtype(at::kFloat).device(device)));
     }
 }
 
@@ -89,23 +129,26 @@ std::vector<at::Tensor> Optimizer::gradients() const {
 
 void Optimizer::step(const at::Tensor& found_inf) {
     const c10::NoGradGuard no_grad;
-    std::vector<std::size_t> with_grad;
+    std::vector<at::Tensor> steps;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
         if (parameters_[i].tensor.grad().defined()) {
-            with_grad.push_back(i);
+            steps.push_back(steps_[i]);
         }
     }
-    if (with_grad.empty()) {
+    if (steps.empty()) {
         return;
     }
-    std::vector<at::Tensor> steps = pick(steps_, with_grad);
     at::_foreach_add_(steps, 1);
     if (found_inf.defined()) {  // a skipped step does not count; the fused kernels skip by themselves
         at::_foreach_sub_(steps, std::vector<at::Tensor>(steps.size(), found_inf));
     }
-    const auto rest =
-        std::stable_partition(with_grad.begin(), with_grad.end(), [&](std::size_t i) { return decays_[i]; });
-    const std::vector<std::size_t> groups[] = {{with_grad.begin(), rest}, {rest, with_grad.end()}};
+    std::vector<std::size_t> groups[2];  // with and without decay, of trained_
+    for (std::size_t i = 0; i < trained_.size(); ++i) {
+        const std::size_t parameter = trained_[i].parameter;
+        if (parameters_[parameter].tensor.grad().defined()) {
+            groups[decays_[parameter] ? 0 : 1].push_back(i);
+        }
+    }
     for (const auto& group : groups) {
         const double weight_decay = &group == &groups[0] ? recipe_.weight_decay : 0;
         if (group.empty()) {
@@ -114,63 +157,78 @@ void Optimizer::step(const at::Tensor& found_inf) {
         if (kernel_ == OptimizerKernel::fused) {
             fused_step(group, weight_decay, found_inf);
         } else if (!found_inf.defined() || found_inf.item<float>() == 0) {
-            std::ranges::for_each(group, [&](std::size_t i) { single_tensor_step(i, weight_decay); });
+            std::ranges::for_each(group, [&](std::size_t i) { single_tensor_step(trained_[i], weight_decay); });
         }
     }
 }
 
 void Optimizer::fused_step(const std::vector<std::size_t>& group, double weight_decay, const at::Tensor& found_inf) {
-    std::vector<at::Tensor> parameters;
+    std::vector<at::Tensor> values;
     std::vector<at::Tensor> grads;
+    std::vector<at::Tensor> first;
+    std::vector<at::Tensor> second;
+    std::vector<at::Tensor> steps;
     for (const std::size_t i : group) {
-        parameters.push_back(parameters_[i].tensor);
-        grads.push_back(parameters_[i].tensor.grad());
+        const Trained& trained = trained_[i];
+        const at::Tensor& parameter = parameters_[trained.parameter].tensor;
+        values.push_back(trained.of(parameter, parameter));
+        grads.push_back(trained.of(parameter.grad(), parameter));
+        steps.push_back(steps_[trained.parameter]);
+        if (trained.first.defined()) {
+            first.push_back(trained.first);
+        }
+        if (trained.second.defined()) {
+            second.push_back(trained.second);
+        }
     }
     const std::optional<at::Tensor> skip = found_inf.defined() ? std::optional(found_inf) : std::nullopt;
     if (!is_adam()) {
         // With a momentum buffer of zeros the first step needs no special case: without dampening,
         // momentum * 0 + grad is the copy of grad that torch.optim starts with.
-        at::_fused_sgd_(parameters, grads, first_.empty() ? std::vector<at::Tensor>{} : pick(first_, group),
-                        weight_decay, recipe_.momentum, lr_, /*dampening=*/0, recipe_.nesterov, /*maximize=*/false,
-                        /*is_first_step=*/false, /*grad_scale=*/{}, skip);
+        at::_fused_sgd_(values, grads, first, weight_decay, recipe_.momentum, lr_, /*dampening=*/0, recipe_.nesterov,
+                        /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/{}, skip);
         return;
     }
-    const auto first = pick(first_, group);
-    const auto second = pick(second_, group);
-    const auto steps = pick(steps_, group);
     const auto& r = recipe_;
     if (r.name == "adamw") {
-        at::_fused_adamw_(parameters, grads, first, second, {}, steps, lr_, r.beta1, r.beta2, weight_decay, r.eps,
+        at::_fused_adamw_(values, grads, first, second, {}, steps, lr_, r.beta1, r.beta2, weight_decay, r.eps,
                           /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{}, skip);
     } else {
-        at::_fused_adam_(parameters, grads, first, second, {}, steps, lr_, r.beta1, r.beta2, weight_decay, r.eps,
+        at::_fused_adam_(values, grads, first, second, {}, steps, lr_, r.beta1, r.beta2, weight_decay, r.eps,
                          /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{}, skip);
     }
 }
 
-void Optimizer::single_tensor_step(std::size_t i, double weight_decay) {
-    at::Tensor& parameter = parameters_[i].tensor;
-    at::Tensor grad = parameter.grad();
+void Optimizer::single_tensor_step(const Trained& trained, double weight_decay) {
+    const at::Tensor& whole = parameters_[trained.parameter].tensor;
+    const at::Tensor parameter = trained.of(whole, whole);
+    at::Tensor grad = trained.of(whole.grad(), whole);
     if (recipe_.name == "adamw") {
         parameter.mul_(1 - lr_value_ * weight_decay);
     } else if (weight_decay != 0) {
         grad = grad.add(parameter, weight_decay);
     }
+    const at::Tensor& first = trained.first;
     if (!is_adam()) {
-        if (!first_.empty()) {
-            first_[i].mul_(recipe_.momentum).add_(grad);
-            grad = recipe_.nesterov ? grad.add(first_[i], recipe_.momentum) : first_[i];
+        if (first.defined()) {
+            first.mul_(recipe_.momentum).add_(grad);
+            grad = recipe_.nesterov ? grad.add(first, recipe_.momentum) : first;
         }
         parameter.add_(grad, -lr_value_);
         return;
     }
-    const double t = steps_[i].item<double>();
-    first_[i].lerp_(grad, 1 - recipe_.beta1);
-    second_[i].mul_(recipe_.beta2).addcmul_(grad, grad, 1 - recipe_.beta2);
+    const at::Tensor& second = trained.second;
+    const double t = steps_[trained.parameter].item<double>();
+    first.lerp_(grad, 1 - recipe_.beta1);
+    second.mul_(recipe_.beta2).addcmul_(grad, grad, 1 - recipe_.beta2);
     const double correction1 = 1 - std::pow(recipe_.beta1, t);
     const double correction2 = std::sqrt(1 - std::pow(recipe_.beta2, t));
-    const at::Tensor denominator = second_[i].sqrt().div_(correction2).add_(recipe_.eps);
-    parameter.addcdiv_(first_[i], denominator, -lr_value_ / correction1);
+    const at::Tensor denominator = second.sqrt().div_(correction2).add_(recipe_.eps);
+    parameter.addcdiv_(first, denominator, -lr_value_ / correction1);
+}
+
+void Optimizer::gather_parameters() const {
+    shards_->all_gather(tensors_of(parameters_));
 }
 
 void Optimizer::zero_grad() {
@@ -186,24 +244,45 @@ void Optimizer::set_lr(double lr) {
     }
 }
 
-std::vector<at::Tensor> Optimizer::tensors() const {
-    std::vector<at::Tensor> all = {lr_};
-    for (const auto* list : {&first_, &second_, &steps_}) {
-        all.insert(all.end(), list->begin(), list->end());
+// Undefined tensors are left out.
+std::vector<at::Tensor> Optimizer::own(at::Tensor Trained::*member) const {
+    std::vector<at::Tensor> all;
+    for (const Trained& trained : trained_) {
+        if ((trained.*member).defined()) {
+            all.push_back(trained.*member);
+        }
     }
     return all;
 }
 
+std::vector<at::Tensor> Optimizer::tensors() const {
+    std::vector<at::Tensor> all = {lr_};
+    for (const auto& list : {own(&Trained::first), own(&Trained::second), steps_}) {
+        all.insert(all.end(), list.begin(), list.end());
+    }
+    return all;
+}
+
+// One for each parameter; none where the optimiser has no such state, or for another rank than 0.
+std::vector<at::Tensor> Optimizer::whole(bool has, at::Tensor Trained::*member) const {
+    if (!has) {
+        return {};
+    }
+    return shards_ ? shards_->gather(own(member)) : own(member);
+}
+
 std::vector<NamedTensor> Optimizer::state() const {
+    const std::vector<at::Tensor> first = whole(has_first(), &Trained::first);
+    const std::vector<at::Tensor> second = whole(is_adam(), &Trained::second);
     std::vector<NamedTensor> state;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
         const std::string& name = parameters_[i].name;
         state.push_back({"step." + name, steps_[i]});
-        if (!first_.empty()) {
-            state.push_back({(is_adam() ? "exp_avg." : "momentum_buffer.") + name, first_[i]});
+        if (i < first.size()) {
+            state.push_back({first_name(name), first[i]});
         }
-        if (!second_.empty()) {
-            state.push_back({"exp_avg_sq." + name, second_[i]});
+        if (i < second.size()) {
+            state.push_back({kSecond + name, second[i]});
         }
     }
     return state;
@@ -211,24 +290,32 @@ std::vector<NamedTensor> Optimizer::state() const {
 
 void Optimizer::load(const std::vector<NamedTensor>& given) {
     const c10::NoGradGuard no_grad;
-    for (const auto& [name, tensor] : state()) {
-        const auto found = std::ranges::find(given, name, &NamedTensor::name);
-        if (found == given.end() || found->tensor.sizes() != tensor.sizes()) {
-            throw InvalidArgument({.where = "optimizer state",
-                                   .expected = name + " of the parameter's shape",
-                                   .got = found == given.end() ? "none" : "another shape",
-                                   .hint = "resume with the optimizer and the model.freeze that the run began with"});
+    std::vector<std::string> known;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+        const auto& [name, parameter] = parameters_[i];
+        known.push_back("step." + name);
+        steps_[i].copy_(find_state(given, known.back(), {}));
+        if (has_first()) {
+            known.push_back(first_name(name));
+            load_part(&Trained::first, i, find_state(given, known.back(), parameter.sizes()));
         }
-        tensor.copy_(found->tensor);
+        if (is_adam()) {
+            known.push_back(kSecond + name);
+            load_part(&Trained::second, i, find_state(given, known.back(), parameter.sizes()));
+        }
     }
-    const auto known = state();
     for (const auto& [name, tensor] : given) {
-        if (std::ranges::find(known, name, &NamedTensor::name) == known.end()) {
-            throw InvalidArgument({.where = "optimizer state",
-                                   .expected = "only the state of " + recipe_.name,
-                                   .got = name,
-                                   .hint = "resume with the optimizer and the model.freeze that the run began with"});
+        if (std::ranges::find(known, name) == known.end()) {
+            refuse_state("only the state of " + recipe_.name, name);
         }
+    }
+}
+
+// Copies this rank's elements of the state of a parameter, if it has any.
+void Optimizer::load_part(at::Tensor Trained::*member, std::size_t parameter, const at::Tensor& given) {
+    const auto trained = std::ranges::find(trained_, parameter, &Trained::parameter);
+    if (trained != trained_.end()) {
+        ((*trained).*member).copy_(trained->of(given, parameters_[parameter].tensor));
     }
 }
 

@@ -4,8 +4,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "stoker/dist/parameter_shards.h"
 #include "stoker/models/model.h"
 #include "stoker/recipe/recipe.h"
 
@@ -18,12 +21,16 @@ enum class OptimizerKernel {
 
 class Optimizer {
   public:
+    // `shards`: the ranks of this group share the state and the updates (ZeRO stage 1); null: this rank has all.
     Optimizer(const std::vector<NamedTensor>& parameters, const OptimizerRecipe& recipe,
-              OptimizerKernel kernel = OptimizerKernel::fused);
+              OptimizerKernel kernel = OptimizerKernel::fused, const Group* shards = nullptr);
 
     // Updates every parameter that has a gradient. `found_inf`: a float32 scalar on the parameters' device, where 1
-    // skips the update; undefined: 0.
+    // skips the update; undefined: 0. A sharded optimiser updates this rank's elements; then all ranks must call
+    // `gather_parameters`.
     void step(const at::Tensor& found_inf = {});
+    bool sharded() const { return shards_.has_value(); }
+    void gather_parameters() const;
     // Of the parameters that have one.
     std::vector<at::Tensor> gradients() const;
     // Frees the gradients: the next backward pass writes instead of adding.
@@ -35,25 +42,44 @@ class Optimizer {
     const OptimizerRecipe& recipe() const { return recipe_; }
     OptimizerKernel kernel() const { return kernel_; }
 
-    // All tensors that `step` reads or writes besides parameters and gradients.
+    // All tensors of this rank that `step` reads or writes besides parameters and gradients.
     std::vector<at::Tensor> tensors() const;
-    // "exp_avg.<parameter>", "step.<parameter>" and so on, for a checkpoint. Not copies.
+    // "exp_avg.<parameter>", "step.<parameter>" and so on, for a checkpoint. Not copies. A sharded optimiser gathers
+    // them on rank 0, in host memory, and the others get nothing; all ranks must call it.
     std::vector<NamedTensor> state() const;
-    // Throws InvalidArgument for an entry that is missing, has another shape, or belongs to another optimiser.
+    // Takes this rank's part of a state. Throws InvalidArgument for an entry that is missing, has another shape, or
+    // belongs to another optimiser.
     void load(const std::vector<NamedTensor>& state);
 
   private:
+    // A parameter, or this rank's piece of it, with its state.
+    struct Trained {
+        std::size_t parameter;  // in parameters_
+        std::optional<ParameterPiece> piece;
+        at::Tensor first = {};   // Adam: exp_avg; SGD: momentum_buffer
+        at::Tensor second = {};  // Adam: exp_avg_sq
+        // The piece of a tensor of the shape of the parameter `like`, or the whole of it.
+        at::Tensor of(const at::Tensor& whole, const at::Tensor& like) const;
+    };
+
     bool is_adam() const { return recipe_.name != "sgd"; }
+    bool has_first() const { return is_adam() || recipe_.momentum != 0; }
+    std::string first_name(const std::string& parameter) const {
+        return (is_adam() ? "exp_avg." : "momentum_buffer.") + parameter;
+    }
     void fused_step(const std::vector<std::size_t>& group, double weight_decay, const at::Tensor& found_inf);
-    void single_tensor_step(std::size_t i, double weight_decay);
+    void single_tensor_step(const Trained& trained, double weight_decay);
+    std::vector<at::Tensor> own(at::Tensor Trained::*member) const;
+    std::vector<at::Tensor> whole(bool has, at::Tensor Trained::*member) const;
+    void load_part(at::Tensor Trained::*member, std::size_t parameter, const at::Tensor& given);
 
     const OptimizerRecipe recipe_;
     const OptimizerKernel kernel_;
     std::vector<NamedTensor> parameters_;
     std::vector<bool> decays_;
-    std::vector<at::Tensor> first_;   // Adam: exp_avg; SGD: momentum_buffer
-    std::vector<at::Tensor> second_;  // Adam: exp_avg_sq
-    std::vector<at::Tensor> steps_;   // float32 scalars on the parameters' device
+    std::optional<ParameterShards> shards_;
+    std::vector<Trained> trained_;   // with shards the pieces of this rank, else all parameters
+    std::vector<at::Tensor> steps_;  // of all parameters: float32 scalars on their device
     double lr_value_;
     at::Tensor lr_;  // float32 scalar on the parameters' device
 };

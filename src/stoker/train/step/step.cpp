@@ -2,6 +2,7 @@
 #include "stoker/train/step/step.h"
 
 #include <ATen/Context.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
@@ -16,11 +17,13 @@
 #include "stoker/bridge/torch_cuda.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/train/step/clip.h"
+#include "stoker/train/step/divided_gradients.h"
 
 namespace stoker {
 namespace {
 
 constexpr std::int64_t kOnDevice = 256;  // losses, before they are fetched unasked
+constexpr const char* kNoRoomForGraph = "the device's memory is too small for a graph beside other steps";
 
 std::vector<at::Tensor> trained_tensors(const Model& model) {
     std::vector<at::Tensor> tensors;
@@ -28,6 +31,17 @@ std::vector<at::Tensor> trained_tensors(const Model& model) {
         tensors.push_back(tensor);
     }
     return tensors;
+}
+
+// Without expanded tensors, which cannot be written to.
+std::vector<at::Tensor> own_buffers(const Model& model) {
+    std::vector<at::Tensor> buffers;
+    for (const auto& [name, tensor] : model.buffers()) {
+        if (at::has_internal_overlap(tensor) != at::MemOverlap::Yes) {
+            buffers.push_back(tensor);
+        }
+    }
+    return buffers;
 }
 
 [[noreturn]] void refuse_out_of_memory(const std::exception& error, std::int64_t accumulate) {
@@ -123,7 +137,7 @@ std::string why_not_fused(const StepOptions& options) {
 }  // namespace
 
 Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device, const StepOptions& options,
-           const Group* group)
+           const Group* group, const Group* tensor)
     : model_(model),
       optimizer_(optimizer),
       account_(account),
@@ -131,6 +145,7 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
       options_(options),
       input_type_(input_type(options, model)),
       group_(group),
+      tensor_(tensor != nullptr && !tensor->alone() ? tensor : nullptr),
       start_(model, device),
       losses_(at::zeros({kOnDevice}, at::TensorOptions().dtype(at::kFloat).device(device))) {
     if (options.precision.loss_scaling) {
@@ -139,17 +154,28 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
     if (options.ema > 0) {
         ema_.emplace(model, options.ema);
     }
+    model.sync_batch_norm(nullptr);  // of an earlier group
+    if (tensor_ != nullptr) {
+        model.require_autograd();
+    }
     if (group != nullptr && !group->alone()) {
         model.require_autograd();
         ranks_ = group->size();
-        reducer_.emplace(*group, trained_tensors(model));
+        reducer_.emplace(*group, trained_tensors(model), options.compress_gradients);
+        syncs_ = options.sync_batch_norm;
+        if (syncs_) {
+            model.sync_batch_norm([group](const at::Tensor& values) { group->all_reduce(values); });
+        } else {
+            buffers_ = own_buffers(model);
+        }
     }
+    alone_ = !reducer_ && tensor_ == nullptr;
     const std::string why_not = why_not_fused(options);
-    if (options.compile && !reducer_ && why_not.empty()) {
+    if (options.compile && alone_ && why_not.empty()) {
         fused_ = FusedStep::make(model, optimizer, device, options.loss);
     }
-    why_eager_ = why_no_graph(options, optimizer, device, !reducer_);
-    if (options.compile && !reducer_ && device.is_cpu() && model.linear_chain() != nullptr) {
+    why_eager_ = why_no_graph(options, optimizer, device, alone_);
+    if (options.compile && alone_ && device.is_cpu() && model.linear_chain() != nullptr) {
         why_eager_ = !why_not.empty() ? why_not
                                       : "the fused step of an mlp updates all parameters alike (model.freeze, "
                                         "optimizer.no_decay)";
@@ -164,11 +190,10 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
 }
 
 void Step::capture_with(std::unique_ptr<DeviceGraph> graph) {
-    graph_.emplace(std::move(graph), tensors());
+    graph_.emplace(std::move(graph), memory());
 }
 
-// All tensors that a step reads or writes besides its batch. Gradients are not among them: each step allocates its own.
-std::vector<at::Tensor> Step::tensors() const {
+std::vector<at::Tensor> Step::memory() const {
     std::vector<at::Tensor> all = optimizer_.tensors();
     const auto add = [&](const std::vector<NamedTensor>& tensors) {
         for (const NamedTensor& entry : tensors) {
@@ -176,6 +201,8 @@ std::vector<at::Tensor> Step::tensors() const {
         }
     };
     add(model_.state());
+    const std::vector<at::Tensor> constants = model_.constants();
+    all.insert(all.end(), constants.begin(), constants.end());
     if (scaler_) {
         const std::vector<at::Tensor> own = scaler_->tensors();
         all.insert(all.end(), own.begin(), own.end());
@@ -231,11 +258,19 @@ bool Step::run_graph(const DeviceBatch& batch) {
         return false;
     }
     const PhaseSpan span(account_, Phase::step);
-    const bool done =
-        graph_->run(batch, losses_.select(0, on_device_), [this](const DeviceBatch& whole, const at::Tensor& mean) {
-            gradients(whole, whole.size(), mean);
-            update();
-        });
+    bool done = false;
+    try {
+        done =
+            graph_->run(batch, losses_.select(0, on_device_), [this](const DeviceBatch& whole, const at::Tensor& mean) {
+                gradients(whole, whole.size(), mean);
+                apply(clip());
+            });
+    } catch (const std::exception& error) {  // the graph's own batch did not fit, or the launch: no weight has changed
+        if (!is_out_of_memory(error)) {
+            throw;
+        }
+        graph_->disable(kNoRoomForGraph);
+    }
     if (done) {
         ++on_device_;
     } else {
@@ -244,54 +279,76 @@ bool Step::run_graph(const DeviceBatch& batch) {
     return done;
 }
 
+bool Step::free_graph() {
+    const bool had_memory = graph_ && graph_->captured();
+    if (had_memory) {
+        graph_->disable(kNoRoomForGraph);
+    }
+    return had_memory;
+}
+
+// Until the update changes weights a step can begin again: gradients, buffers and random generators are restored.
 void Step::run_eager(const DeviceBatch& batch, std::int64_t samples) {
     const bool can_retry = optimizer_.gradients().empty();  // otherwise the caller's gradients would be lost
-    if (!reducer_) {
-        start_.save();
-    }
     largest_ = std::max(largest_, batch.size());
     const CudnnBenchmark benchmark(options_.cudnn_benchmark && batch.size() == largest_);
+    bool started = false;
+    at::Tensor found_inf;
     for (;;) {
-        const bool has_graph = graph_ && graph_->captured();
         try {
+            if (alone_ && !started) {
+                start_.save();
+            }
+            started = true;
             gradients(batch, samples, losses_.select(0, on_device_));
+            found_inf = clip();
             break;
         } catch (const std::exception& error) {
             if (!is_out_of_memory(error) || !can_retry) {
-                undo_forward(can_retry);
+                undo_forward(can_retry, started);
                 throw;
             }
-            if (reducer_) {  // the other ranks are in the middle of this step
+            if (!alone_) {  // the other ranks are in the middle of this step
                 refuse_out_of_memory(error, options_.accumulate);
             }
-            optimizer_.zero_grad();
-            start_.restore();
-            if (!has_graph && options_.accumulate >= batch.size()) {
-                intact_ = true;
+            undo_forward(/*drop_gradients=*/true, started);
+            if (free_graph()) {
+                continue;
+            }
+            if (!intact_ || options_.accumulate >= batch.size()) {
                 throw;
             }
         }
-        if (has_graph) {
-            graph_->disable("the device's memory is too small for a graph beside other steps");
-        } else {
-            options_.accumulate = std::min(2 * options_.accumulate, batch.size());
-        }
+        options_.accumulate = std::min(2 * options_.accumulate, batch.size());
     }
+    intact_ = false;
     ++on_device_;
+    share_buffers();
     const PhaseSpan span(account_, Phase::optimizer);
-    update();
+    apply(found_inf);
+}
+
+// Rank 0's buffers, such as running statistics, count on all ranks (broadcast_buffers of DistributedDataParallel).
+void Step::share_buffers() {
+    if (!buffers_.empty()) {
+        const PhaseSpan span(account_, Phase::communication);
+        group_->broadcast(buffers_);
+    }
 }
 
 // After a failure before the update. Several ranks have no snapshot of the step's start.
-void Step::undo_forward(bool drop_gradients) noexcept {
-    if (reducer_) {
+void Step::undo_forward(bool drop_gradients, bool started) noexcept {
+    if (!alone_) {
         return;
     }
+    intact_ = false;
     try {
         if (drop_gradients) {
             optimizer_.zero_grad();
         }
-        start_.restore();
+        if (started) {
+            start_.restore();
+        }
         intact_ = true;
     } catch (const std::exception&) {  // a broken device; the error that ended the step is about to be thrown
     }
@@ -301,7 +358,8 @@ void Step::undo_forward(bool drop_gradients) noexcept {
 // Where samples have weights, or ignored pixels, this is the mean of the micro-batches' means, as in torch.
 void Step::gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean) {
     const std::int64_t samples = batch.size();
-    const std::int64_t parts = std::min(options_.accumulate, samples);
+    // Forward passes that exchange statistics are made by all ranks together, by some without samples.
+    const std::int64_t parts = std::min(options_.accumulate, syncs_ ? (all - 1) / ranks_ + 1 : samples);
     mean.zero_();
     for (std::int64_t part = 0; part < parts; ++part) {
         const std::int64_t begin = samples * part / parts;
@@ -323,7 +381,8 @@ void Step::micro_batch(DeviceBatch batch, double share, bool last, const at::Ten
             before_forward(batch.size());
         }
         const Autocast autocast(options_.precision, device_);
-        loss = model_.loss(batch, options_.loss);
+        // The mean over no samples is not a number; a sum has gradients of zeros.
+        loss = batch.size() > 0 ? model_.loss(batch, options_.loss) : model_.outputs(batch).sum();
         require_scalar(loss);
     }
     const PhaseSpan span(account_, Phase::backward);
@@ -361,22 +420,38 @@ void Step::reduce_zeros() {
     group_->guard([&] { sum.backward(at::zeros({}, sum.options())); });
 }
 
-void Step::update() {
+// Unscales and clips the gradients. Returns whether they overflowed (Scaler::unscale), for `apply`.
+at::Tensor Step::clip() {
+    if (!scaler_ && options_.clip_norm <= 0 && options_.clip_value <= 0) {
+        return {};
+    }
+    const PhaseSpan span(account_, Phase::optimizer);
     at::Tensor found_inf;
-    if (scaler_ || options_.clip_norm > 0 || options_.clip_value > 0) {
-        std::vector<at::Tensor> gradients = optimizer_.gradients();
-        if (scaler_) {
-            found_inf = scaler_->unscale(gradients);
-        }
-        if (options_.clip_value > 0) {
-            clip_value(gradients, options_.clip_value);
-        }
-        if (options_.clip_norm > 0) {
-            clip_norm(gradients, options_.clip_norm);
+    std::vector<at::Tensor> gradients = optimizer_.gradients();
+    if (scaler_) {
+        found_inf = scaler_->unscale(gradients);
+        if (tensor_ != nullptr) {
+            share_overflow(found_inf, *tensor_);
         }
     }
+    if (options_.clip_value > 0) {
+        clip_value(gradients, options_.clip_value);
+    }
+    if (options_.clip_norm > 0) {
+        clip_norm(gradients, options_.clip_norm,
+                  tensor_ != nullptr ? divided_gradients(model_, *tensor_) : DividedGradients());
+    }
+    return found_inf;
+}
+
+// The fused kernels allocate nothing here, so that memory does not run out between two weights.
+void Step::apply(const at::Tensor& found_inf) {
     optimizer_.step(found_inf);
     optimizer_.zero_grad();
+    if (optimizer_.sharded()) {
+        const PhaseSpan span(account_, Phase::communication);
+        optimizer_.gather_parameters();
+    }
     if (scaler_) {
         scaler_->update();
     }

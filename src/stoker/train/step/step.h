@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "stoker/bridge/device.h"
+#include "stoker/bridge/torch_error.h"
 #include "stoker/dist/gradient_reducer.h"
 #include "stoker/dist/group.h"
 #include "stoker/models/model.h"
@@ -38,14 +39,17 @@ struct StepOptions {
     // Lets cuDNN time its algorithms for whole batches. A search takes seconds for each shape, so smaller batches use
     // cuDNN's first choice.
     bool cudnn_benchmark = false;
-    bool soft_targets = false;  // targets are float32 (N, classes)
+    bool soft_targets = false;                                        // targets are float32 (N, classes)
+    bool sync_batch_norm = false;                                     // over the ranks
+    std::optional<at::ScalarType> compress_gradients = std::nullopt;  // as the ranks send them
 };
 
 class Step {
   public:
-    // The ranks of `group` run each step together; it must outlive this object.
+    // The ranks of `group` run each step together, and average the gradients of their samples. Those of `tensor` have
+    // the same samples, and slices of the model (Model::divide). Both must outlive this object; null: one rank.
     Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device,
-         const StepOptions& options = {}, const Group* group = nullptr);
+         const StepOptions& options = {}, const Group* group = nullptr, const Group* tensor = nullptr);
 
     // Trains on one batch with learning rate `lr`. `samples` is the size of the batch over all ranks; `batch` is this
     // rank's part of it and may be empty. If memory runs out, buffers and random generators are restored, and this
@@ -77,9 +81,26 @@ class Step {
     std::int64_t accumulate() const { return options_.accumulate; }
     // Restores the number of micro-batches that memory forced before.
     void accumulate_at_least(std::int64_t parts);
+    // All tensors that a step reads or writes besides its batch. Gradients are not among them: each step allocates its
+    // own.
+    std::vector<at::Tensor> memory() const;
     bool fused() const { return fused_.has_value(); }
     // How steps run: "fused", "graph", or "eager: " and the reason. A graph is captured in an early step.
     std::string compiled() const;
+    // Frees the graph if there is one; later steps are eager.
+    bool free_graph();
+    // Returns work(). If memory runs out beside a graph, frees the graph and calls `work` again.
+    template <typename Work>
+    auto beside_graph(const Work& work) {
+        try {
+            return work();
+        } catch (const std::exception& error) {
+            if (!is_out_of_memory(error) || !free_graph()) {
+                throw;
+            }
+        }
+        return work();
+    }
     // Captures the step in `graph`. The constructor calls this on CUDA devices; tests pass a fake graph.
     void capture_with(std::unique_ptr<DeviceGraph> graph);
     Ema* ema() { return ema_ ? &*ema_ : nullptr; }
@@ -93,11 +114,12 @@ class Step {
     void run_eager(const DeviceBatch& batch, std::int64_t samples);
     void gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean);
     void micro_batch(DeviceBatch batch, double share, bool last, const at::Tensor& mean);
-    void undo_forward(bool drop_gradients) noexcept;
+    void undo_forward(bool drop_gradients, bool started) noexcept;
     void reduce_zeros();
-    void update();
+    void share_buffers();
+    at::Tensor clip();
+    void apply(const at::Tensor& found_inf);
     void fetch_losses();
-    std::vector<at::Tensor> tensors() const;
 
     Model& model_;
     Optimizer& optimizer_;
@@ -106,13 +128,17 @@ class Step {
     StepOptions options_;
     at::ScalarType input_type_;  // of images that come as bytes
     const Group* group_;
+    const Group* tensor_;  // null for a whole model
     std::optional<Scaler> scaler_;
     std::optional<Ema> ema_;
     std::optional<FusedStep> fused_;
     std::optional<GradientReducer> reducer_;  // with several ranks
+    bool alone_ = true;                       // no other rank is in the middle of this step
     int ranks_ = 1;
-    ForwardSnapshot start_;     // of the step
-    std::int64_t largest_ = 0;  // samples of the largest batch so far
+    bool syncs_ = false;               // the ranks' forward passes exchange statistics of batch norm
+    std::vector<at::Tensor> buffers_;  // that the ranks do not compute alike
+    ForwardSnapshot start_;            // of the step
+    std::int64_t largest_ = 0;         // samples of the largest batch so far
     bool intact_ = true;
     std::optional<StepGraph> graph_;
     std::string why_eager_;

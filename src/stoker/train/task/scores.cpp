@@ -32,8 +32,12 @@ std::vector<double> read(const at::Tensor& on_device) {
 
 class ClassScores final : public Scores {
   public:
-    ClassScores(const at::Device& device, bool confusion)
-        : loss_(zero_sum(device)), correct_(zero_sum(device)), top5_(zero_sum(device)), with_confusion_(confusion) {}
+    // `confusion`: the number of classes of the matrix; 0: none.
+    ClassScores(const at::Device& device, std::int64_t confusion)
+        : loss_(zero_sum(device)),
+          correct_(zero_sum(device)),
+          top5_(zero_sum(device)),
+          confusion_(at::zeros({confusion * confusion}, at::TensorOptions().dtype(at::kLong).device(device))) {}
 
     void add(const at::Tensor& outputs, const DeviceBatch& batch) override {
         const at::Tensor& label = batch.target;
@@ -46,10 +50,7 @@ class ClassScores final : public Scores {
             const at::Tensor likeliest = std::get<1>(outputs.topk(kTop, 1));  // (N, 5)
             top5_.add_(likeliest.eq(label.unsqueeze(1)).sum());
         }
-        if (with_confusion_) {
-            if (!confusion_.defined()) {
-                confusion_ = at::zeros({classes_ * classes_}, label.options());
-            }
+        if (confusion_.numel() > 0) {
             confusion_.scatter_add_(0, label.mul(classes_).add_(predicted), at::ones_like(label));
         }
     }
@@ -58,7 +59,7 @@ class ClassScores final : public Scores {
         sums_ = read(at::stack({loss_, correct_, top5_}));
         sums_.push_back(static_cast<double>(samples_));
         sums_.push_back(classes_ > kTop ? 1 : 0);
-        confusion_ = confusion_.defined() ? confusion_.cpu() : confusion_;
+        confusion_ = confusion_.cpu();
     }
 
     Figures figures(const Group& group) override {
@@ -68,7 +69,8 @@ class ClassScores final : public Scores {
         if (sums_[4] > 0) {  // a rank without samples does not know the number of classes
             result.metrics.push_back({"top5_accuracy", sums_[2] / samples});
         }
-        if (confusion_.defined()) {
+        if (confusion_.numel() > 0) {
+            group.all_reduce(confusion_);
             const auto* first = confusion_.const_data_ptr<std::int64_t>();
             result.confusion.assign(first, first + confusion_.numel());
         }
@@ -77,8 +79,7 @@ class ClassScores final : public Scores {
 
   private:
     at::Tensor loss_, correct_, top5_;  // float64 scalars
-    at::Tensor confusion_ = {};         // int64 (classes * classes)
-    bool with_confusion_;
+    at::Tensor confusion_;              // int64 (classes * classes)
     std::int64_t samples_ = 0;
     std::int64_t classes_ = 0;
     std::vector<double> sums_ = {};
@@ -222,7 +223,7 @@ std::unique_ptr<Scores> make_scores(const Task& task, const at::Device& device, 
         case TaskKind::custom:
             return std::make_unique<CustomScores>(task, device);
         default:
-            return std::make_unique<ClassScores>(device, confusion);
+            return std::make_unique<ClassScores>(device, confusion ? task.outputs : 0);
     }
 }
 

@@ -37,7 +37,7 @@ class Scores {
     virtual Figures figures(const Group& group) = 0;
 };
 
-// `confusion`: also the confusion matrix of a classification, with one rank only.
+// `confusion`: also the confusion matrix of a classification.
 std::unique_ptr<Scores> make_scores(const Task& task, const at::Device& device, bool confusion = false);
 
 // The metrics of a task, with values of 0.

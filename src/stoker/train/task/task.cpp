@@ -297,7 +297,7 @@ DeviceBatch zero_batch(const Task& task, std::int64_t samples, const at::Device&
                       .target = zeros(task.target, values ? at::kFloat : at::kLong)};
     batch.input_name = task.fields.input;
     for (const FieldSpec& spec : task.more) {
-        batch.fields.push_back({spec.name, zeros(spec.shape, value_type(spec))});
+        batch.fields.push_back({spec.name, zeros(spec.value_shape(), value_type(spec))});
     }
     return batch;
 }

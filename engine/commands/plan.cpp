@@ -1,0 +1,217 @@
+// stoker plan: how fast several processes would train a recipe, and what memory each needs. It measures one process'
+// share of a step here, and computes the rest (dist/cost_model.h).
+#include <array>
+#include <charconv>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+#include "cli/terminal/print.h"
+#include "cli/terminal/signals.h"
+#include "cli/terminal/table.h"
+#include "engine/commands.h"
+#include "engine/ranks.h"
+#include "stoker/base/error.h"
+#include "stoker/recipe/recipe.h"
+#include "stoker/train/rank_step.h"
+
+namespace stoker::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kMostRanks = 65536;
+
+struct Options {
+    std::string recipe;
+    std::vector<std::string> sets;
+    int ranks = 8;
+    std::string link = "400Gb";
+    double latency_us = 5;
+    std::optional<double> step_ms;
+    bool json = false;
+};
+
+// Bytes a second: "400Gb" and "100Mb" are bits, "25GB" is bytes.
+double link_speed(const std::string& text) {
+    struct Unit {
+        std::string_view name;
+        double bytes;
+    };
+    constexpr std::array kUnits = {Unit{"Mb", 1e6 / 8}, Unit{"Gb", 1e9 / 8}, Unit{"Tb", 1e12 / 8},
+                                   Unit{"MB", 1e6},     Unit{"GB", 1e9},     Unit{"TB", 1e12}};
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+    for (const Unit& known : kUnits) {
+        if (error == std::errc() && value > 0 && unit == known.name) {
+            return value * known.bytes;
+        }
+    }
+    throw BadSetting({.where = "--link",
+                      .expected = "a speed such as 400Gb or 100Mb (bits a second), or 25GB (bytes a second)",
+                      .got = "\"" + text + "\""});
+}
+
+// One row of the tables: so many ranks, with or without a sharded optimiser.
+struct Row {
+    Distribution how;
+    StepCost cost;
+    RankMemory memory;
+};
+
+const char* shard_name(const Distribution& how) {
+    return how.shard_optimizer ? "optimizer" : "none";
+}
+
+std::vector<Row> predict(const MeasuredRank& rank, const Options& options, const Link& link, const Recipe& recipe) {
+    const double gradient_scale = recipe.train.compress_gradients == "none" ? 1 : 0.5;
+    const int tensor = static_cast<int>(recipe.train.mesh.tp);
+    std::vector<int> counts = {options.ranks};
+    for (const int more : {8, 64, 512, 4096}) {
+        if (more > options.ranks && more % tensor == 0) {
+            counts.push_back(more);
+        }
+    }
+    std::vector<Row> rows;
+    for (const int ranks : counts) {
+        for (const bool sharded : {false, true}) {
+            const Distribution how{
+                .ranks = ranks, .tensor = tensor, .shard_optimizer = sharded, .gradient_scale = gradient_scale};
+            rows.push_back({how, predict_step(rank.step, how, link), divide_memory(rank.memory, how)});
+        }
+    }
+    return rows;
+}
+
+// The measured times, stretched to those of another device.
+void scale_to(RankStep& step, double seconds) {
+    const double factor = seconds / step.compute();
+    for (double* time : {&step.forward, &step.backward, &step.update}) {
+        *time *= factor;
+    }
+    for (GradientReady& gradient : step.gradients) {
+        gradient.at *= factor;
+    }
+}
+
+std::string ms(double seconds) {
+    return fmt::format("{:.2f}", seconds * 1e3);
+}
+
+std::string mib(std::int64_t bytes) {
+    return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 20));
+}
+
+void print_plan(const Recipe& recipe, const MeasuredRank& rank, const std::vector<Row>& rows, const Options& options) {
+    print_stdout("{}: {:.2f} M parameters; each process {} of {} samples a step, {} ({} threads)\n", recipe.name,
+                 static_cast<double>(rank.parameters) / 1e6, rank.samples, recipe.data.batch_size, rank.device,
+                 rank.threads);
+    print_stdout("one process: forward {} ms, backward {} ms, update {} ms{}{}\n\n", ms(rank.step.forward),
+                 ms(rank.step.backward), ms(rank.step.update),
+                 rank.step.micro_batches > 1 ? fmt::format(", {} micro-batches", rank.step.micro_batches) : "",
+                 options.step_ms ? ", stretched to --step-ms" : "");
+    if (recipe.train.mesh.tp > 1) {
+        print_stdout("{} processes share a copy of the model, of which each has a part (train.mesh.tp)\n\n",
+                     recipe.train.mesh.tp);
+    }
+    Table times;
+    for (const char* title : {"ranks", "shard", "step ms", "efficiency", "communication ms", "exposed ms"}) {
+        times.column(title);
+    }
+    Table memory;
+    for (const char* title :
+         {"ranks", "shard", "MiB a rank", "weights", "gradients", "optimizer", "average", "buffers", "activations"}) {
+        memory.column(title);
+    }
+    for (const auto& [how, cost, of] : rows) {
+        times.row({fmt::to_string(how.ranks), shard_name(how), ms(cost.step()),
+                   fmt::format("{:.1f} %", 100 * cost.efficiency()), ms(cost.communication), ms(cost.exposed)});
+        memory.row({fmt::to_string(how.ranks), shard_name(how), mib(of.sum()), mib(of.parameters), mib(of.gradients),
+                    mib(of.optimizer), mib(of.average), mib(of.buffers), mib(of.activations)});
+    }
+    print_stdout("{}\n{}", times.text(), memory.text());
+    print_stdout("\nMore ranks than {}: each with as many samples, so with a larger batch.\n", options.ranks);
+}
+
+Json json_of(const Recipe& recipe, const MeasuredRank& rank, const std::vector<Row>& rows, const Link& link) {
+    Json plans = Json::array();
+    for (const auto& [how, cost, of] : rows) {
+        plans.push_back({{"ranks", how.ranks},
+                         {"tp", how.tensor},
+                         {"shard", shard_name(how)},
+                         {"step_seconds", cost.step()},
+                         {"efficiency", cost.efficiency()},
+                         {"communication_seconds", cost.communication},
+                         {"exposed_seconds", cost.exposed},
+                         {"memory",
+                          {{"bytes", of.sum()},
+                           {"parameters", of.parameters},
+                           {"gradients", of.gradients},
+                           {"optimizer", of.optimizer},
+                           {"average", of.average},
+                           {"buffers", of.buffers},
+                           {"activations", of.activations}}}});
+    }
+    return {{"recipe", recipe.name},
+            {"parameters", rank.parameters},
+            {"samples_per_rank", rank.samples},
+            {"device", rank.device},
+            {"threads", rank.threads},
+            {"link", {{"bytes_per_second", link.bytes_per_second}, {"latency_seconds", link.latency}}},
+            {"one_process",
+             {{"forward_seconds", rank.step.forward},
+              {"backward_seconds", rank.step.backward},
+              {"update_seconds", rank.step.update},
+              {"micro_batches", rank.step.micro_batches},
+              {"step_seconds", rank.step.compute()}}},
+            {"plans", std::move(plans)}};
+}
+
+int run(const Options& options) {
+    require_one_rank("stoker plan");
+    const Link link{.bytes_per_second = link_speed(options.link), .latency = options.latency_us / 1e6};
+    const Recipe recipe = read_recipe(options.recipe, options.sets);
+    const std::atomic<int>& stop = catch_signals();
+    MeasuredRank rank =
+        measure_rank_step(recipe, {.ranks = options.ranks, .stop = [&stop] { return stop.load() != 0; }});
+    if (stop.load() != 0) {
+        return 128 + stop.load();
+    }
+    if (options.step_ms) {
+        scale_to(rank.step, *options.step_ms / 1e3);
+    }
+    const std::vector<Row> rows = predict(rank, options, link, recipe);
+    if (options.json) {
+        print_document(json_of(recipe, rank, rows, link));
+    } else {
+        print_plan(recipe, rank, rows, options);
+    }
+    return 0;
+}
+
+}  // namespace
+
+Command add_plan(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
+    add_set_option(app, options->sets, "data.batch_size=256");
+    add_number(app, "--ranks", options->ranks, "processes that share the recipe's batch", 1, kMostRanks);
+    app.add_option("--link", options->link, "speed of each process' link: 400Gb, 100Mb (bits), 25GB (bytes)")
+        ->capture_default_str();
+    add_number(app, "--latency", options->latency_us, "microseconds from one process to another", 0, 1e6);
+    app.add_option("--step-ms", options->step_ms,
+                   "milliseconds of a process' step on the device that you plan for; default: measured here")
+        ->check(CLI::Range(1e-3, 1e7));
+    app.add_flag("--json", options->json, "one JSON document on stdout instead of the tables");
+    example(app,
+            "  stoker plan recipes/digits.toml --ranks 8 --link 100Gb\n"
+            "  stoker plan imagenet.toml --ranks 64 --link 400Gb --step-ms 180\n"
+            "Measures one process' share of a step here, then computes for --ranks, 8, 64, 512 and 4096 processes how\n"
+            "long a step takes, how much of the communication the backward pass hides, and the memory of a process,\n"
+            "with train.shard and without (docs/scaling.md).");
+    return [options] { return run(*options); };
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,139 @@
+"""Hooks of the forward pass: of outermost modules only, because hooks of inner ones would cost more than they tell.
+
+Compiled code sees no hook: while torch.compile or torch.export traces, a hook is what it replaces.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from threading import get_ident
+from typing import Any
+
+import torch
+from torch.compiler import is_compiling
+
+from stoker.watch.account import BACKWARD, FORWARD
+from stoker.watch.seen import length_of
+from stoker.watch.state import HookState
+from stoker.watch.steps import EVALUATION, TRAINING
+
+_Module: Any = torch.nn.Module
+
+
+class ModuleHooks:
+    """The classes of modules that are called first get a hook of their own, and inner modules none.
+
+    nn.Module itself is hooked in the first steps only, and not while a module runs.
+    """
+
+    def __init__(self, state: HookState) -> None:
+        self._state = state
+        self._original: Callable[..., Any] = _Module.__call__
+        self._hooked: set[type] = set()
+        self._discovers = False
+        self._known: set[str] = set()  # modules of Python that were loaded before ours stood in nn.Module
+        self.uses: dict[int, bool] = {}  # of outermost modules by id: whether they have parameters
+        self._references: dict[int, weakref.ref[Any]] = {}
+
+    def install(self) -> None:
+        state, original = self._state, self._original
+
+        def discover(module: Any, *args: Any, **options: Any) -> Any:
+            if is_compiling() or state.inside or not self._discovers or state.account.phase == BACKWARD or not state.here():
+                return original(module, *args, **options)
+            own = vars(_Module)["__call__"] is discover  # else the program's stands there and calls ours
+            if own:
+                _Module.__call__ = original
+            try:
+                self._free_references()
+                self._hook_class(type(module))
+                return self._outermost(original)(module, *args, **options)
+            finally:
+                if own and self._discovers and vars(_Module)["__call__"] is original:
+                    _Module.__call__ = discover
+
+        self._discovers = True
+        self._known = set(sys.modules)
+        self._discover = discover
+        state.patches.replace(_Module, "__call__", discover)
+
+    def end_discovery(self) -> None:
+        if self._discovers:
+            self._discovers = False
+            if vars(_Module)["__call__"] is self._discover:
+                _Module.__call__ = self._original
+            self._free_references()
+
+    def _free_references(self) -> None:
+        """Modules such as torch._dynamo.utils and torch.fx keep nn.Module.__call__ when they are loaded: not ours."""
+        loaded = set(sys.modules)
+        for name in loaded - self._known:
+            names = getattr(sys.modules.get(name), "__dict__", {})
+            for key in [key for key, value in list(names.items()) if value is self._discover]:
+                names[key] = self._original
+        self._known = loaded
+
+    def _hook_class(self, kind: Any) -> None:
+        if kind in self._hooked:
+            return
+        self._hooked.add(kind)
+        try:
+            self._state.replace(kind, "__call__", self._outermost)
+        except Exception as error:  # of its metaclass
+            self._state.fail(error)
+
+    def _outermost(self, original: Any) -> Any:
+        state, account, steps = self._state, self._state.account, self._state.steps
+        uses, trained = self.uses, steps.trained
+        grad_enabled = torch.is_grad_enabled
+
+        def call(module: Any, *args: Any, **options: Any) -> Any:
+            # A forward pass within the backward pass computes again what checkpointing has dropped.
+            if is_compiling() or state.inside or account.phase == BACKWARD or get_ident() != state.thread:
+                return original(module, *args, **options)
+            key = id(module)
+            learning = module.training and grad_enabled()
+            try:
+                trains = uses.get(key)
+                if trains is None:
+                    trains = self._note(module)
+                if trains and learning:
+                    if steps.undecided or steps.use != TRAINING or key not in trained:
+                        steps.trains(key)
+                elif trains:
+                    steps.predicts(key, not module.training)
+            except Exception as error:
+                state.fail(error)
+            before = account.enter(FORWARD)
+            state.inside = True
+            try:
+                return original(module, *args, **options)
+            finally:
+                state.inside = False
+                if not learning:  # else the loss follows, and the backward pass
+                    account.enter(before)
+                    self._passed()
+
+        return call
+
+    def _passed(self) -> None:
+        steps, seen = self._state.steps, self._state.seen
+        steps.passed()
+        if seen.val_samples is None and steps.use == EVALUATION:
+            note = steps.loader
+            seen.val_samples = length_of(note.dataset) if note is not None else None
+
+    def _note(self, module: Any) -> bool:
+        key = id(module)
+
+        def forget(reference: Any) -> None:  # another object may get its id
+            for known in (self.uses, self._references):
+                known.pop(key, None)
+            self._state.steps.forget(key)
+
+        self._references[key] = weakref.ref(module, forget)
+        with torch._C.DisableTorchFunction():  # the program's do not see our questions
+            self.uses[key] = self._state.seen.note_module(module)
+        return self.uses[key]

@@ -1,0 +1,65 @@
+// Copies are from pageable memory: they return when they are done, and so need no event.
+#include "stoker/bridge/device_images.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/DeviceGuard.h>
+
+#include <fmt/format.h>
+#include <optional>
+
+#include "stoker/base/byte_text.h"
+#include "stoker/bridge/device_memory.h"
+#include "stoker/ops/gather_cuda.h"
+
+namespace stoker {
+namespace {
+
+bool on_cpu = false;  // ImagesOnCpu
+
+}  // namespace
+
+ImagesOnCpu::ImagesOnCpu() {
+    on_cpu = true;
+}
+
+ImagesOnCpu::~ImagesOnCpu() {
+    on_cpu = false;
+}
+
+std::string why_no_images_on(const at::Device& device) {
+    if (!device.is_cuda()) {
+        return device.is_cpu() && on_cpu ? "" : "this run is on " + device.str();
+    }
+    const c10::OptionalDeviceGuard on_device(device);
+    return gather_cuda_works() ? "" : "this build has no kernels for " + device.str();
+}
+
+std::string DeviceImages::why_no_room(std::int64_t bytes) const {
+    const std::optional<std::int64_t> free = free_device_bytes(device_);
+    if (!free || bytes <= *free / 2) {
+        return "";
+    }
+    return fmt::format("its images take {}, more than half of the {} that are free on {}", byte_text(bytes),
+                       byte_text(*free), device_.str());
+}
+
+std::shared_ptr<const ImageBlock> DeviceImages::allocate(std::int64_t count, ImageSize size, int channels) {
+    images_ =
+        at::empty({count, size.height, size.width, channels}, at::TensorOptions().dtype(at::kByte).device(device_));
+    return std::make_shared<const ImageBlock>(ImageBlock{.data = images_.const_data_ptr<std::uint8_t>(),
+                                                         .count = count,
+                                                         .size = size,
+                                                         .channels = channels,
+                                                         .memory = std::make_shared<at::Tensor>(images_)});
+}
+
+void DeviceImages::write(std::int64_t first, std::span<const std::byte> images) {
+    const std::int64_t each = images_.numel() / images_.size(0);
+    const auto bytes = static_cast<std::int64_t>(images.size());
+    const at::Tensor to = images_.view({-1}).narrow(0, first * each, bytes);
+    // Only read from.
+    to.copy_(at::from_blob(const_cast<std::byte*>(images.data()), {bytes}, at::TensorOptions().dtype(at::kByte)));
+}
+
+}  // namespace stoker

@@ -1,0 +1,37 @@
+// Memory on a device for all images of a data set (data.cache = "device").
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "stoker/pipeline/cache/image_memory.h"
+
+namespace stoker {
+
+// Why images cannot lie on this device: it is a CPU, or this build has no kernels for it. Empty where they can.
+std::string why_no_images_on(const at::Device& device);
+
+// A tensor (count, H, W, C) of bytes. It may take half of the memory that is free when it is asked for: the other half
+// is for the model and its activations.
+class DeviceImages final : public ImageMemory {
+  public:
+    explicit DeviceImages(const at::Device& device) : device_(device) {}
+
+    std::string why_no_room(std::int64_t bytes) const override;
+    std::shared_ptr<const ImageBlock> allocate(std::int64_t count, ImageSize size, int channels) override;
+    void write(std::int64_t first, std::span<const std::byte> images) override;
+
+  private:
+    at::Device device_;
+    at::Tensor images_;
+};
+
+// For tests: during its lifetime images can lie on the CPU as on a device.
+class ImagesOnCpu {
+  public:
+    ImagesOnCpu();
+    ImagesOnCpu(const ImagesOnCpu&) = delete;
+    ImagesOnCpu& operator=(const ImagesOnCpu&) = delete;
+    ~ImagesOnCpu();
+};
+
+}  // namespace stoker

@@ -1,0 +1,54 @@
+// Divides the elements of all parameters evenly among the ranks, for ZeRO stage 1 (Rajbhandari et al., "ZeRO: Memory
+// Optimizations Toward Training Trillion Parameter Models", 2020): a rank keeps the optimiser's state of its own
+// elements only, updates those, and sends their new values to all others.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "stoker/dist/group.h"
+
+namespace stoker {
+
+// Elements [begin, end) of a parameter, in the order in which they lie in memory.
+struct ParameterPiece {
+    std::size_t parameter = 0;
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+};
+
+// A rank's pieces for each of `ranks`, given the parameters' numbers of elements. Pieces begin at multiples of 64
+// elements of their parameter, so that vector kernels round as they do on whole parameters.
+std::vector<std::vector<ParameterPiece>> divide_parameters(std::span<const std::int64_t> sizes, int ranks);
+
+class ParameterShards {
+  public:
+    // `group` must outlive this object. Throws InvalidArgument for a parameter whose memory has gaps or overlaps.
+    ParameterShards(const Group& group, const std::vector<at::Tensor>& parameters);
+
+    // This rank's.
+    const std::vector<ParameterPiece>& own() const { return pieces_[static_cast<std::size_t>(group_.rank())]; }
+
+    // A view (end - begin) of a tensor with the parameter's shape and strides.
+    static at::Tensor part(const at::Tensor& whole, const ParameterPiece& piece);
+
+    // `wholes`: tensors of the parameters' shapes, strides and type, one for each. Fills them on all ranks with the
+    // owners' elements. All ranks must call it.
+    void all_gather(const std::vector<at::Tensor>& wholes) const;
+    // `own`: for each piece of this rank its elements. Returns tensors like the parameters on rank 0, with all ranks'
+    // elements, and nothing on the others. All ranks must call it.
+    std::vector<at::Tensor> gather(const std::vector<at::Tensor>& own) const;
+
+  private:
+    std::int64_t longest_shard() const;      // elements
+    std::int64_t gathered_elements() const;  // at once
+
+    const Group& group_;
+    std::vector<at::Tensor> like_;                     // without memory: shapes, strides and types of the parameters
+    std::vector<std::vector<ParameterPiece>> pieces_;  // of each rank
+};
+
+}  // namespace stoker

@@ -1,0 +1,66 @@
+// Images of one size that lie in one block of memory, which may be a GPU's, to a batch: gather by number, crop or
+// random_resized_crop, flips, erasing, normalize. The parameters are drawn on the host (pipeline/transforms/
+// gather_ops.h). Here are the parameters and the slow twin of gather_cuda.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+
+#include "stoker/base/dtype.h"
+#include "stoker/base/image.h"
+#include "stoker/ops/affine.h"
+#include "stoker/ops/normalize.h"
+#include "stoker/ops/random_crop.h"
+#include "stoker/ops/resize.h"
+
+namespace stoker {
+
+// What is drawn for one sample. It travels to the device as bytes.
+struct GatherDraw {
+    std::int64_t image = 0;   // its number in the block plus 1; 0: no image, all pixels are 0
+    std::uint64_t noise = 0;  // the seed of the bytes in `erased`
+    Box box{};                // of the image; without a resize it has the output's size and may reach outside
+    Box erased{};             // of the output, after the flips; height 0: nothing
+    std::int32_t flip_horizontal = 0;
+    std::int32_t flip_vertical = 0;
+};
+static_assert(sizeof(GatherDraw) == 56 && std::is_trivially_copyable_v<GatherDraw>);
+
+// What all samples have in common.
+struct GatherOps {
+    bool resizes = false;                        // the box is resized to the output's size
+    PaddingMode mode = PaddingMode::constant;    // of pixels outside of the image
+    Color fill{};                                // of those, for `constant`
+    std::optional<Color> erased_value{Color{}};  // empty: random bytes
+
+    bool operator==(const GatherOps&) const = default;
+};
+
+struct GatherBatch {
+    const std::uint8_t* images = nullptr;  // (images, from.height, from.width, channels), channels = 1..4
+    ImageSize from{};
+    int channels = 0;
+    const GatherDraw* draws = nullptr;  // (n)
+    int n = 0;
+    ImageSize to{};
+    GatherOps ops = {};
+    NormalizeFactors factors = {};
+    void* out = nullptr;
+    DType dtype = DType::float32;  // of `out`: float32, float16 or bfloat16
+    Layout layout = Layout::chw;   // of `out`: (n, channels, to.height, to.width) or (n, to.height, to.width, channels)
+};
+
+// The weights of a resize lie in a block's shared memory: at most so many rows and columns of the output, and so many
+// weights of all of them. An output has gather_stride weights: 3, and 2 more for each further factor of shrinking.
+inline constexpr int kGatherOutputs = 512;
+inline constexpr int kGatherWeights = 4096;
+inline int gather_stride(int input, int output) {
+    return 2 * (input > output ? (input + output - 1) / output : 1) + 1;
+}
+bool gather_fits(ImageSize from, ImageSize to);
+
+// In host memory, by the ops one after the other. Throws what they throw.
+void gather(const GatherBatch& batch);
+
+}  // namespace stoker

@@ -1,0 +1,15 @@
+// Reads one sample of a data set, and tells errors of the sample from those of the system.
+#pragma once
+
+#include "stoker/formats/dataset.h"
+
+namespace stoker {
+
+// `sample` may hold an earlier one. It is reset first, because a data set sets only the members it has.
+void read_sample(const Dataset& dataset, std::int64_t index, Sample& sample);
+
+// Inside a catch block: rethrows errors of a sample's bytes as DataError with path, key and index. Errors of the system
+// or the caller are rethrown unchanged. Bytes that a damaged map lost are an error of the system.
+[[noreturn]] void rethrow_located(const Dataset& dataset, std::int64_t index);
+
+}  // namespace stoker

@@ -1,0 +1,217 @@
+// Parameters' hooks tell when the backward pass has a gradient. A GPU works behind the host, so the clock is read after
+// it has finished.
+#include "stoker/train/rank_step.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+
+#include "stoker/base/error.h"
+#include "stoker/base/statistics.h"
+#include "stoker/bridge/torch_error.h"
+#include "stoker/train/run/run_setup.h"
+#include "stoker/train/run/train_plan.h"
+#include "stoker/train/step/optimizer.h"
+
+namespace stoker {
+namespace {
+
+// The most memory that tensors of this thread have taken since it was made.
+struct PeakMemory : c10::MemoryReportingInfoBase {
+    void reportMemoryUsage(void* /*block*/, std::int64_t bytes, std::size_t /*all*/, std::size_t /*reserved*/,
+                           c10::Device /*device*/) override {
+        held += bytes;
+        peak = std::max(peak, held);
+    }
+    bool memoryProfilingEnabled() const override { return true; }
+
+    std::int64_t held = 0;
+    std::int64_t peak = 0;
+};
+
+std::int64_t state_bytes(const std::vector<NamedTensor>& tensors) {
+    std::int64_t bytes = 0;
+    for (const auto& [name, tensor] : tensors) {
+        bytes += static_cast<std::int64_t>(tensor.nbytes());
+    }
+    return bytes;
+}
+
+// Seconds since `begin`, when the device has done its work.
+double seconds_since(std::chrono::steady_clock::time_point begin, const at::Tensor& last) {
+    if (!last.is_cpu()) {
+        last.reshape({-1}).narrow(0, 0, 1).to(at::kCPU);
+    }
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+class RankTraining {
+  public:
+    RankTraining(const Recipe& recipe, int ranks)
+        : plan_(plan_training(whole(recipe), training_data(recipe), nullptr, /*resumes=*/false,
+                              std::make_shared<Group>())),
+          options_(step_options(recipe, plan_.task, plan_.device)),
+          optimizer_(own_parameters(static_cast<int>(recipe.train.mesh.tp)), recipe.optimizer),
+          samples_(recipe.data.batch_size * recipe.train.mesh.tp / ranks) {
+        plan_.model->require_autograd();
+        options_.accumulate = std::min(options_.accumulate, samples_);
+        // The largest micro-batch.
+        batch_ = zero_batch(plan_.task, (samples_ - 1) / options_.accumulate + 1, plan_.device);
+        if (batch_.input.is_floating_point()) {
+            batch_.input.normal_();
+        }
+        for (const auto& [name, parameter] : plan_.model->trainable_parameters()) {
+            parameter.register_hook([this](const at::Tensor& gradient) {
+                found_.push_back(
+                    {seconds_since(backward_began_, gradient), static_cast<std::int64_t>(gradient.nbytes())});
+            });
+        }
+    }
+
+    // One micro-batch and an update.
+    RankStep step() {
+        RankStep step{.micro_batches = options_.accumulate, .gradients = {}, .synced_norms = synced_norms()};
+        sums_.clear();
+        const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+        at::Tensor loss;
+        {
+            const Autocast autocast(options_.precision, plan_.device);
+            loss = plan_.model->loss(batch_, options_.loss);
+        }
+        step.forward = seconds_since(begin, loss);
+        found_.clear();
+        backward_began_ = std::chrono::steady_clock::now();
+        plan_.model->backward(loss);
+        step.gradients = found_;
+        step.tensor_sums = sums_;
+        step.backward = seconds_since(backward_began_, step.gradients.empty() ? loss : optimizer_.gradients().back());
+        const std::chrono::steady_clock::time_point update = std::chrono::steady_clock::now();
+        optimizer_.step();
+        step.update = seconds_since(update, plan_.model->trainable_parameters().front().tensor);
+        return step;
+    }
+
+    // After a step, whose gradients are there.
+    RankMemory memory() {
+        const auto peak = std::make_shared<PeakMemory>();
+        {
+            const c10::DebugInfoGuard counted(c10::DebugInfoKind::PROFILER_STATE, peak);
+            step();
+        }
+        std::int64_t inputs = 0;
+        for (const at::Tensor& tensor : batch_.tensors()) {
+            inputs += static_cast<std::int64_t>(tensor.nbytes());
+        }
+        std::int64_t optimizer = 0;
+        for (const at::Tensor& tensor : optimizer_.tensors()) {
+            optimizer += static_cast<std::int64_t>(tensor.nbytes());
+        }
+        const std::int64_t state = state_bytes(plan_.model->state());
+        return {.parameters = state,
+                .gradients = state_bytes(plan_.model->trainable_parameters()),
+                .optimizer = optimizer,
+                .average = options_.ema > 0 ? state : 0,
+                .buffers = 0,
+                .activations = peak->peak + inputs};
+    }
+
+    void describe(MeasuredRank& rank) const {
+        rank.samples = samples_;
+        rank.device = plan_.device.str();
+        rank.threads = at::get_num_threads();
+        rank.parameters = parameters_;
+    }
+
+  private:
+    static RecipeData training_data(const Recipe& recipe) {
+        RecipeData data = open_train_data(recipe.data);
+        data.val = nullptr;
+        return data;
+    }
+
+    static Recipe whole(Recipe recipe) {
+        recipe.train.mesh = {};
+        return recipe;
+    }
+
+    // Of the model, or of a slice of it: then the sums over `ranks` ranks are noted, and not made.
+    std::vector<NamedTensor> own_parameters(int ranks) {
+        for (const auto& [name, tensor] : plan_.model->parameters()) {
+            parameters_ += tensor.numel();
+        }
+        if (ranks > 1) {
+            plan_.model->divide({.size = ranks, .sum = [this](const at::Tensor& values) {
+                                     sums_.push_back(static_cast<std::int64_t>(values.nbytes()));
+                                 }});
+        }
+        return plan_.model->trainable_parameters();
+    }
+
+    std::vector<std::int64_t> synced_norms() const {
+        std::vector<std::int64_t> channels;
+        for (const auto& [name, tensor] : plan_.model->buffers()) {
+            if (options_.sync_batch_norm && name.ends_with("running_mean")) {
+                channels.push_back(tensor.numel());
+            }
+        }
+        return channels;
+    }
+
+    std::int64_t parameters_ = 0;     // of the whole model
+    std::vector<std::int64_t> sums_;  // of a step, in bytes
+    TrainPlan plan_;
+    StepOptions options_;
+    Optimizer optimizer_;
+    std::int64_t samples_;
+    DeviceBatch batch_;
+    std::vector<GradientReady> found_;
+    std::chrono::steady_clock::time_point backward_began_;
+};
+
+double median_of(const std::vector<RankStep>& steps, double RankStep::*member) {
+    std::vector<double> values;
+    std::ranges::transform(steps, std::back_inserter(values), [&](const RankStep& step) { return step.*member; });
+    return median(values);
+}
+
+}  // namespace
+
+MeasuredRank measure_rank_step(const Recipe& given, const RankStepOptions& options) {
+    require_mesh(options.ranks, given.train.mesh);
+    if (const std::int64_t copies = options.ranks / given.train.mesh.tp; given.data.batch_size % copies != 0) {
+        throw InvalidArgument({.where = "data.batch_size",
+                               .expected = fmt::format("a multiple of the {} {}", copies,
+                                                       given.train.mesh.tp > 1 ? "copies of the model" : "ranks"),
+                               .got = fmt::to_string(given.data.batch_size),
+                               .hint = fmt::format("--set data.batch_size={}", given.data.batch_size * copies)});
+    }
+    return with_stoker_errors([&] {
+        Recipe recipe = given;
+        recipe.train.keep_best.clear();
+        recipe.train.early_stop = 0;  // nothing is evaluated
+        recipe.data.cache = "none";
+        RankTraining training(recipe, options.ranks);
+        constexpr int kWarmUp = 3;
+        std::vector<RankStep> steps;
+        for (int round = -kWarmUp; round < options.rounds && (steps.empty() || !options.stop || !options.stop());
+             ++round) {
+            steps.push_back(training.step());
+        }
+        steps.erase(steps.begin(), steps.begin() + std::min<std::ptrdiff_t>(kWarmUp, std::ssize(steps) - 1));
+        MeasuredRank rank;
+        // The time line of the step whose backward pass is the median.
+        std::ranges::sort(steps, {}, &RankStep::backward);
+        rank.step = steps[steps.size() / 2];
+        rank.step.forward = median_of(steps, &RankStep::forward);
+        rank.step.update = median_of(steps, &RankStep::update);
+        rank.memory = training.memory();
+        training.describe(rank);
+        return rank;
+    });
+}
+
+}  // namespace stoker

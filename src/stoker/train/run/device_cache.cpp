@@ -1,0 +1,57 @@
+#include "stoker/train/run/device_cache.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "stoker/base/error.h"
+#include "stoker/bridge/device_images.h"
+#include "stoker/pipeline/transforms/gather_ops.h"
+
+namespace stoker {
+namespace {
+
+// Why the device cannot do the ops after the first random one; empty where it can.
+std::string why_ops_stay(const Transform& transform, const std::vector<OpSpec>& specs) {
+    if (const auto found = find_not_gathered(transform.slice(OpRange::remaining))) {
+        return fmt::format("{} {}", specs.at(found->op).name, found->why);
+    }
+    return "";
+}
+
+// The same for a resize whose weights do not fit; known when the images' size is.
+std::string why_resize_stays(const Transform& transform, ImageSize image) {
+    const GatherPlan plan = gather_plan(transform.slice(OpRange::remaining), image);
+    if (!plan.ops.resizes || gather_fits(image, plan.to)) {
+        return "";
+    }
+    return fmt::format("a resize of {} x {} to {} x {} is too large for the kernel's shared memory", image.height,
+                       image.width, plan.to.height, plan.to.width);
+}
+
+}  // namespace
+
+void require_device_cache(const at::Device& device) {
+    if (const std::string why = why_no_images_on(device); !why.empty()) {
+        throw Unsupported({.where = "data.cache",
+                           .expected = "a GPU that this build has kernels for, for \"device\"",
+                           .got = why,
+                           .hint = "use data.cache = \"ram\"; `stoker doctor` looks for GPUs"});
+    }
+}
+
+void cache_on_device(const Dataset& dataset, const Transform& transform, const std::vector<OpSpec>& specs,
+                     const at::Device& device, LoaderOptions& options) {
+    require_device_cache(device);
+    options.why_no_images = why_ops_stay(transform, specs);
+    if (!options.why_no_images.empty()) {
+        return;
+    }
+    DeviceImages memory(device);
+    const auto fits = [&](ImageSize image) { return why_resize_stays(transform, image); };
+    LoadedImages loaded =
+        load_images(dataset, transform, memory, options.cache.bytes, std::max(options.workers, 1), fits);
+    options.images = std::move(loaded.table);
+    options.why_no_images = std::move(loaded.why_not);
+}
+
+}  // namespace stoker

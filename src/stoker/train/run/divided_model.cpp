@@ -1,0 +1,75 @@
+#include "stoker/train/run/divided_model.h"
+
+#include <ATen/ops/empty_like.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace stoker {
+
+void divide_model(Model& model, const Group& world, const Mesh& mesh) {
+    if (mesh.tensor->alone()) {
+        return;
+    }
+    std::vector<at::Tensor> state;
+    std::ranges::transform(model.state(), std::back_inserter(state), &NamedTensor::tensor);
+    world.broadcast(state);
+    const std::shared_ptr<Group> group = mesh.tensor;
+    model.divide({.rank = group->rank(), .size = group->size(), .sum = [group](const at::Tensor& values) {
+                      group->all_reduce(values);
+                  }});
+}
+
+const DividedParameter* slice_in(const Model& model, const NamedTensor& entry) {
+    const auto found = std::ranges::find_if(model.divided(), [&](const DividedParameter& parameter) {
+        return entry.name == parameter.name || entry.name.ends_with("." + parameter.name);
+    });
+    return found == model.divided().end() || entry.tensor.dim() == 0 ? nullptr : &*found;  // a step count is whole
+}
+
+void keep_slices(std::vector<NamedTensor>& state, const Model& model, const Group& tensor) {
+    for (NamedTensor& entry : state) {
+        const DividedParameter* parameter = slice_in(model, entry);
+        if (parameter == nullptr) {
+            continue;
+        }
+        const at::Tensor& own = std::ranges::find(model.parameters(), parameter->name, &NamedTensor::name)->tensor;
+        std::vector<std::int64_t> whole = own.sizes().vec();
+        whole[static_cast<std::size_t>(parameter->dim)] *= tensor.size();
+        if (entry.tensor.sizes() == whole) {
+            entry.tensor = slice_of(entry.tensor, *parameter, tensor.rank(), tensor.size());
+        }
+    }
+}
+
+std::vector<NamedTensor> SliceGatherer::gather(std::vector<NamedTensor> state) const {
+    if (mesh_.tensor->alone() || !mesh_.data->first()) {
+        return state;
+    }
+    const c10::NoGradGuard no_grad;
+    for (NamedTensor& entry : state) {
+        if (const DividedParameter* parameter = slice_in(model_, entry)) {
+            entry.tensor = whole(entry.tensor, *parameter);
+        }
+    }
+    return state;
+}
+
+at::Tensor SliceGatherer::whole(const at::Tensor& slice, const DividedParameter& parameter) const {
+    const Group& group = *mesh_.tensor;
+    const at::Tensor own = slice.detach().to(at::kCPU).contiguous();
+    if (!group.first()) {
+        group.send(own, group.rank(), /*to=*/0);
+        return slice;
+    }
+    std::vector<at::Tensor> slices = {own};
+    for (int rank = 1; rank < group.size(); ++rank) {
+        slices.push_back(at::empty_like(own));
+        group.send(slices.back(), rank, /*to=*/0);
+    }
+    return join_slices(slices, parameter);
+}
+
+}  // namespace stoker

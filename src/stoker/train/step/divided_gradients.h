@@ -1,0 +1,29 @@
+// What a step does differently where ranks have slices of one model: a norm and an overflow are those of the whole.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "stoker/dist/group.h"
+#include "stoker/models/model.h"
+
+namespace stoker {
+
+// The gradients of which each rank has a slice, by their place in a list.
+struct DividedGradients {
+    std::vector<std::int64_t> places = {};
+    std::function<void(const at::Tensor&)> sum = nullptr;  // over the ranks, in place
+};
+
+// Of the trained parameters that have a gradient, in the model's order (Optimizer::gradients). `tensor`, the ranks that
+// share the model, must outlive the result.
+DividedGradients divided_gradients(const Model& model, const Group& tensor);
+
+// Sets `found_inf` (Scaler::unscale) to 1 where any rank's is: a slice may overflow on one rank alone, and all must
+// skip the step and lower the scale.
+void share_overflow(const at::Tensor& found_inf, const Group& tensor);
+
+}  // namespace stoker

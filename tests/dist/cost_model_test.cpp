@@ -1,0 +1,115 @@
+// The formulas on figures that can be computed by hand, and limits that hold for any.
+#include "stoker/dist/cost_model.h"
+
+#include <gmock/gmock.h>
+
+namespace stoker {
+namespace {
+
+constexpr Link kLink{.bytes_per_second = 1e9, .latency = 1e-5};
+constexpr std::int64_t kMiB = 1 << 20;
+
+TEST(CostModel, RingsSendEachByteOnceOrTwice) {
+    constexpr double kBytes = 8e6;
+    // Seven of eight parts, seven times: 7 ms and 70 us.
+    EXPECT_DOUBLE_EQ(reduce_scatter_seconds(kBytes, 8, kLink), 0.007 + 70e-6);
+    EXPECT_DOUBLE_EQ(all_gather_seconds(kBytes, 8, kLink), 0.007 + 70e-6);
+    EXPECT_DOUBLE_EQ(all_reduce_seconds(kBytes, 8, kLink), 0.014 + 140e-6);
+    for (const auto& seconds : {reduce_scatter_seconds, all_gather_seconds, all_reduce_seconds}) {
+        EXPECT_EQ(seconds(kBytes, 1, kLink), 0);
+    }
+}
+
+// 2 * (12 * 10 us + 8 us) instead of 8190 * 10 us.
+TEST(CostModel, ManyRanksReduceSmallTensorsInATree) {
+    EXPECT_NEAR(all_reduce_seconds(8e3, 4096, kLink), 256e-6, 1e-9);
+}
+
+TEST(CostModel, BucketsAreThoseOfTheReducer) {
+    const std::vector<GradientReady> gradients = {
+        {0.1, kMiB / 2}, {0.2, kMiB}, {0.3, 20 * kMiB}, {0.4, 10 * kMiB}, {0.5, kMiB}};
+    const std::vector<GradientReady> buckets = bucket_gradients(gradients);
+    ASSERT_EQ(buckets.size(), 3U);
+    EXPECT_EQ(buckets[0].at, 0.2);
+    EXPECT_EQ(buckets[0].bytes, kMiB * 3 / 2);
+    EXPECT_EQ(buckets[1].at, 0.4);
+    EXPECT_EQ(buckets[1].bytes, 30 * kMiB);
+    EXPECT_EQ(buckets[2].bytes, kMiB);
+}
+
+// Three buckets of 30 MB, each 30 ms between two ranks.
+RankStep three_buckets() {
+    return {.forward = 0.05,
+            .backward = 0.1,
+            .update = 0.01,
+            .gradients = {{0.02, 30'000'000}, {0.04, 30'000'000}, {0.1, 30'000'000}}};
+}
+
+TEST(CostModel, TheBackwardPassHidesAllButTheLastBucket) {
+    const StepCost cost = predict_step(three_buckets(), {.ranks = 2}, {.bytes_per_second = 1e9});
+    EXPECT_DOUBLE_EQ(cost.communication, 0.09);
+    EXPECT_NEAR(cost.exposed, 0.03, 1e-12) << "the first two are sent by 0.08";
+    EXPECT_NEAR(cost.step(), 0.19, 1e-12);
+    EXPECT_NEAR(cost.efficiency(), 0.16 / 0.19, 1e-12);
+}
+
+TEST(CostModel, ASlowLinkHidesThePass) {
+    const StepCost cost = predict_step(three_buckets(), {.ranks = 2}, {.bytes_per_second = 1e8});
+    EXPECT_NEAR(cost.exposed, 0.02 + 0.9 - 0.1, 1e-12);
+    const StepCost half = predict_step(three_buckets(), {.ranks = 2, .gradient_scale = 0.5}, {.bytes_per_second = 1e8});
+    EXPECT_NEAR(half.exposed, 0.02 + 0.45 - 0.1, 1e-12);
+}
+
+TEST(CostModel, ShardsAddAGatherAndDivideTheUpdate) {
+    const StepCost whole = predict_step(three_buckets(), {.ranks = 2}, {.bytes_per_second = 1e9});
+    const StepCost sharded =
+        predict_step(three_buckets(), {.ranks = 2, .shard_optimizer = true}, {.bytes_per_second = 1e9});
+    EXPECT_NEAR(sharded.exposed - whole.exposed, 0.045, 1e-12);
+    EXPECT_NEAR(whole.compute - sharded.compute, 0.005, 1e-12);
+}
+
+TEST(CostModel, SyncedNormsWaitForEveryMicroBatch) {
+    RankStep step = three_buckets();
+    step.micro_batches = 2;
+    const StepCost local = predict_step(step, {.ranks = 8}, kLink);
+    EXPECT_DOUBLE_EQ(local.compute, 0.31);
+    step.synced_norms = {64, 64};
+    const StepCost synced = predict_step(step, {.ranks = 8}, kLink);
+    const double layer = all_reduce_seconds(8 * 129, 8, kLink) + all_reduce_seconds(8 * 128, 8, kLink);
+    EXPECT_NEAR(synced.exposed - local.exposed, 4 * layer, 1e-12);
+}
+
+// Four ranks are two copies: buckets between two, and the sums between the two of a copy, of each micro-batch.
+TEST(CostModel, ACopysRanksWaitForTheirSums) {
+    RankStep step = three_buckets();
+    step.micro_batches = 2;
+    step.tensor_sums = {4'000'000, 1'000'000};
+    const Link link{.bytes_per_second = 1e9};
+    const StepCost cost = predict_step(step, {.ranks = 4, .tensor = 2}, link);
+    EXPECT_NEAR(cost.communication, 0.09 + 2 * 0.005, 1e-12);
+    EXPECT_NEAR(cost.exposed, 0.03 + 2 * 0.005, 1e-12);
+    const StepCost one_copy = predict_step(step, {.ranks = 2, .tensor = 2}, link);
+    EXPECT_NEAR(one_copy.exposed, 2 * 0.005, 1e-12) << "nothing is averaged";
+    EXPECT_EQ(divide_memory({.parameters = 64, .optimizer = 80}, {.ranks = 8, .tensor = 4, .shard_optimizer = true})
+                  .optimizer,
+              40);
+}
+
+TEST(CostModel, OneRankSendsNothing) {
+    const StepCost cost = predict_step(three_buckets(), {.ranks = 1, .shard_optimizer = true}, kLink);
+    EXPECT_EQ(cost.exposed, 0);
+    EXPECT_EQ(cost.efficiency(), 1);
+}
+
+TEST(CostModel, ShardsHoldAShareOfTheOptimizer) {
+    const RankMemory alone{
+        .parameters = 100 * kMiB, .gradients = 100 * kMiB, .optimizer = 200 * kMiB, .activations = 7};
+    EXPECT_EQ(divide_memory(alone, {.ranks = 4}).sum(), alone.sum());
+    const RankMemory shard = divide_memory(alone, {.ranks = 4, .shard_optimizer = true});
+    EXPECT_EQ(shard.optimizer, 50 * kMiB);
+    EXPECT_EQ(shard.buffers, 72 * kMiB) << "a chunk of all ranks, Gloo's copy and one's own";
+    EXPECT_EQ(divide_memory(alone, {.ranks = 4, .gradient_scale = 0.5}).buffers, 50 * kMiB);
+}
+
+}  // namespace
+}  // namespace stoker

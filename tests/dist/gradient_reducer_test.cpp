@@ -1,0 +1,84 @@
+// Gradients of several ranks are averaged, in float32 or compressed.
+#include "stoker/dist/gradient_reducer.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "support/ranks.h"
+
+namespace stoker {
+namespace {
+
+using testing::as_ranks;
+using ::testing::Each;
+
+constexpr int kRanks = 3;
+constexpr std::int64_t kElements = 1000;
+
+// The gradient that a rank contributes, with a magnitude of its own.
+at::Tensor contribution(int rank, std::int64_t step) {
+    at::manual_seed(static_cast<std::uint64_t>(rank + 10 * step));
+    return at::randn({kElements}).mul_(1.0 + rank);
+}
+
+// Calls `check` on each rank with the averaged gradient, and the ranks' contributions (ranks, kElements).
+void reduce(std::optional<at::ScalarType> type,
+            const std::function<void(const at::Tensor&, const at::Tensor&)>& check) {
+    std::vector<std::vector<at::Tensor>> given(3);  // by step
+    for (std::int64_t step = 0; step < 3; ++step) {
+        for (int rank = 0; rank < kRanks; ++rank) {
+            given[static_cast<std::size_t>(step)].push_back(contribution(rank, step));
+        }
+    }
+    EXPECT_THAT(as_ranks(kRanks,
+                         [&](const auto& group) {
+                             const at::Tensor parameter = at::zeros({kElements}).requires_grad_(true);
+                             GradientReducer reducer(*group, {parameter}, type);
+                             for (const auto& step : given) {  // buckets are rebuilt after the first
+                                 reducer.prepare();
+                                 parameter.mul(step[static_cast<std::size_t>(group->rank())]).sum().backward();
+                                 EXPECT_TRUE(reducer.complete());
+                                 const at::Tensor mean = parameter.grad().clone();
+                                 const at::Tensor all = group->all_gather(mean);
+                                 for (int rank = 1; rank < kRanks; ++rank) {
+                                     EXPECT_TRUE(at::equal(all[rank], all[0])) << "bit for bit on all ranks";
+                                 }
+                                 check(mean, at::stack(step));
+                                 parameter.mutable_grad().reset();
+                             }
+                         }),
+                Each(""));
+}
+
+TEST(GradientReducer, Averages) {
+    reduce(std::nullopt, [](const at::Tensor& mean, const at::Tensor& given) {
+        EXPECT_LT(mean.sub(given.mean(0)).abs().max().item<double>(), 1e-6);
+    });
+}
+
+// Each rank's value and each partial sum is rounded once.
+void expect_compressed(at::ScalarType type, double unit) {
+    reduce(type, [=](const at::Tensor& mean, const at::Tensor& given) {
+        EXPECT_TRUE(at::equal(mean.to(type).to(at::kFloat), mean)) << "it came in that type";
+        const at::Tensor error = mean.sub(given.mean(0)).abs();
+        const at::Tensor bound = given.abs().mean(0).mul(kRanks * unit);
+        EXPECT_TRUE(error.le(bound).all().item<bool>());
+        EXPECT_GT(error.max().item<double>(), 0);
+    });
+}
+
+TEST(GradientReducer, CompressesToBf16) {
+    expect_compressed(at::kBFloat16, 1.0 / 256);
+}
+
+TEST(GradientReducer, CompressesToFp16) {
+    expect_compressed(at::kHalf, 1.0 / 2048);
+}
+
+}  // namespace
+}  // namespace stoker

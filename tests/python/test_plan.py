@@ -1,0 +1,108 @@
+# `stoker plan`: the document, the tables and their limits. tests/dist/cost_model_test.cpp has the formulas.
+import json
+
+import pytest
+
+RECIPE = """
+seed = 1
+device = "cpu"
+[data]
+train = "synth:digits?count=400"
+batch_size = 32
+workers = 1
+train_ops = [{op = "normalize", preset = "mnist"}]
+[model]
+hidden = [512, 512]
+[train]
+threads = 1
+"""
+PARAMETERS = 784 * 512 + 512 + 512 * 512 + 512 + 512 * 10 + 10
+
+
+@pytest.fixture
+def plan(stoker, tmp_path):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    return lambda *arguments, **options: stoker("plan", "r.toml", *arguments, **options)
+
+
+def test_the_document_has_both_ways_for_all_ranks(plan, tmp_path):
+    found = plan("--ranks", 4, "--link", "100Mb", "--latency", 50, "--json").json()
+    assert [path.name for path in tmp_path.iterdir()] == ["r.toml"]
+    assert (found["parameters"], found["samples_per_rank"]) == (PARAMETERS, 8)
+    assert found["link"] == {"bytes_per_second": 12.5e6, "latency_seconds": 50e-6}
+    rows = [(row["ranks"], row["shard"]) for row in found["plans"]]
+    assert rows == [(ranks, shard) for ranks in (4, 8, 64, 512, 4096) for shard in ("none", "optimizer")]
+    whole, sharded = found["plans"][:2]
+    # Two rings of three quarters of the bytes: 4.3 MB at 12.5 MB/s.
+    wire = 2 * 0.75 * 4 * PARAMETERS / 12.5e6
+    assert whole["communication_seconds"] == pytest.approx(wire, rel=0.01)
+    assert sharded["communication_seconds"] == pytest.approx(1.5 * wire, rel=0.01)
+    for row in found["plans"]:
+        compute = row["step_seconds"] - row["exposed_seconds"]
+        assert compute <= found["one_process"]["step_seconds"] * (1 + 1e-9)
+        assert row["efficiency"] == pytest.approx(found["one_process"]["step_seconds"] / row["step_seconds"])
+        memory = row["memory"]
+        assert memory["bytes"] == sum(value for part, value in memory.items() if part != "bytes")
+        assert memory["parameters"] == memory["gradients"] == 4 * PARAMETERS
+        share = row["ranks"] if row["shard"] == "optimizer" else 1
+        assert memory["optimizer"] == pytest.approx(8 * PARAMETERS / share, rel=1e-3, abs=64)
+    activations = whole["memory"]["activations"]
+    assert 8 * 784 * 4 < activations < 8 * 784 * 4 + 4 * 4 * PARAMETERS
+
+
+def test_keys_of_the_recipe_change_the_plan(plan):
+    def first(*sets):
+        return plan("--ranks", 2, "--link", "10Mb", "--json", *(word for key in sets for word in ("--set", key))).json()["plans"][0]
+
+    plain = first()
+    half = first('train.compress_gradients="bf16"')
+    assert half["communication_seconds"] == pytest.approx(plain["communication_seconds"] / 2, rel=0.01)
+    assert first('data.val="synth:digits?count=60"', "train.early_stop=3")["ranks"] == 2
+    assert first("train.ema=0.9")["memory"]["average"] == 4 * PARAMETERS
+    assert plain["memory"]["average"] == 0
+    assert first('optimizer.name="sgd"')["memory"]["optimizer"] < 64
+
+
+def test_times_are_stretched_to_another_device(plan):
+    found = plan("--ranks", 2, "--step-ms", 500, "--json").json()
+    assert found["one_process"]["step_seconds"] == pytest.approx(0.5)
+    assert found["plans"][0]["efficiency"] > 0.99
+
+
+def test_the_tables_name_every_part(plan):
+    out = plan("--ranks", 2).out
+    for text in ("efficiency", "exposed ms", "MiB a rank", "activations", "4096", "16 of 32 samples"):
+        assert text in out, out
+
+
+@pytest.mark.parametrize(
+    "arguments, status, message",
+    [
+        (("--link", "fast"), 2, "[--link] expected a speed such as 400Gb or 100Mb"),
+        (("--link", "0Gb"), 2, "[--link] expected a speed"),
+        (("--ranks", 0), 2, "--ranks"),
+        (("--ranks", 5), 1, "[data.batch_size] expected a multiple of the 5 ranks, got 32"),
+    ],
+)
+def test_bad_arguments_are_refused(plan, arguments, status, message):
+    done = plan(*arguments, status=status)
+    assert message in done.err and json.dumps(done.err).count("\\n") <= 3
+
+
+def test_a_divided_model_is_counted(plan):
+    whole = plan("--ranks", 2, "--link", "100Mb", "--latency", 0, "--json").json()
+    tp = ("--set", "train.mesh.tp=2")
+    found = plan("--ranks", 4, "--link", "100Mb", "--latency", 0, "--json", *tp).json()
+    assert (found["parameters"], found["samples_per_rank"]) == (PARAMETERS, 16), "two copies of the model"
+    row, alone = found["plans"][0], whole["plans"][0]
+    assert (row["ranks"], row["tp"], alone["tp"]) == (4, 2, 1)
+    # The pair of layers by two; the bias of its second and the last layer are whole.
+    own = (784 * 512 + 512 + 512 * 512) // 2 + 512 + 512 * 10 + 10
+    assert row["memory"]["parameters"] == row["memory"]["gradients"] == 4 * own
+    assert row["memory"]["optimizer"] == pytest.approx(8 * own, rel=1e-3)
+    # The gradients between two copies, and one sum of 16 x 512 activations; the first layer's input has no gradient.
+    wire = 4 * own / 12.5e6 + 4 * 16 * 512 / 12.5e6
+    assert row["communication_seconds"] == pytest.approx(wire, rel=0.01)
+    assert [row["ranks"] for row in found["plans"][::2]] == [4, 8, 64, 512, 4096]
+    assert "2 processes share a copy of the model" in plan("--ranks", 4, *tp).out
+    assert "[train.mesh] expected a multiple of 2 processes" in plan("--ranks", 3, *tp, status=1).err

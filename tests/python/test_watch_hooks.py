@@ -1,0 +1,235 @@
+# The hooks of a watch and the program's own: patches over ours, hooks beside ours, subclasses of tensors, compiled code,
+# optimizers within the backward pass, and workers that are made anew for each epoch.
+import _thread
+import os
+import time
+
+import pytest
+import torch
+from test_watch import Runs, train
+from test_watch_program import DATA, records, watched
+from test_watch_program import train as train_in_process
+from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils.data import DataLoader
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return Runs(tmp_path)
+
+
+COMPILED = """
+def loss_of(x, y):
+    return nn.functional.cross_entropy(model(x), y)
+
+{eager}
+loss_of = torch.compile(loss_of, backend="eager", fullgraph=True)
+for x, y in loader:
+    optimizer.zero_grad()
+    loss_of(x, y).backward()
+    optimizer.step()
+import torch._dynamo.utils, torch.fx._symbolic_trace
+plain = torch.nn.Module._wrapped_call_impl
+print(torch._dynamo.utils.unpatched_nn_module_call is plain, torch.fx._symbolic_trace._orig_module_call is plain)
+"""
+
+
+@pytest.mark.parametrize("eager", ["", "loss_of(*next(iter(loader)))"], ids=["compiled", "eager first"])
+def test_compiled_functions_see_no_hook(runs, eager):
+    script = runs.script(train().split("if __name__")[0] + COMPILED.format(eager=eager))
+    plain, watched_run = runs.python(script), runs.watch("--keep", "kept", script)
+    assert plain.stdout == "True True\n" and watched_run.stdout == plain.stdout, watched_run.stderr
+    assert len(runs.records("kept", "step")) == 40
+
+
+def test_clocks_of_ended_workers_are_read_once_more_and_deleted(tmp_path):
+    model = nn.Linear(8, 4)
+    with watched(tmp_path) as session:
+        for _ in range(4):
+            train_in_process(model, DataLoader(DATA, batch_size=8, num_workers=2))
+            session._write_facts({})
+        assert os.listdir(session.folder.clocks) == []
+    loaded = [record["workers_us"] for record in records(tmp_path, "interval") if "workers_us" in record]
+    assert sum(of["samples"] for of in loaded) == 4 * len(DATA)
+
+
+def optimizers_in_backward(model, run=lambda step: step()):
+    """One for each parameter; its step is made as soon as the gradient is there."""
+    for parameter in model.parameters():
+        optimizer = torch.optim.SGD([parameter], lr=0.1)
+
+        def step(parameter, optimizer=optimizer):
+            run(optimizer.step)
+            optimizer.zero_grad()
+
+        parameter.register_post_accumulate_grad_hook(step)
+
+
+def in_a_thread_of_autograd(step):
+    """As with a GPU, whose hooks run in a thread that Python has not started."""
+    done = _thread.allocate_lock()
+    done.acquire()
+    _thread.start_new_thread(lambda: (step(), done.release()), ())
+    done.acquire()
+
+
+@pytest.mark.parametrize("run", [lambda step: step(), in_a_thread_of_autograd], ids=["same thread", "another thread"])
+def test_optimizers_within_the_backward_pass_make_one_step(tmp_path, run):
+    model = nn.Sequential(*[nn.Linear(8, 8) for _ in range(16)])  # 32 optimizers
+    optimizers_in_backward(model, run)
+    with watched(tmp_path):
+        for x, y in DataLoader(DATA, batch_size=8):
+            nn.functional.cross_entropy(model(x), y).backward()
+    steps = records(tmp_path, "step")
+    assert [step["samples"] for step in steps] == [8] * 6
+    for step in steps:
+        assert "backward" in step["us"] and ("optimizer" in step["us"] or run is in_a_thread_of_autograd), step
+    assert records(tmp_path, "facts")[-1]["train"].get("optimizer") == (None if run is in_a_thread_of_autograd else "SGD")
+
+
+def test_patches_that_the_program_made_over_ours_stay(tmp_path):
+    plain = torch.save, nn.Module.__call__, torch.Tensor.item
+    calls = []
+
+    def counting(name, below):
+        def call(*args, **options):
+            calls.append(name)
+            return below(*args, **options)
+
+        return call
+
+    try:
+        with watched(tmp_path) as session:
+            model = nn.Linear(8, 4)
+            for owner, name in ((torch, "save"), (nn.Module, "__call__"), (torch.Tensor, "item")):
+                setattr(owner, name, counting(name, getattr(owner, name)))
+            train_in_process(model, DataLoader(DATA, batch_size=8))
+            own = torch.save, nn.Module.__call__, torch.Tensor.item
+        assert len(records(tmp_path, "step")) == 6 and calls.count("__call__") == 6
+        assert (torch.save, nn.Module.__call__, torch.Tensor.item) == own
+        before = session._steps.backwards, dict(session._account.times and enumerate(session._account.times))
+        calls.clear()
+        torch.save({}, tmp_path / "saved.pt")
+        assert model(torch.ones(1, 8)).sum().item() is not None
+        assert sorted(set(calls)) == ["__call__", "item", "save"]
+        assert before == (session._steps.backwards, dict(enumerate(session._account.times)))  # ours pass on
+    finally:
+        torch.save, nn.Module.__call__, torch.Tensor.item = plain
+
+
+def test_what_stood_there_before_and_is_taken_away_meanwhile_does_not_come_back(tmp_path):
+    plain = torch.save
+    torch.save = lambda *args, **options: plain(*args, **options)
+    try:
+        with watched(tmp_path):
+            torch.save = plain
+        assert torch.save is plain
+    finally:
+        torch.save = plain
+
+
+class OnDevice(torch.Tensor):
+    """Stands for a tensor on a device: reads and `to` take time, and a read is made of other calls."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), options=None):
+        cls.seen.append(getattr(function, "__name__", ""))
+        plain = [of.as_subclass(torch.Tensor) if isinstance(of, cls) else of for of in args]
+        if function in (torch.Tensor.item, torch.Tensor.to):
+            torch.cuda.synchronize()
+            plain[0].cpu()
+        with torch._C.DisableTorchFunctionSubclass():
+            return function(*plain, **(options or {}))
+
+
+def test_reads_of_subclasses_are_counted_once_and_see_no_other_calls(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: time.sleep(0.01))
+    monkeypatch.setattr(OnDevice, "seen", [], raising=False)
+    model = nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path):
+        for x, y in DataLoader(DATA, batch_size=8):
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            value = loss.detach().as_subclass(OnDevice)
+            OnDevice.seen.clear()
+            value.item()
+            value.to(torch.float64)
+            assert OnDevice.seen == ["item", "to"]
+            optimizer.step()
+    steps, intervals = records(tmp_path, "step"), records(tmp_path, "interval")
+    for step in steps:
+        assert 19_000 < step["us"]["sync"] < sum(step["us"].values()), step
+        assert all(time >= 0 for time in step["us"].values()), step
+    syncs = [sync for interval in intervals for sync in interval["syncs"]]
+    assert sum(sync["count"] for sync in syncs) == 12  # `item`, and the wait within `to`
+    assert all("test_watch_hooks.py" in sync["place"] for sync in syncs)
+
+
+def test_modes_of_the_program_see_the_calls_that_they_saw_before(tmp_path):
+    class Listing(torch.overrides.TorchFunctionMode):
+        def __init__(self):
+            super().__init__()
+            self.names = []
+
+        def __torch_function__(self, function, types, args=(), options=None):
+            self.names.append(getattr(function, "__name__", ""))
+            return function(*args, **(options or {}))
+
+    def calls():
+        torch.manual_seed(0)
+        model = nn.Linear(8, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with Listing() as mode:
+            for x, y in DataLoader(DATA, batch_size=48):
+                nn.functional.cross_entropy(model(x.to(torch.float32)), y).backward()
+                optimizer.step()
+                x.sum().item(), x.tolist(), bool(y[0] == 0)
+        return mode.names
+
+    plain = calls()
+    with watched(tmp_path):
+        assert calls() == plain
+
+
+def test_a_fault_leaves_the_hooks_of_the_program_alone(tmp_path):
+    """PyTorch goes through all hooks of a step, ours and those behind it, while ours end the watch."""
+    model, seen = nn.Linear(8, 4), []
+    with pytest.raises(ValueError, match="a fault"), watched(tmp_path) as session:
+
+        def fail():
+            raise ValueError("a fault")
+
+        session._hooks.after_step = fail
+        handles = [register_optimizer_step_post_hook(lambda *args: seen.append(number)) for number in range(2)]
+        try:
+            train_in_process(model, DataLoader(DATA, batch_size=8))
+        finally:
+            for handle in handles:
+                handle.remove()
+    assert len(seen) == 12
+
+
+class WithBias(nn.Linear):
+    """Returns its bias beside the product, as layers of large models do."""
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.weight), self.bias
+
+
+def test_layers_may_return_anything(tmp_path):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = WithBias(8, 8), nn.Linear(8, 4)
+
+        def forward(self, x):
+            product, bias = self.first(x)
+            return self.second(product + bias)
+
+    model = Model()
+    with watched(tmp_path):
+        for _ in range(2):
+            train_in_process(model, DataLoader(DATA, batch_size=8))
+    assert len(records(tmp_path, "step")) == 12

@@ -1,0 +1,112 @@
+// Runs of several ranks, and their comparison with each other and with runs of one.
+#pragma once
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/ranks.h"
+#include "train/support.h"
+
+namespace stoker::testing {
+
+inline constexpr std::int64_t kOddSamples = 97;  // the seventh batch has one sample: most ranks have none
+inline constexpr std::int64_t kOddValSamples = 37;
+
+inline RecipeData odd_data() {
+    return {std::make_shared<SquareDataset>(kOddSamples), std::make_shared<SquareDataset>(kOddValSamples, 2)};
+}
+
+struct RankRuns {
+    std::vector<TrainResult> results;               // of each rank
+    std::vector<std::vector<NamedTensor>> weights;  // likewise
+};
+
+inline RankRuns train_ranks(const Recipe& recipe, int ranks, const std::filesystem::path& out,
+                            const std::string& resume = "") {
+    RankRuns run;
+    run.results.resize(static_cast<std::size_t>(ranks));
+    run.weights.resize(static_cast<std::size_t>(ranks));
+    const auto as_one = [&](const std::shared_ptr<Group>& group) {
+        Trainer trainer(recipe, odd_data(), nullptr, OptimizerKernel::fused, !resume.empty(), group);
+        const auto rank = static_cast<std::size_t>(group->rank());
+        run.results[rank] = trainer.fit({.out = out, .resume = resume});
+        run.weights[rank] = weights_of(trainer);
+    };
+    if (ranks == 1) {
+        as_one(std::make_shared<Group>());
+    } else {
+        EXPECT_THAT(as_ranks(ranks, as_one), ::testing::Each(""));
+    }
+    return run;
+}
+
+// Losses of all steps of a run over `ranks`. `after_epoch` is called on each rank.
+inline std::vector<double> step_losses(const Recipe& recipe, int ranks,
+                                       const std::function<void(Trainer&, const Group&)>& after_epoch) {
+    std::vector<double> losses;
+    const auto as_one = [&](const std::shared_ptr<Group>& group) {
+        Trainer trainer(recipe, odd_data(), nullptr, OptimizerKernel::fused, false, group);
+        FitOptions fit;
+        fit.on_epoch = [&](const EpochResult&) { after_epoch(trainer, *group); };
+        fit.on_record = [&](const std::string& lines) {  // some records are one line of each rank
+            std::istringstream in(lines);
+            for (std::string line; std::getline(in, line);) {
+                const auto record = nlohmann::json::parse(line);
+                if (group->first() && record["type"] == "step") {
+                    losses.push_back(record["loss"]);
+                }
+            }
+        };
+        trainer.fit(fit);
+    };
+    if (ranks == 1) {
+        as_one(std::make_shared<Group>());
+    } else {
+        EXPECT_THAT(as_ranks(ranks, as_one), ::testing::Each(""));
+    }
+    return losses;
+}
+
+// Losses and figures may differ by rounding; all other values must be equal.
+inline void expect_alike(const std::filesystem::path& a, const std::filesystem::path& b, double tolerance) {
+    std::istringstream in_a(metrics_of(a));
+    std::istringstream in_b(metrics_of(b));
+    std::string text_a;
+    std::string text_b;
+    const auto lines = [](const std::filesystem::path& run) {
+        const std::string text = metrics_of(run);
+        return std::ranges::count(text, '\n');
+    };
+    EXPECT_GE(lines(a), 3 * kStepsAnEpoch);
+    EXPECT_EQ(lines(a), lines(b));
+    while (std::getline(in_a, text_a) && std::getline(in_b, text_b)) {
+        const auto line_a = nlohmann::json::parse(text_a);
+        const auto line_b = nlohmann::json::parse(text_b);
+        for (const auto& [key, value] : line_a.items()) {
+            if (value.is_number_float()) {
+                const double was = value.get<double>();
+                EXPECT_NEAR(line_b.at(key).get<double>(), was, tolerance * std::max(1.0, std::abs(was)))
+                    << key << " in " << text_a;
+            } else {
+                EXPECT_EQ(line_b.at(key), value) << key << " in " << text_a;
+            }
+        }
+    }
+}
+
+inline void expect_equal_ranks(const RankRuns& run) {
+    for (std::size_t rank = 1; rank < run.weights.size(); ++rank) {
+        EXPECT_TRUE(same_weights(run.weights[rank], run.weights[0])) << "rank " << rank;
+        EXPECT_EQ(figures(run.results[rank].epochs), figures(run.results[0].epochs));
+    }
+}
+
+}  // namespace stoker::testing

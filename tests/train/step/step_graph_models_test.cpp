@@ -1,0 +1,135 @@
+// Every kind of model as a graph, with all that a step can do: what the recorded work touches is in Step::memory() or
+// made within the work. A replay would write into memory that was freed otherwise, after an epoch's smaller last batch.
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "stoker/models/init.h"
+#include "stoker/models/model.h"
+#include "stoker/models/torchscript_export.h"
+#include "stoker/train/step/step.h"
+#include "support/temp_dir.h"
+#include "train/step/fake_graph.h"
+
+namespace stoker {
+namespace {
+
+using testing::FakeCalls;
+using testing::FakeGraph;
+
+constexpr std::int64_t kClasses = 3;
+constexpr std::int64_t kFull = 6;
+constexpr std::int64_t kLast = 4;
+
+const StepOptions kAll{.precision = {.autocast = at::kBFloat16, .loss_scaling = true},
+                       .accumulate = 2,
+                       .clip_norm = 0.1,
+                       .clip_value = 0.05,
+                       .ema = 0.9};
+
+struct Training {
+    Training(const ModelRecipe& recipe, std::int64_t pixels, const StepOptions& options)
+        : model(on(make_model(recipe, {3, pixels, pixels}, kClasses, 1))),
+          optimizer(model->trainable_parameters(), {.name = "adamw", .lr = 0.01, .weight_decay = 0.1}),
+          step(*model, optimizer, account, at::kCPU, options),
+          side(pixels) {
+        at::set_num_threads(1);
+    }
+
+    static std::unique_ptr<Model> on(std::unique_ptr<Model> model) {
+        model->to(at::kCPU, model->wants_channels_last());
+        return model;
+    }
+
+    void run(std::int64_t samples, std::uint64_t seed) {
+        at::Generator generator = make_generator(seed);
+        const auto format =
+            model->wants_channels_last() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+        at::manual_seed(seed);
+        step.run({.input = at::randn({samples, 3, side, side}, generator).contiguous(format),
+                  .target = at::arange(samples, at::kLong).remainder(kClasses)},
+                 0.01);
+    }
+
+    // With names for messages.
+    std::vector<NamedTensor> memory() const {
+        std::vector<NamedTensor> all;
+        for (const at::Tensor& tensor : step.memory()) {
+            all.push_back({"tensor " + std::to_string(all.size()), tensor});
+        }
+        return all;
+    }
+
+    std::unique_ptr<Model> model;
+    Optimizer optimizer;
+    Account account;
+    Step step;
+    std::int64_t side;
+};
+
+// Warm-up, capture, replays, the smaller last batch of an epoch, and replays again.
+void expect_graph_is_eager_step(const ModelRecipe& recipe, std::int64_t side, const StepOptions& options) {
+    Training eager(recipe, side, options);
+    Training graph(recipe, side, options);
+    FakeCalls calls;
+    graph.step.capture_with(std::make_unique<FakeGraph>([&] { return graph.memory(); }, calls, false));
+    std::uint64_t seed = 0;
+    for (const std::int64_t samples : {kFull, kFull, kFull, kFull, kFull, kLast, kFull, kFull}) {
+        eager.run(samples, ++seed);
+        graph.run(samples, seed);
+    }
+    EXPECT_EQ(graph.step.compiled(), "graph");
+    EXPECT_EQ(calls.captures, 1);
+    EXPECT_EQ(calls.replays, 4);
+    std::set<const void*> unknown = calls.outside;
+    for (const at::Tensor& tensor : graph.step.memory()) {
+        unknown.erase(tensor.storage().data());
+    }
+    EXPECT_EQ(unknown.size(), 3U) << "the graph's own images, targets and loss";
+    const std::vector<NamedTensor> own = graph.memory();
+    const std::vector<NamedTensor> expected = eager.memory();
+    ASSERT_EQ(own.size(), expected.size());
+    for (std::size_t i = 0; i < own.size(); ++i) {
+        EXPECT_TRUE(at::equal(own[i].tensor, expected[i].tensor)) << own[i].name;
+    }
+}
+
+TEST(StepGraphModels, ABuiltInOneTouchesItsOwnMemoryAlone) {
+    for (const auto& [name, side] :
+         {std::pair{"mlp", 8}, {"convnet", 8}, {"resnet18", 8}, {"resnet34", 8}, {"resnet50", 8}, {"vit_s_16", 32}}) {
+        SCOPED_TRACE(name);
+        ModelRecipe recipe;
+        recipe.name = name;
+        expect_graph_is_eager_step(recipe, side, kAll);
+    }
+}
+
+TEST(StepGraphModels, ATorchScriptOneTouchesItsOwnMemoryAlone) {
+    const testing::TempDir folder;
+    ModelRecipe recipe;
+    recipe.name = "vit_s_16";
+    const auto built_in = make_model(recipe, {3, 32, 32}, kClasses, 1);
+    recipe.script = folder / "net.pt";
+    save_torchscript(*built_in, {3, 32, 32}, recipe.script);
+    expect_graph_is_eager_step(recipe, 32, kAll);
+}
+
+// tests/python/test_export_training.py makes the files and runs this test.
+TEST(StepGraphModels, OneOfPythonTouchesItsOwnMemoryAlone) {
+    const char* const file = std::getenv("STOKER_MODEL_OF_PYTHON");
+    if (file == nullptr) {
+        GTEST_SKIP() << "STOKER_MODEL_OF_PYTHON names no file";
+    }
+    ModelRecipe recipe;
+    (std::string_view(file).ends_with(".pt2") ? recipe.exported : recipe.script) = file;
+    expect_graph_is_eager_step(recipe, 40, kAll);
+}
+
+}  // namespace
+}  // namespace stoker
