@@ -101,21 +101,25 @@ void ProgressBar::update(const ProgressState& state) {
     if (state.whole && !whole_start_) {
         whole_start_ = {.time = now, .done = state.whole->done};
     }
-    if (state.done == start_.done || !due()) {
+    if (!due()) {
         return;
     }
     last_ = now;
+    const bool measured = state.done > start_.done;  // the first state with a label begins its measurement
     const double share = state.total > 0 ? static_cast<double>(state.done) / static_cast<double>(state.total) : 0;
     const double seconds = std::max(std::chrono::duration<double>(now - start_.time).count(), 1e-9);
     const std::string left = clock_text(start_.seconds_left(now, state.done, state.total));
-    Line line{.label = state.label,
-              .percent = fmt::format("{:3.0f}%", 100 * share),
-              .rate = fmt::format("{} {}/s", with_commas(state.rate.value_or((state.amount - start_.amount) / seconds)),
-                                  state.unit),
-              .note = state.note,
-              .left = left + " left",
-              .short_left = left + " left"};
-    if (const auto& whole = state.whole; whole && whole->total - whole->done > state.total - state.done) {
+    Line line{
+        .label = state.label,
+        .percent = fmt::format("{:3.0f}%", 100 * share),
+        .rate = measured || state.rate
+                    ? fmt::format("{} {}/s", with_commas(state.rate.value_or((state.amount - start_.amount) / seconds)),
+                                  state.unit)
+                    : "",
+        .note = state.note,
+        .left = measured ? left + " left" : "",
+        .short_left = measured ? left + " left" : ""};
+    if (const auto& whole = state.whole; measured && whole && whole->total - whole->done > state.total - state.done) {
         const std::string all = clock_text(whole_start_->seconds_left(now, whole->done, whole->total));
         line.left = fmt::format("left: {} {}, {} {}", whole->part, left, whole->whole, all);
         line.short_left = fmt::format("{} {} left", whole->whole, all);

@@ -38,7 +38,8 @@ class ProgressBar {
 
     // "epoch 2/5 ━━━━━╌╌╌╌  42%  176,000 images/s  loss 0.4321  left: epoch 0:03, run 1:20". Redrawn at most ten times
     // a second on a terminal, and always on one line: in a narrow one the bar, the rate and the part's time are left
-    // out. Elsewhere a line every ten seconds, after ten minutes every minute.
+    // out. The first line of a label has no time left. Elsewhere a line every ten seconds, after ten minutes every
+    // minute.
     void update(const ProgressState& state);
 
     // False while `update` would do nothing, so that the caller need not make a state. The first update with a label

@@ -99,6 +99,13 @@ def test_the_width_is_that_of_the_moment(train):
     assert later and max(map(len, later)) < 40, later
 
 
+def test_the_first_of_slow_steps_is_shown(train):
+    terminal = train(80, "model.hidden=[2048, 2048]", "data.batch_size=1600", "train.epochs=1", "train.compile=none")
+    terminal.finish()
+    assert " 50%" in terminal.bars()[0] and "loss" in terminal.bars()[0], terminal.shown
+    assert "left" not in terminal.bars()[0], "one step does not tell how long the next takes"
+
+
 def test_elsewhere_there_are_few_plain_lines(stoker, tmp_path):
     (tmp_path / "r.toml").write_text(RECIPE)
     err = stoker("train", "r.toml", "--out", "run").err
