@@ -110,7 +110,8 @@ int run(const Options& options) {
         require_svg_name("-o", options.out);
         require_writable_file(options.out);
     }
-    const Recipe recipe = read_recipe(options.recipe, options.sets);
+    Recipe recipe = read_recipe(options.recipe, options.sets);
+    recipe.train.mesh = {};  // one process trains the whole model, to the same losses
     const std::atomic<int>& stop = catch_signals();
     ProgressBar progress;
     RangeTestOptions test_options = options.test;

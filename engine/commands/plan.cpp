@@ -26,7 +26,7 @@ constexpr int kMostRanks = 65536;
 struct Options {
     std::string recipe;
     std::vector<std::string> sets;
-    int ranks = 8;
+    std::optional<int> ranks;
     std::string link = "400Gb";
     double latency_us = 5;
     std::optional<double> step_ms;
@@ -65,12 +65,18 @@ const char* shard_name(const Distribution& how) {
     return how.shard_optimizer ? "optimizer" : "none";
 }
 
+// --ranks; else as many as train.mesh needs, or 8.
+int ranks_of(const Options& options, const MeshRecipe& mesh) {
+    return options.ranks.value_or(mesh.dp ? static_cast<int>(*mesh.dp * mesh.tp) : 8);
+}
+
 std::vector<Row> predict(const MeasuredRank& rank, const Options& options, const Link& link, const Recipe& recipe) {
     const double gradient_scale = recipe.train.compress_gradients == "none" ? 1 : 0.5;
-    const int tensor = static_cast<int>(recipe.train.mesh.tp);
-    std::vector<int> counts = {options.ranks};
+    const MeshRecipe& mesh = recipe.train.mesh;
+    const int tensor = static_cast<int>(mesh.tp);
+    std::vector<int> counts = {ranks_of(options, mesh)};
     for (const int more : {8, 64, 512, 4096}) {
-        if (more > options.ranks && more % tensor == 0) {
+        if (more > counts[0] && more % tensor == 0 && !mesh.dp) {
             counts.push_back(more);
         }
     }
@@ -131,8 +137,10 @@ void print_plan(const Recipe& recipe, const MeasuredRank& rank, const std::vecto
         memory.row({fmt::to_string(how.ranks), shard_name(how), mib(of.sum()), mib(of.parameters), mib(of.gradients),
                     mib(of.optimizer), mib(of.average), mib(of.buffers), mib(of.activations)});
     }
-    print_stdout("{}\n{}", times.text(), memory.text());
-    print_stdout("\nMore ranks than {}: each with as many samples, so with a larger batch.\n", options.ranks);
+    print_lines(times.text() + "\n" + memory.text());
+    if (const int ranks = rows.front().how.ranks; rows.back().how.ranks > ranks) {
+        print_stdout("\nMore ranks than {}: each with as many samples, so with a larger batch.\n", ranks);
+    }
 }
 
 Json json_of(const Recipe& recipe, const MeasuredRank& rank, const std::vector<Row>& rows, const Link& link) {
@@ -174,8 +182,8 @@ int run(const Options& options) {
     const Link link{.bytes_per_second = link_speed(options.link), .latency = options.latency_us / 1e6};
     const Recipe recipe = read_recipe(options.recipe, options.sets);
     const std::atomic<int>& stop = catch_signals();
-    MeasuredRank rank =
-        measure_rank_step(recipe, {.ranks = options.ranks, .stop = [&stop] { return stop.load() != 0; }});
+    MeasuredRank rank = measure_rank_step(
+        recipe, {.ranks = ranks_of(options, recipe.train.mesh), .stop = [&stop] { return stop.load() != 0; }});
     if (stop.load() != 0) {
         return 128 + stop.load();
     }
@@ -197,7 +205,9 @@ Command add_plan(CLI::App& app) {
     auto options = std::make_shared<Options>();
     app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
     add_set_option(app, options->sets, "data.batch_size=256");
-    add_number(app, "--ranks", options->ranks, "processes that share the recipe's batch", 1, kMostRanks);
+    app.add_option("--ranks", options->ranks,
+                   "processes that share the recipe's batch; default: those of train.mesh, or 8")
+        ->check(CLI::Range(1, kMostRanks));
     app.add_option("--link", options->link, "speed of each process' link: 400Gb, 100Mb (bits), 25GB (bytes)")
         ->capture_default_str();
     add_number(app, "--latency", options->latency_us, "microseconds from one process to another", 0, 1e6);

@@ -27,6 +27,7 @@
 #include "stoker/profile/nvtx_ranges.h"
 #include "stoker/recipe/recipe.h"
 #include "stoker/recipe/values.h"
+#include "stoker/train/run/divided_model.h"
 #include "stoker/train/step/schedule.h"
 #include "stoker/train/trainer.h"
 
@@ -40,14 +41,6 @@ struct Options {
     std::string resume;
     bool json = false;
 };
-
-std::string count_elements(const std::vector<NamedTensor>& parameters) {
-    std::int64_t count = 0;
-    for (const auto& [name, tensor] : parameters) {
-        count += tensor.numel();
-    }
-    return with_commas(static_cast<double>(count));
-}
 
 // "96 samples in 8 classes"; without the classes if the data set does not list them.
 std::string samples_text(const Dataset& dataset) {
@@ -141,8 +134,11 @@ void print_device_cache(const char* key, const Loader* loader, const at::Device&
 
 // Data, model, device, run folder, and the settings that have no effect in a run of this length.
 void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string& out, bool resumes) {
-    const std::string parameters = count_elements(trainer.model().parameters());
-    const std::string trained = count_elements(trainer.model().trainable_parameters());
+    const auto count_text = [&](const std::vector<NamedTensor>& tensors) {
+        return with_commas(static_cast<double>(whole_elements(trainer.model(), tensors, recipe.train.mesh.tp)));
+    };
+    const std::string parameters = count_text(trainer.model().parameters());
+    const std::string trained = count_text(trainer.model().trainable_parameters());
     const Loader& loader = trainer.train_loader();
     print_stderr("{}: {}, batch {}, {} per epoch, {}\n", shown_url(recipe.data.train), samples_text(loader.dataset()),
                  recipe.data.batch_size, pluralize(loader.batches_per_epoch(), "step"),

@@ -31,6 +31,7 @@ int run(const Options& options) {
     try {
         Recipe recipe = read_recipe(options.recipe, options.sets);
         recipe.seed += options.seed_offset;
+        recipe.train.mesh = {};  // one process trains the whole model
         const TrialOptions trial{
             .recipe = std::move(recipe),
             .samples = options.samples,

@@ -39,7 +39,7 @@ void reduce(std::optional<at::ScalarType> type,
                          [&](const auto& group) {
                              const at::Tensor parameter = at::zeros({kElements}).requires_grad_(true);
                              GradientReducer reducer(*group, {parameter}, type);
-                             for (const auto& step : given) {  // buckets are rebuilt after the first
+                             for (const auto& step : given) {
                                  reducer.prepare();
                                  parameter.mul(step[static_cast<std::size_t>(group->rank())]).sum().backward();
                                  EXPECT_TRUE(reducer.complete());

@@ -67,7 +67,7 @@ TEST(Mesh, OtherNumbersOfRanksAreRefused) {
                 Each(HasSubstr("[train.mesh] expected a multiple of 2 processes for dp = auto, tp = 2, got 3")));
     EXPECT_THAT(as_ranks(2, [](const auto& world) { make_mesh(world, {.dp = 2, .tp = 2}); }),
                 Each(HasSubstr("[train.mesh] expected 4 processes for dp = 2, tp = 2, got 2; `stoker launch "
-                               "--nproc-per-node 4` starts as many")));
+                               "--nproc-per-node 4` gives as many")));
     EXPECT_THAT(
         as_ranks(2, [](const auto& world) { make_mesh(world, {.dp = {}, .tp = 1 + world->rank()}); }),
         Each(HasSubstr("[train.mesh] expected dp = auto, tp = 1, as on rank 0, got dp = auto, tp = 2 on rank 1")));

@@ -106,7 +106,8 @@ def test_launch_trains_what_one_process_trains(stoker, recipe, tmp_path):
 
 def test_a_divided_model_trains_what_one_process_trains(stoker, recipe, tmp_path):
     tp = ("--set", "train.mesh.tp=2")
-    one = stoker("train", "r.toml", "--out", "one", "--json").json()
+    eager = ("--set", "train.compile=none")  # the fused step of one process rounds otherwise
+    one = stoker("train", "r.toml", "--out", "one", "--json", *eager).json()
     launch = ("launch", "--nproc-per-node", "4", "--", "stoker")
     four = stoker(*launch, "train", "r.toml", "--out", "four", "--json", *tp).json()
     for mine, whole in zip(steps(tmp_path / "four"), steps(tmp_path / "one"), strict=True):
@@ -131,6 +132,30 @@ def test_a_divided_model_trains_what_one_process_trains(stoker, recipe, tmp_path
     assert evaluated["val_loss"] == pytest.approx(four["epochs"][0]["val_loss"], rel=1e-6)
 
 
+@pytest.fixture
+def other(recipe, tmp_path):
+    """The folder of the second rank."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/r.toml").write_text(RECIPE.replace("threads = 1", "threads = 2"))
+    return tmp_path / "other"
+
+
+def test_ranks_of_a_copy_use_as_many_threads(program, other, tmp_path):
+    ends = Ranks(program, tmp_path, "--set", "train.mesh.tp=2", "--set", "train.epochs=1", other=other).ends()
+    assert [status for status, _, _ in ends] == [0, 0], ends
+    facts = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert [line["train"]["threads"] for line in facts if line["type"] == "facts"] == [1, 1]
+
+
+def test_the_rank_that_fails_says_why(stoker, program, other, tmp_path):
+    stoker("train", "r.toml", "--out", "first", "--set", "train.epochs=1")
+    stoker("export", "first", "-o", "w.safetensors")
+    sets = ("--set", "train.mesh.tp=2", "--set", "model.weights=w.safetensors")  # the other folder has no such file
+    first, second = Ranks(program, tmp_path, *sets, other=other).ends()
+    assert (first[0], second[0]) == (1, 1)
+    assert "w.safetensors" in second[2][-1] and "rank 1 left" in first[2][-1], (first, second)
+
+
 def test_a_mesh_that_does_not_fit_is_refused_in_one_line(stoker, recipe):
     launch = ("launch", "--nproc-per-node", "2", "--", "stoker", "train", "r.toml")
     for sets, message in (
@@ -141,7 +166,7 @@ def test_a_mesh_that_does_not_fit_is_refused_in_one_line(stoker, recipe):
         done = stoker(*launch, *(word for one in sets for word in ("--set", one)), status=1)
         assert message in done.err and done.err.count("\n") == 1, done.err
     done = stoker("train", "r.toml", "--set", "train.mesh.tp=2", status=1)
-    assert "got 1; `stoker launch --nproc-per-node 2` starts as many" in done.err and done.err.count("\n") == 1
+    assert "got 1; `stoker launch --nproc-per-node 2` gives as many" in done.err and done.err.count("\n") == 1
 
 
 FIELDS_RECIPE = """

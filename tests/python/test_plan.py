@@ -73,6 +73,21 @@ def test_the_tables_name_every_part(plan):
     out = plan("--ranks", 2).out
     for text in ("efficiency", "exposed ms", "MiB a rank", "activations", "4096", "16 of 32 samples"):
         assert text in out, out
+    # A line of titles, and one of each of five numbers of ranks with and without shards.
+    tables = [part.splitlines() for part in out.split("\n\n") if "ranks" in part.split("\n")[0] and "shard" in part]
+    assert [len(table) for table in tables] == [11, 11] and "\\x0a" not in out, out
+
+
+def test_a_mesh_gives_the_number_of_ranks(plan):
+    mesh = ("--set", "train.mesh.dp=2", "--set", "train.mesh.tp=2")
+    assert [row["ranks"] for row in plan("--json", *mesh).json()["plans"]] == [4, 4]
+    assert "`stoker plan --ranks 4` gives as many" in plan("--ranks", 8, *mesh, status=1).err
+
+
+def test_only_the_samples_of_a_rank_are_held(plan):
+    ops = 'data.train_ops=[{op = "resize", size = [448, 448]}, {op = "normalize", preset = "mnist"}]'  # 50 GB a batch
+    sets = ("--set", "data.batch_size=65536", "--set", "data.train=synth:digits?count=65536", "--set", ops)
+    assert plan("--ranks", 4096, "--json", *sets).json()["samples_per_rank"] == 16
 
 
 @pytest.mark.parametrize(

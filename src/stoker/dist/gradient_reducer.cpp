@@ -1,10 +1,12 @@
-// Buckets follow the reversed order of the parameters at first, and are rebuilt once in the order in which gradients
-// arrive.
+// c10d's Reducer rebuilds its buckets once, after the first backward pass, in the order in which gradients arrived.
+// That pass is one of zeros here: if it were the first step's, a resumed run would add up other buckets in its first
+// step than the unbroken run, and three or more ranks round otherwise.
 #include "stoker/dist/gradient_reducer.h"
 
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
@@ -56,7 +58,7 @@ void require_same(const Group& group, const std::vector<at::Tensor>& parameters)
 
 GradientReducer::GradientReducer(const Group& group, const std::vector<at::Tensor>& parameters,
                                  std::optional<at::ScalarType> compressed)
-    : group_(group) {
+    : group_(group), parameters_(parameters) {
     require_same(group, parameters);
     const std::vector<bool> sparse(parameters.size(), false);
     auto buckets =
@@ -70,6 +72,10 @@ GradientReducer::GradientReducer(const Group& group, const std::vector<at::Tenso
     if (compressed) {
         reducer_->register_comm_hook(std::make_unique<CompressHook>(group.backend().group, *compressed));
     }
+    reduce_zeros();
+    for (at::Tensor& parameter : parameters_) {
+        parameter.mutable_grad().reset();
+    }
 }
 
 void GradientReducer::prepare() {
@@ -77,6 +83,15 @@ void GradientReducer::prepare() {
         reducer_->rebuild_buckets();
         reducer_->prepare_for_backward({});
     });
+}
+
+void GradientReducer::reduce_zeros() {
+    at::Tensor sum;
+    for (const at::Tensor& parameter : parameters_) {
+        sum = sum.defined() ? sum.add(parameter.sum()) : parameter.sum();
+    }
+    prepare();
+    group_.guard([&] { sum.backward(at::zeros({}, sum.options())); });
 }
 
 bool GradientReducer::complete() const {

@@ -143,10 +143,11 @@ std::shared_ptr<Group> Group::subgroup(const std::vector<int>& ranks) const {
     if (alone()) {
         return std::make_shared<Group>();
     }
-    const int number = backend_->subgroups++;
-    return ranks.size() == 1
-               ? std::make_shared<Group>()
-               : std::shared_ptr<Group>(new Group(*this, ranks, fmt::format("subgroup/{}/{}", number, ranks.front())));
+    std::vector<std::shared_ptr<Group>>& all = backend_->subgroups;
+    const std::string name = fmt::format("subgroup/{}/{}", all.size(), ranks.front());
+    all.push_back(ranks.size() == 1 ? std::make_shared<Group>()
+                                    : std::shared_ptr<Group>(new Group(*this, ranks, name)));
+    return all.back();
 }
 
 // c10d throws DistError. The wheel has no header of Gloo's exceptions, so they are recognised by the name of their
@@ -215,9 +216,7 @@ bool Group::leave(const std::string& reason) {
         }
         return store.check({kReason}) ? store.get_to_str(kReason) : std::string();
     });
-    backend_->pending.reset();
-    backend_->group.reset();
-    backend_->gloo.reset();
+    backend_->close();
     query_store<bool>(*backend_, [size = size(), keeps = first() && !world_.has_store](c10d::Store& store) {
         const auto until = std::chrono::steady_clock::now() + kStoreLinger;
         std::int64_t left = store.add(kLeft, 1);

@@ -17,7 +17,20 @@ struct Group::Backend {
     c10::intrusive_ptr<c10d::Work> pending = {};   // the reduction of the last delayed_max()
     std::vector<at::Tensor> pending_value = {};    // one int32 scalar
     bool store_lost = false;                       // it did not answer in time
-    int subgroups = 0;                             // made so far; each has its own keys in the store
+    // All that were made; each has its own keys in the store. They are connected until the group is left, so that a
+    // failing rank says why before the others miss it.
+    std::vector<std::shared_ptr<Group>> subgroups = {};
+
+    void close() {
+        for (const std::shared_ptr<Group>& subgroup : subgroups) {
+            if (subgroup->backend_) {
+                subgroup->backend_->close();
+            }
+        }
+        pending.reset();
+        group.reset();
+        gloo.reset();
+    }
 };
 
 }  // namespace stoker

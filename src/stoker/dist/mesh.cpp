@@ -31,18 +31,17 @@ void require_same_mesh(const Group& world, const MeshRecipe& shape) {
 
 }  // namespace
 
-void require_mesh(int ranks, const MeshRecipe& shape) {
+void require_mesh(int ranks, const MeshRecipe& shape, const std::string& ranks_option) {
     const std::int64_t dp = shape.dp.value_or(ranks / shape.tp);
     if (dp >= 1 && dp * shape.tp == ranks) {
         return;
     }
     const std::int64_t wanted = shape.dp ? dp * shape.tp : shape.tp;
-    throw InvalidArgument(
-        {.where = "train.mesh",
-         .expected =
-             fmt::format("{}{} for {}", shape.dp ? "" : "a multiple of ", pluralize(wanted, "process"), text_of(shape)),
-         .got = fmt::to_string(ranks),
-         .hint = fmt::format("`stoker launch --nproc-per-node {}` starts as many, or change the keys", wanted)});
+    throw InvalidArgument({.where = "train.mesh",
+                           .expected = fmt::format("{}{} for {}", shape.dp ? "" : "a multiple of ",
+                                                   pluralize(wanted, "process"), text_of(shape)),
+                           .got = fmt::to_string(ranks),
+                           .hint = fmt::format("`{} {}` gives as many, or change the keys", ranks_option, wanted)});
 }
 
 Mesh make_mesh(const std::shared_ptr<Group>& world, const MeshRecipe& shape) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "stoker/dist/group.h"
 #include "stoker/recipe/recipe.h"
@@ -18,8 +19,9 @@ struct Mesh {
     std::shared_ptr<Group> tensor = std::make_shared<Group>();
 };
 
-// Throws InvalidArgument where `ranks` are not dp * tp.
-void require_mesh(int ranks, const MeshRecipe& shape);
+// Throws InvalidArgument where `ranks` are not dp * tp. `ranks_option`, for the message, sets their number.
+void require_mesh(int ranks, const MeshRecipe& shape,
+                  const std::string& ranks_option = "stoker launch --nproc-per-node");
 
 // All ranks of `world` must call it, and wait for each other. `world` must outlive the mesh. Throws InvalidArgument, on
 // all ranks, where they are not dp * tp, or have other values of them.

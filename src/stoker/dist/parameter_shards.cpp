@@ -153,6 +153,7 @@ std::vector<at::Tensor> ParameterShards::gather(const std::vector<at::Tensor>& o
     const at::Tensor chunk =
         at::empty({std::min(gathered_elements(), longest)}, like_.at(0).options().device(at::kCPU));
     for (int rank = 0; rank < group_.size(); ++rank) {
+        group_.barrier();  // the turns of the others may take longer than a step's time-out
         if (!group_.first() && rank != group_.rank()) {
             continue;
         }

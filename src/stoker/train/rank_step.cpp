@@ -52,11 +52,11 @@ double seconds_since(std::chrono::steady_clock::time_point begin, const at::Tens
 class RankTraining {
   public:
     RankTraining(const Recipe& recipe, int ranks)
-        : plan_(plan_training(whole(recipe), training_data(recipe), nullptr, /*resumes=*/false,
+        : samples_(recipe.data.batch_size * recipe.train.mesh.tp / ranks),
+          plan_(plan_training(of_one_process(recipe, samples_), training_data(recipe), nullptr, /*resumes=*/false,
                               std::make_shared<Group>())),
           options_(step_options(recipe, plan_.task, plan_.device)),
-          optimizer_(own_parameters(static_cast<int>(recipe.train.mesh.tp)), recipe.optimizer),
-          samples_(recipe.data.batch_size * recipe.train.mesh.tp / ranks) {
+          optimizer_(own_parameters(static_cast<int>(recipe.train.mesh.tp)), recipe.optimizer) {
         plan_.model->require_autograd();
         options_.accumulate = std::min(options_.accumulate, samples_);
         // The largest micro-batch.
@@ -133,8 +133,12 @@ class RankTraining {
         return data;
     }
 
-    static Recipe whole(Recipe recipe) {
+    // The rank's samples, and the whole model. No worker reads meanwhile: it would take the step's cores.
+    static Recipe of_one_process(Recipe recipe, std::int64_t samples) {
         recipe.train.mesh = {};
+        recipe.data.batch_size = samples;
+        recipe.data.workers = 0;
+        recipe.data.prefetch = 1;
         return recipe;
     }
 
@@ -161,12 +165,12 @@ class RankTraining {
         return channels;
     }
 
+    std::int64_t samples_;            // of the rank, in a step
     std::int64_t parameters_ = 0;     // of the whole model
     std::vector<std::int64_t> sums_;  // of a step, in bytes
     TrainPlan plan_;
     StepOptions options_;
     Optimizer optimizer_;
-    std::int64_t samples_;
     DeviceBatch batch_;
     std::vector<GradientReady> found_;
     std::chrono::steady_clock::time_point backward_began_;
@@ -181,7 +185,7 @@ double median_of(const std::vector<RankStep>& steps, double RankStep::*member) {
 }  // namespace
 
 MeasuredRank measure_rank_step(const Recipe& given, const RankStepOptions& options) {
-    require_mesh(options.ranks, given.train.mesh);
+    require_mesh(options.ranks, given.train.mesh, "stoker plan --ranks");
     if (const std::int64_t copies = options.ranks / given.train.mesh.tp; given.data.batch_size % copies != 0) {
         throw InvalidArgument({.where = "data.batch_size",
                                .expected = fmt::format("a multiple of the {} {}", copies,

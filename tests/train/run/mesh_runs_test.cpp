@@ -159,6 +159,23 @@ INSTANTIATE_TEST_SUITE_P(
                       MeshCase{"bf16", 2, 2, [](Recipe& r) { r.train.precision = "bf16"; }, kSixteenBits}),
     [](const auto& given) { return given.param.name; });
 
+// The scale falls until no gradient overflows, and passes scales at which those of one slice do and of the other do
+// not.
+TEST(MeshRuns, AnOverflowOnOneRankSkipsTheStepOnAll) {
+    for (const double factor : {1.0, 1.2, 1.4, 1.7}) {
+        const TempDir dir;
+        Recipe recipe = over(wide_recipe(1), 2);
+        recipe.train.precision = "fp16";
+        recipe.train.loss_scale = factor * (1 << 22);
+        mesh_losses(recipe, 2);
+        train_ranks(recipe, 2, dir.path());
+        const SafetensorsFile saved((dir.path() / "checkpoints/7/optimizer.safetensors").string());
+        const auto scale = std::ranges::find(saved.tensors(), "scaler.scale", &NamedView::name);
+        ASSERT_NE(scale, saved.tensors().end());
+        EXPECT_LT(*reinterpret_cast<const float*>(scale->view.data), recipe.train.loss_scale / 4);
+    }
+}
+
 std::string file_of(const std::filesystem::path& run, const char* checkpoint, const char* file) {
     return testing::text_of(run / "checkpoints" / checkpoint / (std::string(file) + ".safetensors"));
 }
@@ -216,6 +233,22 @@ TEST(MeshCheckpoints, AnyMeshGoesOn) {
         EXPECT_EQ(resumed.results[0].resumed_from_step, 14);
         expect_alike(dir.path() / "whole", run, 1e-5);
     }
+}
+
+// The slices of a network twice as wide have the shapes of the whole one's tensors.
+TEST(MeshCheckpoints, OfAnotherWidthIsRefused) {
+    const TempDir dir;
+    Recipe recipe = small_recipe(1);
+    recipe.model.hidden = {8};
+    train_ranks(recipe, 1, dir.path() / "run");
+    recipe.model.hidden = {16};
+    recipe.train.epochs = 2;
+    EXPECT_THAT(as_ranks(2,
+                         [&](const auto& group) {
+                             Trainer trainer(over(recipe, 2), odd_data(), nullptr, OptimizerKernel::fused, true, group);
+                             trainer.fit({.out = dir.path() / "run", .resume = "auto"});
+                         }),
+                Each(HasSubstr("[fc1.weight] expected [16, ")));
 }
 
 TEST(MeshRuns, BadSamplesOfACopyCountOnce) {

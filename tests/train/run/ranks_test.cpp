@@ -149,6 +149,19 @@ void resume_with(const Recipe& recipe, int ranks, const std::filesystem::path& f
     EXPECT_EQ(train_ranks(recipe, ranks, to, "auto").results[0].resumed_from_step, 14);
 }
 
+// Sums of three numbers depend on their order, and that on where a gradient lies in its bucket.
+TEST(RanksResume, OfThreeGoesOnBitForBit) {
+    const TempDir dir;
+    Recipe recipe = small_recipe(3);
+    recipe.data.batch_size = 15;
+    train_ranks(recipe, 3, dir.path() / "whole");
+    resume_with(recipe, 3, dir.path() / "whole", dir.path() / "resumed");
+    for (const char* file : {"model", "optimizer"}) {
+        const std::string in_run = fmt::format("checkpoints/21/{}.safetensors", file);
+        EXPECT_EQ(testing::text_of(dir.path() / "resumed" / in_run), testing::text_of(dir.path() / "whole" / in_run));
+    }
+}
+
 // Sharding changes no bit of what the same ranks train, and its checkpoint is an ordinary one: any number of ranks goes
 // on from it, with shards or without.
 TEST(RanksShards, ChangeNoBit) {

@@ -339,6 +339,18 @@ TEST(RunFolder, FailingThrowsNothing) {
     EXPECT_NO_THROW(run.fail("the folder is gone", /*trained=*/false));
 }
 
+TEST(RunFolder, ADamagedBestIsRemovedWithTheLaterCheckpoints) {
+    const TempDir folder;
+    const fs::path run = folder / "run";
+    live(every(1, true), run);
+    fs::copy(run / "checkpoints/21", run / "best");
+    std::ofstream(run / "best/state.json") << "half";
+    RunFolder(run).remove_checkpoints_after(7);
+    EXPECT_TRUE(fs::exists(run / "checkpoints/7"));
+    EXPECT_FALSE(fs::exists(run / "checkpoints/14"));
+    EXPECT_FALSE(fs::exists(run / "best"));
+}
+
 TEST(RunFolder, LockKeepsASecondOneOutUntilItGoes) {
     const TempDir folder;
     std::optional<RunFolder> first(folder.path());

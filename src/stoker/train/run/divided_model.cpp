@@ -1,13 +1,29 @@
 #include "stoker/train/run/divided_model.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <c10/core/GradMode.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
 #include <utility>
 
+#include "stoker/base/error.h"
+
 namespace stoker {
+
+namespace {
+
+// The smallest number of threads that a rank of `group` has, on all of them.
+void use_same_threads(const Group& group) {
+    const at::Tensor threads = group.all_gather(at::full({}, at::get_num_threads(), at::kLong));
+    at::set_num_threads(static_cast<int>(threads.min().item<std::int64_t>()));
+}
+
+}  // namespace
 
 void divide_model(Model& model, const Group& world, const Mesh& mesh) {
     if (mesh.tensor->alone()) {
@@ -17,6 +33,7 @@ void divide_model(Model& model, const Group& world, const Mesh& mesh) {
     std::ranges::transform(model.state(), std::back_inserter(state), &NamedTensor::tensor);
     world.broadcast(state);
     const std::shared_ptr<Group> group = mesh.tensor;
+    use_same_threads(*group);
     model.divide({.rank = group->rank(), .size = group->size(), .sum = [group](const at::Tensor& values) {
                       group->all_reduce(values);
                   }});
@@ -29,6 +46,14 @@ const DividedParameter* slice_in(const Model& model, const NamedTensor& entry) {
     return found == model.divided().end() || entry.tensor.dim() == 0 ? nullptr : &*found;  // a step count is whole
 }
 
+std::int64_t whole_elements(const Model& model, const std::vector<NamedTensor>& tensors, std::int64_t ranks) {
+    std::int64_t count = 0;
+    for (const NamedTensor& entry : tensors) {
+        count += entry.tensor.numel() * (slice_in(model, entry) != nullptr ? ranks : 1);
+    }
+    return count;
+}
+
 void keep_slices(std::vector<NamedTensor>& state, const Model& model, const Group& tensor) {
     for (NamedTensor& entry : state) {
         const DividedParameter* parameter = slice_in(model, entry);
@@ -38,9 +63,13 @@ void keep_slices(std::vector<NamedTensor>& state, const Model& model, const Grou
         const at::Tensor& own = std::ranges::find(model.parameters(), parameter->name, &NamedTensor::name)->tensor;
         std::vector<std::int64_t> whole = own.sizes().vec();
         whole[static_cast<std::size_t>(parameter->dim)] *= tensor.size();
-        if (entry.tensor.sizes() == whole) {
-            entry.tensor = slice_of(entry.tensor, *parameter, tensor.rank(), tensor.size());
+        if (entry.tensor.sizes() != whole) {
+            throw InvalidArgument({.where = entry.name,
+                                   .expected = fmt::format("[{}]", fmt::join(whole, ", ")),
+                                   .got = fmt::format("[{}]", fmt::join(entry.tensor.sizes(), ", ")),
+                                   .hint = "the checkpoint is of another model"});
         }
+        entry.tensor = slice_of(entry.tensor, *parameter, tensor.rank(), tensor.size());
     }
 }
 

@@ -103,15 +103,6 @@ std::string model_name(const ModelRecipe& model) {
     return !model.script.empty() ? model.script : !model.exported.empty() ? model.exported : model.name;
 }
 
-// Of the whole model.
-std::int64_t parameter_count(const Model& model, const Group& tensor) {
-    std::int64_t parameters = 0;
-    for (const NamedTensor& entry : model.parameters()) {
-        parameters += entry.tensor.numel() * (slice_in(model, entry) != nullptr ? tensor.size() : 1);
-    }
-    return parameters;
-}
-
 DeviceFacts device_facts(const at::Device& device) {
     if (!device.is_cuda()) {
         return {};
@@ -135,22 +126,23 @@ std::optional<std::int64_t> peak_device_bytes(const at::Device& device) {
 
 RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& optimizer) {
     const Recipe& recipe = plan.recipe;
-    RunFacts facts{.writer = "stoker",
-                   .rank = plan.group->rank(),
-                   .world_size = plan.group->size(),
-                   .host = host_facts(),
-                   .device = device_facts(plan.device),
-                   .data = data_facts(plan),
-                   .train = {.model = model_name(recipe.model),
-                             .parameters = parameter_count(*plan.model, *plan.mesh.tensor),
-                             .batch_size = recipe.data.batch_size,
-                             .steps_per_epoch = plan.train_loader->batches_per_epoch(),
-                             .precision = precision_name(step_options(recipe, plan.task, plan.device).precision),
-                             .optimizer = recipe.optimizer.name,
-                             .optimizer_kernel = optimizer.kernel() == OptimizerKernel::fused ? "fused" : "single",
-                             .compiled = step.compiled(),
-                             .accumulate = static_cast<int>(step.accumulate()),
-                             .threads = at::get_num_threads()}};
+    RunFacts facts{
+        .writer = "stoker",
+        .rank = plan.group->rank(),
+        .world_size = plan.group->size(),
+        .host = host_facts(),
+        .device = device_facts(plan.device),
+        .data = data_facts(plan),
+        .train = {.model = model_name(recipe.model),
+                  .parameters = whole_elements(*plan.model, plan.model->parameters(), plan.mesh.tensor->size()),
+                  .batch_size = recipe.data.batch_size,
+                  .steps_per_epoch = plan.train_loader->batches_per_epoch(),
+                  .precision = precision_name(step_options(recipe, plan.task, plan.device).precision),
+                  .optimizer = recipe.optimizer.name,
+                  .optimizer_kernel = optimizer.kernel() == OptimizerKernel::fused ? "fused" : "single",
+                  .compiled = step.compiled(),
+                  .accumulate = static_cast<int>(step.accumulate()),
+                  .threads = at::get_num_threads()}};
     if (plan.val_loader != nullptr) {
         facts.train.val_samples = plan.data.val->size();
         facts.train.epochs_per_evaluation = static_cast<int>(recipe.train.evaluate_every);

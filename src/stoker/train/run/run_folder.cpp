@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -46,25 +47,32 @@ void remove_path(const fs::path& path) {
     }
 }
 
+void remove_checkpoint(const fs::path& checkpoint) {
+    const fs::path old = checkpoint.parent_path() / (".old-" + checkpoint.filename().string());
+    rename_folder(checkpoint, old);
+    remove_path(old);
+}
+
 // Gives a finished checkpoint its name. The step may already have one, written before the epoch's evaluation: the two
-// are exchanged atomically and the old one is removed, so that there is one at every moment.
+// are exchanged atomically and the old one is removed, so that there is one at every moment. A file system that cannot
+// exchange names, as NFS, has none between two renames.
 void commit(const fs::path& temporary, const fs::path& final_name) {
     if (!fs::exists(final_name)) {
         rename_folder(temporary, final_name);
         return;
     }
+    fs::path old = temporary;
     if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_name.c_str(), RENAME_EXCHANGE) != 0) {
-        remove_path(final_name);  // the file system cannot exchange names
+        if (errno != EINVAL && errno != ENOSYS) {
+            throw errno_error(final_name.string(), "a checkpoint that can be replaced", errno);
+        }
+        old = temporary.parent_path() / (".old-" + final_name.filename().string());
+        remove_path(old);
+        rename_folder(final_name, old);
         rename_folder(temporary, final_name);
-        return;
     }
-    remove_path(temporary);
-}
-
-void remove_checkpoint(const fs::path& checkpoint) {
-    const fs::path old = checkpoint.parent_path() / (".old-" + checkpoint.filename().string());
-    rename_folder(checkpoint, old);
-    remove_path(old);
+    std::error_code kept;  // the new checkpoint is safe; a later one removes what is left of the old one
+    fs::remove_all(old, kept);
 }
 
 std::set<std::string> names_in(const fs::path& folder) {
@@ -74,6 +82,15 @@ std::set<std::string> names_in(const fs::path& folder) {
         names.insert(entry.path().filename().string());
     }
     return names;
+}
+
+// True if the checkpoint is of a later step, or damaged. False if there is none.
+bool is_later(const fs::path& checkpoint, std::int64_t step) {
+    try {
+        return fs::exists(checkpoint) && read_step(checkpoint) > step;
+    } catch (const DataError&) {
+        return true;
+    }
 }
 
 // Files that a run records about itself, and that a run in its place must not inherit.
@@ -310,13 +327,14 @@ void RunFolder::save(std::int64_t step, const Checkpoint& checkpoint) const {
 
 void RunFolder::remove_checkpoints_after(std::int64_t step) const {
     bool rewound = false;
+    const bool later_best = is_later(path_ / kBest, step);
     for (const auto& [at, checkpoint] : checkpoints_in(path_ / kCheckpoints)) {
         if (at > step) {
             remove_checkpoint(checkpoint);
             rewound = true;
         }
     }
-    if (rewound && fs::exists(path_ / kBest) && read_step(path_ / kBest) > step) {
+    if (rewound && later_best) {
         remove_path(path_ / kBest);
     }
     remove_leftovers(path_ / kCheckpoints);

@@ -368,7 +368,8 @@ void Step::gradients(const DeviceBatch& batch, std::int64_t all, const at::Tenso
                     mean);
     }
     if (parts == 0) {
-        reduce_zeros();
+        const PhaseSpan span(account_, Phase::backward);
+        reducer_->reduce_zeros();
     }
 }
 
@@ -407,17 +408,6 @@ void Step::micro_batch(DeviceBatch batch, double share, bool last, const at::Ten
         }
     }
     mean.add_(loss.detach(), share);
-}
-
-// A rank without samples contributes gradients of zeros.
-void Step::reduce_zeros() {
-    const PhaseSpan span(account_, Phase::backward);
-    at::Tensor sum;
-    for (const at::Tensor& parameter : trained_tensors(model_)) {
-        sum = sum.defined() ? sum.add(parameter.sum()) : parameter.sum();
-    }
-    reducer_->prepare();
-    group_->guard([&] { sum.backward(at::zeros({}, sum.options())); });
 }
 
 // Unscales and clips the gradients. Returns whether they overflowed (Scaler::unscale), for `apply`.

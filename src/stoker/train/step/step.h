@@ -115,7 +115,6 @@ class Step {
     void gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean);
     void micro_batch(DeviceBatch batch, double share, bool last, const at::Tensor& mean);
     void undo_forward(bool drop_gradients, bool started) noexcept;
-    void reduce_zeros();
     void share_buffers();
     at::Tensor clip();
     void apply(const at::Tensor& found_inf);
