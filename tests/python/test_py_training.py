@@ -13,7 +13,7 @@ pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER
 
 SCRIPT = textwrap.dedent(
     """
-    import os, sys
+    import gc, os
     import torch
     import torch.distributed as dist
     import stoker
@@ -79,6 +79,9 @@ SCRIPT = textwrap.dedent(
     dist.all_gather_object(everyone, seen[: len(loader) * 64 // WORLD])
     epoch = sum(everyone, [])
     assert len(set(epoch)) == len(epoch) == 31 * 64
+    # DistributedDataParallel keeps the group, whose threads must end before the interpreter does.
+    del model, first, second
+    gc.collect()
     dist.destroy_process_group()
     print("done", RANK)
     """
