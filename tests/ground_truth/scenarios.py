@@ -140,7 +140,7 @@ def no_prefetch(rng, data):
 def straggler(rng, data):
     images = data.images("small", 200, int(rng.integers(80, 120)))
     slow = {"SLOW_UNDER": str(images), "SLOW_US": str(rng.integers(8000, 15000))}
-    return Plan(images, "batch_size = 8\nworkers = 1", CONVNET + epochs(3), rank_environment=slow)
+    return Plan(images, "batch_size = 8\nworkers = 1", MLP + epochs(3), rank_environment=slow)
 
 
 def memory_pressure(rng, data):
