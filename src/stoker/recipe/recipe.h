@@ -134,10 +134,14 @@ struct ClassWeights {
     std::vector<double> values = {};
 };
 
-// How several processes divide a run: dp copies of the model, each shared by tp processes (dist/mesh.h).
+// How several processes divide a run: dp copies of the model, each cut into pp stages, each of which tp processes share
+// (dist/mesh.h).
 struct MeshRecipe {
     std::optional<std::int64_t> dp;  // empty: as many as the processes make
+    std::int64_t pp = 1;
     std::int64_t tp = 1;
+
+    std::int64_t copy() const { return pp * tp; }  // processes of one copy
 };
 
 struct TrainRecipe {
@@ -170,6 +174,7 @@ struct TrainRecipe {
     std::string keep_best = {};   // a validation metric, such as "val_loss"; empty: no best checkpoint
     std::int64_t early_stop = 0;  // epochs without a better one that end the run; 0: off
     MeshRecipe mesh = {};
+    std::string pipeline = "1f1b";  // 1f1b | gpipe: the order of a stage's passes (dist/pipeline_schedule.h)
 };
 
 struct Recipe {

@@ -372,6 +372,10 @@ std::vector<SchemaKey> train_keys() {
             "train.keep_best", at(&TrainRecipe::keep_best), "\"val_loss\", or \"val_\" and a metric of the task",
             [](std::string_view) { return true; },
             "keeps the checkpoint of the epoch that is best by this, such as `val_accuracy`, as RUN/best; empty: off"),
+        one_of(
+            "train.pipeline", at(&TrainRecipe::pipeline), {"1f1b", "gpipe"},
+            "`mesh.pp`: the order of the micro-batches; `1f1b` goes back as soon as it can and holds the activations "
+            "of few, `gpipe` goes back after all of a batch"),
         integer("train.early_stop", at(&TrainRecipe::early_stop), {0, kMost},
                 "ends the run after this many epochs without a better `keep_best`, or validation loss; 0: off"),
     };
@@ -387,10 +391,13 @@ std::vector<SchemaKey> mesh_keys() {
     return {
         integer_or_auto("train.mesh.dp", at(&MeshRecipe::dp), {1, kMostRanks},
                         "several processes: copies of the model, which share each batch (data parallelism); `auto`: "
-                        "the number of processes by `tp`"),
+                        "the number of processes by `pp` and `tp`"),
+        integer("train.mesh.pp", at(&MeshRecipe::pp), {1, kMostRanks},
+                "several processes: into how many stages a copy of the model is cut, each on other processes (pipeline "
+                "parallelism)"),
         integer("train.mesh.tp", at(&MeshRecipe::tp), {1, kMostRanks},
-                "several processes: how many share one copy of an mlp or a vit_s_16, each with a part of its layers "
-                "(tensor parallelism)"),
+                "several processes: how many share one copy, or one stage, of an mlp or a vit_s_16, each with a part "
+                "of its layers (tensor parallelism)"),
     };
 }
 
