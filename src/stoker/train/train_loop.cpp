@@ -34,6 +34,15 @@ constexpr int kStopVote = 1 << 24;
 // A signal to all ranks reaches each of them within this time.
 constexpr std::chrono::seconds kSignalSpread{10};
 
+std::optional<StagePlan> stage_plan(const TrainPlan& plan) {
+    if (!plan.stage) {
+        return std::nullopt;
+    }
+    return StagePlan{.stages = plan.mesh.pipeline.get(),
+                     .order = pipeline_order(plan.recipe.train.pipeline),
+                     .shapes = plan.stage->train};
+}
+
 }  // namespace
 
 TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, OptimizerKernel kernel)
@@ -43,7 +52,7 @@ TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, Op
       optimizer_(plan.model->trainable_parameters(), plan.recipe.optimizer, kernel,
                  plan.recipe.train.shard == "optimizer" ? plan.mesh.data.get() : nullptr),
       step_(*plan.model, optimizer_, account_, plan.device, step_options(plan.recipe, plan.task, plan.device),
-            plan.mesh.data.get(), plan.mesh.tensor.get()),
+            plan.mesh.data.get(), plan.mesh.tensor.get(), stage_plan(plan)),
       copier_(plan.device, plan.task.fields),
       intervals_(*plan.train_loader, [&plan] { return peak_device_bytes(plan.device); }),
       mixup_cutmix_({.mixup = plan.recipe.train.mixup,
@@ -217,7 +226,8 @@ bool TrainLoop::finish_epoch(const FitOptions& options) {
                        .seconds = sums_.seconds,
                        .images_per_second = static_cast<double>(sums_.samples) / sums_.seconds,
                        .train_loss = sums_.loss / static_cast<double>(sums_.samples),
-                       .bad_samples = sums_.bad_samples};
+                       .bad_samples = sums_.bad_samples,
+                       .bubble = bubble()};
     if (evaluates) {
         const auto evaluation = evaluate_epoch(options);
         if (!evaluation) {
@@ -242,6 +252,16 @@ bool TrainLoop::finish_epoch(const FitOptions& options) {
         options.on_epoch(result);
     }
     return true;
+}
+
+// Of the steps of an epoch that ends.
+std::optional<Bubble> TrainLoop::bubble() {
+    if (step_.pipeline() == nullptr) {
+        return std::nullopt;
+    }
+    const std::int64_t samples = plan_.recipe.data.batch_size / plan_.mesh.data->size();
+    return Bubble{.formula = bubble_share(plan_.mesh.pipeline->size(), std::min(step_.accumulate(), samples)),
+                  .stages = ranks_.of_stages(step_.pipeline()->take_idle_share().value_or(0))};
 }
 
 bool TrainLoop::finished() const {
@@ -362,7 +382,7 @@ std::string TrainLoop::changed_facts() {
 
 std::optional<double> TrainLoop::known_loss() const {
     // With several ranks, a step's own loss is of this rank's samples only.
-    const std::optional<double> last = plan_.mesh.data->alone() ? step_.loss_on_host() : std::nullopt;
+    const std::optional<double> last = plan_.mesh.figures->alone() ? step_.loss_on_host() : std::nullopt;
     return last ? last : loss_;
 }
 
@@ -439,13 +459,18 @@ void TrainLoop::add_bad_samples(std::span<const BadSample> samples, const Datase
 
 std::optional<Evaluation> TrainLoop::evaluate(const std::function<bool()>& stop, const OnEvaluation& on_batch) {
     const AveragedWeights averaged(step_.ema());
+    std::optional<StageLinks> links;
+    if (plan_.stage) {
+        links.emplace(*plan_.mesh.pipeline, plan_.stage->val);
+    }
     const Dataset& dataset = *plan_.data.val;
     auto evaluation = stoker::evaluate(*plan_.model, *plan_.val_loader, plan_.task, plan_.device,
                                        {.stop = stop,
                                         .on_bad_samples = [&](const auto& bad) { add_bad_samples(bad, dataset); },
                                         .on_batch = on_batch,
-                                        .precision = run_precision(plan_.recipe, plan_.device)},
-                                       *plan_.mesh.data);
+                                        .precision = run_precision(plan_.recipe, plan_.device),
+                                        .stage = links ? &*links : nullptr},
+                                       *plan_.mesh.figures);
     recorder_.bad_samples(ranks_.gather_bad_samples());
     if (evaluation) {
         const EvaluationEntry entry{.step = steps_,
@@ -479,7 +504,7 @@ std::string TrainLoop::save_after_failure() {
         if (unsavable_ == nullptr && optimizer_.sharded() && !saved()) {
             unsavable_ = "the optimizer's state is divided among the processes";
         }
-        if (unsavable_ == nullptr && !plan_.mesh.tensor->alone() && !saved()) {
+        if (unsavable_ == nullptr && plan_.mesh.divides_model() && !saved()) {
             unsavable_ = "the model is divided among the processes";
         }
         if (unsavable_ == nullptr && !saved()) {

@@ -137,7 +137,7 @@ std::string why_not_fused(const StepOptions& options) {
 }  // namespace
 
 Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device, const StepOptions& options,
-           const Group* group, const Group* tensor)
+           const Group* group, const Group* tensor, const std::optional<StagePlan>& stage)
     : model_(model),
       optimizer_(optimizer),
       account_(account),
@@ -155,6 +155,9 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
         ema_.emplace(model, options.ema);
     }
     model.sync_batch_norm(nullptr);  // of an earlier group
+    if (stage) {
+        pipeline_.emplace(*stage, account);
+    }
     if (tensor_ != nullptr) {
         model.require_autograd();
     }
@@ -169,7 +172,7 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
             buffers_ = own_buffers(model);
         }
     }
-    alone_ = !reducer_ && tensor_ == nullptr;
+    alone_ = !reducer_ && tensor_ == nullptr && !pipeline_;
     const std::string why_not = why_not_fused(options);
     if (options.compile && alone_ && why_not.empty()) {
         fused_ = FusedStep::make(model, optimizer, device, options.loss);
@@ -361,11 +364,26 @@ void Step::gradients(const DeviceBatch& batch, std::int64_t all, const at::Tenso
     // Forward passes that exchange statistics are made by all ranks together, by some without samples.
     const std::int64_t parts = std::min(options_.accumulate, syncs_ ? (all - 1) / ranks_ + 1 : samples);
     mean.zero_();
-    for (std::int64_t part = 0; part < parts; ++part) {
-        const std::int64_t begin = samples * part / parts;
-        const std::int64_t size = samples * (part + 1) / parts - begin;
-        micro_batch(batch.narrow(begin, size), static_cast<double>(size) / static_cast<double>(all), part + 1 == parts,
-                    mean);
+    const auto size_to = [&](std::int64_t part) { return micro_batch_begin(samples, part, parts); };
+    const PipelineStep::Passes passes{
+        .forward =
+            [&](std::int64_t part, const at::Tensor& input) {
+                return forward(batch.narrow(size_to(part), size_to(part + 1) - size_to(part)), input);
+            },
+        .backward =
+            [&](std::int64_t part, const at::Tensor& output, const at::Tensor& gradient) {
+                const double share = static_cast<double>(size_to(part + 1) - size_to(part)) / static_cast<double>(all);
+                backward(output, gradient, share, part + 1 == parts);
+                if (!gradient.defined()) {
+                    mean.add_(output.detach(), share);
+                }
+            }};
+    if (pipeline_) {
+        pipeline_->run(samples, parts, passes);
+    } else {
+        for (std::int64_t part = 0; part < parts; ++part) {  // a whole model is the only stage
+            passes.backward(part, passes.forward(part, {}), {});
+        }
     }
     if (parts == 0) {
         const PhaseSpan span(account_, Phase::backward);
@@ -373,41 +391,60 @@ void Step::gradients(const DeviceBatch& batch, std::int64_t all, const at::Tenso
     }
 }
 
-void Step::micro_batch(DeviceBatch batch, double share, bool last, const at::Tensor& mean) {
-    at::Tensor loss;  // scalar, the mean over the micro-batch
-    {
-        const PhaseSpan span(account_, Phase::forward);
-        normalize_pixels(batch, input_type_);
-        if (before_forward) {
-            before_forward(batch.size());
+// The loss of a micro-batch, a scalar, the mean over its samples; of a stage before the last its output for `input`.
+at::Tensor Step::forward(DeviceBatch batch, const at::Tensor& input) {
+    const PhaseSpan span(account_, Phase::forward);
+    normalize_pixels(batch, input_type_);
+    if (before_forward) {
+        before_forward(batch.size());
+    }
+    const Autocast autocast(options_.precision, device_);
+    at::Tensor output;
+    if (pipeline_) {
+        output = model_.forward_stage(input.defined() ? input : batch.input);
+        if (!pipeline_->last()) {
+            return output;
         }
-        const Autocast autocast(options_.precision, device_);
-        // The mean over no samples is not a number; a sum has gradients of zeros.
-        loss = batch.size() > 0 ? model_.loss(batch, options_.loss) : model_.outputs(batch).sum();
-        require_scalar(loss);
     }
+    at::Tensor loss;
+    if (batch.size() == 0) {  // the mean over no samples is not a number; a sum has gradients of zeros
+        loss = (pipeline_ ? output : model_.outputs(batch)).sum();
+    } else {
+        loss = pipeline_ ? compute_loss(output, batch, options_.loss) : model_.loss(batch, options_.loss);
+    }
+    require_scalar(loss);
+    return loss;
+}
+
+// `gradient`: that of a stage's output; undefined for a loss, whose micro-batch has `share` of the step's samples.
+void Step::backward(const at::Tensor& output, at::Tensor gradient, double share, bool last) {
     const PhaseSpan span(account_, Phase::backward);
-    // Gradient of the scaled mean over all samples with respect to this loss. The reducer divides by the ranks.
-    at::Tensor gradient;
-    if (const double factor = share * ranks_; factor != 1) {
-        gradient = at::full({}, factor, loss.options());
-    }
-    if (scaler_) {
-        const at::Tensor scale = scaler_->scale().to(loss.scalar_type());
-        gradient = gradient.defined() ? gradient.mul(scale) : scale;
+    if (!gradient.defined()) {
+        // Gradient of the scaled mean over all samples with respect to this loss. The reducer divides by the ranks.
+        if (const double factor = share * ranks_; factor != 1) {
+            gradient = at::full({}, factor, output.options());
+        }
+        if (scaler_) {
+            const at::Tensor scale = scaler_->scale().to(output.scalar_type());
+            gradient = gradient.defined() ? gradient.mul(scale) : scale;
+        }
     }
     if (!reducer_) {
-        model_.backward(loss, gradient);
-    } else {
-        if (last) {
-            reducer_->prepare();
-        }
-        group_->guard([&] { model_.backward(loss, gradient); });
-        if (last && !reducer_->complete()) {
-            refuse_missing_gradients(model_);
-        }
+        model_.backward(output, gradient);
+        return;
     }
-    mean.add_(loss.detach(), share);
+    if (last) {
+        reducer_->prepare();
+    }
+    group_->guard([&] { model_.backward(output, gradient); });
+    if (last && !reducer_->complete()) {
+        refuse_missing_gradients(model_);
+    }
+}
+
+// Null for a whole model.
+SumOverRanks Step::sum_of_stages() {
+    return pipeline_ ? SumOverRanks([this](const at::Tensor& values) { pipeline_->sum(values); }) : nullptr;
 }
 
 // Unscales and clips the gradients. Returns whether they overflowed (Scaler::unscale), for `apply`.
@@ -421,15 +458,19 @@ at::Tensor Step::clip() {
     if (scaler_) {
         found_inf = scaler_->unscale(gradients);
         if (tensor_ != nullptr) {
-            share_overflow(found_inf, *tensor_);
+            share_overflow(found_inf, [this](const at::Tensor& values) { tensor_->all_reduce(values); });
+        }
+        if (pipeline_) {
+            share_overflow(found_inf, sum_of_stages());
         }
     }
     if (options_.clip_value > 0) {
         clip_value(gradients, options_.clip_value);
     }
     if (options_.clip_norm > 0) {
-        clip_norm(gradients, options_.clip_norm,
-                  tensor_ != nullptr ? divided_gradients(model_, *tensor_) : DividedGradients());
+        DividedGradients divided = tensor_ != nullptr ? divided_gradients(model_, *tensor_) : DividedGradients();
+        divided.sum_stages = sum_of_stages();
+        clip_norm(gradients, options_.clip_norm, divided);
     }
     return found_inf;
 }
