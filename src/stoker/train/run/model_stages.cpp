@@ -9,11 +9,9 @@
 #include <chrono>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <utility>
 
 #include "stoker/base/error.h"
-#include "stoker/base/pluralize.h"
 #include "stoker/dist/stage_cut.h"
 #include "stoker/train/step/forward_snapshot.h"
 
@@ -68,14 +66,17 @@ std::vector<NamedTensor> empty_like_described(const std::string& text) {
 
 }  // namespace
 
+std::string StageCut::blocks_text(std::size_t stage) const {
+    const std::string& first = blocks[firsts[stage]];
+    const std::string& last = blocks[end(stage) - 1];
+    return first == last ? first : first + " to " + last;
+}
+
 std::string cut_text(const StageCut& cut) {
     const std::vector<double> seconds = stage_costs(cut.seconds, cut.firsts);
     std::string text;
     for (std::size_t stage = 0; stage < cut.firsts.size(); ++stage) {
-        const std::string& first = cut.blocks[cut.firsts[stage]];
-        const std::string& last = cut.blocks[cut.end(stage) - 1];
-        text += fmt::format("{}{}{} ({:.3g} ms)", stage > 0 ? " | " : "", first, first == last ? "" : " to " + last,
-                            1e3 * seconds[stage]);
+        text += fmt::format("{}{} ({:.3g} ms)", stage > 0 ? " | " : "", cut.blocks_text(stage), 1e3 * seconds[stage]);
     }
     return text;
 }

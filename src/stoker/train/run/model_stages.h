@@ -20,6 +20,9 @@ struct StageCut {
     std::vector<double> seconds;      // of each: a micro-batch's forward and backward pass
     std::vector<std::size_t> firsts;  // the first block of each stage
 
+    // "fc1 to fc3"
+    std::string blocks_text(std::size_t stage) const;
+    // The block after its last.
     std::size_t end(std::size_t stage) const { return stage + 1 < firsts.size() ? firsts[stage + 1] : blocks.size(); }
 };
 
