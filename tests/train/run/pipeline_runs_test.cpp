@@ -35,7 +35,7 @@ Recipe deep_recipe(std::int64_t epochs = 3) {
     return recipe;
 }
 
-Recipe vit_recipe() {
+Recipe deep_vit_recipe() {
     Recipe recipe = deep_recipe(1);
     recipe.model.name = "vit_s_16";
     recipe.optimizer.lr = 1e-3;
@@ -63,7 +63,7 @@ struct Stages {
     int ranks() const { return static_cast<int>(dp * pp * tp); }
 };
 
-Recipe over(Recipe recipe, const Stages& stages) {
+Recipe staged(Recipe recipe, const Stages& stages) {
     recipe.train.mesh = {.dp = stages.dp, .pp = stages.pp, .tp = stages.tp};
     recipe.train.pipeline = stages.pipeline;
     return recipe;
@@ -71,7 +71,7 @@ Recipe over(Recipe recipe, const Stages& stages) {
 
 // Losses of all steps. After each epoch, a stage's tensors are the same bits on all copies.
 std::vector<double> stage_losses(const Recipe& recipe, const Stages& stages) {
-    return step_losses(over(recipe, stages), stages.ranks(), [&](Trainer& trainer, const Group& group) {
+    return step_losses(staged(recipe, stages), stages.ranks(), [&](Trainer& trainer, const Group& group) {
         EXPECT_EQ(trainer.stage().has_value(), stages.pp > 1);
         const std::int64_t copy = stages.pp * stages.tp;
         std::string bits;
@@ -87,7 +87,7 @@ std::vector<double> stage_losses(const Recipe& recipe, const Stages& stages) {
     });
 }
 
-void expect_losses_of_one(const Recipe& recipe, const std::vector<Stages>& meshes, std::size_t steps) {
+void expect_losses_of_one_process(const Recipe& recipe, const std::vector<Stages>& meshes, std::size_t steps) {
     const std::vector<double> one = stage_losses(recipe, {.pp = 1});
     ASSERT_EQ(one.size(), steps);
     for (const Stages& stages : meshes) {
@@ -102,22 +102,22 @@ void expect_losses_of_one(const Recipe& recipe, const std::vector<Stages>& meshe
 
 // Fifty-six steps.
 TEST(PipelineRuns, AnMlpsLossesAreThoseOfOneProcess) {
-    expect_losses_of_one(deep_recipe(8),
-                         {{.pp = 2},
-                          {.pp = 4},
-                          {.pp = 2, .pipeline = "gpipe"},
-                          {.pp = 4, .pipeline = "gpipe"},
-                          {.pp = 2, .dp = 2},
-                          {.pp = 2, .tp = 2},
-                          {.pp = 2, .dp = 2, .tp = 2, .pipeline = "gpipe"}},
-                         8 * kStepsAnEpoch);
+    expect_losses_of_one_process(deep_recipe(8),
+                                 {{.pp = 2},
+                                  {.pp = 4},
+                                  {.pp = 2, .pipeline = "gpipe"},
+                                  {.pp = 4, .pipeline = "gpipe"},
+                                  {.pp = 2, .dp = 2},
+                                  {.pp = 2, .tp = 2},
+                                  {.pp = 2, .dp = 2, .tp = 2, .pipeline = "gpipe"}},
+                                 8 * kStepsAnEpoch);
 }
 
 TEST(PipelineRuns, AVisionTransformersLossesAreThoseOfOneProcess) {
-    Recipe recipe = vit_recipe();
+    Recipe recipe = deep_vit_recipe();
     recipe.train.channels_last = false;
-    expect_losses_of_one(recipe, {{.pp = 2}, {.pp = 4, .pipeline = "gpipe"}, {.pp = 2, .dp = 2}, {.pp = 2, .tp = 2}},
-                         kStepsAnEpoch);
+    expect_losses_of_one_process(
+        recipe, {{.pp = 2}, {.pp = 4, .pipeline = "gpipe"}, {.pp = 2, .dp = 2}, {.pp = 2, .tp = 2}}, kStepsAnEpoch);
 }
 
 // Every pass is the same arithmetic on the same numbers, so the bits are the same, running statistics included.
@@ -129,7 +129,7 @@ TEST(PipelineRuns, StagesAloneChangeNoBit) {
         train_ranks(recipe, 1, dir.path() / "one");
         for (const Stages& stages : {Stages{.pp = 2}, Stages{.pp = 4}, Stages{.pp = 3, .pipeline = "gpipe"}}) {
             const std::filesystem::path run = dir.path() / fmt::format("pp{}", stages.pp);
-            train_ranks(over(recipe, stages), stages.ranks(), run);
+            train_ranks(staged(recipe, stages), stages.ranks(), run);
             for (const auto& [step, checkpoint] : checkpoints_in(dir.path() / "one/checkpoints")) {
                 for (const char* file : {"model.safetensors", "optimizer.safetensors"}) {
                     const auto name = std::filesystem::path("checkpoints") / std::to_string(step) / file;
@@ -160,7 +160,7 @@ TEST_P(StagedRuns, TrainWhatOneTrains) {
     Recipe recipe = deep_recipe();
     change(recipe);
     train_ranks(recipe, 1, dir.path() / "one");
-    const RankRuns run = train_ranks(over(recipe, stages), stages.ranks(), dir.path() / "several");
+    const RankRuns run = train_ranks(staged(recipe, stages), stages.ranks(), dir.path() / "several");
     expect_alike(dir.path() / "one", dir.path() / "several", tolerance);
     for (const TrainResult& result : run.results) {
         EXPECT_EQ(testing::figures(result.epochs), testing::figures(run.results[0].epochs));
@@ -225,7 +225,7 @@ TEST(PipelineRuns, AnOverflowOnOneStageSkipsTheStepOnAll) {
         recipe.train.precision = "fp16";
         recipe.train.loss_scale = factor * (1 << 22);
         stage_losses(recipe, stages);
-        train_ranks(over(recipe, stages), stages.ranks(), dir.path());
+        train_ranks(staged(recipe, stages), stages.ranks(), dir.path());
         const SafetensorsFile saved((dir.path() / "checkpoints/7/optimizer.safetensors").string());
         const auto scale = std::ranges::find(saved.tensors(), "scaler.scale", &NamedView::name);
         ASSERT_NE(scale, saved.tensors().end());
@@ -246,9 +246,9 @@ TEST(PipelineCheckpoints, AnyMeshGoesOn) {
         const std::filesystem::path run = dir.path() / std::to_string(i);
         const Stages& first = shapes[i];
         const Stages& second = shapes[(i + 1) % shapes.size()];
-        train_ranks(over(recipe, first), first.ranks(), run);
+        train_ranks(staged(recipe, first), first.ranks(), run);
         std::filesystem::remove_all(run / "checkpoints/21");
-        const RankRuns resumed = train_ranks(over(recipe, second), second.ranks(), run, "auto");
+        const RankRuns resumed = train_ranks(staged(recipe, second), second.ranks(), run, "auto");
         EXPECT_EQ(resumed.results[0].resumed_from_step, 14);
         expect_alike(dir.path() / "whole", run, 1e-5);
     }
@@ -265,7 +265,7 @@ TEST(PipelineRuns, BadSamplesOfACopyCountOnce) {
                                                      {.where = "test", .expected = "a good one", .got = "none"});
                                  }
                              };
-                             Recipe recipe = over(deep_recipe(1), {.pp = 2, .dp = 2});
+                             Recipe recipe = staged(deep_recipe(1), {.pp = 2, .dp = 2});
                              recipe.data.bad_samples = {.count = 5};
                              Trainer trainer(recipe, {source, nullptr}, nullptr, OptimizerKernel::fused, false, group);
                              EXPECT_EQ(trainer.fit({.out = dir.path() / "run"}).epochs.at(0).bad_samples, 5);
@@ -279,7 +279,7 @@ TEST(PipelineRuns, BadSamplesOfACopyCountOnce) {
 }
 
 TEST(PipelineRuns, RecordTheCutAndTheBubble) {
-    const Recipe recipe = over(deep_recipe(1), {.pp = 2});
+    const Recipe recipe = staged(deep_recipe(1), {.pp = 2});
     std::mutex mutex;
     std::int64_t parameters = 0;  // of both stages
     EXPECT_THAT(as_ranks(2,
@@ -320,17 +320,17 @@ TEST(PipelineRuns, WhatCannotBeCutIsRefused) {
             Trainer trainer(recipe, odd_data(), nullptr, OptimizerKernel::fused, false, group);
         });
     };
-    Recipe recipe = over(deep_recipe(), {.pp = 2});
+    Recipe recipe = staged(deep_recipe(), {.pp = 2});
     EXPECT_THAT(refused(recipe, 3), Each(HasSubstr("[train.mesh] expected 2 processes for dp = 1, pp = 2, tp = 1")));
     recipe.model.hidden = {};
     EXPECT_THAT(refused(recipe, 2),
                 Each(HasSubstr("[train.mesh.pp] expected at most 1, the blocks of the model with trained parameters")));
-    recipe = over(deep_recipe(), {.pp = 4});
+    recipe = staged(deep_recipe(), {.pp = 4});
     recipe.model.freeze = {"fc2.*", "fc3.*"};
     EXPECT_THAT(refused(recipe, 4), Each(HasSubstr("[train.mesh.pp] expected at most 3")));
     EXPECT_THAT(as_ranks(2,
                          [](const auto& group) {
-                             Trainer trainer(over(deep_recipe(), {.pp = 2}), odd_data(),
+                             Trainer trainer(staged(deep_recipe(), {.pp = 2}), odd_data(),
                                              std::make_unique<testing::LinearModel>(), OptimizerKernel::fused, false,
                                              group);
                          }),

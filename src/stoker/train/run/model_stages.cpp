@@ -18,8 +18,6 @@
 namespace stoker {
 namespace {
 
-using Json = nlohmann::json;
-
 // Blocks that belong together, since a stage without trained parameters would have nothing to do: the first block of
 // each run of blocks that ends with trained parameters.
 std::vector<std::size_t> trained_runs(const Model& model) {
@@ -36,10 +34,6 @@ std::vector<std::size_t> trained_runs(const Model& model) {
     return firsts;
 }
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 // The name of the tensor that an entry of a model's or an optimiser's state belongs to: "exp_avg.fc1.weight".
 std::string tensor_of(const std::string& entry, const std::vector<std::string>& names) {
     const bool own = std::ranges::find(names, entry) != names.end();
@@ -48,7 +42,7 @@ std::string tensor_of(const std::string& entry, const std::vector<std::string>& 
 
 // What a rank must know of tensors to receive them.
 std::string describe(const std::vector<NamedTensor>& state) {
-    Json all = Json::array();
+    nlohmann::json all = nlohmann::json::array();
     for (const auto& [name, tensor] : state) {
         all.push_back({name, static_cast<int>(tensor.scalar_type()), tensor.sizes().vec()});
     }
@@ -57,7 +51,7 @@ std::string describe(const std::vector<NamedTensor>& state) {
 
 std::vector<NamedTensor> empty_like_described(const std::string& text) {
     std::vector<NamedTensor> state;
-    for (const Json& entry : Json::parse(text)) {
+    for (const nlohmann::json& entry : nlohmann::json::parse(text)) {
         const auto type = static_cast<at::ScalarType>(entry.at(1).get<int>());
         state.push_back({entry.at(0), at::empty(entry.at(2).get<std::vector<std::int64_t>>(), type)});
     }
@@ -118,7 +112,8 @@ std::vector<double> measure_blocks(Model& model, const Task& task, std::int64_t 
             if (output.requires_grad()) {
                 output.backward(at::ones_like(output));
             }
-            fastest[i] = std::min(fastest[i], seconds_since(begin));
+            const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+            fastest[i] = std::min(fastest[i], spent.count());
             x = output;
         }
     }

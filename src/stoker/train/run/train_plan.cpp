@@ -61,6 +61,14 @@ ModelStage keep_stage_of(const StageCut& cut, Model& model, const Task& task, co
 
 }  // namespace
 
+std::optional<StagePlan> TrainPlan::stage_plan() const {
+    if (!stage) {
+        return std::nullopt;
+    }
+    return StagePlan{
+        .stages = mesh.pipeline.get(), .order = pipeline_order(recipe.train.pipeline), .shapes = stage->train};
+}
+
 TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> model, bool resumes,
                         std::shared_ptr<Group> group, const CustomTask& custom) {
     require_no_conflict(recipe);

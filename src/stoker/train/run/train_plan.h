@@ -31,6 +31,9 @@ struct TrainPlan {
     bool has_weights;        // false: the model has not got its weights yet, and must get them from a checkpoint
     std::string model_hash;  // of the file of model.script or model.export; empty for other models
     std::vector<std::string> new_tensors;  // tensors that model.weights had only for another number of classes
+
+    // What a step must know of `stage`.
+    std::optional<StagePlan> stage_plan() const;
 };
 
 // `model`: null to make it from the recipe. `resumes`: the weights will come from a checkpoint, so model.weights is not
