@@ -164,6 +164,7 @@ struct TrainRecipe {
     bool sync_batch_norm = false;              // statistics of batch norm over all ranks
     std::string compress_gradients = "none";   // none | bf16 | fp16: as ranks send them
     std::string shard = "none";                // none | optimizer: what ranks divide among them
+    std::string pipeline = "1f1b";             // 1f1b | gpipe: the order of a stage's passes
     bool stop_at_nan = true;                   // stops at a loss that is not finite
     double ema = 0;                            // decay of the average of the weights; 0: off
     bool channels_last = true;                 // for convolutional models
@@ -174,7 +175,6 @@ struct TrainRecipe {
     std::string keep_best = {};   // a validation metric, such as "val_loss"; empty: no best checkpoint
     std::int64_t early_stop = 0;  // epochs without a better one that end the run; 0: off
     MeshRecipe mesh = {};
-    std::string pipeline = "1f1b";  // 1f1b | gpipe: the order of a stage's passes (dist/pipeline_schedule.h)
 };
 
 struct Recipe {

@@ -344,6 +344,10 @@ std::vector<SchemaKey> train_keys() {
         one_of("train.shard", at(&TrainRecipe::shard), {"none", "optimizer"},
                "several processes: what they divide among them instead of holding it all; `optimizer`: the optimiser's "
                "state (ZeRO stage 1)"),
+        one_of(
+            "train.pipeline", at(&TrainRecipe::pipeline), {"1f1b", "gpipe"},
+            "several processes: the order of the micro-batches on the stages of a model (`mesh.pp`); `1f1b` goes back "
+            "as soon as it can and holds the activations of few of them, `gpipe` goes back after all"),
         number("train.mixup", at(&TrainRecipe::mixup), {.low = 0},
                "mixes pairs of images and their labels, with a ratio from Beta(mixup, mixup); 0: off"),
         number("train.cutmix", at(&TrainRecipe::cutmix), {.low = 0},
@@ -372,10 +376,6 @@ std::vector<SchemaKey> train_keys() {
             "train.keep_best", at(&TrainRecipe::keep_best), "\"val_loss\", or \"val_\" and a metric of the task",
             [](std::string_view) { return true; },
             "keeps the checkpoint of the epoch that is best by this, such as `val_accuracy`, as RUN/best; empty: off"),
-        one_of(
-            "train.pipeline", at(&TrainRecipe::pipeline), {"1f1b", "gpipe"},
-            "`mesh.pp`: the order of the micro-batches; `1f1b` goes back as soon as it can and holds the activations "
-            "of few, `gpipe` goes back after all of a batch"),
         integer("train.early_stop", at(&TrainRecipe::early_stop), {0, kMost},
                 "ends the run after this many epochs without a better `keep_best`, or validation loss; 0: off"),
     };
