@@ -121,7 +121,7 @@ std::vector<PipelineRow> predict_pipelines(const MeasuredRank& rank, int ranks, 
         const PipelineShape shape{.stages = stages,
                                   .copies = copies,
                                   .micro_batches = parts,
-                                  .samples = samples / static_cast<double>(parts) / rank.micro_batch(),
+                                  .samples = samples / static_cast<double>(parts * rank.micro_batch()),
                                   .update = rank.step.update,
                                   .gradient_scale = recipe.train.compress_gradients == "none" ? 1 : 0.5};
         rows.push_back({shape, predict_pipeline(rank.blocks, shape, link)});

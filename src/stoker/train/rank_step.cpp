@@ -60,7 +60,7 @@ class RankTraining {
           optimizer_(own_parameters(static_cast<int>(recipe.train.mesh.tp)), recipe.optimizer) {
         plan_.model->require_autograd();
         options_.accumulate = std::min(options_.accumulate, samples_);
-        // The largest micro-batch.
+        // The largest micro-batch, as in MeasuredRank::micro_batch.
         batch_ = zero_batch(plan_.task, (samples_ - 1) / options_.accumulate + 1, plan_.device);
         if (batch_.input.is_floating_point()) {
             batch_.input.normal_();

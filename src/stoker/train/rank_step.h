@@ -22,8 +22,8 @@ struct MeasuredRank {
     std::string device;
     int threads = 0;
 
-    // Of a micro-batch of `step` and `blocks`.
-    double micro_batch() const { return static_cast<double>(samples) / static_cast<double>(step.micro_batches); }
+    // Samples of a micro-batch of `step` and `blocks`, the largest of a step.
+    std::int64_t micro_batch() const { return (samples - 1) / step.micro_batches + 1; }
 };
 
 struct RankStepOptions {
