@@ -63,6 +63,7 @@ TEST(Mesh, OfOneCopyHasItsStagesFigures) {
                              EXPECT_TRUE(mesh.data->alone() && mesh.tensor->alone());
                              EXPECT_EQ(mesh.figures, mesh.pipeline);
                              EXPECT_EQ(mesh.pipeline->size(), 3);
+                             world->barrier();  // another may still connect
                          }),
                 Each(""));
     EXPECT_THAT(

@@ -13,13 +13,11 @@
 namespace stoker {
 namespace {
 
-constexpr std::int64_t kClasses = 5;
-
 std::unique_ptr<Model> model_named(const std::string& name) {
     ModelRecipe recipe;
     recipe.name = name;
     recipe.hidden = {16, 12, 8};
-    auto model = make_model(recipe, {3, 32, 32}, kClasses, 3);
+    auto model = make_model(recipe, {3, 32, 32}, /*classes=*/5, 3);
     at::Generator generator = make_generator(4);
     for (const auto& [tensor_name, tensor] : model->parameters()) {
         if (tensor_name.starts_with("heads.")) {  // they begin as zeros, through which no gradient passes

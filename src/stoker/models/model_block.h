@@ -12,8 +12,8 @@ namespace stoker {
 
 struct ModelBlock {
     std::string name;
-    std::vector<std::string> tensors;                      // patterns (name_pattern.h) of its parameters and buffers
-    std::function<at::Tensor(const at::Tensor&)> forward;  // refers to the model
+    std::vector<std::string> tensors = {};  // patterns (name_pattern.h) of its parameters and buffers
+    std::function<at::Tensor(const at::Tensor&)> forward = nullptr;  // refers to the model
 
     bool has(const std::string& tensor) const;
 };
