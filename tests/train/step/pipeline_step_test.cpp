@@ -32,7 +32,7 @@ TEST_P(PipelineSteps, PassActivationsForwardAndGradientsBack) {
                 const StageBoundary boundary{.shape = {kWidth}};
                 Account account;
                 PipelineStep pipeline({.stages = group.get(), .order = order, .shapes = {boundary, boundary}}, account);
-                const at::Tensor weight = at::full({}, group->rank() + 2.0F).requires_grad_();
+                const at::Tensor weight = at::full({}, static_cast<float>(group->rank() + 2)).requires_grad_();
                 const auto size = [&](std::int64_t part) {
                     return micro_batch_begin(samples, part + 1, parts) - micro_batch_begin(samples, part, parts);
                 };
@@ -44,7 +44,8 @@ TEST_P(PipelineSteps, PassActivationsForwardAndGradientsBack) {
                          [&](std::int64_t part, const at::Tensor& input) {
                              EXPECT_EQ(input.defined(), !group->first());
                              most_held = std::max(most_held, ++held);
-                             const at::Tensor x = input.defined() ? input : at::full({size(part), kWidth}, part + 1.0F);
+                             const at::Tensor x =
+                                 input.defined() ? input : at::full({size(part), kWidth}, static_cast<float>(part + 1));
                              EXPECT_EQ(x.size(0), size(part));
                              const at::Tensor y = x.mul(weight);
                              return pipeline.last() ? y.sum() : y;
