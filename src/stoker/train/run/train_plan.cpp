@@ -91,12 +91,12 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
     if (!mesh.tensor->alone()) {
         model->division(mesh.tensor->size());  // refuses it before the other checks, which take longer
     }
-    if (!mesh.pipeline->alone()) {
-        require_stages(*model, mesh.pipeline->size());
-    }
     add_inputs(task, model->inputs(), train->field_specs());
     require_inputs(recipe, *model);
     auto new_tensors = prepare_model(*model, recipe, task.outputs, device, resumes);
+    if (!mesh.pipeline->alone()) {
+        require_stages(*model, mesh.pipeline->size());
+    }
     require_same_recipe(*group, recipe, *train, val.get());
     require_several_classes(recipe, task, *data.train);
     require_outputs(recipe, *model, task, device);
