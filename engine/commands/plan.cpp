@@ -1,8 +1,12 @@
 // stoker plan: how fast several processes would train a recipe, and what memory each needs. It measures one process'
 // share of a step here, and computes the rest (dist/cost_model.h).
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
+#include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -13,8 +17,11 @@
 #include "engine/commands.h"
 #include "engine/ranks.h"
 #include "stoker/base/error.h"
+#include "stoker/dist/pipeline_cost.h"
+#include "stoker/dist/pipeline_schedule.h"
 #include "stoker/recipe/recipe.h"
 #include "stoker/train/rank_step.h"
+#include "stoker/train/run/model_stages.h"
 
 namespace stoker::cli {
 namespace {
@@ -61,13 +68,19 @@ struct Row {
     RankMemory memory;
 };
 
+// The model cut into stages, over --ranks.
+struct PipelineRow {
+    PipelineShape shape;
+    PipelineCost cost;
+};
+
 const char* shard_name(const Distribution& how) {
     return how.shard_optimizer ? "optimizer" : "none";
 }
 
 // --ranks; else as many as train.mesh needs, or 8.
 int ranks_of(const Options& options, const MeshRecipe& mesh) {
-    return options.ranks.value_or(mesh.dp ? static_cast<int>(*mesh.dp * mesh.tp) : 8);
+    return options.ranks.value_or(mesh.dp ? static_cast<int>(*mesh.dp * mesh.copy()) : 8);
 }
 
 std::vector<Row> predict(const MeasuredRank& rank, const Options& options, const Link& link, const Recipe& recipe) {
@@ -91,9 +104,38 @@ std::vector<Row> predict(const MeasuredRank& rank, const Options& options, const
     return rows;
 }
 
+// As many stages as train.mesh.pp, and powers of two, where the ranks and the blocks allow it.
+std::vector<PipelineRow> predict_pipelines(const MeasuredRank& rank, int ranks, const Link& link,
+                                           const Recipe& recipe) {
+    std::vector<PipelineRow> rows;
+    const MeshRecipe& mesh = recipe.train.mesh;
+    const auto trained = std::ranges::count_if(rank.blocks, [](const BlockCost& block) { return block.gradients > 0; });
+    for (int stages = 2; stages <= std::min<std::int64_t>(trained, ranks / mesh.tp); ++stages) {
+        const bool wanted = stages == mesh.pp || std::has_single_bit(static_cast<unsigned>(stages));
+        if (!wanted || ranks / mesh.tp % stages != 0) {
+            continue;
+        }
+        const int copies = ranks / static_cast<int>(mesh.tp) / stages;
+        const double samples = static_cast<double>(recipe.data.batch_size) / copies;
+        const std::int64_t parts = std::min(recipe.train.accumulate, std::max<std::int64_t>(std::llround(samples), 1));
+        const PipelineShape shape{.stages = stages,
+                                  .copies = copies,
+                                  .micro_batches = parts,
+                                  .samples = samples / static_cast<double>(parts * rank.micro_batch()),
+                                  .update = rank.step.update,
+                                  .gradient_scale = recipe.train.compress_gradients == "none" ? 1 : 0.5};
+        rows.push_back({shape, predict_pipeline(rank.blocks, shape, link)});
+    }
+    return rows;
+}
+
 // The measured times, stretched to those of another device.
-void scale_to(RankStep& step, double seconds) {
+void scale_to(MeasuredRank& rank, double seconds) {
+    RankStep& step = rank.step;
     const double factor = seconds / step.compute();
+    for (BlockCost& block : rank.blocks) {
+        block.seconds *= factor;
+    }
     for (double* time : {&step.forward, &step.backward, &step.update}) {
         *time *= factor;
     }
@@ -143,7 +185,64 @@ void print_plan(const Recipe& recipe, const MeasuredRank& rank, const std::vecto
     }
 }
 
-Json json_of(const Recipe& recipe, const MeasuredRank& rank, const std::vector<Row>& rows, const Link& link) {
+std::vector<std::string> stage_texts(const MeasuredRank& rank, const PipelineCost& cost) {
+    const StageCut cut{.blocks = rank.block_names, .seconds = {}, .firsts = cost.firsts};
+    std::vector<std::string> texts;
+    for (std::size_t stage = 0; stage < cut.firsts.size(); ++stage) {
+        texts.push_back(cut.blocks_text(stage));
+    }
+    return texts;
+}
+
+void print_pipelines(const MeasuredRank& rank, const std::vector<PipelineRow>& rows, int ranks) {
+    if (rows.empty()) {
+        return;
+    }
+    print_stdout(
+        "\n{} processes with a model that is cut into pp stages (train.mesh.pp), activations in each order of "
+        "the passes (train.pipeline):\n",
+        ranks);
+    Table table;
+    for (const char* title : {"pp", "dp", "micro-batches", "step ms", "efficiency", "bubble", "sent MiB", "weights MiB",
+                              "1f1b MiB", "gpipe MiB"}) {
+        table.column(title);
+    }
+    for (const auto& [shape, cost] : rows) {
+        table.row({fmt::to_string(shape.stages), fmt::to_string(shape.copies), fmt::to_string(shape.micro_batches),
+                   ms(cost.step), fmt::format("{:.1f} %", 100 * cost.efficiency),
+                   fmt::format("{:.1f} %", 100 * cost.bubble), mib(static_cast<std::int64_t>(cost.messages)),
+                   mib(cost.parameters), mib(cost.activations_1f1b), mib(cost.activations_gpipe)});
+    }
+    print_lines(table.text());
+    for (const auto& [shape, cost] : rows) {
+        print_stdout("{} stages: {}\n", shape.stages, fmt::join(stage_texts(rank, cost), " | "));
+        if (shape.micro_batches < shape.stages) {
+            print_stdout("    the bubble is large: with train.accumulate = {} it is {:.0f} %\n", 4 * shape.stages,
+                         100 * bubble_share(shape.stages, 4 * shape.stages));
+        }
+    }
+}
+
+Json pipelines_json(const MeasuredRank& rank, const std::vector<PipelineRow>& rows) {
+    Json all = Json::array();
+    for (const auto& [shape, cost] : rows) {
+        all.push_back({{"pp", shape.stages},
+                       {"dp", shape.copies},
+                       {"micro_batches", shape.micro_batches},
+                       {"step_seconds", cost.step},
+                       {"efficiency", cost.efficiency},
+                       {"bubble", cost.bubble},
+                       {"message_bytes", cost.messages},
+                       {"message_seconds", cost.message_seconds},
+                       {"parameters", cost.parameters},
+                       {"activations", {{"1f1b", cost.activations_1f1b}, {"gpipe", cost.activations_gpipe}}},
+                       {"stages", stage_texts(rank, cost)}});
+    }
+    return all;
+}
+
+Json json_of(const Recipe& recipe, const MeasuredRank& rank, const std::vector<Row>& rows,
+             const std::vector<PipelineRow>& pipelines, const Link& link) {
     Json plans = Json::array();
     for (const auto& [how, cost, of] : rows) {
         plans.push_back({{"ranks", how.ranks},
@@ -174,7 +273,8 @@ Json json_of(const Recipe& recipe, const MeasuredRank& rank, const std::vector<R
               {"update_seconds", rank.step.update},
               {"micro_batches", rank.step.micro_batches},
               {"step_seconds", rank.step.compute()}}},
-            {"plans", std::move(plans)}};
+            {"plans", std::move(plans)},
+            {"pipelines", pipelines_json(rank, pipelines)}};
 }
 
 int run(const Options& options) {
@@ -188,13 +288,16 @@ int run(const Options& options) {
         return 128 + stop.load();
     }
     if (options.step_ms) {
-        scale_to(rank.step, *options.step_ms / 1e3);
+        scale_to(rank, *options.step_ms / 1e3);
     }
     const std::vector<Row> rows = predict(rank, options, link, recipe);
+    const int ranks = rows.front().how.ranks;
+    const std::vector<PipelineRow> pipelines = predict_pipelines(rank, ranks, link, recipe);
     if (options.json) {
-        print_document(json_of(recipe, rank, rows, link));
+        print_document(json_of(recipe, rank, rows, pipelines, link));
     } else {
         print_plan(recipe, rank, rows, options);
+        print_pipelines(rank, pipelines, ranks);
     }
     return 0;
 }
@@ -220,7 +323,7 @@ Command add_plan(CLI::App& app) {
             "  stoker plan imagenet.toml --ranks 64 --link 400Gb --step-ms 180\n"
             "Measures one process' share of a step here, then computes for --ranks, 8, 64, 512 and 4096 processes how\n"
             "long a step takes, how much of the communication the backward pass hides, and the memory of a process,\n"
-            "with train.shard and without (docs/scaling.md).");
+            "with train.shard and without, and for --ranks with a model that is cut into stages (docs/scaling.md).");
     return [options] { return run(*options); };
 }
 

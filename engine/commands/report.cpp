@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <numeric>
 #include <string_view>
 
@@ -79,6 +80,15 @@ std::string epoch_line(const EpochResult& epoch, std::int64_t epochs, const Task
     return fmt::format("{:>5} {:>9.2f} {:>11} {:>12} {:>10} {:>14}", fmt::format("{}/{}", epoch.epoch, epochs),
                        epoch.seconds, with_commas(epoch.images_per_second), number_text(epoch.train_loss),
                        epoch.val_loss ? number_text(*epoch.val_loss) : "-", last);
+}
+
+std::string bubble_line(const Bubble& bubble) {
+    std::vector<std::string> shares;
+    for (const double share : bubble.stages) {
+        shares.push_back(fmt::format("{:.1f}", 100 * share));
+    }
+    return fmt::format("the stages waited {} % of their steps; the schedule has {:.1f} %", fmt::join(shares, ", "),
+                       100 * bubble.formula);
 }
 
 std::string account_report(const TrainResult& result) {

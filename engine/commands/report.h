@@ -12,6 +12,7 @@ namespace stoker::cli {
 // The last column is the task's main metric.
 std::string epoch_header(const Task& task);
 std::string epoch_line(const EpochResult& epoch, std::int64_t epochs, const Task& task);
+std::string bubble_line(const Bubble& bubble);
 
 // "accuracy 98.20 %", "mae 0.0312".
 std::string metric_text(const Metric& metric);

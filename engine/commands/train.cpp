@@ -23,11 +23,11 @@
 #include "stoker/base/parse_number.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/url_secrets.h"
+#include "stoker/dist/pipeline_schedule.h"
 #include "stoker/pipeline/recipe_data.h"
 #include "stoker/profile/nvtx_ranges.h"
 #include "stoker/recipe/recipe.h"
 #include "stoker/recipe/values.h"
-#include "stoker/train/run/divided_model.h"
 #include "stoker/train/step/schedule.h"
 #include "stoker/train/trainer.h"
 
@@ -132,13 +132,25 @@ void print_device_cache(const char* key, const Loader* loader, const at::Device&
     }
 }
 
+// Where the model is cut, and what the stages' waiting for each other costs.
+void print_stages(const Recipe& recipe, const Trainer& trainer) {
+    const int stages = static_cast<int>(recipe.train.mesh.pp);
+    const double bubble = bubble_share(stages, trainer.micro_batches());
+    print_stderr("stages: {}; {}, {}, bubble {:.1f} %\n", cut_text(trainer.stage()->cut), recipe.train.pipeline,
+                 pluralize(trainer.micro_batches(), "micro-batch"), 100 * bubble);
+    if (trainer.micro_batches() < stages) {
+        print_stderr(
+            "train.accumulate: with {} for {} stages each of them waits {:.0f} % of the time; with {} it waits {:.0f} "
+            "%\n",
+            pluralize(trainer.micro_batches(), "micro-batch"), stages, 100 * bubble, 4 * stages,
+            100 * bubble_share(stages, 4 * stages));
+    }
+}
+
 // Data, model, device, run folder, and the settings that have no effect in a run of this length.
 void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string& out, bool resumes) {
-    const auto count_text = [&](const std::vector<NamedTensor>& tensors) {
-        return with_commas(static_cast<double>(whole_elements(trainer.model(), tensors, recipe.train.mesh.tp)));
-    };
-    const std::string parameters = count_text(trainer.model().parameters());
-    const std::string trained = count_text(trainer.model().trainable_parameters());
+    const std::string parameters = with_commas(static_cast<double>(trainer.parameters()));
+    const std::string trained = with_commas(static_cast<double>(trainer.trained_parameters()));
     const Loader& loader = trainer.train_loader();
     print_stderr("{}: {}, batch {}, {} per epoch, {}\n", shown_url(recipe.data.train), samples_text(loader.dataset()),
                  recipe.data.batch_size, pluralize(loader.batches_per_epoch(), "step"),
@@ -147,6 +159,9 @@ void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string
                  parameters, trained == parameters ? "" : fmt::format(", {} of them trainable", trained),
                  recipe.optimizer.name, trainer.device().str(), out);
     print_stderr("step: {}\n", trainer.compiled());
+    if (trainer.stage()) {
+        print_stages(recipe, trainer);
+    }
     if (recipe.data.cache == "device") {
         print_device_cache("data.train", &loader, trainer.device());
         print_device_cache("data.val", trainer.val_loader(), trainer.device());
@@ -298,6 +313,9 @@ class TrainReport {
             print_stderr("{}\n", epoch_header(trainer_.task()));
         }
         print_stderr("{}\n", epoch_line(result, recipe_.train.epochs, trainer_.task()));
+        if (result.bubble) {
+            print_stderr("        {}\n", bubble_line(*result.bubble));
+        }
         if (const std::int64_t bad = result.bad_samples + result.val_bad_samples; bad > 0) {
             print_stderr("        {} replaced by other samples: {}/quarantine.jsonl\n", pluralize(bad, "bad sample"),
                          out_);

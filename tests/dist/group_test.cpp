@@ -78,6 +78,37 @@ TEST(Group, ExchangesWithNeighbours) {
                 Each(""));
 }
 
+// Both ranks send before they receive: a send does not block.
+TEST(Group, MessagesArriveInOrder) {
+    EXPECT_THAT(as_ranks(2,
+                         [](const auto& group) {
+                             const int other = 1 - group->rank();
+                             std::vector<std::function<void()>> sending;
+                             for (int message = 0; message < 3; ++message) {
+                                 sending.push_back(
+                                     group->start_send(at::full({1 + message}, 10 * message + group->rank()), other));
+                             }
+                             for (int message = 0; message < 3; ++message) {
+                                 const at::Tensor got = at::full({1 + message}, -1);
+                                 group->start_receive(got, other)();
+                                 EXPECT_TRUE(at::equal(got, at::full({1 + message}, 10 * message + other)));
+                             }
+                             for (const auto& wait : sending) {
+                                 wait();
+                             }
+                         }),
+                Each(""));
+}
+
+TEST(Group, AMessageFromALostRankIsAnError) {
+    const auto errors = as_ranks(2, [](const auto& group) {
+        if (group->rank() == 0) {
+            group->start_receive(at::full({2}, 0), 1)();
+        }
+    });
+    EXPECT_THAT(errors, ElementsAre(HasSubstr("[rank 0] expected all 2 ranks to continue"), ""));
+}
+
 // Each rank learns at its next call what any said at the last.
 TEST(Group, AgreesOneCallLater) {
     EXPECT_THAT(as_ranks(2,

@@ -36,6 +36,41 @@ TEST(Mesh, RanksOfOneCopyAreNeighbours) {
                 Each(""));
 }
 
+TEST(Mesh, StagesOfACopyAreNeighbours) {
+    EXPECT_THAT(as_ranks(8,
+                         [](const auto& world) {
+                             const Mesh mesh = make_mesh(world, {.dp = 2, .pp = 2, .tp = 2});
+                             const auto ranks_of = [&](const Group& group) {
+                                 const at::Tensor all = group.all_gather(at::full({}, world->rank(), at::kInt));
+                                 const int* first = all.template const_data_ptr<int>();
+                                 return std::vector<int>(first, first + all.numel());
+                             };
+                             const int rank = world->rank();
+                             const int copy = rank / 4 * 4;
+                             EXPECT_THAT(ranks_of(*mesh.tensor), ElementsAre(rank / 2 * 2, rank / 2 * 2 + 1));
+                             EXPECT_THAT(ranks_of(*mesh.pipeline), ElementsAre(copy + rank % 2, copy + 2 + rank % 2));
+                             EXPECT_THAT(ranks_of(*mesh.data), ElementsAre(rank % 4, rank % 4 + 4));
+                             EXPECT_THAT(ranks_of(*mesh.figures),
+                                         ElementsAre(rank % 2, rank % 2 + 2, rank % 2 + 4, rank % 2 + 6));
+                         }),
+                Each(""));
+}
+
+TEST(Mesh, OfOneCopyHasItsStagesFigures) {
+    EXPECT_THAT(as_ranks(3,
+                         [](const auto& world) {
+                             const Mesh mesh = make_mesh(world, {.dp = {}, .pp = 3});
+                             EXPECT_TRUE(mesh.data->alone() && mesh.tensor->alone());
+                             EXPECT_EQ(mesh.figures, mesh.pipeline);
+                             EXPECT_EQ(mesh.pipeline->size(), 3);
+                             world->barrier();  // another may still connect
+                         }),
+                Each(""));
+    EXPECT_THAT(
+        as_ranks(3, [](const auto& world) { make_mesh(world, {.dp = {}, .pp = 2}); }),
+        Each(HasSubstr("[train.mesh] expected a multiple of 2 processes for dp = auto, pp = 2, tp = 1, got 3")));
+}
+
 TEST(Mesh, WithoutTensorParallelismAllRanksShareTheData) {
     EXPECT_THAT(as_ranks(2,
                          [](const auto& world) {

@@ -132,6 +132,40 @@ def test_a_divided_model_trains_what_one_process_trains(stoker, recipe, tmp_path
     assert evaluated["val_loss"] == pytest.approx(four["epochs"][0]["val_loss"], rel=1e-6)
 
 
+def test_a_model_cut_into_stages_trains_what_one_process_trains(stoker, recipe, tmp_path):
+    sets = ("--set", "model.hidden=[48,32]", "--set", "train.accumulate=4")
+    one = stoker("train", "r.toml", "--out", "one", "--json", *sets).json()
+    launch = ("launch", "--nproc-per-node", "4", "--", "stoker")
+    staged = ("--set", "train.mesh.pp=2", "--set", "train.mesh.dp=2")
+    done = stoker(*launch, "train", "r.toml", "--out", "four", "--json", *sets, *staged)
+    for mine, whole in zip(steps(tmp_path / "four"), steps(tmp_path / "one"), strict=True):
+        assert mine["loss"] == pytest.approx(whole["loss"], rel=1e-6)
+        assert (mine["batch_hash"], mine["samples"]) == (whole["batch_hash"], whole["samples"])
+    four = done.json()
+    for mine, whole in zip(four["epochs"], one["epochs"], strict=True):
+        assert mine["val_loss"] == pytest.approx(whole["val_loss"], rel=1e-6)
+        assert mine["bubble"]["formula"] == pytest.approx(1 / 5) and len(mine["bubble"]["stages"]) == 2
+        assert "bubble" not in whole
+    facts = [json.loads(line) for line in (tmp_path / "four/metrics.jsonl").read_text().splitlines()]
+    facts = [line["train"] for line in facts if line["type"] == "facts"]
+    parameters = 784 * 48 + 48 + 48 * 32 + 32 + 320 + 10
+    assert {(line["parameters"], line["pipeline"]) for line in facts} == {(parameters, "1f1b")} and len(facts) == 4
+    cut = facts[0]["stages"]
+    assert re.fullmatch(r"fc1.* ms\) \| .*fc3 \(.* ms\)", cut), cut
+    assert "the schedule has 20.0 %" in done.err
+    evaluated = stoker("eval", "four", "--json").json()
+    assert evaluated["val_loss"] == pytest.approx(four["epochs"][1]["val_loss"], rel=1e-6)
+
+
+def test_the_cut_is_printed_and_few_micro_batches_are_warned_of(stoker, recipe):
+    launch = ("launch", "--nproc-per-node", "2", "--", "stoker", "train", "r.toml")
+    done = stoker(*launch, "--set", "train.mesh.pp=2", "--set", "train.epochs=1")
+    line = "train.accumulate: with 1 micro-batch for 2 stages each of them waits 50 % of the time; with 8 it waits 11 %"
+    assert line in done.err, done.err
+    cut = r"stages: fc1 \(\S+ ms\) \| fc2 \(\S+ ms\); 1f1b, 1 micro-batch, bubble 50.0 %"
+    assert re.search(cut, done.err), done.err
+
+
 @pytest.fixture
 def other(recipe, tmp_path):
     """The folder of the second rank."""
@@ -162,6 +196,7 @@ def test_a_mesh_that_does_not_fit_is_refused_in_one_line(stoker, recipe):
         (("train.mesh.tp=3",), "[train.mesh] expected a multiple of 3 processes for dp = auto, tp = 3, got 2; "),
         (("train.mesh.tp=2", "model.name=convnet"), "[train.mesh.tp] expected 1, except for mlp and vit_s_16"),
         (("train.mesh.tp=2", "model.hidden=[33]"), "[train.mesh.tp] expected a divisor of every other width"),
+        (("train.mesh.pp=2", "model.hidden=[]"), "[train.mesh.pp] expected at most 1, the blocks of the model"),
     ):
         done = stoker(*launch, *(word for one in sets for word in ("--set", one)), status=1)
         assert message in done.err and done.err.count("\n") == 1, done.err

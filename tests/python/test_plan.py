@@ -121,3 +121,27 @@ def test_a_divided_model_is_counted(plan):
     assert [row["ranks"] for row in found["plans"][::2]] == [4, 8, 64, 512, 4096]
     assert "2 processes share a copy of the model" in plan("--ranks", 4, *tp).out
     assert "[train.mesh] expected a multiple of 2 processes" in plan("--ranks", 3, *tp, status=1).err
+
+
+def test_stages_have_rows(plan):
+    sets = ("--set", "train.accumulate=4", "--set", "model.hidden=[512,512,512]")
+    found = plan("--ranks", 4, "--link", "1TB", "--latency", 0, "--json", *sets).json()
+    rows = found["pipelines"]
+    assert [(row["pp"], row["dp"], row["micro_batches"]) for row in rows] == [(2, 2, 4), (4, 1, 4)]
+    for row in rows:
+        p, m = row["pp"], row["micro_batches"]
+        assert row["bubble"] == pytest.approx((p - 1) / (m + p - 1)) and len(row["stages"]) == p
+        assert row["efficiency"] <= 1 - row["bubble"] + 1e-6, "stages that are not equal are slower"
+        assert row["activations"]["gpipe"] >= row["activations"]["1f1b"] > 0
+    two, four = rows
+    # A stage of four sends one activation of 8 x 512 floats forward and one gradient back, for each of 4 micro-batches.
+    assert four["message_bytes"] == 4 * 2 * 4 * 8 * 512
+    parameters = found["parameters"]
+    assert 4 * parameters / 4 <= four["parameters"] <= two["parameters"] < 4 * parameters
+    out = plan("--ranks", 4, *sets).out
+    assert "4 stages: fc1 | fc2 | fc3 | fc4" in out and "bubble" in out
+    few = plan("--ranks", 4).out
+    assert "the bubble is large: with train.accumulate = 8 it is 11 %" in few
+    assert plan("--ranks", 4, "--json", "--set", "model.hidden=[]").json()["pipelines"] == []
+    mesh = ("--set", "train.mesh.pp=3", "--ranks", 6, "--set", "data.batch_size=48")
+    assert [row["pp"] for row in plan("--json", *mesh).json()["pipelines"]] == [2, 3]

@@ -295,29 +295,36 @@ void Group::broadcast(const std::vector<at::Tensor>& tensors) const {
     guard([&] { c10d::broadcast_coalesced(backend_->group, tensors, kBucketBytes); });
 }
 
-void Group::send(const at::Tensor& tensor, int from, int to) const {
+// Gloo sends when the other rank receives.
+std::function<void()> Group::start_send(const at::Tensor& tensor, int to) const {
     std::vector<at::Tensor> tensors = {tensor};
-    guard([&] {
-        if (rank() == from) {
-            backend_->gloo->send(tensors, to, kTag)->wait();
-        } else {
-            backend_->gloo->recv(tensors, from, kTag)->wait();
-        }
-    });
+    c10::intrusive_ptr<c10d::Work> sending;
+    guard([&] { sending = backend_->gloo->send(tensors, to, kTag); });
+    return [this, sending, tensor] { guard([&] { sending->wait(); }); };
+}
+
+std::function<void()> Group::start_receive(const at::Tensor& tensor, int from) const {
+    std::vector<at::Tensor> tensors = {tensor};
+    c10::intrusive_ptr<c10d::Work> receiving;
+    guard([&] { receiving = backend_->gloo->recv(tensors, from, kTag); });
+    return [this, receiving, tensor] { guard([&] { receiving->wait(); }); };
+}
+
+void Group::send(const at::Tensor& tensor, int from, int to) const {
+    const auto wait = rank() == from ? start_send(tensor, to) : start_receive(tensor, from);
+    wait();
 }
 
 at::Tensor Group::exchange(const at::Tensor& mine, int to, int from) const {
     if (to == rank() && from == rank()) {
         return mine;
     }
-    std::vector<at::Tensor> sent = {mine.contiguous()};
-    std::vector<at::Tensor> received = {at::empty_like(sent[0])};
-    guard([&] {
-        const auto sending = backend_->gloo->send(sent, to, kTag);
-        backend_->gloo->recv(received, from, kTag)->wait();
-        sending->wait();
-    });
-    return received[0];
+    const at::Tensor sent = mine.contiguous();
+    at::Tensor received = at::empty_like(sent);
+    const auto sending = start_send(sent, to);
+    start_receive(received, from)();
+    sending();
+    return received;
 }
 
 void Group::barrier() const {

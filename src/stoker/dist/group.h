@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -48,6 +49,10 @@ class Group {
     std::string broadcast(const std::string& text) const;          // from rank 0
     // Copies `tensor`, which is contiguous, from rank `from` to rank `to`. Both must call it, others need not.
     void send(const at::Tensor& tensor, int from, int to) const;
+    // The two halves of it, which return at once; what they return waits until the message has arrived. The tensor must
+    // not change before. Messages from one rank to another arrive in order.
+    std::function<void()> start_send(const at::Tensor& tensor, int to) const;
+    std::function<void()> start_receive(const at::Tensor& tensor, int from) const;
     // Sends `mine` to rank `to` and returns the tensor of the same shape that rank `from` sends to this rank.
     at::Tensor exchange(const at::Tensor& mine, int to, int from) const;
     void barrier() const;  // its time-out is ten times that of the others

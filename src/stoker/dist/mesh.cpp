@@ -1,4 +1,4 @@
-// Without tensor parallelism all ranks are the data group, and nothing is connected twice.
+// Where all copies are whole, all ranks are the data group, and nothing is connected twice.
 #include "stoker/dist/mesh.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,19 @@ namespace stoker {
 namespace {
 
 std::string text_of(const MeshRecipe& shape) {
-    return fmt::format("dp = {}, tp = {}", shape.dp ? fmt::to_string(*shape.dp) : "auto", shape.tp);
+    return fmt::format("dp = {}{}, tp = {}", shape.dp ? fmt::to_string(*shape.dp) : "auto",
+                       shape.pp > 1 ? fmt::format(", pp = {}", shape.pp) : "", shape.tp);
+}
+
+// Where a rank is in the mesh.
+struct Place {
+    std::int64_t copy = 0;
+    std::int64_t stage = 0;
+    std::int64_t slice = 0;
+};
+
+Place place_of(int rank, const MeshRecipe& shape) {
+    return {.copy = rank / shape.copy(), .stage = rank / shape.tp % shape.pp, .slice = rank % shape.tp};
 }
 
 void require_same_mesh(const Group& world, const MeshRecipe& shape) {
@@ -32,11 +44,11 @@ void require_same_mesh(const Group& world, const MeshRecipe& shape) {
 }  // namespace
 
 void require_mesh(int ranks, const MeshRecipe& shape, const std::string& ranks_option) {
-    const std::int64_t dp = shape.dp.value_or(ranks / shape.tp);
-    if (dp >= 1 && dp * shape.tp == ranks) {
+    const std::int64_t dp = shape.dp.value_or(ranks / shape.copy());
+    if (dp >= 1 && dp * shape.copy() == ranks) {
         return;
     }
-    const std::int64_t wanted = shape.dp ? dp * shape.tp : shape.tp;
+    const std::int64_t wanted = shape.dp ? dp * shape.copy() : shape.copy();
     throw InvalidArgument({.where = "train.mesh",
                            .expected = fmt::format("{}{} for {}", shape.dp ? "" : "a multiple of ",
                                                    pluralize(wanted, "process"), text_of(shape)),
@@ -47,22 +59,28 @@ void require_mesh(int ranks, const MeshRecipe& shape, const std::string& ranks_o
 Mesh make_mesh(const std::shared_ptr<Group>& world, const MeshRecipe& shape) {
     require_same_mesh(*world, shape);
     require_mesh(world->size(), shape);
-    if (shape.tp == 1) {
-        return {.data = world};
+    if (shape.copy() == 1) {
+        return {.data = world, .figures = world};
     }
-    const int tp = static_cast<int>(shape.tp);
-    const int copy = world->rank() / tp;
-    std::vector<int> same_copy;
-    std::vector<int> same_part;
-    for (int rank = 0; rank < world->size(); ++rank) {
-        if (rank / tp == copy) {
-            same_copy.push_back(rank);
+    const Place own = place_of(world->rank(), shape);
+    const auto ranks_with = [&](bool same_copy, bool same_stage, bool same_slice) {
+        std::vector<int> ranks;
+        for (int rank = 0; rank < world->size(); ++rank) {
+            const Place place = place_of(rank, shape);
+            if ((!same_copy || place.copy == own.copy) && (!same_stage || place.stage == own.stage) &&
+                (!same_slice || place.slice == own.slice)) {
+                ranks.push_back(rank);
+            }
         }
-        if (rank % tp == world->rank() % tp) {
-            same_part.push_back(rank);
-        }
-    }
-    return {.data = world->subgroup(same_part), .tensor = world->subgroup(same_copy)};
+        return world->subgroup(ranks);
+    };
+    Mesh mesh{.data = ranks_with(false, true, true),
+              .tensor = ranks_with(true, true, false),
+              .pipeline = ranks_with(true, false, true)};
+    mesh.figures = mesh.pipeline->alone() ? mesh.data
+                   : mesh.data->alone()   ? mesh.pipeline
+                                          : ranks_with(false, false, true);
+    return mesh;
 }
 
 }  // namespace stoker

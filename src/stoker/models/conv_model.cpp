@@ -44,11 +44,15 @@ std::vector<at::Tensor> ConvModel::parameters_since(std::size_t first) const {
     return added;
 }
 
-void ConvModel::count_batch() {
-    if (training()) {
+void ConvModel::count_batch(std::size_t first, std::size_t last) const {
+    if (training() && first < last) {
         const c10::NoGradGuard no_grad;
-        at::_foreach_add_(batch_counts_, 1);
+        at::_foreach_add_(at::TensorList(batch_counts_).slice(first, last - first), 1);
     }
+}
+
+ModelBlock ConvModel::classifier_block() const {
+    return {.name = "fc", .tensors = {"fc.*"}, .forward = [this](const at::Tensor& x) { return classify(x); }};
 }
 
 at::Tensor ConvModel::apply(const ConvNorm& layer, const at::Tensor& input, bool recompute, const After& after) const {

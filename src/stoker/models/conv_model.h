@@ -15,7 +15,7 @@ class ConvModel : public Model {
   public:
     bool wants_channels_last() const final { return true; }
     bool casts_input() const final { return true; }
-    bool has_blocks() const final { return true; }
+    bool can_recompute() const final { return true; }
     bool has_batch_norm() const final { return true; }
 
   protected:
@@ -34,7 +34,11 @@ class ConvModel : public Model {
     std::vector<at::Tensor> parameters_since(std::size_t first) const;
 
     // Increments num_batches_tracked in training. Call once per forward pass.
-    void count_batch();
+    void count_batch() const { count_batch(0, batch_counts_.size()); }
+    // The same for the norms [first, last), in the order in which they were made.
+    void count_batch(std::size_t first, std::size_t last) const;
+    // The last of `blocks`.
+    ModelBlock classifier_block() const;
     // What follows a layer's batch norm.
     struct After {
         bool relu = true;

@@ -42,16 +42,39 @@ at::Tensor ConvNet::run(const Stage& stage, const at::Tensor& input, bool recomp
     return x;
 }
 
+at::Tensor ConvNet::recomputed(const Stage& stage, const at::Tensor& input) const {
+    const auto pass = [this, &stage](const at::Tensor& from, bool recompute) { return run(stage, from, recompute); };
+    return run_block(pass, input, stage.parameters);
+}
+
 at::Tensor ConvNet::forward(const at::Tensor& input) {
     count_batch();
     at::Tensor x = input;
     for (const Stage& stage : stages_) {
-        const auto pass = [this, &stage](const at::Tensor& from, bool recompute) {
-            return run(stage, from, recompute);
-        };
-        x = run_block(pass, x, stage.parameters);
+        x = recomputed(stage, x);
     }
     return classify(x);
+}
+
+std::vector<ModelBlock> ConvNet::blocks() const {
+    std::vector<ModelBlock> all;
+    std::size_t norm = 0;
+    for (const Stage& stage : stages_) {
+        const std::size_t first = norm;
+        norm += stage.layers.size();
+        ModelBlock block{.name = fmt::format("stage{}", all.size() + 1)};
+        for (std::size_t layer = first + 1; layer <= norm; ++layer) {
+            block.tensors.push_back(fmt::format("conv{}.*", layer));
+            block.tensors.push_back(fmt::format("bn{}.*", layer));
+        }
+        block.forward = [this, &stage, first, norm](const at::Tensor& x) {
+            count_batch(first, norm);
+            return recomputed(stage, x);
+        };
+        all.push_back(std::move(block));
+    }
+    all.push_back(classifier_block());
+    return all;
 }
 
 }  // namespace stoker

@@ -15,6 +15,8 @@ class ConvNet final : public ConvModel {
             at::Generator& generator);
 
     at::Tensor forward(const at::Tensor& input) override;
+    // The three stages and the classifier.
+    std::vector<ModelBlock> blocks() const override;
 
     static constexpr std::int64_t kSmallestImage = 4;  // pixels a side; one is left at the end
 
@@ -24,6 +26,7 @@ class ConvNet final : public ConvModel {
         std::vector<at::Tensor> parameters;
     };
     at::Tensor run(const Stage& stage, const at::Tensor& input, bool recompute) const;
+    at::Tensor recomputed(const Stage& stage, const at::Tensor& input) const;  // with gradient checkpointing
 
     std::vector<Stage> stages_;
 };

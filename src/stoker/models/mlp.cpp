@@ -56,20 +56,34 @@ Mlp::Mlp(std::int64_t inputs, const std::vector<std::int64_t>& hidden, std::int6
 }
 
 at::Tensor Mlp::forward(const at::Tensor& input) {
-    at::Tensor x = input.flatten(1);  // (N, inputs)
-    const std::size_t layers = chain_.layers.size();
-    const TensorRanks* const ranks = tensor_ranks();
-    for (std::size_t i = 0; i < layers; ++i) {
-        const auto& [weight, bias] = chain_.layers[i];
-        if (ranks != nullptr && begins_pair(i, layers)) {
-            x = to_all_ranks(x, *ranks);
-        }
-        x = row_linear(x, weight, bias, ends_pair(i) ? ranks : nullptr);  // (N, width), or this rank's part of it
-        if (i + 1 < layers) {
-            x = activate(chain_.activation, x);
-        }
+    at::Tensor x = input;
+    for (std::size_t layer = 0; layer < chain_.layers.size(); ++layer) {
+        x = run(layer, x);
     }
     return x;  // (N, classes)
+}
+
+// Returns (N, width), or with tensor parallelism inside a pair this rank's part of it.
+at::Tensor Mlp::run(std::size_t layer, const at::Tensor& input) const {
+    const std::size_t layers = chain_.layers.size();
+    const TensorRanks* const ranks = tensor_ranks();
+    at::Tensor x = layer == 0 ? input.flatten(1) : input;  // (N, inputs)
+    if (ranks != nullptr && begins_pair(layer, layers)) {
+        x = to_all_ranks(x, *ranks);
+    }
+    const auto& [weight, bias] = chain_.layers[layer];
+    x = row_linear(x, weight, bias, ends_pair(layer) ? ranks : nullptr);
+    return layer + 1 < layers ? activate(chain_.activation, x) : x;
+}
+
+std::vector<ModelBlock> Mlp::blocks() const {
+    std::vector<ModelBlock> all;
+    for (std::size_t layer = 0; layer < chain_.layers.size(); ++layer) {
+        all.push_back({.name = layer_name(layer),
+                       .tensors = {layer_name(layer) + ".*"},
+                       .forward = [this, layer](const at::Tensor& x) { return run(layer, x); }});
+    }
+    return all;
 }
 
 std::vector<DividedParameter> Mlp::division(int ranks) const {
@@ -104,7 +118,7 @@ const LinearChain* Mlp::linear_chain() const {
     const bool all_train = std::ranges::all_of(chain_.layers, [](const LinearChain::Layer& layer) {
         return layer.weight.requires_grad() && layer.bias.requires_grad();
     });
-    return all_train && divided().empty() ? &chain_ : nullptr;
+    return all_train && divided().empty() && !is_stage() ? &chain_ : nullptr;
 }
 
 }  // namespace stoker

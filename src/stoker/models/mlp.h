@@ -21,10 +21,15 @@ class Mlp final : public Model {
     // one is whole on every rank.
     std::vector<DividedParameter> division(int ranks) const override;
 
-    // Null if a parameter is frozen or divided: the fused step trains all of them.
+    // The layers, each with the activation after it.
+    std::vector<ModelBlock> blocks() const override;
+
+    // Null if a parameter is frozen, divided or in another stage: the fused step trains all of them.
     const LinearChain* linear_chain() const override;
 
   private:
+    at::Tensor run(std::size_t layer, const at::Tensor& x) const;
+
     LinearChain chain_;
 };
 

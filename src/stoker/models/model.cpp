@@ -1,6 +1,7 @@
 // The common parts of all models, and make_model, which creates a model by name.
 #include "stoker/models/model.h"
 
+#include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -105,6 +106,47 @@ void Model::divide(const TensorRanks& ranks) {
     }
 }
 
+bool ModelBlock::has(const std::string& tensor) const {
+    return std::ranges::any_of(tensors, [&](const std::string& pattern) { return matches(tensor, pattern); });
+}
+
+void Model::keep_blocks(std::size_t first, std::size_t last) {
+    whole_state_names_ = whole_state_names();
+    const std::vector<ModelBlock> all = blocks();
+    stage_.assign(all.begin() + static_cast<std::ptrdiff_t>(first), all.begin() + static_cast<std::ptrdiff_t>(last));
+    const auto elsewhere = [this](const std::string& name) {
+        return std::ranges::none_of(stage_, [&](const ModelBlock& block) { return block.has(name); });
+    };
+    for (auto* list : {&parameters_, &buffers_}) {
+        for (auto& [name, tensor] : *list) {
+            if (elsewhere(name)) {
+                tensor.set_data(at::empty({0}, tensor.options().requires_grad(false)));  // other blocks refer to it
+            }
+        }
+        std::erase_if(*list, [&](const NamedTensor& entry) { return elsewhere(entry.name); });
+    }
+    std::erase_if(divided_, [&](const DividedParameter& parameter) { return elsewhere(parameter.name); });
+}
+
+at::Tensor Model::forward_stage(const at::Tensor& input) const {
+    at::Tensor x = input;
+    for (const ModelBlock& block : stage_) {
+        x = block.forward(x);
+    }
+    return x;
+}
+
+std::vector<std::string> Model::whole_state_names() const {
+    if (is_stage()) {
+        return whole_state_names_;
+    }
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : state()) {
+        names.push_back(name);
+    }
+    return names;
+}
+
 void Model::freeze(const std::vector<std::string>& patterns) {
     for (const std::string& pattern : patterns) {
         bool found = false;
@@ -138,7 +180,7 @@ std::vector<NamedTensor> Model::trainable_parameters() const {
 }
 
 void Model::enable_gradient_checkpointing() {
-    if (!has_blocks()) {
+    if (!can_recompute()) {
         throw InvalidArgument({.where = "train.gradient_checkpointing",
                                .expected = "convnet, a resnet or vit_s_16",
                                .got = "a model without blocks to recompute",

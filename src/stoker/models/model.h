@@ -15,6 +15,7 @@
 #include "stoker/bridge/device.h"
 #include "stoker/fused/options.h"
 #include "stoker/models/loss.h"
+#include "stoker/models/model_block.h"
 #include "stoker/models/sync_batch_norm.h"
 #include "stoker/models/tensor_parallel.h"
 #include "stoker/recipe/recipe.h"
@@ -72,8 +73,8 @@ class Model {
     virtual bool wants_channels_last() const { return false; }
 
     // True for models that support gradient checkpointing (gradient_checkpointing.h).
-    virtual bool has_blocks() const { return false; }
-    // Trades time for memory in all later steps. Throws InvalidArgument for a model without blocks.
+    virtual bool can_recompute() const { return false; }
+    // Trades time for memory in all later steps. Throws InvalidArgument for a model that cannot recompute.
     void enable_gradient_checkpointing();
     bool gradient_checkpointing() const { return gradient_checkpointing_; }
 
@@ -89,6 +90,18 @@ class Model {
     void divide(const TensorRanks& ranks);
     // Those of which this rank has a slice; empty for a whole model.
     const std::vector<DividedParameter>& divided() const { return divided_; }
+
+    // The model as a sequence of blocks, the first of which takes `DeviceBatch::input` and the last gives the outputs;
+    // empty for a model that has no such form.
+    virtual std::vector<ModelBlock> blocks() const { return {}; }
+    // Keeps blocks [first, last), a stage of the model, and frees the tensors of the others. From then on
+    // `forward_stage` is the only pass. After `divide`, if at all.
+    void keep_blocks(std::size_t first, std::size_t last);
+    bool is_stage() const { return !stage_.empty(); }
+    // The stage's output for the output of the block before, or for the model's input.
+    at::Tensor forward_stage(const at::Tensor& input) const;
+    // The names of `state`, of the whole model where this is a stage of it.
+    std::vector<std::string> whole_state_names() const;
 
     // Sets training mode (the default) or evaluation mode, which differ for batch norm and dropout.
     virtual void train(bool training) { training_ = training; }
@@ -145,6 +158,8 @@ class Model {
     SumOverRanks sum_over_ranks_;
     std::vector<DividedParameter> divided_;
     TensorRanks tensor_ranks_;
+    std::vector<ModelBlock> stage_;  // that `keep_blocks` kept
+    std::vector<std::string> whole_state_names_;
 };
 
 // What a model of the inputs `names` takes of a batch (Model::inputs); for no names `input` alone.

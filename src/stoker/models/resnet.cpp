@@ -28,7 +28,7 @@ ResNet::ResNet(const ResNetLayout& layout, std::int64_t channels, std::int64_t c
 ResNet::Block ResNet::make_block(const std::string& name, ResNetBlock kind, std::int64_t in, std::int64_t width,
                                  std::int64_t stride, at::Generator& generator) {
     const std::size_t first = parameters().size();
-    Block block;
+    Block block{.name = name};
     const auto add = [&](std::int64_t from, std::int64_t to, std::int64_t kernel, std::int64_t step) {
         const std::size_t number = block.layers.size() + 1;
         block.layers.push_back(conv_norm(fmt::format("{}.conv{}", name, number), fmt::format("{}.bn{}", name, number),
@@ -59,19 +59,43 @@ at::Tensor ResNet::run(const Block& block, const at::Tensor& input, bool recompu
     return apply(block.layers.back(), x, recompute, {.shortcut = shortcut});
 }
 
+at::Tensor ResNet::recomputed(const Block& block, const at::Tensor& input) const {
+    const auto pass = [this, &block](const at::Tensor& from, bool recompute) { return run(block, from, recompute); };
+    return run_block(pass, input, block.parameters);
+}
+
+at::Tensor ResNet::stem(const at::Tensor& input) const {
+    const at::Tensor x = apply(stem_layer_, input, /*recompute=*/false, {});
+    return stem_ == ResNetStem::imagenet ? at::max_pool2d(x, 3, 2, 1) : x;
+}
+
 at::Tensor ResNet::forward(const at::Tensor& input) {
     count_batch();
-    at::Tensor x = apply(stem_layer_, input, /*recompute=*/false, {});
-    if (stem_ == ResNetStem::imagenet) {
-        x = at::max_pool2d(x, 3, 2, 1);
-    }
+    at::Tensor x = stem(input);
     for (const Block& block : blocks_) {
-        const auto pass = [this, &block](const at::Tensor& from, bool recompute) {
-            return run(block, from, recompute);
-        };
-        x = run_block(pass, x, block.parameters);
+        x = recomputed(block, x);
     }
     return classify(x);
+}
+
+std::vector<ModelBlock> ResNet::blocks() const {
+    std::vector<ModelBlock> all = {{.name = "stem", .tensors = {"conv1.*", "bn1.*"}, .forward = [this](const auto& x) {
+                                        count_batch(0, 1);
+                                        return stem(x);
+                                    }}};
+    std::size_t norm = 1;
+    for (const Block& block : blocks_) {
+        const std::size_t first = norm;
+        norm += block.layers.size() + (block.downsample ? 1 : 0);
+        all.push_back({.name = block.name,
+                       .tensors = {block.name + ".*"},
+                       .forward = [this, &block, first, norm](const at::Tensor& x) {
+                           count_batch(first, norm);
+                           return recomputed(block, x);
+                       }});
+    }
+    all.push_back(classifier_block());
+    return all;
 }
 
 }  // namespace stoker

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "stoker/models/conv_model.h"
@@ -27,17 +28,22 @@ class ResNet final : public ConvModel {
            at::Generator& generator);
 
     at::Tensor forward(const at::Tensor& input) override;
+    // The stem, the residual blocks and the classifier.
+    std::vector<ModelBlock> blocks() const override;
 
   private:
     struct Block {
-        std::vector<ConvNorm> layers;
+        std::string name;
+        std::vector<ConvNorm> layers = {};
         std::optional<ConvNorm> downsample = {};
         std::vector<at::Tensor> parameters = {};
     };
 
     Block make_block(const std::string& name, ResNetBlock kind, std::int64_t in, std::int64_t width,
                      std::int64_t stride, at::Generator& generator);
+    at::Tensor stem(const at::Tensor& input) const;
     at::Tensor run(const Block& block, const at::Tensor& input, bool recompute) const;
+    at::Tensor recomputed(const Block& block, const at::Tensor& input) const;  // with gradient checkpointing
 
     ResNetStem stem_;
     ConvNorm stem_layer_;

@@ -136,7 +136,8 @@ at::Tensor VisionTransformer::run(const Block& block, const at::Tensor& input) c
     return row_linear(at::gelu(inner), block.mlp_out.weight, block.mlp_out.bias, tensor_ranks()).add(x);
 }
 
-at::Tensor VisionTransformer::forward(const at::Tensor& input) {
+// Images (N, C, H, W) to tokens (N, 1 + patches, kHidden).
+at::Tensor VisionTransformer::embed(const at::Tensor& input) const {
     if (input.size(2) != height_ || input.size(3) != width_) {
         throw InvalidArgument({.where = "vit_s_16",
                                .expected = fmt::format("images of {} x {}, as in training", height_, width_),
@@ -146,12 +147,40 @@ at::Tensor VisionTransformer::forward(const at::Tensor& input) {
     at::Tensor x = at::conv2d(input, patches_.weight, patches_.bias, kPatch);  // (N, kHidden, H / 16, W / 16)
     x = x.flatten(2).transpose(1, 2);                                          // (N, patches, kHidden)
     x = at::cat({class_token_.expand_as(x.narrow(1, 0, 1)), x}, 1);  // expand_as keeps a trace free of the batch size
-    x = x.add(positions_);                                           // (N, 1 + patches, kHidden)
-    for (const Block& block : blocks_) {
-        const auto pass = [this, &block](const at::Tensor& from, bool /*recompute*/) { return run(block, from); };
-        x = gradient_checkpointing() ? gradient_checkpoint(pass, x, block.parameters()) : run(block, x);
-    }
+    return x.add(positions_);
+}
+
+at::Tensor VisionTransformer::recomputed(const Block& block, const at::Tensor& x) const {
+    const auto pass = [this, &block](const at::Tensor& from, bool /*recompute*/) { return run(block, from); };
+    return gradient_checkpointing() ? gradient_checkpoint(pass, x, block.parameters()) : run(block, x);
+}
+
+at::Tensor VisionTransformer::classify(const at::Tensor& x) const {
     return at::linear(normalized(x, norm_).select(1, 0), head_.weight, head_.bias);  // (N, classes)
+}
+
+at::Tensor VisionTransformer::forward(const at::Tensor& input) {
+    at::Tensor x = embed(input);
+    for (const Block& block : blocks_) {
+        x = recomputed(block, x);
+    }
+    return classify(x);
+}
+
+std::vector<ModelBlock> VisionTransformer::blocks() const {
+    std::vector<ModelBlock> all = {{.name = "embedding",
+                                    .tensors = {"class_token", "conv_proj.*", "encoder.pos_embedding"},
+                                    .forward = [this](const at::Tensor& x) { return embed(x); }}};
+    for (std::int64_t i = 0; i < kLayers; ++i) {
+        const Block& block = blocks_[static_cast<std::size_t>(i)];
+        all.push_back({.name = fmt::format("encoder_layer_{}", i),
+                       .tensors = {block_name(i) + ".*"},
+                       .forward = [this, &block](const at::Tensor& x) { return recomputed(block, x); }});
+    }
+    all.push_back({.name = "head", .tensors = {"encoder.ln.*", "heads.*"}, .forward = [this](const at::Tensor& x) {
+                       return classify(x);
+                   }});
+    return all;
 }
 
 }  // namespace stoker

@@ -19,9 +19,11 @@ class VisionTransformer final : public Model {
     at::Tensor forward(const at::Tensor& input) override;
     bool casts_input() const override { return true; }
     bool wants_channels_last() const override { return true; }  // for the patch embedding
-    bool has_blocks() const override { return true; }
+    bool can_recompute() const override { return true; }
     // The attention heads and the inner layer of the MLPs.
     std::vector<DividedParameter> division(int ranks) const override;
+    // The patch embedding, the encoder's blocks and the head.
+    std::vector<ModelBlock> blocks() const override;
 
     static constexpr std::int64_t kPatch = 16;
     static constexpr std::int64_t kLayers = 12;
@@ -47,7 +49,10 @@ class VisionTransformer final : public Model {
     Affine layer_norm(const std::string& name);
     Block make_block(const std::string& name, at::Generator& generator);
     at::Tensor attention(const Block& block, const at::Tensor& x) const;
+    at::Tensor embed(const at::Tensor& input) const;
     at::Tensor run(const Block& block, const at::Tensor& x) const;
+    at::Tensor recomputed(const Block& block, const at::Tensor& x) const;  // with gradient checkpointing
+    at::Tensor classify(const at::Tensor& x) const;
     at::Tensor block_input(const at::Tensor& x) const;  // of a divided layer
 
     std::int64_t height_;

@@ -134,10 +134,14 @@ struct ClassWeights {
     std::vector<double> values = {};
 };
 
-// How several processes divide a run: dp copies of the model, each shared by tp processes (dist/mesh.h).
+// How several processes divide a run: dp copies of the model, each cut into pp stages, each of which tp processes share
+// (dist/mesh.h).
 struct MeshRecipe {
     std::optional<std::int64_t> dp;  // empty: as many as the processes make
+    std::int64_t pp = 1;
     std::int64_t tp = 1;
+
+    std::int64_t copy() const { return pp * tp; }  // processes of one copy
 };
 
 struct TrainRecipe {
@@ -160,6 +164,7 @@ struct TrainRecipe {
     bool sync_batch_norm = false;              // statistics of batch norm over all ranks
     std::string compress_gradients = "none";   // none | bf16 | fp16: as ranks send them
     std::string shard = "none";                // none | optimizer: what ranks divide among them
+    std::string pipeline = "1f1b";             // 1f1b | gpipe: the order of a stage's passes
     bool stop_at_nan = true;                   // stops at a loss that is not finite
     double ema = 0;                            // decay of the average of the weights; 0: off
     bool channels_last = true;                 // for convolutional models

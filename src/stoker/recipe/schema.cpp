@@ -344,6 +344,10 @@ std::vector<SchemaKey> train_keys() {
         one_of("train.shard", at(&TrainRecipe::shard), {"none", "optimizer"},
                "several processes: what they divide among them instead of holding it all; `optimizer`: the optimiser's "
                "state (ZeRO stage 1)"),
+        one_of(
+            "train.pipeline", at(&TrainRecipe::pipeline), {"1f1b", "gpipe"},
+            "several processes: the order of the micro-batches on the stages of a model (`mesh.pp`); `1f1b` goes back "
+            "as soon as it can and holds the activations of few of them, `gpipe` goes back after all"),
         number("train.mixup", at(&TrainRecipe::mixup), {.low = 0},
                "mixes pairs of images and their labels, with a ratio from Beta(mixup, mixup); 0: off"),
         number("train.cutmix", at(&TrainRecipe::cutmix), {.low = 0},
@@ -387,10 +391,13 @@ std::vector<SchemaKey> mesh_keys() {
     return {
         integer_or_auto("train.mesh.dp", at(&MeshRecipe::dp), {1, kMostRanks},
                         "several processes: copies of the model, which share each batch (data parallelism); `auto`: "
-                        "the number of processes by `tp`"),
+                        "the number of processes by `pp` and `tp`"),
+        integer("train.mesh.pp", at(&MeshRecipe::pp), {1, kMostRanks},
+                "several processes: into how many stages a copy of the model is cut, each on other processes (pipeline "
+                "parallelism)"),
         integer("train.mesh.tp", at(&MeshRecipe::tp), {1, kMostRanks},
-                "several processes: how many share one copy of an mlp or a vit_s_16, each with a part of its layers "
-                "(tensor parallelism)"),
+                "several processes: how many share one copy, or one stage, of an mlp or a vit_s_16, each with a part "
+                "of its layers (tensor parallelism)"),
     };
 }
 

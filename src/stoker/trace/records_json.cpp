@@ -96,6 +96,8 @@ void fields(Facts& facts, Visit visit) {
     visit("accumulate", facts.accumulate);
     visit("threads", facts.threads);
     visit("matmul_flops", facts.matmul_flops);
+    visit("stages", facts.stages);
+    visit("pipeline", facts.pipeline);
 }
 
 template <typename Entry, typename Visit>

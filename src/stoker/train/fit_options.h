@@ -29,7 +29,8 @@ struct Progress {
     // may be bytes (normalize_pixels).
     const Batch* samples = nullptr;
     const DeviceBatch* on_device = nullptr;
-    at::Tensor step_loss = {};  // its mean loss, a float32 scalar on the device, of this rank's samples; item() waits
+    // Its mean loss, a float32 scalar on the device, of this rank's samples; 0 on stages before the last. item() waits.
+    at::Tensor step_loss = {};
 };
 
 // The checkpoint that a run resumes from.

@@ -13,6 +13,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/statistics.h"
 #include "stoker/bridge/torch_error.h"
+#include "stoker/train/run/model_stages.h"
 #include "stoker/train/run/run_setup.h"
 #include "stoker/train/run/train_plan.h"
 #include "stoker/train/step/optimizer.h"
@@ -52,14 +53,14 @@ double seconds_since(std::chrono::steady_clock::time_point begin, const at::Tens
 class RankTraining {
   public:
     RankTraining(const Recipe& recipe, int ranks)
-        : samples_(recipe.data.batch_size * recipe.train.mesh.tp / ranks),
+        : samples_(std::max<std::int64_t>(recipe.data.batch_size * recipe.train.mesh.tp / ranks, 1)),
           plan_(plan_training(of_one_process(recipe, samples_), training_data(recipe), nullptr, /*resumes=*/false,
                               std::make_shared<Group>())),
           options_(step_options(recipe, plan_.task, plan_.device)),
           optimizer_(own_parameters(static_cast<int>(recipe.train.mesh.tp)), recipe.optimizer) {
         plan_.model->require_autograd();
         options_.accumulate = std::min(options_.accumulate, samples_);
-        // The largest micro-batch.
+        // The largest micro-batch, as in MeasuredRank::micro_batch.
         batch_ = zero_batch(plan_.task, (samples_ - 1) / options_.accumulate + 1, plan_.device);
         if (batch_.input.is_floating_point()) {
             batch_.input.normal_();
@@ -119,6 +120,31 @@ class RankTraining {
                 .activations = peak->peak + inputs};
     }
 
+    // Of the model as a sequence of blocks.
+    void measure_blocks(MeasuredRank& rank) {
+        const std::vector<ModelBlock> blocks = plan_.model->blocks();
+        if (blocks.empty()) {
+            return;
+        }
+        optimizer_.zero_grad();
+        const std::vector<double> seconds =
+            stoker::measure_blocks(*plan_.model, plan_.task, batch_.size(), options_.precision, plan_.device);
+        const auto counter = std::make_shared<PeakMemory>();
+        const c10::DebugInfoGuard counted(c10::DebugInfoKind::PROFILER_STATE, counter);
+        const Autocast autocast(options_.precision, plan_.device);
+        at::Tensor x = batch_.input;
+        for (std::size_t i = 0; i < blocks.size(); ++i) {
+            const std::int64_t before = counter->held;
+            x = blocks[i].forward(x);
+            rank.block_names.push_back(blocks[i].name);
+            rank.blocks.push_back({.seconds = seconds[i],
+                                   .activations = counter->held - before,
+                                   .output = static_cast<std::int64_t>(x.nbytes()),
+                                   .parameters = state_bytes(of_block(plan_.model->state(), blocks[i])),
+                                   .gradients = state_bytes(of_block(plan_.model->trainable_parameters(), blocks[i]))});
+        }
+    }
+
     void describe(MeasuredRank& rank) const {
         rank.samples = samples_;
         rank.device = plan_.device.str();
@@ -127,6 +153,11 @@ class RankTraining {
     }
 
   private:
+    static std::vector<NamedTensor> of_block(std::vector<NamedTensor> tensors, const ModelBlock& block) {
+        std::erase_if(tensors, [&](const NamedTensor& entry) { return !block.has(entry.name); });
+        return tensors;
+    }
+
     static RecipeData training_data(const Recipe& recipe) {
         RecipeData data = open_train_data(recipe.data);
         data.val = nullptr;
@@ -186,10 +217,10 @@ double median_of(const std::vector<RankStep>& steps, double RankStep::*member) {
 
 MeasuredRank measure_rank_step(const Recipe& given, const RankStepOptions& options) {
     require_mesh(options.ranks, given.train.mesh, "stoker plan --ranks");
-    if (const std::int64_t copies = options.ranks / given.train.mesh.tp; given.data.batch_size % copies != 0) {
+    if (const std::int64_t copies = options.ranks / given.train.mesh.copy(); given.data.batch_size % copies != 0) {
         throw InvalidArgument({.where = "data.batch_size",
                                .expected = fmt::format("a multiple of the {} {}", copies,
-                                                       given.train.mesh.tp > 1 ? "copies of the model" : "ranks"),
+                                                       given.train.mesh.copy() > 1 ? "copies of the model" : "ranks"),
                                .got = fmt::to_string(given.data.batch_size),
                                .hint = fmt::format("--set data.batch_size={}", given.data.batch_size * copies)});
     }
@@ -213,6 +244,7 @@ MeasuredRank measure_rank_step(const Recipe& given, const RankStepOptions& optio
         rank.step.forward = median_of(steps, &RankStep::forward);
         rank.step.update = median_of(steps, &RankStep::update);
         rank.memory = training.memory();
+        training.measure_blocks(rank);
         training.describe(rank);
         return rank;
     });

@@ -3,19 +3,27 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "stoker/dist/cost_model.h"
+#include "stoker/dist/pipeline_cost.h"
 #include "stoker/recipe/recipe.h"
 
 namespace stoker {
 
 struct MeasuredRank {
     RankStep step;
-    RankMemory memory;            // of one process with this rank's micro-batch
-    std::int64_t parameters = 0;  // of the whole model
-    std::int64_t samples = 0;     // of the rank in a step
+    RankMemory memory;                     // of one process with this rank's micro-batch
+    std::vector<std::string> block_names;  // of the model as a sequence of blocks; none of one that is not
+    std::vector<BlockCost> blocks;         // with the samples of a micro-batch
+    std::int64_t parameters = 0;           // of the whole model
+    std::int64_t samples = 0;              // of the rank in a step
     std::string device;
     int threads = 0;
+
+    // Samples of a micro-batch of `step` and `blocks`, the largest of a step.
+    std::int64_t micro_batch() const { return (samples - 1) / step.micro_batches + 1; }
 };
 
 struct RankStepOptions {
@@ -25,8 +33,9 @@ struct RankStepOptions {
 };
 
 // Opens what the recipe names and trains on noise; nothing of it is kept. The batch, of all ranks, must be a multiple
-// of their number, or of the copies of the model with train.mesh.tp; the rank then has its slices of the model. Throws
-// what training would, and Unsupported for a model that does not train with several ranks.
+// of their number, or of the copies of the model with train.mesh.tp; the rank then has its slices of the model. The
+// model is not cut into stages: `blocks` has what a cut needs. Throws what training would, and Unsupported for a model
+// that does not train with several ranks.
 MeasuredRank measure_rank_step(const Recipe& recipe, const RankStepOptions& options);
 
 }  // namespace stoker

@@ -72,6 +72,7 @@ class TrainLoop {
   private:
     bool train_epoch(const FitOptions& options);
     bool finish_epoch(const FitOptions& options);
+    std::optional<Bubble> bubble();
     std::optional<Evaluation> evaluate_epoch(const FitOptions& options);
     void run_step(const Batch& batch, const DeviceBatch& on_device, double lr);
     std::shared_ptr<Batch> next_batch();

@@ -20,7 +20,7 @@ std::vector<NamedTensor> TrainLoop::ema_tensors() {
 }
 
 Checkpoint TrainLoop::checkpoint() {
-    const SliceGatherer whole(*plan_.model, plan_.mesh);
+    const StateGatherer whole(*plan_.model, plan_.mesh);
     std::vector<NamedTensor> optimizer = whole.gather(optimizer_.state());
     std::ranges::move(scaler_tensors(), std::back_inserter(optimizer));
     const bool language = plan_.task.kind == TaskKind::language;
@@ -59,7 +59,7 @@ TrainLoop::Loaded TrainLoop::load(const std::filesystem::path& checkpoint) {
     require_same_file(read_model_hash(checkpoint), plan_.model_hash, plan_.recipe.model);
     require_same_optimizer(recipe, plan_.recipe);
     for (auto* tensors : {&saved.model, &saved.optimizer, &saved.ema}) {
-        keep_slices(*tensors, *plan_.model, *plan_.mesh.tensor);
+        keep_part(*tensors, *plan_.model, *plan_.mesh.tensor);
     }
     plan_.model->load(saved.model, checkpoint.string());
     const auto scaler =

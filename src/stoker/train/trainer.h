@@ -48,6 +48,11 @@ class Trainer {
     const Group& group() const { return *plan_.group; }
     // See Step::compiled.
     std::string compiled() const { return loop_.step().compiled(); }
+    // Elements of the whole model, of which this process may have a part.
+    std::int64_t parameters() const { return plan_.parameters; }
+    std::int64_t trained_parameters() const { return plan_.trained_parameters; }
+    // Which stage of the model this process has; empty for a model that is not cut.
+    const std::optional<ModelStage>& stage() const { return plan_.stage; }
     // In how many a batch is split: train.accumulate, or more once memory ran out.
     std::int64_t micro_batches() const { return loop_.step().accumulate(); }
 

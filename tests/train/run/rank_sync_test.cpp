@@ -33,7 +33,7 @@ TEST(RankSync, MergesSlicesIntoBatches) {
     read(whole, expected, ones);
     EXPECT_THAT(as_ranks(2,
                          [&](const auto& group) {
-                             const RankSync ranks(*group, {.data = group}, {.count = 10});
+                             const RankSync ranks(*group, {.data = group, .figures = group}, {.count = 10});
                              Loader loader(data, Transform(),
                                            {.batch_size = 16, .rank = group->rank(), .world_size = 2});
                              std::vector<StepResult> steps;
@@ -53,7 +53,7 @@ TEST(RankSync, MergesSlicesIntoBatches) {
 TEST(RankSync, StartsFromRankZerosTensors) {
     EXPECT_THAT(as_ranks(2,
                          [](const auto& group) {
-                             const RankSync ranks(*group, {.data = group}, {});
+                             const RankSync ranks(*group, {.data = group, .figures = group}, {});
                              const at::Tensor tensor = at::full({3}, group->rank());
                              ranks.start({.whole = {tensor}});
                              EXPECT_EQ(tensor.sum().template item<double>(), 0);
@@ -64,7 +64,7 @@ TEST(RankSync, StartsFromRankZerosTensors) {
 TEST(RankSync, BadSamplesReachRankZero) {
     EXPECT_THAT(as_ranks(2,
                          [](const auto& group) {
-                             RankSync ranks(*group, {.data = group}, {});
+                             RankSync ranks(*group, {.data = group, .figures = group}, {});
                              const std::string line = "rank " + std::to_string(group->rank()) + "\n";
                              EXPECT_EQ(ranks.add_bad_samples(line), group->first() ? line : "");
                              EXPECT_EQ(ranks.gather_bad_samples(), "rank 1\n");
@@ -86,7 +86,7 @@ TEST(RankSync, TheBudgetIsOfAllRanks) {
     const SquareDataset data(100);
     EXPECT_THAT(as_ranks(2,
                          [&](const auto& group) {
-                             const RankSync ranks(*group, {.data = group}, {.count = 4});
+                             const RankSync ranks(*group, {.data = group, .figures = group}, {.count = 4});
                              EXPECT_NO_THROW(ranks.require_budget(data, 100, 4));
                              EXPECT_THROW(ranks.require_budget(data, 100, 5), DataError);
                          }),

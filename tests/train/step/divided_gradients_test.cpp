@@ -33,12 +33,28 @@ TEST(DividedGradients, AreClippedByTheNormOfTheWhole) {
                 Each(""));
 }
 
+TEST(DividedGradients, OfTwoStagesAreClippedByTheNormOfAll) {
+    const at::Tensor first = at::arange(1, 9, at::kFloat);
+    const at::Tensor second = at::full({3}, 2.0F);
+    std::vector<at::Tensor> whole = {first.clone(), second.clone()};
+    const at::Tensor norm = clip_norm(whole, 1);
+    EXPECT_THAT(as_ranks(2,
+                         [&](const std::shared_ptr<Group>& group) {
+                             std::vector<at::Tensor> own = {(group->first() ? first : second).clone()};
+                             const at::Tensor found =
+                                 clip_norm(own, 1, {.sum_stages = [&](const at::Tensor& x) { group->all_reduce(x); }});
+                             EXPECT_NEAR(found.item<float>(), norm.item<float>(), 1e-5);
+                             EXPECT_TRUE(at::allclose(own[0], whole[group->first() ? 0 : 1]));
+                         }),
+                Each(""));
+}
+
 TEST(DividedGradients, AnOverflowOnOneRankIsOneOnAll) {
     for (const int overflows : {0, 1, 2}) {  // ranks
         EXPECT_THAT(as_ranks(2,
                              [&](const std::shared_ptr<Group>& group) {
                                  const at::Tensor found_inf = at::full({}, group->rank() < overflows ? 1.0F : 0.0F);
-                                 share_overflow(found_inf, *group);
+                                 share_overflow(found_inf, [&](const at::Tensor& x) { group->all_reduce(x); });
                                  EXPECT_EQ(found_inf.item<float>(), overflows > 0 ? 1 : 0);
                              }),
                     Each(""));

@@ -83,6 +83,8 @@ FactGroup train_facts(const RunFacts& facts) {
         .text("step", train.compiled)
         .number("accumulated micro-batches", train.accumulate)
         .number("threads of LibTorch", train.threads)
+        .text("stages of the model", train.stages)
+        .text("order of the stages' passes", train.pipeline)
         .text("written by", facts.writer);
     return std::move(group.out);
 }

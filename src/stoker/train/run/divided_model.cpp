@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/train/run/model_stages.h"
 
 namespace stoker {
 
@@ -26,12 +27,15 @@ void use_same_threads(const Group& group) {
 }  // namespace
 
 void divide_model(Model& model, const Group& world, const Mesh& mesh) {
-    if (mesh.tensor->alone()) {
+    if (!mesh.divides_model()) {
         return;
     }
     std::vector<at::Tensor> state;
     std::ranges::transform(model.state(), std::back_inserter(state), &NamedTensor::tensor);
     world.broadcast(state);
+    if (mesh.tensor->alone()) {
+        return;
+    }
     const std::shared_ptr<Group> group = mesh.tensor;
     use_same_threads(*group);
     model.divide({.rank = group->rank(), .size = group->size(), .sum = [group](const at::Tensor& values) {
@@ -46,15 +50,10 @@ const DividedParameter* slice_in(const Model& model, const NamedTensor& entry) {
     return found == model.divided().end() || entry.tensor.dim() == 0 ? nullptr : &*found;  // a step count is whole
 }
 
-std::int64_t whole_elements(const Model& model, const std::vector<NamedTensor>& tensors, std::int64_t ranks) {
-    std::int64_t count = 0;
-    for (const NamedTensor& entry : tensors) {
-        count += entry.tensor.numel() * (slice_in(model, entry) != nullptr ? ranks : 1);
+void keep_part(std::vector<NamedTensor>& state, const Model& model, const Group& tensor) {
+    if (model.is_stage()) {
+        keep_stage(state, model);
     }
-    return count;
-}
-
-void keep_slices(std::vector<NamedTensor>& state, const Model& model, const Group& tensor) {
     for (NamedTensor& entry : state) {
         const DividedParameter* parameter = slice_in(model, entry);
         if (parameter == nullptr) {
@@ -73,8 +72,8 @@ void keep_slices(std::vector<NamedTensor>& state, const Model& model, const Grou
     }
 }
 
-std::vector<NamedTensor> SliceGatherer::gather(std::vector<NamedTensor> state) const {
-    if (mesh_.tensor->alone() || !mesh_.data->first()) {
+std::vector<NamedTensor> StateGatherer::gather(std::vector<NamedTensor> state) const {
+    if (!mesh_.divides_model() || !mesh_.data->first()) {
         return state;
     }
     const c10::NoGradGuard no_grad;
@@ -83,10 +82,11 @@ std::vector<NamedTensor> SliceGatherer::gather(std::vector<NamedTensor> state) c
             entry.tensor = whole(entry.tensor, *parameter);
         }
     }
-    return state;
+    const bool gathers = mesh_.tensor->first() && !mesh_.pipeline->alone();
+    return gathers ? gather_stages(std::move(state), model_, *mesh_.pipeline) : state;
 }
 
-at::Tensor SliceGatherer::whole(const at::Tensor& slice, const DividedParameter& parameter) const {
+at::Tensor StateGatherer::whole(const at::Tensor& slice, const DividedParameter& parameter) const {
     const Group& group = *mesh_.tensor;
     const at::Tensor own = slice.detach().to(at::kCPU).contiguous();
     if (!group.first()) {

@@ -1,8 +1,7 @@
-// A model whose layers are divided among ranks (train.mesh.tp), and the checkpoints of its runs, which have whole
-// tensors: they are those of a run whose model is not divided.
+// A model whose layers are divided among ranks (train.mesh.tp) or that is cut into stages (train.mesh.pp), and the
+// checkpoints of its runs, which have all tensors, whole: they are those of a run whose model is not divided.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "stoker/dist/mesh.h"
@@ -10,9 +9,9 @@
 
 namespace stoker {
 
-// Overwrites the model's state with rank 0's and keeps this rank's slices. A copy's ranks then compute with as many
-// threads, since results depend on their number, and whole tensors must stay the same on all of them. Does nothing
-// without mesh.tensor. All ranks of `world` must call it; `mesh` must outlive the model's last pass. Throws
+// Overwrites the model's state with rank 0's, where a rank has only a part of it, and keeps this rank's slices. A
+// stage's ranks then compute with as many threads, since results depend on their number, and whole tensors must stay
+// the same on all of them. All ranks of `world` must call it; `mesh` must outlive the model's last pass. Throws
 // InvalidArgument for a model that cannot be divided (Model::division).
 void divide_model(Model& model, const Group& world, const Mesh& mesh);
 
@@ -20,21 +19,18 @@ void divide_model(Model& model, const Group& world, const Mesh& mesh);
 // whole tensor. The names in an optimiser's state end with the parameter's.
 const DividedParameter* slice_in(const Model& model, const NamedTensor& entry);
 
-// Elements of `tensors`, the model's, in the whole model: of divided ones each of `ranks` has a slice.
-std::int64_t whole_elements(const Model& model, const std::vector<NamedTensor>& tensors, std::int64_t ranks);
+// Of a checkpoint's tensors those of this rank's stage are kept, and become its slices. Throws InvalidArgument for one
+// of another shape, which may be that of a slice.
+void keep_part(std::vector<NamedTensor>& state, const Model& model, const Group& tensor);
 
-// Whole tensors of a checkpoint become this rank's slices. Throws InvalidArgument for one of another shape, which may
-// be that of a slice.
-void keep_slices(std::vector<NamedTensor>& state, const Model& model, const Group& tensor);
-
-// Brings slices together for a checkpoint.
-class SliceGatherer {
+// Brings the parts of a model together for a checkpoint.
+class StateGatherer {
   public:
     // Both must outlive this object.
-    SliceGatherer(const Model& model, const Mesh& mesh) : model_(model), mesh_(mesh) {}
+    StateGatherer(const Model& model, const Mesh& mesh) : model_(model), mesh_(mesh) {}
 
-    // On rank 0 of all ranks, `state` with whole tensors in host memory; on others as it was given. All ranks must call
-    // it; the copies of the model beside rank 0's exchange nothing.
+    // On rank 0 of all ranks, `state` with all tensors, whole, in host memory; on others as it was given, or with whole
+    // tensors. All ranks must call it; the copies of the model beside rank 0's exchange nothing.
     std::vector<NamedTensor> gather(std::vector<NamedTensor> state) const;
 
   private:

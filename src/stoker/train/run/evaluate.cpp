@@ -49,6 +49,23 @@ std::optional<double> value_of(const std::vector<Metric>& metrics, std::string_v
     return found == metrics.end() ? std::nullopt : std::optional(found->value);
 }
 
+at::Tensor as_float(const at::Tensor& outputs) {
+    return outputs.is_floating_point() ? outputs.to(at::kFloat) : outputs;
+}
+
+// The same as `evaluation_outputs` on the last stage; undefined on others, which send theirs.
+at::Tensor stage_outputs(const Model& model, DeviceBatch& batch, const Precision& precision, const at::Device& device,
+                         StageLinks& links) {
+    normalize_pixels(batch);
+    const Autocast autocast(precision, device);
+    const at::Tensor outputs = model.forward_stage(links.first() ? batch.input : links.receive_input(batch.size()));
+    if (links.last()) {
+        return as_float(outputs);
+    }
+    links.send_output(outputs);
+    return {};
+}
+
 }  // namespace
 
 std::shared_ptr<Batch> next_batch(Loader& loader, const OnBadSamples& on_bad_samples) {
@@ -69,8 +86,7 @@ std::shared_ptr<Batch> next_batch(Loader& loader, const OnBadSamples& on_bad_sam
 at::Tensor evaluation_outputs(Model& model, DeviceBatch& batch, const Precision& precision, const at::Device& device) {
     normalize_pixels(batch);
     const Autocast autocast(precision, device);
-    const at::Tensor outputs = model.outputs(batch);
-    return outputs.is_floating_point() ? outputs.to(at::kFloat) : outputs;
+    return as_float(model.outputs(batch));
 }
 
 std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& task, const at::Device& device,
@@ -90,6 +106,11 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& tas
         const PhaseSpan span(account, Phase::wait);
         return next_batch(loader, options.on_bad_samples);
     };
+    const auto flush = [&] {
+        if (options.stage != nullptr) {
+            options.stage->flush();
+        }
+    };
     while (const auto batch = next()) {
         if (batch->size() > 0) {  // a rank may have no samples of the last batch
             const PhaseSpan copy(account, Phase::copy);
@@ -97,10 +118,17 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& tas
             DeviceBatch on_device = copier.copy(batch);
             prepare(task, on_device);
             const PhaseSpan forward(account, Phase::forward);
-            scores->add(evaluation_outputs(model, on_device, options.precision, device), on_device);
+            const at::Tensor outputs = options.stage != nullptr
+                                           ? stage_outputs(model, on_device, options.precision, device, *options.stage)
+                                           : evaluation_outputs(model, on_device, options.precision, device);
+            if (outputs.defined()) {
+                scores->add(outputs, on_device);
+            }
         }
-        samples += batch->size();
-        bad += replaced_items(batch->bad_samples());
+        if (options.stage == nullptr || options.stage->last()) {  // all stages have the same samples
+            samples += batch->size();
+            bad += replaced_items(batch->bad_samples());
+        }
         if (options.on_batch) {
             const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
             progress.samples += loader.batch_sampler().samples(batch->number());
@@ -108,9 +136,11 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& tas
             options.on_batch(progress);
         }
         if (options.stop && options.stop()) {
+            flush();
             return std::nullopt;
         }
     }
+    flush();
     account.enter(Phase::sync);
     scores->fetch();
     account.enter(Phase::unmeasured);

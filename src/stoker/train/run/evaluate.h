@@ -14,6 +14,7 @@
 #include "stoker/trace/account.h"
 #include "stoker/train/run/checkpoint.h"
 #include "stoker/train/step/autocast.h"
+#include "stoker/train/step/stage_links.h"
 #include "stoker/train/task/scores.h"
 
 namespace stoker {
@@ -47,7 +48,8 @@ struct EvaluateOptions {
     OnBadSamples on_bad_samples = nullptr;  // called with replaced samples, and with those that exceed the budget
     OnEvaluation on_batch = nullptr;        // called after each batch
     bool confusion = false;
-    Precision precision = {};  // of training
+    Precision precision = {};     // of training
+    StageLinks* stage = nullptr;  // where the model is one of several stages; the last has the outputs
 };
 
 // `loader.next()`, with a call of `on_bad_samples` for bad samples in the batch or in TooManyBadSamples.
@@ -58,7 +60,8 @@ std::shared_ptr<Batch> next_batch(Loader& loader, const OnBadSamples& on_bad_sam
 at::Tensor evaluation_outputs(Model& model, DeviceBatch& batch, const Precision& precision, const at::Device& device);
 
 // One pass over `loader` from its first batch, in inference mode; then the model is in training mode again. The result
-// covers the samples of all ranks. Empty where `stop` returned true.
+// covers the samples of all ranks of `group`, with stages of all copies and stages (Mesh::figures). Empty where `stop`
+// returned true.
 std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& task, const at::Device& device,
                                    const EvaluateOptions& options = {}, const Group& group = Group());
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
@@ -37,21 +38,22 @@ void require_budget(const Group& group, const BadSamples& allowed, const Dataset
 void RankSync::start(const SharedState& state) const {
     if (!group_.alone()) {
         group_.reset_delayed_max();
-        group_.broadcast(state.whole);
+        mesh_.tensor->broadcast(state.whole);
+        mesh_.data->broadcast(state.whole);
         mesh_.data->broadcast(state.slices);
     }
 }
 
 std::int64_t RankSync::merge(std::vector<StepResult>& steps, std::vector<double>& losses, std::int64_t bad_samples,
                              const Loader& loader) const {
+    mesh_.figures->all_reduce(losses);
     const Group& group = *mesh_.data;
     if (group.alone()) {
         return bad_samples;
     }
-    losses.push_back(static_cast<double>(bad_samples));
-    group.all_reduce(losses);
-    bad_samples = static_cast<std::int64_t>(losses.back());
-    losses.pop_back();
+    std::array bad = {static_cast<double>(bad_samples)};
+    group.all_reduce(bad);
+    bad_samples = static_cast<std::int64_t>(bad[0]);
     const auto count = static_cast<std::int64_t>(steps.size());
     // (steps, largest slice), -1 where a slice is smaller
     const at::Tensor own = at::full({count, loader.batch_sampler().max_slice()}, -1, at::kLong);
@@ -76,6 +78,15 @@ std::int64_t RankSync::merge(std::vector<StepResult>& steps, std::vector<double>
     return bad_samples;
 }
 
+std::vector<double> RankSync::of_stages(double mine) const {
+    std::array value = {mine};
+    mesh_.data->all_reduce(value);
+    const at::Tensor mean = at::full({}, value[0] / mesh_.data->size(), at::kDouble);
+    const at::Tensor all = mesh_.pipeline->all_gather(mean);  // (stages)
+    const auto* first = all.const_data_ptr<double>();
+    return {first, first + all.numel()};
+}
+
 at::Tensor RankSync::roll(const at::Tensor& slice, const BatchSampler& sampler, std::int64_t number) const {
     const auto [before, after] = sampler.neighbours(number);
     const std::int64_t rest = slice.size(0) - 1;
@@ -87,7 +98,8 @@ std::string RankSync::add_bad_samples(std::string lines) {
     if (group_.first()) {
         return lines;
     }
-    kept_ += mesh_.tensor->first() ? lines : "";  // the others have read the same samples
+    const bool counts = mesh_.tensor->first() && mesh_.pipeline->first();  // the others have read the same samples
+    kept_ += counts ? lines : "";
     return "";
 }
 

@@ -14,7 +14,6 @@
 #include "stoker/codecs/codec.h"
 #include "stoker/io/byte_file.h"
 #include "stoker/monitor/storage.h"
-#include "stoker/train/run/divided_model.h"
 #include "stoker/train/run/run_setup.h"
 
 namespace stoker {
@@ -126,23 +125,24 @@ std::optional<std::int64_t> peak_device_bytes(const at::Device& device) {
 
 RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& optimizer) {
     const Recipe& recipe = plan.recipe;
-    RunFacts facts{
-        .writer = "stoker",
-        .rank = plan.group->rank(),
-        .world_size = plan.group->size(),
-        .host = host_facts(),
-        .device = device_facts(plan.device),
-        .data = data_facts(plan),
-        .train = {.model = model_name(recipe.model),
-                  .parameters = whole_elements(*plan.model, plan.model->parameters(), plan.mesh.tensor->size()),
-                  .batch_size = recipe.data.batch_size,
-                  .steps_per_epoch = plan.train_loader->batches_per_epoch(),
-                  .precision = precision_name(step_options(recipe, plan.task, plan.device).precision),
-                  .optimizer = recipe.optimizer.name,
-                  .optimizer_kernel = optimizer.kernel() == OptimizerKernel::fused ? "fused" : "single",
-                  .compiled = step.compiled(),
-                  .accumulate = static_cast<int>(step.accumulate()),
-                  .threads = at::get_num_threads()}};
+    RunFacts facts{.writer = "stoker",
+                   .rank = plan.group->rank(),
+                   .world_size = plan.group->size(),
+                   .host = host_facts(),
+                   .device = device_facts(plan.device),
+                   .data = data_facts(plan),
+                   .train = {.model = model_name(recipe.model),
+                             .parameters = plan.parameters,
+                             .batch_size = recipe.data.batch_size,
+                             .steps_per_epoch = plan.train_loader->batches_per_epoch(),
+                             .precision = precision_name(step_options(recipe, plan.task, plan.device).precision),
+                             .optimizer = recipe.optimizer.name,
+                             .optimizer_kernel = optimizer.kernel() == OptimizerKernel::fused ? "fused" : "single",
+                             .compiled = step.compiled(),
+                             .accumulate = static_cast<int>(step.accumulate()),
+                             .threads = at::get_num_threads(),
+                             .stages = plan.stage ? cut_text(plan.stage->cut) : "",
+                             .pipeline = plan.stage ? recipe.train.pipeline : ""}};
     if (plan.val_loader != nullptr) {
         facts.train.val_samples = plan.data.val->size();
         facts.train.epochs_per_evaluation = static_cast<int>(recipe.train.evaluate_every);

@@ -53,6 +53,10 @@ EpochResult epoch_from(const Json& json) {
                       .bad_samples = json.value("bad_samples", std::int64_t{0}),
                       .val_bad_samples = json.value("val_bad_samples", std::int64_t{0})};
     epoch.val_metrics = metrics_from(epoch, json);
+    if (const auto bubble = json.find("bubble"); bubble != json.end()) {
+        epoch.bubble = Bubble{.formula = bubble->at("formula").get<double>(),
+                              .stages = bubble->at("stages").get<std::vector<double>>()};
+    }
     if (!epoch.val_loss && !epoch.val_metrics.empty()) {  // it was evaluated, to a loss that is not finite
         epoch.val_loss = std::numeric_limits<double>::quiet_NaN();
     }

@@ -1,5 +1,8 @@
 #include "stoker/train/run/train_plan.h"
 
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "stoker/base/error.h"
@@ -21,7 +24,50 @@ void require_no_conflict(const Recipe& recipe) {
     }
 }
 
+std::int64_t elements(const std::vector<NamedTensor>& tensors) {
+    std::int64_t count = 0;
+    for (const auto& [name, tensor] : tensors) {
+        count += tensor.numel();
+    }
+    return count;
+}
+
+// Rank 0 measures the blocks, on as many samples as a micro-batch has; all cut where it says.
+StageCut agree_on_cut(const Recipe& recipe, Model& model, const Task& task, const at::Device& device,
+                      const Group& group, const Mesh& mesh) {
+    const std::int64_t samples = recipe.data.batch_size / mesh.data->size();
+    const std::int64_t parts = std::min(recipe.train.accumulate, samples);
+    const at::Tensor seconds = at::zeros({std::ssize(model.blocks())}, at::kDouble);
+    if (group.first()) {
+        std::ranges::copy(measure_blocks(model, task, samples / parts, run_precision(recipe, device), device),
+                          seconds.mutable_data_ptr<double>());
+    }
+    group.barrier();  // measuring may take longer than the timeout of a step's communication
+    group.broadcast({seconds});
+    const auto* first = seconds.const_data_ptr<double>();
+    return cut_model(model, {first, first + seconds.numel()}, static_cast<std::size_t>(mesh.pipeline->size()));
+}
+
+// `val`: the shape of the images of an evaluation.
+ModelStage keep_stage_of(const StageCut& cut, Model& model, const Task& task, const Shape& val,
+                         const Precision& precision, const at::Device& device, const Group& stages) {
+    const auto stage = static_cast<std::size_t>(stages.rank());
+    ModelStage own{.cut = cut,
+                   .train = stage_shapes(model, cut, stage, task, task.input, precision, device),
+                   .val = stage_shapes(model, cut, stage, task, val, precision, device)};
+    model.keep_blocks(cut.firsts[stage], cut.end(stage));
+    return own;
+}
+
 }  // namespace
+
+std::optional<StagePlan> TrainPlan::stage_plan() const {
+    if (!stage) {
+        return std::nullopt;
+    }
+    return StagePlan{
+        .stages = mesh.pipeline.get(), .order = pipeline_order(recipe.train.pipeline), .shapes = stage->train};
+}
 
 TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> model, bool resumes,
                         std::shared_ptr<Group> group, const CustomTask& custom) {
@@ -48,6 +94,9 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
     add_inputs(task, model->inputs(), train->field_specs());
     require_inputs(recipe, *model);
     auto new_tensors = prepare_model(*model, recipe, task.outputs, device, resumes);
+    if (!mesh.pipeline->alone()) {
+        require_stages(*model, mesh.pipeline->size());
+    }
     require_same_recipe(*group, recipe, *train, val.get());
     require_several_classes(recipe, task, *data.train);
     require_outputs(recipe, *model, task, device);
@@ -57,7 +106,18 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
         require_val_images(*model, task, val->image_shape(), device);
         require_val_samples(recipe, *val, task);
     }
+    const std::int64_t parameters = elements(model->parameters());
+    const std::int64_t trained = elements(model->trainable_parameters());
+    StageCut cut;
+    if (!mesh.pipeline->alone()) {
+        cut = agree_on_cut(recipe, *model, task, device, *group, mesh);
+    }
     divide_model(*model, *group, mesh);
+    std::optional<ModelStage> stage;
+    if (!mesh.pipeline->alone()) {
+        const Shape& images = val != nullptr ? val->image_shape() : task.input;
+        stage = keep_stage_of(cut, *model, task, images, run_precision(recipe, device), device, *mesh.pipeline);
+    }
     return {.group = std::move(group),
             .mesh = mesh,
             .recipe = recipe,
@@ -67,6 +127,9 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
             .val_loader = std::move(val),
             .task = std::move(task),
             .model = std::move(model),
+            .stage = std::move(stage),
+            .parameters = parameters,
+            .trained_parameters = trained,
             .has_weights = recipe.model.weights.empty() || !resumes,
             .model_hash = std::move(model_hash),
             .new_tensors = std::move(new_tensors)};

@@ -1,30 +1,39 @@
 // Everything that a run needs, opened and checked before anything is trained or written.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "stoker/dist/mesh.h"
 #include "stoker/models/model.h"
 #include "stoker/pipeline/recipe_data.h"
+#include "stoker/train/run/model_stages.h"
 #include "stoker/train/task/task.h"
 
 namespace stoker {
 
 struct TrainPlan {
     std::shared_ptr<Group> group;  // of all ranks
-    Mesh mesh;                     // what they share: batches, and with train.mesh.tp the model
+    Mesh mesh;                     // what they share: batches, and with train.mesh.tp and pp the model
     Recipe recipe;
     RecipeData data;
     at::Device device;
     std::unique_ptr<Loader> train_loader;
     std::unique_ptr<Loader> val_loader;  // null without validation data
     Task task;
-    std::unique_ptr<Model> model;  // on `device`, with this rank's slices of the weights that training begins with
-    bool has_weights;              // false: the model has not got its weights yet, and must get them from a checkpoint
-    std::string model_hash;        // of the file of model.script or model.export; empty for other models
+    std::unique_ptr<Model> model;     // on `device`, with this rank's part of the weights that training begins with
+    std::optional<ModelStage> stage;  // which one the model is; empty for one that is not cut
+    std::int64_t parameters;          // elements of the whole model
+    std::int64_t trained_parameters;
+    bool has_weights;        // false: the model has not got its weights yet, and must get them from a checkpoint
+    std::string model_hash;  // of the file of model.script or model.export; empty for other models
     std::vector<std::string> new_tensors;  // tensors that model.weights had only for another number of classes
+
+    // What a step must know of `stage`.
+    std::optional<StagePlan> stage_plan() const;
 };
 
 // `model`: null to make it from the recipe. `resumes`: the weights will come from a checkpoint, so model.weights is not

@@ -33,6 +33,9 @@ Json json_of(const EpochResult& epoch) {
         json["higher_is_better"] = epoch.val_metrics.front().higher_is_better;
         json["val_metrics"] = json_of(epoch.val_metrics);
     }
+    if (epoch.bubble) {
+        json["bubble"] = {{"formula", epoch.bubble->formula}, {"stages", epoch.bubble->stages}};
+    }
     return json;
 }
 

@@ -27,6 +27,12 @@ struct StepResult {
     std::vector<std::int64_t> indices = {};                 // of the samples
 };
 
+// The share of their steps in which the stages of a model (train.mesh.pp) wait for each other.
+struct Bubble {
+    double formula = 0;          // of the schedule, with stages that take equally long
+    std::vector<double> stages;  // measured on each
+};
+
 struct EpochResult {
     std::int64_t epoch = 0;  // from 1
     double seconds = 0;      // first wait to the end of the last optimiser step; no evaluation, no checkpoints
@@ -38,6 +44,7 @@ struct EpochResult {
     std::vector<Metric> val_metrics = {};                    // of the task, the main one first; empty if not evaluated
     std::int64_t bad_samples = 0;                            // training samples that were replaced
     std::int64_t val_bad_samples = 0;                        // validation samples that were replaced
+    std::optional<Bubble> bubble = std::nullopt;             // of a model that is cut into stages
 };
 
 struct TrainResult {

@@ -19,8 +19,8 @@ DividedGradients divided_gradients(const Model& model, const Group& tensor) {
     return divided;
 }
 
-void share_overflow(const at::Tensor& found_inf, const Group& tensor) {
-    tensor.all_reduce(found_inf);
+void share_overflow(const at::Tensor& found_inf, const SumOverRanks& sum) {
+    sum(found_inf);
     found_inf.clamp_max_(1);
 }
 

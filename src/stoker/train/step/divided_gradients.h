@@ -1,10 +1,9 @@
-// What a step does differently where ranks have slices of one model: a norm and an overflow are those of the whole.
+// What a step does differently where ranks have parts of one model: a norm and an overflow are those of the whole.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "stoker/dist/group.h"
@@ -12,18 +11,19 @@
 
 namespace stoker {
 
-// The gradients of which each rank has a slice, by their place in a list.
 struct DividedGradients {
+    // The gradients of which each rank has a slice, by their place in a list.
     std::vector<std::int64_t> places = {};
-    std::function<void(const at::Tensor&)> sum = nullptr;  // over the ranks, in place
+    SumOverRanks sum = nullptr;         // over the ranks with slices
+    SumOverRanks sum_stages = nullptr;  // over the stages of the model, which have other parameters; null: one stage
 };
 
 // Of the trained parameters that have a gradient, in the model's order (Optimizer::gradients). `tensor`, the ranks that
 // share the model, must outlive the result.
 DividedGradients divided_gradients(const Model& model, const Group& tensor);
 
-// Sets `found_inf` (Scaler::unscale) to 1 where any rank's is: a slice may overflow on one rank alone, and all must
-// skip the step and lower the scale.
-void share_overflow(const at::Tensor& found_inf, const Group& tensor);
+// Sets `found_inf` (Scaler::unscale) to 1 where any rank's is: a part of the model may overflow on one rank alone, and
+// all must skip the step and lower the scale.
+void share_overflow(const at::Tensor& found_inf, const SumOverRanks& sum);
 
 }  // namespace stoker

@@ -3,21 +3,15 @@
 
 #include <ATen/Context.h>
 #include <ATen/MemoryOverlap.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <string>
 #include <utility>
 
 #include "stoker/base/error.h"
-#include "stoker/bridge/pixels.h"
 #include "stoker/bridge/torch_cuda.h"
 #include "stoker/bridge/torch_error.h"
-#include "stoker/train/step/clip.h"
-#include "stoker/train/step/divided_gradients.h"
 
 namespace stoker {
 namespace {
@@ -50,30 +44,6 @@ std::vector<at::Tensor> own_buffers(const Model& model) {
                  .got = describe_shortage(error),
                  .hint = "several processes cannot split a batch further during a run: set train.accumulate to " +
                          std::to_string(2 * accumulate)});
-}
-
-[[noreturn]] void refuse_missing_gradients(const Model& model) {
-    std::string names;
-    for (const auto& [name, tensor] : model.trainable_parameters()) {
-        if (!tensor.grad().defined()) {
-            names += (names.empty() ? "" : ", ") + name;
-        }
-    }
-    throw InvalidArgument({.where = "model",
-                           .expected = "a loss that depends on every trained parameter, as several processes need",
-                           .got = (names.empty() ? "some" : names) + " without a gradient",
-                           .hint = "name them in model.freeze, or train with one process"});
-}
-
-// A loss of one's own may be anything.
-void require_scalar(const at::Tensor& loss) {
-    if (!loss.defined() || loss.dim() != 0 || !loss.is_floating_point()) {
-        throw InvalidArgument({.where = "loss",
-                               .expected = "a scalar, the mean over the batch",
-                               .got = loss.defined() ? fmt::format("{} [{}]", at::toString(loss.scalar_type()),
-                                                                   fmt::join(loss.sizes(), ", "))
-                                                     : "an undefined tensor"});
-    }
 }
 
 // Switches cuDNN's search on or off for a scope. Algorithms that it found are also used outside.
@@ -137,7 +107,7 @@ std::string why_not_fused(const StepOptions& options) {
 }  // namespace
 
 Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device, const StepOptions& options,
-           const Group* group, const Group* tensor)
+           const Group* group, const Group* tensor, const std::optional<StagePlan>& stage)
     : model_(model),
       optimizer_(optimizer),
       account_(account),
@@ -155,6 +125,9 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
         ema_.emplace(model, options.ema);
     }
     model.sync_batch_norm(nullptr);  // of an earlier group
+    if (stage) {
+        pipeline_.emplace(*stage, account);
+    }
     if (tensor_ != nullptr) {
         model.require_autograd();
     }
@@ -169,7 +142,7 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
             buffers_ = own_buffers(model);
         }
     }
-    alone_ = !reducer_ && tensor_ == nullptr;
+    alone_ = !reducer_ && tensor_ == nullptr && !pipeline_;
     const std::string why_not = why_not_fused(options);
     if (options.compile && alone_ && why_not.empty()) {
         fused_ = FusedStep::make(model, optimizer, device, options.loss);
@@ -352,86 +325,6 @@ void Step::undo_forward(bool drop_gradients, bool started) noexcept {
         intact_ = true;
     } catch (const std::exception&) {  // a broken device; the error that ended the step is about to be thrown
     }
-}
-
-// Gradients of the mean loss over the `all` samples of all ranks' batch; each micro-batch is weighted by its share.
-// Where samples have weights, or ignored pixels, this is the mean of the micro-batches' means, as in torch.
-void Step::gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean) {
-    const std::int64_t samples = batch.size();
-    // Forward passes that exchange statistics are made by all ranks together, by some without samples.
-    const std::int64_t parts = std::min(options_.accumulate, syncs_ ? (all - 1) / ranks_ + 1 : samples);
-    mean.zero_();
-    for (std::int64_t part = 0; part < parts; ++part) {
-        const std::int64_t begin = samples * part / parts;
-        const std::int64_t size = samples * (part + 1) / parts - begin;
-        micro_batch(batch.narrow(begin, size), static_cast<double>(size) / static_cast<double>(all), part + 1 == parts,
-                    mean);
-    }
-    if (parts == 0) {
-        const PhaseSpan span(account_, Phase::backward);
-        reducer_->reduce_zeros();
-    }
-}
-
-void Step::micro_batch(DeviceBatch batch, double share, bool last, const at::Tensor& mean) {
-    at::Tensor loss;  // scalar, the mean over the micro-batch
-    {
-        const PhaseSpan span(account_, Phase::forward);
-        normalize_pixels(batch, input_type_);
-        if (before_forward) {
-            before_forward(batch.size());
-        }
-        const Autocast autocast(options_.precision, device_);
-        // The mean over no samples is not a number; a sum has gradients of zeros.
-        loss = batch.size() > 0 ? model_.loss(batch, options_.loss) : model_.outputs(batch).sum();
-        require_scalar(loss);
-    }
-    const PhaseSpan span(account_, Phase::backward);
-    // Gradient of the scaled mean over all samples with respect to this loss. The reducer divides by the ranks.
-    at::Tensor gradient;
-    if (const double factor = share * ranks_; factor != 1) {
-        gradient = at::full({}, factor, loss.options());
-    }
-    if (scaler_) {
-        const at::Tensor scale = scaler_->scale().to(loss.scalar_type());
-        gradient = gradient.defined() ? gradient.mul(scale) : scale;
-    }
-    if (!reducer_) {
-        model_.backward(loss, gradient);
-    } else {
-        if (last) {
-            reducer_->prepare();
-        }
-        group_->guard([&] { model_.backward(loss, gradient); });
-        if (last && !reducer_->complete()) {
-            refuse_missing_gradients(model_);
-        }
-    }
-    mean.add_(loss.detach(), share);
-}
-
-// Unscales and clips the gradients. Returns whether they overflowed (Scaler::unscale), for `apply`.
-at::Tensor Step::clip() {
-    if (!scaler_ && options_.clip_norm <= 0 && options_.clip_value <= 0) {
-        return {};
-    }
-    const PhaseSpan span(account_, Phase::optimizer);
-    at::Tensor found_inf;
-    std::vector<at::Tensor> gradients = optimizer_.gradients();
-    if (scaler_) {
-        found_inf = scaler_->unscale(gradients);
-        if (tensor_ != nullptr) {
-            share_overflow(found_inf, *tensor_);
-        }
-    }
-    if (options_.clip_value > 0) {
-        clip_value(gradients, options_.clip_value);
-    }
-    if (options_.clip_norm > 0) {
-        clip_norm(gradients, options_.clip_norm,
-                  tensor_ != nullptr ? divided_gradients(model_, *tensor_) : DividedGradients());
-    }
-    return found_inf;
 }
 
 // The fused kernels allocate nothing here, so that memory does not run out between two weights.

@@ -22,6 +22,7 @@
 #include "stoker/train/step/forward_snapshot.h"
 #include "stoker/train/step/fused_step.h"
 #include "stoker/train/step/optimizer.h"
+#include "stoker/train/step/pipeline_step.h"
 #include "stoker/train/step/scaler.h"
 #include "stoker/train/step/step_graph.h"
 
@@ -48,8 +49,10 @@ class Step {
   public:
     // The ranks of `group` run each step together, and average the gradients of their samples. Those of `tensor` have
     // the same samples, and slices of the model (Model::divide). Both must outlive this object; null: one rank.
+    // `stage`: which one the model is (Model::keep_blocks), where it is not a whole one.
     Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device,
-         const StepOptions& options = {}, const Group* group = nullptr, const Group* tensor = nullptr);
+         const StepOptions& options = {}, const Group* group = nullptr, const Group* tensor = nullptr,
+         const std::optional<StagePlan>& stage = std::nullopt);
 
     // Trains on one batch with learning rate `lr`. `samples` is the size of the batch over all ranks; `batch` is this
     // rank's part of it and may be empty. If memory runs out, buffers and random generators are restored, and this
@@ -66,7 +69,7 @@ class Step {
     bool intact() const { return intact_; }
 
     // The mean loss of each `run` since the last call, in order; with several ranks, the part that this rank's samples
-    // contribute. Waits for the device.
+    // contribute: 0 on stages before the last. Waits for the device.
     std::vector<double> take_losses();
 
     // The loss of the last step, if it lies in the host's memory: on a GPU, and after take_losses, it does not.
@@ -103,6 +106,8 @@ class Step {
     }
     // Captures the step in `graph`. The constructor calls this on CUDA devices; tests pass a fake graph.
     void capture_with(std::unique_ptr<DeviceGraph> graph);
+    // Null for a whole model.
+    PipelineStep* pipeline() { return pipeline_ ? &*pipeline_ : nullptr; }
     Ema* ema() { return ema_ ? &*ema_ : nullptr; }
     const Scaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
 
@@ -113,9 +118,11 @@ class Step {
     bool run_graph(const DeviceBatch& batch);
     void run_eager(const DeviceBatch& batch, std::int64_t samples);
     void gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean);
-    void micro_batch(DeviceBatch batch, double share, bool last, const at::Tensor& mean);
+    at::Tensor forward(DeviceBatch batch, const at::Tensor& input);
+    void backward(const at::Tensor& output, at::Tensor gradient, double share, bool last);
     void undo_forward(bool drop_gradients, bool started) noexcept;
     void share_buffers();
+    SumOverRanks sum_of_stages();
     at::Tensor clip();
     void apply(const at::Tensor& found_inf);
     void fetch_losses();
@@ -127,7 +134,8 @@ class Step {
     StepOptions options_;
     at::ScalarType input_type_;  // of images that come as bytes
     const Group* group_;
-    const Group* tensor_;  // null for a whole model
+    const Group* tensor_;  // null without slices
+    std::optional<PipelineStep> pipeline_;
     std::optional<Scaler> scaler_;
     std::optional<Ema> ema_;
     std::optional<FusedStep> fused_;

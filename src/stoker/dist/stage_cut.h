@@ -1,0 +1,17 @@
+// Cuts a sequence of blocks into stages that take as equally long as possible.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace stoker {
+
+// `costs`: of each block, such as seconds of its passes; at least as many as `stages`. Returns the first block of each
+// stage; a stage ends where the next begins. No other cut has a faster slowest stage. The same costs give the same cut.
+std::vector<std::size_t> cut_stages(std::span<const double> costs, std::size_t stages);
+
+// The sum of the costs of each stage.
+std::vector<double> stage_costs(std::span<const double> costs, std::span<const std::size_t> firsts);
+
+}  // namespace stoker

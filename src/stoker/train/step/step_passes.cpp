@@ -1,0 +1,161 @@
+// The passes of a step: gradients of the micro-batches, and what is done to them before the update.
+#include <ATen/ops/full.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <string>
+
+#include "stoker/base/error.h"
+#include "stoker/bridge/pixels.h"
+#include "stoker/train/step/clip.h"
+#include "stoker/train/step/divided_gradients.h"
+#include "stoker/train/step/step.h"
+
+namespace stoker {
+namespace {
+
+[[noreturn]] void refuse_missing_gradients(const Model& model) {
+    std::string names;
+    for (const auto& [name, tensor] : model.trainable_parameters()) {
+        if (!tensor.grad().defined()) {
+            names += (names.empty() ? "" : ", ") + name;
+        }
+    }
+    throw InvalidArgument({.where = "model",
+                           .expected = "a loss that depends on every trained parameter, as several processes need",
+                           .got = (names.empty() ? "some" : names) + " without a gradient",
+                           .hint = "name them in model.freeze, or train with one process"});
+}
+
+// A loss of one's own may be anything.
+void require_scalar(const at::Tensor& loss) {
+    if (!loss.defined() || loss.dim() != 0 || !loss.is_floating_point()) {
+        throw InvalidArgument({.where = "loss",
+                               .expected = "a scalar, the mean over the batch",
+                               .got = loss.defined() ? fmt::format("{} [{}]", at::toString(loss.scalar_type()),
+                                                                   fmt::join(loss.sizes(), ", "))
+                                                     : "an undefined tensor"});
+    }
+}
+
+}  // namespace
+
+// Gradients of the mean loss over the `all` samples of all ranks' batch; each micro-batch is weighted by its share.
+// Where samples have weights, or ignored pixels, this is the mean of the micro-batches' means, as in torch.
+void Step::gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean) {
+    const std::int64_t samples = batch.size();
+    // Forward passes that exchange statistics are made by all ranks together, by some without samples.
+    const std::int64_t parts = std::min(options_.accumulate, syncs_ ? (all - 1) / ranks_ + 1 : samples);
+    mean.zero_();
+    const auto size_to = [&](std::int64_t part) { return micro_batch_begin(samples, part, parts); };
+    const PipelineStep::Passes passes{
+        .forward =
+            [&](std::int64_t part, const at::Tensor& input) {
+                return forward(batch.narrow(size_to(part), size_to(part + 1) - size_to(part)), input);
+            },
+        .backward =
+            [&](std::int64_t part, const at::Tensor& output, const at::Tensor& gradient) {
+                const double share = static_cast<double>(size_to(part + 1) - size_to(part)) / static_cast<double>(all);
+                backward(output, gradient, share, part + 1 == parts);
+                if (!gradient.defined()) {
+                    mean.add_(output.detach(), share);
+                }
+            }};
+    if (pipeline_) {
+        pipeline_->run(samples, parts, passes);
+    } else {
+        for (std::int64_t part = 0; part < parts; ++part) {  // a whole model is the only stage
+            passes.backward(part, passes.forward(part, {}), {});
+        }
+    }
+    if (parts == 0) {
+        const PhaseSpan span(account_, Phase::backward);
+        reducer_->reduce_zeros();
+    }
+}
+
+// The loss of a micro-batch, a scalar, the mean over its samples; of a stage before the last its output for `input`.
+at::Tensor Step::forward(DeviceBatch batch, const at::Tensor& input) {
+    const PhaseSpan span(account_, Phase::forward);
+    normalize_pixels(batch, input_type_);
+    if (before_forward) {
+        before_forward(batch.size());
+    }
+    const Autocast autocast(options_.precision, device_);
+    at::Tensor output;
+    if (pipeline_) {
+        output = model_.forward_stage(input.defined() ? input : batch.input);
+        if (!pipeline_->last()) {
+            return output;
+        }
+    }
+    at::Tensor loss;
+    if (batch.size() == 0) {  // the mean over no samples is not a number; a sum has gradients of zeros
+        loss = (pipeline_ ? output : model_.outputs(batch)).sum();
+    } else {
+        loss = pipeline_ ? compute_loss(output, batch, options_.loss) : model_.loss(batch, options_.loss);
+    }
+    require_scalar(loss);
+    return loss;
+}
+
+// `gradient`: that of a stage's output; undefined for a loss, whose micro-batch has `share` of the step's samples.
+void Step::backward(const at::Tensor& output, at::Tensor gradient, double share, bool last) {
+    const PhaseSpan span(account_, Phase::backward);
+    if (!gradient.defined()) {
+        // Gradient of the scaled mean over all samples with respect to this loss. The reducer divides by the ranks.
+        if (const double factor = share * ranks_; factor != 1) {
+            gradient = at::full({}, factor, output.options());
+        }
+        if (scaler_) {
+            const at::Tensor scale = scaler_->scale().to(output.scalar_type());
+            gradient = gradient.defined() ? gradient.mul(scale) : scale;
+        }
+    }
+    if (!reducer_) {
+        model_.backward(output, gradient);
+        return;
+    }
+    if (last) {
+        reducer_->prepare();
+    }
+    group_->guard([&] { model_.backward(output, gradient); });
+    if (last && !reducer_->complete()) {
+        refuse_missing_gradients(model_);
+    }
+}
+
+// Null for a whole model.
+SumOverRanks Step::sum_of_stages() {
+    return pipeline_ ? SumOverRanks([this](const at::Tensor& values) { pipeline_->sum(values); }) : nullptr;
+}
+
+// Unscales and clips the gradients. Returns whether they overflowed (Scaler::unscale), for `apply`.
+at::Tensor Step::clip() {
+    if (!scaler_ && options_.clip_norm <= 0 && options_.clip_value <= 0) {
+        return {};
+    }
+    const PhaseSpan span(account_, Phase::optimizer);
+    at::Tensor found_inf;
+    std::vector<at::Tensor> gradients = optimizer_.gradients();
+    if (scaler_) {
+        found_inf = scaler_->unscale(gradients);
+        if (tensor_ != nullptr) {
+            share_overflow(found_inf, [this](const at::Tensor& values) { tensor_->all_reduce(values); });
+        }
+        if (pipeline_) {
+            share_overflow(found_inf, sum_of_stages());
+        }
+    }
+    if (options_.clip_value > 0) {
+        clip_value(gradients, options_.clip_value);
+    }
+    if (options_.clip_norm > 0) {
+        DividedGradients divided = tensor_ != nullptr ? divided_gradients(model_, *tensor_) : DividedGradients();
+        divided.sum_stages = sum_of_stages();
+        clip_norm(gradients, options_.clip_norm, divided);
+    }
+    return found_inf;
+}
+
+}  // namespace stoker
