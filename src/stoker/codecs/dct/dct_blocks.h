@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "stoker/base/buffer.h"
+#include "stoker/codecs/codec.h"
 #include "stoker/codecs/dct/dct_group.h"
 #include "stoker/codecs/dct/dct_record.h"
 #include "stoker/codecs/dct/dct_segment.h"
@@ -20,8 +21,19 @@ class DctBlocks final : public BlockRows {
 
     const std::int16_t* blocks(int component, int block_row, int first, int count) override;
 
+    // The same blocks as they are stored, in the record or in this object until the next call. Throws DataError where
+    // `blocks` does.
+    struct StoredBlocks {
+        SegmentRange range;
+        const std::uint8_t* lengths;  // (count), of the masks
+        const std::int16_t* dc;       // (count)
+    };
+    StoredBlocks stored(int component, int block_row, int first, int count);
+
   private:
+    int segment_number(int component, int block_row) const;
     std::span<const std::byte> segment(int number);
+    [[noreturn]] static void refuse(int number);
 
     const SegmentKernels& kernels_;
     DctHeader header_;
@@ -31,5 +43,8 @@ class DctBlocks final : public BlockRows {
     std::vector<int> group_blocks_;  // blocks in each of its segments
     Buffer blocks_;
 };
+
+// What a header says of its image.
+ImageInfo dct_info(const DctHeader& header);
 
 }  // namespace stoker
