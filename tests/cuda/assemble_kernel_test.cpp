@@ -76,7 +76,7 @@ TEST(AssembleKernel, AWrongParameterIsSeen) {
 
 TEST(AssembleKernel, AReadOutsideOfTheMemoryIsSeen) {
     AssembleCase of = assemble_case({64, 64}, 1, {{{80, 80}, {80, 80}}});
-    of.draws.back().image += 8192;
+    of.draws.back().image += 4096;
     EXPECT_DEATH(assembled_by_kernel(of), "");
 }
 

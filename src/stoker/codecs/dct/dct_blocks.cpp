@@ -29,7 +29,7 @@ std::span<const std::byte> DctBlocks::segment(int number) {
             }
         }
         group_number_ = -1;
-        group_.read(header_.chunk(group), group_blocks_, kernels_);
+        group_.read(header_.chunk(group), group_blocks_, *kernels_);
         group_number_ = group;
     }
     return group_.segment(static_cast<std::size_t>(number - group * header_.group_rows * in_row));
@@ -55,7 +55,7 @@ const std::int16_t* DctBlocks::blocks(int component, int block_row, int first, i
     // BlockDecoder reads groups of four blocks.
     blocks_.resize(sizeof(std::int16_t) * kBlockSize * static_cast<std::size_t>(count + 3));
     auto* out = reinterpret_cast<std::int16_t*>(blocks_.data());
-    if (!read_segment(segment(number), all, first, count, kernels_, scratch_, out)) {
+    if (!read_segment(segment(number), all, first, count, *kernels_, scratch_, out)) {
         refuse(number);
     }
     return out;
@@ -65,7 +65,7 @@ DctBlocks::StoredBlocks DctBlocks::stored(int component, int block_row, int firs
     const int number = segment_number(component, block_row);
     const int all = header_.frame.component[JpegFrame::at(component)].blocks_wide;
     StoredBlocks stored{};
-    if (!find_range(segment(number), all, first, count, kernels_, scratch_, stored.range)) {
+    if (!find_range(segment(number), all, first, count, *kernels_, scratch_, stored.range)) {
         refuse(number);
     }
     stored.lengths = scratch_.lengths.data() + first;

@@ -13,7 +13,7 @@ namespace stoker {
 
 class DctBlocks final : public BlockRows {
   public:
-    explicit DctBlocks(const SegmentKernels& kernels = best_segment_kernels()) : kernels_(kernels) {}
+    explicit DctBlocks(const SegmentKernels& kernels = best_segment_kernels()) : kernels_(&kernels) {}
 
     // `open` and `blocks` throw DataError. The caller keeps the record alive until the last call of `blocks`.
     void open(std::span<const std::byte> record);
@@ -35,7 +35,7 @@ class DctBlocks final : public BlockRows {
     std::span<const std::byte> segment(int number);
     [[noreturn]] static void refuse(int number);
 
-    const SegmentKernels& kernels_;
+    const SegmentKernels* kernels_;
     DctHeader header_;
     SegmentScratch scratch_;
     GroupReader group_;
