@@ -51,12 +51,12 @@ Recipe decoding_recipe() {
     return recipe;
 }
 
-struct Run {
+struct DecodedRun {
     TrainResult result;
     std::vector<NamedTensor> weights;
 };
 
-Run run(const Recipe& recipe, const std::filesystem::path& out, std::int64_t stop_at = -1) {
+DecodedRun decoded_run(const Recipe& recipe, const std::filesystem::path& out, std::int64_t stop_at = -1) {
     Trainer trainer(recipe, record_data());
     std::atomic<int> interrupt = 0;
     std::int64_t steps = 0;
@@ -66,7 +66,7 @@ Run run(const Recipe& recipe, const std::filesystem::path& out, std::int64_t sto
     return {std::move(result), testing::weights_of(trainer)};
 }
 
-std::string refusal(const Recipe& recipe, const RecipeData& data) {
+std::string decode_refusal(const Recipe& recipe, const RecipeData& data) {
     try {
         make_train_loader(recipe, data, at::kCPU, false);
     } catch (const Error& error) {
@@ -80,27 +80,27 @@ TEST(DeviceDecodeRun, IsThatOfTheOrdinaryLoader) {
     const TempDir folder;
     Recipe plain = decoding_recipe();
     plain.data.decode_on = "cpu";
-    const Run expected = run(plain, folder / "plain");
-    const Run own = run(decoding_recipe(), folder / "own");
+    const DecodedRun expected = decoded_run(plain, folder / "plain");
+    const DecodedRun own = decoded_run(decoding_recipe(), folder / "own");
     EXPECT_EQ(testing::figures(own.result.epochs), testing::figures(expected.result.epochs));
     EXPECT_TRUE(testing::same_weights(own.weights, expected.weights));
     EXPECT_EQ(testing::metrics_of(folder / "own"), testing::metrics_of(folder / "plain"));
-    run(decoding_recipe(), folder / "stopped", 3);
-    const Run resumed = run(decoding_recipe(), folder / "stopped");
+    decoded_run(decoding_recipe(), folder / "stopped", 3);
+    const DecodedRun resumed = decoded_run(decoding_recipe(), folder / "stopped");
     EXPECT_TRUE(testing::same_weights(resumed.weights, expected.weights));
 }
 
 TEST(DeviceDecodeRun, IsRefusedWhereADeviceCannotDecode) {
-    EXPECT_THAT(refusal(decoding_recipe(), record_data()), HasSubstr("this run is on cpu"));
+    EXPECT_THAT(decode_refusal(decoding_recipe(), record_data()), HasSubstr("this run is on cpu"));
     const ImagesOnCpu allowed;
-    EXPECT_EQ(refusal(decoding_recipe(), record_data()), "");
+    EXPECT_EQ(decode_refusal(decoding_recipe(), record_data()), "");
     auto jpegs = std::make_shared<RecordClasses>(10);
     jpegs->records.records = jpegs->records.jpegs;
-    EXPECT_THAT(refusal(decoding_recipe(), {.train = jpegs, .val = nullptr}), HasSubstr("stoker pack --codec dct"));
+    EXPECT_THAT(decode_refusal(decoding_recipe(), {.train = jpegs, .val = nullptr}), HasSubstr("stoker pack --codec dct"));
     Recipe recipe = decoding_recipe();
     recipe.data.train_ops.insert(recipe.data.train_ops.begin() + 1,
                                  {.name = "color_jitter", .options = {{"brightness", 0.4}}, .where = "test"});
-    EXPECT_THAT(refusal(recipe, record_data()), HasSubstr("color_jitter changes pixels"));
+    EXPECT_THAT(decode_refusal(recipe, record_data()), HasSubstr("color_jitter changes pixels"));
 }
 
 }  // namespace
