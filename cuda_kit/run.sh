@@ -123,6 +123,18 @@ run_bench() {
         check "bench-feed-$model" stoker train recipes/imagefolder_resnet18.toml --set device=cuda \
             --set "data.train=$out/photos.stk" --set "model.name=$model" --set "data.batch_size=$batch" \
             --set data.epoch_samples=51200 --set train.epochs=2 --out "$out/runs/feed" --json
+        # The same with records that the GPU decodes, and with a model that waits for its images: how fast they come.
+        local on feed=(--set device=cuda --set "data.train=$out/photos.stk" --set "data.batch_size=$batch"
+            --set data.epoch_samples=51200 --set train.epochs=2 --json)
+        check "bench-feed-$model-decoded" stoker train recipes/imagefolder_resnet18.toml "${feed[@]}" \
+            --set "model.name=$model" --set data.decode_on=device --out "$out/runs/feed-decoded"
+        for on in cpu device; do
+            check "bench-loader-$on" stoker bench pipeline --data "$out/photos.stk" --decode-on "$on" --json
+            check "bench-decode-$on" stoker train recipes/imagefolder_resnet18.toml "${feed[@]}" \
+                --set model.name=mlp --set "data.decode_on=$on" --out "$out/runs/decode-$on"
+        done
+        check bench-decode-pcie "$python" "$kit/decode_rate.py" "$out/bench-decode-device.log" \
+            "$out/bench-loader-device.log"
     else
         skip bench-pipeline "no data/photos in the kit"
         skip "bench-feed-$model" "no data/photos in the kit"
@@ -142,6 +154,8 @@ run_sanitizer() {
                 --gtest_filter='NormalizePinnedCuda.*'
             check "sanitizer-$tool-copies" compute-sanitizer --tool "$tool" --error-exitcode 1 \
                 --kernel-name-exclude kernel_substring=at:: "$kit/bin/bridge_test" --gtest_filter='PixelsCuda.*'
+            check "sanitizer-$tool-decode" compute-sanitizer --tool "$tool" --error-exitcode 1 \
+                --kernel-name-exclude kernel_substring=at:: "$kit/bin/bridge_test" --gtest_filter='DeviceDecodeCuda.*'
             check "sanitizer-$tool-batch-norm" compute-sanitizer --tool "$tool" --error-exitcode 1 \
                 --kernel-name-exclude kernel_substring=at:: "$kit/bin/models_test" --gtest_filter='BatchNormReluCuda.*'
         fi

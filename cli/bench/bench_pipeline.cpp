@@ -23,6 +23,7 @@
 #include "stoker/base/statistics.h"
 #include "stoker/base/url_secrets.h"
 #include "stoker/formats/open.h"
+#include "stoker/pipeline/cut_plan.h"
 #include "stoker/pipeline/loader.h"
 #include "stoker/pipeline/recipe_data.h"
 
@@ -38,7 +39,8 @@ struct Options {
     std::optional<int> workers;  // empty: auto
     std::int64_t batch = 64;
     int prefetch = 3;
-    std::string decode = "exact";  // exact | fast
+    std::string decode = "exact";   // exact | fast
+    std::string decode_on = "cpu";  // cpu | device: only the loader's part, as with data.decode_on
     int rounds = 3;
     std::int64_t batches = 100;
     std::string npy;
@@ -52,14 +54,30 @@ struct Options {
 };
 
 // ImageNet's augmentation, made of OpSpecs as a recipe's is, so that `stoker show` can draw the same samples.
-Transform training_transform(const Options& options) {
+std::vector<OpSpec> training_ops(const Options& options) {
     const std::string where = "bench pipeline";
-    return Transform(
-        std::vector<OpSpec>{
-            {.name = "random_resized_crop", .options = {{"size", static_cast<double>(options.size)}}, .where = where},
+    return {{.name = "random_resized_crop", .options = {{"size", static_cast<double>(options.size)}}, .where = where},
             {.name = "horizontal_flip", .options = {}, .where = where},
-            {.name = "normalize", .options = {{"preset", "imagenet"}}, .where = where}},
-        {.decode = options.decode == "fast" ? DecodeMode::fast : DecodeMode::exact});
+            {.name = "normalize", .options = {{"preset", "imagenet"}}, .where = where}};
+}
+
+Transform training_transform(const Options& options) {
+    return Transform(training_ops(options),
+                     {.decode = options.decode == "fast" ? DecodeMode::fast : DecodeMode::exact});
+}
+
+// LoaderOptions::cut_bytes.
+std::int64_t planned_cut_bytes(const Dataset& dataset, const Options& options) {
+    if (options.decode_on == "cpu") {
+        return 0;
+    }
+    const CutPlan plan = plan_cuts(dataset, training_transform(options), training_ops(options));
+    if (plan.cut_bytes == 0) {
+        throw InvalidArgument({.where = "--decode-on",
+                               .expected = fmt::format("\"cpu\" for {}", dataset.path()),
+                               .got = fmt::format("\"device\": {}", plan.why_not)});
+    }
+    return plan.cut_bytes;
 }
 
 // Training's Loader as an endless stream of batches.
@@ -72,7 +90,8 @@ class BenchLoader {
                   {.batch_size = options.batch,
                    .workers = options.workers.value_or(auto_workers(/*on_gpu=*/false)),
                    .prefetch = options.prefetch,
-                   .drop_last = dataset->size() >= options.batch}),  // full batches only, if there are enough samples
+                   .drop_last = dataset->size() >= options.batch,  // full batches only, if there are enough samples
+                   .cut_bytes = planned_cut_bytes(*dataset, options)}),
           first_(next()),
           first_seconds_(std::chrono::duration<double>(Clock::now() - start_).count()) {}
 
@@ -86,10 +105,16 @@ class BenchLoader {
         std::int64_t images = 0;
         for (std::int64_t i = 0; i < count; ++i) {
             check_interrupt();
-            images += next()->size();
+            const std::shared_ptr<Batch> batch = next();
+            images += batch->size();
+            image_bytes_ += static_cast<std::int64_t>(batch->used_bytes(kImageField));
         }
+        images_ += images;
         return images;
     }
+
+    // What an image takes in its batch.
+    double bytes_per_image() const { return static_cast<double>(image_bytes_) / static_cast<double>(images_); }
 
     // Consumes the batches that were prefetched, so that a timed round starts without a stock of finished batches.
     void drain() { consume(prefetch_ + 2); }
@@ -101,6 +126,8 @@ class BenchLoader {
     }
 
     int prefetch_;
+    std::int64_t images_ = 0;
+    std::int64_t image_bytes_ = 0;
     Clock::time_point start_ = Clock::now();
     Loader loader_;
     std::shared_ptr<Batch> first_;
@@ -203,6 +230,8 @@ int measure(const std::shared_ptr<const Dataset>& dataset, const Options& option
             {"batch", options.batch},
             {"batches", options.batches},
             {"decode", options.decode},
+            {"decode_on", options.decode_on},
+            {"bytes_per_image", loader.bytes_per_image()},
             {"workers", loader.workers()},
             {"images_per_second", median(rates)},
             {"rounds", rates},
@@ -288,7 +317,13 @@ Command add_bench_pipeline(CLI::App& app) {
                    "exact, or fast: a smaller inverse DCT for images that are reduced anyway")
         ->capture_default_str()
         ->check(CLI::IsMember({"exact", "fast"}));
-    auto* npy = app.add_option("--npy", options->npy, "write the first batch, float32 (N, C, H, W)")->type_name("FILE");
+    auto* decode_on = app.add_option("--decode-on", options->decode_on,
+                                     "cpu, or device: only what data.decode_on = \"device\" leaves to the loader")
+                          ->capture_default_str()
+                          ->check(CLI::IsMember({"cpu", "device"}));
+    auto* npy = app.add_option("--npy", options->npy, "write the first batch, float32 (N, C, H, W)")
+                    ->type_name("FILE")
+                    ->excludes(decode_on);
     auto* json = app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
     app.add_flag("--serve", options->serve,
                  "for an external clock: run one round for each line of stdin, a number of batches")

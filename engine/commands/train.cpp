@@ -166,6 +166,9 @@ void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string
         print_device_cache("data.train", &loader, trainer.device());
         print_device_cache("data.val", trainer.val_loader(), trainer.device());
     }
+    if (recipe.data.decode_on == "device") {
+        print_stderr("dct records are decoded on {}\n", trainer.device().str());
+    }
     if (!recipe.model.weights.empty() && !resumes) {
         print_stderr(
             "{}: initial weights{}\n", recipe.model.weights,

@@ -57,6 +57,12 @@ class FakeStreams final : public DeviceStreams {
         to.copy_(from);
     }
 
+    void make_images(const LateImages& images) override {
+        log_->touch(kCopies, images.memory, /*write=*/true, "the decoding of images");
+        log_->touch(kCopies, images.out, /*write=*/true, "the write of images");
+        stoker::make_images(images);
+    }
+
     // From now on the device answers nothing but its error.
     void lose() { log_->lost = true; }
 

@@ -197,6 +197,16 @@ TEST(RecipeErrors, NesterovNeedsMomentum) {
                 StartsWith("[--set optimizer.nesterov]"));
 }
 
+TEST(RecipeErrors, ADeviceDecodesExactColourImages) {
+    const std::string device = "decode_on = \"device\"\n";
+    EXPECT_EQ(refusal_in("data", device), "accepted");
+    EXPECT_THAT(refusal_in("data", device + "decode = \"fast\""),
+                StartsWith("[r.toml:4: data.decode] expected \"exact\" with data.decode_on = \"device\""));
+    EXPECT_THAT(refusal_in("data", device + "channels = 1"), StartsWith("[r.toml:4: data.channels] expected 3"));
+    EXPECT_THAT(refusal_in("data", device + "cache = \"device\""), StartsWith("[r.toml:4: data.cache] expected none"));
+    EXPECT_EQ(refusal_in("data", "decode_on = \"cpu\"\ndecode = \"fast\""), "accepted");
+}
+
 TEST(RecipeErrors, OpsNameTheEntry) {
     EXPECT_THAT(refusal_in("data", "train_ops = 3"), StartsWith("[r.toml:3: data.train_ops] expected an array"));
     EXPECT_THAT(refusal_in("data", "train_ops = [\n{op = \"a\"},\n\"b\"]"),

@@ -2,14 +2,17 @@
 // steps still read it, because LibTorch's allocator hands it on to later steps only: no record_stream is needed.
 #include "stoker/bridge/device_copier.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <utility>
 
 #include "stoker/bridge/tensor.h"
 #include "stoker/bridge/torch_error.h"
+#include "stoker/pipeline/transforms/cut_ops.h"
 
 namespace stoker {
 namespace {
@@ -23,7 +26,58 @@ std::int64_t bytes_when_full(const at::Tensor& field, const Batch& batch) {
     return batch.size() == 0 ? 0 : bytes_in(field) / batch.size() * batch.capacity();
 }
 
+// (N, C, H, W) uint8 in channels-last memory
+at::Tensor empty_images(const Batch& batch, const LateDecode& decode, const at::Device& device) {
+    return at::empty({batch.size(), decode.channels, decode.to.height, decode.to.width},
+                     at::TensorOptions().dtype(at::kByte).device(device).memory_format(at::MemoryFormat::ChannelsLast));
+}
+
+// Of a field whose slot takes `slot_bytes` of `memory`: where its images' scratch memory begins, and its groups.
+LateImages images_in(Batch& batch, std::size_t at, std::int64_t slot_bytes, const at::Tensor& memory,
+                     const at::Tensor& to) {
+    return {.decode = *batch.fields()[at].late->decode,
+            .memory = static_cast<std::byte*>(memory.data_ptr()),
+            .samples = batch.size(),
+            .groups = plan_groups(batch.cut_slot(at), batch.size(), static_cast<std::uint64_t>(slot_bytes),
+                                  static_cast<std::uint64_t>(memory.numel() - slot_bytes)),
+            .out = to.mutable_data_ptr<std::uint8_t>()};
+}
+
+// A multiple of kCutAlignment.
+std::int64_t aligned_bytes(const at::Tensor& tensor) {
+    constexpr auto kStep = static_cast<std::int64_t>(kCutAlignment);
+    return (bytes_in(tensor) + kStep - 1) / kStep * kStep;
+}
+
+at::Tensor decoded_on_host(Batch& batch, std::size_t at, const at::Tensor& slot) {
+    const std::int64_t bytes = aligned_bytes(slot);
+    const at::Tensor memory = at::empty({bytes + kMostDecoded}, at::kByte);
+    at::Tensor images = empty_images(batch, *batch.fields()[at].late->decode, at::kCPU);
+    const LateImages late = images_in(batch, at, bytes, memory, images);
+    std::memcpy(memory.data_ptr(), slot.data_ptr(), batch.used_bytes(batch.fields()[at].name));
+    make_images(late);
+    return images;
+}
+
 }  // namespace
+
+struct DeviceCopier::Field {
+    std::size_t at;                     // in the batch's fields
+    at::Tensor host;                    // (N, ...)
+    at::Tensor like;                    // what it is on the device; may have no memory
+    std::optional<LateNormalize> late;  // as it is on the device
+
+    Field(const std::shared_ptr<Batch>& batch, const std::string& name) : host(as_tensor(batch, name)), like(host) {
+        const auto spec = std::ranges::find(batch->fields(), name, &FieldSpec::name);
+        at = static_cast<std::size_t>(spec - batch->fields().begin());
+        late = spec->late;
+        if (late && late->decode) {
+            like = empty_images(*batch, *late->decode, at::kMeta);
+            late->decode.reset();
+        }
+    }
+    bool decoded() const { return like.is_meta(); }
+};
 
 struct DeviceCopier::Slot {
     std::vector<at::Tensor> memory;  // uint8, of each field
@@ -50,9 +104,9 @@ struct DeviceCopier::Slot {
         }
     }
 
-    bool holds(const std::vector<at::Tensor>& host) const {
-        return std::ranges::equal(memory, host, [](const at::Tensor& own, const at::Tensor& wanted) {
-            return bytes_in(own) >= bytes_in(wanted);
+    bool holds(const std::vector<Field>& fields) const {
+        return std::ranges::equal(memory, fields, [](const at::Tensor& own, const Field& wanted) {
+            return bytes_in(own) >= bytes_in(wanted.like);
         });
     }
 };
@@ -94,26 +148,29 @@ void DeviceCopier::make_room() {
 }
 
 DeviceBatch DeviceCopier::copy(const std::shared_ptr<Batch>& batch) {
-    std::vector<at::Tensor> tensors = {as_tensor(batch, fields_.input)};
     const bool own_target = fields_.target != fields_.input;
+    std::vector<Field> fields = {{batch, fields_.input}};
     if (own_target) {
-        tensors.push_back(as_tensor(batch, fields_.target));
+        fields.emplace_back(batch, fields_.target);
     }
     for (const std::string& name : fields_.more) {
-        tensors.push_back(as_tensor(batch, name));
+        fields.emplace_back(batch, name);
     }
+    std::vector<at::Tensor> tensors;
     if (!device_.is_cpu() || streams_ != nullptr) {
-        tensors = copy_all(batch, tensors);
+        tensors = copy_all(batch, fields);
+    } else {
+        for (const Field& field : fields) {
+            tensors.push_back(field.decoded() ? decoded_on_host(*batch, field.at, field.host) : field.host);
+        }
     }
-    const auto late_of = [&](const std::string& name) {
-        return std::ranges::find(batch->fields(), name, &FieldSpec::name)->late;
-    };
     DeviceBatch out{.input = tensors.front(),
                     .target = tensors[own_target ? 1 : 0],
                     .input_name = fields_.input,
-                    .late = late_of(fields_.input)};
+                    .late = fields.front().late};
     for (std::size_t i = 0; i < fields_.more.size(); ++i) {
-        out.fields.push_back({fields_.more[i], tensors[(own_target ? 2 : 1) + i], late_of(fields_.more[i])});
+        const std::size_t place = (own_target ? 2 : 1) + i;
+        out.fields.push_back({fields_.more[i], tensors[place], fields[place].late});
     }
     return out;
 }
@@ -124,10 +181,10 @@ std::shared_ptr<DeviceCopier::Slot> DeviceCopier::free_slot() const {
     return std::ssize(slots_) < slots_that_fit_ || found == slots_.end() ? nullptr : *found;
 }
 
-std::shared_ptr<DeviceCopier::Slot> DeviceCopier::new_slot(const Batch& batch, const std::vector<at::Tensor>& host) {
+std::shared_ptr<DeviceCopier::Slot> DeviceCopier::new_slot(const Batch& batch, const std::vector<Field>& fields) {
     auto slot = std::make_shared<Slot>();
-    for (const at::Tensor& tensor : host) {
-        slot->memory.push_back(streams_->allocate(bytes_when_full(tensor, batch)));
+    for (const Field& field : fields) {
+        slot->memory.push_back(streams_->allocate(bytes_when_full(field.like, batch)));
     }
     slot->copied = streams_->make_event();
     slot->used = streams_->make_event();
@@ -136,16 +193,16 @@ std::shared_ptr<DeviceCopier::Slot> DeviceCopier::new_slot(const Batch& batch, c
 }
 
 // As the last one of slots_. Where there is no memory for a new slot, the copier goes on with those that it has.
-std::shared_ptr<DeviceCopier::Slot> DeviceCopier::take_slot(const Batch& batch, const std::vector<at::Tensor>& host) {
+std::shared_ptr<DeviceCopier::Slot> DeviceCopier::take_slot(const Batch& batch, const std::vector<Field>& fields) {
     std::shared_ptr<Slot> slot = free_slot();
     std::erase(slots_, slot);
-    if (slot == nullptr || !slot->holds(host)) {
+    if (slot == nullptr || !slot->holds(fields)) {
         slot.reset();  // before the new one is allocated
         try {
-            slot = new_slot(batch, host);
+            slot = new_slot(batch, fields);
         } catch (const std::exception& error) {
             const auto spare =
-                std::ranges::find_if(slots_, [&](const auto& own) { return !own->leased && own->holds(host); });
+                std::ranges::find_if(slots_, [&](const auto& own) { return !own->leased && own->holds(fields); });
             if (!is_out_of_memory(error) || spare == slots_.end()) {
                 throw;
             }
@@ -159,34 +216,55 @@ std::shared_ptr<DeviceCopier::Slot> DeviceCopier::take_slot(const Batch& batch, 
     return slot;
 }
 
-std::vector<at::Tensor> DeviceCopier::copy_all(const std::shared_ptr<Batch>& batch,
-                                               const std::vector<at::Tensor>& host) {
+std::vector<at::Tensor> DeviceCopier::copy_all(const std::shared_ptr<Batch>& batch, const std::vector<Field>& fields) {
     if (streams_ == nullptr) {
         streams_ = make_device_streams(device_);
     }
     make_room();
-    const std::shared_ptr<Slot> slot = take_slot(*batch, host);
+    const std::shared_ptr<Slot> slot = take_slot(*batch, fields);
     streams_->wait(WorkStream::copies, *slot->used);
     slot->source = batch;
     const auto lease = std::make_shared<Lease>(streams_, slot);
     std::vector<at::Tensor> copies;
-    for (std::size_t i = 0; i < host.size(); ++i) {
-        const at::Tensor& from = host[i];
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+        const Field& from = fields[i];
         copies.push_back(at::from_blob(
-            slot->memory[i].data_ptr(), from.sizes(), from.strides(), [lease](void*) {}, from.options().device(device_),
-            device_));
-        streams_->copy(copies.back(), from, batch->pinned());
+            slot->memory[i].data_ptr(), from.like.sizes(), from.like.strides(), [lease](void*) {},
+            from.host.options().device(device_), device_));
+        if (from.decoded()) {
+            decode(*batch, from, copies.back());
+        } else {
+            streams_->copy(copies.back(), from.host, batch->pinned());
+        }
     }
     streams_->record(*slot->copied, WorkStream::copies);
     streams_->wait(WorkStream::steps, *slot->copied);
     return copies;
 }
 
+// Queues the copy of the field's used bytes, and the making of its images. Steps wait for both before they go on, so
+// memory that is freed here is not handed on too early.
+void DeviceCopier::decode(Batch& batch, const Field& field, const at::Tensor& to) {
+    const std::int64_t slot_bytes = aligned_bytes(field.host);
+    const std::int64_t bytes = slot_bytes / batch.size() * batch.capacity() + kMostDecoded;
+    if (!decoder_memory_.defined() || decoder_memory_.numel() < bytes) {
+        decoder_memory_ = at::Tensor();
+        decoder_memory_ = streams_->allocate(bytes);
+        const std::unique_ptr<StreamEvent> free = streams_->make_event();
+        streams_->record(*free, WorkStream::steps);  // earlier steps may still use what was freed there
+        streams_->wait(WorkStream::copies, *free);
+    }
+    const LateImages images = images_in(batch, field.at, slot_bytes, decoder_memory_, to);
+    const auto used = static_cast<std::int64_t>(batch.used_bytes(batch.fields()[field.at].name));
+    streams_->copy(decoder_memory_.narrow(0, 0, used), field.host.flatten().narrow(0, 0, used), batch.pinned());
+    streams_->make_images(images);
+}
+
 std::int64_t bytes_of(const Batch& batch, const BatchFields& fields) {
-    std::size_t bytes = batch.field(fields.input).bytes();
-    bytes += fields.target == fields.input ? 0 : batch.field(fields.target).bytes();
+    std::size_t bytes = batch.used_bytes(fields.input);
+    bytes += fields.target == fields.input ? 0 : batch.used_bytes(fields.target);
     for (const std::string& name : fields.more) {
-        bytes += batch.field(name).bytes();
+        bytes += batch.used_bytes(name);
     }
     return static_cast<std::int64_t>(bytes);
 }

@@ -24,7 +24,7 @@ std::int64_t bytes_of(const Batch& batch, const BatchFields& fields);
 
 // Batches lie in slots on the device, which are used in turn. Two events of each slot order the streams: `copied`,
 // which the steps wait for, and `used`, which the next copy into the slot waits for. Used by one thread; the tensors of
-// a batch may be released by any. On the CPU nothing is copied.
+// a batch may be released by any. On the CPU nothing is copied, and images are decoded by the caller.
 class DeviceCopier {
   public:
     // A step reads one slot while the next is filled; the third is for steps and copies of uneven length.
@@ -42,7 +42,8 @@ class DeviceCopier {
     // loader. Does nothing on the CPU.
     void make_room();
 
-    // make_room(), then queues the copy. The batch is held until it is copied, or the loader would overwrite it. Its
+    // make_room(), then queues the copy, and behind it the decoding of images (LateNormalize::decode), which the batch
+    // then has as bytes. The batch is held until it is copied, or the loader would overwrite it. Its
     // tensors lie in a slot as long as any of them lives; a caller that keeps them takes further slots, which stay with
     // the copier. Where the device has no memory for all slots, the copier uses those that fit, at least one. Throws
     // InvalidArgument for a field that the batch does not have, or a ragged one.
@@ -51,17 +52,20 @@ class DeviceCopier {
   private:
     struct Slot;
     struct Lease;
+    struct Field;
 
     std::shared_ptr<Slot> free_slot() const;
-    std::shared_ptr<Slot> new_slot(const Batch& batch, const std::vector<at::Tensor>& host);
-    std::shared_ptr<Slot> take_slot(const Batch& batch, const std::vector<at::Tensor>& host);
-    std::vector<at::Tensor> copy_all(const std::shared_ptr<Batch>& batch, const std::vector<at::Tensor>& host);
+    std::shared_ptr<Slot> new_slot(const Batch& batch, const std::vector<Field>& fields);
+    std::shared_ptr<Slot> take_slot(const Batch& batch, const std::vector<Field>& fields);
+    std::vector<at::Tensor> copy_all(const std::shared_ptr<Batch>& batch, const std::vector<Field>& fields);
+    void decode(Batch& batch, const Field& field, const at::Tensor& to);
 
     at::Device device_;
     BatchFields fields_;
     std::shared_ptr<DeviceStreams> streams_;
     std::vector<std::shared_ptr<Slot>> slots_;  // the one that was filled longest ago comes first
     std::ptrdiff_t slots_that_fit_ = kSlots;    // fewer after memory ran out
+    at::Tensor decoder_memory_;  // (bytes) uint8 on the device, used for one image field after the other on `copies`
 };
 
 }  // namespace stoker

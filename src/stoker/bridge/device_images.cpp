@@ -11,11 +11,21 @@
 #include "stoker/base/byte_text.h"
 #include "stoker/bridge/device_memory.h"
 #include "stoker/ops/gather_cuda.h"
+#include "stoker/pipeline/late_images.h"
 
 namespace stoker {
 namespace {
 
 bool on_cpu = false;  // ImagesOnCpu
+
+// `works`: whether the build has the kernels for the current device.
+std::string why_not_on(const at::Device& device, bool (*works)()) {
+    if (!device.is_cuda()) {
+        return device.is_cpu() && on_cpu ? "" : "this run is on " + device.str();
+    }
+    const c10::OptionalDeviceGuard on_device(device);
+    return works() ? "" : "this build has no kernels for " + device.str();
+}
 
 }  // namespace
 
@@ -28,11 +38,11 @@ ImagesOnCpu::~ImagesOnCpu() {
 }
 
 std::string why_no_images_on(const at::Device& device) {
-    if (!device.is_cuda()) {
-        return device.is_cpu() && on_cpu ? "" : "this run is on " + device.str();
-    }
-    const c10::OptionalDeviceGuard on_device(device);
-    return gather_cuda_works() ? "" : "this build has no kernels for " + device.str();
+    return why_not_on(device, gather_cuda_works);
+}
+
+std::string why_no_decoder_on(const at::Device& device) {
+    return why_not_on(device, make_images_cuda_works);
 }
 
 std::string DeviceImages::why_no_room(std::int64_t bytes) const {

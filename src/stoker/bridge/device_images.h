@@ -1,4 +1,4 @@
-// Memory on a device for all images of a data set (data.cache = "device").
+// Memory on a device for all images of a data set (data.cache = "device"); whether a device decodes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,6 +9,9 @@ namespace stoker {
 
 // Why images cannot lie on this device: it is a CPU, or this build has no kernels for it. Empty where they can.
 std::string why_no_images_on(const at::Device& device);
+
+// Why this device cannot decode images (DeviceCopier); empty where it can.
+std::string why_no_decoder_on(const at::Device& device);
 
 // A tensor (count, H, W, C) of bytes. It may take half of the memory that is free when it is asked for: the other half
 // is for the model and its activations.
@@ -25,7 +28,7 @@ class DeviceImages final : public ImageMemory {
     at::Tensor images_;
 };
 
-// For tests: during its lifetime images can lie on the CPU as on a device.
+// For tests: during its lifetime images can lie on the CPU, and be decoded there, as on a device.
 class ImagesOnCpu {
   public:
     ImagesOnCpu();

@@ -35,6 +35,11 @@ class TorchStreams final : public DeviceStreams {
         to.copy_(from, /*non_blocking=*/pinned);
     }
 
+    void make_images(const LateImages& images) override {
+        const c10::StreamGuard guard(copies_);
+        make_images_cuda(images, copies_.native_handle());
+    }
+
     std::unique_ptr<StreamEvent> make_event() override { return std::make_unique<TorchEvent>(device_.type()); }
 
     void record(StreamEvent& event, WorkStream stream) override {

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "stoker/pipeline/late_images.h"
+
 namespace stoker {
 
 enum class WorkStream : std::uint8_t { steps, copies };
@@ -28,6 +30,8 @@ class DeviceStreams {
     virtual at::Tensor allocate(std::int64_t bytes) = 0;
     // Copies on `copies` from the host's memory to the device's: same shape, strides and type.
     virtual void copy(const at::Tensor& to, const at::Tensor& from, bool pinned) = 0;
+    // Makes images on `copies`; all memory is the device's.
+    virtual void make_images(const LateImages& images) = 0;
     virtual std::unique_ptr<StreamEvent> make_event() = 0;
     // Moves the event to the end of the stream's work so far. Waits that were queued before keep the old point.
     virtual void record(StreamEvent& event, WorkStream stream) = 0;

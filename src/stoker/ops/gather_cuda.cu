@@ -12,11 +12,13 @@
 #include "stoker/cuda/kernel_works.cuh"
 #include "stoker/ops/gather_cuda.h"
 #include "stoker/ops/gather_device.cuh"
+#include "stoker/ops/resize_device.cuh"
 
 namespace stoker {
 namespace {
 
 using namespace gather_device;
+using namespace resize_device;
 
 constexpr int kThreads = 256;
 constexpr int kValues = 4096;  // of a block
@@ -44,7 +46,7 @@ __device__ void write_values(const Arguments& a, const GatherDraw& draw, T* out,
         const Place at = place_of<planes>(a, v);
         int byte = 0;
         if (draw.image != 0 && contains(draw.erased, at)) {
-            byte = erased_byte(a, draw, at);
+            byte = erased_byte(a.erased, draw.erased, draw.noise, at);
         } else if (draw.image != 0) {
             byte = byte_of(Place{draw.flip_vertical != 0 ? a.out_height - 1 - at.y : at.y,
                                  draw.flip_horizontal != 0 ? a.out_width - 1 - at.x : at.x, at.c});
@@ -74,17 +76,14 @@ __global__ void gather_resized_kernel(const __grid_constant__ Arguments a, T* __
     const Axis rows{first, count, weights, a.y_stride};
     const Axis columns{first + a.out_height, count + a.out_height, weights + a.out_height * a.y_stride, a.x_stride};
     if (draw.image != 0) {
-        build_axis(draw.box.height, a.out_height, rows);
-        build_axis(draw.box.width, a.out_width, columns);
+        build_axis(draw.box.height, a.out_height, 0, a.out_height, rows);
+        build_axis(draw.box.width, a.out_width, 0, a.out_width, columns);
     }
     __syncthreads();
     const std::uint8_t* const box = image_of(a, draw) + (draw.box.top * a.width + draw.box.left) * a.channels;
-    write_values<T, planes>(a, draw, out, [&](const Place& at) { return resized_byte(a, box, rows, columns, at); });
-}
-
-std::uint32_t packed(const Color& color) {
-    return std::uint32_t{color[0]} | std::uint32_t{color[1]} << 8 | std::uint32_t{color[2]} << 16 |
-           std::uint32_t{color[3]} << 24;
+    write_values<T, planes>(a, draw, out, [&](const Place& at) {
+        return resized_byte(box + at.c, a.width * a.channels, a.channels, taps_of(rows, at.y), taps_of(columns, at.x));
+    });
 }
 
 Arguments arguments_of(const GatherBatch& batch) {
@@ -98,9 +97,10 @@ Arguments arguments_of(const GatherBatch& batch) {
                 .y_stride = gather_stride(batch.from.height, batch.to.height),
                 .x_stride = gather_stride(batch.from.width, batch.to.width),
                 .mode = batch.ops.mode,
-                .fill = packed(batch.ops.fill),
-                .erased = packed(batch.ops.erased_value.value_or(Color{})),
-                .noise = !batch.ops.erased_value.has_value(),
+                .fill = packed_color(batch.ops.fill),
+                .erased = {.color = packed_color(batch.ops.erased_value.value_or(Color{})),
+                           .noise = !batch.ops.erased_value.has_value(),
+                           .channels = batch.channels},
                 .scale = {},
                 .bias = {}};
     for (std::size_t i = 0; i < 4; ++i) {

@@ -29,12 +29,16 @@ std::int64_t replaced_items(std::span<const BadSample> bad) {
 Batch::Batch(std::vector<FieldSpec> fields, std::int64_t capacity, Allocator& allocator)
     : fields_(std::move(fields)),
       payloads_(fields_.size()),
+      rooms_(fields_.size()),
       sampled_(static_cast<std::size_t>(capacity)),
       capacity_(capacity),
       pinned_(allocator.pinned()) {
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < fields_.size(); ++i) {
         offsets_.push_back(bytes);
+        if (fields_[i].late && fields_[i].late->decode) {
+            rooms_[i] = std::make_unique<CutRoom>();
+        }
         if (fields_[i].ragged) {
             payloads_[i].resize(static_cast<std::size_t>(capacity));
         } else {
@@ -69,6 +73,15 @@ TensorView Batch::field(std::string_view name) const {
 std::span<std::byte> Batch::item(std::size_t field, std::int64_t i) {
     const std::size_t bytes = fields_.at(field).sample_bytes();
     return {memory_.data() + offsets_[field] + static_cast<std::size_t>(i) * bytes, bytes};
+}
+
+CutSlot Batch::cut_slot(std::size_t field) {
+    return {memory_.data() + offsets_.at(field), size_};
+}
+
+std::size_t Batch::used_bytes(std::string_view name) const {
+    const std::size_t at = find(name, false);
+    return rooms_[at] != nullptr ? rooms_[at]->used() : fields_[at].sample_bytes() * static_cast<std::size_t>(size_);
 }
 
 std::string& Batch::payload(std::string_view name, std::int64_t i) {
@@ -110,6 +123,12 @@ void Batch::reset(std::int64_t epoch, std::int64_t number, std::int64_t size) {
     number_ = number;
     size_ = size;
     bad_samples_.clear();
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+        if (rooms_[i] != nullptr) {
+            rooms_[i]->reset(CutSlot::front(size), fields_[i].sample_bytes() * static_cast<std::size_t>(size), size,
+                             fields_[i].late->decode->image_bytes());
+        }
+    }
 }
 
 }  // namespace stoker

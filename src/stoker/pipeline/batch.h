@@ -16,6 +16,7 @@
 #include "stoker/ops/gather.h"
 #include "stoker/ops/normalize.h"
 #include "stoker/pipeline/cache/image_memory.h"
+#include "stoker/pipeline/cut_slot.h"
 #include "stoker/pipeline/sampling/sampler.h"
 
 namespace stoker {
@@ -34,12 +35,27 @@ struct LateGather {
     bool operator==(const LateGather&) const = default;
 };
 
+// How a device makes a field's images of what they have in a CutSlot.
+struct LateDecode {
+    ImageSize to;
+    int channels = 3;
+    std::optional<Color> erased_value = Color{};  // AssembleBatch::erased_value
+
+    std::size_t image_bytes() const {
+        return static_cast<std::size_t>(to.height) * static_cast<std::size_t>(to.width) *
+               static_cast<std::size_t>(channels);
+    }
+    bool operator==(const LateDecode&) const = default;
+};
+
 // What is left to do with an image field that holds bytes (N, H, W, C): a device normalises them after the copy
-// (bridge/pixels.h). With `gather` the field holds a GatherDraw for each sample.
+// (bridge/pixels.h). With `gather` the field holds a GatherDraw for each sample. With `decode` it is a CutSlot, of
+// which the copy to the device makes the bytes (late_images.h).
 struct LateNormalize {
     NormalizeFactors factors;
     Layout layout = Layout::chw;  // of the floats
     std::optional<LateGather> gather = {};
+    std::optional<LateDecode> decode = {};
 
     bool operator==(const LateNormalize&) const = default;
 };
@@ -53,8 +69,11 @@ struct FieldSpec {
     bool ragged = false;
     std::optional<LateNormalize> late = {};  // of an image, with LoaderOptions::normalize_late
 
-    // Of a sample when a step reads it: (C, H, W) of an image, also where the field holds GatherDraws.
+    // Of a sample when a step reads it: (C, H, W) of an image, also where the field holds GatherDraws or a CutSlot.
     Shape value_shape() const {
+        if (late && late->decode) {
+            return {late->decode->channels, late->decode->to.height, late->decode->to.width};
+        }
         return late && late->gather
                    ? Shape{late->gather->images->channels, late->gather->to.height, late->gather->to.width}
                    : shape;
@@ -125,6 +144,14 @@ class Batch {
     // Sample i's bytes of fixed field number `field`.
     std::span<std::byte> item(std::size_t field, std::int64_t i);
 
+    // Of a field with LateNormalize::decode.
+    CutSlot cut_slot(std::size_t field);
+    CutRoom& cut_room(std::size_t field) { return *rooms_.at(field); }
+
+    // The bytes of a field that are in use, from the field's beginning on. Throws InvalidArgument for an unknown or
+    // ragged field.
+    std::size_t used_bytes(std::string_view name) const;
+
     // Sample i's payload of a ragged field.
     std::string& payload(std::string_view name, std::int64_t i);
     std::string& payload(std::size_t field, std::int64_t i) {
@@ -154,6 +181,7 @@ class Batch {
     std::vector<FieldSpec> fields_;
     std::vector<std::size_t> offsets_;                // of each fixed field in memory_
     std::vector<std::vector<std::string>> payloads_;  // of each ragged field
+    std::vector<std::unique_ptr<CutRoom>> rooms_;     // of each field with LateNormalize::decode; else null
     std::vector<SampledIndex> sampled_;
     std::vector<BadSample> bad_samples_;
     Buffer memory_;

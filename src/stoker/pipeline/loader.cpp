@@ -128,6 +128,11 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
     if (options_.images != nullptr) {
         require_gather(*dataset_, transform_, *options_.images);
         options_.cache = {};
+        options_.cut_bytes = 0;
+    }
+    if (options_.cut_bytes > 0) {
+        options_.normalize_late = true;
+        options_.cache.encoded = true;
     }
     plan_fields();
     make_fields();  // also checks the names, before a sample is read

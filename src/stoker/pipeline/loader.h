@@ -59,8 +59,13 @@ struct LoaderOptions {
     // The slots hold the images' bytes (N, H, W, C), a quarter of float32, and FieldSpec::late says how a device makes
     // floats in `layout` of them. `dtype` has no effect.
     bool normalize_late = false;
+    // A device decodes what is a dct record, and normalises. The slots hold cuts of records, and the images' bytes
+    // where the host made them (CutSlot), in so many bytes for each sample on average (cut_plan.h), or those of its
+    // pixels if that is more. A cache keeps samples as stored. `dtype` has no effect. 0: the loader decodes.
+    std::int64_t cut_bytes = 0;
     // Images that lie on a device: the slots hold a GatherDraw for each sample, and FieldSpec::late says how the device
-    // makes floats in `layout` of them. `dtype`, `normalize_late` and `cache` have no effect. null: the loader reads.
+    // makes floats in `layout` of them. `dtype`, `normalize_late`, `cut_bytes` and `cache` have no effect. null: the
+    // loader reads.
     std::shared_ptr<const ImageTable> images = nullptr;
     std::string why_no_images = {};         // where they were wanted
     int views = 1;                          // images of each sample, each with random numbers of its own
@@ -156,7 +161,7 @@ class Loader {
         Sample sample;
         TransformScratch transform;
         TransformScratch fields;  // of further images and masks
-        Buffer packed;            // contiguous pixels for the cache
+        Buffer packed;            // contiguous pixels for the cache, or for a CutSlot
         Buffer boxes;
         StageSampler stages;
         ImageSize image{};  // the size of the sample's image before the ops that ran on it last
@@ -190,6 +195,7 @@ class Loader {
     void find_shapes_of(std::int64_t index);
     ImageSlot slot_of(ConstImageView image, std::optional<ImageSize> size) const;
     FieldSpec image_spec(std::string name, const ImageSlot& slot, const Transform& transform) const;
+    FieldSpec view_spec(int view) const;
     void make_fields();
     void open_batch(Batch& batch, std::int64_t sequence) const;
     void prefetch_until(std::int64_t end);
@@ -209,6 +215,8 @@ class Loader {
     void load_sample(std::int64_t index, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch);
     void write_images(const RngKey& key, const ItemPlace& place, bool prepared, WorkerScratch& scratch,
                       StageClock& clock) const;
+    void write_cut(std::size_t at, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch,
+                   StageClock& clock) const;
     void write_draws(std::int64_t index, const RngKey& key, const ItemPlace& place) const;
     void prepare_fields(WorkerScratch& scratch, StageClock& clock) const;
     void write_fields(const RngKey& key, const ItemPlace& place, OpRange range, WorkerScratch& scratch,

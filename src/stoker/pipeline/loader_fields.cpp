@@ -8,6 +8,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/pipeline/loader.h"
+#include "stoker/pipeline/transforms/cut_ops.h"
 #include "stoker/pipeline/transforms/gather_ops.h"
 #include "stoker/pipeline/transforms/overlay.h"
 
@@ -171,17 +172,32 @@ FieldSpec Loader::image_spec(std::string name, const ImageSlot& slot, const Tran
     return spec;
 }
 
+// Of a view of the sample's image.
+FieldSpec Loader::view_spec(int view) const {
+    FieldSpec spec = image_spec(view_name(view), place_, transform_);
+    if (options_.cut_bytes > 0) {
+        const LateDecode decode{.to = {place_.height, place_.width},
+                                .channels = place_.channels,
+                                .erased_value = erased_value(transform_.ops())};
+        const auto pixels = static_cast<std::int64_t>(decode.image_bytes());
+        spec.shape = {CutSlot::sample_bytes(options_.cut_bytes, pixels)};
+        spec.layout = FieldLayout::plain;
+        spec.late->decode = decode;
+    }
+    return spec;
+}
+
 // The names of a batch's fields must differ.
 void Loader::make_fields() {
     fields_.clear();
     if (has_image_) {
-        fields_.push_back(image_spec(std::string(kImageField), place_, transform_));
+        fields_.push_back(view_spec(0));
     }
     fields_.push_back({.name = std::string(kLabelField), .dtype = DType::int64});
     fields_.push_back({.name = std::string(kIndexField), .dtype = DType::int64});
     fields_.push_back({.name = std::string(kKeyField), .ragged = true});
     for (int view = 1; has_image_ && view < options_.views; ++view) {
-        fields_.push_back(image_spec(view_name(view), place_, transform_));
+        fields_.push_back(view_spec(view));
     }
     for (FieldPlan& plan : plans_) {
         plan.at = fields_.size();
@@ -216,9 +232,13 @@ void Loader::make_fields() {
 void Loader::write_images(const RngKey& key, const ItemPlace& place, bool prepared, WorkerScratch& scratch,
                           StageClock& clock) const {
     for (int view = 0; has_image_ && view < options_.views; ++view) {
+        const RngKey own = view == 0 ? key : key_of_view(key, view);
+        if (options_.cut_bytes > 0) {
+            write_cut(view_at(view), own, place, scratch, clock);
+            continue;
+        }
         ImageSlot slot = place_;
         slot.pixels.data = place.batch.item(view_at(view), place.item).data();
-        const RngKey own = view == 0 ? key : key_of_view(key, view);
         if (prepared) {
             transform_.run(raw_pixels(scratch.sample), own, scratch.transform, slot);
         } else {
@@ -226,6 +246,26 @@ void Loader::write_images(const RngKey& key, const ItemPlace& place, bool prepar
         }
     }
     scratch.image = scratch.transform.input;
+}
+
+// What a device decodes, or the image's bytes where the host must make them.
+void Loader::write_cut(std::size_t at, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch,
+                       StageClock& clock) const {
+    const CutSlot slot = place.batch.cut_slot(at);
+    CutRoom& room = place.batch.cut_room(at);
+    const std::size_t most = fields_[at].sample_bytes() * static_cast<std::size_t>(place.batch.size());
+    if (const auto image = transform_.cut(scratch.sample, key, most, scratch.transform, place_, clock)) {
+        if (const auto taken = room.take(image->cut.size())) {
+            slot.set_cut(place.item, *taken, image->cut, image->draw);
+            return;
+        }
+    }
+    ImageSlot pixels = place_;
+    scratch.packed.resize(fields_[at].late->decode->image_bytes());
+    pixels.pixels.data = scratch.packed.data();
+    transform_.run(scratch.sample, key, scratch.transform, pixels, clock);
+    slot.set_pixels(place.item, room.take(scratch.packed.size()).value(), std::as_const(scratch.packed).bytes(),
+                    {pixels.height, pixels.width});
 }
 
 // Numbers and draws of images that lie on a device.
@@ -314,6 +354,8 @@ void Loader::clear_item(const ItemPlace& place) const {
     for (std::size_t at = 0; at < fields_.size(); ++at) {
         if (fields_[at].ragged) {
             place.batch.payload(at, place.item).clear();
+        } else if (fields_[at].late && fields_[at].late->decode) {
+            place.batch.cut_slot(at).set_nothing(place.item);
         } else if (at != index_at()) {
             std::ranges::fill(place.batch.item(at, place.item), at == label_at() ? std::byte{0xFF} : std::byte{0});
         }

@@ -76,6 +76,7 @@ struct DataRecipe {
     bool first_frame = false;              // of an animated WebP
     std::optional<std::int64_t> channels;  // of image files: 1 or 3; empty: 3
     std::string decode = "exact";          // exact | fast
+    std::string decode_on = "auto";        // auto | cpu | device
     std::int64_t views = 1;                // of each image, each with its own random ops
     std::vector<OpSpec> train_ops;
     std::vector<OpSpec> val_ops;

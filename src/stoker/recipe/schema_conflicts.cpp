@@ -71,6 +71,26 @@ std::optional<SchemaConflict> find_task_conflict(const Recipe& recipe) {
     return std::nullopt;
 }
 
+// What the device's decoder cannot do, whatever the data set.
+std::optional<SchemaConflict> find_decode_conflict(const DataRecipe& data) {
+    const auto conflict = [](const char* key, const char* expected, const std::string& got) {
+        return SchemaConflict{key, expected, got, "leave it out, or set data.decode_on = \"cpu\""};
+    };
+    if (data.decode_on != "device") {
+        return std::nullopt;
+    }
+    if (data.decode == "fast") {
+        return conflict("data.decode", "\"exact\" with data.decode_on = \"device\"", data.decode);
+    }
+    if (data.channels == 1) {
+        return conflict("data.channels", "3 with data.decode_on = \"device\"", "1");
+    }
+    if (data.cache == "device") {
+        return conflict("data.cache", "none, ram or disk with data.decode_on = \"device\"", data.cache);
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<SchemaConflict> find_conflict(const Recipe& recipe) {
@@ -91,6 +111,9 @@ std::optional<SchemaConflict> find_conflict(const Recipe& recipe) {
                               "set optimizer.momentum, 0.9 for example, or nesterov = false"};
     }
     const DataRecipe& data = recipe.data;
+    if (auto conflict = find_decode_conflict(data)) {
+        return conflict;
+    }
     if (!data.weights.empty() && data.weights.size() != data.mix.size() + 1) {
         return SchemaConflict{
             "data.weights",

@@ -124,6 +124,12 @@ inline bool __all_sync(unsigned mask, bool vote) {
 inline int __popc(unsigned bits) {
     return __builtin_popcount(bits);
 }
+inline int __popcll(unsigned long long bits) {
+    return __builtin_popcountll(bits);
+}
+inline int __ffsll(long long bits) {
+    return __builtin_ffsll(bits);
+}
 
 // ---- atomics ----
 

@@ -29,26 +29,48 @@ std::span<const std::byte> DctBlocks::segment(int number) {
             }
         }
         group_number_ = -1;
-        group_.read(header_.chunk(group), group_blocks_, kernels_);
+        group_.read(header_.chunk(group), group_blocks_, *kernels_);
         group_number_ = group;
     }
     return group_.segment(static_cast<std::size_t>(number - group * header_.group_rows * in_row));
 }
 
-const std::int16_t* DctBlocks::blocks(int component, int block_row, int first, int count) {
-    const FrameComponent& comp = header_.frame.component[JpegFrame::at(component)];
-    int number = block_row / comp.v * header_.segments_per_mcu_row() + block_row % comp.v;
+int DctBlocks::segment_number(int component, int block_row) const {
+    const int v = header_.frame.component[JpegFrame::at(component)].v;
+    int number = block_row / v * header_.segments_per_mcu_row() + block_row % v;
     for (int c = 0; c < component; ++c) {
         number += header_.frame.component[JpegFrame::at(c)].v;
     }
+    return number;
+}
+
+void DctBlocks::refuse(int number) {
+    throw DataError({},
+                    {.where = "dct", .expected = "valid segments", .got = fmt::format("damage in number {}", number)});
+}
+
+const std::int16_t* DctBlocks::blocks(int component, int block_row, int first, int count) {
+    const int number = segment_number(component, block_row);
+    const int all = header_.frame.component[JpegFrame::at(component)].blocks_wide;
     // BlockDecoder reads groups of four blocks.
     blocks_.resize(sizeof(std::int16_t) * kBlockSize * static_cast<std::size_t>(count + 3));
     auto* out = reinterpret_cast<std::int16_t*>(blocks_.data());
-    if (!read_segment(segment(number), comp.blocks_wide, first, count, kernels_, scratch_, out)) {
-        throw DataError(
-            {}, {.where = "dct", .expected = "valid segments", .got = fmt::format("damage in number {}", number)});
+    if (!read_segment(segment(number), all, first, count, *kernels_, scratch_, out)) {
+        refuse(number);
     }
     return out;
+}
+
+DctBlocks::StoredBlocks DctBlocks::stored(int component, int block_row, int first, int count) {
+    const int number = segment_number(component, block_row);
+    const int all = header_.frame.component[JpegFrame::at(component)].blocks_wide;
+    StoredBlocks stored{};
+    if (!find_range(segment(number), all, first, count, *kernels_, scratch_, stored.range)) {
+        refuse(number);
+    }
+    stored.lengths = scratch_.lengths.data() + first;
+    stored.dc = scratch_.dc.data() + first;
+    return stored;
 }
 
 }  // namespace stoker

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "stoker/base/buffer.h"
+#include "stoker/codecs/codec.h"
 #include "stoker/codecs/dct/dct_group.h"
 #include "stoker/codecs/dct/dct_record.h"
 #include "stoker/codecs/dct/dct_segment.h"
@@ -12,7 +13,7 @@ namespace stoker {
 
 class DctBlocks final : public BlockRows {
   public:
-    explicit DctBlocks(const SegmentKernels& kernels = best_segment_kernels()) : kernels_(kernels) {}
+    explicit DctBlocks(const SegmentKernels& kernels = best_segment_kernels()) : kernels_(&kernels) {}
 
     // `open` and `blocks` throw DataError. The caller keeps the record alive until the last call of `blocks`.
     void open(std::span<const std::byte> record);
@@ -20,10 +21,21 @@ class DctBlocks final : public BlockRows {
 
     const std::int16_t* blocks(int component, int block_row, int first, int count) override;
 
-  private:
-    std::span<const std::byte> segment(int number);
+    // The same blocks as they are stored, in the record or in this object until the next call. Throws DataError where
+    // `blocks` does.
+    struct StoredBlocks {
+        SegmentRange range;
+        const std::uint8_t* lengths;  // (count), of the masks
+        const std::int16_t* dc;       // (count)
+    };
+    StoredBlocks stored(int component, int block_row, int first, int count);
 
-    const SegmentKernels& kernels_;
+  private:
+    int segment_number(int component, int block_row) const;
+    std::span<const std::byte> segment(int number);
+    [[noreturn]] static void refuse(int number);
+
+    const SegmentKernels* kernels_;
     DctHeader header_;
     SegmentScratch scratch_;
     GroupReader group_;
@@ -31,5 +43,8 @@ class DctBlocks final : public BlockRows {
     std::vector<int> group_blocks_;  // blocks in each of its segments
     Buffer blocks_;
 };
+
+// What a header says of its image.
+ImageInfo dct_info(const DctHeader& header);
 
 }  // namespace stoker

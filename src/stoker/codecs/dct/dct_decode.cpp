@@ -14,14 +14,17 @@ std::optional<Codec> sniff_dct(std::span<const std::byte> bytes) {
     return (std::to_integer<int>(bytes[kFlags]) & DctFlags::kZstd) != 0 ? Codec::dct_zstd : Codec::dct;
 }
 
-ImageInfo DctDecoder::info(std::span<const std::byte> bytes) {
-    blocks_.open(bytes);
-    const DctHeader& header = blocks_.header();
+ImageInfo dct_info(const DctHeader& header) {
     return {.codec = (header.flags & DctFlags::kZstd) != 0 ? Codec::dct_zstd : Codec::dct,
             .height = header.frame.height,
             .width = header.frame.width,
             .orientation = header.orientation,
             .progressive = (header.flags & DctFlags::kProgressive) != 0};
+}
+
+ImageInfo DctDecoder::info(std::span<const std::byte> bytes) {
+    blocks_.open(bytes);
+    return dct_info(blocks_.header());
 }
 
 void DctDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {

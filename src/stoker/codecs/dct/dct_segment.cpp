@@ -31,16 +31,6 @@ std::int16_t load16(const std::uint8_t* from) {
     return static_cast<std::int16_t>(from[0] | from[1] << 8);
 }
 
-// The parts of a segment that blocks [first, first + count) need.
-struct ParsedSegment {
-    const std::uint8_t* masks = nullptr;    // of the first block
-    const std::uint8_t* nibbles = nullptr;  // of the whole segment
-    std::size_t first_value = 0;
-    std::size_t values = 0;
-    const std::int8_t* escapes = nullptr;  // of the whole segment
-    std::size_t first_escape = 0;
-};
-
 bool read_dc(const std::uint8_t* dc, const std::uint8_t* wide, const std::uint8_t* end, int count, std::int16_t* out) {
     int last = 0;
     for (int i = 0; i < count; ++i) {
@@ -58,11 +48,50 @@ bool read_dc(const std::uint8_t* dc, const std::uint8_t* wide, const std::uint8_
     return true;
 }
 
-bool parse_segment(std::span<const std::uint8_t> segment, int blocks, int first, int count,
-                   const SegmentKernels& kernels, SegmentScratch& scratch, ParsedSegment& parsed) {
+// Finds the range's wide values, which begin at the end of the segment.
+bool find_wide(std::span<const std::uint8_t> segment, const std::int8_t* all_escapes, SegmentRange& range) {
+    const auto wide_before = static_cast<std::size_t>(std::count(all_escapes, range.escapes, kEscape));
+    const std::uint8_t* const end = segment.data() + segment.size();
+    const auto* const behind = reinterpret_cast<const std::uint8_t*>(range.escapes + range.escaped);
+    if (2 * (wide_before + range.wide) > static_cast<std::size_t>(end - behind)) {
+        return false;
+    }
+    range.wide_end = end - 2 * wide_before;
+    return true;
+}
+
+// Replaces the markers of coefficients beyond int8 with their values from `wide`.
+void store_wide(const SegmentRange& range, int first, int count, SegmentScratch& scratch, std::int16_t* out) {
+    const std::int8_t* values = scratch.values();
+    const std::int8_t* at = values;
+    const std::uint8_t* masks = range.masks;
+    int block = 0;
+    for (std::size_t k = 0; k < range.wide; ++k, ++at) {
+        at = std::find(at, values + range.values, kEscape);
+        const auto place = static_cast<std::uint32_t>(at - values);
+        for (; block + 1 < count && scratch.starts[static_cast<std::size_t>(block) + 1] <= place; ++block) {
+            masks += scratch.lengths[static_cast<std::size_t>(first + block)];
+        }
+        std::uint64_t mask = load_mask(masks, scratch.lengths[static_cast<std::size_t>(first + block)]);
+        for (std::uint32_t i = scratch.starts[static_cast<std::size_t>(block)]; i < place; ++i) {
+            mask &= mask - 1;
+        }
+        const auto number = static_cast<std::size_t>(std::countr_zero(mask)) + 1;
+        if (number < kBlockSize) {
+            out[kBlockSize * block + kZigzag[number]] = load16(range.wide_end - 2 * (k + 1));
+        }
+    }
+}
+
+}  // namespace
+
+bool find_range(std::span<const std::byte> bytes, int blocks, int first, int count, const SegmentKernels& kernels,
+                SegmentScratch& scratch, SegmentRange& range) {
+    const std::span segment(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
     const std::uint8_t* at = segment.data();
     const std::uint8_t* end = at + segment.size();
     const auto all = static_cast<std::size_t>(blocks);
+    scratch.reserve(blocks);
     if (segment.size() < (all + 1) / 2 + all) {
         return false;
     }
@@ -80,62 +109,32 @@ bool parse_segment(std::span<const std::uint8_t> segment, int blocks, int first,
     if (!read_dc(at, wide, end, first + count, scratch.dc.data())) {
         return false;
     }
-    const auto escaped = static_cast<std::size_t>(std::count(at, at + all, static_cast<std::uint8_t>(kEscape)));
-    if (static_cast<std::size_t>(end - wide) < 2 * escaped + mask_bytes) {
+    const auto escaped_dc = static_cast<std::size_t>(std::count(at, at + all, static_cast<std::uint8_t>(kEscape)));
+    if (static_cast<std::size_t>(end - wide) < 2 * escaped_dc + mask_bytes) {
         return false;
     }
-    const std::uint8_t* masks = wide + 2 * escaped;
-    parsed.masks = masks + skipped;
-    parsed.nibbles = masks + mask_bytes;
-    parsed.first_value = kernels.count_bits(masks, skipped);
-    parsed.values = kernels.count_bits(parsed.masks, used - skipped);
+    const std::uint8_t* masks = wide + 2 * escaped_dc;
+    range.masks = masks + skipped;
+    range.mask_bytes = used - skipped;
+    range.nibbles = masks + mask_bytes;
+    range.first_value = kernels.count_bits(masks, skipped);
+    range.values = kernels.count_bits(range.masks, range.mask_bytes);
     const std::size_t rest = kernels.count_bits(masks + used, mask_bytes - used);
-    const std::size_t nibble_bytes = (parsed.first_value + parsed.values + rest + 1) / 2;
-    if (static_cast<std::size_t>(end - parsed.nibbles) < nibble_bytes) {
+    const std::size_t nibble_bytes = (range.first_value + range.values + rest + 1) / 2;
+    if (static_cast<std::size_t>(end - range.nibbles) < nibble_bytes) {
         return false;
     }
-    parsed.escapes = reinterpret_cast<const std::int8_t*>(parsed.nibbles + nibble_bytes);
-    parsed.first_escape = kernels.count_zeros(parsed.nibbles, parsed.first_value);
-    const std::size_t needed = kernels.count_zeros(parsed.nibbles, parsed.first_value + parsed.values);
-    return static_cast<std::size_t>(end - (parsed.nibbles + nibble_bytes)) >= needed;
-}
-
-// Replaces the markers of coefficients beyond int8 with their values from `wide`.
-bool store_wide(std::span<const std::uint8_t> segment, const ParsedSegment& parsed, std::size_t escapes, int first,
-                int count, SegmentScratch& scratch, std::int16_t* out) {
-    const std::int8_t* values = scratch.values();
-    auto number = static_cast<std::size_t>(std::count(parsed.escapes, parsed.escapes + parsed.first_escape, kEscape));
-    const auto room =
-        static_cast<std::size_t>(segment.data() + segment.size() -
-                                 reinterpret_cast<const std::uint8_t*>(parsed.escapes + parsed.first_escape + escapes));
-    const std::int8_t* end = values + parsed.values;
-    const std::uint8_t* masks = parsed.masks;
-    int block = 0;
-    for (const std::int8_t* at = values;; ++at) {
-        at = static_cast<const std::int8_t*>(
-            std::memchr(at, static_cast<std::uint8_t>(kEscape), static_cast<std::size_t>(end - at)));
-        if (at == nullptr) {
-            return true;
-        }
-        if (2 * ++number > room) {
-            return false;
-        }
-        const auto place = static_cast<std::uint32_t>(at - values);
-        for (; block + 1 < count && scratch.starts[static_cast<std::size_t>(block) + 1] <= place; ++block) {
-            masks += scratch.lengths[static_cast<std::size_t>(first + block)];
-        }
-        std::uint64_t mask = load_mask(masks, scratch.lengths[static_cast<std::size_t>(first + block)]);
-        for (std::uint32_t i = scratch.starts[static_cast<std::size_t>(block)]; i < place; ++i) {
-            mask &= mask - 1;
-        }
-        const auto k = static_cast<std::size_t>(std::countr_zero(mask)) + 1;
-        if (k < kBlockSize) {
-            out[kBlockSize * block + kZigzag[k]] = load16(segment.data() + segment.size() - 2 * number);
-        }
+    const auto* const escapes = reinterpret_cast<const std::int8_t*>(range.nibbles + nibble_bytes);
+    const std::size_t first_escape = kernels.count_zeros(range.nibbles, range.first_value);
+    const std::size_t needed = kernels.count_zeros(range.nibbles, range.first_value + range.values);
+    if (static_cast<std::size_t>(end - (range.nibbles + nibble_bytes)) < needed) {
+        return false;
     }
+    range.escapes = escapes + first_escape;
+    range.escaped = needed - first_escape;
+    range.wide = static_cast<std::size_t>(std::count(range.escapes, range.escapes + range.escaped, kEscape));
+    return range.wide == 0 || find_wide(segment, escapes, range);
 }
-
-}  // namespace
 
 void SegmentScratch::reserve(int blocks) {
     const auto count = static_cast<std::size_t>(blocks);
@@ -227,24 +226,20 @@ bool measure_segment(const std::span<const std::byte> (&parts)[4], int blocks, c
     return escapes.size() >= sizes.escapes;
 }
 
-bool read_segment(std::span<const std::byte> bytes, int blocks, int first, int count, const SegmentKernels& kernels,
+bool read_segment(std::span<const std::byte> segment, int blocks, int first, int count, const SegmentKernels& kernels,
                   SegmentScratch& scratch, std::int16_t* out) {
-    const std::span segment(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
-    scratch.reserve(blocks);
-    ParsedSegment parsed;
-    if (!parse_segment(segment, blocks, first, count, kernels, scratch, parsed)) {
+    SegmentRange range;
+    if (!find_range(segment, blocks, first, count, kernels, scratch, range)) {
         return false;
     }
-    const std::int8_t* escapes = parsed.escapes + parsed.first_escape;
-    const std::size_t escaped =
-        kernels.unpack(parsed.nibbles, parsed.first_value, parsed.values, escapes, scratch.values());
+    kernels.unpack(range.nibbles, range.first_value, range.values, range.escapes, scratch.values());
     const auto begin = static_cast<std::size_t>(first);
-    kernels.expand(scratch.lengths.data() + begin, parsed.masks, scratch.values(), scratch.dc.data() + begin, count,
+    kernels.expand(scratch.lengths.data() + begin, range.masks, scratch.values(), scratch.dc.data() + begin, count,
                    scratch.starts.data(), out);
-    if (std::memchr(escapes, static_cast<std::uint8_t>(kEscape), escaped) == nullptr) {
-        return true;
+    if (range.wide > 0) {
+        store_wide(range, first, count, scratch, out);
     }
-    return store_wide(segment, parsed, escaped, first, count, scratch, out);
+    return true;
 }
 
 }  // namespace stoker

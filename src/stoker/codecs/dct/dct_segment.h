@@ -51,6 +51,24 @@ struct SegmentSizes {
 bool measure_segment(const std::span<const std::byte> (&parts)[4], int blocks, const SegmentKernels& kernels,
                      SegmentScratch& scratch, SegmentSizes& sizes);
 
+// Where blocks first ... first + count - 1 of a segment lie in it.
+struct SegmentRange {
+    const std::uint8_t* masks = nullptr;  // of the first block
+    std::size_t mask_bytes = 0;
+    const std::uint8_t* nibbles = nullptr;  // of the whole segment
+    std::size_t first_value = 0;
+    std::size_t values = 0;
+    const std::int8_t* escapes = nullptr;  // of the first block
+    std::size_t escaped = 0;
+    const std::uint8_t* wide_end = nullptr;  // wide value k is the int16 at wide_end - 2 * (k + 1)
+    std::size_t wide = 0;
+};
+
+// Finds them; `scratch` then has the lengths of all masks, and the DC values up to the last block. Returns false for an
+// invalid segment, whatever reads the blocks. Never reads beyond the segment and kSegmentPadding bytes after it.
+bool find_range(std::span<const std::byte> segment, int blocks, int first, int count, const SegmentKernels& kernels,
+                SegmentScratch& scratch, SegmentRange& range);
+
 // Decodes blocks first ... first + count - 1 of a segment of `blocks` blocks to `out` (count, 8, 8), aligned to 64
 // bytes. Returns false for an invalid segment. Never reads beyond the segment and kSegmentPadding bytes after it.
 bool read_segment(std::span<const std::byte> segment, int blocks, int first, int count, const SegmentKernels& kernels,

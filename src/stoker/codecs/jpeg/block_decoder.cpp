@@ -1,6 +1,4 @@
-// Finds the samples that a box needs, keeps them in a ring of rows, and selects the upsampling method as libjpeg does:
-// smooth for the ratios 2x1, 1x2 and 2x2; repetition for other ratios, and for 2x1 and 2x2 if the component is at most
-// two samples wide.
+// Keeps the samples that a box needs (plane_plan.h) in a ring of rows.
 #include "stoker/codecs/jpeg/block_decoder.h"
 
 #include <algorithm>
@@ -12,20 +10,6 @@ namespace {
 
 // Kernels read beyond the samples that they use, and smooth upsampling reads one sample to the left.
 constexpr std::ptrdiff_t kMargin = 64;
-
-// The sample rows for one image row: the row itself and, with smooth upsampling, its nearer neighbour.
-struct RowPair {
-    int near;
-    int far;
-};
-
-RowPair row_pair(int scale_v, bool smooth, int y, int rows) {
-    const int near = y / scale_v;
-    if (!smooth) {
-        return {near, near};
-    }
-    return {near, std::clamp(y % 2 == 0 ? near - 1 : near + 1, 0, rows - 1)};
-}
 
 void repeat(const std::uint8_t* samples, int scale, int phase, int count, std::uint8_t* out) {
     for (int x = 0; x < count; ++x) {
@@ -47,31 +31,9 @@ std::uint8_t* BlockDecoder::Plane::row(int y) {
     return reinterpret_cast<std::uint8_t*>(samples.data()) + kMargin + (y % ring_rows) * stride;
 }
 
-void BlockDecoder::plan(const JpegFrame& frame, const FrameComponent& component, const Box& box, int shrink,
-                        Plane& plane) {
-    // Chroma that is already stored at a fraction of the size is shrunk less, by the same factor in both directions.
-    const int ratio_h = frame.h_max / component.h;
-    const int ratio_v = frame.v_max / component.v;
-    int already = 1;
-    while (already < shrink && ratio_h % (2 * already) == 0 && ratio_v % (2 * already) == 0) {
-        already *= 2;
-    }
-    plane.side = kBlockSide / shrink * already;
-    plane.width = (component.width * plane.side + kBlockSide - 1) / kBlockSide;
-    plane.height = (component.height * plane.side + kBlockSide - 1) / kBlockSide;
-    plane.scale_h = ratio_h / already;
-    plane.scale_v = ratio_v / already;
-    const bool wide = plane.width > 2;
-    plane.smooth_h = plane.scale_h == 2 && plane.scale_v <= 2 && wide;
-    plane.smooth_v = plane.scale_v == 2 && (plane.scale_h == 1 || plane.smooth_h);
-    const int around_h = plane.smooth_h ? 1 : 0;
-    const int around_v = plane.smooth_v ? 1 : 0;
-    plane.first_row = std::max(box.top / plane.scale_v - around_v, 0);
-    plane.last_row = std::min((box.top + box.height - 1) / plane.scale_v + around_v, plane.height - 1);
-    const int first = std::max(box.left / plane.scale_h - around_h, 0);
-    const int last = std::min((box.left + box.width - 1) / plane.scale_h + around_h, plane.width - 1);
-    plane.first_block = first / plane.side;
-    plane.blocks = last / plane.side - plane.first_block + 1;
+void BlockDecoder::plan(const JpegFrame& frame, int c, const Box& box, int shrink, Plane& plane) {
+    const FrameComponent& component = frame.component[JpegFrame::at(c)];
+    static_cast<PlanePlan&>(plane) = plan_plane(frame, component, box, shrink);
     plane.ring_rows = 2 * plane.side * component.v;
     plane.done = plane.first_row / plane.side * plane.side;
     plane.stride = (std::ptrdiff_t{kBlockSide} * (plane.blocks + 3) + kMargin - 1) / kMargin * kMargin + 2 * kMargin;
@@ -86,7 +48,7 @@ void BlockDecoder::plan(const JpegFrame& frame, const FrameComponent& component,
 void BlockDecoder::decode_rows(const JpegFrame& frame, int c, int block_row, BlockRows& blocks) {
     Plane& plane = planes_[c];
     const int top = plane.side * block_row;
-    if (top > plane.last_row || top + plane.side <= plane.first_row) {
+    if (!plane.needs(block_row)) {
         return;
     }
     const std::uint16_t* quant = frame.component[JpegFrame::at(c)].quant.data();
@@ -115,7 +77,7 @@ void BlockDecoder::decode_rows(const JpegFrame& frame, int c, int block_row, Blo
 bool BlockDecoder::ready(const JpegFrame& frame, int y) const {
     for (int c = 0; c < frame.components; ++c) {
         const Plane& plane = planes_[c];
-        const RowPair rows = row_pair(plane.scale_v, plane.smooth_v, y, plane.height);
+        const RowPair rows = row_pair(plane, y);
         if (std::max(rows.near, rows.far) >= plane.done) {
             return false;
         }
@@ -125,7 +87,7 @@ bool BlockDecoder::ready(const JpegFrame& frame, int y) const {
 
 // Upsamples image row y, beginning at column box.left.
 const std::uint8_t* BlockDecoder::image_row(Plane& plane, int y, const Box& box) {
-    const RowPair rows = row_pair(plane.scale_v, plane.smooth_v, y, plane.height);
+    const RowPair rows = row_pair(plane, y);
     const int first = box.left / plane.scale_h;
     const std::uint8_t* near = plane.sample(rows.near, first);
     const std::uint8_t* far = plane.sample(rows.far, first);
@@ -173,9 +135,8 @@ void BlockDecoder::decode(const JpegFrame& frame, BlockRows& blocks, const Regio
     const Box box = shrunk_box(region.box, region.shrink);
     int mcu_row = frame.mcus_high;
     for (int c = 0; c < frame.components; ++c) {
-        const FrameComponent& component = frame.component[JpegFrame::at(c)];
-        plan(frame, component, box, region.shrink, planes_[c]);
-        mcu_row = std::min(mcu_row, planes_[c].first_row / (planes_[c].side * component.v));
+        plan(frame, c, box, region.shrink, planes_[c]);
+        mcu_row = std::min(mcu_row, planes_[c].first_row / (planes_[c].side * frame.component[JpegFrame::at(c)].v));
     }
     sink.start(box.height, box.width, 3);
     for (int y = box.top; y < box.top + box.height; ++mcu_row) {

@@ -8,6 +8,7 @@
 #include "stoker/base/image.h"
 #include "stoker/codecs/jpeg/block_kernels.h"
 #include "stoker/codecs/jpeg/jpeg_frame.h"
+#include "stoker/codecs/jpeg/plane_plan.h"
 
 namespace stoker {
 
@@ -22,18 +23,7 @@ class BlockDecoder {
 
   private:
     // The decoded samples of one component: a ring of the latest rows.
-    struct Plane {
-        int side = kBlockSide;  // samples per block in each direction, after shrinking
-        int width = 0;          // of the whole component, in samples of this size
-        int height = 0;
-        int scale_h = 1;  // pixels per sample
-        int scale_v = 1;
-        bool smooth_h = false;
-        bool smooth_v = false;
-        int first_row = 0;  // sample rows that the box needs
-        int last_row = 0;
-        int first_block = 0;  // block columns that the box needs: first_block ... first_block + blocks - 1
-        int blocks = 0;
+    struct Plane : PlanePlan {
         int ring_rows = 0;
         int done = 0;  // rows before `done` are decoded
         std::ptrdiff_t stride = 0;
@@ -44,7 +34,7 @@ class BlockDecoder {
         std::uint8_t* sample(int y, int x) { return row(y) + (x - side * first_block); }
     };
 
-    static void plan(const JpegFrame& frame, const FrameComponent& component, const Box& box, int shrink, Plane& plane);
+    static void plan(const JpegFrame& frame, int c, const Box& box, int shrink, Plane& plane);
     void decode_rows(const JpegFrame& frame, int c, int block_row, BlockRows& blocks);
     bool ready(const JpegFrame& frame, int y) const;
     const std::uint8_t* image_row(Plane& plane, int y, const Box& box);

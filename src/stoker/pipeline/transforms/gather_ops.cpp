@@ -100,11 +100,11 @@ struct Draw {
 
 }  // namespace
 
-std::optional<NotGathered> find_not_gathered(const OpSlice& slice) {
+std::optional<HostOp> find_not_gathered(const OpSlice& slice) {
     Places places;
     for (std::size_t i = slice.begin; i < slice.end; ++i) {
         if (std::string why = std::visit(places, slice.ops[i]); !why.empty()) {
-            return NotGathered{.op = i, .why = std::move(why)};
+            return HostOp{.op = i, .why = std::move(why)};
         }
     }
     return std::nullopt;

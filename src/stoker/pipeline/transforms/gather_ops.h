@@ -11,14 +11,9 @@
 
 namespace stoker {
 
-// The first op that a gather cannot do, and why: "is a second crop".
-struct NotGathered {
-    std::size_t op = 0;  // its place in the list
-    std::string why;
-};
-// Empty where a gather can do them all: at most one crop, and a random_resized_crop before any flip; flips; one
-// random_erasing as the last.
-std::optional<NotGathered> find_not_gathered(const OpSlice& slice);
+// The first op that a gather cannot do. Empty where a gather can do them all: at most one crop, and a
+// random_resized_crop before any flip; flips; one random_erasing as the last.
+std::optional<HostOp> find_not_gathered(const OpSlice& slice);
 
 // What these ops have in common for all samples, and the size of their output for images of size `image`.
 struct GatherPlan {

@@ -15,7 +15,9 @@
 #include "stoker/base/error.h"
 #include "stoker/base/rng.h"
 #include "stoker/codecs/codec.h"
+#include "stoker/codecs/dct/dct_cut.h"
 #include "stoker/formats/dataset.h"
+#include "stoker/ops/assemble.h"
 #include "stoker/ops/crop.h"
 #include "stoker/ops/flip.h"
 #include "stoker/ops/normalize.h"
@@ -60,9 +62,17 @@ struct ImageSlot {
     bool given = false;  // the size comes from LoaderOptions::size; false: from the first sample
 };
 
+// What a device makes a sample's image of: a part of its dct record, and the ops as the draws of one assemble. The cut
+// lies in the scratch.
+struct CutImage {
+    std::span<const std::byte> cut;
+    AssembleDraw draw;  // without `image`
+};
+
 // Buffers that one worker reuses for every sample.
 struct TransformScratch {
     Decoder decoder;
+    DctCutter cutter;
     Image decoded;
     std::array<Image, 2> pixels;  // ops read one and write the other
     Image original;               // a copy for pixel ops that read what they overwrite
@@ -82,6 +92,12 @@ struct OpSlice {
     std::span<const Op> ops;  // of the whole transform
     std::size_t begin = 0;
     std::size_t end = 0;
+};
+
+// An op that only the host can do, and why: "is a second crop".
+struct HostOp {
+    std::size_t op = 0;  // its place in the list
+    std::string why;
 };
 
 // All ops, those before the first random one, or the rest.
@@ -108,6 +124,8 @@ class Transform {
 
     const std::vector<Op>& ops() const { return ops_; }
 
+    const TransformOptions& options() const { return options_; }
+
     // The final normalize. All other ops work on bytes and `normalize` is refused anywhere but at the end, so every
     // list of ops may leave it to a device (LoaderOptions::normalize_late).
     const NormalizeFactors& factors() const { return factors_; }
@@ -120,6 +138,12 @@ class Transform {
     // for an image of another size than the slot.
     void run(const FieldValue& image, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot,
              StageClock& clock) const;
+
+    // For a device that decodes: the image's cut, if it has at most `most` bytes and takes at most kMostDecoded there.
+    // Empty where `run` must make the image: it is no dct record, or these draws have no place in one assemble. Throws
+    // what `run` throws.
+    std::optional<CutImage> cut(const FieldValue& image, const RngKey& key, std::size_t most, TransformScratch& scratch,
+                                const ImageSlot& slot, StageClock& clock) const;
 
     // The same in two steps, with a cache in between. `prepare` runs the ops before the first random one, whose result
     // is the same in every epoch. The view lies in the image or in `scratch`.
@@ -152,6 +176,7 @@ class Transform {
                         StageClock& clock) const;
     PartialImage begin(ConstImageView image, std::size_t next, std::size_t end, const RngKey& key) const;
     std::size_t fold(Geometry& geometry, std::size_t next, std::size_t end, RngKey key) const;
+    bool draw_unfolded(std::size_t next, RngKey key, AssembleDraw& draw, ImageSize size) const;
     void run_unfolded(PartialImage& image, std::size_t end, const RngKey& key, TransformScratch& scratch) const;
     void write(const PartialImage& image, TransformScratch& scratch, const ImageSlot& slot) const;
 

@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kHostKeys[] = {
     "name",          "device",           "data.train",     "data.val",      "data.mix",     "data.workers",
     "data.cache",    "data.cache_bytes", "data.cache_dir", "data.cache_as", "data.memory",  "data.prefetch",
-    "train.threads", "data.pin_memory",  "model.weights",  "model.script",  "model.export",
+    "train.threads", "data.pin_memory",  "data.decode_on", "model.weights", "model.script", "model.export",
 };
 
 std::string identity(const Loader& loader) {

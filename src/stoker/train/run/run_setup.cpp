@@ -12,6 +12,7 @@
 #include "stoker/bridge/device_copier.h"
 #include "stoker/pipeline/transforms/op_table.h"
 #include "stoker/train/run/device_cache.h"
+#include "stoker/train/run/device_decode.h"
 #include "stoker/train/run/model_checks.h"
 
 namespace stoker {
@@ -39,6 +40,9 @@ std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<
     Transform transform(ops, with);
     if (recipe.data.cache == "device") {
         cache_on_device(*dataset, transform, ops, device, options);
+    }
+    if (recipe.data.decode_on == "device") {
+        decode_on_device(*dataset, transform, ops, device, options);
     }
     return std::make_unique<Loader>(dataset, std::move(transform), options);
 }
@@ -137,8 +141,9 @@ std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::sha
     options.bad_samples = dataset->size();
     options.replace = false;
     options.size = required_size(recipe.data, metadata);
-    return make_loader(recipe, dataset, recipe.data.val_ops, options, device, channels_last, channels_of(metadata),
-                       group);
+    Recipe own = recipe;
+    own.data.decode_on = "cpu";  // images of any kind
+    return make_loader(own, dataset, recipe.data.val_ops, options, device, channels_last, channels_of(metadata), group);
 }
 
 Task trained_task(const Recipe& recipe, const ModelMetadata& metadata, const Shape& input, std::int64_t classes) {

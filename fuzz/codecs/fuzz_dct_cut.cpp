@@ -1,0 +1,57 @@
+// Arbitrary bytes as a dct record that a device decodes: the cut of a box has the decoder's pixels, or its error. The
+// slow twin of the device's kernels reads the cut; ASan sees what it reads outside.
+#include <algorithm>
+#include <limits>
+
+#include "fuzz/codecs/decode.h"
+#include "stoker/codecs/dct/dct.h"
+#include "stoker/codecs/dct/dct_pixels.h"
+
+namespace {
+
+using namespace stoker;
+using namespace stoker::fuzz;
+
+// Returns false for a record that is refused.
+bool decodes_cut(std::span<const std::byte> record, const Choice& choice, Image& image) {
+    static DctCutter cutter;
+    std::span<const std::byte> cut;
+    try {
+        const ImageInfo info = cutter.open(record);
+        cut = cutter.cut(choice.box(info.height, info.width), std::numeric_limits<std::size_t>::max());
+    } catch (const DataError&) {
+        return false;
+    }
+    const DctCut& head = *reinterpret_cast<const DctCut*>(cut.data());
+    // The cut comes last, so that it ends where the memory ends.
+    image.reset(head.box.height, head.box.width, 3);
+    const std::size_t samples = (head.samples + kCutAlignment - 1) / kCutAlignment * kCutAlignment;
+    const std::size_t pixels = (image.bytes() + kCutAlignment - 1) / kCutAlignment * kCutAlignment;
+    std::vector<std::byte> memory(samples + pixels + cut.size());
+    const CutPlace place{.cut = samples + pixels, .samples = 0, .pixels = samples};
+    std::ranges::copy(cut, memory.begin() + static_cast<std::ptrdiff_t>(place.cut));
+    dct_pixels({.memory = memory.data(), .places = &place, .n = 1, .rows = head.rows});
+    std::memcpy(image.view().data, memory.data() + place.pixels, image.bytes());
+    return true;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const auto input = as_input(data, size);
+    static Decoder decoder;
+    if (input.size() < kChoice || !sniff_dct(input.subspan(kChoice)) || !is_small(decoder, input.subspan(kChoice))) {
+        return 0;
+    }
+    const Choice choice(input.first(kChoice));
+    const auto record = input.subspan(kChoice);
+    static Image own;
+    static Image expected;
+    ChoiceSink sink(choice, 1, expected);
+    const bool good = decodes_cut(record, choice, own);
+    require(good == decodes(decoder, record, sink, {}));
+    if (good) {
+        require_same(own.view(), expected.view());
+    }
+    return 0;
+}

@@ -1,0 +1,47 @@
+#include "stoker/ops/assemble.h"
+
+#include <cstring>
+
+#include "stoker/ops/flip.h"
+#include "stoker/ops/random_erasing.h"
+#include "stoker/ops/resize_normalize.h"
+
+namespace stoker {
+
+bool assemble_fits(ImageSize source, ImageSize full, ImageSize to) {
+    const auto stride = [](int input, int output) {
+        return std::int64_t{2} * (input > output ? (input + output - 1) / output : 1) + 1;
+    };
+    return to.width + kAssembleBand <= kAssembleOutputs &&
+           to.width * stride(source.width, full.width) + kAssembleBand * stride(source.height, full.height) <=
+               kAssembleWeights;
+}
+
+void assemble(const AssembleBatch& batch) {
+    const std::ptrdiff_t row = std::ptrdiff_t{batch.to.width} * batch.channels;
+    ResizeScratch scratch;
+    for (int i = 0; i < batch.n; ++i) {
+        const AssembleDraw& draw = batch.draws[i];
+        const ImageView to{batch.out + i * row * batch.to.height, batch.to.height, batch.to.width, batch.channels, row};
+        if (draw.image == 0) {
+            std::memset(to.data, 0, static_cast<std::size_t>(row * batch.to.height));
+            continue;
+        }
+        const ConstImageView window{reinterpret_cast<const std::uint8_t*>(batch.memory + draw.image),
+                                    draw.window.height, draw.window.width, batch.channels,
+                                    std::ptrdiff_t{draw.window.width} * batch.channels};
+        resize_normalize(
+            window, draw.window,
+            {.source = draw.source,
+             .full = draw.full,
+             .part = {draw.top, draw.left, batch.to.height, batch.to.width},
+             .flip = draw.flip_horizontal != 0},
+            {}, {.data = reinterpret_cast<std::byte*>(to.data), .dtype = DType::uint8, .layout = Layout::hwc}, scratch);
+        if (draw.flip_vertical != 0) {
+            vertical_flip(to);
+        }
+        random_erasing(to, {.box = draw.erased, .value = batch.erased_value, .noise = draw.noise});
+    }
+}
+
+}  // namespace stoker

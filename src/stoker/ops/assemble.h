@@ -1,0 +1,49 @@
+// Images of any size in one block of memory to a batch of bytes: each is resized, cropped, flipped and erased. The
+// parameters are drawn on the host (pipeline/transforms). Here are the parameters and the slow twin of assemble_cuda.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+
+#include "stoker/base/image.h"
+#include "stoker/ops/affine.h"
+#include "stoker/ops/resize.h"
+
+namespace stoker {
+
+// What is drawn for one sample. It travels to the device as bytes.
+struct AssembleDraw {
+    std::uint64_t image = 0;  // the place of its first byte in the block of memory; 0: no image, all pixels are 0
+    std::uint64_t noise = 0;  // the seed of the bytes in `erased`
+    Box window{};             // the part of the resize's source that lies there: all that the output reads
+    ImageSize source{};       // of the resize
+    ImageSize full{};
+    std::int32_t top = 0;  // of the output, in the full size
+    std::int32_t left = 0;
+    Box erased{};  // of the output, after the flips; height 0: nothing
+    std::int32_t flip_horizontal = 0;
+    std::int32_t flip_vertical = 0;
+};
+static_assert(sizeof(AssembleDraw) == 80 && std::is_trivially_copyable_v<AssembleDraw>);
+
+struct AssembleBatch {
+    const std::byte* memory = nullptr;
+    const AssembleDraw* draws = nullptr;  // (n)
+    int n = 0;
+    int channels = 3;
+    ImageSize to{};
+    std::optional<Color> erased_value{Color{}};  // empty: random bytes
+    std::uint8_t* out = nullptr;                 // (n, to.height, to.width, channels)
+};
+
+// The kernel's blocks keep the weights of a resize in shared memory: those of all columns and of a band of rows.
+inline constexpr int kAssembleBand = 8;
+inline constexpr int kAssembleOutputs = 1024;  // columns and rows of a band
+inline constexpr int kAssembleWeights = 8192;
+bool assemble_fits(ImageSize source, ImageSize full, ImageSize to);
+
+// In host memory, by the ops one after the other. Throws what they throw.
+void assemble(const AssembleBatch& batch);
+
+}  // namespace stoker

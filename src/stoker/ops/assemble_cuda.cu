@@ -1,0 +1,122 @@
+// A block writes a band of rows of one sample: (x: the sample, y: the band). One thread per byte of the output, in the
+// order of memory.
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+// nvcc warns that BasicImageView<const T> converts to itself.
+#pragma nv_diag_suppress 554
+#include "stoker/base/error.h"
+#include "stoker/cuda/kernel_works.cuh"
+#include "stoker/ops/assemble_cuda.h"
+#include "stoker/ops/erasing_device.cuh"
+#include "stoker/ops/resize_device.cuh"
+
+namespace stoker {
+namespace {
+
+using namespace resize_device;
+
+constexpr int kThreads = 256;
+
+struct AssembleArguments {
+    const std::uint8_t* memory;
+    const AssembleDraw* draws;
+    int channels;
+    int height;  // of the output
+    int width;
+    ErasedBytes erased;
+};
+
+__device__ int stride_of(int input, int output) {
+    return 2 * (input > output ? (input + output - 1) / output : 1) + 1;
+}
+
+// draws (n), out (n, height, width, channels)
+__global__ void assemble_kernel(const __grid_constant__ AssembleArguments a, std::uint8_t* __restrict__ out) {
+    __shared__ int first[kAssembleOutputs];
+    __shared__ int count[kAssembleOutputs];
+    __shared__ int weights[kAssembleWeights];
+    const AssembleDraw draw = a.draws[blockIdx.x];
+    const int top = static_cast<int>(blockIdx.y) * kAssembleBand;  // of the band
+    const int lines = a.height - top < kAssembleBand ? a.height - top : kAssembleBand;
+    // The rows of a vertical flip are the same in the other order.
+    const int begin = draw.flip_vertical != 0 ? a.height - top - lines : top;
+    const Axis columns{first, count, weights, stride_of(draw.source.width, draw.full.width)};
+    const Axis rows{first + a.width, count + a.width, weights + a.width * columns.stride,
+                    stride_of(draw.source.height, draw.full.height)};
+    if (draw.image != 0) {
+        build_axis(draw.source.height, draw.full.height, draw.top + begin, lines, rows);
+        build_axis(draw.source.width, draw.full.width, draw.left, a.width, columns);
+    }
+    __syncthreads();
+    const std::int64_t row = std::int64_t{draw.window.width} * a.channels;
+    const std::uint8_t* const origin =
+        a.memory + draw.image - draw.window.top * row - std::int64_t{draw.window.left} * a.channels;
+    const int line_bytes = a.width * a.channels;
+    std::uint8_t* const to = out + (std::int64_t{blockIdx.x} * a.height + top) * line_bytes;
+    for (int v = static_cast<int>(threadIdx.x); v < lines * line_bytes; v += static_cast<int>(blockDim.x)) {
+        const int line = v / line_bytes;
+        const int x = v % line_bytes / a.channels;
+        const Place at{top + line, x, v % a.channels};
+        int byte = 0;
+        if (draw.image != 0 && contains(draw.erased, at)) {
+            byte = erased_byte(a.erased, draw.erased, draw.noise, at);
+        } else if (draw.image != 0) {
+            const Taps y_taps = taps_of(rows, draw.flip_vertical != 0 ? lines - 1 - line : line);
+            const Taps x_taps = taps_of(columns, draw.flip_horizontal != 0 ? a.width - 1 - x : x);
+            byte = resized_byte(origin + at.c, row, a.channels, y_taps, x_taps);
+        }
+        to[v] = static_cast<std::uint8_t>(byte);
+    }
+}
+
+// Without fmt: nvcc cannot evaluate its compile-time checks.
+std::string describe(const AssembleBatch& batch) {
+    return std::to_string(batch.n) + " images of " + std::to_string(batch.to.height) + " x " +
+           std::to_string(batch.to.width) + " x " + std::to_string(batch.channels);
+}
+
+void check(const AssembleBatch& batch) {
+    constexpr int kMostRows = 65535 * kAssembleBand;
+    const bool sizes = batch.n >= 0 && batch.to.height > 0 && batch.to.height <= kMostRows && batch.to.width > 0 &&
+                       batch.to.width <= kAssembleOutputs - kAssembleBand && batch.channels >= 1 && batch.channels <= 4;
+    if (!sizes) {
+        throw InvalidArgument({.where = "assemble_cuda",
+                               .expected = "images of 1 to 4 channels whose weights fit in shared memory",
+                               .got = describe(batch)});
+    }
+}
+
+}  // namespace
+
+bool assemble_cuda_works() {
+    return kernel_works(assemble_kernel);
+}
+
+void assemble_cuda(const AssembleBatch& batch, void* stream) {
+    check(batch);
+    if (batch.n == 0) {
+        return;  // a launch of no blocks would be an error
+    }
+    const AssembleArguments a{.memory = reinterpret_cast<const std::uint8_t*>(batch.memory),
+                              .draws = batch.draws,
+                              .channels = batch.channels,
+                              .height = batch.to.height,
+                              .width = batch.to.width,
+                              .erased = {.color = packed_color(batch.erased_value.value_or(Color{})),
+                                         .noise = !batch.erased_value.has_value(),
+                                         .channels = batch.channels}};
+    const dim3 blocks(static_cast<unsigned>(batch.n),
+                      static_cast<unsigned>((batch.to.height + kAssembleBand - 1) / kAssembleBand));
+    auto* const on = static_cast<cudaStream_t>(stream);
+    assemble_kernel<<<blocks, kThreads, 0, on>>>(a, batch.out);
+    const cudaError_t status = cudaGetLastError();
+    if (status != cudaSuccess) {
+        throw CudaError({.where = "assemble_cuda",
+                         .expected = "a launch over " + describe(batch),
+                         .got = cudaGetErrorString(status)});
+    }
+}
+
+}  // namespace stoker

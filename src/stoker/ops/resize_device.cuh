@@ -1,0 +1,87 @@
+// The resize filter on a device: the weights of an axis in shared memory, and one value. For nvcc, and internal to
+// ops/. Products that feed a sum are not fused with it, as on the CPU.
+#pragma once
+
+#include <cstdint>
+
+namespace stoker::resize_device {
+
+constexpr int kShift = 22;  // fraction bits of a weight, as in resize_axis.h
+
+// One axis: output i reads inputs first[i] to first[i] + count[i] - 1.
+struct Axis {
+    int* first;
+    int* count;
+    int* weights;
+    int stride;
+};
+
+// The weights of outputs begin ... begin + outputs - 1 by all threads of the block, as resize_axis.cpp rounds them.
+__device__ inline void build_axis(int input, int output, int begin, int outputs, const Axis& axis) {
+    const double scale = static_cast<double>(input) / output;
+    const double support = scale > 1.0 ? scale : 1.0;
+    const double inverse = 1.0 / support;
+    for (int i = static_cast<int>(threadIdx.x); i < outputs; i += static_cast<int>(blockDim.x)) {
+        int* const weights = axis.weights + i * axis.stride;
+        if (input == output) {
+            axis.first[i] = begin + i;
+            axis.count[i] = 1;
+            weights[0] = 1 << kShift;
+            continue;
+        }
+        const double center = __dmul_rn(begin + i + 0.5, scale);
+        const int lowest = static_cast<int>(center - support + 0.5);
+        const int first = lowest > 0 ? lowest : 0;
+        const int end = static_cast<int>(center + support + 0.5);
+        const int count = (end < input ? end : input) - first;
+        const auto triangle = [&](int k) {
+            const double distance = __dmul_rn(k + first - center + 0.5, inverse);
+            const double height = 1.0 - (distance < 0 ? -distance : distance);
+            return height > 0 ? height : 0.0;
+        };
+        double sum = 0;
+        for (int k = 0; k < count; ++k) {
+            sum = __dadd_rn(sum, triangle(k));
+        }
+        for (int k = 0; k < count; ++k) {
+            weights[k] = static_cast<int>(__dadd_rn(0.5, __dmul_rn(triangle(k) / sum, 1 << kShift)));
+        }
+        axis.first[i] = first;
+        axis.count[i] = count;
+    }
+}
+
+__device__ inline int rounded(int sum) {
+    const int value = sum >> kShift;
+    return value < 255 ? value : 255;
+}
+
+// The taps of one output on an axis.
+struct Taps {
+    const int* weights;
+    int first;
+    int count;
+};
+__device__ inline Taps taps_of(const Axis& axis, int i) {
+    return {axis.weights + i * axis.stride, axis.first[i], axis.count[i]};
+}
+
+// `from`: the value at input (0, 0) of the channel; the next row and column are `row` and `column` bytes further.
+// Horizontal first, and rounded after each pass.
+__device__ inline int resized_byte(const std::uint8_t* from, std::int64_t row, int column, const Taps& y,
+                                   const Taps& x) {
+    constexpr int kHalf = 1 << (kShift - 1);
+    const std::uint8_t* line = from + y.first * row + x.first * column;
+    int sum = kHalf;
+    for (int i = 0; i < y.count; ++i) {
+        int filtered = kHalf;
+        for (int k = 0; k < x.count; ++k) {
+            filtered += x.weights[k] * line[k * column];
+        }
+        sum += y.weights[i] * rounded(filtered);
+        line += row;
+    }
+    return rounded(sum);
+}
+
+}  // namespace stoker::resize_device

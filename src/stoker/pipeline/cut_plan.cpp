@@ -1,0 +1,65 @@
+// The cuts of a sample take at most about the bytes of its record, whatever the ops crop. A slot has room for a quarter
+// more than the mean of a few records; a batch that needs even more has some of its images made by the host.
+#include "stoker/pipeline/cut_plan.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "stoker/base/error.h"
+#include "stoker/codecs/dct/dct.h"
+#include "stoker/pipeline/read_sample.h"
+#include "stoker/pipeline/transforms/cut_ops.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::int64_t kSamples = 16;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 20;  // of a sample's share of a slot
+
+std::string why_ops_stay(const Transform& transform, const std::vector<OpSpec>& specs) {
+    if (const auto found = find_not_cut(transform.slice(OpRange::all))) {
+        return fmt::format("{} {}", specs.at(found->op).name, found->why);
+    }
+    if (transform.options().decode == DecodeMode::fast) {
+        return "data.decode = \"fast\" is done on the CPU";
+    }
+    return transform.options().channels == 1 ? "data.channels = 1 is done on the CPU" : "";
+}
+
+}  // namespace
+
+CutPlan plan_cuts(const Dataset& dataset, const Transform& transform, const std::vector<OpSpec>& specs) {
+    if (!dataset.has_image()) {
+        return {.cut_bytes = 0, .why_not = "its samples have no image"};
+    }
+    if (std::string why = why_ops_stay(transform, specs); !why.empty()) {
+        return {.cut_bytes = 0, .why_not = std::move(why)};
+    }
+    Sample sample;
+    std::int64_t records = 0;
+    std::int64_t bytes = 0;
+    const std::int64_t tried = std::min(kSamples, dataset.size());
+    for (std::int64_t i = 0; i < tried; ++i) {
+        const std::int64_t index = i * dataset.size() / tried;
+        try {
+            try {
+                read_sample(dataset, index, sample);
+            } catch (...) {
+                rethrow_located(dataset, index);
+            }
+        } catch (const DataError&) {
+            continue;  // the loader reports it
+        }
+        if (sample.encoded && sniff_dct(sample.bytes)) {
+            ++records;
+            bytes += static_cast<std::int64_t>(sample.bytes.size());
+        }
+    }
+    if (records == 0) {
+        return {.cut_bytes = 0,
+                .why_not = "its images are no dct records: `stoker pack --codec dct` makes them of JPEGs"};
+    }
+    return {.cut_bytes = std::min(bytes / records * 5 / 4, kMostBytes), .why_not = ""};
+}
+
+}  // namespace stoker

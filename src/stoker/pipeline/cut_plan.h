@@ -1,0 +1,22 @@
+// data.decode_on = "device": which data sets a device can decode, and the memory that their cuts take.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "stoker/formats/dataset.h"
+#include "stoker/pipeline/transforms/transform.h"
+#include "stoker/recipe/recipe.h"
+
+namespace stoker {
+
+struct CutPlan {
+    std::int64_t cut_bytes = 0;  // LoaderOptions::cut_bytes; 0: a device cannot decode it
+    std::string why_not;
+};
+
+// Reads a few samples. `specs`: the recipe entries of the transform's ops, for the reason.
+CutPlan plan_cuts(const Dataset& dataset, const Transform& transform, const std::vector<OpSpec>& specs);
+
+}  // namespace stoker

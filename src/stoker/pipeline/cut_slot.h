@@ -1,0 +1,74 @@
+// The memory of a batch's image field whose images a device decodes (LateDecode). All samples of the batch share it:
+//   CutPlace (n), AssembleDraw (n), then the samples' cuts of dct records, or their pixels, in any order
+// A sample has pixels where the host had to make them. Numbers in it are places in this memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "stoker/codecs/dct/dct_pixels.h"
+#include "stoker/ops/assemble.h"
+
+namespace stoker {
+
+// A field's memory for n samples.
+class CutSlot {
+  public:
+    CutSlot(std::byte* memory, std::int64_t samples) : memory_(memory), samples_(samples) {}
+
+    // Where the samples' bytes begin.
+    static std::size_t front(std::int64_t samples);
+    // The memory of a sample, for cuts of `cut_bytes` on average; the host may make all of them, of `pixels` bytes.
+    static std::int64_t sample_bytes(std::int64_t cut_bytes, std::int64_t pixels);
+
+    std::byte* memory() const { return memory_; }
+    CutPlace* places() const { return reinterpret_cast<CutPlace*>(memory_); }
+    AssembleDraw* draws() const {
+        return reinterpret_cast<AssembleDraw*>(memory_ + sizeof(CutPlace) * static_cast<std::size_t>(samples_));
+    }
+
+    void set_cut(std::int64_t i, std::size_t at, std::span<const std::byte> cut, const AssembleDraw& draw) const;
+    // `size`: of the pixels.
+    void set_pixels(std::int64_t i, std::size_t at, std::span<const std::byte> pixels, ImageSize size) const;
+    void set_nothing(std::int64_t i) const;
+
+  private:
+    std::byte* memory_;
+    std::int64_t samples_;
+};
+
+// The room of a slot. Workers take some for each sample; what the others may still need as pixels is kept back.
+class CutRoom {
+  public:
+    // For `samples` samples, each of which needs at most `least` bytes.
+    void reset(std::size_t begin, std::size_t end, std::int64_t samples, std::size_t least);
+    // The place of one sample's bytes; called once for each. Empty where there is no room for more than `least`.
+    std::optional<std::size_t> take(std::size_t bytes);
+    std::size_t used() const;  // the end of what is taken
+
+  private:
+    mutable std::mutex mutex_;
+    std::size_t used_ = 0;
+    std::size_t end_ = 0;
+    std::size_t kept_ = 0;  // for the samples that are to come
+    std::size_t least_ = 0;
+};
+
+// Samples that are decoded together, because what they need fits in the scratch memory.
+struct CutGroup {
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+    std::uint32_t rows = 0;  // the largest numbers of one cut
+    std::uint32_t pixels = 0;
+};
+
+// Sets where each cut's samples and pixels go: into `scratch` bytes (kMostDecoded or more) from place `begin` on, which
+// each group uses anew.
+std::vector<CutGroup> plan_groups(const CutSlot& slot, std::int64_t samples, std::uint64_t begin,
+                                  std::uint64_t scratch);
+
+}  // namespace stoker

@@ -1,0 +1,149 @@
+#include "stoker/pipeline/transforms/cut_ops.h"
+
+#include <utility>
+
+#include "stoker/codecs/dct/dct.h"
+
+namespace stoker {
+namespace {
+
+std::uint64_t aligned(std::uint64_t bytes) {
+    return (bytes + kCutAlignment - 1) / kCutAlignment * kCutAlignment;
+}
+
+// Whether an op has a place behind those before it. Each call returns why not.
+class CutPlaces {
+  public:
+    std::string operator()(const Resize& /*op*/) { return resize(); }
+    std::string operator()(const RandomResizedCrop& /*op*/) { return resize(); }
+    std::string operator()(const CenterCrop& /*op*/) const { return crop(); }
+    std::string operator()(const RandomCrop& op) const {
+        const auto& [left, top, right, bottom] = op.padding;
+        return left != 0 || top != 0 || right != 0 || bottom != 0 ? "pads, which is done on the CPU" : crop();
+    }
+    std::string operator()(const HorizontalFlip& /*op*/) {
+        flipped_ = true;
+        return after_erasing();
+    }
+    std::string operator()(const Normalize& /*op*/) const { return ""; }
+    std::string operator()(const PixelOp& op) {
+        if (std::holds_alternative<VerticalFlip>(op)) {
+            upside_down_ = true;
+            return after_erasing();
+        }
+        if (!std::holds_alternative<RandomErasing>(op)) {
+            return "changes pixels in a way that is done on the CPU";
+        }
+        return std::exchange(erased_, true) ? "is a second random_erasing" : "";
+    }
+
+  private:
+    std::string after_erasing() const { return erased_ ? "comes after random_erasing" : ""; }
+    std::string crop() const { return upside_down_ ? "is a crop after vertical_flip" : after_erasing(); }
+    std::string resize() {
+        return std::exchange(resized_, true) ? "is a second resize" : flipped_ ? "is a resize after a flip" : crop();
+    }
+
+    bool resized_ = false;
+    bool flipped_ = false;
+    bool upside_down_ = false;
+    bool erased_ = false;
+};
+
+// Draws an op that does not fold. Returns false where it has no place in one assemble.
+struct DrawUnfolded {
+    AssembleDraw& draw;
+    ImageSize size;
+    bool last;
+    Rng& rng;
+
+    bool operator()(const HorizontalFlip& op) const {
+        draw.flip_horizontal ^= draw_horizontal_flip(op, rng) ? 1 : 0;
+        return true;
+    }
+    bool operator()(const PixelOp& op) const {
+        if (const auto* flip = std::get_if<VerticalFlip>(&op)) {
+            draw.flip_vertical ^= draw_vertical_flip(*flip, rng) ? 1 : 0;
+            return true;
+        }
+        if (const auto* erasing = std::get_if<RandomErasing>(&op); erasing != nullptr && last) {
+            const ErasingParams params = draw_random_erasing(*erasing, size.height, size.width, rng);
+            draw.erased = params.box;
+            draw.noise = params.noise;
+            return true;
+        }
+        return !changes_pixels(op, size, rng);
+    }
+    bool operator()(const auto& /*op*/) const { return false; }
+};
+
+}  // namespace
+
+DecodedBytes decoded_bytes(const DctCut& cut) {
+    const std::uint64_t pixels =
+        std::uint64_t{3} * static_cast<std::uint64_t>(cut.box.height) * static_cast<std::uint64_t>(cut.box.width);
+    return {.samples = aligned(cut.samples), .pixels = aligned(pixels)};
+}
+
+std::optional<HostOp> find_not_cut(const OpSlice& slice) {
+    CutPlaces places;
+    for (std::size_t i = slice.begin; i < slice.end; ++i) {
+        if (std::string why = std::visit(places, slice.ops[i]); !why.empty()) {
+            return HostOp{.op = i, .why = std::move(why)};
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<Color> erased_value(const std::vector<Op>& ops) {
+    const auto* const pixels = ops.empty() ? nullptr : std::get_if<PixelOp>(&ops.back());
+    const auto* const erasing = pixels == nullptr ? nullptr : std::get_if<RandomErasing>(pixels);
+    return erasing == nullptr ? std::optional(Color{}) : erasing->value;
+}
+
+bool Transform::draw_unfolded(std::size_t next, RngKey key, AssembleDraw& draw, ImageSize size) const {
+    for (; next < ops_.size(); ++next) {
+        key.op = static_cast<std::uint16_t>(next);
+        Rng rng(key);
+        if (!std::visit(DrawUnfolded{draw, size, next + 1 == ops_.size(), rng}, ops_[next])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+std::optional<CutImage> Transform::cut(const FieldValue& stored, const RngKey& key, std::size_t most,
+                                       TransformScratch& scratch, const ImageSlot& slot, StageClock& clock) const {
+    if (!stored.encoded || !sniff_dct(stored.bytes) || options_.decode == DecodeMode::fast || options_.channels == 1) {
+        return std::nullopt;
+    }
+    const ImageInfo info = scratch.cutter.open(stored.bytes);
+    if (options_.exif && info.orientation != 1) {
+        return std::nullopt;
+    }
+    scratch.input = {info.height, info.width};
+    Geometry geometry(scratch.input);
+    const std::size_t next = fold(geometry, 0, ops_.size(), key);
+    const auto [source, full, part, flip] = geometry.resizing();
+    const Box reads = geometry.reads();
+    CutImage image;
+    image.draw = {
+        .window = {reads.top - geometry.box().top, reads.left - geometry.box().left, reads.height, reads.width},
+        .source = source,
+        .full = full,
+        .top = part.top,
+        .left = part.left,
+        .flip_horizontal = flip ? 1 : 0};
+    if (!assemble_fits(source, full, geometry.size()) || !draw_unfolded(next, key, image.draw, geometry.size())) {
+        return std::nullopt;
+    }
+    image.cut = scratch.cutter.cut(reads, most);
+    if (image.cut.empty() || decoded_bytes(*reinterpret_cast<const DctCut*>(image.cut.data())).sum() > kMostDecoded) {
+        return std::nullopt;
+    }
+    require_size(slot, 3, geometry.size());
+    clock.lap(Stage::pixels);
+    return image;
+}
+
+}  // namespace stoker

@@ -1,0 +1,115 @@
+// Records that are decoded behind their copy: the floats of the ordinary loader, on the CPU, beside steps without a
+// fault (fake_streams.h), and on a real GPU by the kernels.
+#include <ATen/ops/equal.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bridge/fake_streams.h"
+#include "pipeline/record_dataset.h"
+#include "stoker/bridge/device_copier.h"
+#include "stoker/bridge/device_images.h"
+#include "stoker/bridge/pixels.h"
+#include "stoker/pipeline/loader.h"
+
+namespace stoker {
+namespace {
+
+using testing::FakeStreams;
+using ::testing::IsEmpty;
+using testing::RecordDataset;
+
+std::vector<Transform> decoded_op_lists() {
+    return {Transform(std::vector<Op>{RandomResizedCrop{.height = 24, .width = 20}, HorizontalFlip{},
+                                      PixelOp(RandomErasing{.value = std::nullopt}), kImageNetNormalize}),
+            Transform(std::vector<Op>{Resize{.shorter = 28}, CenterCrop{.height = 25, .width = 26},
+                                      PixelOp(VerticalFlip{}), kCifar10Normalize})};
+}
+
+struct RecordLoaders {
+    RecordLoaders(const Transform& transform, const at::Device& device, Layout layout) {
+        const auto dataset = std::make_shared<RecordDataset>(20);
+        dataset->records[6] = dataset->jpegs[6];
+        LoaderOptions options{.batch_size = 8, .workers = 2, .seed = 4, .layout = layout, .views = 2};
+        plain = std::make_unique<Loader>(dataset, transform, options);
+        options.cut_bytes = 6000;
+        options.allocator = &slot_allocator(device, true);
+        own = std::make_unique<Loader>(dataset, transform, options);
+    }
+
+    std::unique_ptr<Loader> plain;
+    std::unique_ptr<Loader> own;
+};
+
+// Batches of two epochs.
+void expect_floats_of_the_host(RecordLoaders& loaders, const at::Device& device, at::ScalarType type,
+                               std::shared_ptr<DeviceStreams> streams = nullptr) {
+    DeviceCopier host(at::kCPU, {.more = {"image_2"}});
+    DeviceCopier copier(device, {.more = {"image_2"}}, streams);
+    for (int i = 0; i < 8; ++i) {
+        const auto batch = loaders.own->next();
+        const auto expected_batch = loaders.plain->next();
+        ASSERT_EQ(batch == nullptr, expected_batch == nullptr);
+        if (batch == nullptr) {
+            continue;
+        }
+        EXPECT_LT(bytes_of(*batch, {}), batch->size() * 7000) << "what is in use";
+        DeviceBatch own = copier.copy(batch);
+        EXPECT_EQ(own.input.scalar_type(), at::kByte);
+        EXPECT_FALSE(own.late->decode);
+        if (auto* fake = dynamic_cast<FakeStreams*>(streams.get())) {
+            fake->step(own.tensors());
+        }
+        DeviceBatch part = own.narrow(1, 3);
+        normalize_pixels(own, type);
+        normalize_pixels(part, type);
+        const DeviceBatch expected = host.copy(expected_batch);
+        EXPECT_EQ(own.input.strides(), expected.input.strides());
+        EXPECT_TRUE(at::equal(own.input.cpu(), expected.input.to(type)));
+        EXPECT_TRUE(at::equal(own.field("image_2").cpu(), expected.field("image_2").to(type)));
+        EXPECT_TRUE(at::equal(part.input.cpu(), expected.input.narrow(0, 1, 3).to(type)));
+        EXPECT_TRUE(at::equal(own.target.cpu(), expected.target));
+    }
+}
+
+TEST(DeviceDecode, CutsBecomeTheFloatsOfTheLoader) {
+    for (const Transform& transform : decoded_op_lists()) {
+        for (const Layout layout : {Layout::chw, Layout::hwc}) {
+            RecordLoaders loaders(transform, at::kCPU, layout);
+            expect_floats_of_the_host(loaders, at::kCPU, at::kFloat);
+        }
+    }
+}
+
+// The decoder's memory is one for all batches; its first use waits for what used the memory before.
+TEST(DeviceDecode, IsOrderedBesideSteps) {
+    RecordLoaders loaders(decoded_op_lists().front(), at::kCPU, Layout::chw);
+    const auto streams = std::make_shared<FakeStreams>();
+    expect_floats_of_the_host(loaders, at::kCPU, at::kFloat, streams);
+    EXPECT_THAT(streams->faults(), IsEmpty());
+    EXPECT_EQ(streams->allocations(), 3 * DeviceCopier::kSlots + 1);
+}
+
+TEST(DeviceDecode, IsRefusedOnACpu) {
+    EXPECT_EQ(why_no_decoder_on(at::kCPU), "this run is on cpu");
+    const ImagesOnCpu allowed;
+    EXPECT_EQ(why_no_decoder_on(at::kCPU), "");
+}
+
+// The kernels on a real GPU have the bits of the loader.
+TEST(DeviceDecodeCuda, CutsBecomeTheFloatsOfTheLoader) {
+    const at::Device device = pick_device("auto");
+    if (!device.is_cuda() || !why_no_decoder_on(device).empty()) {
+        GTEST_SKIP() << "no CUDA device, or built without nvcc";
+    }
+    for (const Transform& transform : decoded_op_lists()) {
+        for (const Layout layout : {Layout::chw, Layout::hwc}) {
+            for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+                RecordLoaders loaders(transform, device, layout);
+                expect_floats_of_the_host(loaders, device, type);
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace stoker

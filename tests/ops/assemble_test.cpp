@@ -1,0 +1,67 @@
+// assemble against its ops, one after the other on the whole source.
+#include "stoker/ops/assemble.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/assemble_cases.h"
+#include "stoker/ops/flip.h"
+
+namespace stoker {
+namespace {
+
+using testing::AssembleCase;
+using testing::noise;
+
+TEST(Assemble, EqualsTheOpsOnTheWholeImage) {
+    const ImageSize source{37, 51};
+    const ImageSize full{20, 29};
+    const ImageSize to{11, 13};
+    const Image image = noise(source.height, source.width, 3);
+    ResizeScratch scratch;
+    Image resized(full.height, full.width, 3);
+    resize(image.view(), resized.view(), scratch);
+    AssembleCase of{.to = to, .channels = 3, .erased_value = std::nullopt, .draws = {}};
+    Rng rng({.seed = 3});
+    for (int i = 0; i < 20; ++i) {
+        of.add(source, full, rng);
+        const AssembleDraw& draw = of.draws.back();
+        const ConstImageView window = image.view().crop(draw.window);
+        std::byte* at = of.memory.data() + draw.image;
+        for (int y = 0; y < window.height; ++y, at += window.row_bytes()) {
+            std::memcpy(at, window.row(y), window.row_bytes());
+        }
+    }
+    std::vector<std::uint8_t> out(of.bytes());
+    assemble(of.batch(of.memory.data(), of.draws.data(), out.data()));
+    for (std::size_t i = 0; i < of.draws.size(); ++i) {
+        const AssembleDraw& draw = of.draws[i];
+        Image expected(to.height, to.width, 3);
+        copy_pixels(resized.view().crop({draw.top, draw.left, to.height, to.width}), expected.view());
+        if (draw.flip_horizontal != 0) {
+            horizontal_flip(expected.view());
+        }
+        if (draw.flip_vertical != 0) {
+            vertical_flip(expected.view());
+        }
+        random_erasing(expected.view(), {.box = draw.erased, .value = std::nullopt, .noise = draw.noise});
+        EXPECT_EQ(std::memcmp(expected.view().data, out.data() + i * expected.bytes(), expected.bytes()), 0) << i;
+    }
+}
+
+TEST(Assemble, ASampleWithoutAnImageIsBlack) {
+    const AssembleCase of = testing::assemble_case({4, 4}, 3, {});
+    std::vector<std::uint8_t> out(of.bytes(), 9);
+    assemble(of.batch(of.memory.data(), of.draws.data(), out.data()));
+    EXPECT_EQ(out, std::vector<std::uint8_t>(of.bytes(), 0));
+}
+
+TEST(Assemble, KnowsWhichWeightsFit) {
+    EXPECT_TRUE(assemble_fits({500, 375}, {224, 224}, {224, 224}));
+    EXPECT_TRUE(assemble_fits({3000, 3000}, {224, 224}, {224, 224}));
+    EXPECT_FALSE(assemble_fits({3000, 4000}, {224, 224}, {224, 224}));
+    EXPECT_TRUE(assemble_fits({3000, 4000}, {3000, 4000}, {224, 224})) << "a crop";
+    EXPECT_FALSE(assemble_fits({2000, 2000}, {2000, 2000}, {2000, 2000}));
+}
+
+}  // namespace
+}  // namespace stoker

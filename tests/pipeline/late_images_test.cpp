@@ -1,0 +1,285 @@
+// Images that a device decodes: the bytes of the ordinary loader, for every list of ops, number of workers and ranks,
+// with bad records, records that the host must decode, and a restored position.
+#include "stoker/pipeline/late_images.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "pipeline/record_dataset.h"
+#include "stoker/base/error.h"
+#include "stoker/codecs/encode.h"
+#include "stoker/pipeline/cut_plan.h"
+#include "stoker/pipeline/loader.h"
+#include "stoker/pipeline/transforms/cut_ops.h"
+
+namespace stoker {
+namespace {
+
+using testing::Bytes;
+using ::testing::HasSubstr;
+using testing::RecordDataset;
+
+constexpr std::size_t kScratch = 1 << 16;  // several groups for each batch
+
+struct Made {
+    std::vector<std::vector<std::uint8_t>> images;  // of each view
+    std::vector<std::int64_t> labels;
+    std::vector<std::string> keys;
+    std::vector<std::string> bad;
+
+    bool operator==(const Made&) const = default;
+};
+
+struct Counts {
+    int cuts = 0;
+    int samples = 0;
+    std::size_t groups = 0;
+};
+
+std::vector<std::uint8_t> bytes_of(const TensorView& view) {
+    const auto* const data = reinterpret_cast<const std::uint8_t*>(view.data);
+    return {data, data + view.bytes()};
+}
+
+// What a device makes of a field.
+std::vector<std::uint8_t> decoded(Batch& batch, std::size_t at, Counts& counts) {
+    const LateDecode& late = *batch.fields()[at].late->decode;
+    const CutSlot slot = batch.cut_slot(at);
+    const std::size_t used = batch.used_bytes(batch.fields()[at].name);
+    EXPECT_LE(used, batch.fields()[at].sample_bytes() * static_cast<std::size_t>(batch.size()));
+    std::vector<std::byte> memory(used + kScratch);
+    std::vector<std::uint8_t> out(late.image_bytes() * static_cast<std::size_t>(batch.size()), 0xEE);
+    const std::vector<CutGroup> groups = plan_groups(slot, batch.size(), used, kScratch);
+    std::copy_n(slot.memory(), used, memory.begin());
+    make_images(
+        {.decode = late, .memory = memory.data(), .samples = batch.size(), .groups = groups, .out = out.data()});
+    for (std::int64_t i = 0; i < batch.size(); ++i) {
+        counts.cuts += slot.places()[i].cut != 0 ? 1 : 0;
+        ++counts.samples;
+    }
+    counts.groups += groups.size();
+    return out;
+}
+
+std::vector<Made> see_epochs(Loader& loader, int epochs, Counts& counts) {
+    std::vector<Made> seen;
+    while (epochs > 0) {
+        const auto batch = loader.next();
+        if (batch == nullptr) {
+            --epochs;
+            continue;
+        }
+        Made made;
+        for (std::size_t at = 0; at < batch->fields().size(); ++at) {
+            const FieldSpec& spec = batch->fields()[at];
+            if (spec.late) {
+                made.images.push_back(spec.late->decode ? decoded(*batch, at, counts)
+                                                        : bytes_of(batch->field(spec.name)));
+            }
+        }
+        const auto labels = batch->field(kLabelField).as<std::int64_t>();
+        made.labels = {labels.begin(), labels.end()};
+        for (std::int64_t i = 0; i < batch->size(); ++i) {
+            made.keys.push_back(batch->payload(kKeyField, i));
+        }
+        for (const BadSample& bad : batch->bad_samples()) {
+            made.bad.push_back(
+                fmt::format("{} {} {} {} {}", bad.item, bad.index, bad.key, bad.reason, bad.replaced_by.value_or(-1)));
+        }
+        seen.push_back(std::move(made));
+    }
+    return seen;
+}
+
+LoaderOptions host_options(int workers = 2) {
+    return {.batch_size = 8, .workers = workers, .seed = 4, .bad_samples = 10, .normalize_late = true, .views = 2};
+}
+
+Counts expect_the_bytes_of_the_host(const std::shared_ptr<const Dataset>& dataset, const Transform& transform,
+                                    LoaderOptions options, std::int64_t cut_bytes = 20000) {
+    Loader host(dataset, transform, options);
+    options.cut_bytes = cut_bytes;
+    Loader own(dataset, transform, options);
+    EXPECT_EQ(own.image_shape(), host.image_shape());
+    Counts counts;
+    const std::vector<Made> expected = see_epochs(host, 2, counts);
+    const std::vector<Made> made = see_epochs(own, 2, counts);
+    EXPECT_EQ(made.size(), expected.size());
+    for (std::size_t i = 0; i < std::min(made.size(), expected.size()); ++i) {
+        EXPECT_TRUE(made[i] == expected[i]) << "batch " << i;
+    }
+    return counts;
+}
+
+std::vector<Transform> op_lists() {
+    const PixelOp erasing = RandomErasing{.value = Color{1, 2, 3, 4}};
+    return {Transform(std::vector<Op>{RandomResizedCrop{.height = 24, .width = 20}, HorizontalFlip{}, erasing,
+                                      kImageNetNormalize}),
+            Transform(std::vector<Op>{Resize{.shorter = 28}, CenterCrop{.height = 25, .width = 26}}),
+            Transform(std::vector<Op>{RandomCrop{.height = 25, .width = 26}, HorizontalFlip{}, PixelOp(VerticalFlip{}),
+                                      PixelOp(RandomErasing{.value = std::nullopt})}),
+            Transform(std::vector<Op>{HorizontalFlip{}, CenterCrop{.height = 30, .width = 21}}),
+            Transform(std::vector<Op>{Resize{.size = ImageSize{33, 47}}, PixelOp(VerticalFlip{}), HorizontalFlip{}})};
+}
+
+TEST(LateImages, HaveTheBytesOfTheHostForEveryListOfOps) {
+    const auto dataset = std::make_shared<RecordDataset>(37);
+    std::size_t groups = 0;
+    for (const Transform& transform : op_lists()) {
+        EXPECT_FALSE(find_not_cut(transform.slice(OpRange::all)));
+        const Counts counts = expect_the_bytes_of_the_host(dataset, transform, host_options());
+        EXPECT_EQ(counts.cuts, counts.samples) << "the host made some";
+        groups += counts.groups;
+    }
+    EXPECT_GT(groups, op_lists().size() * 20) << "one for each view of a batch";
+}
+
+TEST(LateImages, HaveThemForAnyNumberOfWorkersAndRanks) {
+    const auto dataset = std::make_shared<RecordDataset>(37);
+    for (const int workers : {0, 1, 5}) {
+        expect_the_bytes_of_the_host(dataset, op_lists().front(), host_options(workers));
+    }
+    for (const int rank : {0, 1}) {
+        LoaderOptions options = host_options();
+        options.rank = rank;
+        options.world_size = 2;
+        expect_the_bytes_of_the_host(dataset, op_lists().front(), options);
+    }
+}
+
+// What cannot be cut, one after the other: an upright image of a turned record, a JPEG, a PNG, a crop that reaches
+// outside, ops on colours, a resize beyond the kernel's weights, pixels.
+TEST(LateImages, TheHostMakesTheOthers) {
+    auto dataset = std::make_shared<RecordDataset>(20);
+    dataset->records[3] = dataset->jpegs[3];
+    dataset->records[8] = encode_png(testing::picture(40, 44).view());
+    Counts counts = expect_the_bytes_of_the_host(dataset, op_lists().front(), host_options());
+    EXPECT_EQ(counts.samples - counts.cuts, 2 * 2 * 2) << "two samples, two views, two epochs";
+
+    const Transform upright(std::vector<Op>{RandomResizedCrop{.height = 24, .width = 20}}, {.exif = true});
+    counts = expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(20), upright, host_options());
+    EXPECT_EQ(counts.samples - counts.cuts, 4 * 2 * 2);
+
+    const Transform large(std::vector<Op>{CenterCrop{.height = 60, .width = 60}});
+    counts = expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(20), large, host_options());
+    EXPECT_GT(counts.cuts, 0);
+    EXPECT_LT(counts.cuts, counts.samples);
+
+    const Transform colors(std::vector<Op>{RandomResizedCrop{.height = 24, .width = 20},
+                                           PixelOp(RandomGrayscale{.probability = 0.5F}), PixelOp(RandomErasing{})});
+    counts = expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(20), colors, host_options());
+    EXPECT_GT(counts.cuts, 0);
+    EXPECT_LT(counts.cuts, counts.samples);
+
+    const Transform wide(std::vector<Op>{Resize{.size = ImageSize{4, 1100}}});
+    counts = expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(9), wide, host_options());
+    EXPECT_EQ(counts.cuts, 0);
+
+    const Transform fast(std::vector<Op>{Resize{.size = ImageSize{10, 10}}}, {.decode = DecodeMode::fast});
+    counts = expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(9), fast, host_options());
+    EXPECT_EQ(counts.cuts, 0);
+    const Transform grey(std::vector<Op>{Resize{.size = ImageSize{10, 10}}}, {.channels = 1});
+    counts = expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(9), grey, host_options());
+    EXPECT_EQ(counts.cuts, 0);
+}
+
+// A slot that is too small for the cuts has room for the pixels.
+TEST(LateImages, ASlotWithoutRoomTakesPixels) {
+    const auto dataset = std::make_shared<RecordDataset>(37);
+    for (const std::int64_t cut_bytes : {1, 2500}) {
+        const Counts counts = expect_the_bytes_of_the_host(dataset, op_lists()[1], host_options(), cut_bytes);
+        EXPECT_LT(counts.cuts, counts.samples) << cut_bytes;
+        EXPECT_TRUE(counts.cuts > 0 || cut_bytes == 1);
+    }
+}
+
+std::shared_ptr<RecordDataset> with_bad() {
+    auto dataset = std::make_shared<RecordDataset>(30);
+    dataset->records[4].resize(dataset->records[4].size() / 3);
+    for (const std::size_t damaged : {10, 16}) {  // beyond the header
+        Bytes& record = dataset->records[damaged];
+        std::fill(record.end() - static_cast<std::ptrdiff_t>(record.size() / 3), record.end(), std::byte{0xFF});
+        std::fill_n(record.begin() + 700, 40, std::byte{0xFF});
+    }
+    dataset->records[21] = testing::bytes_of("no image at all");
+    return dataset;
+}
+
+TEST(LateImages, BadRecordsAreReplacedAsByTheHost) {
+    for (const int workers : {0, 3}) {
+        expect_the_bytes_of_the_host(with_bad(), op_lists()[1], host_options(workers));
+    }
+    LoaderOptions options = host_options();
+    options.replace = false;
+    expect_the_bytes_of_the_host(with_bad(), op_lists()[1], options);
+    Counts counts;
+    Loader loader(with_bad(), op_lists()[1], host_options());
+    int bad = 0;
+    for (const Made& made : see_epochs(loader, 1, counts)) {
+        bad += static_cast<int>(made.bad.size());
+    }
+    EXPECT_GE(bad, 3) << "the damage is seen";
+}
+
+TEST(LateImages, ARestoredLoaderGoesOnWithTheSameBytes) {
+    LoaderOptions options = host_options();
+    options.cut_bytes = 20000;
+    options.cache = {.bytes = 1 << 24};
+    const auto dataset = std::make_shared<RecordDataset>(37);
+    Counts counts;
+    Loader unbroken(dataset, op_lists().front(), options);
+    Loader stopped(dataset, op_lists().front(), options);
+    for (int i = 0; i < 3; ++i) {
+        unbroken.next();
+        stopped.next();
+    }
+    options.workers = 1;
+    options.batch_size = 8;
+    Loader resumed(dataset, op_lists().front(), options);
+    resumed.restore(stopped.state());
+    EXPECT_TRUE(see_epochs(resumed, 2, counts) == see_epochs(unbroken, 2, counts));
+    EXPECT_GT(resumed.stats().cached_bytes, 0) << "records are kept as stored";
+}
+
+TEST(LateImages, TheRoomKeepsWhatTheOthersMayNeed) {
+    CutRoom room;
+    room.reset(64, 64 + 1008, 4, 200);  // 208 bytes each, aligned
+    EXPECT_EQ(room.take(376), 64u) << "1008 - 3 * 208 = 384";
+    EXPECT_EQ(room.take(209), std::nullopt);
+    EXPECT_EQ(room.take(100), 64u + 384);
+    EXPECT_EQ(room.take(305), std::nullopt);
+    EXPECT_EQ(room.take(208), 64u + 384 + 112);
+    EXPECT_EQ(room.take(200), 64u + 384 + 112 + 208);
+    EXPECT_EQ(room.used(), 64u + 384 + 112 + 208 + 208);
+}
+
+std::string why_not(const std::vector<OpSpec>& specs, const TransformOptions& options = {}) {
+    return plan_cuts(RecordDataset(5), Transform(specs, options), specs).why_not;
+}
+
+TEST(LateImages, ThePlanNamesWhatADeviceCannotDo) {
+    const auto op = [](const char* name, std::map<std::string, OptionValue> options = {}) {
+        return OpSpec{.name = name, .options = std::move(options), .where = "test"};
+    };
+    const OpSpec crop = op("random_resized_crop", {{"size", 8.0}});
+    EXPECT_EQ(why_not({crop, op("horizontal_flip"), op("random_erasing")}), "");
+    EXPECT_EQ(why_not({crop, op("color_jitter", {{"brightness", 0.4}})}),
+              "color_jitter changes pixels in a way that is done on the CPU");
+    EXPECT_EQ(why_not({op("resize", {{"size", 20.0}}), crop}), "random_resized_crop is a second resize");
+    EXPECT_EQ(why_not({op("horizontal_flip"), crop}), "random_resized_crop is a resize after a flip");
+    EXPECT_EQ(why_not({op("vertical_flip"), op("center_crop", {{"size", 8.0}})}),
+              "center_crop is a crop after vertical_flip");
+    EXPECT_EQ(why_not({op("random_crop", {{"size", 8.0}, {"padding", 2.0}})}),
+              "random_crop pads, which is done on the CPU");
+    EXPECT_EQ(why_not({crop, op("random_erasing"), op("horizontal_flip")}),
+              "horizontal_flip comes after random_erasing");
+    EXPECT_EQ(why_not({crop}, {.decode = DecodeMode::fast}), "data.decode = \"fast\" is done on the CPU");
+    RecordDataset jpegs(5);
+    jpegs.records = jpegs.jpegs;
+    EXPECT_THAT(plan_cuts(jpegs, Transform(), {}).why_not, HasSubstr("stoker pack --codec dct"));
+    EXPECT_EQ(plan_cuts(jpegs, Transform(), {}).cut_bytes, 0);
+    EXPECT_GT(plan_cuts(RecordDataset(5), Transform(), {}).cut_bytes, 1000);
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,107 @@
+// data.decode_on = "device": runs are those of the ordinary loader, to the last bit, also stopped and resumed; and what
+// a device cannot decode is refused. Here the device is the CPU (ImagesOnCpu).
+#include "stoker/train/run/device_decode.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "pipeline/record_dataset.h"
+#include "stoker/base/error.h"
+#include "stoker/bridge/device_images.h"
+#include "stoker/train/run/run_setup.h"
+#include "train/support.h"
+
+namespace stoker {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::RecordDataset;
+using testing::TempDir;
+
+class RecordClasses final : public Dataset {
+  public:
+    explicit RecordClasses(std::int64_t size) : records(size) {}
+    std::int64_t size() const override { return records.size(); }
+    void read(std::int64_t index, Sample& sample) const override {
+        records.read(index, sample);
+        sample.label %= 4;
+    }
+    std::span<const std::string> classes() const override { return classes_; }
+    std::string key(std::int64_t index) const override { return records.key(index); }
+
+    RecordDataset records;
+
+  private:
+    std::vector<std::string> classes_ = {"a", "b", "c", "d"};
+};
+
+RecipeData record_data() {
+    return {std::make_shared<RecordClasses>(50), std::make_shared<RecordClasses>(20)};
+}
+
+Recipe decoding_recipe() {
+    Recipe recipe = testing::every(2, /*epochs=*/false);
+    recipe.data.train_ops = {{.name = "random_resized_crop", .options = {{"size", 16.0}}, .where = "test"},
+                             {.name = "horizontal_flip", .options = {}, .where = "test"},
+                             {.name = "normalize", .options = {{"preset", "imagenet"}}, .where = "test"}};
+    recipe.data.val_ops = {{.name = "resize", .options = {{"size", 20.0}}, .where = "test"},
+                           {.name = "center_crop", .options = {{"size", 16.0}}, .where = "test"},
+                           {.name = "normalize", .options = {{"preset", "imagenet"}}, .where = "test"}};
+    recipe.data.decode_on = "device";
+    return recipe;
+}
+
+struct DecodedRun {
+    TrainResult result;
+    std::vector<NamedTensor> weights;
+};
+
+DecodedRun decoded_run(const Recipe& recipe, const std::filesystem::path& out, std::int64_t stop_at = -1) {
+    Trainer trainer(recipe, record_data());
+    std::atomic<int> interrupt = 0;
+    std::int64_t steps = 0;
+    FitOptions options{.out = out, .resume = "auto", .interrupt = &interrupt};
+    options.on_step = [&](const Progress&) { interrupt = ++steps == stop_at ? 15 : 0; };
+    TrainResult result = trainer.fit(options);
+    return {std::move(result), testing::weights_of(trainer)};
+}
+
+std::string decode_refusal(const Recipe& recipe, const RecipeData& data) {
+    try {
+        make_train_loader(recipe, data, at::kCPU, false);
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(DeviceDecodeRun, IsThatOfTheOrdinaryLoader) {
+    const ImagesOnCpu allowed;
+    const TempDir folder;
+    Recipe plain = decoding_recipe();
+    plain.data.decode_on = "cpu";
+    const DecodedRun expected = decoded_run(plain, folder / "plain");
+    const DecodedRun own = decoded_run(decoding_recipe(), folder / "own");
+    EXPECT_EQ(testing::figures(own.result.epochs), testing::figures(expected.result.epochs));
+    EXPECT_TRUE(testing::same_weights(own.weights, expected.weights));
+    EXPECT_EQ(testing::metrics_of(folder / "own"), testing::metrics_of(folder / "plain"));
+    decoded_run(decoding_recipe(), folder / "stopped", 3);
+    const DecodedRun resumed = decoded_run(decoding_recipe(), folder / "stopped");
+    EXPECT_TRUE(testing::same_weights(resumed.weights, expected.weights));
+}
+
+TEST(DeviceDecodeRun, IsRefusedWhereADeviceCannotDecode) {
+    EXPECT_THAT(decode_refusal(decoding_recipe(), record_data()), HasSubstr("this run is on cpu"));
+    const ImagesOnCpu allowed;
+    EXPECT_EQ(decode_refusal(decoding_recipe(), record_data()), "");
+    auto jpegs = std::make_shared<RecordClasses>(10);
+    jpegs->records.records = jpegs->records.jpegs;
+    EXPECT_THAT(decode_refusal(decoding_recipe(), {.train = jpegs, .val = nullptr}), HasSubstr("stoker pack --codec dct"));
+    Recipe recipe = decoding_recipe();
+    recipe.data.train_ops.insert(recipe.data.train_ops.begin() + 1,
+                                 {.name = "color_jitter", .options = {{"brightness", 0.4}}, .where = "test"});
+    EXPECT_THAT(decode_refusal(recipe, record_data()), HasSubstr("color_jitter changes pixels"));
+}
+
+}  // namespace
+}  // namespace stoker
