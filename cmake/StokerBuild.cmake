@@ -51,15 +51,17 @@ function(stoker_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${STOKER_UNITY} UNITY_BUILD_BATCH_SIZE 8)
 endfunction()
 
-# pip builds from nothing, where reading the standard library's headers is half of the time. The kernels of one
-# instruction set have compiler options of their own, which need other compiled headers.
+# In a build from nothing, such as pip's and CI's, reading the headers of libraries is half of the time. They are
+# compiled once for a target, with more than five files. The kernels of one instruction set have compiler options of
+# their own, which need other compiled headers.
 function(stoker_precompile target)
-  if(NOT SKBUILD)
+  get_target_property(sources ${target} SOURCES)
+  list(LENGTH sources count)
+  if(NOT (SKBUILD OR STOKER_UNITY) OR count LESS 6)
     return()
   endif()
   target_precompile_headers(${target} PRIVATE <algorithm> <array> <chrono> <filesystem> <functional> <map> <memory>
     <mutex> <optional> <span> <string> <string_view> <vector> <fmt/format.h> ${ARGN})
-  get_target_property(sources ${target} SOURCES)
   list(FILTER sources INCLUDE REGEX "(avx2|avx512|vnni|x86)\\.cpp$")
   if(sources)
     set_source_files_properties(${sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
@@ -112,11 +114,11 @@ if(NOT STOKER_CUDA STREQUAL "OFF")
 endif()
 message(STATUS "Stoker: CUDA sources ${STOKER_HAS_CUDA} ${CMAKE_CUDA_ARCHITECTURES}")
 
-# stoker_folder(NAME DEPENDS folder... LIBRARIES target... PRIVATE target... EXCLUDE file...)
+# stoker_folder(NAME DEPENDS folder... LIBRARIES target... PRIVATE target... EXCLUDE file... PRECOMPILE header...)
 # The target stoker::NAME from every .cpp of this folder and its sub-folders, and every .cu where CUDA is built.
 # Files named no_X.cpp stand in for X.cpp where X cannot be built; EXCLUDE leaves one of them out.
 function(stoker_folder name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES;PRIVATE;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES;PRIVATE;EXCLUDE;PRECOMPILE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   if(STOKER_HAS_CUDA)
     file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cu)
@@ -136,9 +138,6 @@ function(stoker_folder name)
   endforeach()
   target_link_libraries(stoker_${name} PUBLIC ${ARG_LIBRARIES}
     PRIVATE ${ARG_PRIVATE} $<BUILD_INTERFACE:stoker_warnings>)
-  list(LENGTH sources count)
-  if(count GREATER 5)
-    stoker_precompile(stoker_${name})
-  endif()
+  stoker_precompile(stoker_${name} ${ARG_PRECOMPILE})
   set_property(GLOBAL APPEND PROPERTY STOKER_${stoker_component}_TARGETS stoker_${name})
 endfunction()
