@@ -62,6 +62,10 @@ function(stoker_precompile target)
   endif()
   target_precompile_headers(${target} PRIVATE <algorithm> <array> <chrono> <filesystem> <functional> <map> <memory>
     <mutex> <optional> <span> <string> <string_view> <vector> <fmt/format.h> ${ARGN})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # In inlined code of compiled headers GCC sees overflows that cannot happen.
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>)
+  endif()
   list(FILTER sources INCLUDE REGEX "(avx2|avx512|vnni|x86)\\.cpp$")
   if(sources)
     set_source_files_properties(${sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
