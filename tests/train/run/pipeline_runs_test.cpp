@@ -205,7 +205,7 @@ INSTANTIATE_TEST_SUITE_P(
                       StagesCase{"everything", {.pp = 2, .dp = 2, .tp = 2}, with_all_parts},
                       StagesCase{"everything_sharded", {.pp = 2, .dp = 2}, with_all_parts_sharded, 1e-5},
                       StagesCase{"synced_norms", {.pp = 2, .dp = 2}, with_synced_stages, 1e-5},
-                      StagesCase{"multilabel_loss", {.pp = 2}, [](Recipe& r) { r.train.label_smoothing = 0.1; }},
+                      StagesCase{"smoothing", {.pp = 2}, [](Recipe& r) { r.train.label_smoothing = 0.1; }},
                       StagesCase{"fp16",
                                  {.pp = 2, .dp = 2},
                                  [](Recipe& r) {
