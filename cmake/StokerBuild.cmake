@@ -64,7 +64,8 @@ function(stoker_precompile target)
     <mutex> <optional> <span> <string> <string_view> <vector> <fmt/format.h> ${ARGN})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # In inlined code of compiled headers GCC sees overflows that cannot happen.
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>)
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>)
   endif()
   list(FILTER sources INCLUDE REGEX "(avx2|avx512|vnni|x86)\\.cpp$")
   if(sources)
