@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 _PAIRS = (list, tuple)
+_unseen = torch._C.DisableTorchFunction
 
 
 def ready_batches(iterator: Any) -> int | None:
@@ -38,7 +39,7 @@ def batch_length(batch: Any) -> int:
         tensor = _first_tensor(batch)
     if tensor is None:
         return 0
-    with torch._C.DisableTorchFunction():
+    with _unseen():
         return tensor.size(0) if tensor.dim() > 0 else 1
 
 
@@ -46,5 +47,5 @@ def sample_bytes(batch: Any) -> int:
     tensor = _first_tensor(batch)
     if tensor is None:
         return 0
-    with torch._C.DisableTorchFunction():
+    with _unseen():
         return tensor.numel() * tensor.element_size() // max(1, batch_length(batch))
