@@ -25,6 +25,9 @@ from stoker.processes.worker import Reply, Request, run_worker
 
 # A worker that is inside of a sample gets this time before it is killed.
 _PATIENCE_SECONDS = 1.0
+# Tasks of a worker that it has not answered. With more, its pipe may be full at both ends: each process would wait for
+# the other to read.
+_MOST_TASKS = 64
 # The longest wait for a worker's answer at once. Another thread, such as one of OpenBLAS, may take a Ctrl-C; the wait
 # goes on then, and the interpreter acts on the signal only when it ends.
 _WAIT_SECONDS = 0.5
@@ -138,6 +141,8 @@ class Pool:
     def submit(self, worker: int, task: Task) -> None:
         to = self._all[worker]
         self._generation = task.generation
+        while to.tasks >= _MOST_TASKS:
+            self._receive()
         try:
             to.end.send(Request(task, to.leases.freed(), self._keep))
         except (BrokenPipeError, ConnectionError):
@@ -211,7 +216,7 @@ class Pool:
     def _death_of(self, worker: _Worker) -> IoError:
         worker.process.join(_PATIENCE_SECONDS)
         status, pid = worker.process.exitcode, worker.process.pid
-        got, hint = f"status {status}", "its message is above"
+        got, hint = f"status {status}", "its message is above, unless it called sys.exit or os._exit"
         if status is not None and status < 0:
             got, hint = f"its end by {signal.Signals(-status).name}", "faulthandler.enable() in the data set shows where"
         if status == -signal.SIGKILL:
