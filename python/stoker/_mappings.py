@@ -6,14 +6,9 @@ from typing import Any
 
 
 def with_items(mapping: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
-    """A mapping as the given one with other values; a dict where its class does not allow that."""
-    if type(mapping) is dict:
+    """A mapping as the given one with other values under its keys; a dict in the place of one that cannot be changed."""
+    if type(mapping) is dict or not isinstance(mapping, MutableMapping):
         return items
-    try:
-        if isinstance(mapping, MutableMapping):
-            made = copy.copy(mapping)
-            made.update(items)
-            return made
-        return type(mapping)(items)  # type: ignore[call-arg]
-    except TypeError:
-        return items
+    made = copy.copy(mapping)
+    made.update(items)
+    return made

@@ -5,7 +5,6 @@ import collections.abc
 import json
 import pickle
 import random
-import types
 import warnings
 
 import numpy as np
@@ -218,7 +217,6 @@ SAMPLES = {
     "ordered": collections.OrderedDict(b=1, a=torch.ones(2)),
     "defaults": collections.defaultdict(int, {"a": 1}),
     "user": collections.UserDict({"a": np.ones(3)}),
-    "constant": types.MappingProxyType({"a": 1}),
 }
 
 
@@ -228,8 +226,6 @@ def test_batches_have_the_form_of_a_sample(form, workers):
     """And the values and types of torch's default_collate, but that a tuple stays one."""
     sample = SAMPLES[form]
     expected = torch.utils.data.default_collate([sample] * 4)
-    if workers and form == "constant":
-        pytest.skip("cannot be pickled")
     with stoker_workers([sample] * 4, 4, workers, multiprocessing_context="fork") as loader:
         (batch,) = loader
     assert type(batch) is (torch.Tensor if isinstance(sample, np.ndarray) else type(sample))

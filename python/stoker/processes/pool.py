@@ -11,10 +11,11 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing import connection, reduction
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any, NamedTuple
+from typing import Any
 
 from stoker import _stoker
 from stoker.errors import InvalidArgument, IoError
@@ -44,11 +45,23 @@ def _close_ends() -> None:
 os.register_at_fork(after_in_child=_close_ends)
 
 
-class Result(NamedTuple):
+@dataclass
+class Result:
     value: Any = None
     bad: Sequence[Bad] = ()
     end: bool = False
     error: BaseException | None = None  # of the data set or the collate function
+
+
+def raise_taken(result: Result) -> None:
+    """Raises the error of a result. Frames of its traceback hold the result: with the error in it they would be a cycle,
+    which keeps the workers until it is collected."""
+    error, result.error = result.error, None
+    assert error is not None
+    try:
+        raise error
+    finally:
+        del error
 
 
 class WorkerTraceback(Exception):

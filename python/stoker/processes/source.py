@@ -14,7 +14,7 @@ from typing import Any
 from stoker import _stoker
 from stoker.errors import InvalidArgument
 from stoker.processes.fetch import Bad, Job, Task, bad_sample_error
-from stoker.processes.pool import Inline, Pool, Result, WorkerTraceback, interrupt_soon
+from stoker.processes.pool import Inline, Pool, Result, WorkerTraceback, interrupt_soon, raise_taken
 
 # (index, key, reason, index of the replacement) of each bad sample
 BadTuples = list[tuple[int, str, str, int | None]]
@@ -126,10 +126,7 @@ class IndexedSource(Source):
             self._stop()
             raise
         if result.error is not None:
-            try:
-                raise result.error
-            finally:
-                del result  # the traceback holds this frame: a cycle would keep the workers until it is collected
+            raise_taken(result)
         self._bad += len(result.bad)
         self._check_budget(result.bad)
         return result.value, [(bad.index, str(bad.index), bad.reason, bad.replaced_by) for bad in result.bad]
@@ -200,10 +197,7 @@ class StreamSource(Source):
             return None
         self._batch += 1
         if result.error is not None:
-            try:
-                raise result.error
-            finally:
-                del result  # the traceback holds this frame: a cycle would keep the workers until it is collected
+            raise_taken(result)
         return result.value, []
 
     def state(self) -> str:
