@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from stoker import _waiting
 from stoker._arguments import one_of, whole
 from stoker.dataset import Dataset
 from stoker.dataset import open as open_dataset
@@ -243,7 +244,8 @@ class Loader:
         while True:
             if number != self._passes:
                 raise InvalidArgument("[loader] expected one iterator at a time, got a newer one or another position")
-            taken = self._source.next()
+            take = self._source.next
+            taken = take() if _waiting.around is None else _waiting.around(self, take)
             if taken is None:
                 self._epoch += 1
                 self._begun = False

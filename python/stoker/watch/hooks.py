@@ -22,6 +22,7 @@ from stoker.watch.account import BACKWARD, CHECKPOINT, COMMUNICATION, OPTIMIZER,
 from stoker.watch.batches import batch_length, ready_batches, sample_bytes
 from stoker.watch.fetch_clock import CORE, FETCH, SAMPLES, SHORT, FetchClock
 from stoker.watch.modules import ModuleHooks
+from stoker.watch.own_loader import OwnLoaderHook
 from stoker.watch.seen import LoaderNote, Seen
 from stoker.watch.state import HookState
 from stoker.watch.steps import LOADER
@@ -57,6 +58,7 @@ class Hooks:
         self._clock = clock
         self._modules = ModuleHooks(state)
         self._transfers = TransferHooks(state, syncs)
+        self._own_loader = OwnLoaderHook(state, clock)
         self._handles: list[Any] = []
         self._optimizer_noted = False
         self._loader_noted = False
@@ -67,6 +69,7 @@ class Hooks:
     def install(self) -> None:
         state = self._state
         self._hook_loader()
+        self._own_loader.install()
         self._modules.install()
         self._hook_backward()
         self._hook_optimizers()
@@ -79,6 +82,7 @@ class Hooks:
         """Nothing is noted any more. May be called within a hook."""
         self._state.thread = None
         self._modules.end_discovery()
+        self._own_loader.remove()
         self._state.patches.undo()
 
     def remove(self) -> None:
