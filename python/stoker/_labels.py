@@ -67,8 +67,7 @@ def _cell(value: Any) -> str:
             return value.decode()
         except UnicodeDecodeError:
             raise InvalidArgument(f"[labels] expected text in UTF-8, got {value!r}") from None
-    text = str(value)
-    return text.lower() if text in ("True", "False") else text
+    return str(value).lower() if type(value).__name__ in ("bool", "bool_") else str(value)
 
 
 def _read_parquet(path: Path) -> Any:

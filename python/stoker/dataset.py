@@ -42,7 +42,7 @@ class Dataset:
     @overload
     def __getitem__(self, index: slice | Iterable[int]) -> "Dataset": ...
     def __getitem__(self, index: int | slice | Iterable[int]) -> "dict[str, Any] | Dataset":
-        """The sample, or a subset. Raises IndexError, and DataError for a sample that cannot be decoded."""
+        """The sample, or a subset. Raises IndexError, InvalidArgument for a mask, and DataError for a sample that cannot be decoded."""
         if isinstance(index, slice):
             return self._subset(range(*index.indices(len(self))))
         if isinstance(index, Iterable):
@@ -104,6 +104,8 @@ class Dataset:
         return Dataset(rest, self._opened), Dataset(part, self._opened)
 
     def _checked(self, index: int) -> int:
+        if isinstance(index, bool) or str(getattr(index, "dtype", "")).endswith("bool"):
+            raise InvalidArgument(f"[{self.path}] expected indices, got truth values; numpy.flatnonzero(mask) makes indices")
         number = operator.index(index)
         size = len(self)
         if not -size <= number < size:

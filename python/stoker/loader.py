@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from stoker import _waiting
 from stoker._arguments import one_of, whole
 from stoker.dataset import Dataset
 from stoker.dataset import open as open_dataset
@@ -222,6 +223,9 @@ class Loader:
 
         Raises InvalidArgument for a state of other data, another seed or another batch size.
         """
+        if not isinstance(state, Mapping) or not {"epoch", "batch", "order"} <= set(state):
+            got = f"a dict of {', '.join(map(str, state)) or 'nothing'}" if isinstance(state, Mapping) else type(state).__name__
+            raise InvalidArgument(f"[loader state] expected what state_dict of a stoker.Loader has returned, got {got}")
         self._source.restore(json.dumps(dict(state)))
         if self._prefetcher is not None:
             self._prefetcher.forget_state()
@@ -240,7 +244,8 @@ class Loader:
         while True:
             if number != self._passes:
                 raise InvalidArgument("[loader] expected one iterator at a time, got a newer one or another position")
-            taken = self._source.next()
+            take = self._source.next
+            taken = take() if _waiting.around is None else _waiting.around(self, take)
             if taken is None:
                 self._epoch += 1
                 self._begun = False

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from stoker._mappings import with_items
 from stoker.errors import InvalidArgument
 
 
@@ -124,8 +125,11 @@ class _CudaCopier(_Copier):
 
 
 def require_device(device: torch.device | str | int) -> torch.device:
-    """Raises InvalidArgument for a CUDA device where there is none."""
-    found = torch.device(device)
+    """Raises InvalidArgument for what is no device, and for a CUDA device where there is none."""
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise InvalidArgument(f"[device] expected a device such as \"cuda\" or \"cpu\", got {device!r}") from error
     if found.type == "cuda" and not torch.cuda.is_available():
         raise InvalidArgument(f"[device] expected a device of this machine, got {found}, which torch cannot use here")
     return found
@@ -137,11 +141,11 @@ def to_pinned(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
-    """`value` with `function` of each tensor in it, in dicts, lists, tuples and named tuples."""
+    """`value` with `function` of each tensor in it, in mappings, lists, tuples and named tuples."""
     if isinstance(value, torch.Tensor):
         return function(value)
-    if isinstance(value, dict):
-        return type(value)((name, map_tensors(function, inner)) for name, inner in value.items())
+    if isinstance(value, Mapping):
+        return with_items(value, {name: map_tensors(function, inner) for name, inner in value.items()})
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(map_tensors(function, inner) for inner in value))
     if isinstance(value, (list, tuple)):

@@ -39,6 +39,13 @@ def test_subsets(drawn):
     assert [sample["key"] for sample in pickle.loads(pickle.dumps(part[1:3]))] == keys[4:20:3][1:3]
 
 
+@pytest.mark.parametrize("mask", [[True] + 23 * [False], np.arange(24) < 1, True, np.bool_(True)])
+def test_masks_are_refused(drawn, mask):
+    """They would be taken for the indices 0 and 1."""
+    with pytest.raises(stoker.InvalidArgument, match="got truth values; numpy.flatnonzero"):
+        stoker.open(drawn)[mask]
+
+
 def test_fields(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (3, 8, 6, 1), dtype=np.uint8)
     np.savez(tmp_path / "d.npz", images=pixels, labels=[2, 0, 1], m=pixels[..., 0], point=np.ones((3, 2, 2), np.float32))

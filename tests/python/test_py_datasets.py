@@ -1,6 +1,7 @@
 # Python data sets as sources of stoker.Loader: the C++ loader's order, state and rules for bad samples, reproducible
 # random numbers, and batches of any form.
 import collections
+import collections.abc
 import json
 import pickle
 import random
@@ -213,6 +214,9 @@ SAMPLES = {
     "named": Pair(np.arange(6, dtype=np.int16).reshape(2, 3), {"deep": (torch.tensor(1 + 2j),)}),
     "empty": torch.zeros(0, 4),
     "half": np.zeros((2, 2), np.float16),
+    "ordered": collections.OrderedDict(b=1, a=torch.ones(2)),
+    "defaults": collections.defaultdict(int, {"a": 1}),
+    "user": collections.UserDict({"a": np.ones(3)}),
 }
 
 
@@ -225,13 +229,16 @@ def test_batches_have_the_form_of_a_sample(form, workers):
     with stoker_workers([sample] * 4, 4, workers, multiprocessing_context="fork") as loader:
         (batch,) = loader
     assert type(batch) is (torch.Tensor if isinstance(sample, np.ndarray) else type(sample))
+    if isinstance(sample, collections.defaultdict):
+        assert batch["absent"] == 0
+        del batch["absent"]
     assert_same(batch, expected)
 
 
 def assert_same(ours, theirs):
     if isinstance(theirs, torch.Tensor):
         assert ours.dtype == theirs.dtype and torch.equal(ours, theirs)
-    elif isinstance(theirs, dict):
+    elif isinstance(theirs, collections.abc.Mapping):
         assert list(ours) == list(theirs)
         assert_same(list(ours.values()), list(theirs.values()))
     elif isinstance(theirs, (list, tuple)):
@@ -296,6 +303,13 @@ def test_arguments_are_checked(mistake):
     source, options, message = ARGUMENTS[mistake]
     with pytest.raises(stoker.InvalidArgument, match=message):
         stoker.Loader(source, 2, **options)
+
+
+@pytest.mark.parametrize("source", [Numbers(8), Lines(8), "synth:digits?count=8"], ids=["indexed", "stream", "opened"])
+@pytest.mark.parametrize("state, got", [({}, "a dict of nothing"), ({"model": 1}, "a dict of model"), (None, "NoneType")])
+def test_what_is_no_state_is_named(source, state, got):
+    with pytest.raises(stoker.InvalidArgument, match=f"expected what state_dict of a stoker.Loader has returned, got {got}"):
+        stoker.Loader(source, 2, workers=0).load_state_dict(state)
 
 
 def test_what_spawn_cannot_pickle_is_named():

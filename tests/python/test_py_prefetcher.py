@@ -1,4 +1,5 @@
 # stoker.torch.DevicePrefetcher: structure, order and state; streams where there is a GPU.
+import collections
 from collections import namedtuple
 
 import pytest
@@ -28,6 +29,15 @@ def test_any_loader_and_any_structure():
         assert first.is_meta and pair.image.is_meta and pair.image.shape == (i,) and pair.label == "text" and rest == {"n": i}
     assert list(DevicePrefetcher([], "meta")) == []
     assert map_tensors(torch.Tensor.double, {"a": torch.zeros(1)})["a"].dtype == torch.float64
+
+
+def test_mappings_of_any_kind_are_copied():
+    batch = {"a": torch.ones(2), "b": [torch.ones(1)]}
+    for kind in (dict, collections.OrderedDict, collections.UserDict, lambda items: collections.defaultdict(int, items)):
+        given = kind(batch)
+        copy = stoker.torch.map_tensors(lambda tensor: tensor.to("meta"), given)
+        assert type(copy) is type(given) and copy["a"].is_meta and copy["b"][0].is_meta
+        assert not given["a"].is_meta
 
 
 def test_one_batch_is_fetched_ahead_and_no_more():

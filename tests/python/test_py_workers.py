@@ -1,5 +1,6 @@
 # The worker processes of stoker.Loader end when they should, whatever happens: Ctrl-C, kills, errors, loops that are
 # left, parents that are gone. Nothing stays behind: no process, no zombie, no shared memory.
+import contextlib
 import gc
 import json
 import os
@@ -10,6 +11,8 @@ import sys
 import textwrap
 import threading
 import time
+import warnings
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -398,6 +401,64 @@ def test_loops_that_are_left_and_loaders_that_are_dropped():
     gc.collect()  # the errors' tracebacks hold the loaders
     held = next(iter(stoker.Loader(Numbers(40), 4, workers=1)))
     assert children() == [] and len(held[0]) == 4
+
+
+def test_an_error_leaves_no_cycle_that_keeps_the_workers():
+    options = [
+        {"bad_samples": 0},
+        {"bad_samples": 1},
+        {"collate_fn": no_batch},
+    ]
+    list(stoker.Loader(Numbers(4), 2, workers=0))  # imports torch, which leaves cycles
+    gc.collect()
+    gc.disable()
+    try:
+        for workers in (0, 2):
+            for given in options:
+                loader = stoker.Loader(Fresh(40), 4, workers=workers, **given)
+                with contextlib.suppress(stoker.TooManyBadSamples, ZeroDivisionError), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    list(loader)
+                gone = weakref.ref(loader)
+                del loader
+                assert gone() is None and children() == [], (workers, given)
+    finally:
+        gc.enable()
+
+
+class Fresh(Numbers):
+    """Raises an error of its own for each bad sample."""
+
+    def __getitem__(self, index):
+        if index in (30, 31):
+            raise ValueError(index)
+        return index
+
+
+def no_batch(samples):
+    raise ZeroDivisionError
+
+
+class Texts:
+    """Whose first batches are larger than what a pipe holds."""
+
+    def __len__(self):
+        return 100_000
+
+    def __getitem__(self, index):
+        return (40_000 if index < 160 else 1) * "x"
+
+
+def test_a_far_prefetch_of_large_texts_comes_through():
+    loader = stoker.Loader(Texts(), 8, workers=1, prefetch=2000, shuffle=False)
+    signal.signal(signal.SIGALRM, lambda number, frame: (_ for _ in ()).throw(TimeoutError("both wait")))
+    signal.alarm(30)
+    try:
+        batches = iter(loader)
+        assert [len(next(batches)) for _ in range(3)] == [8] * 3
+    finally:
+        signal.alarm(0)
+    loader.close()
 
 
 def test_a_worker_inside_of_a_long_sample_is_killed():

@@ -85,6 +85,21 @@ def test_errors_and_exit_status_are_the_programs(runs, end, status):
     assert "where the training thread spent" in watched.stderr
 
 
+@pytest.mark.parametrize("ending", ["sys.stdout.close()", "sys.stdout = None"])
+def test_a_program_that_gives_up_its_output_has_its_own_end(runs, ending):
+    script = runs.script(train() + f"{ending}\nraise ValueError('no')")
+    plain, watched = runs.python(script), runs.watch(script)
+    assert plain.returncode == watched.returncode == 1 and plain.stdout == watched.stdout
+    assert watched.stderr.startswith(plain.stderr)
+    assert "where the training thread spent" in watched.stderr
+
+
+def test_without_pytorch_it_is_one_line(runs):
+    done = runs.python("-S", "-m", "stoker", "watch", runs.script("print('no')"))
+    assert done.returncode == 2 and done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1 and "expected PyTorch" in done.stderr
+
+
 def test_ctrl_c_ends_it_as_it_ends_the_program(runs):
     script = runs.script(train() + "import atexit, os, signal; atexit.register(print, 'bye'); os.kill(os.getpid(), signal.SIGINT)")
     plain, watched = runs.python(script), runs.watch(script)

@@ -2,6 +2,7 @@
 # optimizers within the backward pass, and workers that are made anew for each epoch.
 import _thread
 import os
+import pickle
 import time
 
 import pytest
@@ -11,7 +12,7 @@ from test_watch_program import DATA, records, watched
 from test_watch_program import train as train_in_process
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 
 @pytest.fixture
@@ -233,3 +234,62 @@ def test_layers_may_return_anything(tmp_path):
         for _ in range(2):
             train_in_process(model, DataLoader(DATA, batch_size=8))
     assert len(records(tmp_path, "step")) == 12
+
+
+def test_modules_that_inherit_their_call_see_what_the_program_puts_into_nn_module(tmp_path):
+    """As torch.fx does while it traces: a hook that kept the old one would trace through a Linear."""
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(8, 8), nn.Sequential(nn.Linear(8, 4))
+
+        def forward(self, x):
+            return self.second(self.first(x))
+
+    def traced():
+        return [(node.op, str(node.target)) for node in torch.fx.symbolic_trace(Model()).graph.nodes]
+
+    plain = traced()
+    with watched(tmp_path):
+        train_in_process(nn.Linear(8, 4), DataLoader(DATA, batch_size=8))  # the class of outermost modules is hooked
+        assert traced() == plain
+    assert len(records(tmp_path, "step")) == 6
+
+
+def test_bound_methods_of_tensors_keep_their_names_and_can_be_pickled(tmp_path):
+    one = torch.ones(1)
+    with watched(tmp_path):
+        assert (one.item.__name__, one.to.__name__, one.__bool__.__name__) == ("item", "to", "__bool__")
+        assert pickle.loads(pickle.dumps(one.item))() == 1
+
+
+def test_waiting_for_a_stoker_loader_is_waiting(tmp_path):
+    stoker = pytest.importorskip("stoker")
+    pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
+    model = nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader, test = stoker.Loader(Napping(), 8, workers=0), stoker.Loader(Napping(), 16, workers=0)
+    with watched(tmp_path):
+        for _ in range(2):
+            train_in_process(model, loader, optimizer)
+            with torch.no_grad():
+                for x, _ in test:
+                    model.eval()(x)
+            model.train()
+    steps = records(tmp_path, "step")
+    assert [(step["epoch"], step["samples"]) for step in steps] == [(1, 8)] * 6 + [(2, 8)] * 6
+    assert all(step["us"]["wait"] >= 8 * 500 for step in steps), steps
+    assert [(of["step"], of["samples"]) for of in records(tmp_path, "evaluation")] == [(6, 48), (12, 48)]
+    facts = records(tmp_path, "facts")[-1]
+    assert facts["data"]["samples"] == 48 and facts["data"]["workers"] == 0 and facts["train"]["batch_size"] == 8
+    assert stoker._waiting.around is None
+
+
+class Napping(Dataset):
+    def __len__(self):
+        return len(DATA)
+
+    def __getitem__(self, index):
+        time.sleep(0.0005)
+        return DATA[index]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from stoker._mappings import with_items
 from stoker.errors import InvalidArgument
 
 # The number types of DLPack that both torch and NumPy name, with their bytes.
@@ -80,7 +81,7 @@ def collate(samples: Sequence[Any]) -> Any:
         return _stack(samples)
     if isinstance(first, Mapping):
         _require_same(samples, lambda sample: sorted(map(str, sample)), "keys")
-        return {key: collate([sample[key] for sample in samples]) for key in first}
+        return with_items(first, {key: collate([sample[key] for sample in samples]) for key in first})
     if isinstance(first, (tuple, list)):
         _require_same(samples, len, "lengths")
         parts = [collate(part) for part in zip(*samples)]

@@ -118,12 +118,11 @@ class Indexed:
                 raise
             bad = Bad(index, _one_line(error), None, traceback.format_exc())
             if self._job.budget == 0:
-                refused = TooManyBadSamples(
+                raise bad_sample_error(
+                    index,
                     f"[sample {index}] expected a sample that can be read, got {bad.reason}; "
-                    "bad_samples=10 replaces up to ten in an epoch"
-                )
-                refused.index, refused.key = index, str(index)
-                raise refused from error
+                    "bad_samples=10 replaces up to ten in an epoch",
+                ) from error
             return bad
 
 
@@ -246,6 +245,12 @@ def is_stream(dataset: Any) -> bool:
         return True
     indexed = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
     return not indexed and not isinstance(dataset, OpenedSamples)
+
+
+def bad_sample_error(index: int, message: str) -> TooManyBadSamples:
+    error = TooManyBadSamples(message)
+    error.index, error.key = index, str(index)
+    return error
 
 
 def _batch_seed(job: Job, epoch: int, batch: int) -> int:

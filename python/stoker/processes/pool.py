@@ -11,10 +11,11 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing import connection, reduction
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any, NamedTuple
+from typing import Any
 
 from stoker import _stoker
 from stoker.errors import InvalidArgument, IoError
@@ -25,6 +26,9 @@ from stoker.processes.worker import Reply, Request, run_worker
 
 # A worker that is inside of a sample gets this time before it is killed.
 _PATIENCE_SECONDS = 1.0
+# Tasks of a worker that it has not answered. With more, its pipe may be full at both ends: each process would wait for
+# the other to read.
+_MOST_TASKS = 64
 # The longest wait for a worker's answer at once. Another thread, such as one of OpenBLAS, may take a Ctrl-C; the wait
 # goes on then, and the interpreter acts on the signal only when it ends.
 _WAIT_SECONDS = 0.5
@@ -41,11 +45,23 @@ def _close_ends() -> None:
 os.register_at_fork(after_in_child=_close_ends)
 
 
-class Result(NamedTuple):
+@dataclass
+class Result:
     value: Any = None
     bad: Sequence[Bad] = ()
     end: bool = False
     error: BaseException | None = None  # of the data set or the collate function
+
+
+def raise_taken(result: Result) -> None:
+    """Raises the error of a result. Frames of its traceback hold the result: with the error in it they would be a cycle,
+    which keeps the workers until it is collected."""
+    error, result.error = result.error, None
+    assert error is not None
+    try:
+        raise error
+    finally:
+        del error
 
 
 class WorkerTraceback(Exception):
@@ -138,6 +154,8 @@ class Pool:
     def submit(self, worker: int, task: Task) -> None:
         to = self._all[worker]
         self._generation = task.generation
+        while to.tasks >= _MOST_TASKS:
+            self._receive()
         try:
             to.end.send(Request(task, to.leases.freed(), self._keep))
         except (BrokenPipeError, ConnectionError):
@@ -211,7 +229,7 @@ class Pool:
     def _death_of(self, worker: _Worker) -> IoError:
         worker.process.join(_PATIENCE_SECONDS)
         status, pid = worker.process.exitcode, worker.process.pid
-        got, hint = f"status {status}", "its message is above"
+        got, hint = f"status {status}", "its message is above, unless it called sys.exit or os._exit"
         if status is not None and status < 0:
             got, hint = f"its end by {signal.Signals(-status).name}", "faulthandler.enable() in the data set shows where"
         if status == -signal.SIGKILL:

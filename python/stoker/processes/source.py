@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stoker import _stoker
-from stoker.errors import InvalidArgument, TooManyBadSamples
-from stoker.processes.fetch import Bad, Job, Task
-from stoker.processes.pool import Inline, Pool, Result, WorkerTraceback, interrupt_soon
+from stoker.errors import InvalidArgument
+from stoker.processes.fetch import Bad, Job, Task, bad_sample_error
+from stoker.processes.pool import Inline, Pool, Result, WorkerTraceback, interrupt_soon, raise_taken
 
 # (index, key, reason, index of the replacement) of each bad sample
 BadTuples = list[tuple[int, str, str, int | None]]
@@ -126,7 +126,7 @@ class IndexedSource(Source):
             self._stop()
             raise
         if result.error is not None:
-            raise result.error
+            raise_taken(result)
         self._bad += len(result.bad)
         self._check_budget(result.bad)
         return result.value, [(bad.index, str(bad.index), bad.reason, bad.replaced_by) for bad in result.bad]
@@ -161,13 +161,12 @@ class IndexedSource(Source):
         if not found or (self._bad <= self.job.budget and all(bad.replaced_by is not None for bad in found)):
             return
         listed = "; ".join(f"sample {bad.index}: {bad.reason}" for bad in found[:5])
-        error = TooManyBadSamples(
+        raise bad_sample_error(
+            found[0].index,
             f"[bad_samples] expected at most {self.job.budget} bad samples in an epoch (bad_samples="
             f"{self._bad_samples}), got more: {listed}{'; ...' if len(found) > 5 else ''}; "
-            "repair the data or raise bad_samples"
-        )
-        error.index, error.key = found[0].index, str(found[0].index)
-        raise error from WorkerTraceback(found[0].trace)
+            "repair the data or raise bad_samples",
+        ) from WorkerTraceback(found[0].trace)
 
 
 class StreamSource(Source):
@@ -198,7 +197,7 @@ class StreamSource(Source):
             return None
         self._batch += 1
         if result.error is not None:
-            raise result.error
+            raise_taken(result)
         return result.value, []
 
     def state(self) -> str:

@@ -21,8 +21,11 @@ WAIT, COPY, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, SYNC, CHECKPOINT, UNMEA
 Times = list[int]  # nanoseconds by phase
 
 
+_NO_TIME = [0] * len(PHASES)
+
+
 def no_time() -> Times:
-    return [0] * len(PHASES)
+    return _NO_TIME.copy()
 
 
 def add_times(total: Times, times: Times) -> None:
@@ -66,5 +69,6 @@ class Account:
     def take(self, phase: int | None = None) -> Times:
         """The time since the last call, by phase. Sums over the results are exact. From now on `phase` is running."""
         self.enter(self.phase if phase is None else phase)
-        times, self.times = self.times, no_time()
+        times = self.times
+        self.times = _NO_TIME.copy()
         return times

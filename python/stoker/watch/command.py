@@ -18,6 +18,8 @@ import types
 from pathlib import Path
 from typing import Any
 
+from stoker.watch.verdict import flush_output
+
 _EXAMPLE = """example:
   python -m stoker {name} train.py --epochs 3
   python -m stoker {name} -o report.html -m package.train
@@ -110,7 +112,7 @@ def _execute(code: types.CodeType, names: dict[str, Any]) -> int:
 
 def _print_error(error: BaseException) -> None:
     own = error.__traceback__.tb_next if error.__traceback__ is not None else None  # without the line above
-    sys.stdout.flush()
+    flush_output()
     if sys.excepthook is sys.__excepthook__:
         traceback.print_exception(type(error), error, own)
     else:
@@ -125,6 +127,9 @@ def main(name: str, words: list[str]) -> int:
         code, names = (_load_module if options.module else _load_script)(options.script)
     except (OSError, ImportError, SyntaxError, ValueError) as error:
         print(f"stoker {name}: {options.script}: {error}", file=sys.stderr)
+        return 2
+    if importlib.util.find_spec("torch") is None:
+        print(f"stoker {name}: expected PyTorch in {sys.executable}, found none: it watches PyTorch programs", file=sys.stderr)
         return 2
     from stoker.watch.run import Watch
 

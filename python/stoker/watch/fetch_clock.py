@@ -15,11 +15,11 @@ from typing import Any
 
 from stoker.watch.patches import Patches
 
-# Nanoseconds, summed over batches: `core` is CPU time of the thread, `queued` the time in which it was ready to run and
+# Nanoseconds, summed over batches of `samples`: `core` is CPU time of the thread, `queued` the time in which it was ready to run and
 # had no core, `decode` the wall time of image decoders, `fetch` the wall time of whole batches, `idle` the time in
 # which a worker had nothing to do.
-FIELDS = ("batches", "samples", "fetch", "core", "queued", "decode", "idle", "images", "codec")
-BATCHES, SAMPLES, FETCH, CORE, QUEUED, DECODE, IDLE, IMAGES, CODEC = range(len(FIELDS))
+FIELDS = ("samples", "fetch", "core", "queued", "decode", "idle", "images", "codec")
+SAMPLES, FETCH, CORE, QUEUED, DECODE, IDLE, IMAGES, CODEC = range(len(FIELDS))
 CODECS = ("", "jpeg", "png", "webp", "bmp", "gif", "tiff", "other")
 
 _SIZE = 8 * len(FIELDS)
@@ -58,22 +58,17 @@ class FetchClock:
     def __init__(self, sums: Any) -> None:
         self.sums = sums
 
-    def add(self, wall: int, core: int, samples: int) -> None:
-        sums = self.sums
-        sums[FETCH] += wall
-        sums[CORE] += core
-        sums[SAMPLES] += samples
-        sums[BATCHES] += 1
-
     def fetch(self, original: Callable[[Any, Any], Any], fetcher: Any, index: Any, queued: QueuedTime) -> Any:
         """Calls `original` in a worker."""
         start, core, waited = perf_counter_ns(), thread_time_ns(), queued.read()
         try:
             return original(fetcher, index)
         finally:
-            samples = len(index) if isinstance(index, (list, tuple)) else 1
-            self.add(perf_counter_ns() - start, thread_time_ns() - core, samples)
-            self.sums[QUEUED] += queued.read() - waited
+            sums = self.sums
+            sums[FETCH] += perf_counter_ns() - start
+            sums[CORE] += thread_time_ns() - core
+            sums[QUEUED] += queued.read() - waited
+            sums[SAMPLES] += len(index) if isinstance(index, (list, tuple)) else 1
 
     def add_decode(self, nanoseconds: int, codec: str) -> None:
         self.sums[DECODE] += nanoseconds

@@ -20,11 +20,12 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from stoker.watch.account import BACKWARD, CHECKPOINT, COMMUNICATION, OPTIMIZER, UNMEASURED, WAIT
 from stoker.watch.batches import batch_length, ready_batches, sample_bytes
-from stoker.watch.fetch_clock import SHORT, FetchClock
+from stoker.watch.fetch_clock import CORE, FETCH, SAMPLES, SHORT, FetchClock
 from stoker.watch.modules import ModuleHooks
+from stoker.watch.own_loader import OwnLoaderHook
 from stoker.watch.seen import LoaderNote, Seen
 from stoker.watch.state import HookState
-from stoker.watch.steps import LOADER, TRAINING
+from stoker.watch.steps import LOADER
 from stoker.watch.transfers import TransferHooks
 
 _COLLECTIVES = (
@@ -57,9 +58,10 @@ class Hooks:
         self._clock = clock
         self._modules = ModuleHooks(state)
         self._transfers = TransferHooks(state, syncs)
+        self._own_loader = OwnLoaderHook(state, clock)
         self._handles: list[Any] = []
-        self._in_backward = False  # the running step of an optimizer lies within a backward pass
-        self._stepped_in_backward = False
+        self._optimizer_noted = False
+        self._loader_noted = False
         self._all_optimizers = _AllOptimizers()
         self.loader_start: Callable[[int], None] = lambda nanoseconds: None
         self.after_step: Callable[[], None] | None = None
@@ -67,6 +69,7 @@ class Hooks:
     def install(self) -> None:
         state = self._state
         self._hook_loader()
+        self._own_loader.install()
         self._modules.install()
         self._hook_backward()
         self._hook_optimizers()
@@ -79,6 +82,7 @@ class Hooks:
         """Nothing is noted any more. May be called within a hook."""
         self._state.thread = None
         self._modules.end_discovery()
+        self._own_loader.remove()
         self._state.patches.undo()
 
     def remove(self) -> None:
@@ -112,7 +116,7 @@ class Hooks:
                         self.loader_start(account.since - start)
                 if isinstance(iterator, _BaseDataLoaderIter):
                     try:
-                        iterator.__dict__[LOADER] = LoaderNote(loader)
+                        setattr(iterator, LOADER, LoaderNote(loader))
                         steps.loader_started(iterator)
                     except Exception as error:
                         state.fail(error)
@@ -120,17 +124,19 @@ class Hooks:
 
             return begin
 
-        clock = self._clock
+        sums = self._clock.sums
+        noted = False
         measures = True  # the last batch took long enough to read the CPU time of the next one
 
         def make_next(original: Any) -> Any:
             def following(iterator: Any) -> Any:
-                nonlocal measures
+                nonlocal measures, noted
                 if account.phase == WAIT or get_ident() != state.thread:
                     return original(iterator)
                 alone = iterator._num_workers == 0
                 ready = None if alone else ready_batches(iterator)
-                steps.asks(iterator)
+                if steps.asked() is not iterator:
+                    steps.asks(iterator)
                 account.enter(WAIT)
                 start = account.since
                 core = thread_time_ns() if alone and measures else 0
@@ -149,9 +155,12 @@ class Hooks:
                     steps.got(samples, ready)
                     if alone:
                         wall = account.since - start
-                        clock.add(wall, used or wall, max(1, samples))
+                        sums[FETCH] += wall
+                        sums[CORE] += used or wall
+                        sums[SAMPLES] += samples or 1
                         measures = wall > SHORT
-                    if seen.sample_bytes is None:
+                    if not noted:
+                        noted = True
                         seen.sample_bytes, seen.batch_length = sample_bytes(batch), samples
                 except Exception as error:
                     state.fail(error)
@@ -170,7 +179,7 @@ class Hooks:
                 if account.phase == BACKWARD or get_ident() != state.thread:
                     return original(*args, **options)
                 inside = state.inside  # a model may compute gradients, such as forces, in its forward pass
-                if not inside and (steps.undecided or steps.use != TRAINING):
+                if not (inside or steps.training):
                     try:
                         steps.trains()
                     except Exception as error:
@@ -181,8 +190,8 @@ class Hooks:
                     return original(*args, **options)
                 finally:
                     account.enter(before if inside else state.base)
-                    if self._stepped_in_backward:
-                        self._stepped_in_backward = False
+                    if state.stepped_in_backward:
+                        state.stepped_in_backward = False
                         self._step_done(self._all_optimizers)
 
             return backward
@@ -191,26 +200,26 @@ class Hooks:
         state.replace(torch.autograd, "grad", lambda original: make(original, False))
 
     def _hook_optimizers(self) -> None:
-        state, account, seen = self._state, self._state.account, self._state.seen
+        state, account = self._state, self._state.account
 
         def begin(optimizer: Optimizer, args: Any, options: Any) -> None:
             if get_ident() == state.thread:
                 before = account.enter(OPTIMIZER)
                 if before != OPTIMIZER:  # else it belongs to another optimizer
-                    self._in_backward = before == BACKWARD
-                if not self._in_backward:
+                    state.in_backward = before == BACKWARD
+                if not state.in_backward:
                     state.base = OPTIMIZER
 
         def end(optimizer: Optimizer, args: Any, options: Any) -> None:
             if get_ident() != state.thread:
                 if account.phase == BACKWARD and state.thread is not None and _is_of_autograd():
-                    self._stepped_in_backward = True
+                    state.stepped_in_backward = True
                 return
-            if not seen.optimizer:
+            if not self._optimizer_noted:
                 self._note_optimizer(optimizer)
-            if self._in_backward:  # the step ends with the backward pass
+            if state.in_backward:  # the step ends with the backward pass
                 account.enter(BACKWARD)
-                self._stepped_in_backward = True
+                state.stepped_in_backward = True
             else:
                 state.base = UNMEASURED
                 self._step_done(optimizer)
@@ -220,6 +229,7 @@ class Hooks:
         state.replace_phase(Optimizer, "zero_grad", OPTIMIZER)
 
     def _note_optimizer(self, optimizer: Any) -> None:
+        self._optimizer_noted = True
         try:
             with torch._C.DisableTorchFunction():
                 self._state.seen.note_optimizer(optimizer)
@@ -229,16 +239,22 @@ class Hooks:
     def _step_done(self, optimizer: Any) -> None:
         """optimizer: the one that has made it."""
         state = self._state
-        steps, seen = state.steps, state.seen
         try:
-            with torch._C.DisableTorchFunction():  # the program's do not see our questions
-                if not seen.data and steps.loader is not None:
-                    seen.note_loader(steps.loader)
-                steps.stepped(optimizer)
-                if self.after_step is not None:
+            if not self._loader_noted:
+                self._note_loader()
+            state.steps.stepped(optimizer)
+            if self.after_step is not None:
+                with torch._C.DisableTorchFunction():  # the program's do not see our questions
                     self.after_step()
         except Exception as error:
             state.fail(error)
+
+    def _note_loader(self) -> None:
+        note = self._state.steps.loader
+        if note is not None:
+            self._loader_noted = True
+            with torch._C.DisableTorchFunction():
+                self._state.seen.note_loader(note)
 
     def _hook_distributed(self) -> None:
         if not torch.distributed.is_available():

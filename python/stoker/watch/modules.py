@@ -17,7 +17,7 @@ from torch.compiler import is_compiling
 from stoker.watch.account import BACKWARD, FORWARD
 from stoker.watch.seen import length_of
 from stoker.watch.state import HookState
-from stoker.watch.steps import EVALUATION, TRAINING
+from stoker.watch.steps import EVALUATION
 
 _Module: Any = torch.nn.Module
 
@@ -80,36 +80,28 @@ class ModuleHooks:
             return
         self._hooked.add(kind)
         try:
-            self._state.replace(kind, "__call__", self._outermost)
+            inherited = kind.__call__ is self._original
+            self._state.replace(kind, "__call__", lambda original: self._outermost(None if inherited else original))
         except Exception as error:  # of its metaclass
             self._state.fail(error)
 
     def _outermost(self, original: Any) -> Any:
+        """original: None for what stands in nn.Module when it is called, which may be the program's by then."""
         state, account, steps = self._state, self._state.account, self._state.steps
-        uses, trained = self.uses, steps.trained
+        trained = steps.trained
         grad_enabled = torch.is_grad_enabled
 
         def call(module: Any, *args: Any, **options: Any) -> Any:
             # A forward pass within the backward pass computes again what checkpointing has dropped.
             if is_compiling() or state.inside or account.phase == BACKWARD or get_ident() != state.thread:
-                return original(module, *args, **options)
-            key = id(module)
+                return (original or _Module.__call__)(module, *args, **options)
             learning = module.training and grad_enabled()
-            try:
-                trains = uses.get(key)
-                if trains is None:
-                    trains = self._note(module)
-                if trains and learning:
-                    if steps.undecided or steps.use != TRAINING or key not in trained:
-                        steps.trains(key)
-                elif trains:
-                    steps.predicts(key, not module.training)
-            except Exception as error:
-                state.fail(error)
+            if not (learning and steps.training and id(module) in trained):
+                self._called(module, learning)
             before = account.enter(FORWARD)
             state.inside = True
             try:
-                return original(module, *args, **options)
+                return (original or _Module.__call__)(module, *args, **options)
             finally:
                 state.inside = False
                 if not learning:  # else the loss follows, and the backward pass
@@ -117,6 +109,20 @@ class ModuleHooks:
                     self._passed()
 
         return call
+
+    def _called(self, module: Any, learning: bool) -> None:
+        """An outermost module is called. Only a call that trains, after others that did, changes nothing."""
+        steps, key = self._state.steps, id(module)
+        try:
+            trains = self.uses.get(key)
+            if trains is None:
+                trains = self._note(module)
+            if trains and learning:
+                steps.trains(key)
+            elif trains:
+                steps.predicts(key, not module.training)
+        except Exception as error:
+            self._state.fail(error)
 
     def _passed(self) -> None:
         steps, seen = self._state.steps, self._state.seen

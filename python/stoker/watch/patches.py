@@ -38,6 +38,7 @@ class Method:
 
     def __init__(self, owner: type, name: str, original: Any, call: Callable[..., Any]) -> None:
         functools.update_wrapper(self, original)
+        functools.update_wrapper(call, original)  # bound methods, and pickle, have the name from there
         self._place = (owner, name)
         self._original = original
         self._call = call

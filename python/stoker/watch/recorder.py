@@ -4,35 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from itertools import groupby
 from time import perf_counter_ns
 from typing import Any
 
 from stoker.watch import fetch_clock
-from stoker.watch.account import PHASES, Times, add_times, microseconds, no_time
+from stoker.watch.account import Times, add_times, microseconds, no_time
 from stoker.watch.counters import CounterReader, Counters, differences
 from stoker.watch.lines import LineCounter, LineSampler, line_entries
+from stoker.watch.step_lines import SCHEMA, StepLines
 
-SCHEMA = 1
 _INTERVAL = 500_000_000  # nanoseconds
 _SHORT = 250_000_000  # an evaluation ends an interval of this length
-
-
-_Step = tuple[Times, int, int | None, int | None, int]  # times, epoch, samples, ready, bytes copied
-
-
-def _keys_of(step: _Step) -> tuple[bool, ...]:
-    """What its record has: epoch, samples, ready, copy_bytes, and the phases that took time."""
-    times, _, samples, ready, copied = step
-    return True, samples is not None, ready is not None, copied > 0, *map(bool, times)
-
-
-def _step_template(rank: int, keys: tuple[bool, ...]) -> str:
-    """The line of steps that have the same keys; microseconds are whole."""
-    fields = [f'"{name}":%d' for name, used in zip(("epoch", "samples", "ready", "copy_bytes", *PHASES), keys) if used]
-    counts = sum(keys[:4])
-    head = ",".join(fields[:counts])
-    return f'{{"type":"step","schema":{SCHEMA},"rank":{rank},"step":%d,{head},"us":{{{",".join(fields[counts:])}}}}}\n'
 
 
 class RecordWriter:
@@ -57,7 +39,7 @@ class RecordWriter:
         self.syncs: dict[str, list[int]] = {}  # place -> count, nanoseconds
         self.loader_starts = 0  # nanoseconds in which workers were started and stopped
         self._lines: list[str] = []
-        self._pending: list[_Step] = []  # that are not in _lines yet: formatting many at once is faster
+        self._steps = StepLines(rank)  # that are not in _lines yet
         self._times = no_time()  # of the interval's steps
         self._first = 1
         self.paused = False
@@ -83,24 +65,16 @@ class RecordWriter:
         self.steps += 1
         if self.paused:
             return
-        self._pending.append((times, epoch, samples, ready, copied))
+        numbers = self._steps.numbers
+        numbers.extend((epoch, samples, ready, copied or None))
+        numbers.extend(times)
         if now - self._began >= _INTERVAL:
             self._close_interval()
 
     def _format_steps(self) -> None:
-        """Steps that follow each other mostly have the same keys: their numbers are formatted column by column."""
-        first = self.steps - len(self._pending) + 1
-        for keys, group in groupby(self._pending, _keys_of):
-            all_times, *counts = zip(*group)
-            by_phase = list(zip(*all_times))
-            add_times(self._times, list(map(sum, by_phase)))
-            whole = [[(time + 500) // 1000 for time in times] for times in by_phase]
-            columns = [column for column, used in zip((*counts, *whole), keys) if used]
-            template = _step_template(self._rank, keys)
-            numbers = range(first, first + len(all_times))
-            self._lines += [template % line for line in zip(numbers, *columns)]
-            first = numbers.stop
-        self._pending.clear()
+        lines, times = self._steps.take(self.steps)
+        self._lines += lines
+        add_times(self._times, times)
 
     def evaluation_begins(self) -> None:
         if not self.paused and perf_counter_ns() - self._began >= _SHORT:
@@ -174,9 +148,9 @@ class RecordWriter:
         }
         queued = self._queued_time.read() - self._queued
         own = self._own_clock.sums
-        if workers[fetch_clock.BATCHES] > self._workers[fetch_clock.BATCHES]:
+        if workers[fetch_clock.SAMPLES] > self._workers[fetch_clock.SAMPLES]:
             record["workers_us"] = fetch_clock.stages_of(self._workers, workers, workers=True)
-        elif own[fetch_clock.BATCHES] > self._own[fetch_clock.BATCHES]:
+        elif own[fetch_clock.SAMPLES] > self._own[fetch_clock.SAMPLES]:
             record["workers_us"] = fetch_clock.stages_of(self._own, own, workers=False, own_queued=queued)
         if self.syncs:
             places = sorted(self.syncs.items(), key=lambda place: -place[1][1])

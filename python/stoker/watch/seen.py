@@ -30,6 +30,15 @@ class LoaderNote:
         self.persistent = bool(loader.persistent_workers)
         self.drop_last = bool(loader.drop_last)
 
+    @staticmethod
+    def of_stoker(loader: Any) -> LoaderNote:
+        """Of a stoker.Loader."""
+        note: LoaderNote = object.__new__(LoaderNote)
+        note.dataset, note.sampler, note.batch_size = loader.dataset, loader, loader.batch_size
+        note.workers, note.persistent, note.drop_last = loader.workers, True, loader.drop_last
+        note.prefetch_factor, note.pinned = None, False
+        return note
+
 
 class Seen:
     """Facts are read when an object is first used, because it may be gone when the watch ends."""

@@ -26,6 +26,8 @@ class HookState:
         self.thread: int | None = get_ident()
         self.inside = False  # an outermost module runs
         self.base = UNMEASURED  # the phase after a batch or a backward pass; within an optimizer's closure its own
+        self.in_backward = False  # the running step of an optimizer lies within a backward pass
+        self.stepped_in_backward = False  # an optimizer has made its step within the running backward pass
         self.fault: Exception | None = None  # of the watch, which then ended
         self.on_fault: Callable[[], None] = lambda: None
 
@@ -58,7 +60,7 @@ class HookState:
 
         def make(original: Any) -> Any:
             def call(*args: Any, **options: Any) -> Any:
-                if get_ident() != self.thread or account.phase == phase:
+                if account.phase == phase or get_ident() != self.thread:
                     return original(*args, **options)
                 before = account.enter(phase)
                 try:

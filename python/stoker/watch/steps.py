@@ -19,6 +19,7 @@ NOTHING, TRAINING, EVALUATION = range(3)
 _FORSAKEN = 20
 _MARK = "_stoker_use"  # on a loader's iterator: TRAINING or EVALUATION, once that is known
 LOADER = "_stoker_loader"  # on a loader's iterator: what is known of the loader
+_NOBODY: Any = weakref.ref(set())  # to an object that is gone
 
 
 class Recorder(Protocol):
@@ -43,13 +44,15 @@ class Steps:
         self._recorder = recorder
         self.use = NOTHING
         self.undecided = False
+        self.training = False  # it is decided: a proof of training changes nothing
+        self.asked = _NOBODY  # the iterator of the last batch, while its next one changes nothing
         self._iterator: weakref.ref[Any] | None = None  # the one that gave the last batch; the program may drop it
         self._fresh = False  # it has given no batch to training yet
         self._batches = 0  # that it has given since the last boundary
         self._times = {TRAINING: no_time(), EVALUATION: no_time()}
         self._copied = {TRAINING: 0, EVALUATION: 0}  # bytes, settled as the times are
         self._in_parts = False  # some of the step's time has been settled
-        self._optimizer: weakref.ref[Any] | None = None  # the one that counts
+        self._optimizer = _NOBODY  # the one that counts
         self._others = 0  # steps of others since it made one
         self.trained: set[int] = set()  # ids of modules
         self._eval_samples = 0
@@ -69,7 +72,7 @@ class Steps:
     def loader(self) -> Any:
         """What the hooks have noted on the iterator of the last batch; None without one."""
         iterator = self.iterator
-        return iterator.__dict__.get(LOADER) if iterator is not None else None
+        return getattr(iterator, LOADER, None) if iterator is not None else None
 
     def forget(self, module_id: int) -> None:
         """A module is gone."""
@@ -78,7 +81,7 @@ class Steps:
     def loader_started(self, iterator: Any) -> None:
         """A loop over a loader begins; creating its iterator belongs to what the loop turns out to be."""
         self._settle()
-        self.undecided = True
+        self._doubt()
         self._iterator = weakref.ref(iterator)
         self._fresh = True
         self._batches = 0
@@ -88,21 +91,23 @@ class Steps:
         if self.use == NOTHING:
             self._recorder.begin()
         self._settle()
-        self.undecided = True
+        self._doubt()
 
     def asks(self, iterator: Any) -> None:
-        """The loop over a loader asks for its next batch."""
+        """The loop over a loader asks for its next batch. Need not be called for the iterator of `asked`."""
         known = self._iterator
-        if known is None or iterator is not known() or iterator.__dict__.get(_MARK, self.use) != self.use:
+        if known is None or iterator is not known() or getattr(iterator, _MARK, self.use) != self.use:
             self._settle()
-            self.undecided = True
+            self._doubt()
             self._iterator = weakref.ref(iterator)
-            self._fresh = _MARK not in iterator.__dict__
+            self._fresh = not hasattr(iterator, _MARK)
             self._batches = 0
+        self.asked = self._iterator
 
     def ended(self) -> None:
         """The loop over a loader has had all batches."""
         self._iterator = None
+        self.asked = _NOBODY
 
     def got(self, samples: int, ready: int | None) -> None:
         self._batches += 1
@@ -113,14 +118,14 @@ class Steps:
         """A proof of training: a forward pass with gradients, a backward pass, a step of the optimizer."""
         if module_id is not None:
             self.trained.add(module_id)
-        if self.use == TRAINING and not self.undecided:
+        if self.training:
             return
         iterator = self.iterator
         if self.use == EVALUATION and not self.undecided and iterator is not None and self._batches == 1:
             self._take_back()
         self._decide(TRAINING)
         if iterator is not None:
-            iterator.__dict__[_MARK] = TRAINING
+            setattr(iterator, _MARK, TRAINING)
         if self._fresh:
             self.epoch += 1
             self._fresh = False
@@ -130,13 +135,13 @@ class Steps:
         if self.use == EVALUATION and not self.undecided:
             return
         iterator = self.iterator
-        mark = None if iterator is None else iterator.__dict__.get(_MARK)
+        mark = None if iterator is None else getattr(iterator, _MARK, None)
         of_training = mark == TRAINING and not (self.undecided and self._fresh)
         if (iterator is None or of_training) and not (evaluates and module_id in self.trained):
             return
         self._decide(EVALUATION)
         if iterator is not None and mark is None:
-            iterator.__dict__[_MARK] = EVALUATION
+            setattr(iterator, _MARK, EVALUATION)
 
     def passed(self) -> None:
         """A forward pass without gradients has ended."""
@@ -147,9 +152,9 @@ class Steps:
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer has made its step."""
-        if self.use != TRAINING or self.undecided:
+        if not self.training:
             self.trains()
-        known = self._optimizer() if self._optimizer is not None else None
+        known = self._optimizer()
         if known is not optimizer:
             self._others += 1
             if known is not None and self._others < _FORSAKEN:
@@ -189,6 +194,12 @@ class Steps:
             self._copied[self.use] += copied
             self._in_parts = True
 
+    def _doubt(self) -> None:
+        """What follows may belong to another use."""
+        self.undecided = True
+        self.training = False
+        self.asked = _NOBODY
+
     def _decide(self, use: int) -> None:
         """From the last boundary on, or from now on if there was none, the time belongs to `use`."""
         if not self.undecided:
@@ -199,6 +210,8 @@ class Steps:
             self._sure = (list(self._times[EVALUATION]), self._eval_samples, self._copied[EVALUATION])
         before, self.use = self.use, use
         self.undecided = False
+        self.training = use == TRAINING
+        self.asked = _NOBODY
         if before == EVALUATION and use == TRAINING:
             self._end_evaluation()
         elif use == EVALUATION and before != EVALUATION:

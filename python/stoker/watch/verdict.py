@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -60,10 +61,16 @@ def wrapped(text: str, columns: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def flush_output() -> None:
+    """What the program has printed comes before what we print. It may have closed stdout, or put anything there."""
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+
+
 def print_verdict(verdict: Verdict, name: str = "stoker watch") -> None:
     """On stderr: stdout is the program's."""
     columns = shutil.get_terminal_size((80, 24)).columns
-    sys.stdout.flush()
+    flush_output()
     title = name + " "
     sys.stderr.write("\n" + title + "─" * max(0, columns - len(title)) + "\n")
     sys.stderr.write(wrapped(verdict.text, columns) + verdict.problems)

@@ -1,0 +1,80 @@
+"""Hook of stoker.Loader: waiting for its batches, and their samples, as with a DataLoader. Imports no part of it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from threading import get_ident
+from typing import Any
+
+from stoker import _waiting
+from stoker.watch.account import WAIT
+from stoker.watch.batches import batch_length, sample_bytes
+from stoker.watch.fetch_clock import CORE, FETCH, SAMPLES, FetchClock
+from stoker.watch.seen import LoaderNote
+from stoker.watch.state import HookState
+from stoker.watch.steps import LOADER
+
+
+class _Pass:
+    """One loop over a loader; the steps note on it what it is used for."""
+
+    def __init__(self, loader: Any) -> None:
+        self.number = loader._passes
+        setattr(self, LOADER, LoaderNote.of_stoker(loader))
+
+
+class OwnLoaderHook:
+    def __init__(self, state: HookState, clock: FetchClock) -> None:
+        self._state = state
+        self._clock = clock
+        self._passes: weakref.WeakKeyDictionary[Any, _Pass] = weakref.WeakKeyDictionary()  # the newest of each loader
+
+    def install(self) -> None:
+        _waiting.around = self._wait
+
+    def remove(self) -> None:
+        if _waiting.around == self._wait:
+            _waiting.around = None
+
+    def _wait(self, loader: Any, take: Callable[[], Any]) -> Any:
+        state, account, steps = self._state, self._state.account, self._state.steps
+        if account.phase == WAIT or get_ident() != state.thread:
+            return take()
+        try:
+            self._ask(loader)
+        except Exception as error:
+            state.fail(error)
+        account.enter(WAIT)
+        start = account.since
+        try:
+            taken = take()
+        finally:
+            account.enter(state.base)
+        try:
+            if taken is None:
+                steps.ended()
+            else:
+                self._got(loader, taken[0], account.since - start)
+        except Exception as error:
+            state.fail(error)
+        return taken
+
+    def _ask(self, loader: Any) -> None:
+        steps, running = self._state.steps, self._passes.get(loader)
+        if running is None or running.number != loader._passes:
+            steps.before_iterator()
+            running = self._passes[loader] = _Pass(loader)
+            steps.loader_started(running)
+        if steps.asked() is not running:
+            steps.asks(running)
+
+    def _got(self, loader: Any, batch: Any, wall: int) -> None:
+        samples, seen, sums = batch_length(batch), self._state.seen, self._clock.sums
+        self._state.steps.got(samples, None)
+        if loader.workers == 0:  # the batch was made within the wait
+            sums[FETCH] += wall
+            sums[CORE] += wall
+            sums[SAMPLES] += samples or 1
+        if seen.sample_bytes is None:
+            seen.sample_bytes, seen.batch_length = sample_bytes(batch), samples
