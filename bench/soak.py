@@ -121,7 +121,10 @@ def soak_loader(name: str, source: object, epochs: int, workers: int, method: st
             uses.append(use_now())
     print(f"{name}: {epochs} epochs, {workers} workers: {uses[-1]}", flush=True)
     before, after = uses[KEPT_FROM - 1], uses[-1]
-    grown = [b for a, b in zip(before.counts, after.counts) if b > a]
+    # How many batches are under way varies: several readings each.
+    most = map(max, zip(*(use.counts for use in uses[KEPT_FROM - 3 : KEPT_FROM])))
+    least = map(min, zip(*(use.counts for use in uses[-3:])))
+    grown = [b for a, b in zip(most, least) if b > a]
     growth = 100 * (after.megabytes - before.megabytes) / (epochs * (len(uses) - KEPT_FROM) / len(uses))
     steady = not grown and (epochs < FEWEST or growth < MOST_GROWTH)
     if not steady:

@@ -48,6 +48,12 @@ bool read_dc(const std::uint8_t* dc, const std::uint8_t* wide, const std::uint8_
     return true;
 }
 
+// The first escape that stands for a wide value, or `end`. There are few, which memchr finds faster than std::find.
+const std::int8_t* find_escape(const std::int8_t* begin, const std::int8_t* end) {
+    const void* found = std::memchr(begin, static_cast<std::uint8_t>(kEscape), static_cast<std::size_t>(end - begin));
+    return found == nullptr ? end : static_cast<const std::int8_t*>(found);
+}
+
 // Finds the range's wide values, which begin at the end of the segment.
 bool find_wide(std::span<const std::uint8_t> segment, const std::int8_t* all_escapes, SegmentRange& range) {
     const auto wide_before = static_cast<std::size_t>(std::count(all_escapes, range.escapes, kEscape));
@@ -67,7 +73,7 @@ void store_wide(const SegmentRange& range, int first, int count, SegmentScratch&
     const std::uint8_t* masks = range.masks;
     int block = 0;
     for (std::size_t k = 0; k < range.wide; ++k, ++at) {
-        at = std::find(at, values + range.values, kEscape);
+        at = find_escape(at, values + range.values);
         const auto place = static_cast<std::uint32_t>(at - values);
         for (; block + 1 < count && scratch.starts[static_cast<std::size_t>(block) + 1] <= place; ++block) {
             masks += scratch.lengths[static_cast<std::size_t>(first + block)];
@@ -132,7 +138,11 @@ bool find_range(std::span<const std::byte> bytes, int blocks, int first, int cou
     }
     range.escapes = escapes + first_escape;
     range.escaped = needed - first_escape;
-    range.wide = static_cast<std::size_t>(std::count(range.escapes, range.escapes + range.escaped, kEscape));
+    const std::int8_t* const last = range.escapes + range.escaped;
+    range.wide = 0;
+    for (const std::int8_t* next = find_escape(range.escapes, last); next != last; next = find_escape(next + 1, last)) {
+        ++range.wide;
+    }
     return range.wide == 0 || find_wide(segment, escapes, range);
 }
 

@@ -32,12 +32,4 @@ PlanePlan plan_plane(const JpegFrame& frame, const FrameComponent& component, co
     return plane;
 }
 
-RowPair row_pair(const PlanePlan& plane, int y) {
-    const int near = y / plane.scale_v;
-    if (!plane.smooth_v) {
-        return {near, near};
-    }
-    return {near, std::clamp(y % 2 == 0 ? near - 1 : near + 1, 0, plane.height - 1)};
-}
-
 }  // namespace stoker

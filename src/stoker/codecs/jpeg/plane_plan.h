@@ -3,6 +3,8 @@
 // in the same way.
 #pragma once
 
+#include <algorithm>
+
 #include "stoker/base/image.h"
 #include "stoker/codecs/jpeg/jpeg_frame.h"
 
@@ -33,6 +35,12 @@ struct RowPair {
     int near;
     int far;
 };
-RowPair row_pair(const PlanePlan& plane, int y);
+inline RowPair row_pair(const PlanePlan& plane, int y) {  // called several times for each row: must be inlined
+    const int near = y / plane.scale_v;
+    if (!plane.smooth_v) {
+        return {near, near};
+    }
+    return {near, std::clamp(y % 2 == 0 ? near - 1 : near + 1, 0, plane.height - 1)};
+}
 
 }  // namespace stoker
