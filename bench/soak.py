@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -52,7 +53,7 @@ class Use:
     processes: int
     descriptors: int
     mapped: int  # areas of shared memory
-    named: int  # files in /dev/shm
+    named: int  # files in /dev/shm that its processes have mapped, now or before
     megabytes: float
 
     @property
@@ -76,9 +77,17 @@ def _look() -> Use:
         processes=len(pids),
         descriptors=sum(_entries(f"/proc/{pid}/fd") for pid in pids),
         mapped=maps.count("/memfd:stoker"),
-        named=_entries("/dev/shm"),
+        named=_named(maps),
         megabytes=pages * os.sysconf("SC_PAGE_SIZE") / 1e6,
     )
+
+
+_seen: set[str] = set()  # other programs have files there, too
+
+
+def _named(maps: str) -> int:
+    _seen.update(re.findall(r"/dev/shm/(\S+)", maps))
+    return sum(Path("/dev/shm", name).exists() for name in _seen)
 
 
 def _children() -> list[int]:
