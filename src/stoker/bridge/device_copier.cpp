@@ -246,7 +246,7 @@ std::vector<at::Tensor> DeviceCopier::copy_all(const std::shared_ptr<Batch>& bat
 // memory that is freed here is not handed on too early.
 void DeviceCopier::decode(Batch& batch, const Field& field, const at::Tensor& to) {
     const std::int64_t slot_bytes = aligned_bytes(field.host);
-    const std::int64_t bytes = slot_bytes / batch.size() * batch.capacity() + kMostDecoded;
+    const std::int64_t bytes = slot_bytes / std::max<std::int64_t>(batch.size(), 1) * batch.capacity() + kMostDecoded;
     if (!decoder_memory_.defined() || decoder_memory_.numel() < bytes) {
         decoder_memory_ = at::Tensor();
         decoder_memory_ = streams_->allocate(bytes);

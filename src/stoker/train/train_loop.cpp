@@ -36,8 +36,10 @@ TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, Op
     : plan_(plan),
       recorder_(recorder),
       ranks_(ranks),
-      optimizer_(plan.model->trainable_parameters(), plan.recipe.optimizer, kernel,
-                 plan.recipe.train.shard == "optimizer" ? plan.mesh.data.get() : nullptr),
+      optimizer_(plan.model->trainable_parameters(),
+                 plan.stage_plan() ? stage_recipe(plan.recipe.optimizer, plan.model->trainable_parameters())
+                                   : plan.recipe.optimizer,
+                 kernel, plan.recipe.train.shard == "optimizer" ? plan.mesh.data.get() : nullptr),
       step_(*plan.model, optimizer_, account_, plan.device, step_options(plan.recipe, plan.task, plan.device),
             plan.mesh.data.get(), plan.mesh.tensor.get(), plan.stage_plan()),
       copier_(plan.device, plan.task.fields),

@@ -197,6 +197,8 @@ INSTANTIATE_TEST_SUITE_P(
                       StagesCase{"clipping", {.pp = 4}, [](Recipe& r) { r.train.clip_norm = 0.05; }},
                       StagesCase{"clipped_slices", {.pp = 2, .tp = 2}, [](Recipe& r) { r.train.clip_norm = 0.05; }},
                       StagesCase{"ema", {.pp = 2}, [](Recipe& r) { r.train.ema = 0.9; }},
+                      StagesCase{
+                          "patterns_of_one_stage", {.pp = 2}, [](Recipe& r) { r.optimizer.no_decay = {"fc1.*"}; }},
                       StagesCase{"frozen",
                                  {.pp = 2, .dp = 2},
                                  [](Recipe& r) {

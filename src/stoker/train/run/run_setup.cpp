@@ -1,4 +1,5 @@
 #include "stoker/train/run/run_setup.h"
+#include "stoker/train/step/optimizer.h"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -195,6 +196,7 @@ std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, std::
         fresh = model.load_pretrained(std::move(given.tensors), outputs, "model.weights: " + given.path);
     }
     model.freeze(recipe.model.freeze);
+    require_no_decay(model.trainable_parameters(), recipe.optimizer.no_decay);
     if (recipe.train.gradient_checkpointing) {
         model.enable_gradient_checkpointing();
     }

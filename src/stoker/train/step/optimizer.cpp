@@ -27,23 +27,21 @@ namespace {
 constexpr std::string_view kNormsAndBiases = "norms_and_biases";
 
 // Norms have one weight and one bias for each channel, so their parameters have one dimension, as biases do.
+bool is_named(const NamedTensor& parameter, const std::string& pattern) {
+    return pattern == kNormsAndBiases ? parameter.tensor.dim() <= 1 : matches(parameter.name, pattern);
+}
+
+bool names_any(const std::vector<NamedTensor>& parameters, const std::string& pattern) {
+    return pattern == kNormsAndBiases ||
+           std::ranges::any_of(parameters, [&](const NamedTensor& parameter) { return is_named(parameter, pattern); });
+}
+
 std::vector<bool> decaying(const std::vector<NamedTensor>& parameters, const std::vector<std::string>& without) {
-    std::vector<bool> decays(parameters.size(), true);
-    for (const std::string& pattern : without) {
-        bool found = pattern == kNormsAndBiases;
-        for (std::size_t i = 0; i < parameters.size(); ++i) {
-            const bool hit =
-                pattern == kNormsAndBiases ? parameters[i].tensor.dim() <= 1 : matches(parameters[i].name, pattern);
-            found = found || hit;
-            decays[i] = decays[i] && !hit;
-        }
-        if (!found) {
-            throw InvalidArgument({.where = "optimizer.no_decay",
-                                   .expected = "the name of a parameter, a pattern such as \"bn*.weight\", or "
-                                               "\"norms_and_biases\"",
-                                   .got = "\"" + pattern + "\", which matches no trained parameter",
-                                   .hint = parameters.empty() ? "" : "the first is " + parameters[0].name});
-        }
+    require_no_decay(parameters, without);
+    std::vector<bool> decays;
+    for (const NamedTensor& parameter : parameters) {
+        decays.push_back(
+            std::ranges::none_of(without, [&](const std::string& pattern) { return is_named(parameter, pattern); }));
     }
     return decays;
 }
@@ -80,6 +78,23 @@ const at::Tensor& find_state(const std::vector<NamedTensor>& given, const std::s
 
 at::Tensor Optimizer::Trained::of(const at::Tensor& whole, const at::Tensor& like) const {
     return piece ? ParameterShards::part(like_parameter(whole, like), *piece) : whole;
+}
+
+void require_no_decay(const std::vector<NamedTensor>& parameters, const std::vector<std::string>& patterns) {
+    for (const std::string& pattern : patterns) {
+        if (!names_any(parameters, pattern)) {
+            throw InvalidArgument({.where = "optimizer.no_decay",
+                                   .expected = "the name of a parameter, a pattern such as \"bn*.weight\", or "
+                                               "\"norms_and_biases\"",
+                                   .got = "\"" + pattern + "\", which matches no trained parameter",
+                                   .hint = parameters.empty() ? "" : "the first is " + parameters[0].name});
+        }
+    }
+}
+
+OptimizerRecipe stage_recipe(OptimizerRecipe recipe, const std::vector<NamedTensor>& parameters) {
+    std::erase_if(recipe.no_decay, [&](const std::string& pattern) { return !names_any(parameters, pattern); });
+    return recipe;
 }
 
 Optimizer::Optimizer(const std::vector<NamedTensor>& parameters, const OptimizerRecipe& recipe, OptimizerKernel kernel,

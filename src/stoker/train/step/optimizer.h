@@ -19,6 +19,11 @@ enum class OptimizerKernel {
     single_tensor,  // separate ATen calls for each parameter, as in stock LibTorch; the readable reference
 };
 
+// Throws InvalidArgument for a pattern of optimizer.no_decay that matches none of a model's trained parameters.
+void require_no_decay(const std::vector<NamedTensor>& parameters, const std::vector<std::string>& patterns);
+// For one stage of a model: without the patterns of no_decay that only match parameters of other stages.
+OptimizerRecipe stage_recipe(OptimizerRecipe recipe, const std::vector<NamedTensor>& parameters);
+
 class Optimizer {
   public:
     // `shards`: the ranks of this group share the state and the updates (ZeRO stage 1); null: this rank has all.

@@ -1,8 +1,11 @@
 #include "stoker/train/step/pipeline_step.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
+
+#include "stoker/base/error.h"
 
 namespace stoker {
 
@@ -35,6 +38,11 @@ void PipelineStep::run(std::int64_t samples, std::int64_t parts, const Passes& p
         }
         passes.backward(part, own.output, gradient);
         if (!links_.first()) {
+            if (size > 0 && !own.input.grad().defined()) {  // the stage before would wait for it
+                throw InternalError({.where = "pipeline step",
+                                     .expected = "a gradient of the stage's input",
+                                     .got = "none for micro-batch " + std::to_string(part)});
+            }
             wait([&] { links_.send_gradient(own.input.grad()); });
         }
         own = {};
