@@ -6,7 +6,7 @@ from typing import Any
 
 
 def with_items(mapping: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
-    """A mapping as the given one with other values under its keys; a dict in the place of one that cannot be changed."""
+    """A mapping of the same kind with other values under its keys; a dict for one that cannot be changed."""
     if type(mapping) is dict or not isinstance(mapping, MutableMapping):
         return items
     made = copy.copy(mapping)

@@ -105,7 +105,7 @@ class Dataset:
 
     def _checked(self, index: int) -> int:
         if isinstance(index, bool) or str(getattr(index, "dtype", "")).endswith("bool"):
-            raise InvalidArgument(f"[{self.path}] expected indices, got truth values; numpy.flatnonzero(mask) makes indices")
+            raise InvalidArgument(f"[{self.path}] expected indices, got truth values; numpy.flatnonzero makes indices")
         number = operator.index(index)
         size = len(self)
         if not -size <= number < size:

@@ -224,7 +224,9 @@ class Loader:
         Raises InvalidArgument for a state of other data, another seed or another batch size.
         """
         if not isinstance(state, Mapping) or not {"epoch", "batch", "order"} <= set(state):
-            got = f"a dict of {', '.join(map(str, state)) or 'nothing'}" if isinstance(state, Mapping) else type(state).__name__
+            got = type(state).__name__
+            if isinstance(state, Mapping):
+                got = f"a dict of {', '.join(map(str, state)) or 'nothing'}"
             raise InvalidArgument(f"[loader state] expected what state_dict of a stoker.Loader has returned, got {got}")
         self._source.restore(json.dumps(dict(state)))
         if self._prefetcher is not None:
