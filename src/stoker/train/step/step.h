@@ -119,7 +119,7 @@ class Step {
     void run_eager(const DeviceBatch& batch, std::int64_t samples);
     void gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean);
     at::Tensor forward(DeviceBatch batch, const at::Tensor& input);
-    void backward(const at::Tensor& output, at::Tensor gradient, double share, bool last);
+    void backward(const at::Tensor& output, at::Tensor gradient, double share, bool last, const at::Tensor& mean);
     void undo_forward(bool drop_gradients, bool started) noexcept;
     void share_buffers();
     SumOverRanks sum_of_stages();

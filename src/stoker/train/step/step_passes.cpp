@@ -56,10 +56,7 @@ void Step::gradients(const DeviceBatch& batch, std::int64_t all, const at::Tenso
         .backward =
             [&](std::int64_t part, const at::Tensor& output, const at::Tensor& gradient) {
                 const double share = static_cast<double>(size_to(part + 1) - size_to(part)) / static_cast<double>(all);
-                backward(output, gradient, share, part + 1 == parts);
-                if (!gradient.defined()) {
-                    mean.add_(output.detach(), share);
-                }
+                backward(output, gradient, share, part + 1 == parts, mean);
             }};
     if (pipeline_) {
         pipeline_->run(samples, parts, passes);
@@ -100,8 +97,12 @@ at::Tensor Step::forward(DeviceBatch batch, const at::Tensor& input) {
 }
 
 // `gradient`: that of a stage's output; undefined for a loss, whose micro-batch has `share` of the step's samples.
-void Step::backward(const at::Tensor& output, at::Tensor gradient, double share, bool last) {
+// A loss is added to `mean` with that share.
+void Step::backward(const at::Tensor& output, at::Tensor gradient, double share, bool last, const at::Tensor& mean) {
     const PhaseSpan span(account_, Phase::backward);
+    if (!gradient.defined()) {
+        mean.add_(output.detach(), share);
+    }
     if (!gradient.defined()) {
         // Gradient of the scaled mean over all samples with respect to this loss. The reducer divides by the ranks.
         if (const double factor = share * ranks_; factor != 1) {
