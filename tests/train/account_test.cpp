@@ -166,7 +166,7 @@ TEST_P(HealthyRun, LeavesLittleUnmeasured) {
     recipe.data.train_ops = {};
     recipe.data.batch_size = 64;
     recipe.data.cache = "ram";
-    recipe.model.hidden = {128, 64};
+    recipe.model.hidden = {512, 256};  // a step of some milliseconds
     constexpr double kLittle = 0.05;
     TrainResult result;
     // Other processes may interrupt some of the runs.
