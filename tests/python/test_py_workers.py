@@ -1,6 +1,5 @@
 # The worker processes of stoker.Loader end when they should, whatever happens: Ctrl-C, kills, errors, loops that are
 # left, parents that are gone. Nothing stays behind: no process, no zombie, no shared memory.
-import contextlib
 import gc
 import json
 import os
@@ -11,14 +10,11 @@ import sys
 import textwrap
 import threading
 import time
-import warnings
-import weakref
 from pathlib import Path
 
-import numpy as np
 import pytest
 from conftest import PYTHON_PACKAGE
-from python_datasets import KILL, USR1, Ending, Failing, Numbers, Slow
+from python_datasets import KILL, USR1, Ending, Numbers, Slow
 
 stoker = pytest.importorskip("stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
@@ -384,61 +380,6 @@ def test_a_sample_that_imports_numpy_has_its_random_numbers(tmp_path):
     assert inline == spawned and err == ""
 
 
-def test_loops_that_are_left_and_loaders_that_are_dropped():
-    loader = stoker.Loader(Numbers(40), 4, workers=2)
-    for _ in range(3):
-        for _ in loader:
-            break
-    workers = children()
-    assert len(workers) == 2  # the same ones over the epochs
-    list(loader)
-    assert children() == workers
-    del loader
-    assert children() == []
-    for _ in range(3):
-        with pytest.raises(stoker.TooManyBadSamples):
-            list(stoker.Loader(Failing(40, {30}), 4, workers=2, bad_samples=0))
-    gc.collect()  # the errors' tracebacks hold the loaders
-    held = next(iter(stoker.Loader(Numbers(40), 4, workers=1)))
-    assert children() == [] and len(held[0]) == 4
-
-
-def test_an_error_leaves_no_cycle_that_keeps_the_workers():
-    options = [
-        {"bad_samples": 0},
-        {"bad_samples": 1},
-        {"collate_fn": no_batch},
-    ]
-    list(stoker.Loader(Numbers(4), 2, workers=0))  # imports torch, which leaves cycles
-    gc.collect()
-    gc.disable()
-    try:
-        for workers in (0, 2):
-            for given in options:
-                loader = stoker.Loader(Fresh(40), 4, workers=workers, **given)
-                with contextlib.suppress(stoker.TooManyBadSamples, ZeroDivisionError), warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    list(loader)
-                gone = weakref.ref(loader)
-                del loader
-                assert gone() is None and children() == [], (workers, given)
-    finally:
-        gc.enable()
-
-
-class Fresh(Numbers):
-    """Raises an error of its own for each bad sample."""
-
-    def __getitem__(self, index):
-        if index in (30, 31):
-            raise ValueError(index)
-        return index
-
-
-def no_batch(samples):
-    raise ZeroDivisionError
-
-
 class Texts:
     """Whose first batches are larger than what a pipe holds."""
 
@@ -498,28 +439,3 @@ def test_a_forked_child_gets_an_error_and_leaves_the_workers_alone():
     loader.close()
     with pytest.raises(stoker.InvalidArgument, match="closed"):
         list(loader)
-
-
-def resident_mb(process):
-    with open(f"/proc/{process}/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-def test_200_epochs_take_no_more_memory_and_files():
-    data = [np.full((16, 16), i) for i in range(16)]
-    loader = stoker.Loader(data, 4, workers=2)
-
-    def used():
-        processes = [os.getpid(), *children()]
-        return [resident_mb(process) for process in processes], [len(os.listdir(f"/proc/{process}/fd")) for process in processes]
-
-    for _ in range(30):
-        list(loader)
-    memory, files = used()
-    for _ in range(200):
-        for batch in loader:
-            batch.sum()
-    memory_after, files_after = used()
-    assert all(after - before < 10 for before, after in zip(files, files_after)), (files, files_after)
-    assert all(after - before < 3 for before, after in zip(memory, memory_after)), (memory, memory_after)
-    loader.close()
