@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from PIL import Image
+from terminal import on_terminal
 
 PHASES = ["wait", "copy", "forward", "backward", "optimizer", "step"]
 PHASES += ["communication", "sync", "evaluate", "checkpoint", "unmeasured"]
@@ -286,18 +287,7 @@ def test_the_progress_bar_shows_the_rate_of_the_table(program, tmp_path):
     (tmp_path / "r.toml").write_text(RECIPE.replace("count=640", "count=320"))
     sets = ["train.epochs=1", "train.checkpoint_every=1 steps", "model.hidden=[2048]", "data.batch_size=8"]
     command = [program, "train", "r.toml", "--out", "run", *[word for text in sets for word in ("--set", text)]]
-    terminal, stderr = os.openpty()
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=stderr) as process:
-        os.close(stderr)
-        shown = b""
-        try:
-            while part := os.read(terminal, 4096):
-                shown += part
-        except OSError:  # EIO: the program closed the terminal
-            pass
-        assert process.wait(60) == 0
-    os.close(terminal)
-    shown = shown.decode()
+    shown = "\n".join(on_terminal(80, command, tmp_path, "stderr"))
     bars = re.findall(r"epoch 1/1 .*?%  ([\d,]+) images/s", shown)
     (table,) = re.findall(r"\b1/1 +[\d.]+ +([\d,]+) ", shown)
     assert bars, shown

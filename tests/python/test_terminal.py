@@ -3,6 +3,7 @@ import fcntl
 import json
 import os
 import re
+import select
 import signal
 import struct
 import subprocess
@@ -11,6 +12,7 @@ import termios
 import time
 
 import pytest
+from terminal import on_terminal
 
 RECIPE = """
 [data]
@@ -31,27 +33,28 @@ class Terminal:
     """The program with a terminal of `columns` columns as its stderr."""
 
     def __init__(self, columns, command, cwd):
-        self.master, stderr = os.openpty()
-        fcntl.ioctl(stderr, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-        self.process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=stderr)
-        os.close(stderr)
+        # The slave stays open until all is read: Linux may drop what the master has not read when the last one closes.
+        self.master, self.slave = os.openpty()
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        self.process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=self.slave)
         self.shown = ""
 
     def read(self, until=None):
         """Reads until `until` is shown, or to the end; True if it was shown."""
         data = self.shown.encode()
         while until is None or until not in self.shown:
-            try:
-                part = os.read(self.master, 4096)
-            except OSError:  # EIO: the program closed the terminal
+            ended = self.process.poll() is not None
+            if select.select([self.master], [], [], 0.2)[0]:
+                data += os.read(self.master, 4096)
+                self.shown = data.decode(errors="ignore")
+            elif ended:
                 return False
-            data += part
-            self.shown = data.decode(errors="ignore")
         return True
 
     def finish(self):
         self.read()
         out = self.process.communicate(timeout=60)[0].decode()
+        os.close(self.slave)
         os.close(self.master)
         return out
 
@@ -196,23 +199,6 @@ def test_a_busy_machine_is_noticed(stoker, drawn):
 STEP = (
     '{"type":"step","schema":1,"step":123456789,"epoch":1,"samples":8,"loss":1.0,"lr":0.1,"batch_hash":"00","us":{"wait":1}}\n'
 )
-
-
-def on_terminal(columns, command, cwd):
-    """What the program prints on a terminal as its stdout."""
-    master, stdout = os.openpty()
-    fcntl.ioctl(stdout, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    process = subprocess.Popen(list(map(str, command)), cwd=cwd, stdout=stdout)
-    os.close(stdout)
-    shown = b""
-    while True:
-        try:
-            shown += os.read(master, 4096)
-        except OSError:
-            break
-    process.wait(60)
-    os.close(master)
-    return shown.decode().replace("\r\n", "\n").splitlines()
 
 
 def commands(program, *words):

@@ -94,6 +94,10 @@ TEST(DctSegmentKernels, SumsOnEverySet) {
             ASSERT_EQ(set.sum(in.data(), count), kPlainSegmentKernels.sum(in.data(), count)) << set.name;
             ASSERT_EQ(set.count_bits(in.data(), count), kPlainSegmentKernels.count_bits(in.data(), count)) << set.name;
             ASSERT_EQ(set.count_zeros(in.data(), 2 * count), kPlainSegmentKernels.count_zeros(in.data(), 2 * count));
+            for (std::size_t k = rng.below(4); k < count; k += 1 + rng.below(9)) {
+                in.data()[k] = kWideMarker;
+            }
+            ASSERT_EQ(set.count_markers(in.data(), count), kPlainSegmentKernels.count_markers(in.data(), count));
             const std::size_t odd = count == 0 ? 0 : 2 * count - 1;
             ASSERT_EQ(set.count_zeros(in.data(), odd), kPlainSegmentKernels.count_zeros(in.data(), odd)) << set.name;
         }

@@ -11,7 +11,7 @@
 namespace stoker {
 namespace {
 
-constexpr std::int8_t kEscape = -128;
+constexpr auto kEscape = static_cast<std::int8_t>(kWideMarker);
 
 template <typename Number>
 void append(std::vector<std::byte>& out, Number value) {
@@ -48,22 +48,18 @@ bool read_dc(const std::uint8_t* dc, const std::uint8_t* wide, const std::uint8_
     return true;
 }
 
-// The first escape that stands for a wide value, or `end`. There are few, which memchr finds faster than std::find.
-const std::int8_t* find_escape(const std::int8_t* begin, const std::int8_t* end) {
-    const void* found = std::memchr(begin, static_cast<std::uint8_t>(kEscape), static_cast<std::size_t>(end - begin));
-    return found == nullptr ? end : static_cast<const std::int8_t*>(found);
-}
-
-// Finds the range's wide values, which begin at the end of the segment.
-bool find_wide(std::span<const std::uint8_t> segment, const std::int8_t* all_escapes, SegmentRange& range) {
-    const auto wide_before = static_cast<std::size_t>(std::count(all_escapes, range.escapes, kEscape));
-    const std::uint8_t* const end = segment.data() + segment.size();
-    const auto* const behind = reinterpret_cast<const std::uint8_t*>(range.escapes + range.escaped);
-    if (2 * (wide_before + range.wide) > static_cast<std::size_t>(end - behind)) {
-        return false;
+// Counts the range's wide values, and finds where they begin at the end of the segment.
+bool find_wide(std::span<const std::uint8_t> segment, const std::uint8_t* all_escapes, const SegmentKernels& kernels,
+               SegmentRange& range) {
+    const auto* const escapes = reinterpret_cast<const std::uint8_t*>(range.escapes);
+    range.wide = kernels.count_markers(escapes, range.escaped);
+    if (range.wide == 0) {
+        return true;
     }
-    range.wide_end = end - 2 * wide_before;
-    return true;
+    const std::size_t before = kernels.count_markers(all_escapes, static_cast<std::size_t>(escapes - all_escapes));
+    const std::uint8_t* const end = segment.data() + segment.size();
+    range.wide_end = end - 2 * before;
+    return 2 * (before + range.wide) <= static_cast<std::size_t>(end - (escapes + range.escaped));
 }
 
 // Replaces the markers of coefficients beyond int8 with their values from `wide`.
@@ -73,7 +69,9 @@ void store_wide(const SegmentRange& range, int first, int count, SegmentScratch&
     const std::uint8_t* masks = range.masks;
     int block = 0;
     for (std::size_t k = 0; k < range.wide; ++k, ++at) {
-        at = find_escape(at, values + range.values);
+        // A vector loop of the C library, unlike std::find. There is one: find_wide counted them.
+        at = static_cast<const std::int8_t*>(
+            std::memchr(at, kWideMarker, static_cast<std::size_t>(values + range.values - at)));
         const auto place = static_cast<std::uint32_t>(at - values);
         for (; block + 1 < count && scratch.starts[static_cast<std::size_t>(block) + 1] <= place; ++block) {
             masks += scratch.lengths[static_cast<std::size_t>(first + block)];
@@ -115,7 +113,7 @@ bool find_range(std::span<const std::byte> bytes, int blocks, int first, int cou
     if (!read_dc(at, wide, end, first + count, scratch.dc.data())) {
         return false;
     }
-    const auto escaped_dc = static_cast<std::size_t>(std::count(at, at + all, static_cast<std::uint8_t>(kEscape)));
+    const std::size_t escaped_dc = kernels.count_markers(at, all);
     if (static_cast<std::size_t>(end - wide) < 2 * escaped_dc + mask_bytes) {
         return false;
     }
@@ -130,20 +128,15 @@ bool find_range(std::span<const std::byte> bytes, int blocks, int first, int cou
     if (static_cast<std::size_t>(end - range.nibbles) < nibble_bytes) {
         return false;
     }
-    const auto* const escapes = reinterpret_cast<const std::int8_t*>(range.nibbles + nibble_bytes);
+    const std::uint8_t* const escapes = range.nibbles + nibble_bytes;
     const std::size_t first_escape = kernels.count_zeros(range.nibbles, range.first_value);
     const std::size_t needed = kernels.count_zeros(range.nibbles, range.first_value + range.values);
-    if (static_cast<std::size_t>(end - (range.nibbles + nibble_bytes)) < needed) {
+    if (static_cast<std::size_t>(end - escapes) < needed) {
         return false;
     }
-    range.escapes = escapes + first_escape;
+    range.escapes = reinterpret_cast<const std::int8_t*>(escapes + first_escape);
     range.escaped = needed - first_escape;
-    const std::int8_t* const last = range.escapes + range.escaped;
-    range.wide = 0;
-    for (const std::int8_t* next = find_escape(range.escapes, last); next != last; next = find_escape(next + 1, last)) {
-        ++range.wide;
-    }
-    return range.wide == 0 || find_wide(segment, escapes, range);
+    return find_wide(segment, escapes, kernels, range);
 }
 
 void SegmentScratch::reserve(int blocks) {
@@ -205,9 +198,6 @@ void write_segment(const std::int16_t* blocks, int count, SegmentParts& parts) {
 
 bool measure_segment(const std::span<const std::byte> (&parts)[4], int blocks, const SegmentKernels& kernels,
                      SegmentScratch& scratch, SegmentSizes& sizes) {
-    const auto count_escapes = [](std::span<const std::byte> bytes) {
-        return static_cast<std::size_t>(std::count(bytes.begin(), bytes.end(), std::byte{0x80}));
-    };
     const auto at = [](std::span<const std::byte> bytes) {
         return reinterpret_cast<const std::uint8_t*>(bytes.data());
     };
@@ -218,7 +208,7 @@ bool measure_segment(const std::span<const std::byte> (&parts)[4], int blocks, c
     if (front.size() < lengths + all || !kernels.unpack_lengths(at(front), all, scratch.lengths.data())) {
         return false;
     }
-    sizes.front = lengths + all + 2 * count_escapes(front.subspan(lengths, all));
+    sizes.front = lengths + all + 2 * kernels.count_markers(at(front.subspan(lengths)), all);
     sizes.masks = kernels.sum(scratch.lengths.data(), all);
     if (front.size() < sizes.front || masks.size() < sizes.masks) {
         return false;
@@ -232,7 +222,7 @@ bool measure_segment(const std::span<const std::byte> (&parts)[4], int blocks, c
     if (escapes.size() < escaped) {
         return false;
     }
-    sizes.escapes = escaped + 2 * count_escapes(escapes.first(escaped));
+    sizes.escapes = escaped + 2 * kernels.count_markers(at(escapes), escaped);
     return escapes.size() >= sizes.escapes;
 }
 

@@ -45,6 +45,10 @@ std::size_t count_zeros(const std::uint8_t* nibbles, std::size_t count) {
     return zeros;
 }
 
+std::size_t count_markers(const std::uint8_t* bytes, std::size_t count) {
+    return static_cast<std::size_t>(std::count(bytes, bytes + count, kWideMarker));
+}
+
 std::size_t unpack(const std::uint8_t* nibbles, std::size_t first, std::size_t count, const std::int8_t* escapes,
                    std::int8_t* out) {
     const std::int8_t* next = escapes;
@@ -88,7 +92,8 @@ std::vector<SegmentKernels> find_kernels() {
 
 }  // namespace
 
-const SegmentKernels kPlainSegmentKernels = {"plain", unpack_lengths, sum, count_bits, count_zeros, unpack, expand};
+const SegmentKernels kPlainSegmentKernels = {"plain",     unpack_lengths, sum,    count_bits,
+                                             count_zeros, count_markers,  unpack, expand};
 
 std::span<const SegmentKernels> segment_kernels() {
     static const std::vector<SegmentKernels> sets = find_kernels();

@@ -20,15 +20,19 @@ inline std::uint64_t load_mask(const std::uint8_t* from, std::size_t length) {
     return mask;
 }
 
+// The byte, -128 as an int8, that stands for a number stored as int16 elsewhere.
+inline constexpr std::uint8_t kWideMarker = 0x80;
+
 struct SegmentKernels {
     const char* name;  // plain, avx2, avx512
 
     // Unpacks `count` nibbles to bytes; returns true if none exceeds 8. Writes up to 127 bytes beyond `count`.
     bool (*unpack_lengths)(const std::uint8_t* nibbles, std::size_t count, std::uint8_t* out);
-    // These three read up to 64 bytes beyond the end.
+    // These four read up to 64 bytes beyond the end.
     std::size_t (*sum)(const std::uint8_t* bytes, std::size_t count);
     std::size_t (*count_bits)(const std::uint8_t* bytes, std::size_t count);
     std::size_t (*count_zeros)(const std::uint8_t* nibbles, std::size_t count);  // nibbles that are 0
+    std::size_t (*count_markers)(const std::uint8_t* bytes, std::size_t count);  // bytes that are kWideMarker
     // Unpacks `count` values, beginning at nibble `first`, to bytes, and replaces each 0 with the next escape; returns
     // the number of escapes used. Reads up to kSegmentPadding bytes beyond both inputs; writes up to 64 bytes before
     // `out` and 127 beyond `count`.

@@ -95,6 +95,16 @@ std::size_t count_zeros(const std::uint8_t* nibbles, std::size_t count) {
     return zeros;
 }
 
+std::size_t count_markers(const std::uint8_t* bytes, std::size_t count) {
+    const __m256i marker = _mm256_set1_epi8(static_cast<char>(kWideMarker));
+    std::size_t markers = 0;
+    for (std::size_t i = 0; i < count; i += 32) {
+        const __m256i values = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes + i));
+        markers += static_cast<std::size_t>(__builtin_popcount(zeros_of(_mm256_xor_si256(values, marker), count - i)));
+    }
+    return markers;
+}
+
 std::size_t unpack(const std::uint8_t* nibbles, std::size_t first, std::size_t count, const std::int8_t* escapes,
                    std::int8_t* out) {
     const __m256i signs =
@@ -157,6 +167,7 @@ void expand(const std::uint8_t* lengths, const std::uint8_t* masks, const std::i
 
 }  // namespace
 
-const SegmentKernels kAvx2SegmentKernels = {"avx2", unpack_lengths, sum, count_bits, count_zeros, unpack, expand};
+const SegmentKernels kAvx2SegmentKernels = {"avx2",      unpack_lengths, sum,    count_bits,
+                                            count_zeros, count_markers,  unpack, expand};
 
 }  // namespace stoker

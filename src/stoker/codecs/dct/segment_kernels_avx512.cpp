@@ -73,6 +73,16 @@ std::size_t count_zeros(const std::uint8_t* nibbles, std::size_t count) {
     return zeros;
 }
 
+std::size_t count_markers(const std::uint8_t* bytes, std::size_t count) {
+    const __m512i marker = _mm512_set1_epi8(static_cast<char>(kWideMarker));
+    std::size_t markers = 0;
+    for (std::size_t i = 0; i < count; i += 64) {
+        const __m512i values = _mm512_maskz_loadu_epi8(first_bytes(count - i), bytes + i);
+        markers += static_cast<std::size_t>(_mm_popcnt_u64(_mm512_cmpeq_epi8_mask(values, marker)));
+    }
+    return markers;
+}
+
 std::size_t unpack(const std::uint8_t* nibbles, std::size_t first, std::size_t count, const std::int8_t* escapes,
                    std::int8_t* out) {
     const __m512i signs = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1));
@@ -112,6 +122,7 @@ void expand(const std::uint8_t* lengths, const std::uint8_t* masks, const std::i
 
 }  // namespace
 
-const SegmentKernels kAvx512SegmentKernels = {"avx512", unpack_lengths, sum, count_bits, count_zeros, unpack, expand};
+const SegmentKernels kAvx512SegmentKernels = {"avx512",    unpack_lengths, sum,    count_bits,
+                                              count_zeros, count_markers,  unpack, expand};
 
 }  // namespace stoker
