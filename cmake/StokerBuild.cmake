@@ -46,14 +46,27 @@ if(STOKER_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)  # the coverage that leads the fuzzer
 endif()
 
-# A file with LibTorch's headers takes 10 s to compile, and eight of them in one take 15 s.
+# In a build from nothing, such as pip's and CI's, reading headers is most of the time. There all files of a folder are
+# compiled as one: their names in anonymous namespaces must differ.
 function(stoker_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${STOKER_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  if(NOT (SKBUILD OR STOKER_UNITY))
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE group)
+    cmake_path(REMOVE_FILENAME group)
+    string(MAKE_C_IDENTIFIER ${group} group)
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+  endforeach()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # a file that is included may use anonymous namespaces, here
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  endif()
 endfunction()
 
-# In a build from nothing, such as pip's and CI's, reading the headers of libraries is half of the time. They are
-# compiled once for a target, with more than five files. The kernels of one instruction set have compiler options of
-# their own, which need other compiled headers.
+# Or the headers of libraries are compiled once for the target, where its files stay apart. The kernels of one
+# instruction set have compiler options of their own, which need other compiled headers.
 function(stoker_precompile target)
   get_target_property(sources ${target} SOURCES)
   list(LENGTH sources count)
@@ -119,11 +132,13 @@ if(NOT STOKER_CUDA STREQUAL "OFF")
 endif()
 message(STATUS "Stoker: CUDA sources ${STOKER_HAS_CUDA} ${CMAKE_CUDA_ARCHITECTURES}")
 
-# stoker_folder(NAME DEPENDS folder... LIBRARIES target... PRIVATE target... EXCLUDE file... PRECOMPILE header...)
+# stoker_folder(NAME [KERNELS] DEPENDS folder... LIBRARIES target... PRIVATE target... EXCLUDE file... APART file...)
 # The target stoker::NAME from every .cpp of this folder and its sub-folders, and every .cu where CUDA is built.
 # Files named no_X.cpp stand in for X.cpp where X cannot be built; EXCLUDE leaves one of them out.
+# KERNELS: the speed of its loops hangs on what the compiler inlines, so its files are never compiled as one.
+# Nor are files that APART names: others beside them have the same names in anonymous namespaces.
 function(stoker_folder name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES;PRIVATE;EXCLUDE;PRECOMPILE" ${ARGN})
+  cmake_parse_arguments(ARG "KERNELS" "" "DEPENDS;LIBRARIES;PRIVATE;EXCLUDE;APART" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   if(STOKER_HAS_CUDA)
     file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cu)
@@ -143,6 +158,11 @@ function(stoker_folder name)
   endforeach()
   target_link_libraries(stoker_${name} PUBLIC ${ARG_LIBRARIES}
     PRIVATE ${ARG_PRIVATE} $<BUILD_INTERFACE:stoker_warnings>)
-  stoker_precompile(stoker_${name} ${ARG_PRECOMPILE})
+  if(ARG_KERNELS)
+    stoker_precompile(stoker_${name})
+  else()
+    stoker_unity(stoker_${name})
+    set_source_files_properties(${ARG_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
   set_property(GLOBAL APPEND PROPERTY STOKER_${stoker_component}_TARGETS stoker_${name})
 endfunction()

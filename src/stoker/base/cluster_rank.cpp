@@ -2,9 +2,9 @@
 #include "stoker/base/cluster_rank.h"
 
 #include <cstdint>
-#include <cstdlib>
 #include <sstream>
 
+#include "stoker/base/environment.h"
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
 #include "stoker/base/parse_number.h"
@@ -15,14 +15,9 @@ namespace {
 constexpr int kFirstPort = 20'000;
 constexpr int kPorts = 10'000;  // below those that the system gives to clients
 
-std::string text(const char* name) {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-}
-
 // 0 or more; `otherwise` for a variable that is not set.
 int number(const char* name, int otherwise) {
-    const std::string given = text(name);
+    const std::string given = environment_variable(name);
     if (given.empty()) {
         return otherwise;
     }
@@ -44,18 +39,19 @@ int port_of(const std::string& job) {
 // The variables of a step, which srun sets; a batch script has those of the job alone, and is one process.
 std::optional<ClusterRank> of_slurm() {
     const int size = number("SLURM_STEP_NUM_TASKS", 1);
-    if (size < 2 || text("SLURM_PROCID").empty()) {
+    if (size < 2 || environment_variable("SLURM_PROCID").empty()) {
         return std::nullopt;
     }
-    const std::string step_nodes = text("SLURM_STEP_NODELIST");
-    return ClusterRank{.launcher = "srun",
-                       .rank = number("SLURM_PROCID", 0),
-                       .size = size,
-                       .local_rank = number("SLURM_LOCALID", 0),
-                       .local_size = slurm_tasks_of_node(text("SLURM_STEP_TASKS_PER_NODE"), number("SLURM_NODEID", 0)),
-                       .host_cores = number("SLURM_CPUS_ON_NODE", 0),
-                       .address = first_slurm_host(step_nodes.empty() ? text("SLURM_JOB_NODELIST") : step_nodes),
-                       .port = port_of(text("SLURM_JOB_ID") + "." + text("SLURM_STEP_ID"))};
+    const std::string step_nodes = environment_variable("SLURM_STEP_NODELIST");
+    return ClusterRank{
+        .launcher = "srun",
+        .rank = number("SLURM_PROCID", 0),
+        .size = size,
+        .local_rank = number("SLURM_LOCALID", 0),
+        .local_size = slurm_tasks_of_node(environment_variable("SLURM_STEP_TASKS_PER_NODE"), number("SLURM_NODEID", 0)),
+        .host_cores = number("SLURM_CPUS_ON_NODE", 0),
+        .address = first_slurm_host(step_nodes.empty() ? environment_variable("SLURM_JOB_NODELIST") : step_nodes),
+        .port = port_of(environment_variable("SLURM_JOB_ID") + "." + environment_variable("SLURM_STEP_ID"))};
 }
 
 std::optional<ClusterRank> of_mpi(const char* launcher, const char* rank, const char* size, const char* local_rank,
@@ -71,7 +67,7 @@ std::optional<ClusterRank> of_mpi(const char* launcher, const char* rank, const 
     if (found.local_size == found.size) {
         found.address = "127.0.0.1";
     }
-    if (const std::string job = text("PMIX_NAMESPACE"); !job.empty()) {
+    if (const std::string job = environment_variable("PMIX_NAMESPACE"); !job.empty()) {
         found.port = port_of(job);
     }
     return found;

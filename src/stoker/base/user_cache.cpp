@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
 #include <functional>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "stoker/base/environment.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/hash.h"
@@ -33,11 +33,6 @@ struct Header {
 
 std::uint64_t hash_of(std::string_view stamp, std::span<const std::byte> content) {
     return hash_bytes(content, hash_text(stamp));
-}
-
-std::string variable(const char* name) {
-    const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here sets variables
-    return value == nullptr ? "" : value;
 }
 
 fs::path file_of(std::string_view kind, std::string_view name) {
@@ -100,13 +95,13 @@ void remove_old_files(const fs::path& folder) {
 }  // namespace
 
 fs::path user_cache_dir() {
-    if (const std::string own = variable("STOKER_CACHE"); !own.empty()) {
+    if (const std::string own = environment_variable("STOKER_CACHE"); !own.empty()) {
         return own;
     }
-    if (const std::string all = variable("XDG_CACHE_HOME"); !all.empty()) {
+    if (const std::string all = environment_variable("XDG_CACHE_HOME"); !all.empty()) {
         return fs::path(all) / "stoker";
     }
-    const std::string home = variable("HOME");
+    const std::string home = environment_variable("HOME");
     return home.empty() ? fs::path() : fs::path(home) / ".cache" / "stoker";
 }
 

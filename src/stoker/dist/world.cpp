@@ -2,11 +2,11 @@
 #include "stoker/dist/world.h"
 
 #include <charconv>
-#include <cstdlib>
 #include <fmt/format.h>
 #include <optional>
 
 #include "stoker/base/cluster_rank.h"
+#include "stoker/base/environment.h"
 #include "stoker/base/error.h"
 
 namespace stoker {
@@ -14,11 +14,6 @@ namespace {
 
 constexpr int kMostRanks = 1 << 20;
 constexpr int kMostPorts = 65535;
-
-std::string text(const char* name) {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-}
 
 [[noreturn]] void refuse(const char* name, const std::string& expected, const std::string& got,
                          const std::optional<ClusterRank>& cluster = {}) {
@@ -33,7 +28,7 @@ std::string text(const char* name) {
 
 // In [least, most].
 int number(const char* name, int least, int most, const std::optional<ClusterRank>& cluster = {}) {
-    const std::string given = text(name);
+    const std::string given = environment_variable(name);
     int value = 0;
     const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
     if (given.empty() || error != std::errc{} || end != given.data() + given.size() || value < least || value > most) {
@@ -47,7 +42,7 @@ int number(const char* name, int least, int most, const std::optional<ClusterRan
 World read_world() {
     World world;
     std::optional<ClusterRank> cluster;
-    if (text("RANK").empty() && text("WORLD_SIZE").empty()) {
+    if (environment_variable("RANK").empty() && environment_variable("WORLD_SIZE").empty()) {
         cluster = cluster_rank();
         if (!cluster) {
             return world;
@@ -58,24 +53,24 @@ World read_world() {
         world.size = number("WORLD_SIZE", 1, kMostRanks);
         world.rank = number("RANK", 0, world.size - 1);
     }
-    if (constexpr const char* kTimeout = "STOKER_DIST_TIMEOUT"; !text(kTimeout).empty()) {
+    if (constexpr const char* kTimeout = "STOKER_DIST_TIMEOUT"; !environment_variable(kTimeout).empty()) {
         constexpr int kDay = 24 * 60 * 60;
         world.timeout = std::chrono::seconds(number(kTimeout, 1, kDay));
     }
     if (world.size == 1) {
         return world;
     }
-    world.address = text("MASTER_ADDR");
+    world.address = environment_variable("MASTER_ADDR");
     if (world.address.empty() && cluster) {
         world.address = cluster->address;
     }
     if (world.address.empty()) {
         refuse("MASTER_ADDR", "the host of rank 0", "", cluster);
     }
-    const bool port_known = text("MASTER_PORT").empty() && cluster && cluster->port > 0;
+    const bool port_known = environment_variable("MASTER_PORT").empty() && cluster && cluster->port > 0;
     world.port = port_known ? cluster->port : number("MASTER_PORT", 1, kMostPorts, cluster);
-    world.has_store = text("TORCHELASTIC_USE_AGENT_STORE") == "True";
-    world.attempt = text("TORCHELASTIC_RESTART_COUNT");
+    world.has_store = environment_variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
+    world.attempt = environment_variable("TORCHELASTIC_RESTART_COUNT");
     return world;
 }
 

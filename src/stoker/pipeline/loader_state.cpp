@@ -30,8 +30,8 @@ std::uint64_t parse_number(const std::string& text, int base) {
 
 // The distance between 64 to 128 samples, evenly spread over all.
 std::int64_t sample_stride(std::int64_t size) {
-    constexpr std::int64_t kSamples = 64;
-    return std::max<std::int64_t>(1, size / kSamples);
+    constexpr std::int64_t kTakes = 64;
+    return std::max<std::int64_t>(1, size / kTakes);
 }
 
 // -1 and below are labels, too, so "not known" is another value.

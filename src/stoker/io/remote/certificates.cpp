@@ -3,9 +3,9 @@
 #include <curl/curl.h>
 
 #include <array>
-#include <cstdlib>
 #include <string_view>
 
+#include "stoker/base/environment.h"
 #include "stoker/base/file.h"
 
 namespace stoker {
@@ -19,22 +19,18 @@ constexpr std::array kPlaces = {
     "/etc/ssl/cert.pem",                                  // Alpine without the package
 };
 
-std::string variable(const char* name) {
-    const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here sets variables
-    return value == nullptr ? "" : value;
-}
-
 }  // namespace
 
 Certificates find_certificates() {
     for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
-        if (const std::string file = variable(name); !file.empty()) {
+        if (const std::string file = environment_variable(name); !file.empty()) {
             const bool alone = std::string_view(name) == "CURL_CA_BUNDLE";
-            return {.file = file, .folder = alone ? "" : variable("SSL_CERT_DIR"), .variable = name};
+            return {.file = file, .folder = alone ? "" : environment_variable("SSL_CERT_DIR"), .variable = name};
         }
     }
     const curl_version_info_data* curl = ::curl_version_info(CURLVERSION_NOW);
-    return {.file = system_certificates(curl->cainfo, curl->capath, kPlaces), .folder = variable("SSL_CERT_DIR")};
+    return {.file = system_certificates(curl->cainfo, curl->capath, kPlaces),
+            .folder = environment_variable("SSL_CERT_DIR")};
 }
 
 std::string system_certificates(const char* own_file, const char* own_folder, std::span<const char* const> places) {

@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
 #include <new>
 
 #include "stoker/base/ascii.h"
+#include "stoker/base/environment.h"
 #include "stoker/base/error.h"
 #include "stoker/io/remote/address_kind.h"
 #include "stoker/io/remote/certificates.h"
@@ -33,11 +33,6 @@ void start_curl() {
     }
 }
 
-std::string variable(const char* name) {
-    const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here sets variables
-    return value == nullptr ? "" : value;
-}
-
 std::string hint_of(CURLcode code) {
     const std::string name = find_certificates().variable;
     if (code == CURLE_SSL_CACERT_BADFILE) {
@@ -53,7 +48,7 @@ std::string hint_of(CURLcode code) {
 // True if the environment names a proxy, as libcurl reads it.
 bool has_proxy() {
     constexpr std::array kNames = {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
-    return std::ranges::any_of(kNames, [](const char* name) { return !variable(name).empty(); });
+    return std::ranges::any_of(kNames, [](const char* name) { return !environment_variable(name).empty(); });
 }
 
 // State of one transfer, shared by the callbacks.
@@ -82,7 +77,7 @@ struct Transfer {
         first_kind = first_kind.value_or(kind);
         first_place = first_place.empty() ? place : first_place;
         const bool alike = has_proxy() ? place == first_place : kind == *first_kind;
-        if (kind == AddressKind::global || alike || variable("STOKER_PRIVATE_REDIRECTS") == "1") {
+        if (kind == AddressKind::global || alike || environment_variable("STOKER_PRIVATE_REDIRECTS") == "1") {
             return true;
         }
         refusal = fmt::format("a redirect from a {} to a {} address ({})", address_kind_name(*first_kind),
