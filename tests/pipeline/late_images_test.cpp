@@ -169,8 +169,10 @@ TEST(LateImages, TheHostMakesTheOthers) {
     EXPECT_GT(counts.cuts, 0);
     EXPECT_LT(counts.cuts, counts.samples);
 
-    const Transform wide(std::vector<Op>{Resize{.size = ImageSize{4, 1100}}});
-    counts = expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(9), wide, host_options());
+    auto large_source = std::make_shared<RecordDataset>(1);
+    large_source->records[0] = encode_dct(testing::make_jpeg({.width = 4200, .height = 8}), {}).bytes;
+    const Transform weights(std::vector<Op>{Resize{.size = ImageSize{4, 1000}}});
+    counts = expect_the_bytes_of_the_host(large_source, weights, host_options());
     EXPECT_EQ(counts.cuts, 0);
 
     const Transform fast(std::vector<Op>{Resize{.size = ImageSize{10, 10}}}, {.decode = DecodeMode::fast});
@@ -179,6 +181,23 @@ TEST(LateImages, TheHostMakesTheOthers) {
     const Transform grey(std::vector<Op>{Resize{.size = ImageSize{10, 10}}}, {.channels = 1});
     counts = expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(9), grey, host_options());
     EXPECT_EQ(counts.cuts, 0);
+}
+
+TEST(LateImages, WiderOnesThanADeviceMakesAreRefusedAtOnce) {
+    const auto dataset = std::make_shared<RecordDataset>(3);
+    const auto resize = [](int width) { return Transform(std::vector<Op>{Resize{.size = ImageSize{4, width}}}); };
+    EXPECT_GT(expect_the_bytes_of_the_host(dataset, resize(1016), host_options()).cuts, 0);
+    LoaderOptions options = host_options();
+    options.cut_bytes = 2500;
+    try {
+        const Loader loader(dataset, resize(1017), options);
+        FAIL() << "accepted";
+    } catch (const InvalidArgument& error) {
+        EXPECT_STREQ(error.what(),
+                     "[data.decode_on] expected images of at most 1016 pixels in width for \"device\", "
+                     "got 4 x 1017, as the ops make them; use data.decode_on = \"cpu\", or ops that make "
+                     "smaller images");
+    }
 }
 
 // A slot that is too small for the cuts has room for the pixels.

@@ -68,6 +68,17 @@ void with_field(const Field& field, const Run& run) {
     }
 }
 
+// Before the first batch: assemble would refuse it.
+void require_assembled(const ImageSlot& image) {
+    if (image.width > kAssembleWidth) {
+        throw InvalidArgument(
+            {.where = "data.decode_on",
+             .expected = fmt::format("images of at most {} pixels in width for \"device\"", kAssembleWidth),
+             .got = fmt::format("{} x {}, as the ops make them", image.height, image.width),
+             .hint = "use data.decode_on = \"cpu\", or ops that make smaller images"});
+    }
+}
+
 // Independent random numbers for each view; those of the first are the sample's.
 RngKey key_of_view(RngKey key, int view) {
     constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15;  // 2^64 divided by the golden ratio
@@ -134,6 +145,9 @@ void Loader::find_shapes_of(std::int64_t index) {
     if (has_image_) {
         place_ = slot_of(augmented(transform_, scratch.sample, scratch.transform), options_.size);
         transform_.require_channels(place_.channels);
+        if (options_.cut_bytes > 0) {
+            require_assembled(place_);
+        }
     }
     const ImageSize image = scratch.image;
     for (std::size_t i = 0; i < plans_.size(); ++i) {
