@@ -87,9 +87,10 @@ std::vector<Row> predict(const MeasuredRank& rank, const Options& options, const
     const double gradient_scale = recipe.train.compress_gradients == "none" ? 1 : 0.5;
     const MeshRecipe& mesh = recipe.train.mesh;
     const int tensor = static_cast<int>(mesh.tp);
+    const int copy = static_cast<int>(mesh.copy());
     std::vector<int> counts = {ranks_of(options, mesh)};
     for (const int more : {8, 64, 512, 4096}) {
-        if (more > counts[0] && more % tensor == 0 && !mesh.dp) {
+        if (more > counts[0] && more % copy == 0 && !mesh.dp) {
             counts.push_back(more);
         }
     }
@@ -163,6 +164,12 @@ void print_plan(const Recipe& recipe, const MeasuredRank& rank, const std::vecto
     if (recipe.train.mesh.tp > 1) {
         print_stdout("{} processes share a copy of the model, of which each has a part (train.mesh.tp)\n\n",
                      recipe.train.mesh.tp);
+    }
+    if (recipe.train.mesh.pp > 1) {
+        print_stdout(
+            "a copy of the model has {} stages (train.mesh.pp); here each process has all of it, with the samples "
+            "of a copy, so with a batch {} times as large\n\n",
+            recipe.train.mesh.pp, recipe.train.mesh.pp);
     }
     Table times;
     for (const char* title : {"ranks", "shard", "step ms", "efficiency", "communication ms", "exposed ms"}) {

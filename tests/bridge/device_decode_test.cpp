@@ -16,7 +16,7 @@ namespace {
 
 using testing::FakeStreams;
 using ::testing::IsEmpty;
-using testing::RecordDataset;
+using testing::RecordsWithFields;
 
 std::vector<Transform> decoded_op_lists() {
     return {Transform(std::vector<Op>{RandomResizedCrop{.height = 24, .width = 20}, HorizontalFlip{},
@@ -27,8 +27,8 @@ std::vector<Transform> decoded_op_lists() {
 
 struct RecordLoaders {
     RecordLoaders(const Transform& transform, const at::Device& device, Layout layout) {
-        const auto dataset = std::make_shared<RecordDataset>(20);
-        dataset->records[6] = dataset->jpegs[6];
+        const auto dataset = std::make_shared<RecordsWithFields>(20);
+        dataset->records.records[6] = dataset->records.jpegs[6];
         LoaderOptions options{.batch_size = 8, .workers = 2, .seed = 4, .layout = layout, .views = 2};
         plain = std::make_unique<Loader>(dataset, transform, options);
         options.cut_bytes = 6000;
@@ -43,8 +43,9 @@ struct RecordLoaders {
 // Batches of two epochs.
 void expect_floats_of_the_host(RecordLoaders& loaders, const at::Device& device, at::ScalarType type,
                                std::shared_ptr<DeviceStreams> streams = nullptr) {
-    DeviceCopier host(at::kCPU, {.more = {"image_2"}});
-    DeviceCopier copier(device, {.more = {"image_2"}}, streams);
+    const std::vector<std::string> more = {"image_2", "pair", "mask"};
+    DeviceCopier host(at::kCPU, {.more = more});
+    DeviceCopier copier(device, {.more = more}, streams);
     for (int i = 0; i < 8; ++i) {
         const auto batch = loaders.own->next();
         const auto expected_batch = loaders.plain->next();
@@ -65,7 +66,10 @@ void expect_floats_of_the_host(RecordLoaders& loaders, const at::Device& device,
         const DeviceBatch expected = host.copy(expected_batch);
         EXPECT_EQ(own.input.strides(), expected.input.strides());
         EXPECT_TRUE(at::equal(own.input.cpu(), expected.input.to(type)));
-        EXPECT_TRUE(at::equal(own.field("image_2").cpu(), expected.field("image_2").to(type)));
+        for (const char* image : {"image_2", "pair"}) {
+            EXPECT_TRUE(at::equal(own.field(image).cpu(), expected.field(image).to(type))) << image;
+        }
+        EXPECT_TRUE(at::equal(own.field("mask").cpu(), expected.field("mask")));
         EXPECT_TRUE(at::equal(part.input.cpu(), expected.input.narrow(0, 1, 3).to(type)));
         EXPECT_TRUE(at::equal(own.target.cpu(), expected.target));
     }
@@ -86,7 +90,7 @@ TEST(DeviceDecode, IsOrderedBesideSteps) {
     const auto streams = std::make_shared<FakeStreams>();
     expect_floats_of_the_host(loaders, at::kCPU, at::kFloat, streams);
     EXPECT_THAT(streams->faults(), IsEmpty());
-    EXPECT_EQ(streams->allocations(), 3 * DeviceCopier::kSlots + 1);
+    EXPECT_EQ(streams->allocations(), 5 * DeviceCopier::kSlots + 1);
 }
 
 TEST(DeviceDecode, IsRefusedOnACpu) {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <stdexcept>
 
 #include "support/ranks.h"
@@ -228,10 +229,15 @@ TEST(Group, WhatRanksHaveToldOutlivesThem) {
     EXPECT_THAT(told, ElementsAre("", "of rank 1", ""));
 }
 
-// Words that are neither a lost connection nor a time-out are shown as they are, and other errors left alone.
+// Words that are neither a lost connection nor a time-out are shown as they are, and other errors left alone. No rank
+// closes its connections while the other one still makes them.
 TEST(Group, KeepsTheWordsOfWhatItDoesNotKnow) {
     const auto with = [](const std::string& words) {
-        return as_ranks(2, [words](const auto& group) { group->guard([&] { throw std::runtime_error(words); }); })[0];
+        std::barrier both(2);
+        return as_ranks(2, [&](const auto& group) {
+            both.arrive_and_wait();
+            group->guard([&] { throw std::runtime_error(words); });
+        })[0];
     };
     EXPECT_THAT(with("[gloo/x.cc:7] an odd state"), HasSubstr("to continue, got [gloo/x.cc:7] an odd state"));
     EXPECT_EQ(with("a model's own trouble"), "a model's own trouble");

@@ -34,6 +34,15 @@ TEST(PipelineCost, TheSlowestStageCounts) {
     EXPECT_DOUBLE_EQ(cost.step, 4 * 2 * 5.0) << "twice the measured samples";
 }
 
+// As in training: a stage without a trained block would have nothing to do.
+TEST(PipelineCost, StagesEndWithATrainedBlock) {
+    std::vector<BlockCost> blocks = four_blocks();
+    blocks[1].gradients = blocks[2].gradients = 0;
+    const PipelineCost cost = predict_pipeline(blocks, {.stages = 2, .micro_batches = 3}, kFast);
+    EXPECT_THAT(cost.firsts, ElementsAre(0, 1));
+    EXPECT_DOUBLE_EQ(cost.step, 4 * 3.0);
+}
+
 TEST(PipelineCost, CountsWhatIsHeld) {
     const PipelineCost cost =
         predict_pipeline(four_blocks(), {.stages = 4, .copies = 2, .micro_batches = 8, .samples = 0.5}, kFast);

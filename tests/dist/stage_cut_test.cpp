@@ -45,6 +45,16 @@ TEST(StageCut, BalancesTheStages) {
     EXPECT_THAT(stage_costs(costs, cut_stages(costs, 3)), ElementsAre(4, 4, 4));
 }
 
+TEST(StageCut, RunsEndWithATrainedBlock) {
+    EXPECT_THAT(trained_runs({true, true, true}), ElementsAre(0, 1, 2));
+    EXPECT_THAT(trained_runs({false, true, false, false, true, false}), ElementsAre(0, 2));
+    EXPECT_THAT(trained_runs({false, false}), ElementsAre());
+    const std::vector<double> costs = {1, 1, 1, 1, 3, 1};
+    const std::vector<std::size_t> runs = {0, 2, 5};
+    EXPECT_THAT(cut_runs(costs, runs, 2), ElementsAre(0, 2)) << "of 2 and 6";
+    EXPECT_THAT(cut_runs(costs, runs, 3), ElementsAre(0, 2, 5));
+}
+
 TEST(StageCut, NoOtherCutHasAFasterSlowestStage) {
     std::mt19937 draw(3);
     for (int round = 0; round < 200; ++round) {

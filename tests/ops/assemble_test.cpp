@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/assemble_cases.h"
+#include "stoker/base/error.h"
 #include "stoker/ops/flip.h"
 
 namespace stoker {
@@ -53,6 +54,14 @@ TEST(Assemble, ASampleWithoutAnImageIsBlack) {
     std::vector<std::uint8_t> out(of.bytes(), 9);
     assemble(of.batch(of.memory.data(), of.draws.data(), out.data()));
     EXPECT_EQ(out, std::vector<std::uint8_t>(of.bytes(), 0));
+}
+
+TEST(Assemble, RefusesWhatTheKernelDoes) {
+    for (const ImageSize to : {ImageSize{1, kAssembleWidth + 1}, ImageSize{0, 4}, ImageSize{65535 * 8 + 1, 1}}) {
+        EXPECT_THROW(assemble({.to = to}), InvalidArgument) << to.height << " x " << to.width;
+    }
+    EXPECT_THROW(assemble({.channels = 5, .to = {4, 4}}), InvalidArgument);
+    EXPECT_NO_THROW(assemble({.to = {1, kAssembleWidth}}));
 }
 
 TEST(Assemble, KnowsWhichWeightsFit) {

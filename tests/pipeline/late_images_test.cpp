@@ -18,12 +18,12 @@ namespace {
 using testing::Bytes;
 using ::testing::HasSubstr;
 using testing::RecordDataset;
+using testing::RecordsWithFields;
 
 constexpr std::size_t kScratch = 1 << 16;  // several groups for each batch
 
 struct Made {
-    std::vector<std::vector<std::uint8_t>> images;  // of each view
-    std::vector<std::int64_t> labels;
+    std::vector<std::vector<std::uint8_t>> fields;  // of fixed sizes: the images of each view, the labels, ...
     std::vector<std::string> keys;
     std::vector<std::string> bad;
 
@@ -72,13 +72,11 @@ std::vector<Made> see_epochs(Loader& loader, int epochs, Counts& counts) {
         Made made;
         for (std::size_t at = 0; at < batch->fields().size(); ++at) {
             const FieldSpec& spec = batch->fields()[at];
-            if (spec.late) {
-                made.images.push_back(spec.late->decode ? decoded(*batch, at, counts)
-                                                        : bytes_of(batch->field(spec.name)));
+            if (!spec.ragged) {
+                made.fields.push_back(spec.late && spec.late->decode ? decoded(*batch, at, counts)
+                                                                     : bytes_of(batch->field(spec.name)));
             }
         }
-        const auto labels = batch->field(kLabelField).as<std::int64_t>();
-        made.labels = {labels.begin(), labels.end()};
         for (std::int64_t i = 0; i < batch->size(); ++i) {
             made.keys.push_back(batch->payload(kKeyField, i));
         }
@@ -171,8 +169,10 @@ TEST(LateImages, TheHostMakesTheOthers) {
     EXPECT_GT(counts.cuts, 0);
     EXPECT_LT(counts.cuts, counts.samples);
 
-    const Transform wide(std::vector<Op>{Resize{.size = ImageSize{4, 1100}}});
-    counts = expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(9), wide, host_options());
+    auto large_source = std::make_shared<RecordDataset>(1);
+    large_source->records[0] = encode_dct(testing::make_jpeg({.width = 4200, .height = 8}), {}).bytes;
+    const Transform weights(std::vector<Op>{Resize{.size = ImageSize{4, 1000}}});
+    counts = expect_the_bytes_of_the_host(large_source, weights, host_options());
     EXPECT_EQ(counts.cuts, 0);
 
     const Transform fast(std::vector<Op>{Resize{.size = ImageSize{10, 10}}}, {.decode = DecodeMode::fast});
@@ -181,6 +181,23 @@ TEST(LateImages, TheHostMakesTheOthers) {
     const Transform grey(std::vector<Op>{Resize{.size = ImageSize{10, 10}}}, {.channels = 1});
     counts = expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(9), grey, host_options());
     EXPECT_EQ(counts.cuts, 0);
+}
+
+TEST(LateImages, WiderOnesThanADeviceMakesAreRefusedAtOnce) {
+    const auto dataset = std::make_shared<RecordDataset>(3);
+    const auto resize = [](int width) { return Transform(std::vector<Op>{Resize{.size = ImageSize{4, width}}}); };
+    EXPECT_GT(expect_the_bytes_of_the_host(dataset, resize(1016), host_options()).cuts, 0);
+    LoaderOptions options = host_options();
+    options.cut_bytes = 2500;
+    try {
+        const Loader loader(dataset, resize(1017), options);
+        FAIL() << "accepted";
+    } catch (const InvalidArgument& error) {
+        EXPECT_STREQ(error.what(),
+                     "[data.decode_on] expected images of at most 1016 pixels in width for \"device\", "
+                     "got 4 x 1017, as the ops make them; use data.decode_on = \"cpu\", or ops that make "
+                     "smaller images");
+    }
 }
 
 // A slot that is too small for the cuts has room for the pixels.
@@ -221,6 +238,39 @@ TEST(LateImages, BadRecordsAreReplacedAsByTheHost) {
     EXPECT_GE(bad, 3) << "the damage is seen";
 }
 
+// The first crop of some records is good where the second sees the damage, which is in the last quarter of a high
+// image.
+TEST(LateImages, ASampleMayBecomeBadInALaterView) {
+    auto dataset = std::make_shared<RecordDataset>(37);
+    for (std::size_t i = 2; i < dataset->records.size(); i += 4) {
+        Bytes& record = dataset->records[i];
+        record = encode_dct(testing::make_jpeg({.width = 48, .height = 400, .seed = i}), {}).bytes;
+        const auto part = static_cast<std::ptrdiff_t>(record.size() / 4);
+        std::fill(record.end() - part, record.end(), std::byte{0xFF});
+    }
+    for (const std::int64_t cut_bytes : {1, 2500, 20000}) {
+        expect_the_bytes_of_the_host(dataset, op_lists().front(), host_options(), cut_bytes);
+    }
+}
+
+// The masks of some records are bad, when their images are ready.
+TEST(LateImages, FurtherFieldsAreThoseOfTheHost) {
+    const auto dataset = std::make_shared<RecordsWithFields>(37);
+    const Transform transform(std::vector<Op>{RandomResizedCrop{.height = 24, .width = 20}, HorizontalFlip{}});
+    LoaderOptions options = host_options();
+    EXPECT_GT(expect_the_bytes_of_the_host(dataset, transform, options).cuts, 0);
+    dataset->damaged = {3, 9, 10, 11, 20, 36};
+    for (const std::int64_t cut_bytes : {1, 2500, 20000}) {
+        for (const int views : {1, 2}) {
+            for (const bool replace : {true, false}) {
+                options.views = views;
+                options.replace = replace;
+                expect_the_bytes_of_the_host(dataset, transform, options, cut_bytes);
+            }
+        }
+    }
+}
+
 TEST(LateImages, ARestoredLoaderGoesOnWithTheSameBytes) {
     LoaderOptions options = host_options();
     options.cut_bytes = 20000;
@@ -251,6 +301,14 @@ TEST(LateImages, TheRoomKeepsWhatTheOthersMayNeed) {
     EXPECT_EQ(room.take(208), 64u + 384 + 112);
     EXPECT_EQ(room.take(200), 64u + 384 + 112 + 208);
     EXPECT_EQ(room.used(), 64u + 384 + 112 + 208 + 208);
+}
+
+TEST(LateImages, ASampleThatTakesTwiceIsABug) {
+    CutRoom room;
+    room.reset(64, 64 + 416, 2, 200);
+    EXPECT_EQ(room.take_least(), 64u);
+    EXPECT_EQ(room.take_least(), 64u + 208);
+    EXPECT_THROW(room.take_least(), InternalError);
 }
 
 std::string why_not(const std::vector<OpSpec>& specs, const TransformOptions& options = {}) {

@@ -144,4 +144,15 @@ def test_stages_have_rows(plan):
     assert "the bubble is large: with train.accumulate = 8 it is 11 %" in few
     assert plan("--ranks", 4, "--json", "--set", "model.hidden=[]").json()["pipelines"] == []
     mesh = ("--set", "train.mesh.pp=3", "--ranks", 6, "--set", "data.batch_size=48")
-    assert [row["pp"] for row in plan("--json", *mesh).json()["pipelines"]] == [2, 3]
+    found = plan("--json", *mesh).json()
+    assert [row["pp"] for row in found["pipelines"]] == [2, 3]
+    assert found["samples_per_rank"] == 24, "two copies of the model"
+    assert {row["ranks"] for row in found["plans"]} == {6}, "3 divides no power of two"
+    out = plan(*mesh).out
+    assert "24 of 48 samples" in out and "a copy of the model has 3 stages" in out
+
+
+def test_stages_are_cut_as_in_training(plan):
+    sets = ("--set", "model.hidden=[16,512,512,512]", "--set", 'model.freeze=["fc2.*","fc3.*","fc4.*"]')
+    found = plan("--ranks", 2, "--json", *sets).json()
+    assert [row["stages"] for row in found["pipelines"]] == [["fc1", "fc2 to fc5"]], "each has a trained block"

@@ -283,6 +283,7 @@ def test_waiting_for_a_stoker_loader_is_waiting(tmp_path):
     assert [(of["step"], of["samples"]) for of in records(tmp_path, "evaluation")] == [(6, 48), (12, 48)]
     facts = records(tmp_path, "facts")[-1]
     assert facts["data"]["samples"] == 48 and facts["data"]["workers"] == 0 and facts["train"]["batch_size"] == 8
+    assert facts["data"]["loader"] == "stoker.Loader"
     assert stoker._waiting.around is None
 
 

@@ -20,6 +20,8 @@ def known(**values: Any) -> Facts:
 class LoaderNote:
     """A loader's settings. Its iterator holds this instead of the loader, which may hold the iterator."""
 
+    name = "DataLoader"
+
     def __init__(self, loader: Any) -> None:
         self.dataset = loader.dataset
         self.sampler = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
@@ -36,7 +38,7 @@ class LoaderNote:
         note: LoaderNote = object.__new__(LoaderNote)
         note.dataset, note.sampler, note.batch_size = loader.dataset, loader, loader.batch_size
         note.workers, note.persistent, note.drop_last = loader.workers, True, loader.drop_last
-        note.prefetch_factor, note.pinned = None, False
+        note.prefetch_factor, note.pinned, note.name = None, False, "stoker.Loader"
         return note
 
 
@@ -73,6 +75,7 @@ class Seen:
             format=type(dataset).__name__,
             samples=length_of(note.dataset),
             sample_bytes=_mean_file_bytes(_attribute(dataset, "samples")),
+            loader=note.name,
             workers=note.workers,
             prefetch=note.workers * (note.prefetch_factor or 0) if note.workers else None,
             pinned=note.pinned,

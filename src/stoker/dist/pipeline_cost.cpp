@@ -17,6 +17,17 @@ Value total(std::span<const BlockCost> blocks, Value BlockCost::*member) {
     return sum;
 }
 
+// As training cuts them.
+std::vector<std::size_t> cut_blocks(std::span<const BlockCost> blocks, std::size_t stages) {
+    std::vector<double> seconds;
+    std::vector<bool> trained;
+    for (const BlockCost& block : blocks) {
+        seconds.push_back(block.seconds);
+        trained.push_back(block.gradients > 0);
+    }
+    return cut_runs(seconds, trained_runs(trained), stages);
+}
+
 std::int64_t scaled(std::int64_t bytes, double factor) {
     return static_cast<std::int64_t>(static_cast<double>(bytes) * factor);
 }
@@ -24,9 +35,7 @@ std::int64_t scaled(std::int64_t bytes, double factor) {
 }  // namespace
 
 PipelineCost predict_pipeline(std::span<const BlockCost> blocks, const PipelineShape& shape, const Link& link) {
-    std::vector<double> seconds;
-    std::ranges::transform(blocks, std::back_inserter(seconds), &BlockCost::seconds);
-    PipelineCost cost{.firsts = cut_stages(seconds, static_cast<std::size_t>(shape.stages)),
+    PipelineCost cost{.firsts = cut_blocks(blocks, static_cast<std::size_t>(shape.stages)),
                       .bubble = bubble_share(shape.stages, shape.micro_batches)};
     double slowest = 0;  // seconds of a micro-batch, with its messages
     double update = 0;

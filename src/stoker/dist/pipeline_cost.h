@@ -16,7 +16,7 @@ struct BlockCost {
     std::int64_t activations = 0;  // bytes that it keeps from the forward to the backward pass
     std::int64_t output = 0;       // bytes that it gives the next block
     std::int64_t parameters = 0;   // bytes, with buffers
-    std::int64_t gradients = 0;    // bytes
+    std::int64_t gradients = 0;    // bytes; 0: nothing of it is trained
 };
 
 struct PipelineShape {
@@ -41,6 +41,7 @@ struct PipelineCost {
     std::int64_t activations_gpipe = 0;
 };
 
+// At least as many blocks as `shape.stages` are trained.
 PipelineCost predict_pipeline(std::span<const BlockCost> blocks, const PipelineShape& shape, const Link& link);
 
 }  // namespace stoker

@@ -36,6 +36,25 @@ std::vector<std::size_t> cut_stages(std::span<const double> costs, std::size_t s
     return firsts;
 }
 
+std::vector<std::size_t> trained_runs(const std::vector<bool>& trained) {
+    std::vector<std::size_t> firsts;
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < trained.size(); ++i) {
+        if (trained[i]) {
+            firsts.push_back(first);
+            first = i + 1;
+        }
+    }
+    return firsts;
+}
+
+std::vector<std::size_t> cut_runs(std::span<const double> costs, std::span<const std::size_t> runs,
+                                  std::size_t stages) {
+    std::vector<std::size_t> firsts = cut_stages(stage_costs(costs, runs), stages);
+    std::ranges::transform(firsts, firsts.begin(), [&](std::size_t run) { return runs[run]; });
+    return firsts;
+}
+
 std::vector<double> stage_costs(std::span<const double> costs, std::span<const std::size_t> firsts) {
     std::vector<double> sums;
     for (std::size_t stage = 0; stage < firsts.size(); ++stage) {

@@ -11,6 +11,13 @@ namespace stoker {
 // stage; a stage ends where the next begins. No other cut has a faster slowest stage. The same costs give the same cut.
 std::vector<std::size_t> cut_stages(std::span<const double> costs, std::size_t stages);
 
+// Blocks that belong together, since a stage without trained parameters would have nothing to do: the first block of
+// each run of blocks that ends with a trained one. Blocks behind the last trained one belong to the last run.
+std::vector<std::size_t> trained_runs(const std::vector<bool>& trained);
+
+// The same as cut_stages, with cuts only where a run begins; at least as many `runs` as `stages`.
+std::vector<std::size_t> cut_runs(std::span<const double> costs, std::span<const std::size_t> runs, std::size_t stages);
+
 // The sum of the costs of each stage.
 std::vector<double> stage_costs(std::span<const double> costs, std::span<const std::size_t> firsts);
 

@@ -1,7 +1,9 @@
 #include "stoker/ops/assemble.h"
 
 #include <cstring>
+#include <fmt/format.h>
 
+#include "stoker/base/error.h"
 #include "stoker/ops/flip.h"
 #include "stoker/ops/random_erasing.h"
 #include "stoker/ops/resize_normalize.h"
@@ -12,12 +14,25 @@ bool assemble_fits(ImageSize source, ImageSize full, ImageSize to) {
     const auto stride = [](int input, int output) {
         return std::int64_t{2} * (input > output ? (input + output - 1) / output : 1) + 1;
     };
-    return to.width + kAssembleBand <= kAssembleOutputs &&
+    return to.width <= kAssembleWidth &&
            to.width * stride(source.width, full.width) + kAssembleBand * stride(source.height, full.height) <=
                kAssembleWeights;
 }
 
+void require_assemble(const AssembleBatch& batch) {
+    constexpr int kMostRows = 65535 * kAssembleBand;
+    const auto& [height, width] = batch.to;
+    if (batch.n < 0 || height <= 0 || height > kMostRows || width <= 0 || width > kAssembleWidth ||
+        batch.channels < 1 || batch.channels > 4) {
+        throw InvalidArgument(
+            {.where = "assemble",
+             .expected = fmt::format("images of 1 to 4 channels, at most {} pixels wide", kAssembleWidth),
+             .got = fmt::format("{} images of {} x {} x {}", batch.n, height, width, batch.channels)});
+    }
+}
+
 void assemble(const AssembleBatch& batch) {
+    require_assemble(batch);
     const std::ptrdiff_t row = std::ptrdiff_t{batch.to.width} * batch.channels;
     ResizeScratch scratch;
     for (int i = 0; i < batch.n; ++i) {

@@ -39,11 +39,15 @@ struct AssembleBatch {
 
 // The kernel's blocks keep the weights of a resize in shared memory: those of all columns and of a band of rows.
 inline constexpr int kAssembleBand = 8;
-inline constexpr int kAssembleOutputs = 1024;  // columns and rows of a band
+inline constexpr int kAssembleOutputs = 1024;                            // columns and rows of a band
+inline constexpr int kAssembleWidth = kAssembleOutputs - kAssembleBand;  // of the output, at most
 inline constexpr int kAssembleWeights = 8192;
 bool assemble_fits(ImageSize source, ImageSize full, ImageSize to);
 
-// In host memory, by the ops one after the other. Throws what they throw.
+// Throws InvalidArgument for an output that the kernel cannot make.
+void require_assemble(const AssembleBatch& batch);
+
+// In host memory, by the ops one after the other. Throws what they and require_assemble throw.
 void assemble(const AssembleBatch& batch);
 
 }  // namespace stoker

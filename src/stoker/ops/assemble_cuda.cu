@@ -77,17 +77,6 @@ std::string describe(const AssembleBatch& batch) {
            std::to_string(batch.to.width) + " x " + std::to_string(batch.channels);
 }
 
-void check(const AssembleBatch& batch) {
-    constexpr int kMostRows = 65535 * kAssembleBand;
-    const bool sizes = batch.n >= 0 && batch.to.height > 0 && batch.to.height <= kMostRows && batch.to.width > 0 &&
-                       batch.to.width <= kAssembleOutputs - kAssembleBand && batch.channels >= 1 && batch.channels <= 4;
-    if (!sizes) {
-        throw InvalidArgument({.where = "assemble_cuda",
-                               .expected = "images of 1 to 4 channels whose weights fit in shared memory",
-                               .got = describe(batch)});
-    }
-}
-
 }  // namespace
 
 bool assemble_cuda_works() {
@@ -95,7 +84,7 @@ bool assemble_cuda_works() {
 }
 
 void assemble_cuda(const AssembleBatch& batch, void* stream) {
-    check(batch);
+    require_assemble(batch);
     if (batch.n == 0) {
         return;  // a launch of no blocks would be an error
     }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fmt/format.h>
 
+#include "stoker/base/error.h"
 #include "stoker/pipeline/transforms/cut_ops.h"
 
 namespace stoker {
@@ -58,6 +60,15 @@ std::optional<std::size_t> CutRoom::take(std::size_t bytes) {
     const std::size_t at = used_;
     used_ += aligned(bytes);
     return at;
+}
+
+std::size_t CutRoom::take_least() {
+    if (const auto at = take(least_)) {
+        return *at;
+    }
+    throw InternalError({.where = "a batch's memory",
+                         .expected = fmt::format("room for {} bytes, which each sample takes once", least_),
+                         .got = "none left"});
 }
 
 std::size_t CutRoom::used() const {

@@ -156,12 +156,19 @@ class Loader {
     void set_log(std::shared_ptr<WorkLog> log);
 
   private:
+    // A view that is ready for its CutSlot.
+    struct CutView {
+        std::span<const std::byte> bytes;  // in `own`, or in the transform's scratch
+        std::optional<AssembleDraw> draw;  // of a cut; empty: `bytes` are pixels
+        Buffer own;
+    };
     // Buffers that a thread reuses for every sample.
     struct WorkerScratch {
         Sample sample;
         TransformScratch transform;
-        TransformScratch fields;  // of further images and masks
-        Buffer packed;            // contiguous pixels for the cache, or for a CutSlot
+        TransformScratch fields;    // of further images and masks
+        Buffer packed;              // contiguous pixels for the cache
+        std::vector<CutView> cuts;  // of each view, with LoaderOptions::cut_bytes
         Buffer boxes;
         StageSampler stages;
         ImageSize image{};  // the size of the sample's image before the ops that ran on it last
@@ -215,8 +222,9 @@ class Loader {
     void load_sample(std::int64_t index, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch);
     void write_images(const RngKey& key, const ItemPlace& place, bool prepared, WorkerScratch& scratch,
                       StageClock& clock) const;
-    void write_cut(std::size_t at, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch,
-                   StageClock& clock) const;
+    void make_cut(int view, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch, StageClock& clock) const;
+    void make_cut_pixels(CutView& to, const RngKey& key, WorkerScratch& scratch, StageClock& clock) const;
+    void place_cuts(const RngKey& key, const ItemPlace& place, WorkerScratch& scratch, StageClock& clock) const;
     void write_draws(std::int64_t index, const RngKey& key, const ItemPlace& place) const;
     void prepare_fields(WorkerScratch& scratch, StageClock& clock) const;
     void write_fields(const RngKey& key, const ItemPlace& place, OpRange range, WorkerScratch& scratch,

@@ -68,6 +68,17 @@ void with_field(const Field& field, const Run& run) {
     }
 }
 
+// Before the first batch: assemble would refuse it.
+void require_assembled(const ImageSlot& image) {
+    if (image.width > kAssembleWidth) {
+        throw InvalidArgument(
+            {.where = "data.decode_on",
+             .expected = fmt::format("images of at most {} pixels in width for \"device\"", kAssembleWidth),
+             .got = fmt::format("{} x {}, as the ops make them", image.height, image.width),
+             .hint = "use data.decode_on = \"cpu\", or ops that make smaller images"});
+    }
+}
+
 // Independent random numbers for each view; those of the first are the sample's.
 RngKey key_of_view(RngKey key, int view) {
     constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15;  // 2^64 divided by the golden ratio
@@ -134,6 +145,9 @@ void Loader::find_shapes_of(std::int64_t index) {
     if (has_image_) {
         place_ = slot_of(augmented(transform_, scratch.sample, scratch.transform), options_.size);
         transform_.require_channels(place_.channels);
+        if (options_.cut_bytes > 0) {
+            require_assembled(place_);
+        }
     }
     const ImageSize image = scratch.image;
     for (std::size_t i = 0; i < plans_.size(); ++i) {
@@ -232,9 +246,9 @@ void Loader::make_fields() {
 void Loader::write_images(const RngKey& key, const ItemPlace& place, bool prepared, WorkerScratch& scratch,
                           StageClock& clock) const {
     for (int view = 0; has_image_ && view < options_.views; ++view) {
-        const RngKey own = view == 0 ? key : key_of_view(key, view);
+        const RngKey own = key_of_view(key, view);
         if (options_.cut_bytes > 0) {
-            write_cut(view_at(view), own, place, scratch, clock);
+            make_cut(view, own, place, scratch, clock);
             continue;
         }
         ImageSlot slot = place_;
@@ -249,30 +263,57 @@ void Loader::write_images(const RngKey& key, const ItemPlace& place, bool prepar
 }
 
 // What a device decodes, or the image's bytes where the host must make them.
-void Loader::write_cut(std::size_t at, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch,
-                       StageClock& clock) const {
-    const CutSlot slot = place.batch.cut_slot(at);
-    CutRoom& room = place.batch.cut_room(at);
-    const std::size_t most = fields_[at].sample_bytes() * static_cast<std::size_t>(place.batch.size());
-    if (const auto image = transform_.cut(scratch.sample, key, most, scratch.transform, place_, clock)) {
-        if (const auto taken = room.take(image->cut.size())) {
-            slot.set_cut(place.item, *taken, image->cut, image->draw);
-            return;
-        }
+void Loader::make_cut(int view, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch,
+                      StageClock& clock) const {
+    scratch.cuts.resize(static_cast<std::size_t>(options_.views));
+    CutView& to = scratch.cuts[static_cast<std::size_t>(view)];
+    const std::size_t most = fields_[view_at(view)].sample_bytes() * static_cast<std::size_t>(place.batch.size());
+    const auto image = transform_.cut(scratch.sample, key, most, scratch.transform, place_, clock);
+    if (!image) {
+        make_cut_pixels(to, key, scratch, clock);
+        return;
     }
+    to.bytes = image->cut;
+    to.draw = image->draw;
+    if (view + 1 < options_.views) {  // the next cut overwrites it
+        to.own.resize(to.bytes.size());
+        std::ranges::copy(to.bytes, to.own.data());
+        to.bytes = std::as_const(to.own).bytes();
+    }
+}
+
+void Loader::make_cut_pixels(CutView& to, const RngKey& key, WorkerScratch& scratch, StageClock& clock) const {
     ImageSlot pixels = place_;
-    scratch.packed.resize(fields_[at].late->decode->image_bytes());
-    pixels.pixels.data = scratch.packed.data();
+    to.own.resize(fields_.front().late->decode->image_bytes());
+    pixels.pixels.data = to.own.data();
     transform_.run(scratch.sample, key, scratch.transform, pixels, clock);
-    slot.set_pixels(place.item, room.take(scratch.packed.size()).value(), std::as_const(scratch.packed).bytes(),
-                    {pixels.height, pixels.width});
+    to.bytes = std::as_const(to.own).bytes();
+    to.draw.reset();
+}
+
+// Takes room, which an item of the batch does once. So it comes after all that may make the sample a bad one: where a
+// cut could be made, so can the pixels.
+void Loader::place_cuts(const RngKey& key, const ItemPlace& place, WorkerScratch& scratch, StageClock& clock) const {
+    for (int view = 0; has_image_ && options_.cut_bytes > 0 && view < options_.views; ++view) {
+        CutView& image = scratch.cuts[static_cast<std::size_t>(view)];
+        const CutSlot slot = place.batch.cut_slot(view_at(view));
+        CutRoom& room = place.batch.cut_room(view_at(view));
+        if (image.draw) {
+            if (const auto taken = room.take(image.bytes.size())) {
+                slot.set_cut(place.item, *taken, image.bytes, *image.draw);
+                continue;
+            }
+            make_cut_pixels(image, key_of_view(key, view), scratch, clock);
+        }
+        slot.set_pixels(place.item, room.take_least(), image.bytes, {place_.height, place_.width});
+    }
 }
 
 // Numbers and draws of images that lie on a device.
 void Loader::write_draws(std::int64_t index, const RngKey& key, const ItemPlace& place) const {
     const OpSlice ops = transform_.slice(OpRange::remaining);
     for (int view = 0; view < options_.views; ++view) {
-        GatherDraw draw = draw_gather(ops, options_.images->block()->size, view == 0 ? key : key_of_view(key, view));
+        GatherDraw draw = draw_gather(ops, options_.images->block()->size, key_of_view(key, view));
         draw.image = index + 1;
         std::memcpy(place.batch.item(view_at(view), place.item).data(), &draw, sizeof draw);
     }

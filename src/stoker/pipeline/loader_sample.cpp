@@ -224,6 +224,7 @@ void Loader::load_sample(std::int64_t index, const RngKey& key, const ItemPlace&
     if (cache_ != nullptr && !keeps_prepared && !kept) {
         cache_->put(index, sample);
     }
+    place_cuts(key, place, scratch, clock);
     clock.lap(Stage::augment);
     ++scratch.stages.timed().samples;
 }

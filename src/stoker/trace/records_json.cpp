@@ -72,6 +72,7 @@ void fields(Facts& facts, Visit visit) {
     visit("samples", facts.samples);
     visit("sample_bytes", facts.sample_bytes);
     visit("image_bytes", facts.image_bytes);
+    visit("loader", facts.loader);
     visit("workers", facts.workers);
     visit("prefetch", facts.prefetch);
     visit("pinned", facts.pinned);

@@ -53,7 +53,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin, const at::Tens
 class RankTraining {
   public:
     RankTraining(const Recipe& recipe, int ranks)
-        : samples_(std::max<std::int64_t>(recipe.data.batch_size * recipe.train.mesh.tp / ranks, 1)),
+        : samples_(std::max<std::int64_t>(recipe.data.batch_size * recipe.train.mesh.copy() / ranks, 1)),
           plan_(plan_training(of_one_process(recipe, samples_), training_data(recipe), nullptr, /*resumes=*/false,
                               std::make_shared<Group>())),
           options_(step_options(recipe, plan_.task, plan_.device)),

@@ -18,7 +18,7 @@ struct MeasuredRank {
     std::vector<std::string> block_names;  // of the model as a sequence of blocks; none of one that is not
     std::vector<BlockCost> blocks;         // with the samples of a micro-batch
     std::int64_t parameters = 0;           // of the whole model
-    std::int64_t samples = 0;              // of the rank in a step
+    std::int64_t samples = 0;              // of the rank, and so of its copy of the model, in a step
     std::string device;
     int threads = 0;
 
@@ -33,9 +33,9 @@ struct RankStepOptions {
 };
 
 // Opens what the recipe names and trains on noise; nothing of it is kept. The batch, of all ranks, must be a multiple
-// of their number, or of the copies of the model with train.mesh.tp; the rank then has its slices of the model. The
-// model is not cut into stages: `blocks` has what a cut needs. Throws what training would, and Unsupported for a model
-// that does not train with several ranks.
+// of the copies of the model, of which each has train.mesh.pp * tp ranks; with tp the rank has its slices of the model.
+// The model is not cut into stages: `blocks` has what a cut needs. Throws what training would, and Unsupported for a
+// model that does not train with several ranks.
 MeasuredRank measure_rank_step(const Recipe& recipe, const RankStepOptions& options);
 
 }  // namespace stoker

@@ -66,6 +66,21 @@ TEST(PythonRules, Fp32WhereBf16IsFaster) {
     EXPECT_EQ(diagnose_rank(slow).verdict.rule, "healthy");
 }
 
+// The trainer waits although workers are idle, and nothing explains it.
+TEST(PythonRules, FixesNameTheLoaderOfTheProgram) {
+    RankRecords rank = in_python_of({.share = {{Phase::wait, 0.6}, {Phase::forward, 0.4}}});
+    rank.facts.data.prefetch.reset();
+    const auto fix = [&](const char* loader) {
+        rank.facts.data.loader = loader;
+        const Diagnosis diagnosis = diagnose_rank(rank);
+        EXPECT_EQ(diagnosis.verdict.rule, "slow-loader");
+        return diagnosis.findings.front().fix.code;
+    };
+    EXPECT_EQ(fix("DataLoader"), "DataLoader(..., prefetch_factor=4, persistent_workers=True)  # then watch again");
+    EXPECT_EQ(fix(""), fix("DataLoader")) << "records of earlier versions";
+    EXPECT_EQ(fix("stoker.Loader"), "stoker.Loader(..., prefetch=8)  # then watch again");
+}
+
 TEST(PythonRules, TooManyWorkerProcesses) {
     RankRecords rank = in_python_of({.share = {{Phase::wait, 0.3}, {Phase::forward, 0.7}}, .workers = 16});
     for (IntervalEntry& interval : rank.intervals) {

@@ -16,12 +16,15 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::RecordDataset;
+using testing::RecordsWithFields;
 using testing::TempDir;
 
-class RecordClasses final : public Dataset {
+template <typename Records>
+class OfClasses final : public Dataset {
   public:
-    explicit RecordClasses(std::int64_t size) : records(size) {}
+    explicit OfClasses(std::int64_t size) : records(size) {}
     std::int64_t size() const override { return records.size(); }
+    std::span<const Field> fields() const override { return records.fields(); }
     void read(std::int64_t index, Sample& sample) const override {
         records.read(index, sample);
         sample.label %= 4;
@@ -29,11 +32,12 @@ class RecordClasses final : public Dataset {
     std::span<const std::string> classes() const override { return classes_; }
     std::string key(std::int64_t index) const override { return records.key(index); }
 
-    RecordDataset records;
+    Records records;
 
   private:
     std::vector<std::string> classes_ = {"a", "b", "c", "d"};
 };
+using RecordClasses = OfClasses<RecordDataset>;
 
 RecipeData record_data() {
     return {std::make_shared<RecordClasses>(50), std::make_shared<RecordClasses>(20)};
@@ -56,8 +60,9 @@ struct DecodedRun {
     std::vector<NamedTensor> weights;
 };
 
-DecodedRun decoded_run(const Recipe& recipe, const std::filesystem::path& out, std::int64_t stop_at = -1) {
-    Trainer trainer(recipe, record_data());
+DecodedRun decoded_run(const Recipe& recipe, const std::filesystem::path& out, std::int64_t stop_at = -1,
+                       const RecipeData& data = record_data()) {
+    Trainer trainer(recipe, data);
     std::atomic<int> interrupt = 0;
     std::int64_t steps = 0;
     FitOptions options{.out = out, .resume = "auto", .interrupt = &interrupt};
@@ -90,13 +95,33 @@ TEST(DeviceDecodeRun, IsThatOfTheOrdinaryLoader) {
     EXPECT_TRUE(testing::same_weights(resumed.weights, expected.weights));
 }
 
+// One mask is bad, which shows when the sample's images are ready.
+TEST(DeviceDecodeRun, HasViewsAndFurtherFields) {
+    const ImagesOnCpu allowed;
+    const TempDir folder;
+    const auto train = std::make_shared<OfClasses<RecordsWithFields>>(50);
+    train->records.damaged = {21};
+    Recipe recipe = decoding_recipe();
+    recipe.data.views = 2;
+    recipe.data.bad_samples = {.count = 5};
+    const DecodedRun own = decoded_run(recipe, folder / "own", -1, {train, nullptr});
+    recipe.data.decode_on = "cpu";
+    const DecodedRun expected = decoded_run(recipe, folder / "plain", -1, {train, nullptr});
+    EXPECT_EQ(testing::figures(own.result.epochs), testing::figures(expected.result.epochs));
+    EXPECT_TRUE(testing::same_weights(own.weights, expected.weights));
+    EXPECT_EQ(testing::metrics_of(folder / "own"), testing::metrics_of(folder / "plain"));
+    EXPECT_EQ(testing::text_of(folder / "own/quarantine.jsonl"), testing::text_of(folder / "plain/quarantine.jsonl"));
+    EXPECT_THAT(testing::text_of(folder / "own/quarantine.jsonl"), HasSubstr("records/021"));
+}
+
 TEST(DeviceDecodeRun, IsRefusedWhereADeviceCannotDecode) {
     EXPECT_THAT(decode_refusal(decoding_recipe(), record_data()), HasSubstr("this run is on cpu"));
     const ImagesOnCpu allowed;
     EXPECT_EQ(decode_refusal(decoding_recipe(), record_data()), "");
     auto jpegs = std::make_shared<RecordClasses>(10);
     jpegs->records.records = jpegs->records.jpegs;
-    EXPECT_THAT(decode_refusal(decoding_recipe(), {.train = jpegs, .val = nullptr}), HasSubstr("stoker pack --codec dct"));
+    EXPECT_THAT(decode_refusal(decoding_recipe(), {.train = jpegs, .val = nullptr}),
+                HasSubstr("stoker pack --codec dct"));
     Recipe recipe = decoding_recipe();
     recipe.data.train_ops.insert(recipe.data.train_ops.begin() + 1,
                                  {.name = "color_jitter", .options = {{"brightness", 0.4}}, .where = "test"});

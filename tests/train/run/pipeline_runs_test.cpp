@@ -12,6 +12,7 @@
 namespace stoker {
 namespace {
 
+using ::testing::AllOf;
 using testing::as_ranks;
 using ::testing::Each;
 using testing::expect_alike;
@@ -19,6 +20,7 @@ using ::testing::HasSubstr;
 using testing::kStepsAnEpoch;
 using testing::odd_data;
 using testing::RankRuns;
+using ::testing::SizeIs;
 using testing::small_recipe;
 using testing::step_losses;
 using testing::TempDir;
@@ -218,6 +220,17 @@ INSTANTIATE_TEST_SUITE_P(
                       StagesCase{"bf16", {.pp = 2}, [](Recipe& r) { r.train.precision = "bf16"; }, kHalfPrecision}),
     [](const auto& given) { return given.param.name; });
 
+// Of each parameter of a saved optimizer, in all stages: the steps that were not skipped.
+std::vector<float> step_counts(const SafetensorsFile& saved) {
+    std::vector<float> counts;
+    for (const auto& [name, view] : saved.tensors()) {
+        if (name.starts_with("step.")) {
+            counts.push_back(*reinterpret_cast<const float*>(view.data));
+        }
+    }
+    return counts;
+}
+
 // The scale falls until no gradient overflows, and passes scales at which those of one stage do and of another do not.
 TEST(PipelineRuns, AnOverflowOnOneStageSkipsTheStepOnAll) {
     for (const double factor : {1.0, 1.4}) {
@@ -232,6 +245,7 @@ TEST(PipelineRuns, AnOverflowOnOneStageSkipsTheStepOnAll) {
         const auto scale = std::ranges::find(saved.tensors(), "scaler.scale", &NamedView::name);
         ASSERT_NE(scale, saved.tensors().end());
         EXPECT_LT(*reinterpret_cast<const float*>(scale->view.data), recipe.train.loss_scale / 4);
+        EXPECT_THAT(step_counts(saved), AllOf(SizeIs(10), Each(step_counts(saved).front())));
     }
 }
 

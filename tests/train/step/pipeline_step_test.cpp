@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <barrier>
 #include <tuple>
 
 #include "support/ranks.h"
@@ -79,6 +80,24 @@ INSTANTIATE_TEST_SUITE_P(Each, PipelineSteps,
                          ::testing::Combine(::testing::Values(PipelineOrder::one_forward_one_backward,
                                                               PipelineOrder::gpipe),
                                             ::testing::Values(2, 3, 4), ::testing::Values(1, 2, 3, 7)));
+
+TEST(StageLinks, RefuseWhatTheOtherSideDoesNotExpect) {
+    const StageBoundary boundary{.shape = {2, 3}};
+    const auto refusal = [&](const at::Tensor& sent) {
+        std::barrier both(2);
+        return as_ranks(2, [&](const auto& group) {
+            both.arrive_and_wait();
+            StageLinks links(*group, {boundary, boundary});
+            if (links.first()) {
+                links.send_output(sent);
+            }
+        })[0];
+    };
+    const std::string expected = "[the message of stage 0 to stage 1] expected Float (samples, 2, 3), got ";
+    EXPECT_EQ(refusal(at::ones({4, 3, 2})), expected + "Float (samples, 3, 2)");
+    EXPECT_EQ(refusal(at::ones({4, 2, 3}, at::kHalf)), expected + "Half (samples, 2, 3)");
+    EXPECT_EQ(refusal(at::ones({})), expected + "a scalar");
+}
 
 // Images stay channels-last, and a micro-batch may have no samples.
 TEST(StageLinks, KeepTypeAndLayout) {

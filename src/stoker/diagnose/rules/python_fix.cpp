@@ -101,6 +101,23 @@ Words batch(const Advised& of) {
                     : fmt::format("DataLoader(..., batch_size={})  # choose the learning rate again", change->value)};
 }
 
+// What stoker.Loader calls the arguments of DataLoader. Its workers are threads, which live as long as it does.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kOwnNames = {{
+    {"DataLoader(", "stoker.Loader("},
+    {"num_workers", "workers"},
+    {", persistent_workers=True", ""},
+    {"prefetch_factor=4", "prefetch=8"},  // of each worker, of all
+    {"prefetch_factor", "prefetch"},
+}};
+
+void use_own_names(std::string& code) {
+    for (const auto& [name, own] : kOwnNames) {
+        for (std::size_t at = code.find(name); at != std::string::npos; at = code.find(name, at + own.size())) {
+            code.replace(at, name.size(), own);
+        }
+    }
+}
+
 struct Row {
     std::string_view rule;
     Words (*words)(const Advised&);
@@ -125,6 +142,9 @@ void advise_in_python(Finding& finding, const RankRecords& rank, const RunSummar
         const Words words = row->words({.finding = finding, .rank = rank, .run = run});
         finding.text = words.text.empty() ? finding.text : words.text;
         finding.fix.code = words.code.empty() ? finding.fix.code : words.code;
+    }
+    if (rank.facts.data.loader == "stoker.Loader") {
+        use_own_names(finding.fix.code);
     }
     finding.fix.recipe.clear();
     // Huffman decoding is not measured by itself.

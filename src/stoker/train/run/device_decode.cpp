@@ -16,11 +16,7 @@ void decode_on_device(const Dataset& dataset, const Transform& transform, const 
                            .got = why,
                            .hint = "use data.decode_on = \"cpu\"; `stoker doctor` looks for GPUs"});
     }
-    CutPlan plan = plan_cuts(dataset, transform, specs);
-    // A batch's room is counted once for each sample, before anything that makes a replacement of the sample.
-    if (options.views > 1 || !dataset.fields().empty()) {
-        plan = {.cut_bytes = 0, .why_not = "several views, and samples with further fields, are decoded on the CPU"};
-    }
+    const CutPlan plan = plan_cuts(dataset, transform, specs);
     if (plan.cut_bytes == 0) {
         throw InvalidArgument({.where = "data.decode_on",
                                .expected = fmt::format("\"cpu\" or \"auto\" for {}", dataset.path()),

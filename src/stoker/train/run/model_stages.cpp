@@ -18,20 +18,14 @@
 namespace stoker {
 namespace {
 
-// Blocks that belong together, since a stage without trained parameters would have nothing to do: the first block of
-// each run of blocks that ends with trained parameters.
-std::vector<std::size_t> trained_runs(const Model& model) {
-    const std::vector<ModelBlock> blocks = model.blocks();
-    const std::vector<NamedTensor> trained = model.trainable_parameters();
-    std::vector<std::size_t> firsts;
-    std::size_t first = 0;
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-        if (std::ranges::any_of(trained, [&](const NamedTensor& entry) { return blocks[i].has(entry.name); })) {
-            firsts.push_back(first);
-            first = i + 1;
-        }
+std::vector<std::size_t> runs_of(const Model& model) {
+    const std::vector<NamedTensor> parameters = model.trainable_parameters();
+    std::vector<bool> trained;
+    for (const ModelBlock& block : model.blocks()) {
+        trained.push_back(
+            std::ranges::any_of(parameters, [&](const NamedTensor& entry) { return block.has(entry.name); }));
     }
-    return firsts;
+    return trained_runs(trained);
 }
 
 // The name of the tensor that an entry of a model's or an optimiser's state belongs to: "exp_avg.fc1.weight".
@@ -76,7 +70,7 @@ std::string cut_text(const StageCut& cut) {
 }
 
 void require_stages(const Model& model, std::int64_t stages) {
-    const auto possible = static_cast<std::int64_t>(trained_runs(model).size());
+    const auto possible = static_cast<std::int64_t>(runs_of(model).size());
     if (model.blocks().empty()) {
         throw InvalidArgument({.where = "train.mesh.pp",
                                .expected = "1, except for Stoker's own models, which are sequences of blocks",
@@ -129,10 +123,7 @@ StageCut cut_model(const Model& model, std::vector<double> seconds, std::size_t 
     for (const ModelBlock& block : model.blocks()) {
         cut.blocks.push_back(block.name);
     }
-    const std::vector<std::size_t> runs = trained_runs(model);
-    for (const std::size_t run : cut_stages(stage_costs(cut.seconds, runs), stages)) {
-        cut.firsts.push_back(runs[run]);
-    }
+    cut.firsts = cut_runs(cut.seconds, runs_of(model), stages);
     return cut;
 }
 

@@ -38,6 +38,7 @@ class StageLinks {
     // The input of this stage, and the gradient of its output, (samples, ...). They wait for the neighbour.
     at::Tensor receive_input(std::int64_t samples) const;
     at::Tensor receive_gradient(std::int64_t samples) const;
+    // Both throw InternalError for another shape or type than the neighbour expects.
     void send_output(const at::Tensor& output);
     void send_gradient(const at::Tensor& gradient);
     // Waits until the neighbours have received all.
