@@ -27,6 +27,8 @@ class StepRows:
     def take_lines(self, rank: int, /) -> tuple[str, list[int]]: ...
 
 class StepState:
+    @property
+    def rows(self) -> StepRows: ...
     training: bool  # it is decided: a proof of training changes nothing
     in_parts: bool  # some of the step's time has been settled
     asked: ref[Any] | None  # the iterator of the last batch, while its next one changes nothing

@@ -20,10 +20,10 @@ Account* of(PyObject* self) {
     return reinterpret_cast<Account*>(self);
 }
 
-bool is_phase(int phase) {
+bool is_phase(long phase) {
     if (phase >= 0 && phase <= Unmeasured)
         return true;
-    PyErr_Format(PyExc_ValueError, "expected a phase from 0 to %d, found %d", int{Unmeasured}, phase);
+    PyErr_Format(PyExc_ValueError, "expected a phase from 0 to %d, found %ld", int{Unmeasured}, phase);
     return false;
 }
 
@@ -36,7 +36,7 @@ int init(PyObject* self, PyObject*, PyObject*) {
 
 PyObject* enter(PyObject* self, PyObject* argument) {
     const long phase = PyLong_AsLong(argument);
-    if (PyErr_Occurred() || !is_phase(static_cast<int>(phase)))
+    if (PyErr_Occurred() || !is_phase(phase))
         return nullptr;
     return PyLong_FromLong(of(self)->enter(static_cast<int>(phase)));
 }

@@ -113,6 +113,7 @@ PyMethodDef step_methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 PyMemberDef step_members[] = {
+    {"rows", T_OBJECT, offsetof(StepState, rows), READONLY, nullptr},
     {"training", T_BOOL, offsetof(StepState, training), 0, nullptr},
     {"in_parts", T_BOOL, offsetof(StepState, in_parts), 0, nullptr},
     {"asked", T_OBJECT, offsetof(StepState, asked), 0, nullptr},
