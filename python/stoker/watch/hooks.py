@@ -17,6 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from stoker._watch import Hook
 from stoker.watch.account import BACKWARD, CHECKPOINT, COMMUNICATION, OPTIMIZER, WAIT
 from stoker.watch.batches import batch_length, ready_batches, sample_bytes
 from stoker.watch.fetch_clock import FetchClock
@@ -149,11 +150,11 @@ class Hooks:
     def _hook_backward(self) -> None:
         state = self._state
 
-        def make(whole: bool) -> Callable[[Any], Any]:
+        def make(whole: bool) -> Callable[[Any], Hook]:
             return lambda original: state.hook("backward", original, self._trains, self._stepped_in_backward, number=whole)
 
-        state.replace(torch.autograd, "backward", make(True))
-        state.replace(torch.autograd, "grad", make(False))
+        state.replace_function(torch.autograd, "backward", make(True))
+        state.replace_function(torch.autograd, "grad", make(False))
 
     def _trains(self) -> None:
         self._state.steps.trains()

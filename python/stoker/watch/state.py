@@ -9,6 +9,7 @@ from threading import get_ident
 from typing import Any
 
 import torch
+from torch.compiler import is_compiling
 
 from stoker._watch import Hook, HookFlags, learn
 from stoker.watch.account import Account
@@ -55,6 +56,21 @@ class HookState(HookFlags):
             self.patches.replace(home, name, hook)
         self.patches.replace(owner, name, hook)
 
+    def replace_function(self, owner: Any, name: str, make: Callable[[Any], Hook]) -> None:
+        """As `replace`, for what torch.compile may meet: it looks into functions of Python, and finds what stood there."""
+
+        def make_function(original: Any) -> Any:
+            hook = make(original)
+
+            def call(*args: Any, **options: Any) -> Any:
+                if is_compiling():
+                    return original(*args, **options)
+                return hook(*args, **options)
+
+            return call
+
+        self.replace(owner, name, make_function)
+
     def replace_method(self, name: str, kind: str, *calls: Callable[..., Any]) -> None:
         """As `replace`, for a method of Tensor."""
         original = getattr(torch.Tensor, name)
@@ -63,4 +79,4 @@ class HookState(HookFlags):
 
     def replace_phase(self, owner: Any, name: str, phase: int) -> None:
         """A function whose whole time belongs to `phase`."""
-        self.replace(owner, name, lambda original: self.hook("phase", original, number=phase))
+        self.replace_function(owner, name, lambda original: self.hook("phase", original, number=phase))
