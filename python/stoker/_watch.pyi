@@ -5,7 +5,9 @@ from weakref import ref
 
 PHASES: tuple[str, ...]
 
-def learn(tensor: type, parameter: type, module: type, modes: Callable[[], int], with_grad: Callable[[], bool]) -> None: ...
+def learn(
+    tensor: type, parameter: type, module: type, modes: Callable[[], int], with_grad: Callable[[], bool], /
+) -> None: ...
 
 class Account:
     @property

@@ -34,7 +34,7 @@ long long usual_length(PyObject* batch) {
 
 // A number that a function of Python returns; None is unknown.
 long long number_of(PyObject* function, PyObject* argument) {
-    PyObject* answer = PyObject_CallOneArg(function, argument);
+    PyObject* answer = call_with(function, argument);
     if (answer == nullptr)
         return error;
     const long long number = answer == Py_None ? unknown : PyLong_AsLongLong(answer);
@@ -57,7 +57,7 @@ bool ask_for_batch(const Hook* hook, PyObject* iterator, bool alone, long long& 
         return false;
     if (refers_to(hook->steps()->asked, iterator))
         return true;
-    PyObject* done = PyObject_CallOneArg(hook->calls[Asks], iterator);
+    PyObject* done = call_with(hook->calls[Asks], iterator);
     Py_XDECREF(done);
     return done != nullptr;
 }

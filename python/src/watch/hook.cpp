@@ -81,7 +81,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(hook->attributes);
     Py_VISIT(hook->original);
     Py_VISIT(hook->place);
-    Py_VISIT(hook->flags);
+    Py_VISIT(reinterpret_cast<PyObject*>(hook->flags));
     for (PyObject* call : hook->calls)
         Py_VISIT(call);
     return 0;
@@ -180,7 +180,7 @@ bool fail(const Hook* hook) {
         PyException_SetTraceback(error, trace);
     PyObject* done = nullptr;
     if (hook->flags->fail != nullptr)
-        done = PyObject_CallOneArg(hook->flags->fail, error);
+        done = call_with(hook->flags->fail, error);
     else
         PyErr_Restore(Py_XNewRef(type), Py_XNewRef(error), Py_XNewRef(trace));
     Py_XDECREF(type);

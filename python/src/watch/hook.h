@@ -33,6 +33,11 @@ inline PyObject* call_original(Hook* hook, Arguments arguments, std::size_t coun
     return PyObject_Vectorcall(hook->original, arguments, count, names);
 }
 
+// PyObject_CallOneArg, which the stable ABI of Python 3.12 lacks.
+inline PyObject* call_with(PyObject* function, PyObject* argument) {
+    return PyObject_Vectorcall(function, &argument, 1, nullptr);
+}
+
 // Gives Python's present error to the watch, which ends. False: that failed, and Python has an error.
 bool fail(const Hook* hook);
 

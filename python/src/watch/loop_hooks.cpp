@@ -142,7 +142,7 @@ PyObject* call_optimizer_end(PyObject* self, Arguments arguments, std::size_t co
             return nullptr;
         Py_RETURN_NONE;
     }
-    return PyObject_CallOneArg(hook->calls[0], arguments[0]);
+    return call_with(hook->calls[0], arguments[0]);
 }
 
 }  // namespace stoker::watch

@@ -51,8 +51,8 @@ PyObject* close(PyObject* self, PyObject* parts) {
 int traverse_steps(PyObject* self, visitproc visit, void* arg) {
     StepState* steps = steps_of(self);
     Py_VISIT(Py_TYPE(self));
-    Py_VISIT(steps->account);
-    Py_VISIT(steps->rows);
+    Py_VISIT(reinterpret_cast<PyObject*>(steps->account));
+    Py_VISIT(reinterpret_cast<PyObject*>(steps->rows));
     Py_VISIT(steps->asked);
     Py_VISIT(steps->optimizer);
     Py_VISIT(steps->trained);
@@ -70,8 +70,8 @@ void destroy_steps(PyObject* self) {
     PyObject_GC_UnTrack(self);
     clear_steps(self);
     Py_XDECREF(steps_of(self)->trained);
-    Py_XDECREF(steps_of(self)->account);
-    Py_XDECREF(steps_of(self)->rows);
+    Py_XDECREF(reinterpret_cast<PyObject*>(steps_of(self)->account));
+    Py_XDECREF(reinterpret_cast<PyObject*>(steps_of(self)->rows));
     free_object(self);
 }
 
@@ -89,8 +89,8 @@ int init_flags(PyObject* self, PyObject* arguments, PyObject*) {
 
 int traverse_flags(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
-    Py_VISIT(flags_of(self)->account);
-    Py_VISIT(flags_of(self)->steps);
+    Py_VISIT(reinterpret_cast<PyObject*>(flags_of(self)->account));
+    Py_VISIT(reinterpret_cast<PyObject*>(flags_of(self)->steps));
     Py_VISIT(flags_of(self)->fail);
     return 0;
 }
@@ -103,8 +103,8 @@ int clear_flags(PyObject* self) {
 void destroy_flags(PyObject* self) {
     PyObject_GC_UnTrack(self);
     clear_flags(self);
-    Py_XDECREF(flags_of(self)->account);
-    Py_XDECREF(flags_of(self)->steps);
+    Py_XDECREF(reinterpret_cast<PyObject*>(flags_of(self)->account));
+    Py_XDECREF(reinterpret_cast<PyObject*>(flags_of(self)->steps));
     free_object(self);
 }
 

@@ -91,7 +91,7 @@ PyObject* call_read(PyObject* self, Arguments arguments, std::size_t count, PyOb
     if (place == Place::Host || place == Place::Error)
         return call_original(hook, arguments, count, names);
     // calls[1]: whether a tensor that was not asked here has its values, or a graph is being traced.
-    PyObject* plain = PyObject_CallOneArg(hook->calls[1], arguments[0]);
+    PyObject* plain = call_with(hook->calls[1], arguments[0]);
     const int passes = plain == nullptr ? -1 : PyObject_IsTrue(plain);
     Py_XDECREF(plain);
     if (passes < 0 && !fail(hook))

@@ -151,7 +151,8 @@ class Hooks:
         state = self._state
 
         def make(whole: bool) -> Callable[[Any], Hook]:
-            return lambda original: state.hook("backward", original, self._trains, self._stepped_in_backward, number=whole)
+            calls = self._trains, self._stepped_in_backward
+            return lambda original: state.hook("backward", original, *calls, number=whole)
 
         state.replace_function(torch.autograd, "backward", make(True))
         state.replace_function(torch.autograd, "grad", make(False))

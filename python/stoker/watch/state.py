@@ -57,7 +57,7 @@ class HookState(HookFlags):
         self.patches.replace(owner, name, hook)
 
     def replace_function(self, owner: Any, name: str, make: Callable[[Any], Hook]) -> None:
-        """As `replace`, for what torch.compile may meet: it looks into functions of Python, and finds what stood there."""
+        """As `replace`, for what torch.compile may meet: it looks into functions of Python only."""
 
         def make_function(original: Any) -> Any:
             hook = make(original)

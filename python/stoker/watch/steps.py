@@ -35,7 +35,7 @@ class Recorder(Protocol):
 
 
 class Steps(StepState):
-    """Receives the events of the training thread in order. What changes in every step is in StepState, for the hooks."""
+    """Receives the events of the training thread in order. StepState has what changes in every step."""
 
     def __init__(self, account: Account, recorder: Recorder) -> None:
         super().__init__(account, recorder.rows)
