@@ -1,6 +1,6 @@
 # What `python -m stoker watch` costs a training loop, in steps of 1, 10 and 100 ms.
 #
-#     PYTHONPATH=python .venv/bin/python bench/watch_overhead.py [--rounds 10] [--processes 4] [--busy]
+#     PYTHONPATH=build/release/python .venv/bin/python bench/watch_overhead.py [--rounds 10] [--processes 4] [--busy]
 #
 # A process trains one model in blocks of a second. Blocks that are watched and blocks that are not take turns in random
 # order, so both have the same memory and the same machine, and between them lies the same work: steps that are not

@@ -46,7 +46,7 @@ class Case:
 
 
 def run(words):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "STOKER_BIN": str(PROGRAM)}
+    environment = {**os.environ, "PYTHONPATH": str(PROGRAM.parents[1] / "python"), "STOKER_BIN": str(PROGRAM)}
     return subprocess.run([sys.executable, *map(str, words)], capture_output=True, text=True, timeout=TIMEOUT, env=environment)
 
 

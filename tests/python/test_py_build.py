@@ -37,7 +37,8 @@ def test_one_wheel_serves_all_pythons_from_3_12_on():
     assert PROJECT["tool"]["scikit-build"]["wheel"]["py-api"] == "cp312"
     assert PROJECT["project"]["requires-python"] == ">=3.10"
     assert "Development.SABIModule" in (ROOT / "cmake/StokerPython.cmake").read_text()
-    assert re.search(r"nanobind_add_module\(_stoker STABLE_ABI ", (ROOT / "python/CMakeLists.txt").read_text())
+    for module in ("_stoker", "_watch"):
+        assert re.search(rf"nanobind_add_module\({module} STABLE_ABI ", (ROOT / "python/CMakeLists.txt").read_text())
 
 
 @pytest.mark.parametrize(

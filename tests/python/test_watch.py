@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import PROGRAM, ROOT
+from conftest import PROGRAM, PYTHON_PACKAGE
 
 TRAIN = """
 import sys
@@ -40,7 +40,7 @@ class Runs:
         self.folder = folder
 
     def python(self, *words, prefix=(sys.executable,)):
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "STOKER_BIN": str(PROGRAM)}
+        environment = {**os.environ, "PYTHONPATH": str(PYTHON_PACKAGE), "STOKER_BIN": str(PROGRAM)}
         words = [*map(str, prefix), *map(str, words)]
         return subprocess.run(words, cwd=self.folder, capture_output=True, text=True, timeout=120, env=environment)
 
@@ -250,7 +250,7 @@ def test_a_missing_script_is_one_line(runs):
 
 def test_a_missing_program_costs_the_verdict_only(runs):
     script = runs.script(train())
-    environment = {"PYTHONPATH": str(ROOT / "python"), "STOKER_BIN": "/nowhere", "PATH": "/usr/bin:/bin"}
+    environment = {"PYTHONPATH": str(PYTHON_PACKAGE), "STOKER_BIN": "/nowhere", "PATH": "/usr/bin:/bin"}
     code = (
         "import stoker.watch.verdict as v; v.find_program = lambda: (_ for _ in ()).throw(FileNotFoundError('nowhere'))\n"
         f"import sys; from stoker.watch.command import main; sys.exit(main('watch', [{script!r}]))"

@@ -1,5 +1,10 @@
 # What `python -m stoker watch` takes for a step and for an evaluation, from made-up events.
+import json
+
 import pytest
+
+pytest.importorskip("stoker._watch", reason="needs the extension modules: STOKER_PYTHON=ON")
+from stoker._watch import StepRows
 from stoker.watch.account import FORWARD, WAIT, Account
 from stoker.watch.steps import Steps
 
@@ -11,14 +16,18 @@ class Log:
         self.events = []
         self.times = []
         self.copied = []
+        self.rows = StepRows()
+        self.rows.due = self.step  # after each one
 
     def begin(self):
         self.events.append("begin")
 
-    def step(self, times, epoch, samples, ready, copied, now):
-        self.events.append(("step", epoch, samples))
+    def step(self):
+        line, times = self.rows.take_lines(0)
+        record = json.loads(line)
+        self.events.append(("step", record["epoch"], record.get("samples")))
         self.times.append(times)
-        self.copied.append(copied)
+        self.copied.append(record.get("copy_bytes", 0))
 
     def evaluation_begins(self):
         pass

@@ -17,10 +17,11 @@ MOST_IMPORT_MS = 60
 IMPORT = "from time import perf_counter as now; start = now(); import stoker; print(1e3 * (now() - start))"
 USE = """
 import stoker
+import stoker._watch
 data = stoker.open("synth:digits?count=10")
 assert len(data) == 10 and stoker.__version__ == {version!r}, (len(data), stoker.__version__)
 """
-NEEDED = {"stoker/bin/stoker", "stoker/py.typed", "stoker/_stoker.pyi", "stoker/watch/hooks.py"}
+NEEDED = {"stoker/bin/stoker", "stoker/py.typed", "stoker/_stoker.pyi", "stoker/_watch.pyi", "stoker/watch/hooks.py"}
 
 
 def output(*command):
@@ -68,7 +69,7 @@ def main(wheel, folder):
     python = folder / "bin/python"
     output(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", wheel)
     package = Path(output(python, "-c", "import stoker; print(stoker.__path__[0])").strip())
-    for binary in (package / "bin/stoker", *package.glob("_stoker*.so")):
+    for binary in (package / "bin/stoker", *package.glob("_*.so")):
         loaded, missing, glibc = links(binary)
         problems += [f"{binary.name}: expected {name} on this machine, found none" for name in missing]
         foreign = [name for name in loaded if re.search("torch|python|cuda", name)]

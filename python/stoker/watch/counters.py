@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import time
 from dataclasses import dataclass, field
@@ -21,11 +22,8 @@ def _read(path: str) -> str:
 
 def _named(text: str, name: str) -> int | None:
     """The number of a line `name 123` or `name: 123 kB`."""
-    for line in text.splitlines():
-        words = line.replace(":", " ").split()
-        if len(words) >= 2 and words[0] == name and words[1].isdigit():
-            return int(words[1])
-    return None
+    found = re.search(rf"^{name}[: ]\s*(\d+)", text, re.MULTILINE)
+    return int(found[1]) if found else None
 
 
 def _group_folders(controller: str) -> list[str]:

@@ -49,9 +49,6 @@ class QueuedTime:
             self._file = -1
 
 
-SHORT = 200_000  # nanoseconds: the CPU time of shorter fetches of the training thread is not measured
-
-
 class FetchClock:
     """Sums over the fetches of one thread. `sums` may be shared memory."""
 

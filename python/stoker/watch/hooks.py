@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from threading import get_ident
-from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 import torch
@@ -18,9 +17,10 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from stoker.watch.account import BACKWARD, CHECKPOINT, COMMUNICATION, OPTIMIZER, UNMEASURED, WAIT
+from stoker._watch import Hook
+from stoker.watch.account import BACKWARD, CHECKPOINT, COMMUNICATION, OPTIMIZER, WAIT
 from stoker.watch.batches import batch_length, ready_batches, sample_bytes
-from stoker.watch.fetch_clock import CORE, FETCH, SAMPLES, SHORT, FetchClock
+from stoker.watch.fetch_clock import FetchClock
 from stoker.watch.modules import ModuleHooks
 from stoker.watch.own_loader import OwnLoaderHook
 from stoker.watch.seen import LoaderNote, Seen
@@ -64,7 +64,17 @@ class Hooks:
         self._loader_noted = False
         self._all_optimizers = _AllOptimizers()
         self.loader_start: Callable[[int], None] = lambda nanoseconds: None
-        self.after_step: Callable[[], None] | None = None
+        self._after_step: Callable[[], None] | None = None
+
+    @property
+    def after_step(self) -> Callable[[], None] | None:
+        """Called after each step that counts; None where nothing is to be done but to write it down."""
+        return self._after_step
+
+    @after_step.setter
+    def after_step(self, call: Callable[[], None] | None) -> None:
+        self._after_step = call
+        self._state.steady = False  # until the next step has found nothing to note
 
     def install(self) -> None:
         state = self._state
@@ -80,7 +90,7 @@ class Hooks:
 
     def rest(self) -> None:
         """Nothing is noted any more. May be called within a hook."""
-        self._state.thread = None
+        self._state.end()
         self._modules.end_discovery()
         self._own_loader.remove()
         self._state.patches.undo()
@@ -124,109 +134,57 @@ class Hooks:
 
             return begin
 
-        sums = self._clock.sums
-        noted = False
-        measures = True  # the last batch took long enough to read the CPU time of the next one
-
-        def make_next(original: Any) -> Any:
-            def following(iterator: Any) -> Any:
-                nonlocal measures, noted
-                if account.phase == WAIT or get_ident() != state.thread:
-                    return original(iterator)
-                alone = iterator._num_workers == 0
-                ready = None if alone else ready_batches(iterator)
-                if steps.asked() is not iterator:
-                    steps.asks(iterator)
-                account.enter(WAIT)
-                start = account.since
-                core = thread_time_ns() if alone and measures else 0
-                try:
-                    batch = original(iterator)
-                except StopIteration:
-                    steps.ended()
-                    if not alone and not iterator._persistent_workers:
-                        self.loader_start(perf_counter_ns() - start)
-                    raise
-                finally:
-                    used = thread_time_ns() - core if core else 0
-                    account.enter(state.base)
-                try:
-                    samples = batch_length(batch)
-                    steps.got(samples, ready)
-                    if alone:
-                        wall = account.since - start
-                        sums[FETCH] += wall
-                        sums[CORE] += used or wall
-                        sums[SAMPLES] += samples or 1
-                        measures = wall > SHORT
-                    if not noted:
-                        noted = True
-                        seen.sample_bytes, seen.batch_length = sample_bytes(batch), samples
-                except Exception as error:
-                    state.fail(error)
-                return batch
-
-            return following
-
         state.replace(DataLoader, "__iter__", make_iter)
-        state.replace(_BaseDataLoaderIter, "__next__", make_next)
+        calls = steps.asks, ready_batches, batch_length, self._first_batch, self._batches_ended
+        sums = self._clock.sums
+        state.replace(_BaseDataLoaderIter, "__next__", lambda original: state.hook("next", original, *calls, sums=sums))
+
+    def _first_batch(self, batch: Any, samples: int) -> None:
+        self._state.seen.sample_bytes, self._state.seen.batch_length = sample_bytes(batch), samples
+
+    def _batches_ended(self, iterator: Any, nanoseconds: int) -> None:
+        self._state.steps.ended()
+        if iterator._num_workers > 0 and not iterator._persistent_workers:
+            self.loader_start(nanoseconds)
 
     def _hook_backward(self) -> None:
-        state, account, steps = self._state, self._state.account, self._state.steps
+        state = self._state
 
-        def make(original: Any, whole: bool) -> Any:
-            def backward(*args: Any, **options: Any) -> Any:
-                if account.phase == BACKWARD or get_ident() != state.thread:
-                    return original(*args, **options)
-                inside = state.inside  # a model may compute gradients, such as forces, in its forward pass
-                if not (inside or steps.training):
-                    try:
-                        steps.trains()
-                    except Exception as error:
-                        state.fail(error)
-                steps.backwards += whole
-                before = account.enter(BACKWARD)
-                try:
-                    return original(*args, **options)
-                finally:
-                    account.enter(before if inside else state.base)
-                    if state.stepped_in_backward:
-                        state.stepped_in_backward = False
-                        self._step_done(self._all_optimizers)
+        def make(whole: bool) -> Callable[[Any], Hook]:
+            calls = self._trains, self._stepped_in_backward
+            return lambda original: state.hook("backward", original, *calls, number=whole)
 
-            return backward
+        state.replace_function(torch.autograd, "backward", make(True))
+        state.replace_function(torch.autograd, "grad", make(False))
 
-        state.replace(torch.autograd, "backward", lambda original: make(original, True))
-        state.replace(torch.autograd, "grad", lambda original: make(original, False))
+    def _trains(self) -> None:
+        self._state.steps.trains()
+
+    def _stepped_in_backward(self) -> None:
+        self._step_done(self._all_optimizers)
 
     def _hook_optimizers(self) -> None:
-        state, account = self._state, self._state.account
-
-        def begin(optimizer: Optimizer, args: Any, options: Any) -> None:
-            if get_ident() == state.thread:
-                before = account.enter(OPTIMIZER)
-                if before != OPTIMIZER:  # else it belongs to another optimizer
-                    state.in_backward = before == BACKWARD
-                if not state.in_backward:
-                    state.base = OPTIMIZER
-
-        def end(optimizer: Optimizer, args: Any, options: Any) -> None:
-            if get_ident() != state.thread:
-                if account.phase == BACKWARD and state.thread is not None and _is_of_autograd():
-                    state.stepped_in_backward = True
-                return
-            if not self._optimizer_noted:
-                self._note_optimizer(optimizer)
-            if state.in_backward:  # the step ends with the backward pass
-                account.enter(BACKWARD)
-                state.stepped_in_backward = True
-            else:
-                state.base = UNMEASURED
-                self._step_done(optimizer)
-
+        state = self._state
+        begin = state.hook("optimizer_begin", None)
+        end = state.hook("optimizer_end", None, self._stepped)
         self._handles.append(register_optimizer_step_pre_hook(begin))
         self._handles.append(register_optimizer_step_post_hook(end))
         state.replace_phase(Optimizer, "zero_grad", OPTIMIZER)
+
+    def _stepped(self, optimizer: Any) -> None:
+        """An optimizer has made a step, here or in another thread, and there may be more to do than to write it down."""
+        state, account = self._state, self._state.account
+        if get_ident() != state.thread:
+            if account.phase == BACKWARD and state.thread and _is_of_autograd():
+                state.stepped_in_backward = True
+            return
+        if not self._optimizer_noted:
+            self._note_optimizer(optimizer)
+        if state.in_backward:  # the step ends with the backward pass
+            account.enter(BACKWARD)
+            state.stepped_in_backward = True
+        else:
+            self._step_done(optimizer)
 
     def _note_optimizer(self, optimizer: Any) -> None:
         self._optimizer_noted = True
@@ -246,6 +204,7 @@ class Hooks:
             if self.after_step is not None:
                 with torch._C.DisableTorchFunction():  # the program's do not see our questions
                     self.after_step()
+            state.steady = self._loader_noted and self.after_step is None
         except Exception as error:
             state.fail(error)
 

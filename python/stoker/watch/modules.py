@@ -8,13 +8,12 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
-from threading import get_ident
 from typing import Any
 
 import torch
 from torch.compiler import is_compiling
 
-from stoker.watch.account import BACKWARD, FORWARD
+from stoker.watch.account import BACKWARD
 from stoker.watch.seen import length_of
 from stoker.watch.state import HookState
 from stoker.watch.steps import EVALUATION
@@ -87,26 +86,12 @@ class ModuleHooks:
 
     def _outermost(self, original: Any) -> Any:
         """original: None for what stands in nn.Module when it is called, which may be the program's by then."""
-        state, account, steps = self._state, self._state.account, self._state.steps
-        trained = steps.trained
-        grad_enabled = torch.is_grad_enabled
+        forward = self._state.hook("forward", original, self._called, self._passed)
 
-        def call(module: Any, *args: Any, **options: Any) -> Any:
-            # A forward pass within the backward pass computes again what checkpointing has dropped.
-            if is_compiling() or state.inside or account.phase == BACKWARD or get_ident() != state.thread:
+        def call(module: Any, *args: Any, **options: Any) -> Any:  # torch.compile looks into functions of Python only
+            if is_compiling():
                 return (original or _Module.__call__)(module, *args, **options)
-            learning = module.training and grad_enabled()
-            if not (learning and steps.training and id(module) in trained):
-                self._called(module, learning)
-            before = account.enter(FORWARD)
-            state.inside = True
-            try:
-                return (original or _Module.__call__)(module, *args, **options)
-            finally:
-                state.inside = False
-                if not learning:  # else the loss follows, and the backward pass
-                    account.enter(before)
-                    self._passed()
+            return forward(module, *args, **options)
 
         return call
 
@@ -126,10 +111,13 @@ class ModuleHooks:
 
     def _passed(self) -> None:
         steps, seen = self._state.steps, self._state.seen
-        steps.passed()
-        if seen.val_samples is None and steps.use == EVALUATION:
-            note = steps.loader
-            seen.val_samples = length_of(note.dataset) if note is not None else None
+        try:
+            steps.passed()
+            if seen.val_samples is None and steps.use == EVALUATION:
+                note = steps.loader
+                seen.val_samples = length_of(note.dataset) if note is not None else None
+        except Exception as error:
+            self._state.fail(error)
 
     def _note(self, module: Any) -> bool:
         key = id(module)

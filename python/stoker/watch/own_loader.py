@@ -66,7 +66,7 @@ class OwnLoaderHook:
             steps.before_iterator()
             running = self._passes[loader] = _Pass(loader)
             steps.loader_started(running)
-        if steps.asked() is not running:
+        if steps.asked is None or steps.asked() is not running:
             steps.asks(running)
 
     def _got(self, loader: Any, batch: Any, wall: int) -> None:

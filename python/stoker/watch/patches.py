@@ -5,9 +5,6 @@ What the program has put in the place of ours stays there when the watch ends. I
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from types import MethodType
 from typing import Any
 
 
@@ -31,29 +28,3 @@ class Patches:
                 setattr(owner, name, before)
             else:
                 delattr(owner, name)
-
-
-class Method:
-    """In the place of a method of Tensor. Equal to it, because programs look methods up in sets and tables of their own."""
-
-    def __init__(self, owner: type, name: str, original: Any, call: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, original)
-        functools.update_wrapper(call, original)  # bound methods, and pickle, have the name from there
-        self._place = (owner, name)
-        self._original = original
-        self._call = call
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else MethodType(self._call, instance)
-
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        return self._call(*args, **options)
-
-    def __eq__(self, other: object) -> bool:
-        return other is self or other == self._original
-
-    def __hash__(self) -> int:
-        return hash(self._original)
-
-    def __reduce__(self) -> Any:
-        return getattr, self._place

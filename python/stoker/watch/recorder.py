@@ -7,12 +7,13 @@ import os
 from time import perf_counter_ns
 from typing import Any
 
+from stoker._watch import StepRows
 from stoker.watch import fetch_clock
 from stoker.watch.account import Times, add_times, microseconds, no_time
 from stoker.watch.counters import CounterReader, Counters, differences
 from stoker.watch.lines import LineCounter, LineSampler, line_entries
-from stoker.watch.step_lines import SCHEMA, StepLines
 
+SCHEMA = 1
 _INTERVAL = 500_000_000  # nanoseconds
 _SHORT = 250_000_000  # an evaluation ends an interval of this length
 
@@ -34,15 +35,14 @@ class RecordWriter:
         self._own_clock = own_clock
         self._sampler = lines
         self.counter = LineCounter()
-        self.steps = 0
+        self.rows = StepRows()  # steps that are not in _lines yet
+        self.rows.due = self._close_interval
         self.evaluations = 0
         self.syncs: dict[str, list[int]] = {}  # place -> count, nanoseconds
         self.loader_starts = 0  # nanoseconds in which workers were started and stopped
         self._lines: list[str] = []
-        self._steps = StepLines(rank)  # that are not in _lines yet
         self._times = no_time()  # of the interval's steps
         self._first = 1
-        self.paused = False
         self._reader = CounterReader()
         self._queued_time = fetch_clock.QueuedTime()
         self.begin()
@@ -52,28 +52,26 @@ class RecordWriter:
         workers, pids = self._clocks.read()
         self._open_interval(workers, self._reader.read(pids))
 
+    @property
+    def steps(self) -> int:
+        return self.rows.steps
+
+    @property
+    def paused(self) -> bool:
+        return self.rows.paused
+
     def pause(self) -> None:
         """Until `resume`, steps and evaluations are counted and not written: a profiler slows them."""
         self._close_interval()
-        self.paused = True
+        self.rows.paused = True
 
     def resume(self) -> None:
-        self.paused = False
+        self.rows.paused = False
         self.begin()
 
-    def step(self, times: Times, epoch: int, samples: int | None, ready: int | None, copied: int, now: int) -> None:
-        self.steps += 1
-        if self.paused:
-            return
-        numbers = self._steps.numbers
-        numbers.extend((epoch, samples, ready, copied or None))
-        numbers.extend(times)
-        if now - self._began >= _INTERVAL:
-            self._close_interval()
-
     def _format_steps(self) -> None:
-        lines, times = self._steps.take(self.steps)
-        self._lines += lines
+        lines, times = self.rows.take_lines(self._rank)
+        self._lines.append(lines)
         add_times(self._times, times)
 
     def evaluation_begins(self) -> None:
@@ -113,6 +111,7 @@ class RecordWriter:
 
     def _open_interval(self, workers: fetch_clock.Sums, counters: Counters) -> None:
         self._began = perf_counter_ns()
+        self.rows.until = self._began + _INTERVAL
         self._workers = workers
         self._own = list(self._own_clock.sums)
         self._queued = self._queued_time.read()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from array import array
 from pathlib import Path
 
 from torch.utils.data._utils import worker as torch_worker
@@ -64,7 +65,7 @@ class Session:
         self.folder = RecordFolder(self.rank, self._keep)
         self.seen = Seen()
         self._account = account = Account()
-        own_clock = FetchClock([0] * len(fetch_clock.FIELDS))
+        own_clock = FetchClock(array("q", bytes(8 * len(fetch_clock.FIELDS))))
         self._own_clock = own_clock
         self._sampler = LineSampler(account, threading.get_ident())
         self._clocks = WorkerClocks(str(self.folder.clocks))

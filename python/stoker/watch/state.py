@@ -9,25 +9,25 @@ from threading import get_ident
 from typing import Any
 
 import torch
+from torch.compiler import is_compiling
 
-from stoker.watch.account import UNMEASURED, Account
-from stoker.watch.patches import Method, Patches
+from stoker._watch import Hook, HookFlags, learn
+from stoker.watch.account import Account
+from stoker.watch.patches import Patches
 from stoker.watch.seen import Seen
 from stoker.watch.steps import Steps
 
+learn(torch.Tensor, torch.nn.Parameter, torch.nn.Module, torch._C._len_torch_function_stack, torch.is_grad_enabled)
 
-class HookState:
+
+class HookState(HookFlags):
+    account: Account
+    steps: Steps
+
     def __init__(self, account: Account, steps: Steps, seen: Seen) -> None:
-        self.account = account
-        self.steps = steps
+        super().__init__(account, steps, self.fail)
         self.seen = seen
         self.patches = Patches()
-        # None when the watch has ended: a hook may stay below one of the program's, and then passes everything on.
-        self.thread: int | None = get_ident()
-        self.inside = False  # an outermost module runs
-        self.base = UNMEASURED  # the phase after a batch or a backward pass; within an optimizer's closure its own
-        self.in_backward = False  # the running step of an optimizer lies within a backward pass
-        self.stepped_in_backward = False  # an optimizer has made its step within the running backward pass
         self.fault: Exception | None = None  # of the watch, which then ended
         self.on_fault: Callable[[], None] = lambda: None
 
@@ -37,6 +37,13 @@ class HookState:
     def fail(self, error: Exception) -> None:
         self.fault = self.fault or error
         self.on_fault()
+
+    def end(self) -> None:
+        """A hook may stay below one of the program's, and then passes everything on."""
+        self.thread = 0
+
+    def hook(self, kind: str, original: Any, *calls: Callable[..., Any], number: int = 0, sums: Any = None) -> Hook:
+        return Hook(kind, self, original, calls=calls, number=number, sums=sums)
 
     def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         """Puts `make(what is there)` in its place, also where pickle looks for it."""
@@ -49,25 +56,27 @@ class HookState:
             self.patches.replace(home, name, hook)
         self.patches.replace(owner, name, hook)
 
-    def replace_method(self, name: str, make: Callable[[Any], Any]) -> None:
-        """As `replace`, for a method of Tensor."""
-        original = getattr(torch.Tensor, name)
-        self.patches.replace(torch.Tensor, name, Method(torch.Tensor, name, original, make(original)))
+    def replace_function(self, owner: Any, name: str, make: Callable[[Any], Hook]) -> None:
+        """As `replace`, for what torch.compile may meet: it looks into functions of Python only."""
 
-    def replace_phase(self, owner: Any, name: str, phase: int) -> None:
-        """A function whose whole time belongs to `phase`."""
-        account = self.account
+        def make_function(original: Any) -> Any:
+            hook = make(original)
 
-        def make(original: Any) -> Any:
             def call(*args: Any, **options: Any) -> Any:
-                if account.phase == phase or get_ident() != self.thread:
+                if is_compiling():
                     return original(*args, **options)
-                before = account.enter(phase)
-                try:
-                    return original(*args, **options)
-                finally:
-                    account.enter(before)
+                return hook(*args, **options)
 
             return call
 
-        self.replace(owner, name, make)
+        self.replace(owner, name, make_function)
+
+    def replace_method(self, name: str, kind: str, *calls: Callable[..., Any]) -> None:
+        """As `replace`, for a method of Tensor."""
+        original = getattr(torch.Tensor, name)
+        hook = Hook(kind, self, original, calls=calls, place=(torch.Tensor, name))
+        self.patches.replace(torch.Tensor, name, functools.update_wrapper(hook, original))
+
+    def replace_phase(self, owner: Any, name: str, phase: int) -> None:
+        """A function whose whole time belongs to `phase`."""
+        self.replace_function(owner, name, lambda original: self.hook("phase", original, number=phase))

@@ -13,21 +13,19 @@ import weakref
 from time import perf_counter_ns
 from typing import Any, Protocol
 
+from stoker._watch import StepRows, StepState
 from stoker.watch.account import UNMEASURED, Account, Times, add_times, no_time
 
 NOTHING, TRAINING, EVALUATION = range(3)
 _FORSAKEN = 20
 _MARK = "_stoker_use"  # on a loader's iterator: TRAINING or EVALUATION, once that is known
 LOADER = "_stoker_loader"  # on a loader's iterator: what is known of the loader
-_NOBODY: Any = weakref.ref(set())  # to an object that is gone
 
 
 class Recorder(Protocol):
-    """Who is told about whole steps and evaluations."""
+    """Who is told about evaluations, and has the rows of whole steps."""
 
-    def step(
-        self, times: Times, epoch: int, samples: int | None, ready: int | None, copied: int, now: int
-    ) -> None: ...
+    rows: StepRows
 
     def begin(self) -> None: ...
 
@@ -36,33 +34,22 @@ class Recorder(Protocol):
     def evaluation(self, times: Times, samples: int) -> None: ...
 
 
-class Steps:
-    """Receives the events of the training thread in order."""
+class Steps(StepState):
+    """Receives the events of the training thread in order. StepState has what changes in every step."""
 
     def __init__(self, account: Account, recorder: Recorder) -> None:
+        super().__init__(account, recorder.rows)
         self._account = account
         self._recorder = recorder
         self.use = NOTHING
         self.undecided = False
-        self.training = False  # it is decided: a proof of training changes nothing
-        self.asked = _NOBODY  # the iterator of the last batch, while its next one changes nothing
         self._iterator: weakref.ref[Any] | None = None  # the one that gave the last batch; the program may drop it
         self._fresh = False  # it has given no batch to training yet
-        self._batches = 0  # that it has given since the last boundary
         self._times = {TRAINING: no_time(), EVALUATION: no_time()}
         self._copied = {TRAINING: 0, EVALUATION: 0}  # bytes, settled as the times are
-        self._in_parts = False  # some of the step's time has been settled
-        self._optimizer = _NOBODY  # the one that counts
-        self._others = 0  # steps of others since it made one
-        self.trained: set[int] = set()  # ids of modules
         self._eval_samples = 0
         self._sure = (no_time(), 0, 0)  # of the evaluation, without the batches since the last boundary
-        self._pending_samples = 0
-        self._ready: int | None = None
         self._last_event = 0
-        self.copied = 0  # bytes to the device since the last boundary
-        self.epoch = 0
-        self.backwards = 0
 
     @property
     def iterator(self) -> Any:
@@ -84,7 +71,7 @@ class Steps:
         self._doubt()
         self._iterator = weakref.ref(iterator)
         self._fresh = True
-        self._batches = 0
+        self.batches = 0
 
     def before_iterator(self) -> None:
         """An iterator is about to be created: the time before it belongs to what ran."""
@@ -101,18 +88,18 @@ class Steps:
             self._doubt()
             self._iterator = weakref.ref(iterator)
             self._fresh = not hasattr(iterator, _MARK)
-            self._batches = 0
+            self.batches = 0
         self.asked = self._iterator
 
     def ended(self) -> None:
         """The loop over a loader has had all batches."""
         self._iterator = None
-        self.asked = _NOBODY
+        self.asked = None
 
     def got(self, samples: int, ready: int | None) -> None:
-        self._batches += 1
-        self._pending_samples += samples
-        self._ready = ready
+        self.batches += 1
+        self.samples += samples
+        self.ready = -1 if ready is None else ready
 
     def trains(self, module_id: int | None = None) -> None:
         """A proof of training: a forward pass with gradients, a backward pass, a step of the optimizer."""
@@ -121,7 +108,7 @@ class Steps:
         if self.training:
             return
         iterator = self.iterator
-        if self.use == EVALUATION and not self.undecided and iterator is not None and self._batches == 1:
+        if self.use == EVALUATION and not self.undecided and iterator is not None and self.batches == 1:
             self._take_back()
         self._decide(TRAINING)
         if iterator is not None:
@@ -146,59 +133,55 @@ class Steps:
     def passed(self) -> None:
         """A forward pass without gradients has ended."""
         if self.use == EVALUATION:
-            self._eval_samples += self._pending_samples
-            self._pending_samples = 0
+            self._eval_samples += self.samples
+            self.samples = 0
             self._last_event = perf_counter_ns()
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer has made its step."""
         if not self.training:
             self.trains()
-        known = self._optimizer()
+        known = self.optimizer() if self.optimizer is not None else None
         if known is not optimizer:
-            self._others += 1
-            if known is not None and self._others < _FORSAKEN:
+            self.others += 1
+            if known is not None and self.others < _FORSAKEN:
                 self._account.enter(UNMEASURED)
                 return
-            self._optimizer = weakref.ref(optimizer)
-        self._others = 0
-        times = self._account.take(UNMEASURED)
-        if self._in_parts:
-            add_times(self._times[TRAINING], times)
-            times, self._times[TRAINING] = self._times[TRAINING], no_time()
+            self.optimizer = weakref.ref(optimizer)
+        parts = None
+        if self.in_parts:
+            parts, self._times[TRAINING] = self._times[TRAINING], no_time()
             self.copied += self._copied[TRAINING]
             self._copied[TRAINING] = 0
-            self._in_parts = False
-        samples = self._pending_samples or None
-        self._recorder.step(times, self.epoch, samples, self._ready, self.copied, self._account.since)
-        self._pending_samples = 0
-        self._ready = None
-        self.copied = 0
+            self.in_parts = False
+        self.close(parts)
 
     def end(self) -> None:
         """The watch ends. What follows the last step, or the last forward pass of an evaluation, is neither."""
         if self.use == EVALUATION and not self.undecided:
             account = self._account
-            account.enter(account.phase)
-            late = min(account.since - self._last_event, account.times[UNMEASURED])
-            account.times[UNMEASURED] -= max(0, late)
-            self._settle()
+            times = account.take()
+            late = min(account.since - self._last_event, times[UNMEASURED])
+            times[UNMEASURED] -= max(0, late)
+            self._assign(times)
         self._end_evaluation()
 
     def _settle(self) -> None:
         """Assigns the time and the bytes since the last boundary to what ran."""
-        times, copied = self._account.take(), self.copied
-        self.copied = 0
+        self._assign(self._account.take())
+
+    def _assign(self, times: Times) -> None:
+        copied, self.copied = self.copied, 0
         if self.use != NOTHING:
             add_times(self._times[self.use], times)
             self._copied[self.use] += copied
-            self._in_parts = True
+            self.in_parts = True
 
     def _doubt(self) -> None:
         """What follows may belong to another use."""
         self.undecided = True
         self.training = False
-        self.asked = _NOBODY
+        self.asked = None
 
     def _decide(self, use: int) -> None:
         """From the last boundary on, or from now on if there was none, the time belongs to `use`."""
@@ -211,7 +194,7 @@ class Steps:
         before, self.use = self.use, use
         self.undecided = False
         self.training = use == TRAINING
-        self.asked = _NOBODY
+        self.asked = None
         if before == EVALUATION and use == TRAINING:
             self._end_evaluation()
         elif use == EVALUATION and before != EVALUATION:
@@ -224,7 +207,7 @@ class Steps:
         sure, samples, copied = self._sure
         wrong = [now - before for now, before in zip(self._times[EVALUATION], sure)]
         add_times(self._times[TRAINING], wrong)
-        self._pending_samples += self._eval_samples - samples
+        self.samples += self._eval_samples - samples
         self._copied[TRAINING] += self._copied[EVALUATION] - copied
         self._times[EVALUATION], self._eval_samples = sure, samples
         self.use = TRAINING

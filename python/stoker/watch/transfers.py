@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from threading import get_ident
-from time import perf_counter_ns
+from types import FrameType
 from typing import Any
 
 import torch
@@ -35,84 +34,49 @@ def _is_plain(tensor: Any) -> bool:
         return bool(tensor.is_cpu)
 
 
+def _needs_no_wait(tensor: Any) -> bool:
+    return _is_plain(tensor) or is_compiling()
+
+
 class TransferHooks:
     """syncs: where reads are noted, as place -> [count, nanoseconds]."""
 
     def __init__(self, state: HookState, syncs: Callable[[], dict[str, list[int]]]) -> None:
         self._state = state
         self._syncs = syncs
-        self._reading = False
-        self._moving = False
 
     def install(self) -> None:
+        state = self._state
         for name in ("to", "cuda"):
-            self._state.replace_method(name, self._move)
+            state.replace_method(name, "move", self._moved)
         for name in _READS:
-            self._state.replace_method(name, self._read)
-        self._state.replace(torch.cuda, "synchronize", self._wait)
+            state.replace_method(name, "read", self._waited, _needs_no_wait)
+        state.replace(torch.cuda, "synchronize", lambda original: state.hook("wait", original, self._waited))
 
-    def _move(self, original: Any) -> Any:
-        state, account = self._state, self._state.account
+    # Called by hooks, which have no frame: the frame before ours is that of the program or of PyTorch.
 
-        def move(tensor: Any, *args: Any, **options: Any) -> Any:
-            if self._moving or self._reading or get_ident() != state.thread:
-                return original(tensor, *args, **options)
-            self._moving = True
-            start = account.running(perf_counter_ns())
-            try:
-                moved = original(tensor, *args, **options)
-            finally:
-                self._moving = False
-            if moved is not tensor:
-                self._note_move(tensor, moved, account.running(perf_counter_ns()) - start, sys._getframe(1))
-            return moved
+    def _moved(self, tensor: Any, moved: Any, nanoseconds: int) -> None:
+        """`moved` is another tensor, and both may be anywhere."""
+        try:
+            with _unseen():
+                if not isinstance(moved, torch.Tensor) or moved.is_cpu == tensor.is_cpu:
+                    return
+                to_host, size = moved.is_cpu, tensor.numel() * tensor.element_size()
+            if to_host:
+                self._add(nanoseconds, sys._getframe(1))
+            else:
+                self._state.account.charge(COPY, nanoseconds)
+                self._state.steps.copied += size
+        except Exception as error:
+            self._state.fail(error)
 
-        return move
+    def _waited(self, nanoseconds: int) -> None:
+        try:
+            self._add(nanoseconds, sys._getframe(1))
+        except Exception as error:
+            self._state.fail(error)
 
-    def _note_move(self, tensor: Any, moved: Any, nanoseconds: int, frame: Any) -> None:
-        with _unseen():
-            if not isinstance(moved, torch.Tensor) or moved.is_cpu == tensor.is_cpu:
-                return
-            to_host, size = moved.is_cpu, tensor.numel() * tensor.element_size()
-        if to_host:
-            self._add(nanoseconds, frame)
-        else:
-            self._state.account.charge(COPY, nanoseconds)
-            self._state.steps.copied += size
-
-    def _read(self, original: Any) -> Any:
-        state, account = self._state, self._state.account
-
-        def read(tensor: Any, *args: Any, **options: Any) -> Any:
-            if _is_plain(tensor) or self._reading or get_ident() != state.thread or is_compiling():
-                return original(tensor, *args, **options)
-            self._reading = True
-            start = account.running(perf_counter_ns())
-            try:
-                return original(tensor, *args, **options)
-            finally:
-                self._reading = False
-                self._add(account.running(perf_counter_ns()) - start, sys._getframe(1))
-
-        return read
-
-    def _wait(self, original: Any) -> Any:
-        state, account = self._state, self._state.account
-
-        def wait(*args: Any, **options: Any) -> Any:
-            if self._reading or get_ident() != state.thread:
-                return original(*args, **options)
-            self._reading = True
-            start = account.running(perf_counter_ns())
-            try:
-                return original(*args, **options)
-            finally:
-                self._reading = False
-                self._add(account.running(perf_counter_ns()) - start, sys._getframe(1))
-
-        return wait
-
-    def _add(self, nanoseconds: int, frame: Any) -> None:
+    def _add(self, nanoseconds: int, frame: FrameType) -> None:
         self._state.account.charge(SYNC, nanoseconds)
         if self._state.steps.use == EVALUATION:
             return

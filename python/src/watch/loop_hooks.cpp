@@ -1,0 +1,148 @@
+// Hooks of the training loop beside its batches: outermost modules, backward passes, optimizers, and functions whose
+// whole time is of one phase. What is rare is done by functions of Python, which hooks.py and modules.py give them.
+#include "python/src/watch/hook.h"
+
+namespace stoker::watch {
+
+namespace {
+
+namespace forward_calls {
+enum Call : std::size_t { Called, Passed };
+}
+namespace backward_calls {
+enum Call : std::size_t { Trains, Stepped };
+}
+
+// 1 or 0: whether the module is one that trains, with gradients. Negative: Python has an error.
+int is_learning(PyObject* module) {
+    PyObject* training = PyObject_GetAttr(module, torch.training);
+    const int trains = training == nullptr ? -1 : PyObject_IsTrue(training);
+    Py_XDECREF(training);
+    return trains == 1 ? ask(torch.with_grad) : trains;
+}
+
+// 1 or 0: whether the module has trained before, and the step is one of training.
+int trains_on(const StepState* steps, PyObject* module) {
+    if (!steps->training)
+        return 0;
+    PyObject* key = PyLong_FromVoidPtr(module);
+    const int known = key == nullptr ? -1 : PySet_Contains(steps->trained, key);
+    Py_XDECREF(key);
+    return known;
+}
+
+// An outermost module is called: 1 or 0, whether it learns. Negative: Python has an error.
+int note_call(const Hook* hook, PyObject* module) {
+    const int learning = is_learning(module);
+    if (learning < 0)
+        return learning;
+    const int known = learning == 1 ? trains_on(hook->steps(), module) : 0;
+    if (known != 0)
+        return known < 0 ? known : learning;
+    PyObject* done = PyObject_CallFunctionObjArgs(hook->calls[forward_calls::Called], module,
+                                                  learning == 1 ? Py_True : Py_False, nullptr);
+    Py_XDECREF(done);
+    return done == nullptr ? -1 : learning;
+}
+
+// original: None for what stands in nn.Module when it is called, which may be the program's by then.
+PyObject* call_module(const Hook* hook, Arguments arguments, std::size_t count, PyObject* names) {
+    if (hook->original != Py_None)
+        return PyObject_Vectorcall(hook->original, arguments, count, names);
+    PyObject* call = PyObject_GetAttr(torch.module, torch.call);
+    if (call == nullptr)
+        return nullptr;
+    PyObject* result = PyObject_Vectorcall(call, arguments, count, names);
+    Py_DECREF(call);
+    return result;
+}
+
+}  // namespace
+
+PyObject* call_phase(PyObject* self, Arguments arguments, std::size_t count, PyObject* names) {
+    Hook* hook = hook_of(self);
+    Account* account = hook->account();
+    if (account->phase == hook->number || !hook->flags->here())
+        return call_original(hook, arguments, count, names);
+    const int before = account->enter(hook->number);
+    PyObject* result = call_original(hook, arguments, count, names);
+    account->enter(before);
+    return result;
+}
+
+PyObject* call_forward(PyObject* self, Arguments arguments, std::size_t count, PyObject* names) {
+    Hook* hook = hook_of(self);
+    Account* account = hook->account();
+    HookFlags* flags = hook->flags;
+    // A forward pass within the backward pass computes again what checkpointing has dropped.
+    if (flags->inside || account->phase == Backward || PyVectorcall_NARGS(count) < 1 || !flags->here())
+        return call_module(hook, arguments, count, names);
+    const int learning = note_call(hook, arguments[0]);
+    if (learning < 0 && !fail(hook))
+        return nullptr;
+    const int before = account->enter(Forward);
+    flags->inside = 1;
+    PyObject* result = call_module(hook, arguments, count, names);
+    flags->inside = 0;
+    if (learning == 1)
+        return result;  // the loss follows, and the backward pass
+    account->enter(before);
+    return tell(hook, forward_calls::Passed, result, nullptr, 0);
+}
+
+PyObject* call_backward(PyObject* self, Arguments arguments, std::size_t count, PyObject* names) {
+    Hook* hook = hook_of(self);
+    Account* account = hook->account();
+    HookFlags* flags = hook->flags;
+    if (account->phase == Backward || !flags->here())
+        return call_original(hook, arguments, count, names);
+    const bool inside = flags->inside != 0;  // a model may compute gradients, such as forces, in its forward pass
+    if (!inside && !hook->steps()->training) {
+        PyObject* done = PyObject_CallNoArgs(hook->calls[backward_calls::Trains]);
+        Py_XDECREF(done);
+        if (done == nullptr && !fail(hook))
+            return nullptr;
+    }
+    hook->steps()->backwards += hook->number;
+    const int before = account->enter(Backward);
+    PyObject* result = call_original(hook, arguments, count, names);
+    account->enter(inside ? before : flags->base);
+    if (!flags->stepped_in_backward)
+        return result;
+    flags->stepped_in_backward = 0;
+    return tell(hook, backward_calls::Stepped, result, nullptr, 0);
+}
+
+PyObject* call_optimizer_begin(PyObject* self, Arguments, std::size_t, PyObject*) {
+    Hook* hook = hook_of(self);
+    HookFlags* flags = hook->flags;
+    if (flags->here()) {
+        const int before = hook->account()->enter(Optimizer);
+        if (before != Optimizer)
+            flags->in_backward = before == Backward;  // else it belongs to another optimizer
+        if (!flags->in_backward)
+            flags->base = Optimizer;
+    }
+    Py_RETURN_NONE;
+}
+
+// calls: takes the optimizer after a step that is more than one to be written down, also where another thread made it.
+PyObject* call_optimizer_end(PyObject* self, Arguments arguments, std::size_t count, PyObject*) {
+    Hook* hook = hook_of(self);
+    HookFlags* flags = hook->flags;
+    StepState* steps = hook->steps();
+    if (PyVectorcall_NARGS(count) < 1)
+        return PyErr_Format(PyExc_TypeError, "expected an optimizer, found no argument");
+    const bool here = flags->here();
+    if (here && !flags->in_backward)
+        flags->base = Unmeasured;
+    const bool usual = here && flags->steady && !flags->in_backward && steps->training && !steps->in_parts;
+    if (usual && refers_to(steps->optimizer, arguments[0])) {
+        if (!steps->close(nullptr) && !fail(hook))
+            return nullptr;
+        Py_RETURN_NONE;
+    }
+    return call_with(hook->calls[0], arguments[0]);
+}
+
+}  // namespace stoker::watch

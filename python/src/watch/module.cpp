@@ -1,0 +1,73 @@
+// The extension module stoker._watch: the hooks of stoker/watch that run in every step. It is apart from
+// stoker._stoker, because it needs none of its libraries and is loaded in a millisecond.
+#include "python/src/watch/hook.h"
+
+namespace stoker::watch {
+
+namespace {
+
+bool learn_names() {
+    torch.training = PyUnicode_InternFromString("training");
+    torch.workers = PyUnicode_InternFromString("_num_workers");
+    torch.is_cpu = PyUnicode_InternFromString("is_cpu");
+    torch.shape = PyUnicode_InternFromString("shape");
+    torch.call = PyUnicode_InternFromString("__call__");
+    return torch.call != nullptr && torch.shape != nullptr && torch.is_cpu != nullptr && torch.workers != nullptr &&
+           torch.training != nullptr;
+}
+
+// learn(Tensor, Parameter, Module, modes, with_grad)
+PyObject* learn(PyObject*, PyObject* arguments) {
+    const std::array<PyObject**, 5> places = {&torch.tensor, &torch.parameter, &torch.module, &torch.modes,
+                                              &torch.with_grad};
+    std::array<PyObject*, 5> found{};
+    if (!PyArg_ParseTuple(arguments, "OOOOO", &found[0], &found[1], &found[2], &found[3], &found[4]))
+        return nullptr;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+        PyObject* before = *places[i];
+        *places[i] = Py_NewRef(found[i]);
+        Py_XDECREF(before);
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* phases() {
+    PyObject* names = PyTuple_New(static_cast<Py_ssize_t>(phase_names.size()));
+    for (std::size_t i = 0; names != nullptr && i < phase_names.size(); ++i) {
+        PyObject* name = PyUnicode_FromString(phase_names[i]);
+        if (name == nullptr)
+            Py_CLEAR(names);
+        else
+            PyTuple_SetItem(names, static_cast<Py_ssize_t>(i), name);
+    }
+    return names;
+}
+
+bool add_phases(PyObject* module) {
+    PyObject* names = phases();
+    const bool added = names != nullptr && PyModule_AddObjectRef(module, "PHASES", names) == 0;
+    Py_XDECREF(names);
+    return added;
+}
+
+PyMethodDef functions[] = {
+    {"learn", learn, METH_VARARGS, "Classes and functions of PyTorch that hooks compare with and ask."},
+    {nullptr, nullptr, 0, nullptr},
+};
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_watch", nullptr, -1, functions, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+}  // namespace stoker::watch
+
+PyMODINIT_FUNC PyInit__watch() {
+    using namespace stoker::watch;
+    PyObject* module = PyModule_Create(&definition);
+    if (module == nullptr)
+        return nullptr;
+    if (learn_names() && add_phases(module) && add_account(module) && add_rows(module) && add_steps(module) &&
+        add_flags(module) && add_hooks(module))
+        return module;
+    Py_DECREF(module);
+    return nullptr;
+}
