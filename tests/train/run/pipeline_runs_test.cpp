@@ -7,6 +7,7 @@
 
 #include "stoker/dist/pipeline_schedule.h"
 #include "stoker/formats/arrays/safetensors.h"
+#include "stoker/train/rank_step.h"
 #include "train/run/rank_runs.h"
 
 namespace stoker {
@@ -268,6 +269,18 @@ TEST(PipelineCheckpoints, AnyMeshGoesOn) {
         EXPECT_EQ(resumed.results[0].resumed_from_step, 14);
         expect_alike(dir.path() / "whole", run, 1e-5);
     }
+}
+
+// What `stoker plan` measures: a micro-batch of a copy, and the whole model.
+TEST(PipelineRuns, TheMeasuredRankHasTheSamplesOfItsCopy) {
+    Recipe recipe = deep_recipe();
+    recipe.data.train = "synth:digits?count=64";
+    recipe.data.train_ops.clear();
+    recipe.train.mesh = {.dp = 2, .pp = 2, .tp = 2};
+    const MeasuredRank rank = measure_rank_step(recipe, {.ranks = 8, .rounds = 1});
+    EXPECT_EQ(rank.samples, 16 / 2);
+    EXPECT_EQ(rank.micro_batch(), 2) << "of four";
+    EXPECT_EQ(rank.blocks.size(), 5U);
 }
 
 TEST(PipelineRuns, BadSamplesOfACopyCountOnce) {
