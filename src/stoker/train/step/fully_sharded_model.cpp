@@ -18,7 +18,7 @@
 namespace stoker {
 namespace {
 
-std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
+std::vector<at::Tensor> values_of(const std::vector<NamedTensor>& named) {
     std::vector<at::Tensor> tensors;
     std::ranges::transform(named, std::back_inserter(tensors), &NamedTensor::tensor);
     return tensors;
@@ -70,8 +70,8 @@ std::vector<FlatParameters*> FullyShardedModel::Block::parts() const {
 
 FullyShardedModel::FullyShardedModel(Model& model, const Group& group) : model_(model), group_(group) {
     model.require_autograd();
-    require_same_parameters(group, tensors_of(model.parameters()));
-    group.broadcast(tensors_of(model.state()));
+    require_same_parameters(group, values_of(model.parameters()));
+    group.broadcast(values_of(model.state()));
     for (const ModelBlock& block : blocks_of(model)) {
         blocks_.push_back({.block = block,
                            .trained = flatten(group, model, block, /*trained=*/true),
@@ -219,7 +219,7 @@ ParameterShards FullyShardedModel::pieces_of(const std::vector<NamedTensor>& par
             }
         }
     }
-    return {group_, tensors_of(parameters), std::move(pieces)};
+    return {group_, values_of(parameters), std::move(pieces)};
 }
 
 ParameterShards FullyShardedModel::trained_pieces() const {

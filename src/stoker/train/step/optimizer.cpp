@@ -106,7 +106,7 @@ Optimizer::Optimizer(const std::vector<NamedTensor>& parameters, const Optimizer
         steps_.push_back(at::zeros({}, scalar));
     }
     if (full != nullptr) {
-        shards_ = full->trained_pieces();
+        shards_.emplace(full->trained_pieces());
         const std::vector<at::Tensor> own = full->trained();
         for (std::size_t i = 0; i < own.size(); ++i) {
             const ParameterPiece& piece = shards_->own()[i];
