@@ -4,11 +4,11 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <utility>
+#include <mutex>
+#include <unordered_map>
 
 namespace stoker::testing {
 
@@ -20,30 +20,42 @@ class CountedMemory final : public c10::Allocator {
         return counted;
     }
 
-    std::int64_t held() const { return held_; }
-    std::int64_t peak() const { return peak_; }
-    void reset_peak() { peak_ = held_.load(); }
+    std::int64_t held() const {
+        const std::lock_guard lock(mutex_);
+        return held_;
+    }
+    std::int64_t peak() const {
+        const std::lock_guard lock(mutex_);
+        return peak_;
+    }
+    void reset_peak() {
+        const std::lock_guard lock(mutex_);
+        peak_ = held_;
+    }
 
     c10::DataPtr allocate(std::size_t bytes) override {
-        c10::DataPtr own = own_.allocate(bytes);
-        void* const data = own.get();
-        const std::int64_t now = held_ += static_cast<std::int64_t>(bytes);
-        for (std::int64_t most = peak_; most < now && !peak_.compare_exchange_weak(most, now);) {
+        void* const data = own_.raw_allocate(bytes);
+        const std::lock_guard lock(mutex_);
+        if (data != nullptr) {
+            sizes_[data] = bytes;
+            held_ += static_cast<std::int64_t>(bytes);
+            peak_ = std::max(peak_, held_);
         }
-        auto block = std::make_unique<Block>(Block{.own = std::move(own), .bytes = bytes});
-        return {data, block.release(), &free_block, c10::Device(c10::DeviceType::CPU)};
+        return {data, data, &free_block, c10::Device(c10::DeviceType::CPU)};
     }
+    c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
     void copy_data(void* to, const void* from, std::size_t bytes) const override { own_.copy_data(to, from, bytes); }
 
   private:
-    struct Block {
-        c10::DataPtr own;
-        std::size_t bytes;
-    };
-
-    static void free_block(void* context) {
-        const std::unique_ptr<Block> block(static_cast<Block*>(context));
-        instance().held_ -= static_cast<std::int64_t>(block->bytes);
+    static void free_block(void* data) {
+        CountedMemory& counted = instance();
+        if (data != nullptr) {
+            const std::lock_guard lock(counted.mutex_);
+            const auto block = counted.sizes_.find(data);
+            counted.held_ -= static_cast<std::int64_t>(block->second);
+            counted.sizes_.erase(block);
+        }
+        counted.own_.raw_deallocate(data);
     }
 
     CountedMemory() : own_(*c10::GetCPUAllocator()) {
@@ -52,8 +64,10 @@ class CountedMemory final : public c10::Allocator {
     }
 
     c10::Allocator& own_;
-    std::atomic<std::int64_t> held_ = 0;
-    std::atomic<std::int64_t> peak_ = 0;
+    mutable std::mutex mutex_;
+    std::unordered_map<void*, std::size_t> sizes_;
+    std::int64_t held_ = 0;
+    std::int64_t peak_ = 0;
 };
 
 }  // namespace stoker::testing
