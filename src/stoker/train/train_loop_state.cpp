@@ -68,7 +68,7 @@ TrainLoop::Loaded TrainLoop::load(const std::filesystem::path& checkpoint) {
     }
     if (plan_.full != nullptr) {
         plan_.full->load(saved.model, checkpoint.string());
-        saved.ema = plan_.full->divide(saved.ema, "averaged weights");
+        saved.ema = saved.ema.empty() ? saved.ema : plan_.full->divide(saved.ema, "averaged weights");
     } else {
         plan_.model->load(saved.model, checkpoint.string());
     }

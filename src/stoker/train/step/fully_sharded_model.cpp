@@ -281,9 +281,6 @@ std::vector<NamedTensor> FullyShardedModel::gather(const std::vector<NamedTensor
 
 std::vector<NamedTensor> FullyShardedModel::divide(const std::vector<NamedTensor>& whole,
                                                    const std::string& where) const {
-    if (whole.empty()) {
-        return {};
-    }
     const c10::NoGradGuard no_grad;
     require_weights(model_, whole, where);
     const auto find = [&](const std::string& name) {
