@@ -61,7 +61,7 @@ double link_speed(const std::string& text) {
                       .got = "\"" + text + "\""});
 }
 
-// One row of the tables: so many ranks, with or without a sharded optimiser.
+// One row of the tables: so many ranks, and what they divide (train.shard).
 struct Row {
     Distribution how;
     StepCost cost;
@@ -75,7 +75,15 @@ struct PipelineRow {
 };
 
 const char* shard_name(const Distribution& how) {
-    return how.shard_optimizer ? "optimizer" : "none";
+    switch (how.shard) {
+        case Shard::optimizer:
+            return "optimizer";
+        case Shard::full:
+            return "full";
+        case Shard::none:
+            break;
+    }
+    return "none";
 }
 
 // --ranks; else as many as train.mesh needs, or 8.
@@ -96,10 +104,13 @@ std::vector<Row> predict(const MeasuredRank& rank, const Options& options, const
     }
     std::vector<Row> rows;
     for (const int ranks : counts) {
-        for (const bool sharded : {false, true}) {
-            const Distribution how{
-                .ranks = ranks, .tensor = tensor, .shard_optimizer = sharded, .gradient_scale = gradient_scale};
-            rows.push_back({how, predict_step(rank.step, how, link), divide_memory(rank.memory, how)});
+        for (const Shard shard : {Shard::none, Shard::optimizer, Shard::full}) {
+            if (shard == Shard::full && tensor > 1) {
+                continue;  // the recipe's rules exclude it
+            }
+            const Distribution how{.ranks = ranks, .tensor = tensor, .shard = shard, .gradient_scale = gradient_scale};
+            rows.push_back(
+                {how, predict_step(rank.step, how, link), divide_memory(rank.memory, how, rank.step.blocks)});
         }
     }
     return rows;
@@ -172,7 +183,8 @@ void print_plan(const Recipe& recipe, const MeasuredRank& rank, const std::vecto
             recipe.train.mesh.pp, recipe.train.mesh.pp);
     }
     Table times;
-    for (const char* title : {"ranks", "shard", "step ms", "efficiency", "communication ms", "exposed ms"}) {
+    for (const char* title :
+         {"ranks", "shard", "step ms", "efficiency", "communication ms", "exposed ms", "sent MiB"}) {
         times.column(title);
     }
     Table memory;
@@ -182,7 +194,8 @@ void print_plan(const Recipe& recipe, const MeasuredRank& rank, const std::vecto
     }
     for (const auto& [how, cost, of] : rows) {
         times.row({fmt::to_string(how.ranks), shard_name(how), ms(cost.step()),
-                   fmt::format("{:.1f} %", 100 * cost.efficiency()), ms(cost.communication), ms(cost.exposed)});
+                   fmt::format("{:.1f} %", 100 * cost.efficiency()), ms(cost.communication), ms(cost.exposed),
+                   mib(static_cast<std::int64_t>(cost.sent))});
         memory.row({fmt::to_string(how.ranks), shard_name(how), mib(of.sum()), mib(of.parameters), mib(of.gradients),
                     mib(of.optimizer), mib(of.average), mib(of.buffers), mib(of.activations)});
     }
@@ -259,6 +272,7 @@ Json json_of(const Recipe& recipe, const MeasuredRank& rank, const std::vector<R
                          {"efficiency", cost.efficiency()},
                          {"communication_seconds", cost.communication},
                          {"exposed_seconds", cost.exposed},
+                         {"sent_bytes", cost.sent},
                          {"memory",
                           {{"bytes", of.sum()},
                            {"parameters", of.parameters},
@@ -330,7 +344,7 @@ Command add_plan(CLI::App& app) {
             "  stoker plan imagenet.toml --ranks 64 --link 400Gb --step-ms 180\n"
             "Measures one process' share of a step here, then computes for --ranks, 8, 64, 512 and 4096 processes how\n"
             "long a step takes, how much of the communication the backward pass hides, and the memory of a process,\n"
-            "with train.shard and without, and for --ranks with a model that is cut into stages (docs/scaling.md).");
+            "with each train.shard, and for --ranks with a model that is cut into stages (docs/scaling.md).");
     return [options] { return run(*options); };
 }
 

@@ -63,7 +63,7 @@ TEST(CostModel, ASlowLinkHidesThePass) {
 TEST(CostModel, ShardsAddAGatherAndDivideTheUpdate) {
     const StepCost whole = predict_step(three_buckets(), {.ranks = 2}, {.bytes_per_second = 1e9});
     const StepCost sharded =
-        predict_step(three_buckets(), {.ranks = 2, .shard_optimizer = true}, {.bytes_per_second = 1e9});
+        predict_step(three_buckets(), {.ranks = 2, .shard = Shard::optimizer}, {.bytes_per_second = 1e9});
     EXPECT_NEAR(sharded.exposed - whole.exposed, 0.045, 1e-12);
     EXPECT_NEAR(whole.compute - sharded.compute, 0.005, 1e-12);
 }
@@ -90,13 +90,13 @@ TEST(CostModel, ACopysRanksWaitForTheirSums) {
     EXPECT_NEAR(cost.exposed, 0.03 + 2 * 0.005, 1e-12);
     const StepCost one_copy = predict_step(step, {.ranks = 2, .tensor = 2}, link);
     EXPECT_NEAR(one_copy.exposed, 2 * 0.005, 1e-12) << "nothing is averaged";
-    EXPECT_EQ(divide_memory({.parameters = 64, .optimizer = 80}, {.ranks = 8, .tensor = 4, .shard_optimizer = true})
+    EXPECT_EQ(divide_memory({.parameters = 64, .optimizer = 80}, {.ranks = 8, .tensor = 4, .shard = Shard::optimizer})
                   .optimizer,
               40);
 }
 
 TEST(CostModel, OneRankSendsNothing) {
-    const StepCost cost = predict_step(three_buckets(), {.ranks = 1, .shard_optimizer = true}, kLink);
+    const StepCost cost = predict_step(three_buckets(), {.ranks = 1, .shard = Shard::optimizer}, kLink);
     EXPECT_EQ(cost.exposed, 0);
     EXPECT_EQ(cost.efficiency(), 1);
 }
@@ -105,10 +105,67 @@ TEST(CostModel, ShardsHoldAShareOfTheOptimizer) {
     const RankMemory alone{
         .parameters = 100 * kMiB, .gradients = 100 * kMiB, .optimizer = 200 * kMiB, .activations = 7};
     EXPECT_EQ(divide_memory(alone, {.ranks = 4}).sum(), alone.sum());
-    const RankMemory shard = divide_memory(alone, {.ranks = 4, .shard_optimizer = true});
+    const RankMemory shard = divide_memory(alone, {.ranks = 4, .shard = Shard::optimizer});
     EXPECT_EQ(shard.optimizer, 50 * kMiB);
     EXPECT_EQ(shard.buffers, 72 * kMiB) << "a chunk of all ranks, Gloo's copy and one's own";
     EXPECT_EQ(divide_memory(alone, {.ranks = 4, .gradient_scale = 0.5}).buffers, 50 * kMiB);
+}
+
+// Two blocks of 40 MB, of whose passes the first takes a quarter. All of it is 20 ms between two ranks.
+RankStep two_blocks() {
+    return {.forward = 0.04,
+            .backward = 0.08,
+            .update = 0.01,
+            .blocks = {{.share = 0.25, .parameters = 40'000'000, .gradients = 40'000'000},
+                       {.share = 0.75, .parameters = 40'000'000, .gradients = 40'000'000}}};
+}
+
+TEST(CostModel, FullShardsGatherABlockWhileAnotherComputes) {
+    const StepCost cost = predict_step(two_blocks(), {.ranks = 2, .shard = Shard::full}, {.bytes_per_second = 1e9});
+    EXPECT_DOUBLE_EQ(cost.sent, 0.5 * (2 * 80e6 + 80e6 - 40e6)) << "the last block is gathered once";
+    EXPECT_NEAR(cost.communication, 0.1, 1e-12);
+    // Forward: the first block is there at 20, computed at 30, the second is there at 40 and computed at 70.
+    // Backward: the second until 130, and its gradients, until 150, arrive together with the first's end at 150; those
+    // of the first at 170.
+    EXPECT_NEAR(cost.exposed, 0.17 - 0.12, 1e-12);
+    EXPECT_NEAR(cost.compute, 0.125, 1e-12) << "half of the update";
+}
+
+TEST(CostModel, FullShardsDoSoForEachMicroBatch) {
+    RankStep step = two_blocks();
+    const Distribution how{.ranks = 2, .shard = Shard::full};
+    const StepCost once = predict_step(step, how, kLink);
+    step.micro_batches = 3;
+    const StepCost three = predict_step(step, how, kLink);
+    EXPECT_NEAR(three.sent, 3 * once.sent, 1);
+    EXPECT_NEAR(three.exposed, 3 * once.exposed, 1e-9);
+    const StepCost half = predict_step(two_blocks(), {.ranks = 2, .shard = Shard::full, .gradient_scale = 0.5}, kLink);
+    EXPECT_NEAR(once.sent - half.sent, 20e6, 1) << "half of the gradients' bytes";
+}
+
+TEST(CostModel, FullShardsHoldAShareOfAllAndTheBlocksAtWork) {
+    const RankMemory alone{.parameters = 101 * kMiB,  // one of buffers
+                           .gradients = 100 * kMiB,
+                           .optimizer = 200 * kMiB,
+                           .average = 101 * kMiB,
+                           .activations = 7};
+    const std::vector<ShardedBlock> blocks = {{.share = 0.5, .parameters = 40 * kMiB, .gradients = 40 * kMiB},
+                                              {.share = 0.5, .parameters = 60 * kMiB, .gradients = 60 * kMiB}};
+    const RankMemory full = divide_memory(alone, {.ranks = 4, .shard = Shard::full}, blocks);
+    EXPECT_EQ(full.parameters, 26 * kMiB);
+    EXPECT_EQ(full.gradients, 25 * kMiB);
+    EXPECT_EQ(full.optimizer, 50 * kMiB);
+    EXPECT_EQ(full.average, 26 * kMiB);
+    EXPECT_EQ(full.activations, 7);
+    // The second block's backward pass: its parameters, the first's with Gloo's copy, its gradients. Or the first's:
+    // parameters, gradients, and those of the second twice.
+    EXPECT_EQ(full.buffers, 200 * kMiB);
+}
+
+TEST(CostModel, EachRankSendsWhatARingDoes) {
+    const Distribution four{.ranks = 4};
+    EXPECT_DOUBLE_EQ(predict_step(three_buckets(), four, kLink).sent, 1.5 * 90e6);
+    EXPECT_DOUBLE_EQ(predict_step(three_buckets(), {.ranks = 4, .shard = Shard::optimizer}, kLink).sent, 2.25 * 90e6);
 }
 
 }  // namespace

@@ -25,26 +25,36 @@ def plan(stoker, tmp_path):
     return lambda *arguments, **options: stoker("plan", "r.toml", *arguments, **options)
 
 
-def test_the_document_has_both_ways_for_all_ranks(plan, tmp_path):
+def test_the_document_has_each_way_for_all_ranks(plan, tmp_path):
     found = plan("--ranks", 4, "--link", "100Mb", "--latency", 50, "--json").json()
     assert [path.name for path in tmp_path.iterdir()] == ["r.toml"]
     assert (found["parameters"], found["samples_per_rank"]) == (PARAMETERS, 8)
     assert found["link"] == {"bytes_per_second": 12.5e6, "latency_seconds": 50e-6}
     rows = [(row["ranks"], row["shard"]) for row in found["plans"]]
-    assert rows == [(ranks, shard) for ranks in (4, 8, 64, 512, 4096) for shard in ("none", "optimizer")]
-    whole, sharded = found["plans"][:2]
+    assert rows == [(ranks, shard) for ranks in (4, 8, 64, 512, 4096) for shard in ("none", "optimizer", "full")]
+    whole, sharded, full = found["plans"][:3]
     # Two rings of three quarters of the bytes: 4.3 MB at 12.5 MB/s.
     wire = 2 * 0.75 * 4 * PARAMETERS / 12.5e6
     assert whole["communication_seconds"] == pytest.approx(wire, rel=0.01)
     assert sharded["communication_seconds"] == pytest.approx(1.5 * wire, rel=0.01)
+    # Two all-gathers of the weights, but one of the last layer's, and a reduce-scatter of the gradients.
+    last = 4 * (512 * 10 + 10)
+    assert full["sent_bytes"] == 0.75 * (3 * 4 * PARAMETERS - last)
+    assert full["communication_seconds"] == pytest.approx(full["sent_bytes"] / 12.5e6, rel=0.01)
+    assert whole["sent_bytes"] == 1.5 * 4 * PARAMETERS and sharded["sent_bytes"] == 2.25 * 4 * PARAMETERS
+    # The second layer's weights and gradients, the first's weights that are gathered and the last's gradients that are
+    # reduced, both with Gloo's copy.
+    first, second = 4 * (784 * 512 + 512), 4 * (512 * 512 + 512)
+    assert full["memory"]["buffers"] == 2 * (first + second + last)
     for row in found["plans"]:
         compute = row["step_seconds"] - row["exposed_seconds"]
         assert compute <= found["one_process"]["step_seconds"] * (1 + 1e-9)
         assert row["efficiency"] == pytest.approx(found["one_process"]["step_seconds"] / row["step_seconds"])
         memory = row["memory"]
         assert memory["bytes"] == sum(value for part, value in memory.items() if part != "bytes")
-        assert memory["parameters"] == memory["gradients"] == 4 * PARAMETERS
-        share = row["ranks"] if row["shard"] == "optimizer" else 1
+        whole_share = row["ranks"] if row["shard"] == "full" else 1
+        assert memory["parameters"] == memory["gradients"] == -(-4 * PARAMETERS // whole_share)
+        share = row["ranks"] if row["shard"] != "none" else 1
         assert memory["optimizer"] == pytest.approx(8 * PARAMETERS / share, rel=1e-3, abs=64)
     activations = whole["memory"]["activations"]
     assert 8 * 784 * 4 < activations < 8 * 784 * 4 + 4 * 4 * PARAMETERS
@@ -71,11 +81,11 @@ def test_times_are_stretched_to_another_device(plan):
 
 def test_the_tables_name_every_part(plan):
     out = plan("--ranks", 2).out
-    for text in ("efficiency", "exposed ms", "MiB a rank", "activations", "4096", "16 of 32 samples"):
+    for text in ("efficiency", "exposed ms", "sent MiB", "MiB a rank", "activations", "4096", "16 of 32 samples"):
         assert text in out, out
-    # A line of titles, and one of each of five numbers of ranks with and without shards.
+    # A line of titles, and one of each of five numbers of ranks with each train.shard.
     tables = [part.splitlines() for part in out.split("\n\n") if "ranks" in part.split("\n")[0] and "shard" in part]
-    assert [len(table) for table in tables] == [11, 11] and "\\x0a" not in out, out
+    assert [len(table) for table in tables] == [16, 16] and "\\x0a" not in out, out
 
 
 def test_a_mesh_gives_the_number_of_ranks(plan):

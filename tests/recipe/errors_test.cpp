@@ -197,6 +197,16 @@ TEST(RecipeErrors, NesterovNeedsMomentum) {
                 StartsWith("[--set optimizer.nesterov]"));
 }
 
+TEST(RecipeErrors, FullShardsDivideAWholeModel) {
+    const std::string full = "shard = \"full\"\n";
+    EXPECT_EQ(refusal_in("train", full + "mesh = {dp = 2}"), "accepted");
+    for (const char* way : {"tp", "pp"}) {
+        EXPECT_THAT(
+            refusal_in("train", full + "mesh = {" + way + " = 2}"),
+            StartsWith("[r.toml:3: train.shard] expected none or optimizer where train.mesh divides the model"));
+    }
+}
+
 TEST(RecipeErrors, ADeviceDecodesExactColourImages) {
     const std::string device = "decode_on = \"device\"\n";
     EXPECT_EQ(refusal_in("data", device), "accepted");

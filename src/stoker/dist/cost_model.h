@@ -26,6 +26,13 @@ struct GradientReady {
     std::int64_t bytes = 0;
 };
 
+// A block of the model, whose parameters are gathered together with train.shard = "full".
+struct ShardedBlock {
+    double share = 1;             // of the time of the model's passes
+    std::int64_t parameters = 0;  // bytes, without buffers
+    std::int64_t gradients = 0;   // bytes
+};
+
 // A rank's step as one process does it, in seconds.
 struct RankStep {
     double forward = 0;
@@ -35,14 +42,17 @@ struct RankStep {
     std::vector<GradientReady> gradients = {};    // in the order in which they are ready
     std::vector<std::int64_t> synced_norms = {};  // channels of each batch norm that the ranks sync
     std::vector<std::int64_t> tensor_sums = {};   // bytes of each sum over the ranks of one copy, in a micro-batch
+    std::vector<ShardedBlock> blocks = {};        // in the order of the forward pass; for Shard::full
 
     double compute() const { return static_cast<double>(micro_batches) * (forward + backward) + update; }
 };
 
+enum class Shard { none, optimizer, full };  // train.shard
+
 struct Distribution {
     int ranks = 1;
-    int tensor = 1;  // of them share one copy of the model
-    bool shard_optimizer = false;
+    int tensor = 1;  // of them share one copy of the model; 1 for Shard::full
+    Shard shard = Shard::none;
     double gradient_scale = 1;  // sent bytes per byte of a gradient: 0.5 compressed
 
     int copies() const { return ranks / tensor; }
@@ -52,6 +62,7 @@ struct StepCost {
     double compute = 0;
     double communication = 0;  // as if nothing else happened
     double exposed = 0;        // what of it the rank waits for
+    double sent = 0;           // bytes that the rank sends in rings
 
     double step() const { return compute + exposed; }
     double efficiency() const { return step() > 0 ? compute_alone / step() : 1; }
@@ -75,7 +86,7 @@ struct RankMemory {
     std::int64_t sum() const { return parameters + gradients + optimizer + average + buffers + activations; }
 };
 
-// `alone`: of one process, with the rank's own micro-batch and its own slices of the model.
-RankMemory divide_memory(const RankMemory& alone, const Distribution& how);
+// `alone`: of one process, with the rank's own micro-batch and its own slices of the model. `blocks`: as in RankStep.
+RankMemory divide_memory(const RankMemory& alone, const Distribution& how, std::span<const ShardedBlock> blocks = {});
 
 }  // namespace stoker

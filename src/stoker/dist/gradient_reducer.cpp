@@ -43,7 +43,9 @@ class CompressHook : public c10d::CppCommHookInterface<ProcessGroupPtr> {
     at::ScalarType type_;
 };
 
-void require_same(const Group& group, const std::vector<at::Tensor>& parameters) {
+}  // namespace
+
+void require_same_parameters(const Group& group, const std::vector<at::Tensor>& parameters) {
     try {
         group.guard([&] { c10d::verify_params_across_processes(group.backend().group, parameters, std::nullopt); });
     } catch (const c10::Error& error) {
@@ -54,12 +56,10 @@ void require_same(const Group& group, const std::vector<at::Tensor>& parameters)
     }
 }
 
-}  // namespace
-
 GradientReducer::GradientReducer(const Group& group, const std::vector<at::Tensor>& parameters,
                                  std::optional<at::ScalarType> compressed)
     : group_(group), parameters_(parameters) {
-    require_same(group, parameters);
+    require_same_parameters(group, parameters);
     const std::vector<bool> sparse(parameters.size(), false);
     auto buckets =
         std::get<0>(c10d::compute_bucket_assignment_by_size(parameters, {kFirstBucketBytes, kBucketBytes}, sparse));

@@ -16,6 +16,10 @@ class Reducer;
 
 namespace stoker {
 
+// Throws InvalidArgument, on all ranks, if the parameters' number or shapes differ from rank 0's. All ranks must call
+// it.
+void require_same_parameters(const Group& group, const std::vector<at::Tensor>& parameters);
+
 class GradientReducer {
   public:
     // `parameters` are the trained ones; every backward pass must reach each of them. Throws InvalidArgument if their

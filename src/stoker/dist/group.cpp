@@ -260,6 +260,23 @@ at::Tensor Group::all_gather(const at::Tensor& mine) const {
     return all;
 }
 
+std::function<void()> Group::start_all_gather(const at::Tensor& all, const at::Tensor& mine) const {
+    at::Tensor output = all;
+    at::Tensor input = mine;
+    c10::intrusive_ptr<c10d::Work> gathering;
+    guard([&] { gathering = backend_->gloo->_allgather_base(output, input); });
+    return [this, gathering] { guard([&] { gathering->wait(); }); };
+}
+
+// Gloo sums a copy of `all` on every rank; `wait` copies this rank's part of it.
+std::function<void()> Group::start_reduce_scatter(const at::Tensor& mine, const at::Tensor& all) const {
+    at::Tensor output = mine;
+    at::Tensor input = all;
+    c10::intrusive_ptr<c10d::Work> reducing;
+    guard([&] { reducing = backend_->gloo->_reduce_scatter_base(output, input); });
+    return [this, reducing] { guard([&] { reducing->wait(); }); };
+}
+
 // Gathers the lengths first, then the texts, padded to the longest.
 std::vector<std::string> Group::all_gather(const std::string& mine) const {
     if (alone()) {

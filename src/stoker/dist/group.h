@@ -45,6 +45,11 @@ class Group {
     void all_reduce(const at::Tensor& values) const;      // the same; contiguous
     at::Tensor all_gather(const at::Tensor& mine) const;  // same shape on all ranks -> (size(), shape...)
     std::vector<std::string> all_gather(const std::string& mine) const;
+    // The two collectives of sharded parameters. Both return at once; what they return waits until the result is there.
+    // The tensors must not change before. `all` is (size() * n), `mine` (n); ranks must start them in the same order.
+    std::function<void()> start_all_gather(const at::Tensor& all, const at::Tensor& mine) const;
+    // `mine` gets this rank's part of the sum of `all` over the ranks; `all` keeps its values.
+    std::function<void()> start_reduce_scatter(const at::Tensor& mine, const at::Tensor& all) const;
     void broadcast(const std::vector<at::Tensor>& tensors) const;  // from rank 0, in place
     std::string broadcast(const std::string& text) const;          // from rank 0
     // Copies `tensor`, which is contiguous, from rank `from` to rank `to`. Both must call it, others need not.

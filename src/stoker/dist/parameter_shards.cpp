@@ -8,7 +8,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/dist/message_sizes.h"
@@ -16,15 +18,19 @@
 namespace stoker {
 namespace {
 
-constexpr std::int64_t kAligned = 64;  // elements
-
 // The end of the first `count` elements of all parameters, moved to where a piece may begin.
 ParameterPiece cut_at(std::span<const std::int64_t> sizes, std::int64_t count) {
     std::size_t parameter = 0;
     while (parameter < sizes.size() && count >= sizes[parameter]) {
         count -= sizes[parameter++];
     }
-    return {.parameter = parameter, .begin = count / kAligned * kAligned};
+    return {.parameter = parameter, .begin = count / kPieceAlignment * kPieceAlignment};
+}
+
+std::vector<std::int64_t> sizes_of(const std::vector<at::Tensor>& tensors) {
+    std::vector<std::int64_t> sizes;
+    std::ranges::transform(tensors, std::back_inserter(sizes), [](const at::Tensor& tensor) { return tensor.numel(); });
+    return sizes;
 }
 
 // Several tensors as one run of elements.
@@ -84,8 +90,12 @@ std::vector<std::vector<ParameterPiece>> divide_parameters(std::span<const std::
     return pieces;
 }
 
-ParameterShards::ParameterShards(const Group& group, const std::vector<at::Tensor>& parameters) : group_(group) {
-    std::vector<std::int64_t> sizes;
+ParameterShards::ParameterShards(const Group& group, const std::vector<at::Tensor>& parameters)
+    : ParameterShards(group, parameters, divide_parameters(sizes_of(parameters), group.size())) {}
+
+ParameterShards::ParameterShards(const Group& group, const std::vector<at::Tensor>& parameters,
+                                 std::vector<std::vector<ParameterPiece>> pieces)
+    : group_(group), pieces_(std::move(pieces)) {
     for (const at::Tensor& parameter : parameters) {
         if (!parameter.is_non_overlapping_and_dense() || parameter.scalar_type() != parameters[0].scalar_type()) {
             throw InvalidArgument({.where = "train.shard",
@@ -94,10 +104,12 @@ ParameterShards::ParameterShards(const Group& group, const std::vector<at::Tenso
                                                       fmt::join(parameter.sizes(), ", ")),
                                    .hint = "set train.shard = \"none\""});
         }
-        sizes.push_back(parameter.numel());
         like_.push_back(at::empty_like(parameter, parameter.options().device(at::kMeta)));
     }
-    pieces_ = divide_parameters(sizes, group.size());
+}
+
+at::Tensor ParameterShards::laid_out_like(const at::Tensor& values, const at::Tensor& parameter) {
+    return values.strides() == parameter.strides() ? values : at::empty_like(parameter, values.options()).copy_(values);
 }
 
 at::Tensor ParameterShards::part(const at::Tensor& whole, const ParameterPiece& piece) {

@@ -20,20 +20,29 @@ struct ParameterPiece {
     std::int64_t end = 0;
 };
 
-// A rank's pieces for each of `ranks`, given the parameters' numbers of elements. Pieces begin at multiples of 64
-// elements of their parameter, so that vector kernels round as they do on whole parameters.
+// Pieces begin at multiples of so many elements of their parameter, so that vector kernels round as they do on whole
+// parameters.
+inline constexpr std::int64_t kPieceAlignment = 64;
+
+// A rank's pieces for each of `ranks`, given the parameters' numbers of elements.
 std::vector<std::vector<ParameterPiece>> divide_parameters(std::span<const std::int64_t> sizes, int ranks);
 
 class ParameterShards {
   public:
     // `group` must outlive this object. Throws InvalidArgument for a parameter whose memory has gaps or overlaps.
     ParameterShards(const Group& group, const std::vector<at::Tensor>& parameters);
+    // The same with other pieces than divide_parameters gives, of each rank.
+    ParameterShards(const Group& group, const std::vector<at::Tensor>& parameters,
+                    std::vector<std::vector<ParameterPiece>> pieces);
 
     // This rank's.
     const std::vector<ParameterPiece>& own() const { return pieces_[static_cast<std::size_t>(group_.rank())]; }
 
     // A view (end - begin) of a tensor with the parameter's shape and strides.
     static at::Tensor part(const at::Tensor& whole, const ParameterPiece& piece);
+
+    // `values`, of the shape of `parameter`, with its strides, so that both lie alike in memory.
+    static at::Tensor laid_out_like(const at::Tensor& values, const at::Tensor& parameter);
 
     // `wholes`: tensors of the parameters' shapes, strides and type, one for each. Fills them on all ranks with the
     // owners' elements. All ranks must call it.

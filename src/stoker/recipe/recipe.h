@@ -164,7 +164,7 @@ struct TrainRecipe {
     bool gradient_checkpointing = false;       // recomputes activations in the backward pass
     bool sync_batch_norm = false;              // statistics of batch norm over all ranks
     std::string compress_gradients = "none";   // none | bf16 | fp16: as ranks send them
-    std::string shard = "none";                // none | optimizer: what ranks divide among them
+    std::string shard = "none";                // none | optimizer | full: what ranks divide among them
     std::string pipeline = "1f1b";             // 1f1b | gpipe: the order of a stage's passes
     bool stop_at_nan = true;                   // stops at a loss that is not finite
     double ema = 0;                            // decay of the average of the weights; 0: off

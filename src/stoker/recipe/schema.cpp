@@ -345,9 +345,9 @@ std::vector<SchemaKey> train_keys() {
         one_of("train.compress_gradients", at(&TrainRecipe::compress_gradients), {"none", "bf16", "fp16"},
                "several processes: the type in which gradients are sent and added up; `bf16` and `fp16` halve the "
                "traffic"),
-        one_of("train.shard", at(&TrainRecipe::shard), {"none", "optimizer"},
+        one_of("train.shard", at(&TrainRecipe::shard), {"none", "optimizer", "full"},
                "several processes: what they divide among them instead of holding it all; `optimizer`: the optimiser's "
-               "state (ZeRO stage 1)"),
+               "state (ZeRO stage 1); `full`: parameters, gradients and that state (ZeRO stage 3, FSDP)"),
         one_of(
             "train.pipeline", at(&TrainRecipe::pipeline), {"1f1b", "gpipe"},
             "several processes: the order of the micro-batches on the stages of a model (`mesh.pp`); `1f1b` goes back "

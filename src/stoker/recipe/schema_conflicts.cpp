@@ -105,6 +105,12 @@ std::optional<SchemaConflict> find_conflict(const Recipe& recipe) {
     if (auto conflict = find_task_conflict(recipe)) {
         return conflict;
     }
+    const MeshRecipe& mesh = recipe.train.mesh;
+    if (recipe.train.shard == "full" && mesh.copy() > 1) {
+        return SchemaConflict{
+            "train.shard", "none or optimizer where train.mesh divides the model (tp, pp)", "full",
+            "divide it in one way: leave train.mesh.tp and pp out, or set train.shard = \"optimizer\""};
+    }
     const OptimizerRecipe& optimizer = recipe.optimizer;
     if (optimizer.nesterov && optimizer.name == "sgd" && optimizer.momentum <= 0) {
         return SchemaConflict{"optimizer.nesterov", "a momentum above 0 with Nesterov momentum", "momentum 0",

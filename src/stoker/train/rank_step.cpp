@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
+#include <numeric>
 
 #include "stoker/base/error.h"
 #include "stoker/base/statistics.h"
@@ -124,6 +125,8 @@ class RankTraining {
     void measure_blocks(MeasuredRank& rank) {
         const std::vector<ModelBlock> blocks = plan_.model->blocks();
         if (blocks.empty()) {
+            rank.step.blocks = {{.parameters = state_bytes(plan_.model->parameters()),
+                                 .gradients = state_bytes(plan_.model->trainable_parameters())}};
             return;
         }
         optimizer_.zero_grad();
@@ -132,6 +135,7 @@ class RankTraining {
         const auto counter = std::make_shared<PeakMemory>();
         const c10::DebugInfoGuard counted(c10::DebugInfoKind::PROFILER_STATE, counter);
         const Autocast autocast(options_.precision, plan_.device);
+        const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
         at::Tensor x = batch_.input;
         for (std::size_t i = 0; i < blocks.size(); ++i) {
             const std::int64_t before = counter->held;
@@ -142,6 +146,9 @@ class RankTraining {
                                    .output = static_cast<std::int64_t>(x.nbytes()),
                                    .parameters = state_bytes(of_block(plan_.model->state(), blocks[i])),
                                    .gradients = state_bytes(of_block(plan_.model->trainable_parameters(), blocks[i]))});
+            rank.step.blocks.push_back({.share = seconds[i] / all,
+                                        .parameters = state_bytes(of_block(plan_.model->parameters(), blocks[i])),
+                                        .gradients = rank.blocks[i].gradients});
         }
     }
 

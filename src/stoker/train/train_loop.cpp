@@ -39,9 +39,9 @@ TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, Op
       optimizer_(plan.model->trainable_parameters(),
                  plan.stage_plan() ? stage_recipe(plan.recipe.optimizer, plan.model->trainable_parameters())
                                    : plan.recipe.optimizer,
-                 kernel, plan.recipe.train.shard == "optimizer" ? plan.mesh.data.get() : nullptr),
+                 kernel, plan.recipe.train.shard == "optimizer" ? plan.mesh.data.get() : nullptr, plan.full.get()),
       step_(*plan.model, optimizer_, account_, plan.device, step_options(plan.recipe, plan.task, plan.device),
-            plan.mesh.data.get(), plan.mesh.tensor.get(), plan.stage_plan()),
+            plan.mesh.data.get(), plan.mesh.tensor.get(), plan.stage_plan(), plan.full.get()),
       copier_(plan.device, plan.task.fields),
       intervals_(*plan.train_loader, [&plan] { return peak_device_bytes(plan.device); }),
       mixup_cutmix_({.mixup = plan.recipe.train.mixup,
@@ -354,7 +354,8 @@ std::optional<Evaluation> TrainLoop::evaluate(const std::function<bool()>& stop,
                                         .on_bad_samples = [&](const auto& bad) { add_bad_samples(bad, dataset); },
                                         .on_batch = on_batch,
                                         .precision = run_precision(plan_.recipe, plan_.device),
-                                        .stage = links ? &*links : nullptr},
+                                        .stage = links ? &*links : nullptr,
+                                        .full = plan_.full.get()},
                                        *plan_.mesh.figures);
     recorder_.bad_samples(ranks_.gather_bad_samples());
     if (evaluation) {
@@ -385,6 +386,9 @@ std::string TrainLoop::save_after_failure() {
         }
         if (unsavable_ == nullptr && !pending_.empty()) {
             unsavable_ = "the losses of its last steps are not summed over the processes";
+        }
+        if (unsavable_ == nullptr && plan_.full != nullptr && !saved()) {
+            unsavable_ = "the parameters are divided among the processes";
         }
         if (unsavable_ == nullptr && optimizer_.sharded() && !saved()) {
             unsavable_ = "the optimizer's state is divided among the processes";

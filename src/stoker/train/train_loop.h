@@ -44,6 +44,8 @@ class TrainLoop {
         DataSummary data;  // the training data that it was written with
     };
     Loaded load(const std::filesystem::path& checkpoint);
+    // All tensors of the model on rank 0, where the ranks have parts of it in host memory. All ranks must call it.
+    std::vector<NamedTensor> gather_model() const;
     // What the ranks have alike when a run starts.
     RankSync::SharedState shared_state();
     // Reads the losses that are still on the device and records their steps. Throws InvalidArgument for a loss that is
@@ -95,7 +97,7 @@ class TrainLoop {
     void write_checkpoint();
     bool saved() const { return saved_steps_ == steps_ && saved_epochs_ == std::ssize(epochs_); }
     std::vector<NamedTensor> scaler_tensors() const;
-    std::vector<NamedTensor> ema_tensors();
+    std::vector<NamedTensor> ema_tensors() const;
     Checkpoint checkpoint();  // without its state
     RunState state() const;
     void restore(RunState state);

@@ -15,8 +15,13 @@ std::vector<NamedTensor> TrainLoop::scaler_tensors() const {
     return step_.scaler() != nullptr ? step_.scaler()->state() : std::vector<NamedTensor>();
 }
 
-std::vector<NamedTensor> TrainLoop::ema_tensors() {
+std::vector<NamedTensor> TrainLoop::ema_tensors() const {
     return step_.ema() != nullptr ? step_.ema()->state() : std::vector<NamedTensor>();
+}
+
+std::vector<NamedTensor> TrainLoop::gather_model() const {
+    return plan_.full != nullptr ? plan_.full->gather(plan_.full->state())
+                                 : StateGatherer(*plan_.model, plan_.mesh).gather(plan_.model->state());
 }
 
 Checkpoint TrainLoop::checkpoint() {
@@ -25,9 +30,9 @@ Checkpoint TrainLoop::checkpoint() {
     std::ranges::move(scaler_tensors(), std::back_inserter(optimizer));
     const bool language = plan_.task.kind == TaskKind::language;
     const Loader& loader = plan_.val_loader != nullptr ? *plan_.val_loader : *plan_.train_loader;
-    return {.model = whole.gather(plan_.model->state()),
+    return {.model = gather_model(),
             .optimizer = std::move(optimizer),
-            .ema = whole.gather(ema_tensors()),
+            .ema = plan_.full != nullptr ? plan_.full->gather(ema_tensors()) : whole.gather(ema_tensors()),
             .metadata = model_metadata(plan_.recipe, plan_.task, language ? plan_.task.input : loader.image_shape(),
                                        plan_.data.train->classes())};
 }
@@ -61,7 +66,12 @@ TrainLoop::Loaded TrainLoop::load(const std::filesystem::path& checkpoint) {
     for (auto* tensors : {&saved.model, &saved.optimizer, &saved.ema}) {
         keep_part(*tensors, *plan_.model, *plan_.mesh.tensor);
     }
-    plan_.model->load(saved.model, checkpoint.string());
+    if (plan_.full != nullptr) {
+        plan_.full->load(saved.model, checkpoint.string());
+        saved.ema = saved.ema.empty() ? saved.ema : plan_.full->divide(saved.ema, "averaged weights");
+    } else {
+        plan_.model->load(saved.model, checkpoint.string());
+    }
     const auto scaler =
         std::stable_partition(saved.optimizer.begin(), saved.optimizer.end(),
                               [](const NamedTensor& entry) { return !entry.name.starts_with("scaler."); });
@@ -100,11 +110,15 @@ RankSync::SharedState TrainLoop::shared_state() {
             (slice ? state.slices : state.whole).push_back(entry.tensor);
         }
     };
+    add(scaler_tensors());
+    if (plan_.full != nullptr) {  // each rank has another part of all else; the shards are made of rank 0's parameters
+        add(plan_.model->buffers());
+        return state;
+    }
     add(plan_.model->state());
     if (!optimizer_.sharded()) {  // else each rank has another part of it
         add(optimizer_.state());
     }
-    add(scaler_tensors());
     add(ema_tensors());
     return state;
 }

@@ -35,7 +35,11 @@ class Trainer {
     // The model on all of the validation data. Throws InvalidArgument where there is none.
     Evaluation evaluate();
 
+    // Its tensors are those that this process has: without memory where train.shard is "full".
     Model& model() { return *plan_.model; }
+    // On rank 0 all tensors of the model, whole, in host memory where the processes have parts of it. All ranks must
+    // call it.
+    std::vector<NamedTensor> gather_model() const { return loop_.gather_model(); }
     // The tensors of the last layer, where model.weights had them for another number of classes.
     const std::vector<std::string>& fresh() const { return plan_.new_tensors; }
     const RecipeData& data() const { return plan_.data; }

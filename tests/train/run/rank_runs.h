@@ -38,7 +38,9 @@ inline RankRuns train_ranks(const Recipe& recipe, int ranks, const std::filesyst
         Trainer trainer(recipe, odd_data(), nullptr, OptimizerKernel::fused, !resume.empty(), group);
         const auto rank = static_cast<std::size_t>(group->rank());
         run.results[rank] = trainer.fit({.out = out, .resume = resume});
-        run.weights[rank] = weights_of(trainer);
+        if (recipe.train.shard != "full") {  // else no rank has them
+            run.weights[rank] = weights_of(trainer);
+        }
     };
     if (ranks == 1) {
         as_one(std::make_shared<Group>());

@@ -42,7 +42,7 @@ TEST(DividedGradients, OfTwoStagesAreClippedByTheNormOfAll) {
                          [&](const std::shared_ptr<Group>& group) {
                              std::vector<at::Tensor> own = {(group->first() ? first : second).clone()};
                              const at::Tensor found =
-                                 clip_norm(own, 1, {.sum_stages = [&](const at::Tensor& x) { group->all_reduce(x); }});
+                                 clip_norm(own, 1, {.sum_parts = [&](const at::Tensor& x) { group->all_reduce(x); }});
                              EXPECT_NEAR(found.item<float>(), norm.item<float>(), 1e-5);
                              EXPECT_TRUE(at::allclose(own[0], whole[group->first() ? 0 : 1]));
                          }),

@@ -83,10 +83,11 @@ std::shared_ptr<Batch> next_batch(Loader& loader, const OnBadSamples& on_bad_sam
     }
 }
 
-at::Tensor evaluation_outputs(Model& model, DeviceBatch& batch, const Precision& precision, const at::Device& device) {
+at::Tensor evaluation_outputs(Model& model, DeviceBatch& batch, const Precision& precision, const at::Device& device,
+                              FullyShardedModel* full) {
     normalize_pixels(batch);
     const Autocast autocast(precision, device);
-    return as_float(model.outputs(batch));
+    return as_float(full != nullptr ? full->outputs(batch) : model.outputs(batch));
 }
 
 std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& task, const at::Device& device,
@@ -118,12 +119,15 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& tas
             DeviceBatch on_device = copier.copy(batch);
             prepare(task, on_device);
             const PhaseSpan forward(account, Phase::forward);
-            const at::Tensor outputs = options.stage != nullptr
-                                           ? stage_outputs(model, on_device, options.precision, device, *options.stage)
-                                           : evaluation_outputs(model, on_device, options.precision, device);
+            const at::Tensor outputs =
+                options.stage != nullptr
+                    ? stage_outputs(model, on_device, options.precision, device, *options.stage)
+                    : evaluation_outputs(model, on_device, options.precision, device, options.full);
             if (outputs.defined()) {
                 scores->add(outputs, on_device);
             }
+        } else if (options.full != nullptr) {
+            options.full->forward_without_samples();
         }
         if (options.stage == nullptr || options.stage->last()) {  // all stages have the same samples
             samples += batch->size();

@@ -14,6 +14,7 @@
 #include "stoker/trace/account.h"
 #include "stoker/train/run/checkpoint.h"
 #include "stoker/train/step/autocast.h"
+#include "stoker/train/step/fully_sharded_model.h"
 #include "stoker/train/step/stage_links.h"
 #include "stoker/train/task/scores.h"
 
@@ -48,16 +49,18 @@ struct EvaluateOptions {
     OnBadSamples on_bad_samples = nullptr;  // called with replaced samples, and with those that exceed the budget
     OnEvaluation on_batch = nullptr;        // called after each batch
     bool confusion = false;
-    Precision precision = {};     // of training
-    StageLinks* stage = nullptr;  // where the model is one of several stages; the last has the outputs
+    Precision precision = {};           // of training
+    StageLinks* stage = nullptr;        // where the model is one of several stages; the last has the outputs
+    FullyShardedModel* full = nullptr;  // where the ranks have shards of its parameters
 };
 
 // `loader.next()`, with a call of `on_bad_samples` for bad samples in the batch or in TooManyBadSamples.
 std::shared_ptr<Batch> next_batch(Loader& loader, const OnBadSamples& on_bad_samples);
 
 // The model's outputs for a batch on `device`, whose images may still be bytes: computed in the precision of training,
-// and then float32.
-at::Tensor evaluation_outputs(Model& model, DeviceBatch& batch, const Precision& precision, const at::Device& device);
+// and then float32. `full`: as in EvaluateOptions.
+at::Tensor evaluation_outputs(Model& model, DeviceBatch& batch, const Precision& precision, const at::Device& device,
+                              FullyShardedModel* full = nullptr);
 
 // One pass over `loader` from its first batch, in inference mode; then the model is in training mode again. The result
 // covers the samples of all ranks of `group`, with stages of all copies and stages (Mesh::figures). Empty where `stop`

@@ -118,6 +118,10 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
         const Shape& images = val != nullptr ? val->image_shape() : task.input;
         stage = keep_stage_of(cut, *model, task, images, run_precision(recipe, device), device, *mesh.pipeline);
     }
+    std::unique_ptr<FullyShardedModel> full;
+    if (recipe.train.shard == "full" && !mesh.data->alone()) {
+        full = std::make_unique<FullyShardedModel>(*model, *mesh.data);
+    }
     return {.group = std::move(group),
             .mesh = mesh,
             .recipe = recipe,
@@ -127,6 +131,7 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
             .val_loader = std::move(val),
             .task = std::move(task),
             .model = std::move(model),
+            .full = std::move(full),
             .stage = std::move(stage),
             .parameters = parameters,
             .trained_parameters = trained,

@@ -11,6 +11,7 @@
 #include "stoker/models/model.h"
 #include "stoker/pipeline/recipe_data.h"
 #include "stoker/train/run/model_stages.h"
+#include "stoker/train/step/fully_sharded_model.h"
 #include "stoker/train/task/task.h"
 
 namespace stoker {
@@ -24,9 +25,10 @@ struct TrainPlan {
     std::unique_ptr<Loader> train_loader;
     std::unique_ptr<Loader> val_loader;  // null without validation data
     Task task;
-    std::unique_ptr<Model> model;     // on `device`, with this rank's part of the weights that training begins with
-    std::optional<ModelStage> stage;  // which one the model is; empty for one that is not cut
-    std::int64_t parameters;          // elements of the whole model
+    std::unique_ptr<Model> model;  // on `device`, with this rank's part of the weights that training begins with
+    std::unique_ptr<FullyShardedModel> full;  // the model's shards and passes, with train.shard = "full"; else null
+    std::optional<ModelStage> stage;          // which one the model is; empty for one that is not cut
+    std::int64_t parameters;                  // elements of the whole model
     std::int64_t trained_parameters;
     bool has_weights;        // false: the model has not got its weights yet, and must get them from a checkpoint
     std::string model_hash;  // of the file of model.script or model.export; empty for other models

@@ -22,9 +22,9 @@ at::Tensor clip_norm(std::vector<at::Tensor>& gradients, double max_norm, const 
         norms.index_copy_(0, places, squares.sqrt());
     }
     at::Tensor norm = at::linalg_vector_norm(norms, 2);
-    if (divided.sum_stages) {
+    if (divided.sum_parts) {
         const at::Tensor square = norm.square();
-        divided.sum_stages(square);
+        divided.sum_parts(square);
         norm = square.sqrt();
     }
     at::_foreach_mul_(gradients, norm.add(1e-6).reciprocal().mul(max_norm).clamp_max(1.0));

@@ -14,8 +14,8 @@ namespace stoker {
 struct DividedGradients {
     // The gradients of which each rank has a slice, by their place in a list.
     std::vector<std::int64_t> places = {};
-    SumOverRanks sum = nullptr;         // over the ranks with slices
-    SumOverRanks sum_stages = nullptr;  // over the stages of the model, which have other parameters; null: one stage
+    SumOverRanks sum = nullptr;        // over the ranks with slices
+    SumOverRanks sum_parts = nullptr;  // over stages, or ranks with shards, which have other parameters; null: one part
 };
 
 // Of the trained parameters that have a gradient, in the model's order (Optimizer::gradients). `tensor`, the ranks that

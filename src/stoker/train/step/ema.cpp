@@ -10,7 +10,7 @@
 
 namespace stoker {
 
-Ema::Ema(const Model& model, double decay) : model_(model.state()), decay_(decay) {
+Ema::Ema(const std::vector<NamedTensor>& state, double decay) : model_(state), decay_(decay) {
     const c10::NoGradGuard no_grad;
     for (const auto& [name, tensor] : model_) {
         average_.push_back(tensor.detach().clone());

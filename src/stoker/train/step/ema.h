@@ -11,13 +11,15 @@ namespace stoker {
 // buffers are the model's.
 class Ema {
   public:
-    Ema(const Model& model, double decay);
+    Ema(const Model& model, double decay) : Ema(model.state(), decay) {}
+    // The same of such tensors as FullyShardedModel::state.
+    Ema(const std::vector<NamedTensor>& state, double decay);
 
     void update();
     // Exchanges the model's weights and the average. Calling it twice changes nothing.
     void swap();
 
-    // With the names and in the order of the model's state.
+    // With the names and in the order of the state.
     std::vector<NamedTensor> state() const;
     // Throws InvalidArgument where a name is missing or a shape differs.
     void load(const std::vector<NamedTensor>& state);

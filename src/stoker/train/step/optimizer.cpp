@@ -7,7 +7,6 @@
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -48,11 +47,6 @@ std::vector<bool> decaying(const std::vector<NamedTensor>& parameters, const std
 
 constexpr const char* kSecond = "exp_avg_sq.";
 
-// With the parameter's strides, so that both lie alike in memory.
-at::Tensor like_parameter(const at::Tensor& values, const at::Tensor& parameter) {
-    return values.strides() == parameter.strides() ? values : at::empty_like(parameter, values.options()).copy_(values);
-}
-
 std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& parameters) {
     std::vector<at::Tensor> tensors;
     std::ranges::transform(parameters, std::back_inserter(tensors), &NamedTensor::tensor);
@@ -77,7 +71,7 @@ const at::Tensor& find_state(const std::vector<NamedTensor>& given, const std::s
 }  // namespace
 
 at::Tensor Optimizer::Trained::of(const at::Tensor& whole, const at::Tensor& like) const {
-    return piece ? ParameterShards::part(like_parameter(whole, like), *piece) : whole;
+    return piece ? ParameterShards::part(ParameterShards::laid_out_like(whole, like), *piece) : whole;
 }
 
 void require_no_decay(const std::vector<NamedTensor>& parameters, const std::vector<std::string>& patterns) {
@@ -98,11 +92,12 @@ OptimizerRecipe stage_recipe(OptimizerRecipe recipe, const std::vector<NamedTens
 }
 
 Optimizer::Optimizer(const std::vector<NamedTensor>& parameters, const OptimizerRecipe& recipe, OptimizerKernel kernel,
-                     const Group* shards)
+                     const Group* shards, FullyShardedModel* full)
     : recipe_(recipe),
       kernel_(kernel),
       parameters_(parameters),
       decays_(decaying(parameters, recipe.no_decay)),
+      full_(full),
       lr_value_(recipe.lr) {
     const auto device = parameters.empty() ? at::Device(at::kCPU) : parameters.front().tensor.device();
     const at::TensorOptions scalar = at::TensorOptions().dtype(at::kFloat).device(device);
@@ -110,7 +105,14 @@ Optimizer::Optimizer(const std::vector<NamedTensor>& parameters, const Optimizer
     for (std::size_t i = 0; i < parameters.size(); ++i) {
         steps_.push_back(at::zeros({}, scalar));
     }
-    if (shards != nullptr && !shards->alone()) {
+    if (full != nullptr) {
+        shards_.emplace(full->trained_pieces());
+        const std::vector<at::Tensor> own = full->trained();
+        for (std::size_t i = 0; i < own.size(); ++i) {
+            const ParameterPiece& piece = shards_->own()[i];
+            trained_.push_back({.parameter = piece.parameter, .piece = piece, .shard = own[i]});
+        }
+    } else if (shards != nullptr && !shards->alone()) {
         shards_.emplace(*shards, tensors_of(parameters));
         for (const ParameterPiece& piece : shards_->own()) {
             trained_.push_back({.parameter = piece.parameter, .piece = piece});
@@ -121,23 +123,40 @@ Optimizer::Optimizer(const std::vector<NamedTensor>& parameters, const Optimizer
         }
     }
     for (Trained& trained : trained_) {
-        const at::Tensor& parameter = parameters_[trained.parameter].tensor;
-        const at::Tensor value = trained.of(parameter, parameter);
         if (has_first()) {
-            trained.first = at::zeros_like(value);
+            trained.first = at::zeros_like(value(trained));
         }
         if (is_adam()) {
-            trained.second = at::zeros_like(value);
+            trained.second = at::zeros_like(value(trained));
         }
     }
 }
 
+at::Tensor Optimizer::value(const Trained& trained) const {
+    const at::Tensor& parameter = parameters_[trained.parameter].tensor;
+    return trained.shard.defined() ? trained.shard : trained.of(parameter, parameter);
+}
+
+at::Tensor Optimizer::gradient(const Trained& trained) const {
+    const at::Tensor& parameter = parameters_[trained.parameter].tensor;
+    return trained.shard.defined() ? trained.shard.grad() : trained.of(parameter.grad(), parameter);
+}
+
+bool Optimizer::has_gradient(std::size_t parameter) const {
+    return full_ != nullptr ? full_->has_gradients() : parameters_[parameter].tensor.grad().defined();
+}
+
 std::vector<at::Tensor> Optimizer::gradients() const {
     std::vector<at::Tensor> all;
-    for (const auto& [name, tensor] : parameters_) {
-        if (tensor.grad().defined()) {
-            all.push_back(tensor.grad());
+    const auto add = [&](const at::Tensor& of) {
+        if (of.grad().defined()) {
+            all.push_back(of.grad());
         }
+    };
+    if (full_ != nullptr) {
+        std::ranges::for_each(trained_, add, &Trained::shard);
+    } else {
+        std::ranges::for_each(parameters_, add, &NamedTensor::tensor);
     }
     return all;
 }
@@ -146,7 +165,7 @@ void Optimizer::step(const at::Tensor& found_inf) {
     const c10::NoGradGuard no_grad;
     std::vector<at::Tensor> steps;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
-        if (parameters_[i].tensor.grad().defined()) {
+        if (has_gradient(i)) {
             steps.push_back(steps_[i]);
         }
     }
@@ -160,7 +179,7 @@ void Optimizer::step(const at::Tensor& found_inf) {
     std::vector<std::size_t> groups[2];  // with and without decay, of trained_
     for (std::size_t i = 0; i < trained_.size(); ++i) {
         const std::size_t parameter = trained_[i].parameter;
-        if (parameters_[parameter].tensor.grad().defined()) {
+        if (has_gradient(parameter)) {
             groups[decays_[parameter] ? 0 : 1].push_back(i);
         }
     }
@@ -185,9 +204,8 @@ void Optimizer::fused_step(const std::vector<std::size_t>& group, double weight_
     std::vector<at::Tensor> steps;
     for (const std::size_t i : group) {
         const Trained& trained = trained_[i];
-        const at::Tensor& parameter = parameters_[trained.parameter].tensor;
-        values.push_back(trained.of(parameter, parameter));
-        grads.push_back(trained.of(parameter.grad(), parameter));
+        values.push_back(value(trained));
+        grads.push_back(gradient(trained));
         steps.push_back(steps_[trained.parameter]);
         if (trained.first.defined()) {
             first.push_back(trained.first);
@@ -215,9 +233,8 @@ void Optimizer::fused_step(const std::vector<std::size_t>& group, double weight_
 }
 
 void Optimizer::single_tensor_step(const Trained& trained, double weight_decay) {
-    const at::Tensor& whole = parameters_[trained.parameter].tensor;
-    const at::Tensor parameter = trained.of(whole, whole);
-    at::Tensor grad = trained.of(whole.grad(), whole);
+    const at::Tensor parameter = value(trained);
+    at::Tensor grad = gradient(trained);
     if (recipe_.name == "adamw") {
         parameter.mul_(1 - lr_value_ * weight_decay);
     } else if (weight_decay != 0) {
@@ -247,6 +264,9 @@ void Optimizer::gather_parameters() const {
 }
 
 void Optimizer::zero_grad() {
+    if (full_ != nullptr) {
+        full_->zero_grad();
+    }
     for (auto& [name, tensor] : parameters_) {
         tensor.mutable_grad().reset();
     }

@@ -11,6 +11,7 @@
 #include "stoker/dist/parameter_shards.h"
 #include "stoker/models/model.h"
 #include "stoker/recipe/recipe.h"
+#include "stoker/train/step/fully_sharded_model.h"
 
 namespace stoker {
 
@@ -27,16 +28,20 @@ OptimizerRecipe stage_recipe(OptimizerRecipe recipe, const std::vector<NamedTens
 class Optimizer {
   public:
     // `shards`: the ranks of this group share the state and the updates (ZeRO stage 1); null: this rank has all.
+    // `full`: `parameters` are all trained ones of this model, of which the ranks have shards; it must outlive this
+    // object.
     Optimizer(const std::vector<NamedTensor>& parameters, const OptimizerRecipe& recipe,
-              OptimizerKernel kernel = OptimizerKernel::fused, const Group* shards = nullptr);
+              OptimizerKernel kernel = OptimizerKernel::fused, const Group* shards = nullptr,
+              FullyShardedModel* full = nullptr);
 
     // Updates every parameter that has a gradient. `found_inf`: a float32 scalar on the parameters' device, where 1
     // skips the update; undefined: 0. A sharded optimiser updates this rank's elements; then all ranks must call
-    // `gather_parameters`.
+    // `gather_parameters`, unless the parameters are sharded, too.
     void step(const at::Tensor& found_inf = {});
     bool sharded() const { return shards_.has_value(); }
+    bool has_whole_parameters() const { return full_ == nullptr; }
     void gather_parameters() const;
-    // Of the parameters that have one.
+    // Of the parameters, or of this rank's pieces of sharded ones, that have one.
     std::vector<at::Tensor> gradients() const;
     // Frees the gradients: the next backward pass writes instead of adding.
     void zero_grad();
@@ -63,10 +68,14 @@ class Optimizer {
         std::optional<ParameterPiece> piece;
         at::Tensor first = {};   // Adam: exp_avg; SGD: momentum_buffer
         at::Tensor second = {};  // Adam: exp_avg_sq
+        at::Tensor shard = {};   // of a sharded parameter: the piece itself, with its gradient
         // The piece of a tensor of the shape of the parameter `like`, or the whole of it.
         at::Tensor of(const at::Tensor& whole, const at::Tensor& like) const;
     };
 
+    at::Tensor value(const Trained& trained) const;
+    at::Tensor gradient(const Trained& trained) const;
+    bool has_gradient(std::size_t parameter) const;
     bool is_adam() const { return recipe_.name != "sgd"; }
     bool has_first() const { return is_adam() || recipe_.momentum != 0; }
     std::string first_name(const std::string& parameter) const {
@@ -82,6 +91,7 @@ class Optimizer {
     const OptimizerKernel kernel_;
     std::vector<NamedTensor> parameters_;
     std::vector<bool> decays_;
+    FullyShardedModel* const full_;
     std::optional<ParameterShards> shards_;
     std::vector<Trained> trained_;   // with shards the pieces of this rank, else all parameters
     std::vector<at::Tensor> steps_;  // of all parameters: float32 scalars on their device

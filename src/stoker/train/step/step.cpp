@@ -107,7 +107,7 @@ std::string why_not_fused(const StepOptions& options) {
 }  // namespace
 
 Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device, const StepOptions& options,
-           const Group* group, const Group* tensor, const std::optional<StagePlan>& stage)
+           const Group* group, const Group* tensor, const std::optional<StagePlan>& stage, FullyShardedModel* full)
     : model_(model),
       optimizer_(optimizer),
       account_(account),
@@ -116,13 +116,14 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
       input_type_(input_type(options, model)),
       group_(group),
       tensor_(tensor != nullptr && !tensor->alone() ? tensor : nullptr),
+      full_(full),
       start_(model, device),
       losses_(at::zeros({kOnDevice}, at::TensorOptions().dtype(at::kFloat).device(device))) {
     if (options.precision.loss_scaling) {
         scaler_.emplace(device, options.scaler);
     }
     if (options.ema > 0) {
-        ema_.emplace(model, options.ema);
+        ema_.emplace(full != nullptr ? full->state() : model.state(), options.ema);
     }
     model.sync_batch_norm(nullptr);  // of an earlier group
     if (stage) {
@@ -134,7 +135,11 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
     if (group != nullptr && !group->alone()) {
         model.require_autograd();
         ranks_ = group->size();
-        reducer_.emplace(*group, trained_tensors(model), options.compress_gradients);
+        if (full != nullptr) {
+            full->reduce_in(options.compress_gradients);
+        } else {
+            reducer_.emplace(*group, trained_tensors(model), options.compress_gradients);
+        }
         syncs_ = options.sync_batch_norm;
         if (syncs_) {
             model.sync_batch_norm([group](const at::Tensor& values) { group->all_reduce(values); });
@@ -142,7 +147,7 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
             buffers_ = own_buffers(model);
         }
     }
-    alone_ = !reducer_ && tensor_ == nullptr && !pipeline_;
+    alone_ = !reducer_ && full == nullptr && tensor_ == nullptr && !pipeline_;
     const std::string why_not = why_not_fused(options);
     if (options.compile && alone_ && why_not.empty()) {
         fused_ = FusedStep::make(model, optimizer, device, options.loss);
@@ -331,7 +336,7 @@ void Step::undo_forward(bool drop_gradients, bool started) noexcept {
 void Step::apply(const at::Tensor& found_inf) {
     optimizer_.step(found_inf);
     optimizer_.zero_grad();
-    if (optimizer_.sharded()) {
+    if (optimizer_.sharded() && optimizer_.has_whole_parameters()) {
         const PhaseSpan span(account_, Phase::communication);
         optimizer_.gather_parameters();
     }

@@ -49,10 +49,11 @@ class Step {
   public:
     // The ranks of `group` run each step together, and average the gradients of their samples. Those of `tensor` have
     // the same samples, and slices of the model (Model::divide). Both must outlive this object; null: one rank.
-    // `stage`: which one the model is (Model::keep_blocks), where it is not a whole one.
+    // `stage`: which one the model is (Model::keep_blocks), where it is not a whole one. `full`: the model whose
+    // parameters the ranks of `group` have divided among them; null: each has them all.
     Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device,
          const StepOptions& options = {}, const Group* group = nullptr, const Group* tensor = nullptr,
-         const std::optional<StagePlan>& stage = std::nullopt);
+         const std::optional<StagePlan>& stage = std::nullopt, FullyShardedModel* full = nullptr);
 
     // Trains on one batch with learning rate `lr`. `samples` is the size of the batch over all ranks; `batch` is this
     // rank's part of it and may be empty. If memory runs out, buffers and random generators are restored, and this
@@ -109,6 +110,7 @@ class Step {
     // Null for a whole model.
     PipelineStep* pipeline() { return pipeline_ ? &*pipeline_ : nullptr; }
     Ema* ema() { return ema_ ? &*ema_ : nullptr; }
+    const Ema* ema() const { return ema_ ? &*ema_ : nullptr; }
     const Scaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
 
     // For tests: called before each forward pass, which may throw.
@@ -119,10 +121,11 @@ class Step {
     void run_eager(const DeviceBatch& batch, std::int64_t samples);
     void gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean);
     at::Tensor forward(DeviceBatch batch, const at::Tensor& input);
+    at::Tensor loss(const DeviceBatch& batch, const at::Tensor& output);
     void backward(const at::Tensor& output, at::Tensor gradient, double share, bool last, const at::Tensor& mean);
     void undo_forward(bool drop_gradients, bool started) noexcept;
     void share_buffers();
-    SumOverRanks sum_of_stages();
+    SumOverRanks sum_of_parts();
     at::Tensor clip();
     void apply(const at::Tensor& found_inf);
     void fetch_losses();
@@ -136,6 +139,7 @@ class Step {
     const Group* group_;
     const Group* tensor_;  // null without slices
     std::optional<PipelineStep> pipeline_;
+    FullyShardedModel* full_;
     std::optional<Scaler> scaler_;
     std::optional<Ema> ema_;
     std::optional<FusedStep> fused_;

@@ -1,5 +1,6 @@
 // The passes of a step: gradients of the micro-batches, and what is done to them before the update.
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,22 +10,20 @@
 #include "stoker/bridge/pixels.h"
 #include "stoker/train/step/clip.h"
 #include "stoker/train/step/divided_gradients.h"
+#include "stoker/train/step/missing_gradients.h"
 #include "stoker/train/step/step.h"
 
 namespace stoker {
 namespace {
 
-[[noreturn]] void refuse_missing_gradients(const Model& model) {
-    std::string names;
+std::vector<std::string> without_gradient(const Model& model) {
+    std::vector<std::string> names;
     for (const auto& [name, tensor] : model.trainable_parameters()) {
         if (!tensor.grad().defined()) {
-            names += (names.empty() ? "" : ", ") + name;
+            names.push_back(name);
         }
     }
-    throw InvalidArgument({.where = "model",
-                           .expected = "a loss that depends on every trained parameter, as several processes need",
-                           .got = (names.empty() ? "some" : names) + " without a gradient",
-                           .hint = "name them in model.freeze, or train with one process"});
+    return names;
 }
 
 // A loss of one's own may be anything.
@@ -44,8 +43,9 @@ void require_scalar(const at::Tensor& loss) {
 // Where samples have weights, or ignored pixels, this is the mean of the micro-batches' means, as in torch.
 void Step::gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean) {
     const std::int64_t samples = batch.size();
-    // Forward passes that exchange statistics are made by all ranks together, by some without samples.
-    const std::int64_t parts = std::min(options_.accumulate, syncs_ ? (all - 1) / ranks_ + 1 : samples);
+    // Passes that exchange statistics or parameters are made by all ranks together, by some without samples.
+    const bool together = syncs_ || full_ != nullptr;
+    const std::int64_t parts = std::min(options_.accumulate, together ? (all - 1) / ranks_ + 1 : samples);
     mean.zero_();
     const auto size_to = [&](std::int64_t part) { return micro_batch_begin(samples, part, parts); };
     const PipelineStep::Passes passes{
@@ -79,6 +79,10 @@ at::Tensor Step::forward(DeviceBatch batch, const at::Tensor& input) {
         before_forward(batch.size());
     }
     const Autocast autocast(options_.precision, device_);
+    if (full_ != nullptr && batch.size() == 0 && !syncs_) {
+        full_->forward_without_samples();
+        return {};
+    }
     at::Tensor output;
     if (pipeline_) {
         output = model_.forward_stage(input.defined() ? input : batch.input);
@@ -86,20 +90,30 @@ at::Tensor Step::forward(DeviceBatch batch, const at::Tensor& input) {
             return output;
         }
     }
-    at::Tensor loss;
+    const at::Tensor scalar = loss(batch, output);
+    require_scalar(scalar);
+    return scalar;
+}
+
+// `output`: that of the last stage; undefined for a whole model.
+at::Tensor Step::loss(const DeviceBatch& batch, const at::Tensor& output) {
     if (batch.size() == 0) {  // the mean over no samples is not a number; a sum has gradients of zeros
-        loss = (pipeline_ ? output : model_.outputs(batch)).sum();
-    } else {
-        loss = pipeline_ ? compute_loss(output, batch, options_.loss) : model_.loss(batch, options_.loss);
+        return (pipeline_ ? output : full_ != nullptr ? full_->outputs(batch) : model_.outputs(batch)).sum();
     }
-    require_scalar(loss);
-    return loss;
+    if (pipeline_) {
+        return compute_loss(output, batch, options_.loss);
+    }
+    return full_ != nullptr ? full_->loss(batch, options_.loss) : model_.loss(batch, options_.loss);
 }
 
 // `gradient`: that of a stage's output; undefined for a loss, whose micro-batch has `share` of the step's samples.
 // A loss is added to `mean` with that share.
 void Step::backward(const at::Tensor& output, at::Tensor gradient, double share, bool last, const at::Tensor& mean) {
     const PhaseSpan span(account_, Phase::backward);
+    if (full_ != nullptr && !output.defined()) {
+        full_->backward_without_samples();
+        return;
+    }
     if (!gradient.defined()) {
         mean.add_(output.detach(), share);
     }
@@ -113,6 +127,10 @@ void Step::backward(const at::Tensor& output, at::Tensor gradient, double share,
             gradient = gradient.defined() ? gradient.mul(scale) : scale;
         }
     }
+    if (full_ != nullptr) {
+        full_->backward(output, gradient);
+        return;
+    }
     if (!reducer_) {
         model_.backward(output, gradient);
         return;
@@ -122,12 +140,15 @@ void Step::backward(const at::Tensor& output, at::Tensor gradient, double share,
     }
     group_->guard([&] { model_.backward(output, gradient); });
     if (last && !reducer_->complete()) {
-        refuse_missing_gradients(model_);
+        refuse_missing_gradients(without_gradient(model_));
     }
 }
 
-// Null for a whole model.
-SumOverRanks Step::sum_of_stages() {
+// Over the ranks that have other parameters, or other shards of them; null where each has all.
+SumOverRanks Step::sum_of_parts() {
+    if (full_ != nullptr) {
+        return [this](const at::Tensor& values) { group_->all_reduce(values); };
+    }
     return pipeline_ ? SumOverRanks([this](const at::Tensor& values) { pipeline_->sum(values); }) : nullptr;
 }
 
@@ -139,13 +160,16 @@ at::Tensor Step::clip() {
     const PhaseSpan span(account_, Phase::optimizer);
     at::Tensor found_inf;
     std::vector<at::Tensor> gradients = optimizer_.gradients();
+    if (gradients.empty()) {  // of a rank whose shards are padding
+        gradients.push_back(at::zeros({1}, losses_.options()));
+    }
     if (scaler_) {
         found_inf = scaler_->unscale(gradients);
         if (tensor_ != nullptr) {
             share_overflow(found_inf, [this](const at::Tensor& values) { tensor_->all_reduce(values); });
         }
-        if (pipeline_) {
-            share_overflow(found_inf, sum_of_stages());
+        if (const SumOverRanks sum = sum_of_parts()) {
+            share_overflow(found_inf, sum);
         }
     }
     if (options_.clip_value > 0) {
@@ -153,7 +177,7 @@ at::Tensor Step::clip() {
     }
     if (options_.clip_norm > 0) {
         DividedGradients divided = tensor_ != nullptr ? divided_gradients(model_, *tensor_) : DividedGradients();
-        divided.sum_stages = sum_of_stages();
+        divided.sum_parts = sum_of_parts();
         clip_norm(gradients, options_.clip_norm, divided);
     }
     return found_inf;

@@ -1,0 +1,13 @@
+// A trained parameter that a step's loss does not depend on. One process leaves it unchanged; several would wait for
+// its gradient.
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace stoker {
+
+// Throws InvalidArgument. `names`: of such parameters, as far as they are known.
+[[noreturn]] void refuse_missing_gradients(std::span<const std::string> names);
+
+}  // namespace stoker
