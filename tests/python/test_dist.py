@@ -134,11 +134,12 @@ def test_a_divided_model_trains_what_one_process_trains(stoker, recipe, tmp_path
 
 def test_sharded_parameters_train_what_one_process_trains(stoker, recipe, tmp_path):
     nn = torch.nn  # a model of a file is one block, Stoker's own are several
-    torch.jit.script(nn.Sequential(nn.Flatten(), nn.Linear(784, 20), nn.ReLU(), nn.Linear(20, 10))).save(tmp_path / "n.pt")
+    model = nn.Sequential(nn.Flatten(), nn.Linear(784, 20), nn.ReLU(), nn.Linear(20, 10))
+    torch.jit.script(model).save(tmp_path / "n.pt")
     full = ("--set", 'train.shard="full"')
     launch = ("launch", "--nproc-per-node", "2", "--", "stoker")
-    for name, model in (("layers", ()), ("file", ("--set", "model.script=n.pt"))):
-        sets = ("--json", "--set", "train.compile=none", "--set", "train.ema=0.9", *model)
+    for name, file in (("layers", ()), ("file", ("--set", "model.script=n.pt"))):
+        sets = ("--json", "--set", "train.compile=none", "--set", "train.ema=0.9", *file)
         stoker("train", "r.toml", "--out", f"{name}_one", *sets)
         two = stoker(*launch, "train", "r.toml", "--out", name, *sets, *full).json()
         for mine, whole in zip(steps(tmp_path / name), steps(tmp_path / f"{name}_one"), strict=True):
@@ -146,7 +147,7 @@ def test_sharded_parameters_train_what_one_process_trains(stoker, recipe, tmp_pa
         evaluated = stoker("eval", name, "--json").json()
         assert evaluated["val_loss"] == pytest.approx(two["epochs"][1]["val_loss"], rel=1e-6)
         facts = [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
-        parameters = 784 * 20 + 20 + 210 if model else 784 * 32 + 32 + 330
+        parameters = 784 * 20 + 20 + 210 if file else 784 * 32 + 32 + 330
         assert {line["train"]["parameters"] for line in facts if line["type"] == "facts"} == {parameters}
         shutil.rmtree(tmp_path / name / "checkpoints/64")
         again = stoker("train", "r.toml", "--out", name, "--resume", "auto", *sets).json()

@@ -315,7 +315,6 @@ TEST(FullShardRuns, HoldWhatThePlanSays) {
         EXPECT_LE(static_cast<double>(most), 1.1 * static_cast<double>(planned(Shard::full))) << ranks;
         EXPECT_GT(static_cast<double>(most), 0.6 * static_cast<double>(planned(Shard::full))) << ranks;
         EXPECT_LT(most, planned(Shard::optimizer)) << ranks;
-        std::printf("%d ranks: %ld of %ld bytes\n", ranks, most, planned(Shard::full));
     }
 }
 

@@ -1,8 +1,6 @@
-// Blocks have graphs of their own, cut at detached inputs as between the stages of a pipeline, so gathers and
-// reductions stand in the order of the code, which is the same on all ranks, and not in hooks.
+// The shards of a model: how they are made, named and brought together. fully_sharded_passes.cpp has the passes.
 #include "stoker/train/step/fully_sharded_model.h"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 
@@ -10,10 +8,8 @@
 #include <iterator>
 #include <utility>
 
-#include "stoker/base/error.h"
 #include "stoker/dist/gradient_reducer.h"
 #include "stoker/models/weights.h"
-#include "stoker/train/step/missing_gradients.h"
 
 namespace stoker {
 namespace {
@@ -45,17 +41,6 @@ std::unique_ptr<FlatParameters> flatten(const Group& group, const Model& model, 
     return own.empty() ? nullptr : std::make_unique<FlatParameters>(group, own);
 }
 
-std::vector<std::string> without_gradient(const Model& model, const FlatParameters& flat) {
-    std::vector<std::string> names;
-    for (const auto& [name, tensor] : model.parameters()) {
-        const bool own = std::ranges::any_of(flat.parameters(), [&](const auto& p) { return p.is_same(tensor); });
-        if (own && !tensor.grad().defined()) {
-            names.push_back(name);
-        }
-    }
-    return names;
-}
-
 }  // namespace
 
 std::vector<FlatParameters*> FullyShardedModel::Block::parts() const {
@@ -83,121 +68,6 @@ FullyShardedModel::FullyShardedModel(Model& model, const Group& group) : model_(
     state_.insert(state_.end(), model.buffers().begin(), model.buffers().end());
     const auto trains = [](const Block& block) { return block.trained != nullptr; };
     first_trained_ = static_cast<std::size_t>(std::ranges::find_if(blocks_, trains) - blocks_.begin());
-}
-
-at::Tensor FullyShardedModel::outputs(const DeviceBatch& batch) {
-    return forward(&batch, [&] { return model_.outputs(batch); });
-}
-
-at::Tensor FullyShardedModel::loss(const DeviceBatch& batch, const LossOptions& options) {
-    return is_sequence() ? compute_loss(outputs(batch), batch, options)
-                         : forward(&batch, [&] { return model_.loss(batch, options); });
-}
-
-void FullyShardedModel::forward_without_samples() {
-    forward(nullptr, nullptr);
-}
-
-// The last block stays gathered for the backward pass, which begins with it.
-at::Tensor FullyShardedModel::forward(const DeviceBatch* batch, const std::function<at::Tensor()>& whole) {
-    const bool trains = c10::GradMode::is_enabled();
-    passes_.assign(trains ? blocks_.size() : 0, Pass());
-    at::Tensor x = batch != nullptr ? batch->input : at::Tensor();
-    for (std::size_t i = 0; i < blocks_.size(); ++i) {
-        const bool last = i + 1 == blocks_.size();
-        unshard(i);
-        if (!last) {
-            start_unshard(i + 1);
-        }
-        if (batch != nullptr) {
-            const at::Tensor input = trains && i > 0 ? x.detach().requires_grad_(x.requires_grad()) : x;
-            x = is_sequence() ? blocks_[i].block.forward(input) : whole();
-            if (trains) {
-                passes_[i] = {.input = input, .output = x};
-            }
-            at::autocast::clear_cache();  // it would keep a copy of the block's weights
-        }
-        if (!last || !trains) {
-            reshard(i);
-        }
-    }
-    return x;
-}
-
-void FullyShardedModel::backward(const at::Tensor& loss, const at::Tensor& gradient) {
-    backward_blocks([&](std::size_t block) {
-        backward_of(block, loss, gradient);
-        const Block& own = blocks_[block];
-        if (own.trained != nullptr) {
-            if (const auto names = without_gradient(model_, *own.trained); !names.empty()) {
-                refuse_missing_gradients(names);
-            }
-        }
-    });
-    passes_.clear();
-}
-
-void FullyShardedModel::backward_without_samples() {
-    backward_blocks(nullptr);
-}
-
-// The gradients of a block are on their way while the block before it is computed. `compute` is null without samples.
-void FullyShardedModel::backward_blocks(const std::function<void(std::size_t block)>& compute) {
-    for (std::size_t i = blocks_.size(); i-- > first_trained_;) {
-        unshard(i);
-        if (i > first_trained_) {
-            start_unshard(i - 1);
-        }
-        if (compute) {
-            compute(i);
-        }
-        reshard(i);
-        if (i + 1 < blocks_.size()) {
-            finish_reduce(i + 1);
-        }
-        if (blocks_[i].trained != nullptr) {
-            blocks_[i].trained->start_reduce(/*zeros=*/compute == nullptr, reduced_type_);
-        }
-    }
-    finish_reduce(first_trained_);
-}
-
-// The block's graph is freed with its output.
-void FullyShardedModel::backward_of(std::size_t block, const at::Tensor& loss, const at::Tensor& gradient) {
-    if (block + 1 == blocks_.size()) {
-        model_.backward(loss, gradient);
-        return;
-    }
-    const at::Tensor of_output = passes_[block + 1].input.grad();
-    passes_[block + 1] = {};
-    if (of_output.defined()) {  // else the loss does not depend on the block
-        passes_[block].output.backward(of_output);
-    }
-}
-
-void FullyShardedModel::start_unshard(std::size_t block) const {
-    for (FlatParameters* const flat : blocks_[block].parts()) {
-        flat->start_unshard();
-    }
-}
-
-void FullyShardedModel::unshard(std::size_t block) const {
-    start_unshard(block);
-    for (FlatParameters* const flat : blocks_[block].parts()) {
-        flat->unshard();
-    }
-}
-
-void FullyShardedModel::reshard(std::size_t block) const {
-    for (FlatParameters* const flat : blocks_[block].parts()) {
-        flat->reshard();
-    }
-}
-
-void FullyShardedModel::finish_reduce(std::size_t block) const {
-    if (blocks_[block].trained != nullptr) {
-        blocks_[block].trained->finish_reduce();
-    }
 }
 
 // Pieces in the order of the shards, whose parameters are named by their place in `parameters`.
