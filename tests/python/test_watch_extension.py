@@ -103,7 +103,7 @@ def test_a_million_steps_lose_no_time_and_no_reference():
     state.account.take()
     state.steps.in_parts, state.steady = False, True
     first, rows = state.account.since, CALLS // 4
-    counts = [sys.getrefcount(of) for of in (optimizer, batch, batch[0], iterator)]
+    counts, memory = [sys.getrefcount(of) for of in (optimizer, batch, batch[0], iterator)], resident()
     for step in range(rows):
         following(iterator)
         backward()
@@ -115,6 +115,7 @@ def test_a_million_steps_lose_no_time_and_no_reference():
     assert all(times[phase] > 0 for times in taken for phase in (WAIT, BACKWARD, OPTIMIZER, UNMEASURED))
     slow.clear()
     assert [sys.getrefcount(of) for of in (optimizer, batch, batch[0], iterator)] == counts
+    assert resident() - memory < 8 << 20
 
 
 @pytest.mark.parametrize("kind", KINDS)
