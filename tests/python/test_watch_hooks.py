@@ -44,26 +44,28 @@ def test_compiled_functions_see_no_hook(runs, eager):
     assert len(runs.records("kept", "step")) == 40
 
 
-def test_compiled_functions_may_call_what_is_hooked(tmp_path):
-    model = nn.Linear(8, 4)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    if not torch.distributed.is_initialized():
-        torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
-    try:
-        with watched(tmp_path):
-            train_in_process(model, DataLoader(DATA, batch_size=8), optimizer)
-            torch.compile(optimizer.zero_grad, backend="eager")()
-            assert all(parameter.grad is None for parameter in model.parameters())
-            reduce = torch.compile(torch.distributed.all_reduce, backend="eager", fullgraph=True)
-            ones = torch.ones(2)
-            reduce(ones)
-            assert ones.tolist() == [1, 1]
-            x = torch.ones(2, requires_grad=True)
-            gradient = torch.compile(lambda: torch.autograd.grad((x * x).sum(), x)[0].sum(), backend="eager")
-            assert gradient().item() == 4
-    finally:
-        torch.distributed.destroy_process_group()
-        torch._dynamo.reset()
+CALLING = """
+torch.distributed.init_process_group("gloo", init_method="file://" + __file__ + ".group", rank=0, world_size=1)
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+torch.compile(optimizer.zero_grad, backend="eager")()
+print([parameter.grad for parameter in model.parameters()])
+print(torch.compile(lambda x: torch.distributed.all_reduce(x), backend="eager", fullgraph=True)(torch.ones(2)))
+x = torch.ones(2, requires_grad=True)
+print(torch.compile(lambda: torch.autograd.grad((x * x).sum(), x)[0].sum(), backend="eager")())
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_compiled_functions_may_call_what_is_hooked(runs):
+    script = runs.script(train().split("if __name__")[0] + CALLING)
+    plain = runs.python(script)
+    (runs.folder / f"{script}.group").unlink(missing_ok=True)
+    watched_run = runs.watch("--keep", "kept", script)
+    assert plain.returncode == 0 and watched_run.stdout == plain.stdout, watched_run.stderr
+    assert len(runs.records("kept", "step")) == 40
 
 
 def test_clocks_of_ended_workers_are_read_once_more_and_deleted(tmp_path):
