@@ -33,7 +33,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-struct Options {
+struct BenchPipelineArguments {
     std::string data;
     int size = 224;              // side of the crop in pixels
     std::optional<int> workers;  // empty: auto
@@ -54,20 +54,20 @@ struct Options {
 };
 
 // ImageNet's augmentation, made of OpSpecs as a recipe's is, so that `stoker show` can draw the same samples.
-std::vector<OpSpec> training_ops(const Options& options) {
+std::vector<OpSpec> training_ops(const BenchPipelineArguments& options) {
     const std::string where = "bench pipeline";
     return {{.name = "random_resized_crop", .options = {{"size", static_cast<double>(options.size)}}, .where = where},
             {.name = "horizontal_flip", .options = {}, .where = where},
             {.name = "normalize", .options = {{"preset", "imagenet"}}, .where = where}};
 }
 
-Transform training_transform(const Options& options) {
+Transform training_transform(const BenchPipelineArguments& options) {
     return Transform(training_ops(options),
                      {.decode = options.decode == "fast" ? DecodeMode::fast : DecodeMode::exact});
 }
 
 // LoaderOptions::cut_bytes.
-std::int64_t planned_cut_bytes(const Dataset& dataset, const Options& options) {
+std::int64_t planned_cut_bytes(const Dataset& dataset, const BenchPipelineArguments& options) {
     if (options.decode_on == "cpu") {
         return 0;
     }
@@ -84,7 +84,7 @@ std::int64_t planned_cut_bytes(const Dataset& dataset, const Options& options) {
 class BenchLoader {
   public:
     // Creates the loader and takes its first batch. Throws what the loader throws.
-    BenchLoader(const std::shared_ptr<const Dataset>& dataset, const Options& options)
+    BenchLoader(const std::shared_ptr<const Dataset>& dataset, const BenchPipelineArguments& options)
         : prefetch_(options.prefetch),
           loader_(dataset, training_transform(options),
                   {.batch_size = options.batch,
@@ -152,7 +152,7 @@ Round run_round(BenchLoader& loader, std::int64_t batches) {
             .cpu_seconds_per_1000 = 1000 * (cpu_seconds() - cpu) / images};
 }
 
-std::vector<Round> run_rounds(BenchLoader& loader, const Options& options) {
+std::vector<Round> run_rounds(BenchLoader& loader, const BenchPipelineArguments& options) {
     ProgressBar progress;
     std::vector<Round> rounds;
     for (int round = 0; round < options.rounds; ++round) {
@@ -169,7 +169,7 @@ std::vector<Round> run_rounds(BenchLoader& loader, const Options& options) {
 
 // --serve, for an external clock: each line of standard input is a number of batches, which is one round. Prints when
 // the data set is open with its size in bytes, when the first batch is ready, and when a round begins and ends.
-int serve(const std::shared_ptr<const Dataset>& dataset, const Options& options) {
+int serve(const std::shared_ptr<const Dataset>& dataset, const BenchPipelineArguments& options) {
     const auto print_event = [](const std::string& event) {
         print_stdout("{}\n", event);
         std::fflush(stdout);
@@ -187,7 +187,7 @@ int serve(const std::shared_ptr<const Dataset>& dataset, const Options& options)
     return 0;
 }
 
-void report(const Options& options, const Dataset& dataset, const Json& document) {
+void report(const BenchPipelineArguments& options, const Dataset& dataset, const Json& document) {
     if (options.json) {
         print_document(document);
         return;
@@ -207,7 +207,7 @@ void report(const Options& options, const Dataset& dataset, const Json& document
                     document["peak_rss_mb"].get<double>(), byte_text(dataset.bytes())));
 }
 
-int measure(const std::shared_ptr<const Dataset>& dataset, const Options& options) {
+int measure(const std::shared_ptr<const Dataset>& dataset, const BenchPipelineArguments& options) {
     BenchLoader loader(dataset, options);
     const auto indices = loader.first().field(kIndexField).as<std::int64_t>();
     const std::vector<std::int64_t> first(indices.begin(), indices.end());
@@ -247,7 +247,7 @@ int measure(const std::shared_ptr<const Dataset>& dataset, const Options& option
 
 // --peers: replaces this process by the Python script that installs the peers' environments and measures them in turn
 // with this program. exec keeps signals, terminal and exit status.
-[[noreturn]] void compare_with_peers(const Options& options) {
+[[noreturn]] void compare_with_peers(const BenchPipelineArguments& options) {
     require_peer_script(options.script, "--peers-script");
     std::vector<std::string> command = {options.python, options.script,
                                         "--stoker",     program_path().string(),
@@ -275,7 +275,7 @@ int measure(const std::shared_ptr<const Dataset>& dataset, const Options& option
     throw errno_error(options.python, "a Python interpreter for --peers", errno, "pass --python");
 }
 
-int run(const Options& options) {
+int run(const BenchPipelineArguments& options) {
     if (options.peers) {
         compare_with_peers(options);
     }
@@ -285,7 +285,7 @@ int run(const Options& options) {
     });
 }
 
-void add_peer_options(CLI::App& app, Options& options) {
+void add_peer_options(CLI::App& app, BenchPipelineArguments& options) {
     auto* peers = app.add_flag("--peers", options.peers,
                                "measure other systems in turn with Stoker, each in its own Python environment");
     app.add_option("--peer", options.only, "with --peers: only this system and Stoker; may be repeated")
@@ -303,7 +303,7 @@ void add_peer_options(CLI::App& app, Options& options) {
 }  // namespace
 
 Command add_bench_pipeline(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<BenchPipelineArguments>();
     app.add_option("--data", options->data, "a data set as in recipes")->required();
     add_number(app, "--size", options->size, "side of the crop in pixels", 1, 4096);
     app.add_option("--workers", options->workers, "loader threads, 0 for none (default: the usable cores)")

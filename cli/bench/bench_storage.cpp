@@ -79,7 +79,7 @@ std::string default_python() {
     return ::access(kVenv, X_OK) == 0 ? kVenv : "python3";
 }
 
-struct Options {
+struct BenchStorageArguments {
     std::string data;
     std::int64_t count = 200'000;
     int workers = 2;
@@ -187,7 +187,7 @@ struct Rate {
 
 class Bench {
   public:
-    Bench(const Options& options, const RecordShape& shape, std::int64_t records, const fs::path& folder)
+    Bench(const BenchStorageArguments& options, const RecordShape& shape, std::int64_t records, const fs::path& folder)
         : options_(options), shape_(shape), records_(records), folder_(folder) {}
 
     Json run() {
@@ -317,7 +317,7 @@ class Bench {
         return result;
     }
 
-    const Options& options_;
+    const BenchStorageArguments& options_;
     RecordShape shape_;
     std::int64_t records_;
     fs::path folder_;
@@ -338,7 +338,7 @@ void report(const Json& size, bool cold) {
     print_stdout("\n");
 }
 
-int run(const Options& options) {
+int run(const BenchStorageArguments& options) {
     struct Size {
         RecordShape shape;
         std::int64_t share;  // of --count
@@ -369,7 +369,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_bench_storage(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<BenchStorageArguments>();
     app.add_option("--data", options->data,
                    "write the files here and keep them for later runs (default: a temporary folder)")
         ->type_name("DIR");

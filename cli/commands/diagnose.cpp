@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct DiagnoseArguments {
     std::vector<std::string> paths;
     bool rules = false;
     bool json = false;
@@ -97,7 +97,7 @@ int print_rules() {
     return 0;
 }
 
-int run(const Options& options) {
+int run(const DiagnoseArguments& options) {
     if (options.rules) {
         return print_rules();
     }
@@ -121,7 +121,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_diagnose(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<DiagnoseArguments>();
     auto* paths = app.add_option("path", options->paths,
                                  "a run folder of Stoker; or traces of torch.profiler (.json, .json.gz), one for each "
                                  "rank, or a folder of them; or a run folder and traces of it");

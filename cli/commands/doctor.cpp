@@ -58,7 +58,7 @@ void print_table(const std::vector<Check>& checks) {
     }
 }
 
-struct Options {
+struct DoctorArguments {
     std::string data;
     bool json = false;
 };
@@ -78,7 +78,7 @@ std::vector<Check> all_checks(const std::string& data) {
     return checks;
 }
 
-int run(const Options& options) {
+int run(const DoctorArguments& options) {
     const std::vector<Check> checks = all_checks(options.data);
     const auto count = [&](CheckStatus status) { return std::ranges::count(checks, status, &Check::status); };
     const auto failed = count(CheckStatus::fail);
@@ -111,7 +111,7 @@ std::string lasting(const std::string& how) {
 }
 
 Command add_doctor(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<DoctorArguments>();
     app.add_option("--data", options->data, "also measure how fast this data set's disk reads")->type_name("DIR");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
     example(app,

@@ -17,9 +17,11 @@
 #include "stoker/base/url_secrets.h"
 
 namespace stoker::cli {
+
+using Json = nlohmann::ordered_json;
 namespace {
 
-struct Options {
+struct InspectArguments {
     std::string data;
     FieldNames fields;
     std::int64_t context = 0;
@@ -44,13 +46,12 @@ FurtherFields further_fields(const Dataset& dataset, const FieldNames& names) {
 }
 
 // A side of any length is null; an image has no shape, since each sample has its own size.
-nlohmann::ordered_json field_json(const Field& field, bool asked) {
-    nlohmann::ordered_json json = {
-        {"kind", field_kind_name(field.kind)}, {"guessed", !asked}, {"dtype", dtype_name(field.dtype)}};
+Json field_json(const Field& field, bool asked) {
+    Json json = {{"kind", field_kind_name(field.kind)}, {"guessed", !asked}, {"dtype", dtype_name(field.dtype)}};
     if (!has_pixels(field.kind)) {
-        json["shape"] = nlohmann::ordered_json::array();
+        json["shape"] = Json::array();
         for (const std::int64_t side : field.shape) {
-            json["shape"].push_back(side < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(side));
+            json["shape"].push_back(side < 0 ? Json() : Json(side));
         }
     }
     return json;
@@ -68,22 +69,20 @@ std::string field_line(const Field& field) {
     return fmt::format("{} {} ({})", field_kind_name(field.kind), dtype_name(field.dtype), fmt::join(sides, ", "));
 }
 
-nlohmann::ordered_json fields_json(const Dataset& dataset, const FurtherFields& further, const DatasetSummary& found) {
-    const auto side = [](const Range& range) {
-        return range.low == range.high ? nlohmann::ordered_json(range.low) : nlohmann::ordered_json();
-    };
-    nlohmann::ordered_json image = {{"dtype", "uint8"}, {"encoded", found.encoded}};
+Json fields_json(const Dataset& dataset, const FurtherFields& further, const DatasetSummary& found) {
+    const auto side = [](const Range& range) { return range.low == range.high ? Json(range.low) : Json(); };
+    Json image = {{"dtype", "uint8"}, {"encoded", found.encoded}};
     if (found.height.high >= found.height.low) {
         image["shape"] = {side(found.height), side(found.width), side(found.channels)};
         image["height"] = {found.height.low, found.height.high};
         image["width"] = {found.width.low, found.width.high};
     }
-    nlohmann::ordered_json fields = nlohmann::ordered_json::object();
+    Json fields = Json::object();
     if (dataset.has_image()) {
         fields["image"] = image;
     }
     if (!found.per_class.empty()) {
-        fields["label"] = {{"dtype", "int64"}, {"shape", nlohmann::ordered_json::array()}};
+        fields["label"] = {{"dtype", "int64"}, {"shape", Json::array()}};
     }
     for (const Field& field : further.others) {
         fields[field.name] = field_json(field, false);
@@ -95,9 +94,8 @@ nlohmann::ordered_json fields_json(const Dataset& dataset, const FurtherFields& 
 }
 
 void print_json(const Dataset& dataset, const FurtherFields& further, const DatasetSummary& found, bool verified) {
-    nlohmann::ordered_json bad = nlohmann::ordered_json::array();
+    Json bad = Json::array();
     for (const BadSample& sample : found.bad) {
-        using Json = nlohmann::ordered_json;
         bad.push_back({{"key", sample.key},
                        {"offset", sample.offset ? Json(*sample.offset) : Json(nullptr)},
                        {"reason", sample.reason},
@@ -215,7 +213,7 @@ std::string read_text(const Dataset& dataset, const DatasetSummary& found, const
 }
 
 void print_table(const Dataset& dataset, const FurtherFields& further, const DatasetSummary& found,
-                 const Options& options) {
+                 const InspectArguments& options) {
     const std::string of = read_text(dataset, found, options.part);
     std::vector<std::string> codecs;
     for (const auto& [name, number] : found.codecs) {
@@ -263,7 +261,7 @@ void print_bad(const DatasetSummary& found) {
     }
 }
 
-int run(const Options& options) {
+int run(const InspectArguments& options) {
     const auto dataset = open_split(options.data, options.test, options.fields, options.context);
     const FurtherFields further = further_fields(*dataset, options.fields);
     ProgressBar progress;
@@ -296,7 +294,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_inspect(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<InspectArguments>();
     app.add_option("data", options->data, "a data set as in recipes: a folder, synth:digits, ...")->required();
     add_field_options(app, options->fields);
     add_further_fields_option(app, options->fields);

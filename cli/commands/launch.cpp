@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct LaunchArguments {
     std::string processes;
     std::vector<std::pair<std::string, std::string>> torchrun;  // other options, passed on as given
     std::vector<std::string> command;
@@ -67,7 +67,7 @@ fs::path python_of_torch() {
     return STOKER_TORCH_DIR[0] != '\0' && access(python.c_str(), X_OK) == 0 ? python : fs::path();
 }
 
-std::vector<std::string> command_line(const Options& options) {
+std::vector<std::string> command_line(const LaunchArguments& options) {
     const fs::path python = python_of_torch();
     std::vector<std::string> line = {"torchrun"};
     if (!python.empty()) {
@@ -91,7 +91,7 @@ std::vector<std::string> command_line(const Options& options) {
     return line;
 }
 
-int run(const Options& options) {
+int run(const LaunchArguments& options) {
     setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);  // torchrun sets the same and warns; train.threads decides
     exec_program(command_line(options));
     throw errno_error("launch", "torchrun, beside LibTorch or on PATH", errno,
@@ -99,7 +99,7 @@ int run(const Options& options) {
                       "MASTER_PORT set");
 }
 
-// Options of torchrun, by the same names, with their help texts.
+// LaunchArguments of torchrun, by the same names, with their help texts.
 constexpr std::pair<const char*, const char*> kTorchrunOptions[] = {
     {"--nnodes", "number of hosts, or a range such as 2:4"},
     {"--node-rank", "the index of this host, from 0"},
@@ -114,7 +114,7 @@ constexpr std::pair<const char*, const char*> kTorchrunOptions[] = {
 }  // namespace
 
 Command add_launch(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<LaunchArguments>();
     app.add_option("--nproc-per-node", options->processes, "processes on this host: a number, or auto, cpu, gpu")
         ->required()
         ->check([](const std::string& given) {

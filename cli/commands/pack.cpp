@@ -31,7 +31,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Options {
+struct PackArguments {
     std::string data;
     std::string target;
     FieldNames fields;
@@ -67,7 +67,7 @@ std::uint64_t checked_shard_size(const std::string& text) {
 }
 
 // What an interrupted packing has kept, and how to go on.
-std::string resume_hint(const Options& options, const PackProgress& last) {
+std::string resume_hint(const PackArguments& options, const PackProgress& last) {
     std::string resume = "run the same command again to resume";
     if (last.kept == last.total || !options.merge.empty()) {
         return resume;
@@ -158,7 +158,7 @@ void print_summary(const PackResult& result, const std::vector<Field>& left_out,
 // Shows the progress of `work`, which takes a callback for it and gives a PackResult; says how to resume where Ctrl-C
 // ends it.
 template <typename Work, typename Print>
-int run_with_progress(const Options& options, PackProgress last, const Work& work, const Print& print) {
+int run_with_progress(const PackArguments& options, PackProgress last, const Work& work, const Print& print) {
     return run_interruptible(
         [&](const std::atomic<int>& /*stop*/) {
             ProgressBar bar;
@@ -181,12 +181,12 @@ int run_with_progress(const Options& options, PackProgress last, const Work& wor
         [&] { return resume_hint(options, last); });
 }
 
-int usable_workers(const Options& options) {
+int usable_workers(const PackArguments& options) {
     return options.workers > 0 ? options.workers : cpu_cores().usable;
 }
 
-int run_merge(const Options& given) {
-    Options options = given;
+int run_merge(const PackArguments& given) {
+    PackArguments options = given;
     options.target = checked_target(given.merge);
     return run_with_progress(
         options, {},
@@ -198,8 +198,8 @@ int run_merge(const Options& given) {
         });
 }
 
-int run(const Options& given) {
-    Options options = given;
+int run(const PackArguments& given) {
+    PackArguments options = given;
     options.target = checked_target(given.target);
     require_outside_data(options.target, {options.data});
     PackOptions pack_options{
@@ -234,7 +234,7 @@ int run(const Options& given) {
 }
 
 // Packing needs a source and a target; merging only the target.
-void check_positionals(const Options& options) {
+void check_positionals(const PackArguments& options) {
     const bool any = !options.data.empty() || !options.target.empty();
     if (!options.merge.empty() && (any || !options.part.empty())) {
         throw CLI::ValidationError("--merge", "takes the target alone: stoker pack --merge train.stk");
@@ -244,7 +244,7 @@ void check_positionals(const Options& options) {
     }
 }
 
-void add_recode_options(CLI::App& app, const std::shared_ptr<Options>& options) {
+void add_recode_options(CLI::App& app, const std::shared_ptr<PackArguments>& options) {
     app.add_option(
            "--codec", options->codec,
            "keep: the bytes unchanged (default of .stk); jpeg: unchanged, but dct records are converted back to JPEG "
@@ -271,7 +271,7 @@ void add_recode_options(CLI::App& app, const std::shared_ptr<Options>& options) 
 }  // namespace
 
 Command add_pack(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<PackArguments>();
     app.add_option("source", options->data, "a data set as in recipes: a folder, synth:digits, ...");
     app.add_option("target", options->target,
                    "the data set to write; its ending chooses the format: NAME.stk, NAME.tar, 'NAME-{000000..}.tar' "

@@ -17,14 +17,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct RunsCompareArguments {
     std::vector<std::string> runs;
     std::string out;
     bool json = false;
 };
 
 // Runs are named by their folder names if these differ, else by their paths.
-std::vector<RunRecord> read_runs(const Options& options) {
+std::vector<RunRecord> read_runs(const RunsCompareArguments& options) {
     if (options.runs.size() > kMaxCurveRuns) {
         throw InvalidArgument({.where = "runs compare",
                                .expected = fmt::format("at most {} runs", kMaxCurveRuns),
@@ -229,7 +229,7 @@ void print_report(const std::vector<RunRecord>& runs) {
     print_problems(runs);
 }
 
-int run(const Options& options) {
+int run(const RunsCompareArguments& options) {
     if (!options.out.empty()) {
         require_svg_name("-o", options.out);
         require_writable_file(options.out);
@@ -253,7 +253,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_runs_compare(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<RunsCompareArguments>();
     app.add_option("runs", options->runs, "two or more run folders; ratios are to the first")
         ->required()
         ->expected(2, -1)

@@ -14,14 +14,14 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct RunsExportArguments {
     std::string run;
     std::string tensorboard;
     std::string svg;
     std::int64_t after = 0;
 };
 
-int run(const Options& options) {
+int run(const RunsExportArguments& options) {
     if (options.tensorboard.empty() && options.svg.empty()) {
         throw BadSetting({.where = "runs export", .expected = "--tensorboard DIR or --svg FILE", .got = "neither"});
     }
@@ -55,7 +55,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_runs_export(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<RunsExportArguments>();
     app.add_option("run", options->run, "a run folder")->required()->type_name("RUN");
     app.add_option("--tensorboard", options->tensorboard,
                    "write an event file into this folder; TensorBoard shows it instead of earlier exports there")

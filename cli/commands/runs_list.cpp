@@ -13,7 +13,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct RunsListArguments {
     std::string folder = "runs";
     bool json = false;
 };
@@ -76,7 +76,7 @@ void print_table(const std::vector<RunRecord>& runs) {
     print_problems(runs);
 }
 
-int run(const Options& options) {
+int run(const RunsListArguments& options) {
     const std::vector<RunRecord> runs = read_runs(options.folder);
     if (options.json) {
         nlohmann::ordered_json list = nlohmann::ordered_json::array();
@@ -95,7 +95,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_runs_list(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<RunsListArguments>();
     app.add_option("folder", options->folder, "search this folder and all folders below it (default: runs)")
         ->type_name("DIR");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");

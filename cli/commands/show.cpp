@@ -25,7 +25,7 @@ namespace {
 constexpr std::int64_t kMaxCells = 64;
 constexpr const char* kSoftware = "stoker show";  // in the pictures that it writes
 
-struct Options {
+struct ShowArguments {
     std::string data;
     FieldNames fields;
     std::string recipe;
@@ -96,7 +96,7 @@ Line load(TrainingData& data, const SampledIndex& drawn, GridImage& to) {
     }
 }
 
-void write_sample(const Options& options, TrainingData& data, ConstImageView pixels) {
+void write_sample(const ShowArguments& options, TrainingData& data, ConstImageView pixels) {
     if (options.recipe.empty()) {
         Image rgb;
         to_rgb(pixels, rgb);
@@ -109,7 +109,7 @@ void write_sample(const Options& options, TrainingData& data, ConstImageView pix
     write_npy(options.npy, {reinterpret_cast<std::byte*>(values.data()), DType::float32, shape});
 }
 
-std::vector<Line> draw(const Options& options, TrainingData& data, const std::vector<SampledIndex>& draws,
+std::vector<Line> draw(const ShowArguments& options, TrainingData& data, const std::vector<SampledIndex>& draws,
                        int& columns) {
     std::vector<Line> lines;
     std::vector<GridImage> images(draws.size());
@@ -197,7 +197,7 @@ void require_replaceable(const std::string& path, bool array) {
     }
 }
 
-int run(const Options& options) {
+int run(const ShowArguments& options) {
     TrainingData data({.data = options.data,
                        .recipe = options.recipe,
                        .sets = options.sets,
@@ -240,7 +240,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_show(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<ShowArguments>();
     app.add_option("data", options->data,
                    "a data set as in recipes (default: data.train of --recipe; with --val, its validation data)");
     add_field_options(app, options->fields);

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct SynthArguments {
     std::string kind;
     std::string target;
     std::optional<std::int64_t> count;
@@ -32,7 +32,7 @@ struct Options {
     bool gzip = false;
 };
 
-std::string make_digits(const Options& options, const fs::path& folder, ProgressBar& progress) {
+std::string make_digits(const SynthArguments& options, const fs::path& folder, ProgressBar& progress) {
     const std::int64_t count = options.count.value_or(kSynthDigitsTrain);
     const std::int64_t test = std::max<std::int64_t>(count / 6, 1);
     const auto seed = static_cast<std::uint64_t>(options.seed);
@@ -48,7 +48,7 @@ JpegOptions photo_kind(std::int64_t number) {
     return {.quality = 90, .chroma_420 = number % 5 != 2, .progressive = number % 10 == 9};
 }
 
-std::string make_photos(const Options& options, const fs::path& folder, ProgressBar& progress) {
+std::string make_photos(const SynthArguments& options, const fs::path& folder, ProgressBar& progress) {
     constexpr auto kClasses = static_cast<std::int64_t>(kSynthPhotoClasses.size());
     const std::int64_t count = options.count.value_or(800);
     for (std::int64_t label = 0; label < std::min(count, kClasses); ++label) {
@@ -73,7 +73,7 @@ std::string make_photos(const Options& options, const fs::path& folder, Progress
     return fmt::format("{} in {}, {}", pluralize(count, "image"), pluralize(classes, "class"), byte_text(bytes));
 }
 
-int run(const Options& options) {
+int run(const SynthArguments& options) {
     StagedFolder staging(options.target);
     return run_interruptible(
         [&](const std::atomic<int>& /*stop*/) {
@@ -91,7 +91,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_synth(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<SynthArguments>();
     constexpr std::int64_t kMaxCount = 10'000'000;
     app.add_option("kind", options->kind, "digits: IDX files like MNIST; photos: a folder of JPEG files for each class")
         ->required()

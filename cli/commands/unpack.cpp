@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Options {
+struct UnpackArguments {
     std::string data;
     std::string target;
     FieldNames fields;
@@ -34,7 +34,7 @@ struct Options {
     bool json = false;
 };
 
-void print_result(const Options& options, const UnpackResult& result, const Dataset& dataset,
+void print_result(const UnpackArguments& options, const UnpackResult& result, const Dataset& dataset,
                   const std::vector<Field>& left_out, double seconds) {
     if (options.json) {
         print_document({{"path", options.target},
@@ -60,7 +60,7 @@ void print_result(const Options& options, const UnpackResult& result, const Data
     print_stdout("  {} with the same pixels, encoded again\n", commas(result.same_pixels));
 }
 
-int run(const Options& options) {
+int run(const UnpackArguments& options) {
     const auto dataset = open_split(options.data, options.test, options.fields, options.context);
     require_outside_data(options.target, {options.data});
     print_advice(*dataset);
@@ -93,7 +93,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_unpack(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<UnpackArguments>();
     app.add_option("source", options->data, "a data set as in recipes, such as NAME.stk")->required();
     app.add_option("target", options->target, "the folder to create; one with files in it is refused")->required();
     add_field_options(app, options->fields);

@@ -19,7 +19,7 @@ namespace stoker::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 struct Step {
     double seconds = 0;

@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kShortest = 0.1;  // seconds between two readings; the kernel counts in hundredths
 constexpr double kLongest = 60;
 
-struct Options {
+struct TopArguments {
     double interval = 2;
     bool once = false;
     bool json = false;
@@ -100,7 +100,7 @@ void wait(double seconds) {
     }
 }
 
-int print_once(const Options& options) {
+int print_once(const TopArguments& options) {
     constexpr std::size_t kProcesses = 10;
     constexpr int kColumns = 120;  // where stdout is no terminal
     TopSource source;
@@ -126,7 +126,7 @@ void draw(FullScreen& screen, const TopView& view, const Controls& controls) {
     screen.draw(lines);
 }
 
-int run_live(const Options& options) {
+int run_live(const TopArguments& options) {
     constexpr double kFirst = 0.5;  // seconds: the first screen should not let one wait
     FullScreen screen;
     TopSource source;
@@ -160,7 +160,7 @@ int run_live(const Options& options) {
 }  // namespace
 
 Command add_top(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<TopArguments>();
     add_number(app, "--interval", options->interval, "seconds between two readings", kShortest, kLongest);
     auto* once = app.add_flag("--once", options->once, "print one reading over the interval as text, and end");
     app.add_flag("--json", options->json, "with --once: one JSON document on stdout instead of the text")->needs(once);

@@ -28,7 +28,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct BenchLadderArguments {
     std::string data = "synth:digits";
     std::int64_t epochs = 5;
     int rounds = 1;
@@ -54,7 +54,7 @@ struct Measured {
     std::vector<double> accuracy;
 };
 
-Recipe base_recipe(const Options& options, const std::string& data) {
+Recipe base_recipe(const BenchLadderArguments& options, const std::string& data) {
     Recipe recipe;
     recipe.device = options.device;
     recipe.data.train = data;
@@ -93,7 +93,7 @@ std::vector<Rung> ladder() {
 
 // What all rungs share.
 struct Experiment {
-    const Options& options;
+    const BenchLadderArguments& options;
     std::string data;
     std::string device;
     const std::atomic<int>& stop;
@@ -199,7 +199,7 @@ void print_rows(const Json& rungs, const std::string& side) {
     }
 }
 
-void report(const Options& options, const std::vector<Measured>& stoker_rungs,
+void report(const BenchLadderArguments& options, const std::vector<Measured>& stoker_rungs,
             const std::vector<Measured>& python_rungs) {
     const Json stoker_rungs_json = to_json(stoker_rungs, median(stoker_rungs.front().seconds), options.epochs);
     const Json python_rungs_json = python_rungs.empty()
@@ -226,7 +226,7 @@ void report(const Options& options, const std::vector<Measured>& stoker_rungs,
     }
 }
 
-int run(const Options& options) {
+int run(const BenchLadderArguments& options) {
     const at::Device device = pick_device(options.device);
     return run_interruptible([&](const std::atomic<int>& stop) {
         std::optional<TempFolder> temporary;
@@ -253,7 +253,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_bench_ladder(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<BenchLadderArguments>();
     app.add_option("--data", options->data, "an IDX directory such as MNIST's, or synth:digits")->capture_default_str();
     add_number(app, "--epochs", options->epochs, "epochs per rung", 1, 1000);
     add_number(app, "--rounds", options->rounds, "number of runs of each rung; medians are reported", 1, 100);

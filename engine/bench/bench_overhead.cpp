@@ -35,7 +35,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct BenchOverheadArguments {
     double seconds = 60;
     std::vector<double> steps = {1, 10, 100};  // milliseconds
     std::string device = "auto";
@@ -137,7 +137,7 @@ enum class Part : std::uint8_t {
 
 // Trains an MLP on drawn digits, in one epoch without an end and without checkpoints. The time of a step is about
 // proportional to the batch. Kineto sees operators, of which the fused step has none.
-Recipe recipe_of(const Options& options, Part part, std::int64_t batch) {
+Recipe recipe_of(const BenchOverheadArguments& options, Part part, std::int64_t batch) {
     Recipe recipe = endless(parse_recipe(fmt::format("device = \"{}\"\n[data]\ntrain = \"synth:digits?count=4096\"\n"
                                                      "batch_size = {}\nepoch_samples = 200000000\n"
                                                      "workers = 1\ncache = \"ram\"\n"
@@ -170,7 +170,8 @@ void train(const Recipe& recipe, const std::atomic<int>& stop, const std::functi
 }
 
 // The batch size whose step takes `milliseconds`.
-std::int64_t calibrate(const Options& options, Part part, double milliseconds, const std::atomic<int>& stop) {
+std::int64_t calibrate(const BenchOverheadArguments& options, Part part, double milliseconds,
+                       const std::atomic<int>& stop) {
     const std::chrono::duration<double> length(std::min(kCalibrationSeconds, options.seconds));
     std::int64_t batch = 64;
     for (int round = 0; round < 3; ++round) {
@@ -232,7 +233,7 @@ class BusyCores {
     std::vector<std::jthread> threads_;
 };
 
-struct Row {
+struct OverheadRow {
     Part part = Part::account;
     double milliseconds = 0;  // of a step, as wanted
     bool busy = false;        // other threads keep all cores busy
@@ -247,7 +248,7 @@ Estimate share(const Estimate& ratio) {
     return {.low = ratio.low - 1, .median = ratio.median - 1, .high = ratio.high - 1};
 }
 
-BlockTimes run_blocks(const Options& options, const Row& row, const std::atomic<int>& stop,
+BlockTimes run_blocks(const BenchOverheadArguments& options, const OverheadRow& row, const std::atomic<int>& stop,
                       const std::function<void(bool)>& set) {
     const double block_seconds = std::min(kBlockSeconds, options.seconds / (4 * kLeastRounds));
     const int steps = std::clamp(static_cast<int>(1000 * block_seconds / row.milliseconds), kLeastSteps, kMostSteps);
@@ -275,7 +276,8 @@ class Recording {
 };
 
 // Switches off and on. Afterwards the account is on and nothing is recorded.
-BlockTimes switched_blocks(const Options& options, const Row& row, const std::atomic<int>& stop) {
+BlockTimes switched_blocks(const BenchOverheadArguments& options, const OverheadRow& row,
+                           const std::atomic<int>& stop) {
     if (row.part == Part::account) {
         const struct Restore {
             ~Restore() { set_accounting(true); }
@@ -292,7 +294,7 @@ std::string_view name_of(Part part) {
     return part == Part::account ? "account" : "profiler";
 }
 
-void measure(const Options& options, Row& row, const std::atomic<int>& stop) {
+void measure(const BenchOverheadArguments& options, OverheadRow& row, const std::atomic<int>& stop) {
     print_stderr("{}: steps of {} ms{}, batches of {}\n", name_of(row.part), row.milliseconds,
                  row.busy ? ", all cores busy" : "", row.batch);
     const BlockTimes times = switched_blocks(options, row, stop);
@@ -306,12 +308,12 @@ std::string percent(const Estimate& estimate) {
     return fmt::format("{:+.2f} % [{:+.2f}, {:+.2f}]", 100 * estimate.median, 100 * estimate.low, 100 * estimate.high);
 }
 
-void print_json(const std::vector<Row>& rows) {
+void print_json(const std::vector<OverheadRow>& rows) {
     const auto json = [](const Estimate& estimate) {
         return Json{{"median", estimate.median}, {"interval", {estimate.low, estimate.high}}};
     };
     Json list = Json::array();
-    for (const Row& row : rows) {
+    for (const OverheadRow& row : rows) {
         list.push_back({{"part", name_of(row.part)},
                         {"step_ms", row.milliseconds},
                         {"measured_step_ms", row.step_ms},
@@ -325,7 +327,7 @@ void print_json(const std::vector<Row>& rows) {
     print_document({{"rows", list}});
 }
 
-void print_table(const std::vector<Row>& rows) {
+void print_table(const std::vector<OverheadRow>& rows) {
     Table table;
     table.column("", Table::Align::left);
     table.column("step");
@@ -335,7 +337,7 @@ void print_table(const std::vector<Row>& rows) {
     table.column("cost");
     table.column("control: no difference");
     table.column("", Table::Align::left);
-    for (const Row& row : rows) {
+    for (const OverheadRow& row : rows) {
         const std::string_view below = row.cost.high < kLimit ? "below 1 %" : "not shown to be below 1 %";
         table.row({std::string(name_of(row.part)), fmt::format("{} ms", row.milliseconds),
                    fmt::format("{:.2f} ms", row.step_ms), row.busy ? "all busy" : "free", fmt::to_string(row.rounds),
@@ -347,14 +349,14 @@ void print_table(const std::vector<Row>& rows) {
         "intervals.\n");
 }
 
-int run(const Options& options) {
+int run(const BenchOverheadArguments& options) {
     require_one_rank("stoker bench overhead");
     return run_interruptible([&](const std::atomic<int>& stop) {
         const OtherLoad load;
         const auto steps_of = [&](Part part) {  // the steps to measure it with
             return options.only.empty() || options.only == name_of(part) ? options.steps : std::vector<double>{};
         };
-        std::vector<Row> rows;
+        std::vector<OverheadRow> rows;
         for (const double milliseconds : steps_of(Part::account)) {
             const std::int64_t batch = calibrate(options, Part::account, milliseconds, stop);
             rows.push_back({.milliseconds = milliseconds, .batch = batch});
@@ -365,7 +367,7 @@ int run(const Options& options) {
                             .milliseconds = milliseconds,
                             .batch = calibrate(options, Part::profiler, milliseconds, stop)});
         }
-        for (Row& row : rows) {
+        for (OverheadRow& row : rows) {
             measure(options, row, stop);
         }
         options.json ? print_json(rows) : print_table(rows);
@@ -377,7 +379,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_bench_overhead(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<BenchOverheadArguments>();
     add_number(app, "--seconds", options->seconds, "seconds of each measurement", 0.1, 3600.0);
     app.add_option("--steps", options->steps, "lengths of the steps in milliseconds")
         ->capture_default_str()

@@ -28,9 +28,10 @@
 namespace stoker::cli {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct BenchStepArguments {
     std::string model = "resnet18";
     std::int64_t size = 32;
     std::int64_t batch = 32;
@@ -49,7 +50,7 @@ constexpr std::int64_t kClasses = 10;
 // A model, its optimizer and a random batch.
 class Training {
   public:
-    Training(const Options& options, const at::Device& device, bool compile)
+    Training(const BenchStepArguments& options, const at::Device& device, bool compile)
         : device_(device),
           model_(create_model(options, device)),
           optimizer_(model_->parameters(), {.name = "sgd", .lr = kLr, .momentum = 0.9}),
@@ -67,7 +68,6 @@ class Training {
     // Runs steps for `seconds` and returns the median milliseconds of a step. A GPU runs behind the host, so there the
     // clock is read after several steps, when the device has finished.
     double measure(double seconds) {
-        using Clock = std::chrono::steady_clock;
         const int steps = device_.is_cpu() ? 1 : kStepsAtOnce;
         std::vector<double> times;
         const auto begin = Clock::now();
@@ -87,7 +87,7 @@ class Training {
     static constexpr int kWarmUp = 5;  // a graph is captured in the fourth step
     static constexpr int kStepsAtOnce = 20;
 
-    static std::unique_ptr<Model> create_model(const Options& options, const at::Device& device) {
+    static std::unique_ptr<Model> create_model(const BenchStepArguments& options, const at::Device& device) {
         ModelRecipe recipe;
         recipe.name = options.model;
         auto model = make_model(recipe, {3, options.size, options.size}, kClasses, /*seed=*/1);
@@ -111,21 +111,21 @@ class Training {
 };
 
 // One way to run the step.
-struct Row {
+struct StepRow {
     std::string name;
     std::function<double()> measure;  // one round, in milliseconds per step
     std::vector<double> rounds = {};
 };
 
-Row stoker_row(const Options& options, const at::Device& device, bool compile) {
+StepRow stoker_row(const BenchStepArguments& options, const at::Device& device, bool compile) {
     auto training = std::make_shared<Training>(options, device, compile);
     return {.name = device.is_cpu() ? "stoker" : "stoker " + training->compiled(),
             .measure = [training, &options] { return training->measure(options.seconds); }};
 }
 
 // `mode` is "none" or a mode of torch.compile.
-Row python_row(const Options& options, const at::Device& device, const std::string& mode,
-               const std::atomic<int>& stop) {
+StepRow python_row(const BenchStepArguments& options, const at::Device& device, const std::string& mode,
+                   const std::atomic<int>& stop) {
     const auto measure = [&options, &stop, mode, device] {
         const auto document = run_python_peer(
             options.python,
@@ -138,8 +138,9 @@ Row python_row(const Options& options, const at::Device& device, const std::stri
     return {.name = mode == "none" ? "python" : "python compile " + mode, .measure = measure};
 }
 
-std::vector<Row> make_rows(const Options& options, const at::Device& device, const std::atomic<int>& stop) {
-    std::vector<Row> rows = {stoker_row(options, device, /*compile=*/true)};
+std::vector<StepRow> make_rows(const BenchStepArguments& options, const at::Device& device,
+                               const std::atomic<int>& stop) {
+    std::vector<StepRow> rows = {stoker_row(options, device, /*compile=*/true)};
     if (device.is_cuda()) {
         rows.push_back(stoker_row(options, device, /*compile=*/false));
     }
@@ -153,12 +154,14 @@ std::vector<Row> make_rows(const Options& options, const at::Device& device, con
     return rows;
 }
 
-void report(const Options& options, const at::Device& device, const std::vector<Row>& rows) {
+void report(const BenchStepArguments& options, const at::Device& device, const std::vector<StepRow>& rows) {
     const double first = median(rows.front().rounds);
-    const auto rate = [&](const Row& row) { return 1000 * static_cast<double>(options.batch) / median(row.rounds); };
+    const auto rate = [&](const StepRow& row) {
+        return 1000 * static_cast<double>(options.batch) / median(row.rounds);
+    };
     if (options.json) {
         Json list = Json::array();
-        for (const Row& row : rows) {
+        for (const StepRow& row : rows) {
             list.push_back({{"name", row.name},
                             {"milliseconds", median(row.rounds)},
                             {"images_per_second", rate(row)},
@@ -177,13 +180,13 @@ void report(const Options& options, const at::Device& device, const std::vector<
     print_stdout("{}, {} of {} px, {}, {}, {}\n", options.model, pluralize(options.batch, "image"), options.size,
                  options.precision, device.str(), pluralize(at::get_num_threads(), "thread"));
     print_stdout("{:<36} {:>12} {:>12} {:>14}\n", "", "ms per step", "images/s", "time ratio");
-    for (const Row& row : rows) {
+    for (const StepRow& row : rows) {
         print_stdout("{:<36} {:>12.2f} {:>12.0f} {:>13.2f}x\n", row.name.substr(0, 36), median(row.rounds), rate(row),
                      median(row.rounds) / first);
     }
 }
 
-int run(const Options& options) {
+int run(const BenchStepArguments& options) {
     if (options.peer) {
         check_python_peer(options.python);
     }
@@ -193,10 +196,10 @@ int run(const Options& options) {
     recipe.train.threads = options.threads > 0 ? options.threads : cpu_cores().usable;
     const at::Device device = prepare_device(recipe);
     return run_interruptible([&](const std::atomic<int>& stop) {
-        std::vector<Row> rows = make_rows(options, device, stop);
+        std::vector<StepRow> rows = make_rows(options, device, stop);
         const OtherLoad load;
         for (int round = 0; round < options.rounds; ++round) {
-            for (Row& row : rows) {
+            for (StepRow& row : rows) {
                 print_stderr("round {}/{}: {}\n", round + 1, options.rounds, row.name);
                 row.rounds.push_back(row.measure());
             }
@@ -210,7 +213,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_bench_step(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<BenchStepArguments>();
     app.add_option("--model", options->model, "a built-in model for RGB images")
         ->capture_default_str()
         ->check(CLI::IsMember({"resnet18", "resnet34", "resnet50", "vit_s_16"}));

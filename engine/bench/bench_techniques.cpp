@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct BenchTechniquesArguments {
     std::string recipe;
     std::vector<std::string> sets;
     double seconds = 1;
@@ -76,7 +76,8 @@ void require_other_keys(const std::vector<std::string>& sets) {
 
 class Bench {
   public:
-    Bench(const Options& options, const Recipe& recipe, const OpenTrial& open, const std::filesystem::path& folder)
+    Bench(const BenchTechniquesArguments& options, const Recipe& recipe, const OpenTrial& open,
+          const std::filesystem::path& folder)
         : options_(options), recipe_(recipe), open_(open), folder_(folder), plain_(open_, spec_of({}, false)) {}
 
     std::vector<Technique> run() {
@@ -204,7 +205,7 @@ class Bench {
         return technique;
     }
 
-    const Options& options_;
+    const BenchTechniquesArguments& options_;
     const Recipe& recipe_;
     const OpenTrial& open_;
     const std::filesystem::path folder_;
@@ -271,7 +272,7 @@ void print_table(const Bench& bench, const std::vector<Technique>& techniques) {
     print_lines(table.text());
 }
 
-int run(const Options& options) {
+int run(const BenchTechniquesArguments& options) {
     require_one_rank("stoker bench techniques");
     require_other_keys(options.sets);
     const Recipe recipe = read_recipe(options.recipe, options.sets);
@@ -294,7 +295,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_bench_techniques(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<BenchTechniquesArguments>();
     app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
     add_set_option(app, options->sets, "device=cpu");
     add_number(app, "--seconds", options->seconds, "seconds of each measurement", 0.05, 600.0);

@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options : TrainedOptions {
+struct EvalArguments : TrainedOptions {
     std::string data;
     bool json = false;
 };
@@ -63,7 +63,7 @@ void print_bad_samples(const Evaluation& evaluation) {
 }
 
 // Of another task than classification.
-void print_metrics(const Evaluation& evaluation, const Options& options, const std::filesystem::path& checkpoint,
+void print_metrics(const Evaluation& evaluation, const EvalArguments& options, const std::filesystem::path& checkpoint,
                    const std::string& device) {
     Json metrics = Json::object();
     std::string text;
@@ -85,7 +85,7 @@ void print_metrics(const Evaluation& evaluation, const Options& options, const s
     print_bad_samples(evaluation);
 }
 
-int run(const Options& options, const Group& group) {
+int run(const EvalArguments& options, const Group& group) {
     auto [recipe, checkpoint] = open_trained(options);
     if (!options.data.empty()) {
         recipe.data.val = options.data;
@@ -134,7 +134,7 @@ int run(const Options& options, const Group& group) {
 }  // namespace
 
 Command add_eval(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<EvalArguments>();
     add_trained_options(app, *options);
     app.add_option("data", options->data,
                    "a data set with labels; the test split of one with two splits (default: the recipe's data.val)");

@@ -17,7 +17,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options : TrainedOptions {
+struct ExportArguments : TrainedOptions {
     std::string out;
 };
 
@@ -44,7 +44,7 @@ Shape image_shape(const Trained& trained, const ModelMetadata& metadata) {
     return loader->image_shape();
 }
 
-int run(const Options& options) {
+int run(const ExportArguments& options) {
     const bool script = options.out.ends_with(".pt");
     if (!script && !options.out.ends_with(".safetensors")) {
         throw InvalidArgument({.where = "-o",
@@ -91,7 +91,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_export(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<ExportArguments>();
     add_trained_options(app, *options);
     app.add_option("-o,--out", options->out, "OUT.safetensors: the weights; OUT.pt: the whole model as TorchScript")
         ->type_name("OUT")

@@ -17,9 +17,11 @@
 #include "stoker/train/lr_range_test.h"
 
 namespace stoker::cli {
+
+using Json = nlohmann::ordered_json;
 namespace {
 
-struct Options {
+struct LrArguments {
     std::string recipe;
     std::vector<std::string> sets;
     RangeTestOptions test;
@@ -77,8 +79,7 @@ std::string plot_svg(const RangeTest& test, const std::string& name) {
     return panel_page_svg(title, panel);
 }
 
-nlohmann::ordered_json json_of(const RangeTest& test, const Recipe& recipe) {
-    using Json = nlohmann::ordered_json;
+Json json_of(const RangeTest& test, const Recipe& recipe) {
     Json points = Json::array();
     for (const RatePoint& point : test.points) {
         points.push_back({{"lr", point.lr}, {"loss", point.loss}, {"smoothed", point.smoothed}});
@@ -101,7 +102,7 @@ void print_result(const RangeTest& test, const Recipe& recipe) {
                  test.diverged ? fmt::format("; the loss diverged at {:.2g}", test.points.back().lr) : "");
 }
 
-int run(const Options& options) {
+int run(const LrArguments& options) {
     if (options.test.from >= options.test.to) {
         throw BadSetting(
             {.where = "--from", .expected = "a rate below --to", .got = fmt::to_string(options.test.from)});
@@ -148,7 +149,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_lr(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<LrArguments>();
     constexpr std::int64_t kLeastSteps = 10;
     constexpr std::int64_t kMostSteps = 100'000;
     app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();

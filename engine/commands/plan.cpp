@@ -30,7 +30,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kMostRanks = 65536;
 
-struct Options {
+struct PlanArguments {
     std::string recipe;
     std::vector<std::string> sets;
     std::optional<int> ranks;
@@ -64,7 +64,7 @@ double link_speed(const std::string& text) {
 // One row of the tables: so many ranks, and what they divide (train.shard).
 struct Row {
     Distribution how;
-    StepCost cost;
+    RankStepCost cost;
     RankMemory memory;
 };
 
@@ -87,11 +87,12 @@ const char* shard_name(const Distribution& how) {
 }
 
 // --ranks; else as many as train.mesh needs, or 8.
-int ranks_of(const Options& options, const MeshRecipe& mesh) {
+int ranks_of(const PlanArguments& options, const MeshRecipe& mesh) {
     return options.ranks.value_or(mesh.dp ? static_cast<int>(*mesh.dp * mesh.copy()) : 8);
 }
 
-std::vector<Row> predict(const MeasuredRank& rank, const Options& options, const Link& link, const Recipe& recipe) {
+std::vector<Row> predict(const MeasuredRank& rank, const PlanArguments& options, const Link& link,
+                         const Recipe& recipe) {
     const double gradient_scale = recipe.train.compress_gradients == "none" ? 1 : 0.5;
     const MeshRecipe& mesh = recipe.train.mesh;
     const int tensor = static_cast<int>(mesh.tp);
@@ -164,7 +165,8 @@ std::string mib(std::int64_t bytes) {
     return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 20));
 }
 
-void print_plan(const Recipe& recipe, const MeasuredRank& rank, const std::vector<Row>& rows, const Options& options) {
+void print_plan(const Recipe& recipe, const MeasuredRank& rank, const std::vector<Row>& rows,
+                const PlanArguments& options) {
     print_stdout("{}: {:.2f} M parameters; each process {} of {} samples a step, {} ({} threads)\n", recipe.name,
                  static_cast<double>(rank.parameters) / 1e6, rank.samples, recipe.data.batch_size, rank.device,
                  rank.threads);
@@ -298,7 +300,7 @@ Json json_of(const Recipe& recipe, const MeasuredRank& rank, const std::vector<R
             {"pipelines", pipelines_json(rank, pipelines)}};
 }
 
-int run(const Options& options) {
+int run(const PlanArguments& options) {
     require_one_rank("stoker plan");
     const Link link{.bytes_per_second = link_speed(options.link), .latency = options.latency_us / 1e6};
     const Recipe recipe = read_recipe(options.recipe, options.sets);
@@ -326,7 +328,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_plan(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<PlanArguments>();
     app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
     add_set_option(app, options->sets, "data.batch_size=256");
     app.add_option("--ranks", options->ranks,

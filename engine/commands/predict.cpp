@@ -35,7 +35,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options : TrainedOptions {
+struct PredictArguments : TrainedOptions {
     std::vector<std::string> data;
     std::string out;
     std::int64_t top = 0;
@@ -98,7 +98,7 @@ class Sink {
 
 class RowSink final : public Sink {
   public:
-    RowSink(const Options& options, std::vector<std::string> columns, TaskKind task)
+    RowSink(const PredictArguments& options, std::vector<std::string> columns, TaskKind task)
         : file_(options.out, std::move(columns), options.top, task), out_(options.out) {}
     void write(const Prediction& prediction) override { file_.write(prediction); }
     void finish() override { file_.finish(); }
@@ -111,7 +111,7 @@ class RowSink final : public Sink {
 
 class MaskSink final : public Sink {
   public:
-    explicit MaskSink(const Options& options) : folder_(options.out), out_(options.out) {}
+    explicit MaskSink(const PredictArguments& options) : folder_(options.out), out_(options.out) {}
     void write(const Prediction& prediction) override { folder_.write(prediction); }
     std::string place() const override { return "masks in " + (fs::path(out_) / "").string() + " (class numbers)"; }
 
@@ -178,7 +178,7 @@ std::string resize_option(const DataRecipe& recipe, const ModelMetadata& metadat
     return fmt::format("--set 'data.val_ops=[{}]'", ops);
 }
 
-void require_options(const Options& options, TaskKind task) {
+void require_options(const PredictArguments& options, TaskKind task) {
     if (task != TaskKind::classification && options.top > 0) {
         throw BadSetting({.where = "--top", .expected = "nothing, except for classification", .got = "K"});
     }
@@ -189,7 +189,7 @@ void require_options(const Options& options, TaskKind task) {
     }
 }
 
-std::unique_ptr<Sink> open_sink(const Options& options, TaskKind task, std::vector<std::string> columns) {
+std::unique_ptr<Sink> open_sink(const PredictArguments& options, TaskKind task, std::vector<std::string> columns) {
     if (task == TaskKind::segmentation) {
         return std::make_unique<MaskSink>(options);
     }
@@ -209,7 +209,7 @@ void keep_inputs(DataRecipe& recipe, const std::vector<std::string>& data, const
     }
 }
 
-int run(const Options& options, const Group& group) {
+int run(const PredictArguments& options, const Group& group) {
     require_outside_data(options.out, options.data);
     if (std::filesystem::path(options.out).has_extension()) {  // a file, and not the folder of a segmentation
         PredictionFile::check(options.out);
@@ -267,7 +267,7 @@ int run(const Options& options, const Group& group) {
 }  // namespace
 
 Command add_predict(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<PredictArguments>();
     add_trained_options(app, *options);
     app.add_option(
            "data", options->data,

@@ -26,7 +26,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct ProfileArguments {
     std::string recipe;
     std::vector<std::string> sets;
     std::string out;
@@ -36,14 +36,7 @@ struct Options {
     bool json = false;
 };
 
-// data.train, data.mix and data.val.
-std::vector<std::string> all_data(const DataRecipe& recipe) {
-    std::vector<std::string> all = training_sets(recipe);
-    all.push_back(recipe.val);
-    return all;
-}
-
-ProfiledRun run_steps(const Options& options, const Recipe& recipe, Trainer& trainer) {
+ProfiledRun run_steps(const ProfileArguments& options, const Recipe& recipe, Trainer& trainer) {
     ProgressBar progress;
     const std::int64_t total = options.schedule.steps();
     std::int64_t done = 0;
@@ -99,11 +92,11 @@ int status_of(const ProfiledRun& run) {
     return run.result.interrupted ? 128 + run.result.signal : 0;
 }
 
-int profile(const Options& options, const std::shared_ptr<Group>& group) {
+int profile(const ProfileArguments& options, const std::shared_ptr<Group>& group) {
     const Recipe recipe = recipe_to_profile(read_recipe(options.recipe, options.sets), options.schedule);
     const std::filesystem::path out = options.out.empty() ? "profiles/" + recipe.name : options.out;
     if (group->first()) {
-        require_outside_data(out, all_data(recipe.data));
+        require_outside_data(out, all_sets(recipe.data));
         require_writable_folder(out);
     }
     Trainer trainer(recipe, /*resumes=*/false, group);
@@ -140,7 +133,7 @@ int profile(const Options& options, const std::shared_ptr<Group>& group) {
 }  // namespace
 
 Command add_profile(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<ProfileArguments>();
     constexpr std::int64_t kMost = 1'000'000;
     constexpr std::int64_t kMostRecorded = 100'000;  // a step has some twenty operators at least (step_profiler.h)
     app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();

@@ -34,7 +34,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct TrainArguments {
     std::string recipe;
     std::vector<std::string> sets;
     std::string out;
@@ -350,7 +350,8 @@ void require_recipe_file(const std::string& path) {
     }
 }
 
-void print_start(const Options& options, const Recipe& recipe, Trainer& trainer, const std::string& out, bool resumes) {
+void print_start(const TrainArguments& options, const Recipe& recipe, Trainer& trainer, const std::string& out,
+                 bool resumes) {
     if (!options.json) {
         print_run_summary(recipe, trainer, out, resumes);
     }
@@ -373,7 +374,7 @@ void print_start(const Options& options, const Recipe& recipe, Trainer& trainer,
     }
 }
 
-void print_end(const Options& options, const TrainResult& result) {
+void print_end(const TrainArguments& options, const TrainResult& result) {
     if (result.bad_samples > 0) {
         print_stderr("replaced {} that could not be read: {}/{}\n", pluralize(result.bad_samples, "sample"),
                      result.run.string(), kQuarantine);
@@ -407,20 +408,13 @@ void print_choice(const Recipe& recipe, const TrainResult& result) {
     }
 }
 
-// data.train, data.mix and data.val.
-std::vector<std::string> all_data(const DataRecipe& recipe) {
-    std::vector<std::string> all = training_sets(recipe);
-    all.push_back(recipe.val);
-    return all;
-}
-
-int train(const Options& options, const std::shared_ptr<Group>& group) {
+int train(const TrainArguments& options, const std::shared_ptr<Group>& group) {
     const std::atomic<int>& saves = catch_save_signal();  // early: it ends a program that does not catch it
     require_recipe_file(options.recipe);
     const Recipe recipe = read_recipe(options.recipe, options.sets);
     const std::string out = options.out.empty() ? "runs/" + recipe.name : options.out;
     if (group->first()) {
-        require_outside_data(out, all_data(recipe.data));
+        require_outside_data(out, all_sets(recipe.data));
         require_writable_folder(out);
     }
     const bool resumes =
@@ -447,7 +441,7 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
 }  // namespace
 
 Command add_train(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<TrainArguments>();
     app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
     add_set_option(app, options->sets, "train.epochs=3");
     app.add_option("--out", options->out, "the run folder (default: runs/<recipe>)")->type_name("DIR");

@@ -16,7 +16,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct TrialArguments {
     std::string recipe;
     std::vector<std::string> sets;
     std::int64_t samples = 0;
@@ -25,7 +25,7 @@ struct Options {
     bool single_tensor = false;
 };
 
-int run(const Options& options) {
+int run(const TrialArguments& options) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     keep_stdout_for_answers();
     try {
@@ -39,12 +39,11 @@ int run(const Options& options) {
             .kernel = options.single_tensor ? OptimizerKernel::single_tensor : OptimizerKernel::fused};
         return options.probe ? serve_probes(trial) : serve_training(trial);
     } catch (const std::exception& error) {
-        using Json = nlohmann::json;
         const std::string reason = error.what();  // LibTorch's has a backtrace below
         const bool memory = is_out_of_memory(error) || dynamic_cast<const OutOfMemory*>(&error) != nullptr ||
                             dynamic_cast<const MemoryError*>(&error) != nullptr;
-        const Json failure = {{"error", reason.substr(0, reason.find('\n'))}, {"memory", memory}};
-        answer(failure.dump(-1, ' ', false, Json::error_handler_t::replace));
+        const nlohmann::ordered_json failure = {{"error", reason.substr(0, reason.find('\n'))}, {"memory", memory}};
+        answer(failure.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
         return 1;
     }
 }
@@ -52,7 +51,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_trial(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<TrialArguments>();
     app.group("");
     app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
     add_set_option(app, options->sets, "data.workers=4");

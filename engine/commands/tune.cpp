@@ -32,7 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct TuneArguments {
     std::string recipe;
     std::vector<std::string> sets;
     std::string output = "tuned.toml";
@@ -67,7 +67,7 @@ bool changed_again(const std::vector<TriedChange>& kept, std::size_t from, const
 }
 
 // A key that was changed more than once is written with its last value alone.
-std::vector<RecipeEdit> edits_of(const Options& options, const Recipe& recipe, const TuneResult& result) {
+std::vector<RecipeEdit> edits_of(const TuneArguments& options, const Recipe& recipe, const TuneResult& result) {
     std::vector<RecipeEdit> edits;
     for (const std::string& set : options.sets) {
         edits.push_back(edit_of_set(set, recipe));
@@ -219,7 +219,7 @@ std::optional<PackedPart> pack_for_trial(const Recipe& recipe, const PackRequest
 }
 
 // Fails before the search if the text cannot be edited.
-void require_editable(const std::string& text, const Options& options, const Recipe& recipe) {
+void require_editable(const std::string& text, const TuneArguments& options, const Recipe& recipe) {
     std::vector<RecipeEdit> edits = edits_of(options, recipe, {});
     for (const auto& [key, value] : {std::pair{"data.workers", "1"}, std::pair{"data.cache", "\"ram\""},
                                      std::pair{"train.threads", "1"}, std::pair{"train.channels_last", "true"}}) {
@@ -230,7 +230,7 @@ void require_editable(const std::string& text, const Options& options, const Rec
 
 // Writes what was found, and returns the file's name. Where nothing was found, a file that exists stays as it is: then
 // the name is empty.
-std::string write_tuned(const Options& options, const Recipe& recipe, const std::string& text,
+std::string write_tuned(const TuneArguments& options, const Recipe& recipe, const std::string& text,
                         const TuneResult& result) {
     std::error_code unknown;
     if (result.kept.empty() && fs::exists(options.output, unknown)) {
@@ -243,7 +243,7 @@ std::string write_tuned(const Options& options, const Recipe& recipe, const std:
 
 // Writes the recipe, then packs all of the data if that was kept, and writes the recipe again. Packing can take long
 // and fail: then `result` is what holds without it.
-void write_and_pack(const Options& options, const Recipe& recipe, const std::string& text, TuneResult& result,
+void write_and_pack(const TuneArguments& options, const Recipe& recipe, const std::string& text, TuneResult& result,
                     std::string& written) {
     const std::optional<Packing> packing = take_packing(result);
     if (!packing) {
@@ -267,7 +267,7 @@ void write_and_pack(const Options& options, const Recipe& recipe, const std::str
 }
 
 // Checks the folder for packed data before the search.
-void prepare_pack_folder(const Options& options, const Recipe& recipe) {
+void prepare_pack_folder(const TuneArguments& options, const Recipe& recipe) {
     if (options.pack.empty()) {
         return;
     }
@@ -277,7 +277,7 @@ void prepare_pack_folder(const Options& options, const Recipe& recipe) {
     fs::create_directories(options.pack);
 }
 
-int run(const Options& options) {
+int run(const TuneArguments& options) {
     require_one_rank("stoker tune");
     const Allowed allowed = parse_allowed(options.allow);
     const double budget = parse_budget(options.budget);
@@ -321,7 +321,7 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_tune(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<TuneArguments>();
     app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
     add_set_option(app, options->sets, "device=cpu");
     app.add_option("-o,--output", options->output, "the recipe to write")->capture_default_str()->type_name("FILE");

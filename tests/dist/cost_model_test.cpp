@@ -46,7 +46,7 @@ RankStep three_buckets() {
 }
 
 TEST(CostModel, TheBackwardPassHidesAllButTheLastBucket) {
-    const StepCost cost = predict_step(three_buckets(), {.ranks = 2}, {.bytes_per_second = 1e9});
+    const RankStepCost cost = predict_step(three_buckets(), {.ranks = 2}, {.bytes_per_second = 1e9});
     EXPECT_DOUBLE_EQ(cost.communication, 0.09);
     EXPECT_NEAR(cost.exposed, 0.03, 1e-12) << "the first two are sent by 0.08";
     EXPECT_NEAR(cost.step(), 0.19, 1e-12);
@@ -54,15 +54,16 @@ TEST(CostModel, TheBackwardPassHidesAllButTheLastBucket) {
 }
 
 TEST(CostModel, ASlowLinkHidesThePass) {
-    const StepCost cost = predict_step(three_buckets(), {.ranks = 2}, {.bytes_per_second = 1e8});
+    const RankStepCost cost = predict_step(three_buckets(), {.ranks = 2}, {.bytes_per_second = 1e8});
     EXPECT_NEAR(cost.exposed, 0.02 + 0.9 - 0.1, 1e-12);
-    const StepCost half = predict_step(three_buckets(), {.ranks = 2, .gradient_scale = 0.5}, {.bytes_per_second = 1e8});
+    const RankStepCost half =
+        predict_step(three_buckets(), {.ranks = 2, .gradient_scale = 0.5}, {.bytes_per_second = 1e8});
     EXPECT_NEAR(half.exposed, 0.02 + 0.45 - 0.1, 1e-12);
 }
 
 TEST(CostModel, ShardsAddAGatherAndDivideTheUpdate) {
-    const StepCost whole = predict_step(three_buckets(), {.ranks = 2}, {.bytes_per_second = 1e9});
-    const StepCost sharded =
+    const RankStepCost whole = predict_step(three_buckets(), {.ranks = 2}, {.bytes_per_second = 1e9});
+    const RankStepCost sharded =
         predict_step(three_buckets(), {.ranks = 2, .shard = Shard::optimizer}, {.bytes_per_second = 1e9});
     EXPECT_NEAR(sharded.exposed - whole.exposed, 0.045, 1e-12);
     EXPECT_NEAR(whole.compute - sharded.compute, 0.005, 1e-12);
@@ -71,10 +72,10 @@ TEST(CostModel, ShardsAddAGatherAndDivideTheUpdate) {
 TEST(CostModel, SyncedNormsWaitForEveryMicroBatch) {
     RankStep step = three_buckets();
     step.micro_batches = 2;
-    const StepCost local = predict_step(step, {.ranks = 8}, kLink);
+    const RankStepCost local = predict_step(step, {.ranks = 8}, kLink);
     EXPECT_DOUBLE_EQ(local.compute, 0.31);
     step.synced_norms = {64, 64};
-    const StepCost synced = predict_step(step, {.ranks = 8}, kLink);
+    const RankStepCost synced = predict_step(step, {.ranks = 8}, kLink);
     const double layer = all_reduce_seconds(8 * 129, 8, kLink) + all_reduce_seconds(8 * 128, 8, kLink);
     EXPECT_NEAR(synced.exposed - local.exposed, 4 * layer, 1e-12);
 }
@@ -85,10 +86,10 @@ TEST(CostModel, ACopysRanksWaitForTheirSums) {
     step.micro_batches = 2;
     step.tensor_sums = {4'000'000, 1'000'000};
     const Link link{.bytes_per_second = 1e9};
-    const StepCost cost = predict_step(step, {.ranks = 4, .tensor = 2}, link);
+    const RankStepCost cost = predict_step(step, {.ranks = 4, .tensor = 2}, link);
     EXPECT_NEAR(cost.communication, 0.09 + 2 * 0.005, 1e-12);
     EXPECT_NEAR(cost.exposed, 0.03 + 2 * 0.005, 1e-12);
-    const StepCost one_copy = predict_step(step, {.ranks = 2, .tensor = 2}, link);
+    const RankStepCost one_copy = predict_step(step, {.ranks = 2, .tensor = 2}, link);
     EXPECT_NEAR(one_copy.exposed, 2 * 0.005, 1e-12) << "nothing is averaged";
     EXPECT_EQ(divide_memory({.parameters = 64, .optimizer = 80}, {.ranks = 8, .tensor = 4, .shard = Shard::optimizer})
                   .optimizer,
@@ -96,7 +97,7 @@ TEST(CostModel, ACopysRanksWaitForTheirSums) {
 }
 
 TEST(CostModel, OneRankSendsNothing) {
-    const StepCost cost = predict_step(three_buckets(), {.ranks = 1, .shard = Shard::optimizer}, kLink);
+    const RankStepCost cost = predict_step(three_buckets(), {.ranks = 1, .shard = Shard::optimizer}, kLink);
     EXPECT_EQ(cost.exposed, 0);
     EXPECT_EQ(cost.efficiency(), 1);
 }
@@ -121,7 +122,7 @@ RankStep two_blocks() {
 }
 
 TEST(CostModel, FullShardsGatherABlockWhileAnotherComputes) {
-    const StepCost cost = predict_step(two_blocks(), {.ranks = 2, .shard = Shard::full}, {.bytes_per_second = 1e9});
+    const RankStepCost cost = predict_step(two_blocks(), {.ranks = 2, .shard = Shard::full}, {.bytes_per_second = 1e9});
     EXPECT_DOUBLE_EQ(cost.sent, 0.5 * (2 * 80e6 + 80e6 - 40e6)) << "the last block is gathered once";
     EXPECT_NEAR(cost.communication, 0.1, 1e-12);
     // Forward: the first block is there at 20, computed at 30, the second is there at 40 and computed at 70.
@@ -134,13 +135,25 @@ TEST(CostModel, FullShardsGatherABlockWhileAnotherComputes) {
 TEST(CostModel, FullShardsDoSoForEachMicroBatch) {
     RankStep step = two_blocks();
     const Distribution how{.ranks = 2, .shard = Shard::full};
-    const StepCost once = predict_step(step, how, kLink);
+    const RankStepCost once = predict_step(step, how, kLink);
     step.micro_batches = 3;
-    const StepCost three = predict_step(step, how, kLink);
+    const RankStepCost three = predict_step(step, how, kLink);
     EXPECT_NEAR(three.sent, 3 * once.sent, 1);
     EXPECT_NEAR(three.exposed, 3 * once.exposed, 1e-9);
-    const StepCost half = predict_step(two_blocks(), {.ranks = 2, .shard = Shard::full, .gradient_scale = 0.5}, kLink);
+    const RankStepCost half =
+        predict_step(two_blocks(), {.ranks = 2, .shard = Shard::full, .gradient_scale = 0.5}, kLink);
     EXPECT_NEAR(once.sent - half.sent, 20e6, 1) << "half of the gradients' bytes";
+}
+
+// The backward pass ends at the first trained block: nothing before it is gathered again, nor reduced.
+TEST(CostModel, FullShardsSendNothingBackForFrozenBlocks) {
+    RankStep step = two_blocks();
+    step.blocks.front().gradients = 0;
+    const RankStepCost cost = predict_step(step, {.ranks = 2, .shard = Shard::full}, {.bytes_per_second = 1e9});
+    EXPECT_DOUBLE_EQ(cost.sent, 0.5 * (80e6 + 40e6)) << "both gathered once, one reduced";
+    const Link slow{.bytes_per_second = 1e18, .latency = 1e-3};
+    const RankStepCost latency = predict_step(step, {.ranks = 2, .shard = Shard::full}, slow);
+    EXPECT_NEAR(latency.communication, 3e-3, 1e-9) << "a message each";
 }
 
 TEST(CostModel, FullShardsHoldAShareOfAllAndTheBlocksAtWork) {
@@ -157,8 +170,7 @@ TEST(CostModel, FullShardsHoldAShareOfAllAndTheBlocksAtWork) {
     EXPECT_EQ(full.optimizer, 50 * kMiB);
     EXPECT_EQ(full.average, 26 * kMiB);
     EXPECT_EQ(full.activations, 7);
-    // The second block's backward pass: its parameters, the first's with Gloo's copy, its gradients. Or the first's:
-    // parameters, gradients, and those of the second twice.
+    // The second block's backward pass: its parameters, the first's with Gloo's copy, its gradients.
     EXPECT_EQ(full.buffers, 200 * kMiB);
 }
 

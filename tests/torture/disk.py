@@ -19,6 +19,11 @@ FULL = ["write", "truncate"]  # what a full disk refuses
 MEANS = "an error line, no signal; then the same command finishes with the undisturbed result"
 
 
+def case_job(case):
+    alone = [job for job in undisturbed().jobs if job.ranks == 1]
+    return alone[case.number % len(alone)]
+
+
 def full_disk(count):
     """A tmpfs of a random size in a mount namespace."""
     inside = ["unshare", "-rm", "sh", "-c"]
@@ -30,9 +35,9 @@ def full_disk(count):
         undisturbed()
 
     def run(case):
-        job = undisturbed().jobs[case.number % len(undisturbed().jobs)]
+        job = case_job(case)
         size = case.random.randrange(4096, int(1.1 * undisturbed().expected(job).size))
-        set_up(case.folder)
+        set_up(case.folder, job)
         first, again = (shlex.join(str(word) for word in (PROGRAM, *arguments))
                         for arguments in (job.arguments, job.resume))  # fmt: skip
         script = f"""mount -t tmpfs -o size={size} torture out || exit 99
@@ -74,7 +79,7 @@ class Shim:
         with self.lock:
             if job.name not in self.counts:
                 folder = undisturbed().shared / f"counted {job.name}"
-                set_up(folder)
+                set_up(folder, job)
                 status, err = finish(start(job.arguments, folder, self.environment(folder)))
                 assert status == 0, err
                 numbers = struct.unpack(f"{len(CALLS)}l", (folder / "counts").read_bytes())
@@ -91,13 +96,13 @@ def failing_calls(name, count, error, calls):
     """From a random call of one kind on, all of that kind on the job's files fail."""
 
     def run(case):
-        job = undisturbed().jobs[case.number % len(undisturbed().jobs)]
+        job = case_job(case)
         counted = {call: number for call, number in shim().calls_of(job).items() if call in calls and number > 0}
         call = case.random.choice(sorted(counted))
         at = case.random.randint(1, counted[call])
         where = f"{job.name}, {call} {at} of {counted[call]} fails with {errno.errorcode[error]}"
         fault = {"TORTURE_CALL": call, "TORTURE_AT": str(at), "TORTURE_ERRNO": str(error)}
-        set_up(case.folder)
+        set_up(case.folder, job)
         status, err = finish(start(job.arguments, case.folder, shim().environment(case.folder, **fault)))
         check_end(status, err, where)
         try:

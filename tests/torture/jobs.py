@@ -3,7 +3,9 @@
 import atexit
 import functools
 import json
+import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
@@ -18,12 +20,19 @@ from test_pack_targets import stk_contents
 from test_resume import EPOCHS, RECIPE, figures, steps
 
 
+# Weights of some megabytes in shards, of which every rank writes its own.
+SHARDED = """shard = "full"
+"""
+
+
 @dataclass
 class Job:
     name: str
     arguments: list  # of the program; writes into `out` of the current folder
     resume: list  # the arguments that finish an interrupted one
     result: Callable[[Path], dict]  # of the folder in which it ran: names and digests
+    recipe: str = ""  # what r.toml has beside that of all jobs
+    ranks: int = 1  # processes that do it together
 
 
 def files_of(folder):
@@ -73,18 +82,53 @@ def make_jobs(shared):
         pack("x.npz", packed, "synth:digits?count=5000"),
         pack("y.stk", packed, shared / "photos.stk"),
         Job("train", train, [*train, "--resume", "auto"], trained),
+        Job("ranks", train, [*train, "--resume", "auto"], trained, SHARDED, ranks=2),
     ]
 
 
-def set_up(folder):
+def set_up(folder, job):
     (folder / "out").mkdir(parents=True)
-    (folder / "r.toml").write_text(RECIPE.replace(f"epochs = {EPOCHS}", "epochs = 3"))
+    recipe = RECIPE.replace(f"epochs = {EPOCHS}", "epochs = 3")
+    (folder / "r.toml").write_text(recipe.replace("[train]\n", f"[train]\n{job.recipe}"))
 
 
 def start(arguments, folder, env=None):
     command = [str(word) for word in (PROGRAM, *arguments)]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
                             errors="replace")  # fmt: skip
+
+
+class Ranks:
+    """Processes as torchrun starts them, which can be waited for and killed as one."""
+
+    def __init__(self, count, arguments, folder):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        shared = {"WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        envs = [{**shared, "RANK": rank, "LOCAL_RANK": rank} for rank in range(count)]
+        self.processes = [
+            start(arguments, folder, {**os.environ, **{key: str(value) for key, value in env.items()}}) for env in envs
+        ]
+
+    def communicate(self, timeout=None):
+        outputs = [process.communicate(timeout=timeout) for process in self.processes]
+        return outputs[0]
+
+    def kill(self):
+        for process in self.processes:
+            process.kill()
+
+    def poll(self):
+        return self.processes[0].poll()
+
+    @property
+    def returncode(self):
+        return self.processes[0].returncode
+
+
+def start_job(job, arguments, folder):
+    return start(arguments, folder) if job.ranks == 1 else Ranks(job.ranks, arguments, folder)
 
 
 def finish(process):
@@ -121,9 +165,9 @@ class Undisturbed:
         with self.lock:
             if job.name not in self.known:
                 folder = self.shared / f"undisturbed {job.name}"
-                set_up(folder)
+                set_up(folder, job)
                 begin = time.monotonic()
-                status, err = finish(start(job.arguments, folder))
+                status, err = finish(start_job(job, job.arguments, folder))
                 seconds = time.monotonic() - begin
                 assert status == 0, err
                 size = sum(path.stat().st_size for path in (folder / "out").rglob("*") if path.is_file())
@@ -144,7 +188,7 @@ class Undisturbed:
         self.compare(job, folder)
 
     def finish_and_check(self, job, folder):
-        self.check(job, folder, *finish(start(job.resume, folder)))
+        self.check(job, folder, *finish(start_job(job, job.resume, folder)))
 
 
 @functools.cache

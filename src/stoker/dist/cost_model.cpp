@@ -61,21 +61,24 @@ double sharded_passes(const RankStep& rank, const Distribution& how, Traffic& tr
         }
         now += rank.blocks[i].share * rank.forward;
     }
+    const auto trained = [](const ShardedBlock& block) { return block.gradients > 0; };
+    const auto first = static_cast<std::size_t>(std::ranges::find_if(rank.blocks, trained) - rank.blocks.begin());
     double reduced = 0;
     for (std::size_t i = rank.blocks.size(); i-- > 0;) {  // the last block is still there
         now = std::max(now, gathered);
-        if (i > 0) {
+        if (i > first) {  // the backward pass ends at the first trained block
             gathered = gather(rank.blocks[i - 1]);
         }
         now = std::max(now + rank.blocks[i].share * rank.backward, reduced);
-        const double bytes = static_cast<double>(rank.blocks[i].gradients) * how.gradient_scale;
-        reduced = start(traffic.reduce_scatter(bytes, how.ranks));
+        if (trained(rank.blocks[i])) {
+            const double bytes = static_cast<double>(rank.blocks[i].gradients) * how.gradient_scale;
+            reduced = start(traffic.reduce_scatter(bytes, how.ranks));
+        }
     }
     return std::max(now, reduced);
 }
 
-// Whole parameters and gradients of blocks, at the moment of a step that has most of them. Gloo gathers into a copy and
-// reduces a copy.
+// Whole parameters and gradients of blocks, at the moment of a step that has most of them. Gloo gathers into a copy.
 std::int64_t unsharded_bytes(std::span<const ShardedBlock> blocks, double gradient_scale) {
     std::int64_t most = 0;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -86,8 +89,7 @@ std::int64_t unsharded_bytes(std::span<const ShardedBlock> blocks, double gradie
             return static_cast<std::int64_t>(gradient_scale * static_cast<double>(block.gradients));
         };
         const std::int64_t forward = blocks[i].parameters + 2 * after.parameters;
-        const std::int64_t backward =
-            blocks[i].parameters + 2 * before.parameters + blocks[i].gradients + 2 * sent(after);
+        const std::int64_t backward = blocks[i].parameters + 2 * before.parameters + blocks[i].gradients + sent(after);
         const std::int64_t packing = 2 * before.parameters + blocks[i].gradients + sent(blocks[i]);
         most = std::max({most, forward, backward, packing});
     }
@@ -128,8 +130,8 @@ std::vector<GradientReady> bucket_gradients(std::span<const GradientReady> gradi
     return buckets;
 }
 
-StepCost predict_step(const RankStep& rank, const Distribution& how, const Link& link) {
-    StepCost cost{.compute = rank.compute(), .compute_alone = rank.compute()};
+RankStepCost predict_step(const RankStep& rank, const Distribution& how, const Link& link) {
+    RankStepCost cost{.compute = rank.compute(), .compute_alone = rank.compute()};
     if (how.ranks == 1) {
         return cost;
     }

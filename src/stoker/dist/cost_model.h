@@ -58,7 +58,7 @@ struct Distribution {
     int copies() const { return ranks / tensor; }
 };
 
-struct StepCost {
+struct RankStepCost {
     double compute = 0;
     double communication = 0;  // as if nothing else happened
     double exposed = 0;        // what of it the rank waits for
@@ -69,7 +69,7 @@ struct StepCost {
     double compute_alone = 0;  // of one rank without others
 };
 
-StepCost predict_step(const RankStep& rank, const Distribution& how, const Link& link);
+RankStepCost predict_step(const RankStep& rank, const Distribution& how, const Link& link);
 
 // Bytes of the buckets in which c10d's reducer sends gradients, with the time at which each is full.
 std::vector<GradientReady> bucket_gradients(std::span<const GradientReady> gradients);

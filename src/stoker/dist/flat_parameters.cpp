@@ -126,7 +126,7 @@ void FlatParameters::start_unshard() {
     }
     const c10::NoGradGuard no_grad;
     set_memory(/*whole=*/true);
-    gathering_ = group_.start_all_gather(flat_, shard_);
+    gathering_ = group_.start_all_gather(flat_, shard_.detach());  // its threads may read it while EMA swaps the shard
 }
 
 void FlatParameters::unshard() {
@@ -190,6 +190,24 @@ void FlatParameters::zero_grad() {
     gradient_.reset();
     for (at::Tensor& piece : own_) {
         piece.mutable_grad().reset();
+    }
+}
+
+void FlatParameters::abandon() noexcept {
+    for (std::function<void()>* const under_way : {&gathering_, &reducing_}) {
+        try {
+            if (*under_way) {
+                std::exchange(*under_way, nullptr)();
+            }
+        } catch (const std::exception&) {
+            // The error before it ends the run.
+        }
+    }
+    reduced_.reset();
+    reshard();
+    zero_grad();
+    for (at::Tensor& parameter : parameters_) {
+        parameter.mutable_grad().reset();
     }
 }
 

@@ -53,6 +53,8 @@ class FlatParameters {
     void finish_reduce();
     bool has_gradient() const { return gradient_.defined(); }
     void zero_grad();
+    // After an error: waits for what is under way, reshards, and forgets gradients.
+    void abandon() noexcept;
 
   private:
     void set_memory(bool whole);

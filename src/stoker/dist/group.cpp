@@ -261,6 +261,10 @@ at::Tensor Group::all_gather(const at::Tensor& mine) const {
 }
 
 std::function<void()> Group::start_all_gather(const at::Tensor& all, const at::Tensor& mine) const {
+    if (alone()) {
+        all.copy_(mine);
+        return [] {};
+    }
     at::Tensor output = all;
     at::Tensor input = mine;
     c10::intrusive_ptr<c10d::Work> gathering;
@@ -268,13 +272,19 @@ std::function<void()> Group::start_all_gather(const at::Tensor& all, const at::T
     return [this, gathering] { guard([&] { gathering->wait(); }); };
 }
 
-// Gloo sums a copy of `all` on every rank; `wait` copies this rank's part of it.
+// Gloo has no reduce-scatter: c10d's sums a copy of `all` on every rank. This sums it in place.
 std::function<void()> Group::start_reduce_scatter(const at::Tensor& mine, const at::Tensor& all) const {
-    at::Tensor output = mine;
-    at::Tensor input = all;
+    if (alone()) {
+        mine.copy_(all);
+        return [] {};
+    }
+    std::vector<at::Tensor> sums = {all};
     c10::intrusive_ptr<c10d::Work> reducing;
-    guard([&] { reducing = backend_->gloo->_reduce_scatter_base(output, input); });
-    return [this, reducing] { guard([&] { reducing->wait(); }); };
+    guard([&] { reducing = backend_->gloo->allreduce(sums); });
+    return [this, reducing, mine, all] {
+        guard([&] { reducing->wait(); });
+        mine.copy_(all.narrow(0, rank() * mine.numel(), mine.numel()));
+    };
 }
 
 // Gathers the lengths first, then the texts, padded to the longest.

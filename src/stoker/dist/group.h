@@ -48,7 +48,7 @@ class Group {
     // The two collectives of sharded parameters. Both return at once; what they return waits until the result is there.
     // The tensors must not change before. `all` is (size() * n), `mine` (n); ranks must start them in the same order.
     std::function<void()> start_all_gather(const at::Tensor& all, const at::Tensor& mine) const;
-    // `mine` gets this rank's part of the sum of `all` over the ranks; `all` keeps its values.
+    // `mine` gets this rank's part of the sum of `all` over the ranks; the values of `all` are lost.
     std::function<void()> start_reduce_scatter(const at::Tensor& mine, const at::Tensor& all) const;
     void broadcast(const std::vector<at::Tensor>& tensors) const;  // from rank 0, in place
     std::string broadcast(const std::string& text) const;          // from rank 0

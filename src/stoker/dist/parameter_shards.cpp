@@ -184,4 +184,46 @@ std::vector<at::Tensor> ParameterShards::gather(const std::vector<at::Tensor>& o
     return group_.first() ? wholes : std::vector<at::Tensor>();
 }
 
+std::vector<RowMajorPiece> ParameterShards::in_row_major(const std::vector<at::Tensor>& own) const {
+    std::vector<std::size_t> scattered;  // in a file, such as a channels-last parameter
+    std::vector<at::Tensor> scattered_like;
+    for (std::size_t i = 0; i < like_.size(); ++i) {
+        if (!like_[i].is_contiguous()) {
+            scattered.push_back(i);
+            scattered_like.push_back(like_[i]);
+        }
+    }
+    const auto place_of = [&](const ParameterPiece& piece) {
+        return static_cast<std::size_t>(std::ranges::find(scattered, piece.parameter) - scattered.begin());
+    };
+    std::vector<RowMajorPiece> result;
+    std::vector<at::Tensor> scattered_own;
+    for (std::size_t i = 0; i < own.size(); ++i) {
+        const ParameterPiece& piece = this->own()[i];
+        if (place_of(piece) == scattered.size()) {
+            result.push_back({.parameter = piece.parameter, .begin = piece.begin, .values = own[i]});
+        } else {
+            scattered_own.push_back(own[i]);
+        }
+    }
+    if (scattered.empty()) {
+        return result;
+    }
+    std::vector<std::vector<ParameterPiece>> scattered_pieces;
+    for (const auto& pieces : pieces_) {
+        std::vector<ParameterPiece>& some = scattered_pieces.emplace_back();
+        for (ParameterPiece piece : pieces) {
+            if (const std::size_t place = place_of(piece); place < scattered.size()) {
+                piece.parameter = place;
+                some.push_back(piece);
+            }
+        }
+    }
+    const auto wholes = ParameterShards(group_, scattered_like, std::move(scattered_pieces)).gather(scattered_own);
+    for (std::size_t i = 0; i < wholes.size(); ++i) {
+        result.push_back({.parameter = scattered[i], .values = wholes[i].contiguous().flatten()});
+    }
+    return result;
+}
+
 }  // namespace stoker

@@ -1,6 +1,6 @@
-// Divides the elements of all parameters evenly among the ranks, for ZeRO stage 1 (Rajbhandari et al., "ZeRO: Memory
-// Optimizations Toward Training Trillion Parameter Models", 2020): a rank keeps the optimiser's state of its own
-// elements only, updates those, and sends their new values to all others.
+// The elements of all parameters divided among the ranks, evenly or as FlatParameters has them. ZeRO stage 1
+// (Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2020): a rank keeps the
+// optimiser's state of its own elements only, updates those, and sends their new values to all others.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,6 +27,13 @@ inline constexpr std::int64_t kPieceAlignment = 64;
 // A rank's pieces for each of `ranks`, given the parameters' numbers of elements.
 std::vector<std::vector<ParameterPiece>> divide_parameters(std::span<const std::int64_t> sizes, int ranks);
 
+// Elements of a tensor from `begin` on, in row-major order.
+struct RowMajorPiece {
+    std::size_t parameter = 0;
+    std::int64_t begin = 0;
+    at::Tensor values;  // (elements)
+};
+
 class ParameterShards {
   public:
     // `group` must outlive this object. Throws InvalidArgument for a parameter whose memory has gaps or overlaps.
@@ -35,6 +42,7 @@ class ParameterShards {
     ParameterShards(const Group& group, const std::vector<at::Tensor>& parameters,
                     std::vector<std::vector<ParameterPiece>> pieces);
 
+    const Group& group() const { return group_; }
     // This rank's.
     const std::vector<ParameterPiece>& own() const { return pieces_[static_cast<std::size_t>(group_.rank())]; }
 
@@ -50,6 +58,9 @@ class ParameterShards {
     // `own`: for each piece of this rank its elements. Returns tensors like the parameters on rank 0, with all ranks'
     // elements, and nothing on the others. All ranks must call it.
     std::vector<at::Tensor> gather(const std::vector<at::Tensor>& own) const;
+    // The same elements as a file has them, each on one rank: its own where a parameter lies in memory in row-major
+    // order; all others are gathered on rank 0. All ranks must call it.
+    std::vector<RowMajorPiece> in_row_major(const std::vector<at::Tensor>& own) const;
 
   private:
     std::int64_t longest_shard() const;      // elements

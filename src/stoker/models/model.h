@@ -92,7 +92,7 @@ class Model {
     const std::vector<DividedParameter>& divided() const { return divided_; }
 
     // The model as a sequence of blocks, the first of which takes `DeviceBatch::input` and the last gives the outputs;
-    // empty for a model that has no such form.
+    // empty for a model that has no such form, or has a loss of its own: the loss of blocks is compute_loss.
     virtual std::vector<ModelBlock> blocks() const { return {}; }
     // Keeps blocks [first, last), a stage of the model, and frees the tensors of the others. From then on
     // `forward_stage` is the only pass. After `divide`, if at all.

@@ -127,6 +127,12 @@ std::vector<std::string> training_sets(const DataRecipe& recipe) {
     return all;
 }
 
+std::vector<std::string> all_sets(const DataRecipe& recipe) {
+    std::vector<std::string> all = training_sets(recipe);
+    all.push_back(recipe.val);
+    return all;
+}
+
 RecipeData open_train_data(const DataRecipe& recipe) {
     use_memory_limit(recipe);
     const std::optional<double> share = parse_share(recipe.val);

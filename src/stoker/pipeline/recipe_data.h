@@ -25,6 +25,8 @@ OpenOptions open_options(const DataRecipe& recipe);
 
 // The names in data.train and data.mix.
 std::vector<std::string> training_sets(const DataRecipe& recipe);
+// And in data.val.
+std::vector<std::string> all_sets(const DataRecipe& recipe);
 
 // The training data, and its validation share if data.val is a percentage.
 RecipeData open_train_data(const DataRecipe& recipe);

@@ -263,10 +263,7 @@ void TrainLoop::save_best(const FitOptions& options) {
         return;
     }
     const PhaseSpan span(account_, Phase::checkpoint);
-    Checkpoint whole = checkpoint();
-    if (recorder_.recording()) {
-        recorder_.save_best(state(), std::move(whole));
-    }
+    write_checkpoint(/*as_best=*/true);
     plan_.group->barrier();  // as in `save`
 }
 
@@ -372,7 +369,7 @@ std::optional<Evaluation> TrainLoop::evaluate(const std::function<bool()>& stop,
 void TrainLoop::save(bool last) {
     const PhaseSpan span(account_, Phase::checkpoint);
     record_losses(last);
-    write_checkpoint();
+    write_checkpoint(/*as_best=*/false);
     plan_.group->barrier();  // writing may take rank 0 longer than the timeout of a step's communication
 }
 
@@ -397,7 +394,7 @@ std::string TrainLoop::save_after_failure() {
             unsavable_ = "the model is divided among the processes";
         }
         if (unsavable_ == nullptr && !saved()) {
-            write_checkpoint();
+            write_checkpoint(/*as_best=*/false);
         }
         return unsavable_ == nullptr ? "" : unsavable_;
     } catch (const std::exception& error) {

@@ -14,6 +14,7 @@
 #include "stoker/trace/account.h"
 #include "stoker/train/fit_options.h"
 #include "stoker/train/run/best_epoch.h"
+#include "stoker/train/run/checkpoint_parts.h"
 #include "stoker/train/run/interval_recorder.h"
 #include "stoker/train/run/rank_sync.h"
 #include "stoker/train/run/run_recorder.h"
@@ -94,11 +95,15 @@ class TrainLoop {
     void save_on_request(const FitOptions& options);
     void save_best(const FitOptions& options);
     bool save_wanted() const { return requests_.newest > requests_.answered; }
-    void write_checkpoint();
+    void write_checkpoint(bool as_best);
+    void write_files(const std::filesystem::path& folder, const std::string& state);
     bool saved() const { return saved_steps_ == steps_ && saved_epochs_ == std::ssize(epochs_); }
     std::vector<NamedTensor> scaler_tensors() const;
     std::vector<NamedTensor> ema_tensors() const;
+    ModelMetadata metadata() const;
     Checkpoint checkpoint();  // without its state
+    bool has_parts() const;
+    CheckpointParts checkpoint_parts() const;
     RunState state() const;
     void restore(RunState state);
 

@@ -24,17 +24,45 @@ std::vector<NamedTensor> TrainLoop::gather_model() const {
                                  : StateGatherer(*plan_.model, plan_.mesh).gather(plan_.model->state());
 }
 
+ModelMetadata TrainLoop::metadata() const {
+    const bool language = plan_.task.kind == TaskKind::language;
+    const Loader& loader = plan_.val_loader != nullptr ? *plan_.val_loader : *plan_.train_loader;
+    return model_metadata(plan_.recipe, plan_.task, language ? plan_.task.input : loader.image_shape(),
+                          plan_.data.train->classes());
+}
+
 Checkpoint TrainLoop::checkpoint() {
     const StateGatherer whole(*plan_.model, plan_.mesh);
     std::vector<NamedTensor> optimizer = whole.gather(optimizer_.state());
     std::ranges::move(scaler_tensors(), std::back_inserter(optimizer));
-    const bool language = plan_.task.kind == TaskKind::language;
-    const Loader& loader = plan_.val_loader != nullptr ? *plan_.val_loader : *plan_.train_loader;
     return {.model = gather_model(),
             .optimizer = std::move(optimizer),
             .ema = plan_.full != nullptr ? plan_.full->gather(ema_tensors()) : whole.gather(ema_tensors()),
-            .metadata = model_metadata(plan_.recipe, plan_.task, language ? plan_.task.input : loader.image_shape(),
-                                       plan_.data.train->classes())};
+            .metadata = metadata()};
+}
+
+// Whether every rank has a part of the checkpoint to write.
+bool TrainLoop::has_parts() const {
+    return optimizer_.sharded() && !plan_.mesh.divides_model();
+}
+
+CheckpointParts TrainLoop::checkpoint_parts() const {
+    const auto whole = [&](const std::vector<NamedTensor>& tensors) {
+        StateParts parts;
+        for (const NamedTensor& entry : tensors) {
+            parts.add_whole(entry, plan_.group->first());
+        }
+        return parts;
+    };
+    const bool full = plan_.full != nullptr;
+    CheckpointParts parts{.model = full ? plan_.full->parts(plan_.full->state()) : whole(plan_.model->state()),
+                          .optimizer = optimizer_.parts(),
+                          .ema = full ? plan_.full->parts(ema_tensors()) : whole(ema_tensors()),
+                          .metadata = metadata()};
+    for (const NamedTensor& entry : scaler_tensors()) {
+        parts.optimizer.add_whole(entry, plan_.group->first());
+    }
+    return parts;
 }
 
 RunState TrainLoop::state() const {
@@ -123,14 +151,33 @@ RankSync::SharedState TrainLoop::shared_state() {
     return state;
 }
 
-// All ranks make the checkpoint, which gathers what they share; rank 0 writes it.
-void TrainLoop::write_checkpoint() {
-    Checkpoint whole = checkpoint();
-    if (recorder_.recording()) {
-        recorder_.save(state(), std::move(whole));
+// All ranks make the checkpoint; rank 0 has the run folder.
+void TrainLoop::write_checkpoint(bool as_best) {
+    const auto write = [&](const std::filesystem::path& folder, const std::string& state) {
+        write_files(folder, state);
+    };
+    if (!recorder_.recording()) {
+        write({}, {});
+    } else if (as_best) {
+        recorder_.save_best(state(), write);
+    } else {
+        recorder_.save(state(), write);
     }
-    saved_steps_ = steps_;
-    saved_epochs_ = std::ssize(epochs_);
+    if (!as_best) {
+        saved_steps_ = steps_;
+        saved_epochs_ = std::ssize(epochs_);
+    }
+}
+
+void TrainLoop::write_files(const std::filesystem::path& folder, const std::string& state) {
+    if (has_parts() && write_parts(*plan_.group, folder, checkpoint_parts(), state)) {
+        return;
+    }
+    Checkpoint whole = checkpoint();
+    if (plan_.group->first()) {
+        whole.state = state;
+        stoker::write_checkpoint(folder, whole);
+    }
 }
 
 }  // namespace stoker

@@ -219,12 +219,28 @@ TEST(FullShardRuns, AnyRanksGoOn) {
     }
 }
 
-// The same ranks go on with the same bits.
+TEST(FullShardRuns, AnOverflowOnOneRankSkipsTheStepOnAll) {
+    Recipe recipe = fully_sharded(four_blocks(1));
+    recipe.data.batch_size = 15;
+    for (const double factor : {1.0, 1.3, 1.7}) {
+        testing::expect_overflows_skip_on_all(recipe, 3, factor);
+    }
+}
+
+TEST(FullShardRuns, CompressedGradientsAreRounded) {
+    Recipe recipe = fully_sharded(four_blocks(1));
+    const std::vector<double> exact = record_run(recipe, 2).losses;
+    recipe.train.compress_gradients = "bf16";
+    EXPECT_NE(record_run(recipe, 2).losses, exact);
+}
+
+// The same ranks go on with the same bits, also where a block is trained in part.
 TEST(FullShardRuns, AResumedRunIsTheRunThatNeverStopped) {
     const TempDir dir;
     Recipe recipe = fully_sharded(four_blocks());
     recipe.data.batch_size = 15;
     recipe.train.ema = 0.9;
+    recipe.model.freeze = {"fc2.weight"};
     train_ranks(recipe, 3, dir.path() / "whole");
     std::filesystem::copy(dir.path() / "whole", dir.path() / "resumed", std::filesystem::copy_options::recursive);
     std::filesystem::remove_all(dir.path() / "resumed/checkpoints/21");

@@ -159,21 +159,14 @@ INSTANTIATE_TEST_SUITE_P(
                       MeshCase{"bf16", 2, 2, [](Recipe& r) { r.train.precision = "bf16"; }, kSixteenBits}),
     [](const auto& given) { return given.param.name; });
 
-// The scale falls until no gradient overflows, and passes scales at which those of one slice do and of the other do
-// not.
 TEST(MeshRuns, AnOverflowOnOneRankSkipsTheStepOnAll) {
+    Recipe recipe = over(wide_recipe(1), 2);
     for (const double factor : {1.0, 1.2, 1.4, 1.7}) {
-        const TempDir dir;
-        Recipe recipe = over(wide_recipe(1), 2);
-        recipe.train.precision = "fp16";
-        recipe.train.loss_scale = factor * (1 << 22);
-        mesh_losses(recipe, 2);
-        train_ranks(recipe, 2, dir.path());
-        const SafetensorsFile saved((dir.path() / "checkpoints/7/optimizer.safetensors").string());
-        const auto scale = std::ranges::find(saved.tensors(), "scaler.scale", &NamedView::name);
-        ASSERT_NE(scale, saved.tensors().end());
-        EXPECT_LT(*reinterpret_cast<const float*>(scale->view.data), recipe.train.loss_scale / 4);
+        testing::expect_overflows_skip_on_all(recipe, 2, factor);
     }
+    recipe.train.precision = "fp16";
+    recipe.train.loss_scale = 1 << 22;
+    mesh_losses(recipe, 2);  // compares the ranks' weights
 }
 
 std::string file_of(const std::filesystem::path& run, const char* checkpoint, const char* file) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "stoker/formats/arrays/safetensors.h"
 #include "support/ranks.h"
 #include "train/support.h"
 
@@ -102,6 +103,33 @@ inline void expect_alike(const std::filesystem::path& a, const std::filesystem::
             }
         }
     }
+}
+
+// Of each parameter of a saved optimizer: the steps that were not skipped.
+inline std::vector<float> step_counts(const SafetensorsFile& saved) {
+    std::vector<float> counts;
+    for (const auto& [name, view] : saved.tensors()) {
+        if (name.starts_with("step.")) {
+            counts.push_back(*reinterpret_cast<const float*>(view.data));
+        }
+    }
+    return counts;
+}
+
+// Trains in fp16 with a scale that falls until no gradient overflows, and passes scales at which those of one rank do
+// and of another do not. All ranks must skip the same steps.
+inline void expect_overflows_skip_on_all(Recipe recipe, int ranks, double factor) {
+    const TempDir dir;
+    recipe.train.precision = "fp16";
+    recipe.train.loss_scale = factor * (1 << 22);
+    train_ranks(recipe, ranks, dir.path());
+    const SafetensorsFile saved((dir.path() / "checkpoints/7/optimizer.safetensors").string());
+    const auto scale = std::ranges::find(saved.tensors(), "scaler.scale", &NamedView::name);
+    ASSERT_NE(scale, saved.tensors().end());
+    EXPECT_LT(*reinterpret_cast<const float*>(scale->view.data), recipe.train.loss_scale / 4);
+    const std::vector<float> counts = step_counts(saved);
+    EXPECT_THAT(counts, ::testing::Each(counts.front()));
+    EXPECT_LT(counts.front(), 7) << "a skipped step does not count";
 }
 
 inline void expect_equal_ranks(const RankRuns& run) {

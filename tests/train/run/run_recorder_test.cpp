@@ -36,8 +36,11 @@ RunState state_at(std::int64_t step) {
     return state;
 }
 
-Checkpoint checkpoint_of(double weight) {
-    return {.model = {{"weight", at::full({2}, weight)}}, .optimizer = {}, .ema = {}};
+WriteFiles checkpoint_of(double weight) {
+    return [weight](const fs::path& folder, const std::string& state) {
+        write_checkpoint(folder,
+                         {.model = {{"weight", at::full({2}, weight)}}, .optimizer = {}, .ema = {}, .state = state});
+    };
 }
 
 void write_steps(RunRecorder& recorder, std::int64_t first, std::int64_t last) {

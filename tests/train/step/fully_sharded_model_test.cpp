@@ -5,9 +5,11 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
 #include <c10/core/InferenceMode.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 
@@ -36,12 +38,25 @@ class ThreeLayers final : public Model {
         std::vector<ModelBlock> all;
         for (std::size_t i = 0; i < 3; ++i) {
             all.push_back({.name = "block" + std::to_string(i),
-                           .tensors = {"layer" + std::to_string(i)},
+                           .tensors = {"layer" + std::to_string(i) + (wide_first && i == 0 ? "*" : "")},
                            .forward = [this, i](const at::Tensor& x) { return run(i, x); }});
         }
         return all;
     }
 
+    void add_parameter(const std::string& name, const at::Tensor& value) { parameter(name, value); }
+    void freeze_first() { layers_[0].requires_grad_(false); }
+    // The last layer has the first one's weights.
+    void tie_last() {
+        layers_[2] = layers_[0];
+        parameter("tied", layers_[0]);
+    }
+    std::size_t outputs_alive() const {
+        return static_cast<std::size_t>(
+            std::ranges::count_if(outputs_, [](const auto& output) { return !output.expired(); }));
+    }
+
+    bool wide_first = false;  // the first block has all parameters whose names begin with layer0
     std::function<void(std::size_t layer)> in_forward;
     std::function<void(std::size_t layer)> in_backward;
 
@@ -54,10 +69,12 @@ class ThreeLayers final : public Model {
         if (in_backward && y.requires_grad()) {
             y.register_hook([this, layer](const at::Tensor&) { in_backward(layer); });
         }
+        outputs_.emplace_back(y.getIntrusivePtr());
         return y;
     }
 
     std::vector<at::Tensor> layers_;
+    mutable std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> outputs_;
 };
 
 DeviceBatch batch_of_two() {
@@ -165,6 +182,94 @@ TEST(FullyShardedModel, ARankWithoutSamplesTakesPart) {
                              EXPECT_FALSE(full.has_gradients());
                          }),
                 Each(""));
+}
+
+// An error of a user's loss or layer on every rank, at any moment of a step: what follows computes with the weights
+// that are loaded, and adds to no old gradient.
+TEST(FullyShardedModel, NothingIsLeftOfAStepThatFailed) {
+    for (const int failing : {0, 2, 3, 4, 5}) {  // calls: layers 0 to 2 forward, then backward
+        EXPECT_THAT(
+            as_ranks(2,
+                     [&](const auto& group) {
+                         ThreeLayers model;
+                         FullyShardedModel full(model, *group);
+                         int calls = 0;
+                         model.in_forward = model.in_backward = [&](std::size_t) {
+                             if (calls++ == failing) {
+                                 throw std::runtime_error("the user's");
+                             }
+                         };
+                         EXPECT_THROW(full.backward(full.outputs(batch_of_two()).square().sum(), {}),
+                                      std::runtime_error);
+                         model.in_forward = model.in_backward = nullptr;
+                         ThreeLayers other;
+                         for (const NamedTensor& entry : other.state()) {
+                             entry.tensor.detach().mul_(-2);
+                         }
+                         full.load(other.state(), "a test");
+                         const at::Tensor outputs = full.outputs(batch_of_two());
+                         EXPECT_TRUE(at::allclose(outputs, other.forward(batch_of_two().input)));
+                         EXPECT_FALSE(full.has_gradients());
+                         full.backward(outputs.square().sum(), {});
+                         other.forward(batch_of_two().input).square().sum().backward();
+                         const std::vector<NamedTensor> trained = other.trainable_parameters();
+                         for (std::size_t i = 0; i < full.trained().size(); ++i) {
+                             const ParameterPiece& piece = full.trained_pieces().own()[i];
+                             const at::Tensor whole = trained[piece.parameter].tensor.grad();
+                             EXPECT_TRUE(at::allclose(full.trained()[i].grad(), ParameterShards::part(whole, piece)));
+                         }
+                     }),
+            Each(""))
+            << failing;
+    }
+}
+
+TEST(FullyShardedModel, KeepsNothingOfFrozenBlocksBeforeTheFirstTrainedOne) {
+    EXPECT_THAT(as_ranks(2,
+                         [](const auto& group) {
+                             ThreeLayers model;
+                             model.freeze_first();
+                             FullyShardedModel full(model, *group);
+                             full.backward(full.outputs(batch_of_two()).square().sum(), {});
+                             EXPECT_TRUE(full.has_gradients());
+                             EXPECT_EQ(model.outputs_alive(), 0U);
+                             const at::Tensor outputs = full.outputs(batch_of_two());
+                             EXPECT_EQ(model.outputs_alive(), 1U) << "what is returned";
+                             full.backward(outputs.square().sum(), {});
+                         }),
+                Each(""));
+}
+
+// Weights that two blocks share are there for both: the model is one block.
+TEST(FullyShardedModel, AModelWithTiedWeightsIsOneBlock) {
+    EXPECT_THAT(as_ranks(2,
+                         [](const auto& group) {
+                             ThreeLayers model;
+                             model.tie_last();
+                             const at::Tensor expected = model.forward(batch_of_two().input).detach();
+                             FullyShardedModel full(model, *group);
+                             EXPECT_TRUE(at::allclose(full.outputs(batch_of_two()).detach(), expected));
+                         }),
+                Each(""));
+}
+
+TEST(FullyShardedModel, WhatACheckpointCannotHaveIsRefusedBeforeTraining) {
+    EXPECT_THAT(as_ranks(2,
+                         [](const auto& group) {
+                             ThreeLayers model;
+                             model.add_parameter("layer3", at::ones({4}, at::kHalf));
+                             FullyShardedModel full(model, *group);
+                         }),
+                Each(HasSubstr("[train.shard] expected each parameter in one of the model's blocks (Model::blocks), "
+                               "got layer3 in 0")));
+    EXPECT_THAT(as_ranks(2,
+                         [](const auto& group) {
+                             ThreeLayers model;
+                             model.add_parameter("layer0b", at::ones({4}, at::kHalf));
+                             model.wide_first = true;
+                             FullyShardedModel full(model, *group);
+                         }),
+                Each(HasSubstr("[train.shard] expected parameters of one type")));
 }
 
 TEST(FullyShardedModel, AWholeStateIsDividedAndGathered) {

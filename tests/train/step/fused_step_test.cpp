@@ -20,9 +20,9 @@ namespace {
 
 const at::Device kCpu(at::kCPU);
 
-struct Training {
-    Training(const OptimizerRecipe& recipe, const StepOptions& options, Activation activation = Activation::relu,
-             OptimizerKernel kernel = OptimizerKernel::fused)
+struct FusedTraining {
+    FusedTraining(const OptimizerRecipe& recipe, const StepOptions& options, Activation activation = Activation::relu,
+                  OptimizerKernel kernel = OptimizerKernel::fused)
         : generator(make_generator(3)),
           model(16, {24, 8}, 4, activation, generator),
           optimizer(model.parameters(), recipe, kernel),
@@ -64,8 +64,8 @@ TEST(FusedStep, IsTheEagerStep) {
             const StepOptions options{.loss = {.label_smoothing = 0.1}, .ema = 0.9};
             StepOptions eager_options = options;
             eager_options.compile = false;
-            Training fused(recipe, options, activation);
-            Training eager(recipe, eager_options, activation);
+            FusedTraining fused(recipe, options, activation);
+            FusedTraining eager(recipe, eager_options, activation);
             ASSERT_TRUE(fused.step.fused());
             ASSERT_FALSE(eager.step.fused());
             for (std::uint64_t i = 0; i < 20; ++i) {
@@ -92,9 +92,9 @@ TEST(FusedStep, IsTheEagerStep) {
 TEST(FusedStep, ContinuesFromTheEagerStep) {
     for (const OptimizerRecipe& recipe : kOptimizers) {
         SCOPED_TRACE(recipe.name);
-        Training whole(recipe, {});
-        Training first(recipe, {.compile = false});
-        Training second(recipe, {});
+        FusedTraining whole(recipe, {});
+        FusedTraining first(recipe, {.compile = false});
+        FusedTraining second(recipe, {});
         for (std::uint64_t i = 0; i < 20; ++i) {
             whole.step.run(batch_of(32, i), 0.01);
             if (i == 10) {
@@ -110,8 +110,8 @@ TEST(FusedStep, ContinuesFromTheEagerStep) {
 
 // Exchanging weights and their average gives parameters other memory.
 TEST(FusedStep, FollowsAParameterToOtherMemory) {
-    Training training(kOptimizers[1], {});
-    Training moved(kOptimizers[1], {});
+    FusedTraining training(kOptimizers[1], {});
+    FusedTraining moved(kOptimizers[1], {});
     for (std::uint64_t i = 0; i < 4; ++i) {
         if (i == 2) {
             for (const NamedTensor& parameter : moved.model.parameters()) {
@@ -128,7 +128,7 @@ TEST(FusedStep, FollowsAParameterToOtherMemory) {
 }
 
 TEST(FusedStep, RefusesImagesOfAnotherSize) {
-    Training training(kOptimizers[0], {});
+    FusedTraining training(kOptimizers[0], {});
     at::Generator generator = make_generator(1);
     EXPECT_THROW(
         training.step.run({.input = at::randn({4, 1, 5, 5}, generator), .target = at::arange(4, at::kLong)}, 0.1),
@@ -139,16 +139,16 @@ TEST(FusedStep, IsNotUsedWhereItsResultWouldDiffer) {
     const OptimizerRecipe adam = kOptimizers[3];
     OptimizerRecipe some = adam;
     some.no_decay = {"norms_and_biases"};
-    EXPECT_FALSE(Training(some, {}).step.fused());
+    EXPECT_FALSE(FusedTraining(some, {}).step.fused());
     some.weight_decay = 0;
-    EXPECT_TRUE(Training(some, {}).step.fused());
-    EXPECT_FALSE(Training(adam, {.compile = false}).step.fused());
-    EXPECT_FALSE(Training(adam, {.accumulate = 2}).step.fused());
-    EXPECT_FALSE(Training(adam, {.clip_norm = 1}).step.fused());
-    EXPECT_FALSE(Training(adam, {.clip_value = 1}).step.fused());
-    EXPECT_FALSE(Training(adam, {.precision = {.autocast = at::kBFloat16}}).step.fused());
-    EXPECT_FALSE(Training(adam, {.precision = {.loss_scaling = true}}).step.fused());
-    EXPECT_FALSE(Training(adam, {}, Activation::relu, OptimizerKernel::single_tensor).step.fused());
+    EXPECT_TRUE(FusedTraining(some, {}).step.fused());
+    EXPECT_FALSE(FusedTraining(adam, {.compile = false}).step.fused());
+    EXPECT_FALSE(FusedTraining(adam, {.accumulate = 2}).step.fused());
+    EXPECT_FALSE(FusedTraining(adam, {.clip_norm = 1}).step.fused());
+    EXPECT_FALSE(FusedTraining(adam, {.clip_value = 1}).step.fused());
+    EXPECT_FALSE(FusedTraining(adam, {.precision = {.autocast = at::kBFloat16}}).step.fused());
+    EXPECT_FALSE(FusedTraining(adam, {.precision = {.loss_scaling = true}}).step.fused());
+    EXPECT_FALSE(FusedTraining(adam, {}, Activation::relu, OptimizerKernel::single_tensor).step.fused());
     testing::LinearModel other;
     const Optimizer optimizer(other.parameters(), adam);
     EXPECT_FALSE(FusedStep::make(other, optimizer, kCpu, {}));

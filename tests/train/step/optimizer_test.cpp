@@ -32,8 +32,8 @@ at::Tensor normal(at::IntArrayRef shape, at::Generator& generator) {
 }
 
 // Parameters and their optimiser; the gradients depend on the step only.
-struct Training {
-    Training(const OptimizerRecipe& recipe, OptimizerKernel kernel) {
+struct OptimizerTraining {
+    OptimizerTraining(const OptimizerRecipe& recipe, OptimizerKernel kernel) {
         at::Generator generator = make_generator(3);
         parameters.push_back({"weight", normal({7, 5}, generator)});
         parameters.push_back({"bias", normal({5}, generator)});
@@ -63,8 +63,8 @@ class OptimizerTest : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(OptimizerTest, FusedAndSingleTensorStayTogetherOverAHundredSteps) {
-    Training fused(recipe(), OptimizerKernel::fused);
-    Training single(recipe(), OptimizerKernel::single_tensor);
+    OptimizerTraining fused(recipe(), OptimizerKernel::fused);
+    OptimizerTraining single(recipe(), OptimizerKernel::single_tensor);
     const at::Tensor start = fused.parameters[0].tensor.clone();
     for (std::int64_t i = 0; i < 100; ++i) {
         fused.step(i);
@@ -87,11 +87,11 @@ TEST_P(OptimizerTest, FusedAndSingleTensorStayTogetherOverAHundredSteps) {
 
 TEST_P(OptimizerTest, StateAndLoadContinueBitForBit) {
     for (const OptimizerKernel kernel : {OptimizerKernel::fused, OptimizerKernel::single_tensor}) {
-        Training whole(recipe(), kernel);
+        OptimizerTraining whole(recipe(), kernel);
         for (std::int64_t i = 0; i < 10; ++i) {
             whole.step(i);
         }
-        Training resumed(recipe(), kernel);
+        OptimizerTraining resumed(recipe(), kernel);
         for (std::size_t i = 0; i < whole.parameters.size(); ++i) {
             resumed.parameters[i].tensor.copy_(whole.parameters[i].tensor);
         }
@@ -110,7 +110,7 @@ TEST_P(OptimizerTest, StateAndLoadContinueBitForBit) {
 
 TEST_P(OptimizerTest, ParameterWithoutGradientStays) {
     for (const OptimizerKernel kernel : {OptimizerKernel::fused, OptimizerKernel::single_tensor}) {
-        Training training(recipe(), kernel);
+        OptimizerTraining training(recipe(), kernel);
         training.step(0);
         const at::Tensor bias = training.parameters[1].tensor.clone();
         const at::Tensor weight = training.parameters[0].tensor.clone();
@@ -128,7 +128,7 @@ TEST_P(OptimizerTest, ParameterWithoutGradientStays) {
 }
 
 TEST_P(OptimizerTest, AStepWithoutAnyGradientDoesNothing) {
-    Training training(recipe(), OptimizerKernel::fused);
+    OptimizerTraining training(recipe(), OptimizerKernel::fused);
     const at::Tensor weight = training.parameters[0].tensor.clone();
     training.optimizer->step();
     EXPECT_TRUE(at::equal(training.parameters[0].tensor, weight));
@@ -140,11 +140,11 @@ INSTANTIATE_TEST_SUITE_P(All, OptimizerTest,
                          [](const auto& test) { return test.param; });
 
 TEST(Optimizer, StateOfAnotherOptimizerIsRefused) {
-    Training sgd(kRecipes.at("sgd_momentum"), OptimizerKernel::fused);
-    Training adam(kRecipes.at("adam"), OptimizerKernel::fused);
+    OptimizerTraining sgd(kRecipes.at("sgd_momentum"), OptimizerKernel::fused);
+    OptimizerTraining adam(kRecipes.at("adam"), OptimizerKernel::fused);
     EXPECT_THROW(adam.optimizer->load(sgd.optimizer->state()), InvalidArgument);
     EXPECT_THROW(sgd.optimizer->load(adam.optimizer->state()), InvalidArgument);
-    Training plain(kRecipes.at("sgd"), OptimizerKernel::fused);
+    OptimizerTraining plain(kRecipes.at("sgd"), OptimizerKernel::fused);
     EXPECT_THROW(plain.optimizer->load(adam.optimizer->state()), InvalidArgument)
         << "sgd without momentum has no such state";
     auto state = adam.optimizer->state();
@@ -153,7 +153,7 @@ TEST(Optimizer, StateOfAnotherOptimizerIsRefused) {
 }
 
 TEST(Optimizer, ZeroGradFreesTheGradients) {
-    Training training(kRecipes.at("adam"), OptimizerKernel::fused);
+    OptimizerTraining training(kRecipes.at("adam"), OptimizerKernel::fused);
     training.parameters[0].tensor.mutable_grad() = training.parameters[0].tensor.clone();
     training.optimizer->zero_grad();
     EXPECT_FALSE(training.parameters[0].tensor.grad().defined());

@@ -52,8 +52,8 @@ std::unique_ptr<Model> model_named(const std::string& name) {
     return model;
 }
 
-struct Training {
-    Training(const std::string& name, const StepOptions& options)
+struct ByteTraining {
+    ByteTraining(const std::string& name, const StepOptions& options)
         : model(model_named(name)),
           optimizer(model->parameters(), {.name = "sgd", .lr = 0.01, .momentum = 0.9}),
           step(*model, optimizer, account, at::kCPU, options) {
@@ -88,14 +88,14 @@ DeviceBatch floats_of(DeviceBatch batch) {
 }
 
 // The last of six batches is smaller.
-void train(Training& training, int steps, bool bytes) {
+void train(ByteTraining& training, int steps, bool bytes) {
     for (int i = 0; i < steps; ++i) {
         const DeviceBatch batch = bytes_for(*training.model, i % 6 == 5 ? 3 : 6, static_cast<std::uint64_t>(i));
         training.step.run(bytes ? batch : floats_of(batch), 0.01);
     }
 }
 
-void expect_same(Training& own, Training& expected) {
+void expect_same(ByteTraining& own, ByteTraining& expected) {
     EXPECT_EQ(own.step.take_losses(), expected.step.take_losses());
     const std::vector<NamedTensor> a = own.state();
     const std::vector<NamedTensor> b = expected.state();
@@ -117,8 +117,8 @@ TEST(StepOnBytes, IsTheStepOnFloatsForEveryModel) {
         const bool large = name == "resnet18" || name == "vit_s_16";
         for (std::size_t i = large ? kOptions.size() - 1 : 0; i < kOptions.size(); ++i) {
             SCOPED_TRACE(fmt::format("{} {}", name, i));
-            Training bytes(name, kOptions[i]);
-            Training floats(name, kOptions[i]);
+            ByteTraining bytes(name, kOptions[i]);
+            ByteTraining floats(name, kOptions[i]);
             train(bytes, large ? 1 : 2, true);
             train(floats, large ? 1 : 2, false);
             EXPECT_EQ(bytes.step.fused(), name == "mlp" && i == 0);
@@ -129,8 +129,8 @@ TEST(StepOnBytes, IsTheStepOnFloatsForEveryModel) {
 
 TEST(StepOnBytes, AGraphNormalisesTheBatchOfEachReplay) {
     for (const StepOptions& options : kOptions) {
-        Training graph("centring", options);
-        Training eager("centring", options);
+        ByteTraining graph("centring", options);
+        ByteTraining eager("centring", options);
         FakeCalls calls;
         graph.step.capture_with(std::make_unique<FakeGraph>([&graph] { return graph.state(); }, calls, false));
         train(graph, 14, true);
@@ -143,8 +143,8 @@ TEST(StepOnBytes, AGraphNormalisesTheBatchOfEachReplay) {
 
 // A graph has the factors that it was captured with.
 TEST(StepOnBytes, OtherFactorsAreNotReplayed) {
-    Training graph("centring", {});
-    Training eager("centring", {});
+    ByteTraining graph("centring", {});
+    ByteTraining eager("centring", {});
     FakeCalls calls;
     graph.step.capture_with(std::make_unique<FakeGraph>([&graph] { return graph.state(); }, calls, false));
     train(graph, 5, true);
@@ -159,7 +159,7 @@ TEST(StepOnBytes, OtherFactorsAreNotReplayed) {
 }
 
 TEST(StepOnBytes, TheInputHasAutocastsTypeOnlyWhereNothingElseReadsIt) {
-    Training own("centring", {.precision = {.autocast = at::kBFloat16}});
+    ByteTraining own("centring", {.precision = {.autocast = at::kBFloat16}});
     train(own, 1, true);
     EXPECT_EQ(static_cast<const CentringModel&>(*own.model).seen, at::kFloat);
 
@@ -169,7 +169,7 @@ TEST(StepOnBytes, TheInputHasAutocastsTypeOnlyWhereNothingElseReadsIt) {
                                   seen = batch.input.scalar_type();
                                   return at::cross_entropy_loss(outputs.to(at::kFloat), batch.target);
                               }}};
-    Training loss("convnet", options);
+    ByteTraining loss("convnet", options);
     train(loss, 1, true);
     EXPECT_EQ(seen, at::kFloat);
 }
@@ -177,7 +177,7 @@ TEST(StepOnBytes, TheInputHasAutocastsTypeOnlyWhereNothingElseReadsIt) {
 TEST(StepOnBytes, MixupAndCutmixMixTheFloats) {
     for (const MixupCutmixOptions& options : {MixupCutmixOptions{.mixup = 1, .classes = kClasses, .seed = 1},
                                               MixupCutmixOptions{.cutmix = 1, .classes = kClasses, .seed = 1}}) {
-        const Training training("convnet", {});
+        const ByteTraining training("convnet", {});
         DeviceBatch bytes = bytes_for(*training.model, 6, 1);
         DeviceBatch floats = floats_of(bytes);
         mix(bytes, options, 0, 3);

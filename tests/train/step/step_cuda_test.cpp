@@ -24,12 +24,12 @@
 namespace stoker {
 namespace {
 
-constexpr std::int64_t kClasses = 10;
+constexpr std::int64_t kCudaClasses = 10;
 constexpr std::int64_t kBatch = 16;
 
-struct Training {
-    Training(const std::string& name, const StepOptions& options, const at::Device& device, std::int64_t side = 32)
-        : model(on(make_model(recipe_of(name), {3, side, side}, kClasses, 1), device)),
+struct CudaTraining {
+    CudaTraining(const std::string& name, const StepOptions& options, const at::Device& device, std::int64_t side = 32)
+        : model(on(make_model(recipe_of(name), {3, side, side}, kCudaClasses, 1), device)),
           optimizer(model->parameters(), {.name = "sgd", .lr = 0.01, .momentum = 0.9}),
           step(*model, optimizer, account, device, options) {}
 
@@ -51,17 +51,17 @@ struct Training {
     Step step;
 };
 
-DeviceBatch batch_of(const Training& training, std::int64_t samples, std::uint64_t seed, const at::Device& device,
+DeviceBatch batch_of(const CudaTraining& training, std::int64_t samples, std::uint64_t seed, const at::Device& device,
                      std::int64_t side = 32) {
     at::Generator generator = make_generator(seed);
     const auto format =
         training.model->wants_channels_last() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
     return {.input = at::randn({samples, 3, side, side}, generator).contiguous(format).to(device),
-            .target = at::arange(samples, at::kLong).remainder(kClasses).to(device)};
+            .target = at::arange(samples, at::kLong).remainder(kCudaClasses).to(device)};
 }
 
 // Epochs of six batches, the last one smaller.
-std::vector<double> train(Training& training, int steps, const at::Device& device) {
+std::vector<double> train(CudaTraining& training, int steps, const at::Device& device) {
     for (int i = 0; i < steps; ++i) {
         at::Generator draws = at::globalContext().defaultGenerator(device);
         draws.set_current_seed(static_cast<std::uint64_t>(i));
@@ -94,8 +94,8 @@ TEST_F(StepCuda, TheGraphOfEachModelIsItsEagerStep) {
         const StepOptions options{.clip_norm = 1, .ema = 0.9};
         StepOptions one_by_one = options;
         one_by_one.compile = false;
-        Training eager(name, one_by_one, device_);
-        Training graph(name, options, device_);
+        CudaTraining eager(name, one_by_one, device_);
+        CudaTraining graph(name, options, device_);
         const std::vector<double> expected = train(eager, 15, device_);
         expect_near(train(graph, 15, device_), expected, 5e-2);
         EXPECT_EQ(graph.step.compiled(), "graph");
@@ -106,8 +106,8 @@ TEST_F(StepCuda, TheGraphOfEachModelIsItsEagerStep) {
 TEST_F(StepCuda, TheFirstStepIsTheCpus) {
     for (const char* name : {"mlp", "convnet", "resnet18", "vit_s_16"}) {
         SCOPED_TRACE(name);
-        Training cpu(name, {.compile = false}, at::kCPU);
-        Training gpu(name, {.compile = false}, device_);
+        CudaTraining cpu(name, {.compile = false}, at::kCPU);
+        CudaTraining gpu(name, {.compile = false}, device_);
         expect_near(train(gpu, 3, device_), train(cpu, 3, at::kCPU), 2e-2);
     }
 }
@@ -116,8 +116,8 @@ TEST_F(StepCuda, ResNetInBf16For100StepsAsGraphAndEager) {
     const StepOptions options{.precision = {.autocast = at::kBFloat16, .tf32 = true}};
     StepOptions one_by_one = options;
     one_by_one.compile = false;
-    Training eager("resnet18", one_by_one, device_);
-    Training graph("resnet18", options, device_);
+    CudaTraining eager("resnet18", one_by_one, device_);
+    CudaTraining graph("resnet18", options, device_);
     const std::vector<double> expected = train(eager, 100, device_);
     const std::vector<double> losses = train(graph, 100, device_);
     EXPECT_EQ(graph.step.compiled(), "graph");
@@ -129,8 +129,8 @@ TEST_F(StepCuda, ResNetInBf16For100StepsAsGraphAndEager) {
 TEST_F(StepCuda, AStepThatOverflowsInFp16IsSkipped) {
     for (const bool compile : {false, true}) {
         SCOPED_TRACE(compile);
-        Training training("resnet18", {.precision = {.autocast = at::kHalf, .loss_scaling = true}, .compile = compile},
-                          device_);
+        CudaTraining training(
+            "resnet18", {.precision = {.autocast = at::kHalf, .loss_scaling = true}, .compile = compile}, device_);
         train(training, 5, device_);
         const double scale = training.step.scaler()->scale().item<double>();
         std::vector<at::Tensor> before;
@@ -161,14 +161,14 @@ TEST_F(StepCuda, NoStepWaitsForTheDevice) {
         for (const auto type : {at::kBFloat16, at::kHalf}) {
             SCOPED_TRACE(compile);
             SCOPED_TRACE(c10::toString(type));
-            Training training("resnet18",
-                              {.precision = {.autocast = type, .loss_scaling = type == at::kHalf},
-                               .accumulate = 2,
-                               .clip_norm = 1,
-                               .clip_value = 1,
-                               .ema = 0.9,
-                               .compile = compile},
-                              device_);
+            CudaTraining training("resnet18",
+                                  {.precision = {.autocast = type, .loss_scaling = type == at::kHalf},
+                                   .accumulate = 2,
+                                   .clip_norm = 1,
+                                   .clip_value = 1,
+                                   .ema = 0.9,
+                                   .compile = compile},
+                                  device_);
             train(training, 6, device_);
             const DeviceBatch batch = batch_of(training, kBatch, 1, device_);
             {
@@ -191,13 +191,13 @@ TEST_F(StepCuda, ImagesThatAreBytesAreNormalisedInTheStep) {
             SCOPED_TRACE(name);
             SCOPED_TRACE(compile);
             const StepOptions options{.precision = {.autocast = at::kBFloat16}, .accumulate = 2, .compile = compile};
-            Training bytes(name, options, device_);
-            Training floats(name, options, device_);
+            CudaTraining bytes(name, options, device_);
+            CudaTraining floats(name, options, device_);
             const auto layout = bytes.model->wants_channels_last() ? Layout::hwc : Layout::chw;
             at::Generator generator = make_generator(1);
             const at::Tensor pixels = at::randint(256, {kBatch, 3, 32, 32}, generator, at::kByte);
             const DeviceBatch given{.input = pixels.contiguous(at::MemoryFormat::ChannelsLast).to(device_),
-                                    .target = at::arange(kBatch, at::kLong).remainder(kClasses).to(device_),
+                                    .target = at::arange(kBatch, at::kLong).remainder(kCudaClasses).to(device_),
                                     .late = LateNormalize{normalize_factors(kImageNetNormalize), layout}};
             DeviceBatch normalized = given;
             normalize_pixels(normalized);
@@ -221,9 +221,9 @@ TEST_F(StepCuda, ImagesThatAreBytesAreNormalisedInTheStep) {
 
 TEST_F(StepCuda, TooLittleMemorySplitsTheBatch) {
     constexpr std::int64_t kMany = 512;
-    constexpr std::int64_t kSide = 224;
-    Training training("resnet50", {}, device_, kSide);
-    const DeviceBatch batch = batch_of(training, kMany, 1, device_, kSide);  // 300 MB, and 40 GB of activations
+    constexpr std::int64_t kLargeSide = 224;
+    CudaTraining training("resnet50", {}, device_, kLargeSide);
+    const DeviceBatch batch = batch_of(training, kMany, 1, device_, kLargeSide);  // 300 MB, and 40 GB of activations
     const std::size_t all = device_properties(device_)->memory_bytes;
     const std::int64_t taken = static_cast<std::int64_t>(all) - (std::int64_t{12} << 30);
     if (taken <= 0) {
@@ -244,11 +244,11 @@ TEST_F(StepCuda, ATorchScriptModelTrainsAsAGraph) {
     const testing::TempDir folder;
     const std::string path = folder / "net.pt";
     {
-        Training cpu("vit_s_16", {}, at::kCPU);
+        CudaTraining cpu("vit_s_16", {}, at::kCPU);
         save_torchscript(*cpu.model, {3, 32, 32}, path);
     }
-    Training eager(path, {.compile = false}, device_);
-    Training graph(path, {}, device_);
+    CudaTraining eager(path, {.compile = false}, device_);
+    CudaTraining graph(path, {}, device_);
     const std::vector<double> expected = train(eager, 12, device_);
     expect_near(train(graph, 12, device_), expected, 1e-2);
     EXPECT_EQ(graph.step.compiled(), "graph");

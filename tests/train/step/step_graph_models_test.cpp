@@ -23,9 +23,9 @@ namespace {
 using testing::FakeCalls;
 using testing::FakeGraph;
 
-constexpr std::int64_t kClasses = 3;
-constexpr std::int64_t kFull = 6;
-constexpr std::int64_t kLast = 4;
+constexpr std::int64_t kModelClasses = 3;
+constexpr std::int64_t kModelBatch = 6;
+constexpr std::int64_t kLastModelBatch = 4;
 
 const StepOptions kAll{.precision = {.autocast = at::kBFloat16, .loss_scaling = true},
                        .accumulate = 2,
@@ -33,9 +33,9 @@ const StepOptions kAll{.precision = {.autocast = at::kBFloat16, .loss_scaling = 
                        .clip_value = 0.05,
                        .ema = 0.9};
 
-struct Training {
-    Training(const ModelRecipe& recipe, std::int64_t pixels, const StepOptions& options)
-        : model(on(make_model(recipe, {3, pixels, pixels}, kClasses, 1))),
+struct ModelTraining {
+    ModelTraining(const ModelRecipe& recipe, std::int64_t pixels, const StepOptions& options)
+        : model(on(make_model(recipe, {3, pixels, pixels}, kModelClasses, 1))),
           optimizer(model->trainable_parameters(), {.name = "adamw", .lr = 0.01, .weight_decay = 0.1}),
           step(*model, optimizer, account, at::kCPU, options),
           side(pixels) {
@@ -53,7 +53,7 @@ struct Training {
             model->wants_channels_last() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
         at::manual_seed(seed);
         step.run({.input = at::randn({samples, 3, side, side}, generator).contiguous(format),
-                  .target = at::arange(samples, at::kLong).remainder(kClasses)},
+                  .target = at::arange(samples, at::kLong).remainder(kModelClasses)},
                  0.01);
     }
 
@@ -75,12 +75,13 @@ struct Training {
 
 // Warm-up, capture, replays, the smaller last batch of an epoch, and replays again.
 void expect_graph_is_eager_step(const ModelRecipe& recipe, std::int64_t side, const StepOptions& options) {
-    Training eager(recipe, side, options);
-    Training graph(recipe, side, options);
+    ModelTraining eager(recipe, side, options);
+    ModelTraining graph(recipe, side, options);
     FakeCalls calls;
     graph.step.capture_with(std::make_unique<FakeGraph>([&] { return graph.memory(); }, calls, false));
     std::uint64_t seed = 0;
-    for (const std::int64_t samples : {kFull, kFull, kFull, kFull, kFull, kLast, kFull, kFull}) {
+    for (const std::int64_t samples :
+         {kModelBatch, kModelBatch, kModelBatch, kModelBatch, kModelBatch, kLastModelBatch, kModelBatch, kModelBatch}) {
         eager.run(samples, ++seed);
         graph.run(samples, seed);
     }
@@ -114,7 +115,7 @@ TEST(StepGraphModels, ATorchScriptOneTouchesItsOwnMemoryAlone) {
     const testing::TempDir folder;
     ModelRecipe recipe;
     recipe.name = "vit_s_16";
-    const auto built_in = make_model(recipe, {3, 32, 32}, kClasses, 1);
+    const auto built_in = make_model(recipe, {3, 32, 32}, kModelClasses, 1);
     recipe.script = folder / "net.pt";
     save_torchscript(*built_in, {3, 32, 32}, recipe.script);
     expect_graph_is_eager_step(recipe, 32, kAll);

@@ -62,8 +62,8 @@ class SmallModel final : public Model {
     at::Tensor count_;
 };
 
-struct Training {
-    explicit Training(const StepOptions& options = {}, const at::Device& device = at::kCPU)
+struct GraphTraining {
+    explicit GraphTraining(const StepOptions& options = {}, const at::Device& device = at::kCPU)
         : optimizer(on(model, device).parameters(),
                     {.name = "adamw", .lr = 0.01, .weight_decay = 0.1, .no_decay = {"second"}}),
           step(model, optimizer, account, device, options) {
@@ -95,13 +95,13 @@ struct Training {
     Step step;
 };
 
-DeviceBatch batch_of(std::int64_t samples, std::uint64_t seed, const at::Device& device = at::kCPU) {
+DeviceBatch graph_batch(std::int64_t samples, std::uint64_t seed, const at::Device& device = at::kCPU) {
     at::Generator generator = make_generator(seed);
     return {.input = at::randn({samples, 1, 4, 4}, generator).to(device),
             .target = at::arange(samples, at::kLong).add(static_cast<std::int64_t>(seed)).remainder(4).to(device)};
 }
 
-std::unique_ptr<FakeGraph> fake(Training& training, FakeCalls& calls, bool draws_on_host = false) {
+std::unique_ptr<FakeGraph> fake(GraphTraining& training, FakeCalls& calls, bool draws_on_host = false) {
     return std::make_unique<FakeGraph>([&training] { return training.state(); }, calls, draws_on_host);
 }
 
@@ -117,21 +117,21 @@ double lr_of(std::uint64_t step) {
 }
 
 // Epochs of six batches, the last one small, and an evaluation with averaged weights after each.
-void train(Training& training, std::uint64_t from, std::uint64_t to, const at::Device& device = at::kCPU) {
+void train(GraphTraining& training, std::uint64_t from, std::uint64_t to, const at::Device& device = at::kCPU) {
     for (std::uint64_t i = from; i < to; ++i) {
         at::Generator draws = at::globalContext().defaultGenerator(device);
         draws.set_current_seed(i);
-        training.step.run(batch_of(i % 6 == 5 ? 5 : kFull, i, device), lr_of(i));
+        training.step.run(graph_batch(i % 6 == 5 ? 5 : kFull, i, device), lr_of(i));
         if (i % 6 == 5) {
             const AveragedWeights averaged(training.step.ema());
             training.model.train(false);
-            training.model.forward(batch_of(7, 1, device).input);
+            training.model.forward(graph_batch(7, 1, device).input);
             training.model.train(true);
         }
     }
 }
 
-const std::vector<StepOptions> kOptions = {
+const std::vector<StepOptions> kGraphOptions = {
     {},
     {.accumulate = 3},
     {.clip_norm = 0.1, .clip_value = 0.05, .ema = 0.9},
@@ -145,10 +145,10 @@ const std::vector<StepOptions> kOptions = {
 };
 
 TEST(StepGraph, IsTheEagerStep) {
-    for (std::size_t i = 0; i < kOptions.size(); ++i) {
+    for (std::size_t i = 0; i < kGraphOptions.size(); ++i) {
         SCOPED_TRACE(i);
-        Training eager(kOptions[i]);
-        Training graph(kOptions[i]);
+        GraphTraining eager(kGraphOptions[i]);
+        GraphTraining graph(kGraphOptions[i]);
         eager.model.dropout = graph.model.dropout = 0.3;
         FakeCalls calls;
         graph.step.capture_with(fake(graph, calls));
@@ -170,12 +170,12 @@ TEST(StepGraph, CarriesAllFieldsOfTheBatch) {
     const StepOptions options{.loss = {.function = [](const at::Tensor& outputs, const DeviceBatch& batch) {
                                   return at::mse_loss(outputs, batch.field("numbers"));
                               }}};
-    Training eager(options);
-    Training graph(options);
+    GraphTraining eager(options);
+    GraphTraining graph(options);
     FakeCalls calls;
     graph.step.capture_with(fake(graph, calls));
     for (std::uint64_t i = 0; i < 8; ++i) {
-        DeviceBatch batch = batch_of(kFull, i);
+        DeviceBatch batch = graph_batch(kFull, i);
         at::Generator generator = make_generator(100 + i);
         batch.target = at::Tensor();  // any target, or none
         batch.fields = {{"numbers", at::randn({kFull, 4}, generator)}};
@@ -189,12 +189,12 @@ TEST(StepGraph, CarriesAllFieldsOfTheBatch) {
 
 TEST(StepGraph, SkipsStepsThatOverflow) {
     const StepOptions options{.precision = {.loss_scaling = true}};
-    Training eager(options);
-    Training graph(options);
+    GraphTraining eager(options);
+    GraphTraining graph(options);
     FakeCalls calls;
     graph.step.capture_with(fake(graph, calls));
     for (std::uint64_t i = 0; i < 12; ++i) {
-        const DeviceBatch batch = batch_of(kFull, i);
+        const DeviceBatch batch = graph_batch(kFull, i);
         if (i % 4 == 3) {
             batch.input.fill_(std::numeric_limits<float>::infinity());
         }
@@ -209,8 +209,8 @@ TEST(StepGraph, SkipsStepsThatOverflow) {
 // The capture fails in the second micro-batch, when the first has left gradients.
 TEST(StepGraph, AStepThatCannotBeCapturedStaysEager) {
     const StepOptions options{.accumulate = 2, .ema = 0.9};
-    Training eager(options);
-    Training graph(options);
+    GraphTraining eager(options);
+    GraphTraining graph(options);
     FakeCalls calls;
     graph.step.capture_with(fake(graph, calls));
     int passes = 0;  // of the capture
@@ -231,7 +231,7 @@ TEST(StepGraph, AStepThatCannotBeCapturedStaysEager) {
 
 // A run that resumes within an epoch may begin with the epoch's smaller last batch.
 TEST(StepGraph, CapturesTheLargestBatch) {
-    Training training;
+    GraphTraining training;
     FakeCalls calls;
     training.step.capture_with(fake(training, calls));
     train(training, 5, 9);
@@ -244,8 +244,8 @@ TEST(StepGraph, CapturesTheLargestBatch) {
 // Weights, the optimiser's and the scaler's state, averages: all tensors that a step uses are watched.
 TEST(StepGraph, IsCapturedAgainWhereATensorGetsOtherMemory) {
     const StepOptions options{.precision = {.loss_scaling = true}, .clip_norm = 1, .ema = 0.9};
-    Training training(options);
-    Training moved(options);
+    GraphTraining training(options);
+    GraphTraining moved(options);
     FakeCalls calls;
     moved.step.capture_with(fake(moved, calls));
     train(training, 0, 5);
@@ -268,7 +268,7 @@ TEST(StepGraph, IsCapturedAgainWhereATensorGetsOtherMemory) {
     int captures = calls.captures;
     for (at::Tensor& tensor : all) {
         tensor.set_data(tensor.detach().clone());
-        const DeviceBatch batch = batch_of(kFull, 1);
+        const DeviceBatch batch = graph_batch(kFull, 1);
         training.step.run(batch, 0.01);
         moved.step.run(batch, 0.01);
         EXPECT_EQ(calls.captures, ++captures);
@@ -278,13 +278,13 @@ TEST(StepGraph, IsCapturedAgainWhereATensorGetsOtherMemory) {
 
 // Gradients that exist before a step are not part of the graph.
 TEST(StepGraph, LeavesGradientsOfTheCallerToTheEagerStep) {
-    Training eager;
-    Training graph;
+    GraphTraining eager;
+    GraphTraining graph;
     FakeCalls calls;
     graph.step.capture_with(fake(graph, calls));
     train(eager, 0, 5);
     train(graph, 0, 5);
-    for (Training* training : {&eager, &graph}) {
+    for (GraphTraining* training : {&eager, &graph}) {
         at::Tensor parameter = training->model.parameters()[0].tensor;
         parameter.mutable_grad() = at::ones_like(parameter).detach();
     }
@@ -299,7 +299,7 @@ TEST(StepGraph, LeavesGradientsOfTheCallerToTheEagerStep) {
 }
 
 TEST(StepGraph, IsCapturedAgainForOtherMicroBatches) {
-    Training training;
+    GraphTraining training;
     FakeCalls calls;
     training.step.capture_with(fake(training, calls));
     train(training, 0, 5);
@@ -311,8 +311,8 @@ TEST(StepGraph, IsCapturedAgainForOtherMicroBatches) {
 
 // Every replay would repeat what the host drew during the capture.
 TEST(StepGraph, AModelThatDrawsOnTheHostStaysEager) {
-    Training eager;
-    Training graph;
+    GraphTraining eager;
+    GraphTraining graph;
     eager.model.dropout = graph.model.dropout = 0.3;
     FakeCalls calls;
     graph.step.capture_with(fake(graph, calls, /*draws_on_host=*/true));
@@ -327,7 +327,7 @@ TEST(StepGraph, AModelThatDrawsOnTheHostStaysEager) {
 
 // If the graph leaves too little memory for smaller batches, it is freed before batches are split.
 TEST(StepGraph, IsFreedBeforeBatchesAreSplit) {
-    Training training;
+    GraphTraining training;
     FakeCalls calls;
     training.step.capture_with(fake(training, calls));
     training.step.before_forward = [&](std::int64_t samples) {
@@ -343,7 +343,7 @@ TEST(StepGraph, IsFreedBeforeBatchesAreSplit) {
 }
 
 TEST(StepGraph, AReplayIsInThePhaseStep) {
-    Training training;
+    GraphTraining training;
     FakeCalls calls;
     training.step.capture_with(fake(training, calls));
     train(training, 0, 3);
@@ -357,9 +357,9 @@ TEST(StepGraph, AReplayIsInThePhaseStep) {
 }
 
 TEST(StepGraph, ACpuHasNoneAndGivesTheReason) {
-    const Training training;
+    const GraphTraining training;
     EXPECT_EQ(training.step.compiled(), "eager: on a CPU only an mlp has a fused step");
-    EXPECT_EQ(Training({.compile = false}).step.compiled(), "eager: train.compile is none");
+    EXPECT_EQ(GraphTraining({.compile = false}).step.compiled(), "eager: train.compile is none");
 }
 
 // The same with a real graph. `./dev test-cuda` runs the tests with Cuda in their names.
@@ -374,12 +374,12 @@ class StepGraphCuda : public ::testing::Test {
 };
 
 TEST_F(StepGraphCuda, IsTheEagerStep) {
-    for (std::size_t i = 0; i < kOptions.size(); ++i) {
+    for (std::size_t i = 0; i < kGraphOptions.size(); ++i) {
         SCOPED_TRACE(i);
-        StepOptions one_by_one = kOptions[i];
+        StepOptions one_by_one = kGraphOptions[i];
         one_by_one.compile = false;
-        Training eager(one_by_one, device_);
-        Training graph(kOptions[i], device_);
+        GraphTraining eager(one_by_one, device_);
+        GraphTraining graph(kGraphOptions[i], device_);
         eager.model.dropout = graph.model.dropout = 0.3;
         train(eager, 0, 20, device_);
         train(graph, 0, 20, device_);
@@ -401,8 +401,8 @@ TEST_F(StepGraphCuda, IsTheEagerStep) {
 
 // A step that waits for the device cannot be captured. Dropout continues to draw after the failed capture.
 TEST_F(StepGraphCuda, AStepThatWaitsStaysEager) {
-    Training eager({.compile = false}, device_);
-    Training graph({}, device_);
+    GraphTraining eager({.compile = false}, device_);
+    GraphTraining graph({}, device_);
     eager.model.dropout = graph.model.dropout = 0.3;
     double seen = 0;
     graph.model.on_forward = [&](const at::Tensor& hidden) { seen += hidden.sum().item<double>(); };
@@ -414,7 +414,7 @@ TEST_F(StepGraphCuda, AStepThatWaitsStaysEager) {
     for (std::size_t i = 0; i < 2; ++i) {
         EXPECT_TRUE(at::allclose(graph.model.parameters()[i].tensor, eager.model.parameters()[i].tensor, 1e-3, 1e-5));
     }
-    Training after({}, device_);  // the device can capture again
+    GraphTraining after({}, device_);  // the device can capture again
     train(after, 0, 5, device_);
     EXPECT_EQ(after.step.compiled(), "graph");
 }
@@ -437,7 +437,7 @@ TEST_F(StepGraphCuda, WhatAModelDrawsOnTheHostIsSeededToo) {
 }
 
 TEST_F(StepGraphCuda, TheMemoryIsCounted) {
-    Training training({}, device_);
+    GraphTraining training({}, device_);
     train(training, 0, 5, device_);
     const DeviceMemory memory = torch_cuda().memory(device_);
     EXPECT_GT(memory.allocated, 0);

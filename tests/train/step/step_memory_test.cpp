@@ -60,8 +60,8 @@ class GraphWithMemory final : public DeviceGraph {
     FakeGraph graph_;
 };
 
-struct Training {
-    Training(const std::string& name, std::int64_t accumulate)
+struct MemoryTraining {
+    MemoryTraining(const std::string& name, std::int64_t accumulate)
         : optimizer(model.parameters(),
                     {.name = name, .lr = 0.01, .momentum = 0.9, .weight_decay = 0.1, .no_decay = {"second"}}),
           step(model, optimizer, account, at::kCPU,
@@ -93,7 +93,8 @@ DeviceBatch batch_of(std::uint64_t seed) {
 }
 
 // Steps `from` to `to`; in step `at` allocation `fails` fails. Returns whether there was such an allocation.
-bool train(Training& training, std::uint64_t from, std::uint64_t to, std::uint64_t at = 99, std::int64_t fails = 0) {
+bool train(MemoryTraining& training, std::uint64_t from, std::uint64_t to, std::uint64_t at = 99,
+           std::int64_t fails = 0) {
     FailingAllocator& memory = FailingAllocator::instance();
     bool failed = false;
     for (std::uint64_t i = from; i < to; ++i) {
@@ -113,7 +114,7 @@ bool train(Training& training, std::uint64_t from, std::uint64_t to, std::uint64
     return failed;
 }
 
-void expect_same(Training& a, Training& b) {
+void expect_same(MemoryTraining& a, MemoryTraining& b) {
     EXPECT_EQ(a.step.take_losses(), b.step.take_losses());
     const std::vector<NamedTensor> own = a.state();
     const std::vector<NamedTensor> other = b.state();
@@ -130,8 +131,8 @@ TEST(StepMemory, MayRunOutAnywhereInAnEagerStep) {
             std::int64_t number = 0;
             for (bool failed = true; failed && !HasFailure(); ++number) {
                 SCOPED_TRACE(fmt::format("{}, allocation {} of step {}", name, number, at));
-                Training split(name, 1);
-                Training fitting(name, 1);
+                MemoryTraining split(name, 1);
+                MemoryTraining fitting(name, 1);
                 failed = train(split, 0, 3, at, number);
                 train(fitting, 0, at);
                 fitting.step.accumulate_at_least(failed ? 2 : 1);
@@ -151,8 +152,8 @@ TEST(StepMemory, MayRunOutAnywhereInAGraphStep) {
         std::int64_t number = 0;
         for (bool failed = true; failed && !HasFailure(); ++number) {
             SCOPED_TRACE(fmt::format("allocation {} of step {}", number, at));
-            Training graph("adamw", 1);
-            Training eager("adamw", 1);
+            MemoryTraining graph("adamw", 1);
+            MemoryTraining eager("adamw", 1);
             FakeCalls calls;
             graph.step.capture_with(std::make_unique<GraphWithMemory>([&] { return graph.state(); }, calls));
             failed = train(graph, 0, 6, at, number);
@@ -167,7 +168,7 @@ TEST(StepMemory, MayRunOutAnywhereInAGraphStep) {
 }
 
 TEST(StepMemory, WhatDoesNotFitBesideAGraphEndsIt) {
-    Training training("sgd", 1);
+    MemoryTraining training("sgd", 1);
     FakeCalls calls;
     training.step.capture_with(std::make_unique<GraphWithMemory>([&] { return training.state(); }, calls));
     train(training, 0, 5);

@@ -27,9 +27,9 @@ namespace {
 
 using testing::LinearModel;
 
-const at::Device kCpu = at::kCPU;
+const at::Device kHost = at::kCPU;
 
-DeviceBatch batch_of(std::int64_t samples, std::uint64_t seed) {
+DeviceBatch step_batch(std::int64_t samples, std::uint64_t seed) {
     at::Generator generator = make_generator(seed);
     return {.input = at::randn({samples, 1, 4, 4}, generator), .target = at::arange(samples, at::kLong).remainder(4)};
 }
@@ -82,7 +82,7 @@ class FullModel final : public Model {
 template <typename TrainedModel>
 struct TrainingOf {
     explicit TrainingOf(const StepOptions& options = {})
-        : optimizer(model.parameters(), sgd()), step(model, optimizer, account, kCpu, options) {}
+        : optimizer(model.parameters(), sgd()), step(model, optimizer, account, kHost, options) {}
 
     at::Tensor weight() const { return model.parameters()[0].tensor.detach().clone(); }
 
@@ -91,11 +91,11 @@ struct TrainingOf {
     Account account;
     Step step;
 };
-using Training = TrainingOf<LinearModel>;
+using StepTraining = TrainingOf<LinearModel>;
 
 TEST(Step, TooLittleMemorySplitsTheBatchAndTrainsTheSame) {
-    Training whole;
-    Training split;
+    StepTraining whole;
+    StepTraining split;
     int failures = 0;
     split.step.before_forward = [&](std::int64_t samples) {
         if (samples > 4) {
@@ -104,7 +104,7 @@ TEST(Step, TooLittleMemorySplitsTheBatchAndTrainsTheSame) {
         }
     };
     for (std::uint64_t i = 0; i < 5; ++i) {
-        const DeviceBatch batch = batch_of(i == 4 ? 3 : 18, i);  // the last one is small
+        const DeviceBatch batch = step_batch(i == 4 ? 3 : 18, i);  // the last one is small
         whole.step.run(batch, 0.1);
         split.step.run(batch, 0.1);
         EXPECT_TRUE(at::allclose(whole.weight(), split.weight(), 1e-5, 1e-6)) << i;
@@ -126,7 +126,7 @@ TEST(Step, AfterRunningOutOfMemoryItIsTheStepOfMoreMicroBatches) {
     retried.model.most = 4;
     retried.model.fails_at = 1;  // by then the first micro-batch has changed statistics and drawn
     for (std::uint64_t i = 0; i < 3; ++i) {
-        const DeviceBatch batch = batch_of(32, i);
+        const DeviceBatch batch = step_batch(32, i);
         at::manual_seed(i);
         fitting.step.run(batch, 0.1);
         const at::Tensor next = at::randn({4});
@@ -149,7 +149,7 @@ TEST(Step, ASampleThatDoesNotFitIsAnErrorAndChangesNothing) {
     const at::Tensor next = at::randn({4});
     at::manual_seed(1);
     try {
-        training.step.run(batch_of(6, 1), 0.1);
+        training.step.run(step_batch(6, 1), 0.1);
         ADD_FAILURE() << "nothing was thrown";
     } catch (const std::exception& error) {
         EXPECT_TRUE(is_out_of_memory(error)) << error.what();
@@ -161,13 +161,13 @@ TEST(Step, ASampleThatDoesNotFitIsAnErrorAndChangesNothing) {
 }
 
 TEST(Step, OtherErrorsAreNotRetried) {
-    Training training;
+    StepTraining training;
     int passes = 0;
     training.step.before_forward = [&](std::int64_t) {
         ++passes;
         C10_THROW_ERROR(ValueError, "something else");
     };
-    EXPECT_THROW(training.step.run(batch_of(6, 1), 0.1), c10::ValueError);
+    EXPECT_THROW(training.step.run(step_batch(6, 1), 0.1), c10::ValueError);
     EXPECT_EQ(passes, 1);
 }
 
@@ -178,18 +178,18 @@ TEST(Step, CudnnSearchesForWholeBatchesOnly) {
     model.before_forward = [&] { searched.push_back(at::globalContext().benchmarkCuDNN()); };
     Optimizer optimizer(model.parameters(), sgd());
     Account account;
-    Step step(model, optimizer, account, kCpu, {.cudnn_benchmark = true});
+    Step step(model, optimizer, account, kHost, {.cudnn_benchmark = true});
     for (const std::int64_t samples : {8, 8, 3, 8}) {
-        step.run(batch_of(samples, 1), 0.1);
+        step.run(step_batch(samples, 1), 0.1);
         EXPECT_FALSE(at::globalContext().benchmarkCuDNN());
     }
     EXPECT_EQ(searched, (std::vector<bool>{true, true, false, true}));
 }
 
 TEST(Step, LossesAreFetchedBeforeTheirTensorIsFull) {
-    Training training;
+    StepTraining training;
     for (std::uint64_t i = 0; i < 600; ++i) {
-        training.step.run(batch_of(2, i), 1e-3);
+        training.step.run(step_batch(2, i), 1e-3);
     }
     EXPECT_EQ(training.step.take_losses().size(), 600U);
     EXPECT_TRUE(training.step.take_losses().empty());
@@ -198,12 +198,12 @@ TEST(Step, LossesAreFetchedBeforeTheirTensorIsFull) {
 // 200 steps, a fifth of which overflow, compared with the rule of torch.amp.GradScaler.
 TEST(Step, OverflowsAreSkippedAndChangeTheScale) {
     const ScalerOptions options{.initial_scale = 1024, .growth_interval = 7};
-    Training scaled({.precision = {.loss_scaling = true}, .scaler = options});
-    Training plain;
+    StepTraining scaled({.precision = {.loss_scaling = true}, .scaler = options});
+    StepTraining plain;
     double scale = options.initial_scale;
     int since = 0;
     for (std::uint64_t i = 0; i < 200; ++i) {
-        DeviceBatch batch = batch_of(8, i);
+        DeviceBatch batch = step_batch(8, i);
         const bool overflow = i % 5 == 3 || (i > 60 && i < 66);
         const at::Tensor before = scaled.weight();
         if (overflow) {
@@ -248,11 +248,11 @@ TEST(Clip, NormAndValueAreTheirDefinitions) {
 }
 
 TEST(Ema, SwappingTwiceChangesNothing) {
-    Training training({.ema = 0.5});
+    StepTraining training({.ema = 0.5});
     training.model.add_buffer("mean", at::full({2}, 4.0));
     Ema ema(training.model, 0.5);
     const at::Tensor start = training.weight();
-    training.step.run(batch_of(8, 1), 0.1);
+    training.step.run(step_batch(8, 1), 0.1);
     ema.update();
     const at::Tensor trained = training.weight();
     const at::Tensor expected = start.lerp(trained, 0.5);
@@ -261,7 +261,7 @@ TEST(Ema, SwappingTwiceChangesNothing) {
         EXPECT_TRUE(at::allclose(training.weight(), expected));
     }
     EXPECT_TRUE(at::equal(training.weight(), trained));
-    training.step.run(batch_of(8, 2), 0.1);  // the optimiser still updates the model's own weights
+    training.step.run(step_batch(8, 2), 0.1);  // the optimiser still updates the model's own weights
     EXPECT_FALSE(at::equal(training.weight(), trained));
     EXPECT_TRUE(at::allclose(ema.state()[0].tensor, expected));
     EXPECT_EQ(ema.state()[1].name, "mean");

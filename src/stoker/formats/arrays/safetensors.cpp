@@ -223,27 +223,36 @@ std::optional<ArrayType> safetensors_array_type(std::string_view name) {
     return type == nullptr || type->dtype == DType::bfloat16 ? std::nullopt : std::optional(type->array);
 }
 
-std::uint64_t write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors,
-                                const SafetensorsMetadata& metadata) {
+SafetensorsLayout lay_out_safetensors(const std::vector<NamedView>& tensors, const SafetensorsMetadata& metadata) {
     nlohmann::ordered_json header = nlohmann::ordered_json::object();
     if (!metadata.empty()) {
         header[kMetadata] = metadata;
     }
+    SafetensorsLayout layout;
     std::uint64_t offset = 0;
     for (const auto& tensor : tensors) {
         const std::uint64_t end = offset + tensor.view.bytes();
         header[tensor.name] = {
             {"dtype", type_name(tensor.view.dtype)}, {"shape", tensor.view.shape}, {"data_offsets", {offset, end}}};
+        layout.begins.push_back(offset);
         offset = end;
     }
     // Class names come from folder names, which need not be UTF-8.
     std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     text.resize((text.size() + 7) / 8 * 8, ' ');
     const std::uint64_t length = text.size();
+    layout.header = std::string(as_text(std::as_bytes(std::span(&length, 1)))) + text;
+    for (std::uint64_t& begin : layout.begins) {
+        begin += layout.header.size();
+    }
+    layout.size = layout.header.size() + offset;
+    return layout;
+}
 
-    std::vector<std::span<const std::byte>> pieces;
-    pieces.push_back(std::as_bytes(std::span(&length, 1)));
-    pieces.push_back(as_bytes(text));
+std::uint64_t write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors,
+                                const SafetensorsMetadata& metadata) {
+    const SafetensorsLayout layout = lay_out_safetensors(tensors, metadata);
+    std::vector<std::span<const std::byte>> pieces = {as_bytes(layout.header)};
     for (const auto& tensor : tensors) {
         pieces.emplace_back(tensor.view.data, tensor.view.bytes());
     }

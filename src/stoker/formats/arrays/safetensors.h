@@ -24,6 +24,14 @@ struct NamedView {
 // The key-value texts of the header's __metadata__.
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
+// A file before it is written: its first bytes, where each tensor begins, and its size.
+struct SafetensorsLayout {
+    std::string header;
+    std::vector<std::uint64_t> begins;
+    std::uint64_t size = 0;
+};
+SafetensorsLayout lay_out_safetensors(const std::vector<NamedView>& tensors, const SafetensorsMetadata& metadata = {});
+
 // Writes atomically and durably, tensors in the given order. Returns the hash (XXH3) of the file's bytes. Throws
 // IoError.
 std::uint64_t write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors,

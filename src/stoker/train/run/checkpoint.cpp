@@ -7,13 +7,13 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
-#include "stoker/base/hash.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/base/self_hash.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/formats/arrays/pt_state_dict.h"
 #include "stoker/formats/arrays/safetensors.h"
 #include "stoker/io/zip.h"
+#include "stoker/train/run/checkpoint_files.h"
 
 namespace stoker {
 
@@ -23,20 +23,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kModelFile = "model.safetensors";
-constexpr const char* kEmaFile = "ema.safetensors";
-constexpr const char* kOptimizerFile = "optimizer.safetensors";
-constexpr const char* kStateFile = "state.json";
-constexpr const char* kFiles = "files";  // key in state.json: the hashes of the other files
-
-std::string to_hex(std::uint64_t hash) {
-    return fmt::format("{:016x}", hash);
-}
-
-// `hash`: of the file when it was written; empty: not known.
-ModelFile read_model_file(const fs::path& path, const std::string& hash = "") {
+// `written`: what state.json says of the file's bytes; null: nothing.
+ModelFile read_model_file(const fs::path& path, const Json& written = nullptr) {
     const SafetensorsFile file(path);
-    if (!hash.empty() && to_hex(hash_bytes(file.bytes())) != hash) {
+    if (!written.is_null() && !is_as_written(file.bytes(), written)) {
         throw DataError(
             {.path = path.string()},
             {.where = "checkpoint",
@@ -104,8 +94,7 @@ auto from_state(const fs::path& checkpoint, Use use) {
 
 // Reads one of a checkpoint's files of tensors. A state.json without hashes is accepted.
 ModelFile read_part(const fs::path& checkpoint, const Json& state, const char* name) {
-    return read_model_file(checkpoint / name,
-                           state.contains(kFiles) ? state.at(kFiles).at(name).get<std::string>() : "");
+    return read_model_file(checkpoint / name, state.contains(kFiles) ? state.at(kFiles).at(name) : Json());
 }
 
 bool has_averages(const fs::path& checkpoint, const Json& state) {
@@ -216,17 +205,16 @@ std::uint64_t write_tensors(const fs::path& path, const std::vector<NamedTensor>
 }
 
 void write_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
-    Json state = Json::parse(checkpoint.state);
+    Json files = Json::object();
     const auto write = [&](const char* name, const std::vector<NamedTensor>& tensors, const ModelMetadata& metadata) {
-        state[kFiles][name] = to_hex(write_tensors(folder / name, tensors, metadata));
+        files[name] = to_hex(write_tensors(folder / name, tensors, metadata));
     };
     write(kModelFile, checkpoint.model, checkpoint.metadata);
     write(kOptimizerFile, checkpoint.optimizer, {});
     if (!checkpoint.ema.empty()) {
         write(kEmaFile, checkpoint.ema, checkpoint.metadata);
     }
-    state[kSelfHash] = kNoSelfHash;
-    write_file(folder / kStateFile, with_self_hash(state.dump(2) + "\n"));
+    write_state(folder, checkpoint.state, files);
 }
 
 Checkpoint read_checkpoint(const fs::path& path) {

@@ -295,25 +295,25 @@ std::string RunFolder::read_account() const {
     return fs::exists(file) ? read_text(file) : "";
 }
 
-void RunFolder::write(const fs::path& final_name, const Checkpoint& checkpoint) const {
+void RunFolder::make_checkpoint(const fs::path& final_name, const std::string& state, const WriteFiles& write) const {
     const fs::path all = path_ / kCheckpoints;
     make_directories(all);
     const fs::path temporary = all / (".writing-" + final_name.filename().string());
     remove_path(temporary);
     make_directories(temporary);
-    write_checkpoint(temporary, checkpoint);
+    write(temporary, state);
     commit(temporary, final_name);
     sync_directory(all);
     sync_directory(path_);  // `checkpoints` may be new
 }
 
-void RunFolder::save_best(const Checkpoint& checkpoint) const {
-    write(path_ / kBest, checkpoint);
+void RunFolder::save_best(const std::string& state, const WriteFiles& write) const {
+    make_checkpoint(path_ / kBest, state, write);
 }
 
-void RunFolder::save(std::int64_t step, const Checkpoint& checkpoint) const {
+void RunFolder::save(std::int64_t step, const std::string& state, const WriteFiles& write) const {
     const fs::path all = path_ / kCheckpoints;
-    write(all / fmt::to_string(step), checkpoint);
+    make_checkpoint(all / fmt::to_string(step), state, write);
     try {
         const auto kept = checkpoints_in(path_ / kCheckpoints);
         for (std::size_t i = 0; i + kKept < kept.size(); ++i) {

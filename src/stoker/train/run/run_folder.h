@@ -66,12 +66,12 @@ class RunFolder {
     // The text of account.json; empty where there is none.
     std::string read_account() const;
 
-    // Writes checkpoints/<step>/ durably, then removes all but the newest kKept; one that cannot be removed is tried
-    // again at the next save.
-    void save(std::int64_t step, const Checkpoint& checkpoint) const;
+    // Makes checkpoints/<step>/ of the files that `write` writes, then removes all but the newest kKept; one that
+    // cannot be removed is tried again at the next save.
+    void save(std::int64_t step, const std::string& state, const WriteFiles& write) const;
     static constexpr std::size_t kKept = 3;
-    // Writes best/ in the same way.
-    void save_best(const Checkpoint& checkpoint) const;
+    // Makes best/ in the same way.
+    void save_best(const std::string& state, const WriteFiles& write) const;
     // Removes the checkpoints after `step`, which do not belong to a run that resumes there, and leftovers of a process
     // that was killed while it wrote or removed one. A best/ after `step` goes with them; alone it stays, since a run
     // that was killed writes it again.
@@ -79,7 +79,8 @@ class RunFolder {
 
   private:
     void open(const std::string& recipe);
-    void write(const std::filesystem::path& final_name, const Checkpoint& checkpoint) const;
+    void make_checkpoint(const std::filesystem::path& final_name, const std::string& state,
+                         const WriteFiles& write) const;
     void remove_temporaries() const;
     void discard();
 

@@ -203,24 +203,23 @@ void RunRecorder::draw_curves() {
     }
 }
 
-void RunRecorder::complete(RunState state, Checkpoint& checkpoint) {
+// As JSON, with the length that metrics.jsonl has then.
+std::string RunRecorder::flushed(RunState state) {
     flush();
     state.metrics_bytes = folder_->metrics_bytes();
-    checkpoint.state = to_json(state);
+    return to_json(state);
 }
 
-void RunRecorder::save(RunState state, Checkpoint checkpoint) {
+void RunRecorder::save(RunState state, const WriteFiles& write) {
     if (events_) {
         const std::int64_t step = state.step;
-        complete(std::move(state), checkpoint);
-        folder_->save(step, checkpoint);
+        folder_->save(step, flushed(std::move(state)), write);
     }
 }
 
-void RunRecorder::save_best(RunState state, Checkpoint checkpoint) {
+void RunRecorder::save_best(RunState state, const WriteFiles& write) {
     if (events_) {
-        complete(std::move(state), checkpoint);
-        folder_->save_best(checkpoint);
+        folder_->save_best(flushed(std::move(state)), write);
     }
 }
 

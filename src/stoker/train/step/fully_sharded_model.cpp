@@ -4,10 +4,13 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
+#include "stoker/base/error.h"
 #include "stoker/dist/gradient_reducer.h"
 #include "stoker/models/weights.h"
 
@@ -20,15 +23,21 @@ std::vector<at::Tensor> values_of(const std::vector<NamedTensor>& named) {
     return tensors;
 }
 
-// Those of a sequence in which each parameter belongs to one block; else the whole model as one.
+// The whole model as one block where it is no sequence, or where blocks may share (tied) weights.
 std::vector<ModelBlock> blocks_of(const Model& model) {
-    const std::vector<ModelBlock> blocks = model.blocks();
-    const bool each_in_one = std::ranges::all_of(model.parameters(), [&](const NamedTensor& entry) {
-        return std::ranges::count_if(blocks, [&](const ModelBlock& block) { return block.has(entry.name); }) == 1;
-    });
-    return blocks.size() > 1 && each_in_one && model.inputs().empty()
-               ? blocks
-               : std::vector<ModelBlock>{{.name = "model", .tensors = {"*"}}};
+    std::vector<ModelBlock> blocks = model.blocks();
+    if (blocks.size() <= 1 || !model.inputs().empty() || !model.tied_names().empty()) {
+        return {{.name = "model", .tensors = {"*"}}};
+    }
+    for (const NamedTensor& entry : model.parameters()) {
+        const auto count = std::ranges::count_if(blocks, [&](const auto& block) { return block.has(entry.name); });
+        if (count != 1) {
+            throw InvalidArgument({.where = "train.shard",
+                                   .expected = "each parameter in one of the model's blocks (Model::blocks)",
+                                   .got = fmt::format("{} in {}", entry.name, count)});
+        }
+    }
+    return blocks;
 }
 
 std::unique_ptr<FlatParameters> flatten(const Group& group, const Model& model, const ModelBlock& block, bool trained) {
@@ -62,12 +71,14 @@ FullyShardedModel::FullyShardedModel(Model& model, const Group& group) : model_(
                            .trained = flatten(group, model, block, /*trained=*/true),
                            .frozen = flatten(group, model, block, /*trained=*/false)});
         for (const FlatParameters* const flat : blocks_.back().parts()) {
-            state_.push_back({"shard of " + block.name, flat->shard()});
+            const bool frozen = flat == blocks_.back().frozen.get();
+            state_.push_back({(frozen ? "frozen shard of " : "shard of ") + block.name, flat->shard()});
         }
     }
     state_.insert(state_.end(), model.buffers().begin(), model.buffers().end());
     const auto trains = [](const Block& block) { return block.trained != nullptr; };
     first_trained_ = static_cast<std::size_t>(std::ranges::find_if(blocks_, trains) - blocks_.begin());
+    pieces_of(model.parameters(), /*trained_only=*/false);  // refuses parameters that a checkpoint cannot have
 }
 
 // Pieces in the order of the shards, whose parameters are named by their place in `parameters`.
@@ -129,6 +140,10 @@ std::vector<at::Tensor> FullyShardedModel::own_pieces(const std::vector<NamedTen
     return own;
 }
 
+std::span<const NamedTensor> FullyShardedModel::buffers_in(const std::vector<NamedTensor>& state) const {
+    return std::span(state).last(model_.buffers().size());
+}
+
 std::vector<NamedTensor> FullyShardedModel::gather(const std::vector<NamedTensor>& state) const {
     if (state.empty()) {
         return {};
@@ -142,11 +157,25 @@ std::vector<NamedTensor> FullyShardedModel::gather(const std::vector<NamedTensor
     for (std::size_t i = 0; i < parameters.size(); ++i) {
         whole.push_back({parameters[i].name, wholes[i]});
     }
-    const std::size_t shards = state.size() - model_.buffers().size();
-    for (std::size_t i = 0; i < model_.buffers().size(); ++i) {
-        whole.push_back({model_.buffers()[i].name, state[shards + i].tensor});
-    }
+    std::ranges::copy(buffers_in(state), std::back_inserter(whole));
     return whole;
+}
+
+StateParts FullyShardedModel::parts(const std::vector<NamedTensor>& state) const {
+    StateParts parts;
+    if (state.empty()) {
+        return parts;
+    }
+    const std::vector<NamedTensor>& parameters = model_.parameters();
+    std::vector<std::size_t> places;
+    for (const auto& [name, tensor] : parameters) {
+        places.push_back(parts.add(name, tensor));
+    }
+    parts.add_pieces(pieces_of(parameters, /*trained_only=*/false).in_row_major(own_pieces(state)), places);
+    for (const NamedTensor& buffer : buffers_in(state)) {
+        parts.add_whole(buffer, group_.first());
+    }
+    return parts;
 }
 
 std::vector<NamedTensor> FullyShardedModel::divide(const std::vector<NamedTensor>& whole,
@@ -168,15 +197,15 @@ std::vector<NamedTensor> FullyShardedModel::divide(const std::vector<NamedTensor
         const auto& [name, parameter] = parameters[piece.parameter];
         own[i].copy_(ParameterShards::part(ParameterShards::laid_out_like(find(name), parameter), piece));
     }
-    const std::size_t first = state.size() - model_.buffers().size();
-    for (std::size_t i = 0; i < model_.buffers().size(); ++i) {
-        state[first + i].tensor.copy_(find(model_.buffers()[i].name));
+    for (const auto& [name, tensor] : buffers_in(state)) {
+        tensor.copy_(find(name));
     }
     return state;
 }
 
 void FullyShardedModel::load(const std::vector<NamedTensor>& whole, const std::string& where) {
     const c10::NoGradGuard no_grad;
+    abandon();
     const std::vector<NamedTensor> own = divide(whole, where);
     for (std::size_t i = 0; i < own.size(); ++i) {
         state_[i].tensor.copy_(own[i].tensor);

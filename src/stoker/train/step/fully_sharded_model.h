@@ -7,11 +7,14 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "stoker/dist/flat_parameters.h"
 #include "stoker/models/model.h"
+#include "stoker/trace/account.h"
+#include "stoker/train/step/state_parts.h"
 
 namespace stoker {
 
@@ -19,7 +22,8 @@ class FullyShardedModel {
   public:
     // Takes the state of the first rank of `group`, and frees the parameters of `model`: the passes below are its only
     // passes from then on. A model that is no sequence of blocks (Model::blocks) is one block. Both must outlive this
-    // object. Throws what GradientReducer throws, and Unsupported for a model that does not use autograd.
+    // object. Throws what GradientReducer throws, InvalidArgument for parameters of several types or in no one block,
+    // and Unsupported for a model that does not use autograd.
     FullyShardedModel(Model& model, const Group& group);
 
     // The passes of a micro-batch; all ranks make them together, in the same order. `outputs` is for evaluation too.
@@ -31,6 +35,8 @@ class FullyShardedModel {
     // What a rank does that has no samples where others have some.
     void forward_without_samples();
     void backward_without_samples();
+    // Waits for other ranks in a training pass belong to the phase `communication` of this account from now on.
+    void measure(Account& account) { account_ = &account; }
     // The type in which gradients are sent and added up; empty: their own.
     void reduce_in(std::optional<at::ScalarType> type) { reduced_type_ = type; }
 
@@ -46,6 +52,8 @@ class FullyShardedModel {
     // `state`, tensors like `state()`, as those of a whole model: on rank 0, in host memory; on others as it was given.
     // All ranks must call it.
     std::vector<NamedTensor> gather(const std::vector<NamedTensor>& state) const;
+    // The same for a file, without gathering what each rank can write. All ranks must call it.
+    StateParts parts(const std::vector<NamedTensor>& state) const;
     // The opposite: tensors like `state()`, of which the shards have this rank's elements. Throws InvalidArgument, with
     // `where` as the origin, unless `whole` has the model's tensors.
     std::vector<NamedTensor> divide(const std::vector<NamedTensor>& whole, const std::string& where) const;
@@ -59,11 +67,13 @@ class FullyShardedModel {
 
         std::vector<FlatParameters*> parts() const;
     };
-    // A block's forward pass.
+    // What the backward pass needs of a block's forward pass.
     struct Pass {
-        at::Tensor input;  // a leaf of autograd, so that each block has a graph of its own
-        at::Tensor output;
+        at::Tensor input;   // after the first trained block: a leaf of autograd, so that each block has its own graph
+        at::Tensor output;  // from the first trained block on, without the last
     };
+
+    class Abandonment;
 
     bool is_sequence() const { return blocks_.size() > 1; }
     // `batch` is null where this rank has no samples. `whole`: the pass of a model that is one block.
@@ -74,6 +84,9 @@ class FullyShardedModel {
     void unshard(std::size_t block) const;
     void reshard(std::size_t block) const;
     void finish_reduce(std::size_t block) const;
+    void wait_in_account(std::optional<PhaseSpan>& span) const;
+    void abandon() noexcept;
+    std::span<const NamedTensor> buffers_in(const std::vector<NamedTensor>& state) const;
     // This rank's pieces of tensors like `state()`, in the order of `pieces_of`.
     std::vector<at::Tensor> own_pieces(const std::vector<NamedTensor>& state) const;
     ParameterShards pieces_of(const std::vector<NamedTensor>& parameters, bool trained_only) const;
@@ -85,6 +98,7 @@ class FullyShardedModel {
     std::vector<Pass> passes_;       // of the last forward pass
     std::vector<NamedTensor> state_;
     std::optional<at::ScalarType> reduced_type_;
+    Account* account_ = nullptr;
 };
 
 }  // namespace stoker

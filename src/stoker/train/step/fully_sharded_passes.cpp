@@ -11,18 +11,39 @@
 namespace stoker {
 namespace {
 
-std::vector<std::string> without_gradient(const Model& model, const FlatParameters& flat) {
+void require_gradients(const Model& model, const FlatParameters& flat) {
+    const auto lacks = [](const at::Tensor& tensor) { return !tensor.grad().defined(); };
+    if (std::ranges::none_of(flat.parameters(), lacks)) {
+        return;
+    }
     std::vector<std::string> names;
     for (const auto& [name, tensor] : model.parameters()) {
         const bool own = std::ranges::any_of(flat.parameters(), [&](const auto& p) { return p.is_same(tensor); });
-        if (own && !tensor.grad().defined()) {
+        if (own && lacks(tensor)) {
             names.push_back(name);
         }
     }
-    return names;
+    refuse_missing_gradients(names);
 }
 
 }  // namespace
+
+// Abandons the passes of a model when an error leaves the scope.
+class FullyShardedModel::Abandonment {
+  public:
+    explicit Abandonment(FullyShardedModel& model) : model_(&model) {}
+    Abandonment(const Abandonment&) = delete;
+    Abandonment& operator=(const Abandonment&) = delete;
+    ~Abandonment() {
+        if (model_ != nullptr) {
+            model_->abandon();
+        }
+    }
+    void cancel() { model_ = nullptr; }
+
+  private:
+    FullyShardedModel* model_;
+};
 
 at::Tensor FullyShardedModel::outputs(const DeviceBatch& batch) {
     return forward(&batch, [&] { return model_.outputs(batch); });
@@ -39,6 +60,7 @@ void FullyShardedModel::forward_without_samples() {
 
 // The last block stays gathered for the backward pass, which begins with it.
 at::Tensor FullyShardedModel::forward(const DeviceBatch* batch, const std::function<at::Tensor()>& whole) {
+    Abandonment on_error(*this);
     const bool trains = c10::GradMode::is_enabled();
     passes_.assign(trains ? blocks_.size() : 0, Pass());
     at::Tensor x = batch != nullptr ? batch->input : at::Tensor();
@@ -51,8 +73,11 @@ at::Tensor FullyShardedModel::forward(const DeviceBatch* batch, const std::funct
         if (batch != nullptr) {
             const at::Tensor input = trains && i > 0 ? x.detach().requires_grad_(x.requires_grad()) : x;
             x = is_sequence() ? blocks_[i].block.forward(input) : whole();
-            if (trains) {
-                passes_[i] = {.input = input, .output = x};
+            if (trains && i > first_trained_) {
+                passes_[i].input = input;
+            }
+            if (trains && i >= first_trained_ && !last) {
+                passes_[i].output = x;
             }
             at::autocast::clear_cache();  // it would keep a copy of the block's weights
         }
@@ -60,17 +85,15 @@ at::Tensor FullyShardedModel::forward(const DeviceBatch* batch, const std::funct
             reshard(i);
         }
     }
+    on_error.cancel();
     return x;
 }
 
 void FullyShardedModel::backward(const at::Tensor& loss, const at::Tensor& gradient) {
     backward_blocks([&](std::size_t block) {
         backward_of(block, loss, gradient);
-        const Block& own = blocks_[block];
-        if (own.trained != nullptr) {
-            if (const auto names = without_gradient(model_, *own.trained); !names.empty()) {
-                refuse_missing_gradients(names);
-            }
+        if (blocks_[block].trained != nullptr) {
+            require_gradients(model_, *blocks_[block].trained);
         }
     });
     passes_.clear();
@@ -82,6 +105,7 @@ void FullyShardedModel::backward_without_samples() {
 
 // The gradients of a block are on their way while the block before it is computed. `compute` is null without samples.
 void FullyShardedModel::backward_blocks(const std::function<void(std::size_t block)>& compute) {
+    Abandonment on_error(*this);
     for (std::size_t i = blocks_.size(); i-- > first_trained_;) {
         unshard(i);
         if (i > first_trained_) {
@@ -99,6 +123,7 @@ void FullyShardedModel::backward_blocks(const std::function<void(std::size_t blo
         }
     }
     finish_reduce(first_trained_);
+    on_error.cancel();
 }
 
 // The block's graph is freed with its output.
@@ -122,6 +147,8 @@ void FullyShardedModel::start_unshard(std::size_t block) const {
 
 void FullyShardedModel::unshard(std::size_t block) const {
     start_unshard(block);
+    std::optional<PhaseSpan> waiting;
+    wait_in_account(waiting);
     for (FlatParameters* const flat : blocks_[block].parts()) {
         flat->unshard();
     }
@@ -135,7 +162,26 @@ void FullyShardedModel::reshard(std::size_t block) const {
 
 void FullyShardedModel::finish_reduce(std::size_t block) const {
     if (blocks_[block].trained != nullptr) {
+        std::optional<PhaseSpan> waiting;
+        wait_in_account(waiting);
         blocks_[block].trained->finish_reduce();
+    }
+}
+
+// An evaluation has no phases of its own.
+void FullyShardedModel::wait_in_account(std::optional<PhaseSpan>& span) const {
+    if (account_ != nullptr && c10::GradMode::is_enabled()) {
+        span.emplace(*account_, Phase::communication);
+    }
+}
+
+// After an error in a pass: no block stays gathered, and no gradient stays for a later step.
+void FullyShardedModel::abandon() noexcept {
+    passes_.clear();
+    for (const Block& block : blocks_) {
+        for (FlatParameters* const flat : block.parts()) {
+            flat->abandon();
+        }
     }
 }
 

@@ -323,6 +323,29 @@ std::vector<NamedTensor> Optimizer::state() const {
     return state;
 }
 
+StateParts Optimizer::parts() const {
+    StateParts parts;
+    std::vector<std::size_t> first;
+    std::vector<std::size_t> second;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+        const auto& [name, parameter] = parameters_[i];
+        parts.add_whole({"step." + name, steps_[i]}, shards_->group().first());
+        if (has_first()) {
+            first.push_back(parts.add(first_name(name), parameter));
+        }
+        if (is_adam()) {
+            second.push_back(parts.add(kSecond + name, parameter));
+        }
+    }
+    if (has_first()) {
+        parts.add_pieces(shards_->in_row_major(own(&Trained::first)), first);
+    }
+    if (is_adam()) {
+        parts.add_pieces(shards_->in_row_major(own(&Trained::second)), second);
+    }
+    return parts;
+}
+
 void Optimizer::load(const std::vector<NamedTensor>& given) {
     const c10::NoGradGuard no_grad;
     std::vector<std::string> known;

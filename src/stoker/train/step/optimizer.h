@@ -12,6 +12,7 @@
 #include "stoker/models/model.h"
 #include "stoker/recipe/recipe.h"
 #include "stoker/train/step/fully_sharded_model.h"
+#include "stoker/train/step/state_parts.h"
 
 namespace stoker {
 
@@ -57,6 +58,8 @@ class Optimizer {
     // "exp_avg.<parameter>", "step.<parameter>" and so on, for a checkpoint. Not copies. A sharded optimiser gathers
     // them on rank 0, in host memory, and the others get nothing; all ranks must call it.
     std::vector<NamedTensor> state() const;
+    // The same of a sharded optimiser, without gathering what each rank can write. All ranks must call it.
+    StateParts parts() const;
     // Takes this rank's part of a state. Throws InvalidArgument for an entry that is missing, has another shape, or
     // belongs to another optimiser.
     void load(const std::vector<NamedTensor>& state);

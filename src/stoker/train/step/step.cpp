@@ -137,6 +137,7 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
         ranks_ = group->size();
         if (full != nullptr) {
             full->reduce_in(options.compress_gradients);
+            full->measure(account);
         } else {
             reducer_.emplace(*group, trained_tensors(model), options.compress_gradients);
         }

@@ -98,7 +98,10 @@ at::Tensor Step::forward(DeviceBatch batch, const at::Tensor& input) {
 // `output`: that of the last stage; undefined for a whole model.
 at::Tensor Step::loss(const DeviceBatch& batch, const at::Tensor& output) {
     if (batch.size() == 0) {  // the mean over no samples is not a number; a sum has gradients of zeros
-        return (pipeline_ ? output : full_ != nullptr ? full_->outputs(batch) : model_.outputs(batch)).sum();
+        if (!pipeline_) {
+            return (full_ != nullptr ? full_->outputs(batch) : model_.outputs(batch)).sum();
+        }
+        return output.sum();
     }
     if (pipeline_) {
         return compute_loss(output, batch, options_.loss);
@@ -116,8 +119,6 @@ void Step::backward(const at::Tensor& output, at::Tensor gradient, double share,
     }
     if (!gradient.defined()) {
         mean.add_(output.detach(), share);
-    }
-    if (!gradient.defined()) {
         // Gradient of the scaled mean over all samples with respect to this loss. The reducer divides by the ranks.
         if (const double factor = share * ranks_; factor != 1) {
             gradient = at::full({}, factor, output.options());

@@ -1,0 +1,176 @@
+// Rank 0 makes the files with their headers and full sizes; every rank writes its elements where they belong, and
+// reports the hash of its bytes; rank 0 writes state.json last.
+#include "stoker/train/run/checkpoint_parts.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "stoker/base/file.h"
+#include "stoker/base/hash.h"
+#include "stoker/bridge/tensor.h"
+#include "stoker/formats/arrays/safetensors.h"
+#include "stoker/train/run/checkpoint_files.h"
+
+namespace stoker {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct PartFile {
+    const char* name;
+    const StateParts* parts;
+    SafetensorsLayout layout;
+};
+
+std::vector<PartFile> lay_out(const CheckpointParts& parts) {
+    std::vector<PartFile> files;
+    const auto add = [&](const char* name, const StateParts& part, const ModelMetadata& metadata) {
+        std::vector<NamedView> views;
+        for (const auto& [tensor_name, tensor] : part.tensors) {
+            const TensorView view{.dtype = dtype_of_scalar(tensor.scalar_type()), .shape = tensor.sizes().vec()};
+            views.push_back({tensor_name, view});
+        }
+        files.push_back({name, &part, lay_out_safetensors(views, metadata)});
+    };
+    add(kModelFile, parts.model, parts.metadata);
+    add(kOptimizerFile, parts.optimizer, {});
+    if (!parts.ema.tensors.empty()) {
+        add(kEmaFile, parts.ema, parts.metadata);
+    }
+    return files;
+}
+
+Descriptor open_to_write(const fs::path& path, int flags) {
+    Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666));
+    if (file.get() < 0) {
+        throw errno_error(path.string(), "a file that can be written", errno);
+    }
+    return file;
+}
+
+void write_at(const Descriptor& file, const fs::path& path, std::span<const std::byte> bytes, std::uint64_t offset) {
+    if (write_bytes(file.get(), bytes, offset) < bytes.size()) {
+        throw errno_error(path.string(), "room to write", errno);
+    }
+}
+
+void make_file(const fs::path& folder, const PartFile& part) {
+    const fs::path path = folder / part.name;
+    const Descriptor file = open_to_write(path, O_CREAT | O_EXCL);
+    if (::ftruncate(file.get(), static_cast<off_t>(part.layout.size)) != 0) {
+        throw errno_error(path.string(), "room to write", errno);
+    }
+    write_at(file, path, as_bytes(part.layout.header), 0);
+}
+
+// The number of a file, which is the same for all hosts that share its file system.
+std::uint64_t number_of(const fs::path& path) {
+    return File(path).info().inode;
+}
+
+// Returns the files' numbers, as JSON.
+std::string make_files(const fs::path& folder, const std::vector<PartFile>& files) {
+    Json numbers = Json::array();
+    for (const PartFile& file : files) {
+        make_file(folder, file);
+        numbers.push_back(number_of(folder / file.name));
+    }
+    return numbers.dump();
+}
+
+bool are_here(const fs::path& folder, const std::vector<PartFile>& files, const std::vector<std::uint64_t>& numbers) {
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        const fs::path path = folder / files[i].name;
+        if (!is_file(path) || number_of(path) != numbers.at(i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+struct Extent {
+    std::uint64_t begin;
+    const at::Tensor* values;
+};
+
+// This rank's elements with their places in the file, in ascending order.
+std::vector<Extent> extents_of(const PartFile& file) {
+    std::vector<Extent> extents;
+    for (const RowMajorPiece& piece : file.parts->own) {
+        const auto offset = static_cast<std::uint64_t>(piece.begin) * piece.values.element_size();
+        extents.push_back({file.layout.begins[piece.parameter] + offset, &piece.values});
+    }
+    std::ranges::sort(extents, {}, &Extent::begin);
+    return extents;
+}
+
+WrittenRanges write_own(const fs::path& folder, const PartFile& part, bool first) {
+    const fs::path path = folder / part.name;
+    const Descriptor file = open_to_write(path, 0);
+    StreamHash hash;
+    WrittenRanges written;
+    const auto add = [&](std::uint64_t begin, std::span<const std::byte> bytes) {
+        hash.update(bytes);
+        if (!written.ranges.empty() && written.ranges.back().second == begin) {
+            written.ranges.back().second += bytes.size();
+        } else {
+            written.ranges.emplace_back(begin, begin + bytes.size());
+        }
+    };
+    if (first) {  // it wrote the header
+        add(0, as_bytes(part.layout.header));
+    }
+    for (const Extent& extent : extents_of(part)) {
+        const at::Tensor values = extent.values->detach().to(at::kCPU).contiguous();
+        const std::span bytes(static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes());
+        write_at(file, path, bytes, extent.begin);
+        add(extent.begin, bytes);
+    }
+    sync_file(file.get(), path);
+    written.hash = hash.value();
+    return written;
+}
+
+}  // namespace
+
+bool write_parts(const Group& group, const fs::path& folder, const CheckpointParts& parts, const std::string& state) {
+    const std::vector<PartFile> files = lay_out(parts);
+    const std::string made = group.broadcast(group.first() ? make_files(folder, files) : "");
+    const fs::path shared = group.broadcast(folder.string());
+    double elsewhere = are_here(shared, files, Json::parse(made)) ? 0 : 1;
+    group.all_reduce(std::span(&elsewhere, 1));
+    if (elsewhere > 0) {
+        for (const PartFile& file : files) {
+            if (group.first()) {
+                fs::remove(folder / file.name);
+            }
+        }
+        return false;
+    }
+    Json own = Json::object();
+    for (const PartFile& file : files) {
+        own[file.name] = to_json(write_own(shared, file, group.first()));
+    }
+    group.barrier();  // the others may write for longer than a step's time-out
+    const std::vector<std::string> of_ranks = group.all_gather(own.dump());
+    if (group.first()) {
+        Json written = Json::object();
+        for (const std::string& text : of_ranks) {
+            const Json of_rank = Json::parse(text);
+            for (const auto& [name, ranges] : of_rank.items()) {
+                written[name].push_back(ranges);
+            }
+        }
+        write_state(folder, state, written);
+    }
+    return true;
+}
+
+}  // namespace stoker

@@ -1,0 +1,24 @@
+// Named tensors of which each rank has some elements: what it writes of a checkpoint's file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "stoker/dist/parameter_shards.h"
+#include "stoker/models/model.h"
+
+namespace stoker {
+
+struct StateParts {
+    std::vector<NamedTensor> tensors = {};  // all, in the file's order, without memory
+    std::vector<RowMajorPiece> own = {};    // this rank's; `parameter` is a place in `tensors`
+
+    // A tensor of the shape and type of `like`. Returns its place.
+    std::size_t add(const std::string& name, const at::Tensor& like);
+    // The same of one that this rank writes whole where `owns`.
+    void add_whole(const NamedTensor& entry, bool owns);
+    // Elements of the tensors at `places`.
+    void add_pieces(const std::vector<RowMajorPiece>& pieces, const std::vector<std::size_t>& places);
+};
+
+}  // namespace stoker
