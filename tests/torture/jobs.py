@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable
 
@@ -21,8 +21,7 @@ from test_resume import EPOCHS, RECIPE, figures, steps
 
 
 # Weights of some megabytes in shards, of which every rank writes its own.
-SHARDED = """shard = "full"
-"""
+SHARDED = {"hidden = [32]": "hidden = [512, 512]", "[train]\n": '[train]\nshard = "full"\n'}
 
 
 @dataclass
@@ -31,7 +30,7 @@ class Job:
     arguments: list  # of the program; writes into `out` of the current folder
     resume: list  # the arguments that finish an interrupted one
     result: Callable[[Path], dict]  # of the folder in which it ran: names and digests
-    recipe: str = ""  # what r.toml has beside that of all jobs
+    changes: dict = field(default_factory=dict)  # of texts in r.toml
     ranks: int = 1  # processes that do it together
 
 
@@ -89,7 +88,9 @@ def make_jobs(shared):
 def set_up(folder, job):
     (folder / "out").mkdir(parents=True)
     recipe = RECIPE.replace(f"epochs = {EPOCHS}", "epochs = 3")
-    (folder / "r.toml").write_text(recipe.replace("[train]\n", f"[train]\n{job.recipe}"))
+    for old, new in job.changes.items():
+        recipe = recipe.replace(old, new)
+    (folder / "r.toml").write_text(recipe)
 
 
 def start(arguments, folder, env=None):
