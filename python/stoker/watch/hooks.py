@@ -106,13 +106,14 @@ class Hooks:
         self._modules.end_discovery()
 
     def _hook_loader(self) -> None:
-        state, account, steps, seen = self._state, self._state.account, self._state.steps, self._state.seen
+        state, account, steps = self._state, self._state.account, self._state.steps
 
         def make_iter(original: Any) -> Any:
             def begin(loader: Any) -> Any:
                 if get_ident() != state.thread or account.phase == WAIT:  # a data set may have a loader of its own
                     return original(loader)
                 try:
+                    state.loop_begins()
                     steps.before_iterator()
                 except Exception as error:
                     state.fail(error)
@@ -135,7 +136,8 @@ class Hooks:
             return begin
 
         state.replace(DataLoader, "__iter__", make_iter)
-        calls = steps.asks, ready_batches, batch_length, self._first_batch, self._batches_ended
+        rare = self._first_batch, self._batches_ended, state.settle_base
+        calls = steps.asks, ready_batches, batch_length, *rare
         sums = self._clock.sums
         state.replace(_BaseDataLoaderIter, "__next__", lambda original: state.hook("next", original, *calls, sums=sums))
 
