@@ -24,7 +24,8 @@ class Patches:
 
     def replace_operator(self, owner: Any, name: str, value: Any) -> None:
         """As `replace`, for what TorchScript may know: it finds operators by the ids of functions."""
-        operator = _find_builtin(getattr(owner, name))
+        original = getattr(owner, name)
+        operator = _find_builtin(getattr(original, "op", original))  # of a function, or of an entry of torch.ops
         self.replace(owner, name, value)
         if operator is not None:
             _register_builtin(value, operator)
