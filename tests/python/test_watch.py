@@ -75,7 +75,10 @@ def test_output_and_results_are_the_same(runs, context):
     assert sorted(os.listdir(runs.folder / "kept")) == ["metrics.jsonl"]
 
 
-@pytest.mark.parametrize("end, status", [("sys.exit(3)", 3), ("sys.exit('no')", 1), ("raise ValueError('no')", 1)])
+ENDS = [("sys.exit(3)", 3), ("sys.exit('no')", 1), ("raise ValueError('no')", 1), ("model(data[:2])", 1)]
+
+
+@pytest.mark.parametrize("end, status", ENDS)
 def test_errors_and_exit_status_are_the_programs(runs, end, status):
     script = runs.script(train() + end)
     plain, watched = runs.python(script), runs.watch(script)
@@ -92,6 +95,17 @@ def test_a_program_that_gives_up_its_output_has_its_own_end(runs, ending):
     assert plain.returncode == watched.returncode == 1 and plain.stdout == watched.stdout
     assert watched.stderr.startswith(plain.stderr)
     assert "where the training thread spent" in watched.stderr
+
+
+STATUSES = [("sys.exit(-2)", 254), ("sys.stderr.close()", 0), ("sys.stderr = None\nraise ValueError('no')", 1)]
+
+
+@pytest.mark.parametrize("end, status", [*STATUSES, ("sys.stderr = None\nsys.exit('no')", 1)])
+def test_a_number_is_no_signal_and_a_program_may_give_up_stderr(runs, end, status):
+    script = runs.script(f"import sys\nprint('yes')\n{end}\n")
+    plain, watched = runs.python(script), runs.watch(script)
+    assert (plain.returncode, plain.stdout) == (watched.returncode, watched.stdout) == (status, "yes\n")
+    assert watched.stderr.startswith(plain.stderr) and (plain.stderr or end == "sys.exit(-2)" or not watched.stderr)
 
 
 def test_without_pytorch_it_is_one_line(runs):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import builtins
+import contextlib
 import importlib.machinery
 import importlib.util
 import io
@@ -98,7 +99,7 @@ def _execute(code: types.CodeType, names: dict[str, Any]) -> int | None:
     except SystemExit as stop:
         if stop.code is None or isinstance(stop.code, int):
             return stop.code or 0
-        say(str(stop.code))
+        _print_reason(str(stop.code))
         return 1
     except KeyboardInterrupt as error:
         _print_error(error)
@@ -107,6 +108,15 @@ def _execute(code: types.CodeType, names: dict[str, Any]) -> int | None:
         _print_error(error)
         return 1
     return 0
+
+
+def _print_reason(text: str) -> None:
+    """Of sys.exit(text), as Python prints it: past a stderr that the program has taken away, too."""
+    if sys.stderr is not None:
+        say(text)
+        return
+    with contextlib.suppress(OSError):
+        os.write(2, f"{text}\n".encode(errors="backslashreplace"))
 
 
 def _print_error(error: BaseException) -> None:
