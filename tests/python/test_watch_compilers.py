@@ -85,8 +85,8 @@ def test_compiled_code_calls_methods_of_tensors(tmp_path, name, fresh):
 
 def described(method):
     names = ("__module__", "__objclass__", "__name__", "__qualname__", "__doc__", "__wrapped__", "__text_signature__")
-    kinds = inspect.ismethoddescriptor(method), inspect.isfunction(method), isinstance(method, types.MethodDescriptorType)
-    return [getattr(method, name, None) for name in names], kinds, method.__class__, torch.overrides.resolve_name(method)
+    kinds = inspect.ismethoddescriptor(method), isinstance(method, types.MethodDescriptorType), method.__class__
+    return [getattr(method, name, None) for name in names], kinds, torch.overrides.resolve_name(method)
 
 
 def test_methods_of_tensors_say_what_they_are(tmp_path):

@@ -1,5 +1,5 @@
-# What goes wrong, in the program or in the watch: Ctrl-C while a hook runs, a step or a model that raises, frames that are
-# not kept, a debugger in a counted step, and what is left of a watch that has failed.
+# What goes wrong, in the program or in the watch: Ctrl-C while a hook runs, a step or a model that raises, frames that
+# are not kept, a debugger in a counted step, and what is left of a watch that has failed.
 import gc
 import os
 import sys

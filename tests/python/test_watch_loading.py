@@ -1,5 +1,5 @@
-# What a watch asks and measures of loading: clocks of workers on a full disk, samplers and batches of any kind, decoders
-# of images, and the precision of matrix products.
+# What a watch asks and measures of loading: clocks of workers on a full disk, samplers and batches of any kind,
+# decoders of images, and the precision of matrix products.
 import errno
 import os
 

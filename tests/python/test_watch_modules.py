@@ -1,5 +1,6 @@
-# Hooks of modules: which call follows a hooked class, what a program puts into nn.Module for a while, what it copies and
-# saves of a model while its layers are counted, and modules of Python that are loaded later.
+# Hooks of modules: which call follows a hooked class, what a program puts into nn.Module for a while, what it copies
+# and saves of a model while its layers are counted, and modules of Python that are loaded later.
+import builtins
 import copy
 import importlib.util
 import io
@@ -95,8 +96,11 @@ def test_what_stood_in_nn_module_for_a_while_is_not_called_later(tmp_path):
 
 
 
+LAZY = "import builtins\nbuiltins.stoker_lazy_loaded = True\nraise ImportError('not now')\n"
+
+
 def test_a_lazy_import_goes_on_waiting(tmp_path):
-    (tmp_path / "stoker_lazy.py").write_text("import builtins\nbuiltins.stoker_lazy_loaded = True\nraise ImportError('not now')\n")
+    (tmp_path / "stoker_lazy.py").write_text(LAZY)
     spec = importlib.util.spec_from_file_location("stoker_lazy", tmp_path / "stoker_lazy.py")
     spec.loader = importlib.util.LazyLoader(spec.loader)
     lazy = importlib.util.module_from_spec(spec)
@@ -106,8 +110,6 @@ def test_a_lazy_import_goes_on_waiting(tmp_path):
             sys.modules["stoker_odd"] = 3
             spec.loader.exec_module(lazy)
             train(nn.Linear(8, 4), DataLoader(DATA, batch_size=8))
-        import builtins
-
         assert not hasattr(builtins, "stoker_lazy_loaded")
     finally:
         del sys.modules["stoker_lazy"], sys.modules["stoker_odd"]

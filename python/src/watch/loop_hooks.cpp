@@ -53,7 +53,8 @@ PyObject* inherited_call(Hook* hook, Arguments arguments, std::size_t count) {
     if (type == nullptr || !PyType_IsSubtype(type, owner))
         return PyObject_GetAttr(torch.module, torch.call);
     if (hook->above == nullptr || hook->last != type) {
-        PyObject* above = PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PySuper_Type), owner, type, nullptr);
+        PyObject* above =
+            PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PySuper_Type), owner, type, nullptr);
         if (above == nullptr)
             return nullptr;
         PyObject* before = hook->above;

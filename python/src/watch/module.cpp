@@ -68,8 +68,7 @@ PyMODINIT_FUNC PyInit__watch() {
     if (module == nullptr)
         return nullptr;
     if (learn_names() && add_names(module, "PHASES", phase_names) && add_names(module, "SUMS", sum_names) &&
-        add_account(module) && add_rows(module) && add_steps(module) &&
-        add_flags(module) && add_hooks(module))
+        add_account(module) && add_rows(module) && add_steps(module) && add_flags(module) && add_hooks(module))
         return module;
     Py_DECREF(module);
     return nullptr;

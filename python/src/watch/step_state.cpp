@@ -166,14 +166,10 @@ PyType_Slot step_slots[] = {
     {Py_tp_members, step_members},        {0, nullptr},
 };
 PyType_Slot flag_slots[] = {
-    {Py_tp_new, slot(PyType_GenericNew)},
-    {Py_tp_init, slot(init_flags)},
-    {Py_tp_dealloc, slot(destroy_flags)},
-    {Py_tp_traverse, slot(traverse_flags)},
-    {Py_tp_clear, slot(clear_flags)},
-    {Py_tp_members, flag_members},
-    {Py_tp_getset, flag_properties},
-    {0, nullptr},
+    {Py_tp_new, slot(PyType_GenericNew)}, {Py_tp_init, slot(init_flags)},
+    {Py_tp_dealloc, slot(destroy_flags)}, {Py_tp_traverse, slot(traverse_flags)},
+    {Py_tp_clear, slot(clear_flags)},     {Py_tp_members, flag_members},
+    {Py_tp_getset, flag_properties},      {0, nullptr},
 };
 constexpr unsigned flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE;
 PyType_Spec steps_spec = {"stoker._watch.StepState", sizeof(StepState), 0, flags, step_slots};

@@ -32,7 +32,7 @@ def _first_tensor(batch: Any) -> torch.Tensor | None:
 
 
 def batch_length(batch: Any) -> int:
-    """Samples of a batch: the first size of its first tensor. No `__torch_function__` of the program sees the question."""
+    """Samples of a batch: the first size of its first tensor. No `__torch_function__` of the program is asked."""
     tensor = _first_tensor(batch)
     if tensor is None:
         return 0

@@ -32,7 +32,7 @@ Sums = list[int]
 
 
 class QueuedTime:
-    """Nanoseconds in which the calling thread was ready to run and had no core; 0 where the kernel does not count it."""
+    """Nanoseconds in which the calling thread was ready to run and had no core; 0 where the kernel does not count."""
 
     def __init__(self) -> None:
         try:
@@ -144,7 +144,8 @@ class TimedOperator:
     """Stands for an operator of PyTorch that decodes an image."""
 
     def __init__(self, operator: Any, codec: str, clock: FetchClock, here: Callable[[], bool]) -> None:
-        self._operator, self._codec, self._clock, self._here = operator, codec, clock, here
+        self._operator, self._clock, self._here = operator, clock, here
+        self._codec = codec if codec in CODECS else ""  # "image" may be any
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         if not self._here():
@@ -167,8 +168,8 @@ def watch_torchvision(patches: Patches, clock: FetchClock, here: Callable[[], bo
     if "torchvision.io.image" not in sys.modules:
         return
     operators = torch.ops.image
-    codecs = {"decode_image": "", "decode_jpeg": "jpeg", "decode_png": "png", "decode_gif": "gif", "decode_webp": "webp"}
-    for name, codec in codecs.items():
+    for codec in ("image", "jpeg", "png", "gif", "webp"):
+        name = f"decode_{codec}"
         operator = getattr(operators, name, None)  # torchvision may lack its library
         if operator is not None and not isinstance(operator, TimedOperator):
             patches.replace_operator(operators, name, TimedOperator(operator, codec, clock, here))
@@ -213,7 +214,7 @@ def _spawned_target(folder: str) -> WorkerTarget:
 
 
 class WorkerClocks:
-    """The clocks of all workers that have begun since the start. Those of ended ones are read once more, and deleted."""
+    """The clocks of all workers that have begun since the start. Those of ended ones are read once more and deleted."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

@@ -174,7 +174,7 @@ class Hooks:
         state.replace_phase(Optimizer, "zero_grad", OPTIMIZER)
 
     def _stepped(self, optimizer: Any) -> None:
-        """An optimizer has made a step, here or in another thread, and there may be more to do than to write it down."""
+        """An optimizer has made a step, here or in another thread, and more may be to do than to write it down."""
         state, account = self._state, self._state.account
         if get_ident() != state.thread:
             if account.phase == BACKWARD and state.thread and _is_of_autograd():

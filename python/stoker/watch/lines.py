@@ -86,7 +86,7 @@ class LineCounter:
         return True
 
     def end(self) -> None:
-        """Leaves alone what a debugger has put in the place of ours. Frames are looked for and not kept: they live on."""
+        """Leaves alone what a debugger has put in the place of ours. A frame that was kept would keep its variables."""
         self._stop()
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:

@@ -1,4 +1,4 @@
-"""What the hooks have seen of the program: facts of its objects. Nothing here keeps a model, a data set or a loader alive."""
+"""What the hooks have seen of the program: facts of its objects. None keeps a model, a data set or a loader alive."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class HookState(HookFlags):
         self.patches.replace_operator(owner, name, hook)
 
     def replace_function(self, owner: Any, name: str, make: Callable[[Any], Hook]) -> None:
-        """As `replace`, for what torch.compile may meet: of other callables it knows PyTorch's own only."""
+        """As `replace`, for what torch.compile may trace: it looks into functions, and stops at a bare hook."""
 
         def make_function(original: Any) -> Any:
             hook = make(original)

@@ -57,7 +57,8 @@ def wrapped(text: str, columns: int) -> str:
         if indent is None or len(line) <= columns:
             lines.append(line)
         else:
-            lines += textwrap.wrap(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+            whole = {"break_long_words": False, "break_on_hyphens": False}
+            lines += textwrap.wrap(line, columns, subsequent_indent=indent, **whole)
     return "\n".join(lines) + "\n"
 
 
