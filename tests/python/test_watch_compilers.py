@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("stoker._watch", reason="needs the extension modules: STOKER_PYTHON=ON")
 import torch
+from test_watch import Runs
 from test_watch_program import DATA, train, watched
 from torch import nn
 from torch.utils.data import DataLoader
@@ -40,16 +41,11 @@ class Counting(torch.Tensor):
         return super().__torch_function__(function, types, args, options or {})
 
 
-def on_a_default_device(x):
-    return x.to(torch.float64) + 1
-
-
 COMPILED = {
     "unbound": lambda x: torch.Tensor.to(x, torch.float64) + 1,
     "map": lambda x: list(map(torch.Tensor.cpu, [x, x]))[1] + 1,
     "super": lambda x: x.as_subclass(Own).to(torch.float64) + 1,
     "function": lambda x: x.as_subclass(Counting).to(torch.float64) + 1,
-    "method": on_a_default_device,
 }
 
 
@@ -69,9 +65,6 @@ def test_compiled_code_calls_methods_of_tensors(tmp_path, name, fresh):
         return graph.forward
 
     compiled = torch.compile(COMPILED[name], backend=backend, fullgraph=True)
-    device = torch.get_default_device()
-    if name == "method":
-        torch.set_default_device("cpu")
     try:
         with watched(tmp_path):
             for _ in range(3):
@@ -79,8 +72,22 @@ def test_compiled_code_calls_methods_of_tensors(tmp_path, name, fresh):
             assert len(frames) == 1
         assert compiled(x).tolist() == [1, 2, 3, 4]
     finally:
-        torch.set_default_device(None if device == torch.device("cpu") else device)
         torch._dynamo.trace_rules.clear_lru_cache()
+
+
+DEFAULT_DEVICE = """
+import torch
+torch.set_default_device("cpu")
+x = torch.arange(4.0)
+for function in (lambda x: x.to(torch.float64) + 1, lambda x: x.sum().item(), lambda x: x.cpu() + 1):
+    print(torch.compile(function, backend="eager", fullgraph=True)(x))
+"""
+
+
+def test_a_compiler_that_a_watched_program_loads_knows_methods_of_tensors(tmp_path):
+    runs = Runs(tmp_path)
+    done = runs.watch(runs.script(DEFAULT_DEVICE))
+    assert done.stdout.splitlines()[1:] == ["6.0", "tensor([1., 2., 3., 4.])"], done.stderr
 
 
 def described(method):
