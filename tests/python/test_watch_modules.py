@@ -95,7 +95,6 @@ def test_what_stood_in_nn_module_for_a_while_is_not_called_later(tmp_path):
     assert not calls and len(records(tmp_path, "step")) == 6
 
 
-
 LAZY = "import builtins\nbuiltins.stoker_lazy_loaded = True\nraise ImportError('not now')\n"
 
 

@@ -23,7 +23,7 @@ from stoker.watch.batches import batch_length, ready_batches, sample_bytes
 from stoker.watch.fetch_clock import FetchClock
 from stoker.watch.modules import ModuleHooks
 from stoker.watch.own_loader import OwnLoaderHook
-from stoker.watch.seen import LoaderNote, Seen
+from stoker.watch.seen import LoaderNote
 from stoker.watch.state import HookState
 from stoker.watch.steps import LOADER
 from stoker.watch.transfers import TransferHooks

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch.jit._builtins import _find_builtin, _get_builtin_table, _register_builtin
+from torch.jit import _builtins
+
+_script: Any = _builtins  # operators of TorchScript by the ids of functions
 
 
 class Patches:
@@ -25,15 +27,17 @@ class Patches:
     def replace_operator(self, owner: Any, name: str, value: Any) -> None:
         """As `replace`, for what TorchScript may know: it finds operators by the ids of functions."""
         original = getattr(owner, name)
-        operator = _find_builtin(getattr(original, "op", original))  # of a function, or of an entry of torch.ops
+        operator = _script._find_builtin(
+            getattr(original, "op", original)
+        )  # of a function, or of an entry of torch.ops
         self.replace(owner, name, value)
         if operator is not None:
-            _register_builtin(value, operator)
+            _script._register_builtin(value, operator)
             self._scripted.append(id(value))
 
     def undo(self) -> None:
         while self._scripted:  # another function may get the id
-            _get_builtin_table().pop(self._scripted.pop(), None)
+            _script._get_builtin_table().pop(self._scripted.pop(), None)
         while self._replaced:
             owner, name, ours, before, own = self._replaced.pop()
             if vars(owner).get(name) is not ours:

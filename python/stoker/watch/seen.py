@@ -180,7 +180,8 @@ def _steps_of(note: LoaderNote, samples: int | None) -> int | None:
         return length_of(note.sampler) if note.counts or _counts(note.sampler) else None
     if not samples or not note.batch_size:
         return None
-    return samples // note.batch_size if note.drop_last else -(-samples // note.batch_size)
+    batch = int(note.batch_size)
+    return samples // batch if note.drop_last else -(-samples // batch)
 
 
 def _size_of(module: Any) -> int:

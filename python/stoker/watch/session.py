@@ -13,7 +13,7 @@ from torch.utils.data._utils import worker as torch_worker
 
 from stoker.watch import fetch_clock
 from stoker.watch.account import Account
-from stoker.watch.facts import Facts, data_facts, device_facts, host_facts, measure_products, train_facts
+from stoker.watch.facts import data_facts, device_facts, host_facts, measure_products, train_facts
 from stoker.watch.fetch_clock import FetchClock, WorkerClocks, WorkerTarget
 from stoker.watch.hooks import Hooks
 from stoker.watch.lines import COUNTED_STEPS, LineSampler
@@ -22,7 +22,7 @@ from stoker.watch.products import ProductCounter
 from stoker.watch.profiles import Profiles
 from stoker.watch.ranks import Rank, RecordFolder
 from stoker.watch.recorder import RecordWriter
-from stoker.watch.seen import Seen
+from stoker.watch.seen import Facts, Seen
 from stoker.watch.state import HookState
 from stoker.watch.steps import Steps
 
@@ -208,5 +208,3 @@ class Session:
                 "train": train_facts(self.seen, self.rank, accumulate, self._products.flops),
             }
         )
-
-

@@ -57,8 +57,9 @@ def wrapped(text: str, columns: int) -> str:
         if indent is None or len(line) <= columns:
             lines.append(line)
         else:
-            whole = {"break_long_words": False, "break_on_hyphens": False}
-            lines += textwrap.wrap(line, columns, subsequent_indent=indent, **whole)
+            wrapper = textwrap.TextWrapper(columns, subsequent_indent=indent, break_long_words=False)
+            wrapper.break_on_hyphens = False
+            lines += wrapper.wrap(line)
     return "\n".join(lines) + "\n"
 
 
