@@ -67,6 +67,7 @@ struct HookFlags {
     char inside;               // an outermost module runs
     char in_backward;          // the running step of an optimizer lies within a backward pass
     char stepped_in_backward;  // an optimizer has made its step within the running backward pass
+    char begun;                // a step of an optimizer that is not counted yet
     char steady;               // nothing is to be done after a step but to write it down
     char reading;              // a read of a tensor runs, which may be made of others
     char moving;

@@ -173,6 +173,7 @@ PyObject* call_optimizer_begin(PyObject* self, Arguments, std::size_t, PyObject*
             flags->in_backward = before == Backward;  // else it belongs to another optimizer
         if (!flags->in_backward)
             flags->base = Optimizer;
+        flags->begun = 1;
     }
     Py_RETURN_NONE;
 }
@@ -185,6 +186,10 @@ PyObject* call_optimizer_end(PyObject* self, Arguments arguments, std::size_t co
     if (PyVectorcall_NARGS(count) < 1)
         return PyErr_Format(PyExc_TypeError, "expected an optimizer, found no argument");
     const bool here = flags->here();
+    if (here && !flags->begun)
+        Py_RETURN_NONE;  // a class calls the step of its base, which has hooks of its own and was counted
+    if (here)
+        flags->begun = 0;
     if (here && !flags->in_backward)
         flags->base = Unmeasured;
     const bool usual = here && flags->steady && !flags->in_backward && steps->training && !steps->in_parts;
