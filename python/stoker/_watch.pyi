@@ -4,6 +4,7 @@ from typing import Any
 from weakref import ref
 
 PHASES: tuple[str, ...]
+SUMS: tuple[str, ...]  # of a FetchClock, at the beginning
 
 def learn(
     tensor: type, parameter: type, module: type, modes: Callable[[], int], with_grad: Callable[[], bool], /
@@ -49,11 +50,11 @@ class StepState:
 
 class HookFlags:
     thread: int  # that is watched; 0 after the end
-    @property
-    def base(self) -> int: ...  # the phase after a batch or a backward pass; within an optimizer's closure its own
+    base: int  # the phase after a batch or a backward pass; within an optimizer's closure its own
     inside: bool  # an outermost module runs
     in_backward: bool  # the running step of an optimizer lies within a backward pass
     stepped_in_backward: bool  # an optimizer has made its step within the running backward pass
+    around: Callable[[Any, bool], None] | None  # before (True) and after an outermost module that learns
     steady: bool  # nothing is to be done after a step but to write it down
     def __init__(self, account: Account, steps: StepState, fail: Callable[[Exception], None], /) -> None: ...
 
@@ -68,5 +69,6 @@ class Hook:
         number: int = ...,
         sums: Any = None,
         place: tuple[type, str] | None = None,
+        owner: type | None = None,
     ) -> None: ...
     def __call__(self, *args: Any, **options: Any) -> Any: ...

@@ -87,7 +87,12 @@ print(len(own.{seen}) > 0)
 def test_a_program_that_profiles_itself_keeps_its_profile(runs, kind, begin):
     parts = {
         "functions": ("cProfile.Profile()", "own.enable()", "own.disable()", "getstats()"),
-        "operators": ("None", "own = profile(activities=[ProfilerActivity.CPU]); own.start()", "own.stop()", "events()"),
+        "operators": (
+            "None",
+            "own = profile(activities=[ProfilerActivity.CPU]); own.start()",
+            "own.stop()",
+            "events()",
+        ),
     }
     loop = OWN_PROFILERS.format(**dict(zip(("own", "start", "stop", "seen"), parts[kind])), begin=begin)
     script = runs.script(train().split("if __name__")[0] + loop)

@@ -75,7 +75,10 @@ def test_output_and_results_are_the_same(runs, context):
     assert sorted(os.listdir(runs.folder / "kept")) == ["metrics.jsonl"]
 
 
-@pytest.mark.parametrize("end, status", [("sys.exit(3)", 3), ("sys.exit('no')", 1), ("raise ValueError('no')", 1)])
+ENDS = [("sys.exit(3)", 3), ("sys.exit('no')", 1), ("raise ValueError('no')", 1), ("model(data[:2])", 1)]
+
+
+@pytest.mark.parametrize("end, status", ENDS)
 def test_errors_and_exit_status_are_the_programs(runs, end, status):
     script = runs.script(train() + end)
     plain, watched = runs.python(script), runs.watch(script)
@@ -94,6 +97,17 @@ def test_a_program_that_gives_up_its_output_has_its_own_end(runs, ending):
     assert "where the training thread spent" in watched.stderr
 
 
+STATUSES = [("sys.exit(-2)", 254), ("sys.stderr.close()", 0), ("sys.stderr = None\nraise ValueError('no')", 1)]
+
+
+@pytest.mark.parametrize("end, status", [*STATUSES, ("sys.stderr = None\nsys.exit('no')", 1)])
+def test_a_number_is_no_signal_and_a_program_may_give_up_stderr(runs, end, status):
+    script = runs.script(f"import sys\nprint('yes')\n{end}\n")
+    plain, watched = runs.python(script), runs.watch(script)
+    assert (plain.returncode, plain.stdout) == (watched.returncode, watched.stdout) == (status, "yes\n")
+    assert watched.stderr.startswith(plain.stderr) and (plain.stderr or end == "sys.exit(-2)" or not watched.stderr)
+
+
 def test_without_pytorch_it_is_one_line(runs):
     done = runs.python("-S", "-m", "stoker", "watch", runs.script("print('no')"))
     assert done.returncode == 2 and done.stdout == ""
@@ -101,7 +115,8 @@ def test_without_pytorch_it_is_one_line(runs):
 
 
 def test_ctrl_c_ends_it_as_it_ends_the_program(runs):
-    script = runs.script(train() + "import atexit, os, signal; atexit.register(print, 'bye'); os.kill(os.getpid(), signal.SIGINT)")
+    end = "import atexit, os, signal; atexit.register(print, 'bye'); os.kill(os.getpid(), signal.SIGINT)"
+    script = runs.script(train() + end)
     plain, watched = runs.python(script), runs.watch(script)
     assert plain.returncode == watched.returncode == -2
     assert plain.stdout == watched.stdout and plain.stdout.endswith("bye\n")
@@ -117,7 +132,8 @@ def test_forked_children_leave_the_records_alone(runs):
 
 
 def test_compiled_models_are_watched(runs):
-    script = runs.script(train().replace("optimizer = ", "model = torch.compile(model, backend='eager', fullgraph=True)\noptimizer = "))
+    compiled = "model = torch.compile(model, backend='eager', fullgraph=True)\noptimizer = "
+    script = runs.script(train().replace("optimizer = ", compiled))
     plain, watched = runs.python(script), runs.watch("--keep", "kept", script)
     assert plain.stdout == watched.stdout and watched.returncode == 0, watched.stderr
     assert all("forward" in step["us"] for step in runs.records("kept", "step"))
@@ -200,7 +216,8 @@ def test_evaluations_are_told_from_teachers(runs):
 
 
 def test_a_part_of_a_program_is_watched(runs):
-    body = train().replace("    for epoch in", "  with stoker.watching(keep='kept'):\n    for epoch in").replace("\n    print", "\n  print")
+    body = train().replace("    for epoch in", "  with stoker.watching(keep='kept'):\n    for epoch in")
+    body = body.replace("\n    print", "\n  print")
     done = runs.python(runs.script("import stoker\n" + body))
     assert done.returncode == 0, done.stderr
     assert len(runs.records("kept", "step")) == 80
@@ -252,7 +269,8 @@ def test_a_missing_program_costs_the_verdict_only(runs):
     script = runs.script(train())
     environment = {"PYTHONPATH": str(PYTHON_PACKAGE), "STOKER_BIN": "/nowhere", "PATH": "/usr/bin:/bin"}
     code = (
-        "import stoker.watch.verdict as v; v.find_program = lambda: (_ for _ in ()).throw(FileNotFoundError('nowhere'))\n"
+        "import stoker.watch.verdict as verdict\n"
+        "verdict.find_program = lambda: (_ for _ in ()).throw(FileNotFoundError('nowhere'))\n"
         f"import sys; from stoker.watch.command import main; sys.exit(main('watch', [{script!r}]))"
     )
     done = subprocess.run(

@@ -26,9 +26,9 @@ KINDS = {
     "phase": ((), {"number": CHECKPOINT}),
     "backward": ((lambda: None, lambda: None), {"number": 1}),
     "forward": ((lambda module, learning: None, lambda: None), {}),
-    "next": ((lambda of: None, lambda of: 3, lambda batch: 4, lambda *of: None, lambda *of: None), {}),
+    "next": ((lambda of: None, lambda of: 3, lambda batch: 4, lambda *of: None, lambda *of: None, lambda: None), {}),
     "move": ((lambda *of: None,), {}),
-    "read": ((lambda nanoseconds: None, lambda tensor: False), {}),
+    "read": ((lambda nanoseconds: None, lambda tensor: False, lambda: False), {}),
     "wait": ((lambda nanoseconds: None,), {}),
 }
 
@@ -165,21 +165,31 @@ def test_nested_phases_suspend_the_outer_one():
     outer = Hook("phase", state, lambda: (time.sleep(0.01), inner()), number=CHECKPOINT)
     outer()
     times = dict(zip(PHASES, state.account.take()))
-    assert times["sync"] >= 20_000_000 > times["checkpoint"] >= 10_000_000
+    assert times["sync"] >= 20_000_000 and times["checkpoint"] >= 10_000_000
+    assert times["sync"] + times["checkpoint"] + times["unmeasured"] == sum(times.values())
     assert state.account.phase == UNMEASURED
 
 
 def test_other_threads_pass_without_a_trace():
-    state = make_state()
-    hooks = [make_hook(kind, returns, state) for kind in KINDS]
+    state, called = make_state(), []
+    sums, alone, tensor = array("q", bytes(64)), Alone(), torch.empty(2, device="meta")
+    host = torch.ones(2)
+
+    def noting(*of):
+        called.append(of)
+
+    hooks = []
+    for kind, (calls, options) in KINDS.items():
+        original = (lambda of: host) if kind == "move" else returns
+        hook = Hook(kind, state, original, calls=(noting,) * len(calls), sums=sums, **options)
+        hooks.append((hook, tensor if kind in ("move", "read", "wait") else alone, len(calls)))
     state.account.take()
 
     def work():
-        for hook in hooks:
-            for _ in range(5000):
+        for hook, argument, _ in hooks:
+            for _ in range(1000):
                 hook(argument)
 
-    argument = Alone()
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -187,6 +197,18 @@ def test_other_threads_pass_without_a_trace():
         thread.join()
     times = state.account.take()
     assert times[UNMEASURED] == sum(times) and state.steps.samples == state.steps.backwards == 0
+    assert not called and not any(sums)
+    for hook, argument, calls in hooks:  # in this thread they all have something to say
+        hook(argument)
+        assert bool(called) == (calls > 0)
+        called.clear()
+
+
+def test_a_tensor_on_a_device_is_asked_once_where_it_is():
+    state, called = make_state(), []
+    hook = Hook("read", state, returns, calls=(called.append, called.append, lambda: called.append("compiles?")))
+    hook(torch.empty(2, device="meta"))
+    assert called[0] == "compiles?" and len(called) == 2 and isinstance(called[1], int)
 
 
 def test_a_hook_and_its_state_are_freed_together():
@@ -222,6 +244,10 @@ def test_what_is_no_phase_or_no_kind_is_refused():
     for wrong in (
         lambda: Hook("unheard of", state, returns),
         lambda: Hook("phase", state, returns, number=9),
+        lambda: Hook("read", state, returns),
+        lambda: Hook("phase", state, returns, calls=(returns,)),
+        lambda: Hook("next", state, returns, calls=KINDS["next"][0], sums=array("q", bytes(16))),
+        lambda: setattr(state, "base", 9),
         lambda: state.account.enter(9),
         lambda: state.account.enter(1 << 32),
         lambda: state.account.take(-1),

@@ -1,5 +1,5 @@
-# The hooks of a watch and the program's own: patches over ours, hooks beside ours, subclasses of tensors, compiled code,
-# optimizers within the backward pass, and workers that are made anew for each epoch.
+# The hooks of a watch and the program's own: patches over ours, hooks beside ours, subclasses of tensors, compiled
+# code, optimizers within the backward pass, and workers that are made anew for each epoch.
 import _thread
 import os
 import pickle
@@ -110,7 +110,8 @@ def test_optimizers_within_the_backward_pass_make_one_step(tmp_path, run):
     assert [step["samples"] for step in steps] == [8] * 6
     for step in steps:
         assert "backward" in step["us"] and ("optimizer" in step["us"] or run is in_a_thread_of_autograd), step
-    assert records(tmp_path, "facts")[-1]["train"].get("optimizer") == (None if run is in_a_thread_of_autograd else "SGD")
+    name = None if run is in_a_thread_of_autograd else "SGD"
+    assert records(tmp_path, "facts")[-1]["train"].get("optimizer") == name
 
 
 def test_patches_that_the_program_made_over_ours_stay(tmp_path):

@@ -27,8 +27,11 @@ def watched(folder):
     session.start()
     try:
         yield session
-    finally:
-        session.stop()
+    except BaseException:  # a fault of the watch does not hide what a test has found
+        with contextlib.suppress(Exception):
+            session.stop()
+        raise
+    session.stop()
 
 
 def records(folder, kind):

@@ -6,12 +6,12 @@ namespace stoker::watch {
 
 namespace {
 
-enum Call : std::size_t { Asks, Ready, Length, First, Ended };
-enum Sum { Samples, Fetch, Core };             // positions of stoker.watch.fetch_clock
+enum Call : std::size_t { Asks, Ready, Length, First, Ended, Settle };
 constexpr std::int64_t short_fetch = 200'000;  // nanoseconds: the CPU time of shorter fetches is not read
 constexpr long long unknown = -1, error = -2;
 
-// Samples of the usual batch: a list or tuple whose first element is a plain tensor. Others are unknown.
+// Samples of the usual batch: a list or tuple whose first element is a plain tensor. Others are unknown, also a nested
+// tensor, which has no shape.
 long long usual_length(PyObject* batch) {
     PyObject* first = nullptr;
     if (PyTuple_CheckExact(batch) && PyTuple_Size(batch) > 0)
@@ -24,6 +24,10 @@ long long usual_length(PyObject* batch) {
     if (modes != 0)
         return modes < 0 ? error : unknown;
     PyObject* shape = PyObject_GetAttr(first, torch.shape);
+    if (shape == nullptr && PyErr_ExceptionMatches(PyExc_Exception)) {
+        PyErr_Clear();
+        return unknown;
+    }
     if (shape == nullptr)
         return error;
     const Py_ssize_t dimensions = PyTuple_Size(shape);
@@ -58,6 +62,16 @@ bool ask_for_batch(const Hook* hook, PyObject* iterator, bool alone, long long& 
     if (refers_to(hook->steps()->asked, iterator))
         return true;
     PyObject* done = call_with(hook->calls[Asks], iterator);
+    Py_XDECREF(done);
+    return done != nullptr;
+}
+
+// A step of an optimizer that has raised left its phase behind. Within a closure it is the right one. False: Python has
+// an error.
+bool settle_base(const Hook* hook) {
+    if (hook->flags->base == Unmeasured)
+        return true;
+    PyObject* done = PyObject_CallNoArgs(hook->calls[Settle]);
     Py_XDECREF(done);
     return done != nullptr;
 }
@@ -119,7 +133,7 @@ PyObject* call_next(PyObject* self, Arguments arguments, std::size_t count, PyOb
     PyObject* iterator = arguments[0];
     const int alone = is_alone(iterator);
     long long ready = unknown;
-    if ((alone < 0 || !ask_for_batch(hook, iterator, alone == 1, ready)) && !fail(hook))
+    if ((alone < 0 || !settle_base(hook) || !ask_for_batch(hook, iterator, alone == 1, ready)) && !fail(hook))
         return nullptr;
     const bool fetches = alone == 1 && hook->sums.buf != nullptr;  // else the batch was made elsewhere
     account->enter(Wait);

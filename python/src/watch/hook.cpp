@@ -9,29 +9,29 @@ Torch torch;
 
 namespace {
 
-PyTypeObject* hook_type = nullptr;
 PyObject* method_type = nullptr;  // types.MethodType
 
 struct Kind {
     const char* name;
     vectorcallfunc call;
+    Py_ssize_t calls;  // functions of Python that it needs
 };
 constexpr std::array<Kind, 9> kinds = {{
-    {"phase", call_phase},
-    {"next", call_next},
-    {"forward", call_forward},
-    {"backward", call_backward},
-    {"optimizer_begin", call_optimizer_begin},
-    {"optimizer_end", call_optimizer_end},
-    {"move", call_move},
-    {"read", call_read},
-    {"wait", call_wait},
+    {"phase", call_phase, 0},
+    {"next", call_next, hook_calls},
+    {"forward", call_forward, 2},
+    {"backward", call_backward, 2},
+    {"optimizer_begin", call_optimizer_begin, 0},
+    {"optimizer_end", call_optimizer_end, 1},
+    {"move", call_move, 1},
+    {"read", call_read, 3},
+    {"wait", call_wait, 1},
 }};
 
-vectorcallfunc entry_of(const char* name) {
+const Kind* kind_of(const char* name) {
     for (const Kind& kind : kinds)
         if (std::string_view(name) == kind.name)
-            return kind.call;
+            return &kind;
     PyErr_Format(PyExc_ValueError, "there is no hook of the kind %s", name);
     return nullptr;
 }
@@ -43,34 +43,52 @@ bool is_ready(const HookFlags* flags) {
     return false;
 }
 
-// Hook(kind, flags, original, *, calls=(), number=0, sums=None, place=None)
+// False: Python has an error.
+bool take_sums(Hook* hook, PyObject* sums) {
+    if (PyObject_GetBuffer(sums, &hook->sums, PyBUF_WRITABLE) < 0)
+        return false;
+    if (hook->sums.len >= static_cast<Py_ssize_t>(sum_names.size() * sizeof(std::int64_t)))
+        return true;
+    PyErr_Format(PyExc_ValueError, "expected sums of %d numbers of 8 bytes, found %zd bytes", int{sum_names.size()},
+                 hook->sums.len);
+    return false;
+}
+
+PyObject* none_as_null(PyObject* object) {
+    return object == nullptr || object == Py_None ? nullptr : Py_NewRef(object);
+}
+
+// Hook(kind, flags, original, *, calls=(), number=0, sums=None, place=None, owner=None)
 PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* options) {
-    static const char* names[] = {"kind", "flags", "original", "calls", "number", "sums", "place", nullptr};
-    const char* kind = nullptr;
+    static const char* names[] = {"kind", "flags", "original", "calls", "number", "sums", "place", "owner", nullptr};
+    const char* name = nullptr;
     PyObject *flags = nullptr, *original = nullptr, *calls = nullptr, *sums = nullptr, *place = nullptr;
+    PyObject* owner = nullptr;
     int number = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, options, "sO!O|$O!iOO", const_cast<char**>(names), &kind, flags_type,
-                                     &flags, &original, &PyTuple_Type, &calls, &number, &sums, &place))
+    if (!PyArg_ParseTupleAndKeywords(arguments, options, "sO!O|$O!iOOO", const_cast<char**>(names), &name, flags_type,
+                                     &flags, &original, &PyTuple_Type, &calls, &number, &sums, &place, &owner))
         return nullptr;
-    const vectorcallfunc entry = entry_of(kind);
-    if (entry == nullptr || !is_ready(reinterpret_cast<HookFlags*>(flags)))
+    const Kind* kind = kind_of(name);
+    if (kind == nullptr || !is_ready(reinterpret_cast<HookFlags*>(flags)))
         return nullptr;
     const Py_ssize_t count = calls == nullptr ? 0 : PyTuple_Size(calls);
-    if (number < 0 || number > Unmeasured || count > static_cast<Py_ssize_t>(hook_calls))
-        return PyErr_Format(PyExc_ValueError, "a hook has a number from 0 to 8 and at most 5 calls");
+    if (number < 0 || number > Unmeasured || count != kind->calls)
+        return PyErr_Format(PyExc_ValueError, "expected a number from 0 to %d and %zd calls, found %d and %zd",
+                            int{Unmeasured}, kind->calls, number, count);
     PyObject* self = PyType_GenericAlloc(type, 0);
     if (self == nullptr)
         return nullptr;
     Hook* hook = hook_of(self);
-    hook->call = entry;
+    hook->call = kind->call;
     hook->number = number;
     hook->measures = 1;
     hook->original = Py_NewRef(original);
     hook->flags = reinterpret_cast<HookFlags*>(Py_NewRef(flags));
-    hook->place = place == nullptr || place == Py_None ? nullptr : Py_NewRef(place);
+    hook->place = none_as_null(place);
+    hook->owner = none_as_null(owner);
     for (Py_ssize_t i = 0; i < count; ++i)
         hook->calls[static_cast<std::size_t>(i)] = Py_NewRef(PyTuple_GetItem(calls, i));
-    if (sums != nullptr && sums != Py_None && PyObject_GetBuffer(sums, &hook->sums, PyBUF_WRITABLE) < 0)
+    if (sums != nullptr && sums != Py_None && !take_sums(hook, sums))
         Py_CLEAR(self);
     return self;
 }
@@ -81,6 +99,8 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(hook->attributes);
     Py_VISIT(hook->original);
     Py_VISIT(hook->place);
+    Py_VISIT(hook->owner);
+    Py_VISIT(hook->above);
     Py_VISIT(reinterpret_cast<PyObject*>(hook->flags));
     for (PyObject* call : hook->calls)
         Py_VISIT(call);
@@ -91,6 +111,8 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
 int clear(PyObject* self) {
     Hook* hook = hook_of(self);
     Py_CLEAR(hook->attributes);
+    Py_CLEAR(hook->owner);
+    Py_CLEAR(hook->above);
     for (PyObject*& call : hook->calls)
         Py_CLEAR(call);
     return 0;
@@ -131,14 +153,37 @@ Py_hash_t hash(PyObject* self) {
     return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(self) >> 4);
 }
 
-// Pickled by name, as functions are.
+PyObject* named(const char* module_name, const char* name) {
+    PyObject* module = PyImport_ImportModule(module_name);
+    PyObject* found = module == nullptr ? nullptr : PyObject_GetAttrString(module, name);
+    Py_XDECREF(module);
+    return found;
+}
+
+// Pickled by name, as functions are. One without a name, which a function holds that is pickled by value, becomes what
+// it replaces.
 PyObject* reduce(PyObject* self, PyObject*) {
+    const Hook* hook = hook_of(self);
+    if (hook->place != nullptr) {
+        PyObject* getattr = named("builtins", "getattr");
+        return getattr == nullptr ? nullptr : Py_BuildValue("(NO)", getattr, hook->place);
+    }
+    PyObject* name = PyObject_GetAttrString(self, "__qualname__");
+    if (name != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError))
+        return name;
+    PyErr_Clear();
+    PyObject* getitem = named("operator", "getitem");
+    return getitem == nullptr ? nullptr : Py_BuildValue("(N((O)i))", getitem, hook->original, 0);
+}
+
+// PyTorch's compiler and other programs tell a method of Tensor by its class and by where it is from.
+PyObject* attribute(PyObject* self, PyObject* name) {
     if (hook_of(self)->place == nullptr)
-        return PyObject_GetAttrString(self, "__qualname__");
-    PyObject* builtins = PyImport_ImportModule("builtins");
-    PyObject* getattr = builtins == nullptr ? nullptr : PyObject_GetAttrString(builtins, "getattr");
-    Py_XDECREF(builtins);
-    return getattr == nullptr ? nullptr : Py_BuildValue("(NO)", getattr, hook_of(self)->place);
+        return PyObject_GenericGetAttr(self, name);
+    for (const char* answered : {"__class__", "__module__", "__objclass__"})
+        if (PyUnicode_CompareWithASCIIString(name, answered) == 0)
+            return PyObject_GetAttr(hook_of(self)->original, name);
+    return PyObject_GenericGetAttr(self, name);
 }
 
 PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
@@ -158,6 +203,7 @@ PyType_Slot slots[] = {
     {Py_tp_traverse, slot(traverse)},
     {Py_tp_clear, slot(clear)},
     {Py_tp_call, slot(PyVectorcall_Call)},
+    {Py_tp_getattro, slot(attribute)},
     {Py_tp_descr_get, slot(bind)},
     {Py_tp_richcompare, slot(compare)},
     {Py_tp_hash, slot(hash)},
@@ -175,9 +221,11 @@ PyType_Spec spec = {"stoker._watch.Hook", sizeof(Hook), 0, hook_flags, slots};
 bool fail(const Hook* hook) {
     PyObject *type = nullptr, *error = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &error, &trace);
+    if (!PyErr_GivenExceptionMatches(type, PyExc_Exception)) {
+        PyErr_Restore(type, error, trace);
+        return false;
+    }
     PyErr_NormalizeException(&type, &error, &trace);
-    if (trace != nullptr)
-        PyException_SetTraceback(error, trace);
     PyObject* done = nullptr;
     if (hook->flags->fail != nullptr)
         done = call_with(hook->flags->fail, error);
@@ -190,11 +238,11 @@ bool fail(const Hook* hook) {
     return done != nullptr;
 }
 
-PyObject* tell(const Hook* hook, std::size_t call, PyObject* result, Arguments arguments, std::size_t count) {
+PyObject* tell(PyObject* function, PyObject* result, Arguments arguments, std::size_t count) {
     PyObject *type = nullptr, *error = nullptr, *trace = nullptr;
     if (result == nullptr)
         PyErr_Fetch(&type, &error, &trace);
-    PyObject* done = PyObject_Vectorcall(hook->calls[call], arguments, count, nullptr);
+    PyObject* done = PyObject_Vectorcall(function, arguments, count, nullptr);
     if (done == nullptr) {
         Py_CLEAR(result);
         Py_CLEAR(type);
@@ -225,11 +273,8 @@ bool refers_to(PyObject* reference, PyObject* object) {
 }
 
 bool add_hooks(PyObject* module) {
-    PyObject* types = PyImport_ImportModule("types");
-    method_type = types == nullptr ? nullptr : PyObject_GetAttrString(types, "MethodType");
-    Py_XDECREF(types);
-    hook_type = method_type == nullptr ? nullptr : add_type(module, &spec);
-    return hook_type != nullptr;
+    method_type = named("types", "MethodType");
+    return method_type != nullptr && add_type(module, &spec) != nullptr;
 }
 
 }  // namespace stoker::watch

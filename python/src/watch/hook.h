@@ -5,7 +5,7 @@
 
 namespace stoker::watch {
 
-inline constexpr std::size_t hook_calls = 5;
+inline constexpr std::size_t hook_calls = 6;
 
 // It calls `original` with the same arguments and returns its result. In a class it is a method.
 struct Hook {
@@ -14,10 +14,13 @@ struct Hook {
     PyObject* references;  // weak ones
     PyObject* original;
     PyObject* place;  // of a method of Tensor: owner and name; else null
+    PyObject* owner;  // the class of modules that inherits what the hook replaces; else null
+    PyObject* above;  // super(owner, type of the last module), which finds what it inherits
+    PyTypeObject* last;
     HookFlags* flags;
     std::array<PyObject*, hook_calls> calls;  // functions of Python for what is rare
     int number;                               // a phase, or whether it is a whole backward pass
-    Py_buffer sums;                           // of a FetchClock
+    Py_buffer sums;                           // of a FetchClock, in the order of sum_names
     char noted;                               // the first batch was
     char measures;                            // the last batch took long enough to read the CPU time of the next one
 
@@ -38,12 +41,13 @@ inline PyObject* call_with(PyObject* function, PyObject* argument) {
     return PyObject_Vectorcall(function, &argument, 1, nullptr);
 }
 
-// Gives Python's present error to the watch, which ends. False: that failed, and Python has an error.
+// Gives Python's present error to the watch, which ends. False: Python has an error, because that failed, or because it
+// is no Exception: Ctrl-C and what else ends a program may come while our functions run.
 bool fail(const Hook* hook);
 
-// Calls one of `calls` after `result` is there, or null with an error of the program, which stays. Takes over the
+// Calls a function of ours after `result` is there, or null with an error of the program, which stays. Takes over the
 // reference to the result, and gives it back; null if the call fails.
-PyObject* tell(const Hook* hook, std::size_t call, PyObject* result, Arguments arguments, std::size_t count);
+PyObject* tell(PyObject* function, PyObject* result, Arguments arguments, std::size_t count);
 
 // The entry points, one for each kind.
 PyObject* call_phase(PyObject* self, Arguments arguments, std::size_t count, PyObject* names);

@@ -16,6 +16,8 @@ namespace stoker::watch {
 enum Phase : int { Wait, Copy, Forward, Backward, Optimizer, Communication, Sync, Checkpoint, Unmeasured };
 inline constexpr std::array<const char*, 9> phase_names = {
     "wait", "copy", "forward", "backward", "optimizer", "communication", "sync", "checkpoint", "unmeasured"};
+inline constexpr std::array<const char*, 3> sum_names = {"samples", "fetch", "core"};  // of a FetchClock
+enum Sum : std::size_t { Samples, Fetch, Core };
 using Times = std::array<std::int64_t, phase_names.size()>;  // nanoseconds
 
 std::int64_t nanoseconds();       // of the clock of time.perf_counter_ns
@@ -59,11 +61,13 @@ struct HookFlags {
     PyObject_HEAD Account* account;
     StepState* steps;
     PyObject* fail;            // takes an error of the watch
+    PyObject* around;          // called before and after an outermost module that learns; null or None: nothing is
     unsigned long thread;      // that is watched; 0 after the end, when hooks pass everything on
     int base;                  // the phase after a batch or a backward pass; within an optimizer's closure its own
     char inside;               // an outermost module runs
     char in_backward;          // the running step of an optimizer lies within a backward pass
     char stepped_in_backward;  // an optimizer has made its step within the running backward pass
+    char begun;                // a step of an optimizer that is not counted yet
     char steady;               // nothing is to be done after a step but to write it down
     char reading;              // a read of a tensor runs, which may be made of others
     char moving;

@@ -45,15 +45,66 @@ int note_call(const Hook* hook, PyObject* module) {
     return done == nullptr ? -1 : learning;
 }
 
-// original: None for what stands in nn.Module when it is called, which may be the program's by then.
-PyObject* call_module(const Hook* hook, Arguments arguments, std::size_t count, PyObject* names) {
-    if (hook->original != Py_None)
-        return PyObject_Vectorcall(hook->original, arguments, count, names);
-    PyObject* call = PyObject_GetAttr(torch.module, torch.call);
+// What a module inherits from the classes that follow the hook's among its own, as super() finds it: a class beside the
+// hook's may have a call, and what stands in nn.Module may be the program's by now. Null: Python has an error.
+PyObject* inherited_call(Hook* hook, Arguments arguments, std::size_t count) {
+    auto* owner = reinterpret_cast<PyTypeObject*>(hook->owner);
+    PyTypeObject* type = PyVectorcall_NARGS(count) > 0 ? Py_TYPE(arguments[0]) : nullptr;
+    if (type == nullptr || !PyType_IsSubtype(type, owner))
+        return PyObject_GetAttr(torch.module, torch.call);
+    if (hook->above == nullptr || hook->last != type) {
+        PyObject* above =
+            PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PySuper_Type), owner, type, nullptr);
+        if (above == nullptr)
+            return nullptr;
+        PyObject* before = hook->above;
+        hook->above = above;  // it keeps the type
+        hook->last = type;
+        Py_XDECREF(before);
+    }
+    return PyObject_GetAttr(hook->above, torch.call);
+}
+
+PyObject* call_module(Hook* hook, Arguments arguments, std::size_t count, PyObject* names) {
+    if (hook->owner == nullptr)
+        return call_original(hook, arguments, count, names);
+    PyObject* call = inherited_call(hook, arguments, count);
     if (call == nullptr)
         return nullptr;
     PyObject* result = PyObject_Vectorcall(call, arguments, count, names);
     Py_DECREF(call);
+    return result;
+}
+
+// In a single step the watch looks into forward passes: whether `around` is to be told of this one.
+bool looks_into(const HookFlags* flags) {
+    return flags->around != nullptr && flags->around != Py_None;
+}
+
+// It begins (Py_True), or it has ended with `result`, whose reference is taken over. Null: Python has an error.
+PyObject* tell_around(const Hook* hook, PyObject* module, PyObject* begins, PyObject* result) {
+    PyObject* around = Py_NewRef(hook->flags->around);
+    const std::array<PyObject*, 2> told = {module, begins};
+    result = tell(around, result, told.data(), told.size());
+    Py_DECREF(around);
+    return result;
+}
+
+// A forward pass that learns. The loss follows it, and the backward pass: it stays in its phase.
+PyObject* call_learning(Hook* hook, Arguments arguments, std::size_t count, PyObject* names, int before) {
+    HookFlags* flags = hook->flags;
+    const bool looks = looks_into(flags);
+    PyObject* result = looks ? tell_around(hook, arguments[0], Py_True, Py_NewRef(Py_None)) : nullptr;
+    if (!looks || result != nullptr) {
+        Py_XDECREF(result);
+        flags->inside = 1;
+        result = call_module(hook, arguments, count, names);
+        flags->inside = 0;
+    }
+    if (looks && looks_into(flags))
+        result = tell_around(hook, arguments[0], Py_False, result);
+    if (result == nullptr)
+        hook->account()->enter(before);
     return result;
 }
 
@@ -81,13 +132,13 @@ PyObject* call_forward(PyObject* self, Arguments arguments, std::size_t count, P
     if (learning < 0 && !fail(hook))
         return nullptr;
     const int before = account->enter(Forward);
+    if (learning == 1)
+        return call_learning(hook, arguments, count, names, before);
     flags->inside = 1;
     PyObject* result = call_module(hook, arguments, count, names);
     flags->inside = 0;
-    if (learning == 1)
-        return result;  // the loss follows, and the backward pass
     account->enter(before);
-    return tell(hook, forward_calls::Passed, result, nullptr, 0);
+    return tell(hook->calls[forward_calls::Passed], result, nullptr, 0);
 }
 
 PyObject* call_backward(PyObject* self, Arguments arguments, std::size_t count, PyObject* names) {
@@ -110,7 +161,7 @@ PyObject* call_backward(PyObject* self, Arguments arguments, std::size_t count, 
     if (!flags->stepped_in_backward)
         return result;
     flags->stepped_in_backward = 0;
-    return tell(hook, backward_calls::Stepped, result, nullptr, 0);
+    return tell(hook->calls[backward_calls::Stepped], result, nullptr, 0);
 }
 
 PyObject* call_optimizer_begin(PyObject* self, Arguments, std::size_t, PyObject*) {
@@ -122,6 +173,7 @@ PyObject* call_optimizer_begin(PyObject* self, Arguments, std::size_t, PyObject*
             flags->in_backward = before == Backward;  // else it belongs to another optimizer
         if (!flags->in_backward)
             flags->base = Optimizer;
+        flags->begun = 1;
     }
     Py_RETURN_NONE;
 }
@@ -134,6 +186,10 @@ PyObject* call_optimizer_end(PyObject* self, Arguments arguments, std::size_t co
     if (PyVectorcall_NARGS(count) < 1)
         return PyErr_Format(PyExc_TypeError, "expected an optimizer, found no argument");
     const bool here = flags->here();
+    if (here && !flags->begun)
+        Py_RETURN_NONE;  // a class calls the step of its base, which has hooks of its own and was counted
+    if (here)
+        flags->begun = 0;
     if (here && !flags->in_backward)
         flags->base = Unmeasured;
     const bool usual = here && flags->steady && !flags->in_backward && steps->training && !steps->in_parts;

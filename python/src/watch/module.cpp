@@ -31,22 +31,24 @@ PyObject* learn(PyObject*, PyObject* arguments) {
     Py_RETURN_NONE;
 }
 
-PyObject* phases() {
-    PyObject* names = PyTuple_New(static_cast<Py_ssize_t>(phase_names.size()));
-    for (std::size_t i = 0; names != nullptr && i < phase_names.size(); ++i) {
-        PyObject* name = PyUnicode_FromString(phase_names[i]);
-        if (name == nullptr)
-            Py_CLEAR(names);
+template <std::size_t size>
+PyObject* tuple_of(const std::array<const char*, size>& texts) {
+    PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(size));
+    for (std::size_t i = 0; tuple != nullptr && i < size; ++i) {
+        PyObject* text = PyUnicode_FromString(texts[i]);
+        if (text == nullptr)
+            Py_CLEAR(tuple);
         else
-            PyTuple_SetItem(names, static_cast<Py_ssize_t>(i), name);
+            PyTuple_SetItem(tuple, static_cast<Py_ssize_t>(i), text);
     }
-    return names;
+    return tuple;
 }
 
-bool add_phases(PyObject* module) {
-    PyObject* names = phases();
-    const bool added = names != nullptr && PyModule_AddObjectRef(module, "PHASES", names) == 0;
-    Py_XDECREF(names);
+template <std::size_t size>
+bool add_names(PyObject* module, const char* name, const std::array<const char*, size>& texts) {
+    PyObject* tuple = tuple_of(texts);
+    const bool added = tuple != nullptr && PyModule_AddObjectRef(module, name, tuple) == 0;
+    Py_XDECREF(tuple);
     return added;
 }
 
@@ -65,8 +67,8 @@ PyMODINIT_FUNC PyInit__watch() {
     PyObject* module = PyModule_Create(&definition);
     if (module == nullptr)
         return nullptr;
-    if (learn_names() && add_phases(module) && add_account(module) && add_rows(module) && add_steps(module) &&
-        add_flags(module) && add_hooks(module))
+    if (learn_names() && add_names(module, "PHASES", phase_names) && add_names(module, "SUMS", sum_names) &&
+        add_account(module) && add_rows(module) && add_steps(module) && add_flags(module) && add_hooks(module))
         return module;
     Py_DECREF(module);
     return nullptr;

@@ -92,11 +92,13 @@ int traverse_flags(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(reinterpret_cast<PyObject*>(flags_of(self)->account));
     Py_VISIT(reinterpret_cast<PyObject*>(flags_of(self)->steps));
     Py_VISIT(flags_of(self)->fail);
+    Py_VISIT(flags_of(self)->around);
     return 0;
 }
 
 int clear_flags(PyObject* self) {
     Py_CLEAR(flags_of(self)->fail);
+    Py_CLEAR(flags_of(self)->around);
     return 0;
 }
 
@@ -106,6 +108,22 @@ void destroy_flags(PyObject* self) {
     Py_XDECREF(reinterpret_cast<PyObject*>(flags_of(self)->account));
     Py_XDECREF(reinterpret_cast<PyObject*>(flags_of(self)->steps));
     free_object(self);
+}
+
+PyObject* base_of(PyObject* self, void*) {
+    return PyLong_FromLong(flags_of(self)->base);
+}
+
+int set_base(PyObject* self, PyObject* value, void*) {
+    const long phase = value == nullptr ? -1 : PyLong_AsLong(value);
+    if (PyErr_Occurred())
+        return -1;
+    if (phase < 0 || phase > Unmeasured) {
+        PyErr_Format(PyExc_ValueError, "expected a phase from 0 to %d, found %ld", int{Unmeasured}, phase);
+        return -1;
+    }
+    flags_of(self)->base = static_cast<int>(phase);
+    return 0;
 }
 
 PyMethodDef step_methods[] = {
@@ -132,13 +150,15 @@ PyMemberDef flag_members[] = {
     {"account", T_OBJECT, offsetof(HookFlags, account), READONLY, nullptr},
     {"steps", T_OBJECT, offsetof(HookFlags, steps), READONLY, nullptr},
     {"thread", T_ULONG, offsetof(HookFlags, thread), 0, nullptr},
-    {"base", T_INT, offsetof(HookFlags, base), READONLY, nullptr},
+    {"around", T_OBJECT, offsetof(HookFlags, around), 0, nullptr},
     {"inside", T_BOOL, offsetof(HookFlags, inside), 0, nullptr},
     {"in_backward", T_BOOL, offsetof(HookFlags, in_backward), 0, nullptr},
     {"stepped_in_backward", T_BOOL, offsetof(HookFlags, stepped_in_backward), 0, nullptr},
     {"steady", T_BOOL, offsetof(HookFlags, steady), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr},
 };
+PyGetSetDef flag_properties[] = {{"base", base_of, set_base, nullptr, nullptr},
+                                 {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot step_slots[] = {
     {Py_tp_new, slot(PyType_GenericNew)}, {Py_tp_init, slot(init_steps)},
     {Py_tp_dealloc, slot(destroy_steps)}, {Py_tp_traverse, slot(traverse_steps)},
@@ -146,13 +166,10 @@ PyType_Slot step_slots[] = {
     {Py_tp_members, step_members},        {0, nullptr},
 };
 PyType_Slot flag_slots[] = {
-    {Py_tp_new, slot(PyType_GenericNew)},
-    {Py_tp_init, slot(init_flags)},
-    {Py_tp_dealloc, slot(destroy_flags)},
-    {Py_tp_traverse, slot(traverse_flags)},
-    {Py_tp_clear, slot(clear_flags)},
-    {Py_tp_members, flag_members},
-    {0, nullptr},
+    {Py_tp_new, slot(PyType_GenericNew)}, {Py_tp_init, slot(init_flags)},
+    {Py_tp_dealloc, slot(destroy_flags)}, {Py_tp_traverse, slot(traverse_flags)},
+    {Py_tp_clear, slot(clear_flags)},     {Py_tp_members, flag_members},
+    {Py_tp_getset, flag_properties},      {0, nullptr},
 };
 constexpr unsigned flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE;
 PyType_Spec steps_spec = {"stoker._watch.StepState", sizeof(StepState), 0, flags, step_slots};

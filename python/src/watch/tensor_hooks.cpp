@@ -41,9 +41,20 @@ PyObject* note_move(const Hook* hook, PyObject* tensor, PyObject* moved, std::in
         return nullptr;
     }
     const std::array<PyObject*, 3> arguments = {tensor, moved, took};
-    moved = tell(hook, 0, moved, arguments.data(), arguments.size());
+    moved = tell(hook->calls[0], moved, arguments.data(), arguments.size());
     Py_DECREF(took);
     return moved;
+}
+
+// calls[1]: whether a tensor that was not asked here has its values, or a graph is being traced; calls[2]: whether one
+// is. Negative: Python has an error.
+int needs_no_wait(const Hook* hook, Place place, PyObject* tensor) {
+    if (place == Place::Device)
+        return ask(hook->calls[2]);
+    PyObject* answer = call_with(hook->calls[1], tensor);
+    const int passes = answer == nullptr ? -1 : PyObject_IsTrue(answer);
+    Py_XDECREF(answer);
+    return passes;
 }
 
 // calls[0] takes nanoseconds.
@@ -60,7 +71,7 @@ PyObject* read(Hook* hook, Arguments arguments, std::size_t count, PyObject* nam
     if (took == nullptr)
         return result;
     const std::array<PyObject*, 1> told = {took};
-    result = tell(hook, 0, result, told.data(), told.size());
+    result = tell(hook->calls[0], result, told.data(), told.size());
     Py_DECREF(took);
     return result;
 }
@@ -90,10 +101,7 @@ PyObject* call_read(PyObject* self, Arguments arguments, std::size_t count, PyOb
         return nullptr;
     if (place == Place::Host || place == Place::Error)
         return call_original(hook, arguments, count, names);
-    // calls[1]: whether a tensor that was not asked here has its values, or a graph is being traced.
-    PyObject* plain = call_with(hook->calls[1], arguments[0]);
-    const int passes = plain == nullptr ? -1 : PyObject_IsTrue(plain);
-    Py_XDECREF(plain);
+    const int passes = needs_no_wait(hook, place, arguments[0]);
     if (passes < 0 && !fail(hook))
         return nullptr;
     return passes == 0 ? read(hook, arguments, count, names) : call_original(hook, arguments, count, names);

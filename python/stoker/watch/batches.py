@@ -7,9 +7,6 @@ from typing import Any
 
 import torch
 
-_PAIRS = (list, tuple)
-_Tensor = torch.Tensor
-_modes = torch._C._len_torch_function_stack  # of the program that see calls of plain tensors, too
 _unseen = torch._C.DisableTorchFunction
 
 
@@ -35,13 +32,8 @@ def _first_tensor(batch: Any) -> torch.Tensor | None:
 
 
 def batch_length(batch: Any) -> int:
-    """Samples of a batch: the first size of its first tensor. No `__torch_function__` of the program sees the question."""
-    tensor = batch[0] if type(batch) in _PAIRS and batch else None
-    if type(tensor) is _Tensor:  # the usual batch needs no search
-        if not _modes():
-            return tensor.size(0) if tensor.dim() > 0 else 1
-    else:
-        tensor = _first_tensor(batch)
+    """Samples of a batch: the first size of its first tensor. No `__torch_function__` of the program is asked."""
+    tensor = _first_tensor(batch)
     if tensor is None:
         return 0
     with _unseen():

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import argparse
 import builtins
+import contextlib
 import importlib.machinery
 import importlib.util
 import io
 import os
-import signal
 import sys
-import traceback
 import types
 from pathlib import Path
 from typing import Any
 
-from stoker.watch.verdict import flush_output
+from stoker.watch.verdict import flush_output, say
 
+_FOLDER = os.path.dirname(__file__) + os.sep  # of hooks
 _EXAMPLE = """example:
   python -m stoker {name} train.py --epochs 3
   python -m stoker {name} -o report.html -m package.train
@@ -85,8 +85,8 @@ def _load_module(name: str) -> tuple[types.CodeType, dict[str, Any]]:
     }
 
 
-def _execute(code: types.CodeType, names: dict[str, Any]) -> int:
-    """Runs it as __main__ and returns what the process should exit with; for Ctrl-C the negative number of the signal.
+def _execute(code: types.CodeType, names: dict[str, Any]) -> int | None:
+    """Runs it as __main__ and returns what the process should exit with; None where Ctrl-C has ended it.
 
     Errors are printed as Python prints them.
     """
@@ -99,24 +99,50 @@ def _execute(code: types.CodeType, names: dict[str, Any]) -> int:
     except SystemExit as stop:
         if stop.code is None or isinstance(stop.code, int):
             return stop.code or 0
-        print(stop.code, file=sys.stderr)
+        _print_reason(str(stop.code))
         return 1
     except KeyboardInterrupt as error:
         _print_error(error)
-        return -signal.SIGINT
+        return None
     except BaseException as error:
         _print_error(error)
         return 1
     return 0
 
 
+def _print_reason(text: str) -> None:
+    """Of sys.exit(text), as Python prints it: past a stderr that the program has taken away, too."""
+    if sys.stderr is not None:
+        say(text)
+        return
+    with contextlib.suppress(OSError):
+        os.write(2, f"{text}\n".encode(errors="backslashreplace"))
+
+
 def _print_error(error: BaseException) -> None:
-    own = error.__traceback__.tb_next if error.__traceback__ is not None else None  # without the line above
+    """As Python prints it: without the line above, and without the frames of hooks."""
+    known: set[int] = set()
+    _leave_out_hooks(error, known)
     flush_output()
-    if sys.excepthook is sys.__excepthook__:
-        traceback.print_exception(type(error), error, own)
-    else:
-        sys.excepthook(type(error), error, own)
+    sys.excepthook(type(error), error, error.__traceback__)
+
+
+def _leave_out_hooks(error: BaseException | None, known: set[int]) -> None:
+    """In the traceback of an error and in those of what it comes from."""
+    while error is not None and id(error) not in known:
+        known.add(id(error))
+        entries = []
+        entry = error.__traceback__
+        while entry is not None:
+            if not entry.tb_frame.f_code.co_filename.startswith(_FOLDER):
+                entries.append(entry)
+            entry = entry.tb_next
+        trace: types.TracebackType | None = None
+        for entry in reversed(entries):
+            trace = types.TracebackType(trace, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+        error.__traceback__ = trace
+        _leave_out_hooks(error.__cause__, known)
+        error = error.__context__
 
 
 def main(name: str, words: list[str]) -> int:
@@ -126,10 +152,10 @@ def main(name: str, words: list[str]) -> int:
     try:
         code, names = (_load_module if options.module else _load_script)(options.script)
     except (OSError, ImportError, SyntaxError, ValueError) as error:
-        print(f"stoker {name}: {options.script}: {error}", file=sys.stderr)
+        say(f"stoker {name}: {options.script}: {error}")
         return 2
     if importlib.util.find_spec("torch") is None:
-        print(f"stoker {name}: expected PyTorch in {sys.executable}, found none: it watches PyTorch programs", file=sys.stderr)
+        say(f"stoker {name}: expected PyTorch in {sys.executable}, found none: it watches PyTorch programs")
         return 2
     from stoker.watch.run import Watch
 
@@ -139,13 +165,13 @@ def main(name: str, words: list[str]) -> int:
     try:
         watch.start()
     except (OSError, RuntimeError) as error:
-        print(f"stoker {name}: {error}", file=sys.stderr)
+        say(f"stoker {name}: {error}")
         return 2
     pid = os.getpid()
     status = _execute(code, names)
     if os.getpid() == pid:
         watch.finish()
-    if status == -signal.SIGINT:  # Python then ends as it does after Ctrl-C; the error has been printed
+    if status is None:  # Python then ends as it does after Ctrl-C; the error has been printed
         sys.excepthook = lambda *error: None
         raise KeyboardInterrupt
     return status

@@ -39,13 +39,13 @@ def device_facts(seen: Seen, rates: Facts) -> Facts:
     }
 
 
-def data_facts(seen: Seen, codec: int, images: int) -> Facts:
+def data_facts(seen: Seen, codec: int, decoder: str | None) -> Facts:
     if not seen.data:
         return {}
     return seen.data | known(
         codec=CODECS[codec],
         image_bytes=seen.sample_bytes,
-        decode="Pillow" if images else None,
+        decode=decoder,
     )
 
 
@@ -65,7 +65,8 @@ def train_facts(seen: Seen, rank: Rank, accumulate: int, flops: int) -> Facts:
 def measure_products(device: torch.device | None) -> Facts:
     """How fast this device multiplies matrices of 512 x 512, and how many times as fast it is in bf16.
 
-    Takes some hundredths of a second on a CPU, and is called after the program has ended. Empty where bf16 is not supported.
+    Takes some hundredths of a second on a CPU, and is called after the program has ended. Empty where bf16 is not
+    supported.
     """
     if device is not None and device.type == "cuda":
         if not torch.cuda.is_bf16_supported():

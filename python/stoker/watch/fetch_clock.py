@@ -8,18 +8,23 @@ from __future__ import annotations
 import functools
 import mmap
 import os
+import sys
 import time
 from collections.abc import Callable
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
+import torch
+
+from stoker._watch import SUMS
 from stoker.watch.patches import Patches
 
-# Nanoseconds, summed over batches of `samples`: `core` is CPU time of the thread, `queued` the time in which it was ready to run and
-# had no core, `decode` the wall time of image decoders, `fetch` the wall time of whole batches, `idle` the time in
-# which a worker had nothing to do.
-FIELDS = ("samples", "fetch", "core", "queued", "decode", "idle", "images", "codec")
-SAMPLES, FETCH, CORE, QUEUED, DECODE, IDLE, IMAGES, CODEC = range(len(FIELDS))
+# SUMS has `samples`, `fetch` and `core`, which hooks of C count, too. All but counts are nanoseconds, summed over
+# batches of `samples`: `fetch` is the wall time of whole batches, `core` CPU time of the thread, `queued` the time in
+# which it was ready to run and had no core, `decode` the wall time of image decoders, `idle` the time in which a worker
+# had nothing to do. `pillow` and `torchvision` are counts of the images that each has decoded.
+FIELDS = (*SUMS, "queued", "decode", "idle", "pillow", "torchvision", "codec")
+SAMPLES, FETCH, CORE, QUEUED, DECODE, IDLE, PILLOW, TORCHVISION, CODEC = range(len(FIELDS))
 CODECS = ("", "jpeg", "png", "webp", "bmp", "gif", "tiff", "other")
 
 _SIZE = 8 * len(FIELDS)
@@ -27,7 +32,7 @@ Sums = list[int]
 
 
 class QueuedTime:
-    """Nanoseconds in which the calling thread was ready to run and had no core; 0 where the kernel does not count it."""
+    """Nanoseconds in which the calling thread was ready to run and had no core; 0 where the kernel does not count."""
 
     def __init__(self) -> None:
         try:
@@ -67,9 +72,10 @@ class FetchClock:
             sums[QUEUED] += queued.read() - waited
             sums[SAMPLES] += len(index) if isinstance(index, (list, tuple)) else 1
 
-    def add_decode(self, nanoseconds: int, codec: str) -> None:
+    def add_decode(self, nanoseconds: int, codec: str, decoder: int) -> None:
+        """decoder: PILLOW or TORCHVISION."""
         self.sums[DECODE] += nanoseconds
-        self.sums[IMAGES] += 1
+        self.sums[decoder] += 1
         self.sums[CODEC] = CODECS.index(codec) if codec in CODECS else len(CODECS) - 1
 
 
@@ -109,11 +115,11 @@ def watch_fetches(patches: Patches, clock: FetchClock, queued: QueuedTime) -> No
 
 def watch_decoders(patches: Patches, clock: FetchClock, here: Callable[[], bool]) -> None:
     """Makes the image decoders of this process count into `clock` on threads where `here()`."""
-    _watch_pillow(patches, clock, here)
-    _watch_torchvision(patches, clock, here)
+    watch_pillow(patches, clock, here)
+    watch_torchvision(patches, clock, here)
 
 
-def _watch_pillow(patches: Patches, clock: FetchClock, here: Callable[[], bool]) -> None:
+def watch_pillow(patches: Patches, clock: FetchClock, here: Callable[[], bool]) -> None:
     try:
         from PIL.ImageFile import ImageFile
     except ImportError:
@@ -129,31 +135,44 @@ def _watch_pillow(patches: Patches, clock: FetchClock, here: Callable[[], bool])
         try:
             return original(self)
         finally:
-            clock.add_decode(perf_counter_ns() - start, codec)
+            clock.add_decode(perf_counter_ns() - start, codec, PILLOW)
 
     patches.replace(ImageFile, "load", load)
 
 
-def _watch_torchvision(patches: Patches, clock: FetchClock, here: Callable[[], bool]) -> None:
-    import sys
+class TimedOperator:
+    """Stands for an operator of PyTorch that decodes an image."""
 
-    image = sys.modules.get("torchvision.io.image")
-    for module in (image, sys.modules.get("torchvision.io")) if image else ():
-        for name in ("decode_image", "decode_jpeg", "decode_png", "read_image"):
-            original = getattr(module, name, None)
-            if original is None:
-                continue
+    def __init__(self, operator: Any, codec: str, clock: FetchClock, here: Callable[[], bool]) -> None:
+        self._operator, self._clock, self._here = operator, clock, here
+        self._codec = codec if codec in CODECS else ""  # "image" may be any
 
-            def decode(*args: Any, original: Any = original, **options: Any) -> Any:
-                if not here():
-                    return original(*args, **options)
-                start = perf_counter_ns()
-                try:
-                    return original(*args, **options)
-                finally:
-                    clock.add_decode(perf_counter_ns() - start, "")
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        if not self._here():
+            return self._operator(*args, **options)
+        start = perf_counter_ns()
+        try:
+            return self._operator(*args, **options)
+        finally:
+            self._clock.add_decode(perf_counter_ns() - start, self._codec, TORCHVISION)
 
-            patches.replace(module, name, functools.wraps(original)(decode))
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._operator, name)
+
+
+def watch_torchvision(patches: Patches, clock: FetchClock, here: Callable[[], bool]) -> None:
+    """Of the operators, which torchvision looks up at each call: a program may hold its functions already.
+
+    Does nothing before torchvision is loaded, and may be called again.
+    """
+    if "torchvision.io.image" not in sys.modules:
+        return
+    operators = torch.ops.image
+    for codec in ("image", "jpeg", "png", "gif", "webp"):
+        name = f"decode_{codec}"
+        operator = getattr(operators, name, None)  # torchvision may lack its library
+        if operator is not None and not isinstance(operator, TimedOperator):
+            patches.replace_operator(operators, name, TimedOperator(operator, codec, clock, here))
 
 
 class WorkerTarget:
@@ -172,7 +191,7 @@ class WorkerTarget:
         session.leave_child()
         try:
             sums = self._open_sums()
-        except OSError:  # the folder is gone: the watch has ended
+        except OSError:  # the disk is full, or the folder is gone: the watch has ended
             return self._loop(*args, **options)
         queued = QueuedTime()
         clock = FetchClock(sums)
@@ -184,7 +203,7 @@ class WorkerTarget:
     def _open_sums(self) -> memoryview:
         path = os.path.join(self.folder, f"{os.getpid()}-{time.monotonic_ns()}.clock")
         with open(path, "wb+") as file:
-            file.truncate(_SIZE)
+            os.posix_fallocate(file.fileno(), 0, _SIZE)  # a store into a hole of a full disk is a SIGBUS
             return memoryview(mmap.mmap(file.fileno(), _SIZE)).cast("q")
 
 
@@ -195,7 +214,7 @@ def _spawned_target(folder: str) -> WorkerTarget:
 
 
 class WorkerClocks:
-    """The clocks of all workers that have begun since the start. Those of ended ones are read once more, and deleted."""
+    """The clocks of all workers that have begun since the start. Those of ended ones are read once more and deleted."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

@@ -23,7 +23,7 @@ from stoker.watch.batches import batch_length, ready_batches, sample_bytes
 from stoker.watch.fetch_clock import FetchClock
 from stoker.watch.modules import ModuleHooks
 from stoker.watch.own_loader import OwnLoaderHook
-from stoker.watch.seen import LoaderNote, Seen
+from stoker.watch.seen import LoaderNote
 from stoker.watch.state import HookState
 from stoker.watch.steps import LOADER
 from stoker.watch.transfers import TransferHooks
@@ -106,13 +106,14 @@ class Hooks:
         self._modules.end_discovery()
 
     def _hook_loader(self) -> None:
-        state, account, steps, seen = self._state, self._state.account, self._state.steps, self._state.seen
+        state, account, steps = self._state, self._state.account, self._state.steps
 
         def make_iter(original: Any) -> Any:
             def begin(loader: Any) -> Any:
                 if get_ident() != state.thread or account.phase == WAIT:  # a data set may have a loader of its own
                     return original(loader)
                 try:
+                    state.loop_begins()
                     steps.before_iterator()
                 except Exception as error:
                     state.fail(error)
@@ -135,7 +136,8 @@ class Hooks:
             return begin
 
         state.replace(DataLoader, "__iter__", make_iter)
-        calls = steps.asks, ready_batches, batch_length, self._first_batch, self._batches_ended
+        rare = self._first_batch, self._batches_ended, state.settle_base
+        calls = steps.asks, ready_batches, batch_length, *rare
         sums = self._clock.sums
         state.replace(_BaseDataLoaderIter, "__next__", lambda original: state.hook("next", original, *calls, sums=sums))
 
@@ -172,7 +174,7 @@ class Hooks:
         state.replace_phase(Optimizer, "zero_grad", OPTIMIZER)
 
     def _stepped(self, optimizer: Any) -> None:
-        """An optimizer has made a step, here or in another thread, and there may be more to do than to write it down."""
+        """An optimizer has made a step, here or in another thread, and more may be to do than to write it down."""
         state, account = self._state, self._state.account
         if get_ident() != state.thread:
             if account.phase == BACKWARD and state.thread and _is_of_autograd():

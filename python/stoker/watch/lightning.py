@@ -26,8 +26,10 @@ class StokerWatch(Base):
         self._watch: Watch | None = None
 
     def on_fit_start(self, trainer: Any, module: Any) -> None:
-        self._watch = Watch(*self._paths)
-        self._watch.start()
+        self._finish()  # a loop that was interrupted has not told us
+        watch = Watch(*self._paths)
+        watch.start()
+        self._watch = watch
 
     def on_fit_end(self, trainer: Any, module: Any) -> None:
         self._finish()

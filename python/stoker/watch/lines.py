@@ -70,7 +70,6 @@ class LineCounter:
         self.counts: dict[Line, int] = {}
         self._now: Counter[Line] = Counter()
         self._events = 0
-        self._frames: list[FrameType] = []
 
     def begin(self) -> bool:
         """False if something else traces already, such as a debugger."""
@@ -83,18 +82,24 @@ class LineCounter:
         while frame is not None:  # functions that run already
             if is_own(frame.f_code.co_filename) and frame.f_trace is None:
                 frame.f_trace = self._in_function
-                self._frames.append(frame)
             frame = frame.f_back
         return True
 
     def end(self) -> None:
-        if sys.gettrace() == self._called:
-            sys.settrace(None)
-        for frame in self._frames:
-            frame.f_trace = None
-        self._frames.clear()
+        """Leaves alone what a debugger has put in the place of ours. A frame that was kept would keep its variables."""
+        self._stop()
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if frame.f_trace == self._in_function:
+                frame.f_trace = None
+            frame = frame.f_back
         for line, count in self._now.items():
             self.counts[line] = max(count, self.counts.get(line, 0))
+        self._now.clear()
+
+    def _stop(self) -> None:
+        if sys.gettrace() == self._called:
+            sys.settrace(None)
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
         code: CodeType = frame.f_code
@@ -105,7 +110,7 @@ class LineCounter:
             self._now[frame.f_code.co_filename, frame.f_lineno] += 1
             self._events += 1
             if self._events > _MOST_EVENTS:
-                sys.settrace(None)
+                self._stop()
                 return None
         return self._in_function
 

@@ -5,6 +5,7 @@ Compiled code sees no hook: while torch.compile or torch.export traces, a hook i
 
 from __future__ import annotations
 
+import functools
 import sys
 import weakref
 from collections.abc import Callable
@@ -13,12 +14,31 @@ from typing import Any
 import torch
 from torch.compiler import is_compiling
 
+from stoker._watch import Hook
 from stoker.watch.account import BACKWARD
 from stoker.watch.seen import length_of
 from stoker.watch.state import HookState
 from stoker.watch.steps import EVALUATION
 
 _Module: Any = torch.nn.Module
+
+
+def _names_in(module: Any) -> dict[str, Any]:
+    """Of a module of Python. An import that waits for its first use (importlib.util.LazyLoader) goes on waiting."""
+    try:
+        names = object.__getattribute__(module, "__dict__")
+    except AttributeError:  # a program may put anything into sys.modules
+        return {}
+    return names if isinstance(names, dict) else {}
+
+
+def _inherited_by(kind: Any) -> Callable[..., Any]:
+    """The call that a class inherits. Within a class of ours, `super` would refer to that one, and pickle to both."""
+
+    def inherited(module: Any, *args: Any, **options: Any) -> Any:
+        return super(kind, module).__call__(*args, **options)
+
+    return inherited
 
 
 class ModuleHooks:
@@ -40,14 +60,14 @@ class ModuleHooks:
         state, original = self._state, self._original
 
         def discover(module: Any, *args: Any, **options: Any) -> Any:
-            if is_compiling() or state.inside or not self._discovers or state.account.phase == BACKWARD or not state.here():
+            known = state.inside or not self._discovers or state.account.phase == BACKWARD
+            if is_compiling() or known or not state.here():
                 return original(module, *args, **options)
             own = vars(_Module)["__call__"] is discover  # else the program's stands there and calls ours
             if own:
                 _Module.__call__ = original
             try:
-                self._free_references()
-                self._hook_class(type(module))
+                self._discovered(type(module))
                 return self._outermost(original)(module, *args, **options)
             finally:
                 if own and self._discovers and vars(_Module)["__call__"] is original:
@@ -69,28 +89,34 @@ class ModuleHooks:
         """Modules such as torch._dynamo.utils and torch.fx keep nn.Module.__call__ when they are loaded: not ours."""
         loaded = set(sys.modules)
         for name in loaded - self._known:
-            names = getattr(sys.modules.get(name), "__dict__", {})
+            names = _names_in(sys.modules.get(name))
             for key in [key for key, value in list(names.items()) if value is self._discover]:
                 names[key] = self._original
         self._known = loaded
 
-    def _hook_class(self, kind: Any) -> None:
-        if kind in self._hooked:
-            return
-        self._hooked.add(kind)
+    def _discovered(self, kind: Any) -> None:
         try:
-            inherited = kind.__call__ is self._original
-            self._state.replace(kind, "__call__", lambda original: self._outermost(None if inherited else original))
+            self._free_references()
+            if kind not in self._hooked:
+                self._hooked.add(kind)
+                self._hook_class(kind)
         except Exception as error:  # of its metaclass
             self._state.fail(error)
 
-    def _outermost(self, original: Any) -> Any:
-        """original: None for what stands in nn.Module when it is called, which may be the program's by then."""
-        forward = self._state.hook("forward", original, self._called, self._passed)
+    def _hook_class(self, kind: Any) -> None:
+        if "__call__" in vars(kind):
+            self._state.replace(kind, "__call__", self._outermost)
+            return
+        hook = functools.wraps(self._original)(self._outermost(_inherited_by(kind), kind))
+        self._state.patches.replace(kind, "__call__", hook)
 
-        def call(module: Any, *args: Any, **options: Any) -> Any:  # torch.compile looks into functions of Python only
+    def _outermost(self, original: Any, owner: type | None = None) -> Any:
+        """owner: the class that inherits its call. The hook then finds it as `original` does, and faster."""
+        forward = Hook("forward", self._state, original, calls=(self._called, self._passed), owner=owner)
+
+        def call(module: Any, *args: Any, **options: Any) -> Any:  # torch.compile looks into functions of Python
             if is_compiling():
-                return (original or _Module.__call__)(module, *args, **options)
+                return original(module, *args, **options)
             return forward(module, *args, **options)
 
         return call

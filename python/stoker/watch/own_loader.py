@@ -8,7 +8,7 @@ from threading import get_ident
 from typing import Any
 
 from stoker import _waiting
-from stoker.watch.account import WAIT
+from stoker.watch.account import UNMEASURED, WAIT
 from stoker.watch.batches import batch_length, sample_bytes
 from stoker.watch.fetch_clock import CORE, FETCH, SAMPLES, FetchClock
 from stoker.watch.seen import LoaderNote
@@ -42,6 +42,8 @@ class OwnLoaderHook:
         if account.phase == WAIT or get_ident() != state.thread:
             return take()
         try:
+            if state.base != UNMEASURED:
+                state.settle_base()
             self._ask(loader)
         except Exception as error:
             state.fail(error)
@@ -63,6 +65,7 @@ class OwnLoaderHook:
     def _ask(self, loader: Any) -> None:
         steps, running = self._state.steps, self._passes.get(loader)
         if running is None or running.number != loader._passes:
+            self._state.loop_begins()
             steps.before_iterator()
             running = self._passes[loader] = _Pass(loader)
             steps.loader_started(running)

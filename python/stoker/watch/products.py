@@ -12,7 +12,10 @@ _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 class ProductCounter:
-    """Hooks the layers of a model from `begin` to `end`. Products outside of such layers are not counted."""
+    """Hooks the layers of a model while it runs, so that what a program copies, saves or scripts has no hook of ours.
+
+    Products outside of such layers are not counted.
+    """
 
     def __init__(self) -> None:
         self.flops = 0  # forward and backward
@@ -21,15 +24,20 @@ class ProductCounter:
     def begin(self, model: nn.Module) -> None:
         for module in model.modules():
             if isinstance(module, (nn.Linear, *_CONVOLUTIONS)):
-                self._handles.append(module.register_forward_hook(self._count))
+                backward = any(parameter.requires_grad for parameter in module.parameters())
+                self._handles.append(module.register_forward_hook(self._count_with if backward else self._count))
 
     def end(self) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
 
-    def _count(self, module: Any, inputs: Any, output: Any) -> None:
-        if not torch.is_grad_enabled() or not isinstance(output, torch.Tensor):  # a subclass may return anything
+    def _count_with(self, module: Any, inputs: Any, output: Any) -> None:
+        """The layer learns, if not now, then where checkpointing computes it again: there are two products more."""
+        self._count(module, inputs, output, 3)
+
+    def _count(self, module: Any, inputs: Any, output: Any, products: int = 0) -> None:
+        if not isinstance(output, torch.Tensor):  # a subclass may return anything
             return
         if isinstance(module, nn.Linear):
             inner = module.in_features
@@ -37,4 +45,5 @@ class ProductCounter:
             inner = module.in_channels // module.groups * math.prod(module.kernel_size)
         with torch._C.DisableTorchFunction():
             outputs = output.numel()
-        self.flops += 3 * 2 * outputs * inner  # the backward pass has two products for each one
+            products = products or (2 if output.requires_grad else 1)  # a frozen layer passes gradients on at most
+        self.flops += products * 2 * outputs * inner

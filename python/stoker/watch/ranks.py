@@ -81,7 +81,7 @@ class RecordFolder:
         return self.path / f"rank-{self.rank.rank}.done"
 
     def finish(self) -> list[int]:
-        """Ends this rank's part. The first process of a host joins all records; the ranks that it missed are returned."""
+        """Ends this rank's part. The first process of a host joins all records, and gets the ranks that it missed."""
         shutil.rmtree(self.clocks, ignore_errors=True)
         if self.rank.world_size == 1:
             return []

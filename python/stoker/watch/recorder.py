@@ -101,8 +101,10 @@ class RecordWriter:
             self.abandon()
 
     def abandon(self) -> None:
-        """Closes the file without what is not in it yet."""
-        os.close(self._file)
+        """Closes the file without what is not in it yet. May be called again."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
         self._queued_time.close()
 
     def _write(self, record: dict[str, Any]) -> None:

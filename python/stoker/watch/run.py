@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from stoker.watch.session import Session
-from stoker.watch.verdict import Verdict, print_verdict
+from stoker.watch.verdict import Verdict, print_verdict, say
 
 
 class Watch:
@@ -39,7 +38,7 @@ class Watch:
             if session.rank.judges:
                 self._judge(missed)
         except Exception as error:
-            print(f"{self._name}: no verdict: {str(error) or type(error).__name__}", file=sys.stderr)
+            say(f"{self._name}: no verdict: {str(error) or type(error).__name__}")
         finally:
             session.folder.remove()
 
@@ -50,10 +49,10 @@ class Watch:
         self._write(verdict.write_report, self._report)
         self._write(verdict.write_document, self._document)
         for rank in missed:
-            print(f"{self._name}: rank {rank} has not ended yet; its records are incomplete", file=sys.stderr)
+            say(f"{self._name}: rank {rank} has not ended yet; its records are incomplete")
         if profiles is not None:
             for problem in profiles.missing():
-                print(f"{self._name}: {problem}", file=sys.stderr)
+                say(f"{self._name}: {problem}")
 
     def _write(self, write: Callable[[Path], None], path: Path | None) -> None:
         """The verdict is on stderr already; a file that cannot be written costs a line."""
@@ -61,4 +60,4 @@ class Watch:
             if path is not None:
                 write(path)
         except (OSError, RuntimeError) as error:
-            print(f"{self._name}: {path} was not written: {error}", file=sys.stderr)
+            say(f"{self._name}: {path} was not written: {error}")

@@ -1,4 +1,4 @@
-"""What the hooks have seen of the program: facts of its objects. Nothing here keeps a model, a data set or a loader alive."""
+"""What the hooks have seen of the program: facts of its objects. None keeps a model, a data set or a loader alive."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.data import (
+    BatchSampler,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+
+_SAMPLERS = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
 
 Facts = dict[str, Any]
 
@@ -21,6 +31,7 @@ class LoaderNote:
     """A loader's settings. Its iterator holds this instead of the loader, which may hold the iterator."""
 
     name = "DataLoader"
+    counts = False  # its batches when it is asked for its length
 
     def __init__(self, loader: Any) -> None:
         self.dataset = loader.dataset
@@ -38,7 +49,7 @@ class LoaderNote:
         note: LoaderNote = object.__new__(LoaderNote)
         note.dataset, note.sampler, note.batch_size = loader.dataset, loader, loader.batch_size
         note.workers, note.persistent, note.drop_last = loader.workers, True, loader.drop_last
-        note.prefetch_factor, note.pinned, note.name = None, False, "stoker.Loader"
+        note.prefetch_factor, note.pinned, note.name, note.counts = None, False, "stoker.Loader", True
         return note
 
 
@@ -119,7 +130,16 @@ class Seen:
         if dtype in names:
             return names[dtype]
         on_gpu = self.device is not None and self.device.type == "cuda"
-        return "tf32" if on_gpu and torch.backends.cuda.matmul.allow_tf32 else "fp32"
+        return "tf32" if on_gpu and _allows_tf32() else "fp32"
+
+
+def _allows_tf32() -> bool:
+    matmul = torch.backends.cuda.matmul
+    try:
+        precision = getattr(matmul, "fp32_precision", None)  # PyTorch 2.9 and later
+        return bool(matmul.allow_tf32) if precision is None else precision == "tf32"
+    except RuntimeError:  # the program has set it in two ways
+        return False
 
 
 def optimizer_kernel(optimizer: Any) -> str:
@@ -140,6 +160,14 @@ def length_of(of: Any) -> int | None:
         return None
 
 
+def _counts(sampler: Any) -> bool:
+    """Whether its length is PyTorch's own code, or ours. The program's may draw random numbers."""
+    kind = type(sampler)
+    if kind is BatchSampler:
+        return _counts(sampler.sampler)
+    return kind in _SAMPLERS
+
+
 def _attribute(of: Any, name: str) -> Any:
     try:
         return getattr(of, name, None)
@@ -149,10 +177,11 @@ def _attribute(of: Any, name: str) -> Any:
 
 def _steps_of(note: LoaderNote, samples: int | None) -> int | None:
     if not isinstance(note.dataset, torch.utils.data.IterableDataset):
-        return length_of(note.sampler)
+        return length_of(note.sampler) if note.counts or _counts(note.sampler) else None
     if not samples or not note.batch_size:
         return None
-    return samples // note.batch_size if note.drop_last else -(-samples // note.batch_size)
+    batch = int(note.batch_size)
+    return samples // batch if note.drop_last else -(-samples // batch)
 
 
 def _size_of(module: Any) -> int:

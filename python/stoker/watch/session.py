@@ -6,12 +6,14 @@ import os
 import threading
 from array import array
 from pathlib import Path
+from typing import Any
 
+import torch
 from torch.utils.data._utils import worker as torch_worker
 
 from stoker.watch import fetch_clock
 from stoker.watch.account import Account
-from stoker.watch.facts import Facts, data_facts, device_facts, host_facts, measure_products, train_facts
+from stoker.watch.facts import data_facts, device_facts, host_facts, measure_products, train_facts
 from stoker.watch.fetch_clock import FetchClock, WorkerClocks, WorkerTarget
 from stoker.watch.hooks import Hooks
 from stoker.watch.lines import COUNTED_STEPS, LineSampler
@@ -20,7 +22,7 @@ from stoker.watch.products import ProductCounter
 from stoker.watch.profiles import Profiles
 from stoker.watch.ranks import Rank, RecordFolder
 from stoker.watch.recorder import RecordWriter
-from stoker.watch.seen import Seen
+from stoker.watch.seen import Facts, Seen
 from stoker.watch.state import HookState
 from stoker.watch.steps import Steps
 
@@ -80,7 +82,8 @@ class Session:
         self._patches = Patches()
         target = WorkerTarget(str(self.folder.clocks), torch_worker._worker_loop)
         self._patches.replace(torch_worker, "_worker_loop", target)
-        fetch_clock.watch_decoders(self._patches, own_clock, state.here)
+        fetch_clock.watch_pillow(self._patches, own_clock, state.here)
+        state.loop_begins = lambda: fetch_clock.watch_torchvision(self._patches, own_clock, state.here)
         self._hooks.install()
         if self._profiled:
             self.profiles = Profiles(self.folder.path if self.rank.judges else None)
@@ -99,8 +102,15 @@ class Session:
         self.remove_hooks()
         _current = None
         self._sampler.stop()
-        if self._state.fault is not None:
+        try:
+            self._complete()
+        finally:  # the other ranks wait for this one
             self.writer.abandon()
+            missed = self.folder.finish()
+        return missed
+
+    def _complete(self) -> None:
+        if self._state.fault is not None:
             raise self._state.fault
         self._steps.end()
         self._write_facts(measure_products(self.seen.device) if self.seen.model else {})
@@ -108,7 +118,6 @@ class Session:
         if functions is not None:
             self.writer.functions(functions)
         self.writer.close()
-        return self.folder.finish()
 
     @property
     def is_of_this_process(self) -> bool:
@@ -126,6 +135,7 @@ class Session:
         if self.profiles is not None:
             self.profiles.remove()
         self.writer.counter.end()
+        self._state.around = None
         self._hooks.rest()
         self._patches.undo()
 
@@ -154,11 +164,22 @@ class Session:
         if steps + 1 in COUNTED_STEPS and not compiled:
             self.writer.counter.begin()
         if steps + 1 == _PRODUCT_STEP and not compiled and model is not None:
-            self._products.begin(model)
+            self._state.around = self._around
         if steps == _PRODUCT_STEP:
-            self._products.end()
+            self._state.around = None
         if self.profiles is not None:
             self._turn(self.profiles, steps)
+
+    def _around(self, module: Any, begins: bool) -> None:
+        """Before and after each outermost module that learns, in one step."""
+        try:
+            self._products.end()
+            if begins and module is self.seen.module:
+                with torch._C.DisableTorchFunction():  # the program's do not see our questions
+                    self._products.begin(module)
+        except Exception as error:
+            self._products.end()
+            self._state.fail(error)
 
     def _turn(self, profiles: Profiles, steps: int) -> None:
         """After each step: profilers start and stop, and what they slow is left out of the records."""
@@ -173,7 +194,9 @@ class Session:
         workers, _ = self._clocks.read()
         own = self._own_clock.sums
         codec = max(workers[fetch_clock.CODEC], own[fetch_clock.CODEC])
-        images = workers[fetch_clock.IMAGES] + own[fetch_clock.IMAGES]
+        decoders = {"Pillow": fetch_clock.PILLOW, "torchvision": fetch_clock.TORCHVISION}
+        decoder = max(decoders, key=lambda name: workers[decoders[name]] + own[decoders[name]])
+        decodes = workers[decoders[decoder]] + own[decoders[decoder]] > 0
         steps = max(1, self.writer.steps)
         accumulate = max(1, round(self._steps.backwards / steps))
         self.writer.facts(
@@ -181,9 +204,7 @@ class Session:
                 "world_size": self.rank.world_size,
                 "host": host_facts(self.rank),
                 "device": device_facts(self.seen, rates),
-                "data": data_facts(self.seen, codec, images),
+                "data": data_facts(self.seen, codec, decoder if decodes else None),
                 "train": train_facts(self.seen, self.rank, accumulate, self._products.flops),
             }
         )
-
-

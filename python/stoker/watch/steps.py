@@ -1,10 +1,11 @@
 """Decides what a training step and what an evaluation is.
 
 A step lasts from one step of the optimizer to the next; if there are several optimizers, the first one counts, until
-others have made twenty steps without it: then it belongs to a stage of training that is over. Time belongs to training or to an evaluation. A forward pass with gradients, a backward pass and the optimizer prove
-training. A forward pass without gradients proves an evaluation if its batch comes from a loader that no training step
-has used, or if the module is one that trains and is in evaluation mode: teachers and frozen parts stay in the step.
-What lies between, such as the wait for the first batch, is assigned when the next proof comes.
+others have made twenty steps without it: then it belongs to a stage of training that is over. Time belongs to training
+or to an evaluation. A forward pass with gradients, a backward pass and the optimizer prove training. A forward pass
+without gradients proves an evaluation if its batch comes from a loader that no training step has used, or if the module
+is one that trains and is in evaluation mode: teachers and frozen parts stay in the step. What lies between, such as the
+wait for the first batch, is assigned when the next proof comes.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ def _is_plain(tensor: Any) -> bool:
 
 
 def _needs_no_wait(tensor: Any) -> bool:
+    """Of a tensor that the hook could not ask where it is."""
     return _is_plain(tensor) or is_compiling()
 
 
@@ -50,7 +51,7 @@ class TransferHooks:
         for name in ("to", "cuda"):
             state.replace_method(name, "move", self._moved)
         for name in _READS:
-            state.replace_method(name, "read", self._waited, _needs_no_wait)
+            state.replace_method(name, "read", self._waited, _needs_no_wait, is_compiling)
         state.replace(torch.cuda, "synchronize", lambda original: state.hook("wait", original, self._waited))
 
     # Called by hooks, which have no frame: the frame before ours is that of the program or of PyTorch.

@@ -23,10 +23,15 @@ class StokerWatch(Base):
         self._watch: Watch | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **options: Any) -> None:
-        self._watch = Watch(*self._paths)
-        self._watch.start()
+        self._finish()  # a loop that was interrupted has not told us
+        watch = Watch(*self._paths)
+        watch.start()
+        self._watch = watch
 
     def on_train_end(self, args: Any, state: Any, control: Any, **options: Any) -> None:
+        self._finish()
+
+    def _finish(self) -> None:
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.finish()

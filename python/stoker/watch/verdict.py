@@ -57,7 +57,9 @@ def wrapped(text: str, columns: int) -> str:
         if indent is None or len(line) <= columns:
             lines.append(line)
         else:
-            lines += textwrap.wrap(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+            wrapper = textwrap.TextWrapper(columns, subsequent_indent=indent, break_long_words=False)
+            wrapper.break_on_hyphens = False
+            lines += wrapper.wrap(line)
     return "\n".join(lines) + "\n"
 
 
@@ -67,11 +69,17 @@ def flush_output() -> None:
         sys.stdout.flush()
 
 
+def say(text: str) -> None:
+    """On stderr: stdout is the program's. It may have closed stderr, or put anything there; then nobody is told."""
+    with contextlib.suppress(Exception):
+        if sys.stderr is not None:
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
+
+
 def print_verdict(verdict: Verdict, name: str = "stoker watch") -> None:
-    """On stderr: stdout is the program's."""
     columns = shutil.get_terminal_size((80, 24)).columns
     flush_output()
     title = name + " "
-    sys.stderr.write("\n" + title + "─" * max(0, columns - len(title)) + "\n")
-    sys.stderr.write(wrapped(verdict.text, columns) + verdict.problems)
-    sys.stderr.flush()
+    line = title + "─" * max(0, columns - len(title))
+    say(f"\n{line}\n{wrapped(verdict.text, columns)}{verdict.problems}".removesuffix("\n"))

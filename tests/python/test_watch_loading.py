@@ -1,0 +1,121 @@
+# What a watch asks and measures of loading: clocks of workers on a full disk, samplers and batches of any kind,
+# decoders of images, and the precision of matrix products.
+import errno
+import os
+
+import pytest
+
+pytest.importorskip("stoker._watch", reason="needs the extension modules: STOKER_PYTHON=ON")
+import torch
+from stoker import _watch
+from stoker.watch.fetch_clock import FIELDS, WorkerTarget
+from stoker.watch.seen import LoaderNote, Seen
+from test_watch_program import DATA, records, train, watched
+from torch import nn
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, Sampler, SequentialSampler
+
+
+def test_a_worker_on_a_full_disk_runs_unwatched(tmp_path, monkeypatch):
+    """Its clock is a mapped file: a store into a hole that finds no room ends the process by SIGBUS."""
+    given = []
+    target = WorkerTarget(str(tmp_path), lambda *args: given.append(args))
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    target("kind", "data set", "tasks", "results")
+    assert given == [("kind", "data set", "tasks", "results")]
+
+
+def test_the_sums_of_hooks_stand_at_the_beginning():
+    assert FIELDS[: len(_watch.SUMS)] == _watch.SUMS == ("samples", "fetch", "core")
+
+
+class Drawing(Sampler):
+    """Draws a new length whenever it is asked for one."""
+
+    def __iter__(self):
+        return iter(range(48))
+
+    def __len__(self):
+        return int(torch.randint(1, 48, ()))
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_sampler_of_the_program_is_not_asked_for_its_length(tmp_path, batched):
+    def draws():
+        torch.manual_seed(0)
+        model = nn.Linear(8, 4)
+        sampler = Drawing()
+        how = {"batch_sampler": BatchSampler(sampler, 8, False)} if batched else {"sampler": sampler, "batch_size": 8}
+        train(model, DataLoader(DATA, **how))
+        return torch.rand(3).tolist()
+
+    plain = draws()
+    with watched(tmp_path):
+        assert draws() == plain
+    assert "steps_per_epoch" not in records(tmp_path, "facts")[-1]["train"]
+
+
+@pytest.mark.parametrize("how", [{"shuffle": True}, {}, {"batch_sampler": BatchSampler(RandomSampler(DATA), 8, True)}])
+def test_samplers_of_pytorch_are(how):
+    seen = Seen()
+    seen.note_loader(LoaderNote(DataLoader(DATA, **({"batch_size": 8} if "batch_sampler" not in how else {}), **how)))
+    assert seen.loader["steps_per_epoch"] == 6
+    assert type(DataLoader(DATA).sampler) is SequentialSampler
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_batch_may_be_nested(tmp_path):
+    def collate(samples):
+        nested = torch.nested.nested_tensor([x[: 1 + i] for i, (x, _) in enumerate(samples)])
+        return [nested, torch.tensor([y for _, y in samples])]
+
+    model = nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path):
+        for x, y in DataLoader(DATA, batch_size=6, collate_fn=collate):
+            nn.functional.cross_entropy(model(torch.nested.to_padded_tensor(x, 0.0, (6, 8))), y).backward()
+            optimizer.step()
+    assert [step["samples"] for step in records(tmp_path, "step")] == [6] * 8
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["read_image", "decode_png"])
+def test_decoders_of_torchvision_are_timed_however_a_program_holds_them(tmp_path, named):
+    io = pytest.importorskip("torchvision.io")
+    held = {"bytes": io.read_file, "png": io.decode_png, "image": io.read_image}
+    path = str(tmp_path / "one.png")
+    io.write_png(torch.zeros(3, 64, 64, dtype=torch.uint8), path)
+
+    class Images(Dataset):
+        def __len__(self):
+            return 24
+
+        def __getitem__(self, index):
+            image = held["png"](held["bytes"](path)) if named else held["image"](path)
+            return image[0, 0, :8].float(), index % 4
+
+    with watched(tmp_path) as session:
+        for _ in range(2):
+            train(nn.Linear(8, 4), DataLoader(Images(), batch_size=8))
+        sums = dict(zip(FIELDS, session._own_clock.sums))
+        torch.jit.script(io.decode_png)
+    assert {type(of) for of in (torch.ops.image.decode_png, torch.ops.image.decode_image)} == {type(torch.ops.aten.add)}
+    assert sums["torchvision"] == 48 and 0 < sums["decode"] < sums["fetch"]
+    data = records(tmp_path, "facts")[-1]["data"]
+    assert data["decode"] == "torchvision" and data.get("codec") == ("png" if named else None)
+
+
+@pytest.mark.parametrize("name", ["tf32", "ieee"])
+def test_the_precision_of_products_may_be_set_in_the_new_way(monkeypatch, name):
+    if not hasattr(torch.backends.cuda.matmul, "fp32_precision"):
+        pytest.skip("this PyTorch has the old way alone")
+    before = torch.backends.cuda.matmul.fp32_precision
+    seen = Seen()
+    seen.device, seen.dtype = torch.device("cuda"), torch.float32
+    try:
+        torch.backends.cuda.matmul.fp32_precision = name
+        assert seen.precision == ("tf32" if name == "tf32" else "fp32")
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = before
