@@ -2,6 +2,8 @@
 # decoders of images, and the precision of matrix products.
 import errno
 import os
+import time
+from collections import Counter
 
 import pytest
 
@@ -13,6 +15,35 @@ from stoker.watch.seen import LoaderNote, Seen
 from test_watch_program import DATA, records, train, watched
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, Sampler, SequentialSampler
+
+
+class Slow(nn.Module):
+    """A transform, as torchvision's are modules."""
+
+    def forward(self, image):
+        time.sleep(0.003)
+        return image
+
+
+class Transformed(Dataset):
+    def __init__(self):
+        self.transform = Slow()
+
+    def __len__(self):
+        return len(DATA)
+
+    def __getitem__(self, index):
+        image, label = DATA[index]
+        return self.transform(image), label
+
+
+def test_a_transform_that_is_a_module_belongs_to_the_loader(tmp_path):
+    with watched(tmp_path):
+        train(nn.Linear(8, 4), DataLoader(Transformed(), batch_size=8))
+    spent = Counter()
+    for step in records(tmp_path, "step"):
+        spent.update(step["us"])
+    assert spent["wait"] > 5 * spent["forward"], spent
 
 
 def test_a_worker_on_a_full_disk_runs_unwatched(tmp_path, monkeypatch):

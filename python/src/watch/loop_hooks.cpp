@@ -125,8 +125,10 @@ PyObject* call_forward(PyObject* self, Arguments arguments, std::size_t count, P
     Hook* hook = hook_of(self);
     Account* account = hook->account();
     HookFlags* flags = hook->flags;
-    // A forward pass within the backward pass computes again what checkpointing has dropped.
-    if (flags->inside || account->phase == Backward || PyVectorcall_NARGS(count) < 1 || !flags->here())
+    // A forward pass within the backward pass computes again what checkpointing has dropped. A module that is called
+    // while the loop waits for a batch, such as a transform of torchvision, belongs to the loader.
+    const bool elsewhere = account->phase == Backward || account->phase == Wait;
+    if (flags->inside || elsewhere || PyVectorcall_NARGS(count) < 1 || !flags->here())
         return call_module(hook, arguments, count, names);
     const int learning = note_call(hook, arguments[0]);
     if (learning < 0 && !fail(hook))
