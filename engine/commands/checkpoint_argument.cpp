@@ -16,14 +16,14 @@ namespace stoker::cli {
 
 namespace fs = std::filesystem;
 
-void add_trained_options(CLI::App& app, TrainedOptions& options) {
+void add_trained_options(CLI::App& app, TrainedOptions& options, const std::string& set_example) {
     app.add_option("run", options.run, "the run folder; or a recipe (TOML), with --checkpoint")
         ->type_name("RUN|RECIPE")
         ->required();
     app.add_option("--checkpoint", options.checkpoint,
                    "a checkpoint folder, or a run folder to use its newest (default: the newest of RUN)")
         ->type_name("DIR");
-    add_set_option(app, options.sets, "data.val=DIR");
+    add_set_option(app, options.sets, set_example);
 }
 
 Recipe open_recipe(const TrainedOptions& options) {

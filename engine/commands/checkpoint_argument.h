@@ -18,7 +18,7 @@ struct TrainedOptions {
     std::vector<std::string> sets;
     std::string checkpoint;
 };
-void add_trained_options(CLI::App& app, TrainedOptions& options);
+void add_trained_options(CLI::App& app, TrainedOptions& options, const std::string& set_example);
 
 // Reads recipe.toml of a run folder, the recipe stored in a checkpoint, or the recipe file itself.
 Recipe open_recipe(const TrainedOptions& options);

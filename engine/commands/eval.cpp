@@ -135,7 +135,7 @@ int run(const EvalArguments& options, const Group& group) {
 
 Command add_eval(CLI::App& app) {
     auto options = std::make_shared<EvalArguments>();
-    add_trained_options(app, *options);
+    add_trained_options(app, *options, "data.val=DIR");
     app.add_option("data", options->data,
                    "a data set with labels; the test split of one with two splits (default: the recipe's data.val)");
     app.add_flag("--json", options->json, "one JSON document on stdout");

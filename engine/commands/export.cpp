@@ -92,7 +92,7 @@ int run(const ExportArguments& options) {
 
 Command add_export(CLI::App& app) {
     auto options = std::make_shared<ExportArguments>();
-    add_trained_options(app, *options);
+    add_trained_options(app, *options, "device=cpu");
     app.add_option("-o,--out", options->out, "OUT.safetensors: the weights; OUT.pt: the whole model as TorchScript")
         ->type_name("OUT")
         ->required();

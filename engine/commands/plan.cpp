@@ -170,10 +170,11 @@ void print_plan(const Recipe& recipe, const MeasuredRank& rank, const std::vecto
     print_stdout("{}: {:.2f} M parameters; each process {} of {} samples a step, {} ({} threads)\n", recipe.name,
                  static_cast<double>(rank.parameters) / 1e6, rank.samples, recipe.data.batch_size, rank.device,
                  rank.threads);
-    print_stdout("one process: forward {} ms, backward {} ms, update {} ms{}{}\n\n", ms(rank.step.forward),
+    print_stdout("one process: forward {} ms, backward {} ms, update {} ms{}{}\n", ms(rank.step.forward),
                  ms(rank.step.backward), ms(rank.step.update),
                  rank.step.micro_batches > 1 ? fmt::format(", {} micro-batches", rank.step.micro_batches) : "",
                  options.step_ms ? ", stretched to --step-ms" : "");
+    print_stdout("link {}, latency {:g} us\n\n", options.link, options.latency_us);
     if (recipe.train.mesh.tp > 1) {
         print_stdout("{} processes share a copy of the model, of which each has a part (train.mesh.tp)\n\n",
                      recipe.train.mesh.tp);

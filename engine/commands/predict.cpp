@@ -268,7 +268,7 @@ int run(const PredictArguments& options, const Group& group) {
 
 Command add_predict(CLI::App& app) {
     auto options = std::make_shared<PredictArguments>();
-    add_trained_options(app, *options);
+    add_trained_options(app, *options, "device=cpu");
     app.add_option(
            "data", options->data,
            "images, folders of images and patterns such as 'scans/*.png'; or one data set of another format: the "

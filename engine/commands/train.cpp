@@ -28,6 +28,7 @@
 #include "stoker/profile/nvtx_ranges.h"
 #include "stoker/recipe/recipe.h"
 #include "stoker/recipe/values.h"
+#include "stoker/track/run_record.h"
 #include "stoker/train/step/schedule.h"
 #include "stoker/train/trainer.h"
 
@@ -231,10 +232,14 @@ class TrainReport {
           compiled_(trainer.compiled()),
           micro_batches_(trainer.micro_batches()) {}
 
+    // Whether the run had finished before it was resumed.
+    bool had_finished() const { return had_finished_; }
+
     // Runs the training. If it fails after a step, prints which files cover the run.
     TrainResult fit(FitOptions options) {
         options.on_warning = [](const std::string& line) { print_stderr("stoker: {}\n", line); };
         options.on_resume = [this](const Resumed& resumed) {
+            had_finished_ = resumed.finished;
             print_resumed(resumed, recipe_);
             print_schedule_change(resumed, recipe_, trainer_.train_loader().batches_per_epoch());
         };
@@ -334,6 +339,7 @@ class TrainReport {
     std::int64_t micro_batches_;
     bool header_ = false;
     bool cache_reported_ = false;
+    bool had_finished_ = false;
 };
 
 // Other commands accept a run folder; `train` does not, since a new run or a resumed one could be meant.
@@ -369,18 +375,23 @@ void print_start(const TrainArguments& options, const Recipe& recipe, Trainer& t
                          folder.failed_early() ? "failed" : "killed");
         }
     }
+    if (recipe.train.shard != "none" && trainer.group().alone()) {
+        print_stderr("train.shard has no effect with one process; `stoker launch` starts several\n");
+    }
     if (recipe.train.precision == "fp16" && trainer.device().is_cpu()) {
         print_stderr("fp16 is emulated on CPUs and many times slower than float32; bf16 is not\n");
     }
 }
 
-void print_end(const TrainArguments& options, const TrainResult& result) {
+void print_end(const TrainArguments& options, const TrainResult& result, bool had_finished) {
     if (result.bad_samples > 0) {
         print_stderr("replaced {} that could not be read: {}/{}\n", pluralize(result.bad_samples, "sample"),
                      result.run.string(), kQuarantine);
     }
     if (options.json) {
         print_lines(result.document + "\n");
+    } else if (had_finished) {
+        print_stdout("nothing was trained; where the time went is in {}\n", (result.run / kAccountFile).string());
     } else {
         print_lines(account_report(result));
     }
@@ -429,8 +440,9 @@ int train(const TrainArguments& options, const std::shared_ptr<Group>& group) {
     if (group->first()) {  // only rank 0 prints
         announce_interrupt("stoker: stopping after this step; press Ctrl-C again to quit now");
         print_start(options, recipe, trainer, out, resumes);
-        result = TrainReport(recipe, trainer, out, options.json).fit(fit);
-        print_end(options, result);
+        TrainReport report(recipe, trainer, out, options.json);
+        result = report.fit(fit);
+        print_end(options, result, report.had_finished());
         print_choice(recipe, result);
     } else {
         result = trainer.fit(fit);

@@ -199,7 +199,9 @@ void print_table(const Recipe& recipe, const std::string& output, const TuneResu
         result.gain ? text_of(*result.gain) : fmt::format("{:.2f}x", result.tuned / result.baseline);
     print_stdout("{:.1f} -> {:.1f} images/s, {}, in {:.0f} s; {}{}\n", result.baseline, result.tuned, gain,
                  result.seconds, result.kept.empty() ? nothing_kept(result, budget) + "; " : "",
-                 output.empty() ? "nothing was written" : fmt::format("written to {}", output));
+                 output.empty()        ? "nothing was written"
+                 : result.kept.empty() ? fmt::format("{} is the recipe as it was", output)
+                                       : fmt::format("written to {}", output));
 }
 
 std::optional<PackedPart> pack_for_trial(const Recipe& recipe, const PackRequest& request, const fs::path& folder) {

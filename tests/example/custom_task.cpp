@@ -1,6 +1,7 @@
 // docs/cpp.md: a loss and a metric of one's own, on a further field of the data.
 #include <array>
 #include <cmath>
+#include <memory>
 #include <numbers>
 
 #include "stoker/train/trainer.h"

@@ -1,6 +1,7 @@
 // docs/cpp.md: a data set with further fields, and a loop of one's own over its batches.
 #include <array>
 #include <cstdio>
+#include <memory>
 
 #include "stoker/pipeline/loader.h"
 

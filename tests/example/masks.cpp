@@ -1,6 +1,7 @@
 // docs/cpp.md: masks and boxes that follow their image, and a loop of one's own over tensors.
 #include <array>
 #include <cstdio>
+#include <memory>
 
 #include "stoker/bridge/tensor.h"
 #include "stoker/pipeline/loader.h"

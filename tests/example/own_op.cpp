@@ -1,5 +1,7 @@
 // docs/cpp.md: an image op of one's own.
+#include <algorithm>
 #include <cstdio>
+#include <memory>
 
 #include "stoker/formats/open.h"
 #include "stoker/pipeline/loader.h"

@@ -3,7 +3,7 @@
 
 #include "stoker/train/trainer.h"
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
     stoker::Recipe recipe;
     recipe.data.train = argc > 1 ? argv[1] : "data/train";  // a folder with one subfolder of images for each class
     recipe.data.val = "10%";
@@ -27,4 +27,7 @@ int main(int argc, char** argv) {
     };
     const stoker::TrainResult result = trainer.fit(options);
     std::printf("waited for data: %.1f %% of the time\n", 100 * result.account.share(stoker::Phase::wait));
+} catch (const stoker::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());  // one line: where, expected, got, what to do
+    return 1;
 }

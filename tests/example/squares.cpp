@@ -1,4 +1,6 @@
 // The example of docs/cpp.md, compiled and run as a test.
+#include <memory>
+
 #include "stoker/train/trainer.h"
 
 struct Squares : stoker::Dataset {  // bright squares left (0) or right (1)

@@ -34,6 +34,13 @@ std::shared_ptr<const Dataset> matched(std::vector<std::string> classes, std::in
     return match_classes(kTrained, "train", std::make_shared<Labels>(std::move(classes), beyond));
 }
 
+TEST(MatchClasses, ClassesWithoutSamplesAreNamed) {
+    EXPECT_EQ(matched(kTrained)->advice(), "");
+    EXPECT_EQ(matched({"ash", "beech", "cedar"})->advice(), "no samples of one class: \"date\"");
+    EXPECT_EQ(matched({"date", "beech"})->advice(), "no samples of 2 classes: \"ash\", \"cedar\"");
+    EXPECT_EQ(matched({"ash", "beech"})->label(2), 1);
+}
+
 TEST(MatchClasses, ByName) {
     for (const std::vector<std::string>& classes :
          {kTrained, {"ash", "beech"}, {"beech"}, {"ash", "cedar"}, {"date", "cedar", "beech", "ash"}}) {

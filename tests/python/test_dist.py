@@ -87,7 +87,9 @@ def steps(run):
 
 
 def test_launch_trains_what_one_process_trains(stoker, recipe, tmp_path):
-    one = stoker("train", "r.toml", "--out", "one", "--json").json()
+    alone = stoker("train", "r.toml", "--out", "one", "--json", "--set", "train.shard=optimizer")
+    assert "train.shard has no effect with one process" in alone.err
+    one = alone.json()
     command = ("--", "stoker", "train", "r.toml", "--out", "two", "--json")
     two = stoker("launch", "--nproc-per-node", "2", *command).json()  # one document: rank 0 speaks
     assert (one["ranks"], two["ranks"]) == (1, 2)

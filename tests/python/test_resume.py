@@ -198,6 +198,9 @@ def test_finished_run_prints_its_document_again(program, tmp_path, recipe):
     assert first["resumed_from_step"] is None and again["resumed_from_step"] == first["steps"] == 80
     assert again["epochs"] == first["epochs"]
     assert steps(tmp_path / "run") == before
+    done = run_program("train", "r.toml", "--out", "run", "--resume", "auto", "--set", "train.epochs=2", cwd=tmp_path)
+    assert "nothing was trained; where the time went is in run/account.json" in done.out
+    assert "loader worker" not in done.out
 
 
 def test_resume_into_another_folder(program, tmp_path, recipe, whole):

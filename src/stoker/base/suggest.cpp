@@ -124,8 +124,9 @@ std::string missing_path_hint(const fs::path& path, const std::string& otherwise
     }
     constexpr std::size_t kShown = 5;
     const auto shown = std::span(names).first(std::min(names.size(), kShown));
-    return fmt::format("{} has {}{}; {}", folder.empty() ? "this folder" : folder.string(), fmt::join(shown, ", "),
-                       names.size() > kShown ? ", ..." : "", otherwise);
+    std::error_code unknown;
+    return fmt::format("{} has only {}{}; {}", (folder.empty() ? fs::current_path(unknown) : folder).string(),
+                       fmt::join(shown, ", "), names.size() > kShown ? ", ..." : "", otherwise);
 }
 
 }  // namespace stoker

@@ -38,6 +38,22 @@ void Relabelled::read(std::int64_t index, Sample& sample) const {
     sample.label = sample.label < 0 ? -1 : labels_[static_cast<std::size_t>(sample.label)];
 }
 
+std::string Relabelled::advice() const {
+    std::vector<std::string> absent;
+    for (std::int64_t label = 0; label < std::ssize(classes_); ++label) {
+        if (std::ranges::find(labels_, label) == labels_.end()) {
+            absent.push_back(classes_[static_cast<std::size_t>(label)]);
+        }
+    }
+    const std::string given = dataset_->advice();
+    if (absent.empty()) {
+        return given;
+    }
+    return fmt::format("no samples of {}: {}{}",
+                       absent.size() == 1 ? "one class" : pluralize(std::ssize(absent), "class"), quoted(absent),
+                       given.empty() ? "" : "; " + given);
+}
+
 std::optional<std::int64_t> Relabelled::label(std::int64_t index) const {
     const std::optional<std::int64_t> label = dataset_->label(index);
     if (!label || *label >= std::ssize(labels_)) {
@@ -49,7 +65,7 @@ std::optional<std::int64_t> Relabelled::label(std::int64_t index) const {
 std::shared_ptr<const Dataset> match_classes(std::span<const std::string> classes, const std::string& origin,
                                              std::shared_ptr<const Dataset> dataset) {
     const std::span<const std::string> own = dataset->classes();
-    if (own.size() <= classes.size() && std::equal(own.begin(), own.end(), classes.begin())) {
+    if (own.empty() || std::ranges::equal(own, classes)) {
         return dataset;
     }
     std::map<std::string, std::int64_t> index;  // checkpoints keep names as valid UTF-8

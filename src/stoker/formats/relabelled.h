@@ -29,7 +29,7 @@ class Relabelled final : public Dataset {
     std::span<const std::string> classes() const override { return classes_; }
     std::string_view format() const override { return dataset_->format(); }
     std::string path() const override { return dataset_->path(); }
-    std::string advice() const override { return dataset_->advice(); }
+    std::string advice() const override;  // also names the classes without samples
     std::int64_t bytes() const override { return dataset_->bytes(); }
 
   private:
@@ -38,8 +38,8 @@ class Relabelled final : public Dataset {
     std::vector<std::int64_t> labels_;
 };
 
-// `dataset` with the labels of `classes`, which are those of `origin`: the same data set if its classes are the first
-// of them in the same order. Throws InvalidArgument for a class that is not among them.
+// `dataset` with the labels of `classes`, which are those of `origin`: the same data set if its classes are the same,
+// in the same order. Throws InvalidArgument for a class that is not among them.
 std::shared_ptr<const Dataset> match_classes(std::span<const std::string> classes, const std::string& origin,
                                              std::shared_ptr<const Dataset> dataset);
 
