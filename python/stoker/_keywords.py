@@ -10,7 +10,10 @@ P = ParamSpec("P")
 
 _IN_C = "images are found and decoded in C++; a Python data set as the first argument decodes by itself"
 _FIRST = ("the data set as the first argument", "")
-_SAMPLER = "rank= and world_size= replace a DistributedSampler, and stoker.open(path)[indices] or torch's Subset a subset"
+_SAMPLER = (
+    "rank= and world_size= replace a DistributedSampler; "
+    "stoker.open(path)[indices] or torch's Subset is a data set of some of the samples"
+)
 
 # Of each keyword: what is expected ({value} is what was given), and a hint. `no NAME`: it has no equal.
 _FOREIGN: dict[str, tuple[str, str]] = {
@@ -53,7 +56,8 @@ def explain_keywords(function: Callable[P, None]) -> Callable[P, None]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> None:
         if len(args) > len(unnamed) + 1:  # and self
             wanted = " and ".join(unnamed)
-            raise TypeError(f"[Loader] expected only {wanted} without a name, got more; write others as in shuffle=True")
+            hint = "write the others as in shuffle=True"
+            raise TypeError(f"[Loader] expected no more than {wanted} without a name, got {len(args) - 1}; {hint}")
         unknown = [name for name in kwargs if name not in parameters]
         if unknown:
             raise TypeError("; ".join(_explained(name, kwargs[name], own) for name in unknown))
