@@ -10,8 +10,10 @@
 namespace stoker::python {
 namespace {
 
+// The message names arguments of Python in the place of a recipe's keys.
 nb::object python_error(const char* type, const char* message) {
-    return nb::module_::import_("stoker.errors").attr(type)(message);
+    const nb::object text = nb::module_::import_("stoker._recipe_keys").attr("for_python")(message);
+    return nb::module_::import_("stoker.errors").attr(type)(text);
 }
 
 void raise(const nb::object& error) {

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+from pathlib import Path
+
+_OWN_COMMANDS = """
+  watch                       run a PyTorch script as it is, and say what slows it and what mends it
+  bottleneck                  as watch, and name the functions and operators that take the time"""
 
 
 def main() -> int:
@@ -20,8 +26,17 @@ def main() -> int:
     except FileNotFoundError as error:
         print(error, file=sys.stderr)
         return 1
+    if words in (["--help"], ["-h"]):
+        return _help(program)
     find_certificates()
     os.execv(program, [str(program), *words])
+
+def _help(program: Path) -> int:
+    """The program's own help, with the commands that run here at the end of its list."""
+    done = subprocess.run([program, "--help"], stdout=subprocess.PIPE, text=True, encoding="utf-8")
+    commands, gap, rest = done.stdout.partition("\n\nExit status")
+    print(commands + _OWN_COMMANDS + gap + rest, end="")
+    return done.returncode
 
 
 if __name__ == "__main__":

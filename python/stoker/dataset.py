@@ -86,6 +86,11 @@ class Dataset:
         return self._handle.classes()
 
     @property
+    def class_to_idx(self) -> dict[str, int]:
+        """The label of each class by name, as ImageFolder has it."""
+        return {name: label for label, name in enumerate(self.classes)}
+
+    @property
     def has_image(self) -> bool:
         """False for samples without an image, such as windows of a token stream."""
         return self._handle.has_image()

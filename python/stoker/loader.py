@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from stoker import _waiting
 from stoker._arguments import one_of, whole
+from stoker._keywords import explain_keywords
+from stoker._recipe_keys import for_python
 from stoker.dataset import Dataset
 from stoker.dataset import open as open_dataset
 from stoker.engine import BadTuples, EngineSource
@@ -102,6 +104,7 @@ class Loader:
     Raises InvalidArgument for impossible arguments, and the error of the first sample if that cannot be read.
     """
 
+    @explain_keywords
     def __init__(
         self,
         source: Any,
@@ -197,6 +200,16 @@ class Loader:
         return _unpickle, (self.dataset, self._given, self.state_dict())
 
     @property
+    def classes(self) -> list[str]:
+        """The names of the classes by label, as the data set has them: also of a Python data set that has `classes`."""
+        return self.dataset.classes  # type: ignore[no-any-return]
+
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        """The label of each class by name."""
+        return {name: label for label, name in enumerate(self.classes)}
+
+    @property
     def epoch(self) -> int:
         """The epoch of the next batch."""
         return self._epoch
@@ -228,12 +241,22 @@ class Loader:
             if isinstance(state, Mapping):
                 got = f"a dict of {', '.join(map(str, state)) or 'nothing'}"
             raise InvalidArgument(f"[loader state] expected what state_dict of a stoker.Loader has returned, got {got}")
+        self._check_batch_size(state.get("batch_size"))
         self._source.restore(json.dumps(dict(state)))
         if self._prefetcher is not None:
             self._prefetcher.forget_state()
         self._epoch = int(state["epoch"])
         self._begun = False
         self._passes += 1
+
+    def _check_batch_size(self, whole: Any) -> None:
+        """Of a state, which counts the samples of all ranks: this message counts those of one, as batch_size does."""
+        ranks = self._given["world_size"]
+        if isinstance(whole, int) and whole != self.batch_size * ranks and whole % ranks == 0:
+            raise InvalidArgument(
+                f"[batch_size] expected {whole // ranks}, as when the run began, got {self.batch_size}; "
+                "make the loader with the arguments that the state comes from"
+            )
 
     def close(self) -> None:
         """Ends the workers. Batches that are in use stay valid."""
@@ -270,7 +293,8 @@ class Loader:
         return tuple(batch[name] for name in self._names)
 
     def _warn(self, found: BadTuples) -> None:
-        for bad in (BadSample(*fields) for fields in found):
+        for index, key, reason, replaced_by in found:
+            bad = BadSample(index, key, for_python(reason), replaced_by)
             if bad.index not in self.bad_samples:
                 self.bad_samples[bad.index] = bad
                 warnings.warn(f"[{bad.key}] replaced: {bad.reason}", BadSampleWarning, stacklevel=3)

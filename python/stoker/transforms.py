@@ -330,6 +330,11 @@ def op_tables(ops: Sequence[Transform | Mapping[str, Any]]) -> list[tuple[str, d
     """(name, options) of each op; a mapping is a table of a recipe, {"op": "resize", "size": 256}."""
     if isinstance(ops, (Transform, Mapping)):
         ops = [ops]
+    if not isinstance(ops, Iterable):
+        raise InvalidArgument(
+            f"[ops] expected a list of ops of stoker.transforms, got {type(ops).__name__}; "
+            "stoker.transforms.from_torchvision(...) makes it from a torchvision transform"
+        )
     tables = []
     for at, given in enumerate(ops):
         if isinstance(given, InPython):

@@ -49,7 +49,8 @@ def _parser(name: str) -> argparse.ArgumentParser:
     parser.add_argument("--keep", type=Path, metavar="DIR", help=f"keep the {kept} here, for stoker diagnose DIR")
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
     parser.add_argument("script", metavar="SCRIPT", help="the program to run")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="its arguments")
+    rest = parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="its arguments")
+    rest.required = False  # or the message for a missing SCRIPT names ARGS, too, before Python 3.12
     return parser
 
 
