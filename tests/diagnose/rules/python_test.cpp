@@ -81,6 +81,22 @@ TEST(PythonRules, FixesNameTheLoaderOfTheProgram) {
     EXPECT_EQ(fix("stoker.Loader"), "stoker.Loader(..., prefetch=8)  # then watch again");
 }
 
+// The cores are the limit: neither more workers nor more batches ahead help.
+TEST(PythonRules, ALoaderThatHasAllCoresIsToldSo) {
+    RankRecords rank = in_python_of({.share = {{Phase::wait, 0.6}, {Phase::forward, 0.4}}, .process_cores = 2, .busy_share = 1.0});
+    rank.facts.data.prefetch.reset();
+    rank.facts.data.path = "photos";
+    const auto finding = [&](const char* loader) {
+        rank.facts.data.loader = loader;
+        return diagnose_rank(rank).findings.front();
+    };
+    ASSERT_EQ(finding("DataLoader").rule, "slow-loader");
+    EXPECT_THAT(finding("DataLoader").text, HasSubstr("All cores are busy"));
+    EXPECT_THAT(finding("DataLoader").fix.code, HasSubstr("stoker.Loader(\"photos\", ...)"));
+    EXPECT_THAT(finding("stoker.Loader").text, HasSubstr("the workers of stoker.Loader are not measured here"));
+    EXPECT_THAT(finding("stoker.Loader").fix.code, HasSubstr("the cores are the limit"));
+}
+
 TEST(PythonRules, TooManyWorkerProcesses) {
     RankRecords rank = in_python_of({.share = {{Phase::wait, 0.3}, {Phase::forward, 0.7}}, .workers = 16});
     for (IntervalEntry& interval : rank.intervals) {

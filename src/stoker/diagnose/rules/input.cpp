@@ -399,9 +399,12 @@ std::vector<Finding> slow_loader(const JudgedRun& records) {
                 "The trainer waits for its data for {:.0f} % of its time. `stoker profile` shows each batch "
                 "and worker.",
                 100 * run.input_wait());
-            finding.evidence.push_back({"read_share_of_workers", share_of(run, run.worker_seconds(Stage::read))});
-            finding.evidence.push_back({"decode_share_of_workers", decode_share(run)});
-            finding.evidence.push_back({"augment_share_of_workers", augment_share(run)});
+            const double read = share_of(run, run.worker_seconds(Stage::read));
+            if (read + decode_share(run) + augment_share(run) > 0) {  // else the workers have no clocks
+                finding.evidence.push_back({"read_share_of_workers", read});
+                finding.evidence.push_back({"decode_share_of_workers", decode_share(run)});
+                finding.evidence.push_back({"augment_share_of_workers", augment_share(run)});
+            }
             finding.fix.code = "stoker profile RECIPE";
             finding.gain = gain_without_wait(run, idle_speedup(rank, run));
             constexpr double kNothing = 1.02;  // loading and training share cores that are all busy

@@ -23,9 +23,12 @@ struct Advised {
     }
     // The folder that a data set of torchvision reads; DATA where it is not known.
     std::string data() const { return rank.facts.data.path.empty() ? "DATA" : rank.facts.data.path; }
-    const char* cores_text() const {
+    bool cores_are_busy() const {
         constexpr double kSaturated = 0.85;
-        return run.busy_share.value_or(0) >= kSaturated ? " All cores are busy: more workers will not help." : "";
+        return run.busy_share.value_or(0) >= kSaturated;
+    }
+    const char* cores_text() const {
+        return cores_are_busy() ? " All cores are busy: more workers will not help." : "";
     }
 };
 
@@ -65,11 +68,29 @@ Words augment(const Advised& of) {
             "compute once what is the same in each epoch, and store it"};
 }
 
+// What takes most of the workers' time; empty where they have no clocks, or nothing takes half of it.
+std::string most_of_workers(const Advised& of) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kParts = {
+        {{"augment_share_of_workers", "the data set's own code and its transforms take"},
+         {"decode_share_of_workers", "decoding images takes"},
+         {"read_share_of_workers", "reading samples takes"}}};
+    const auto part = std::ranges::max_element(kParts, {}, [&](const auto& p) { return of.percent(p.first); });
+    const double percent = of.percent(part->first);
+    return percent < 50 ? "" : fmt::format("{} {:.0f} % of the workers' time", part->second, percent);
+}
+
 Words slow_loader(const Advised& of) {
-    return {fmt::format("The training thread waits for its batches for {:.0f} % of the time, and no clock of the "
-                        "workers says why.",
-                        of.percent("wait_share")),
-            "DataLoader(..., prefetch_factor=4, persistent_workers=True)  # then watch again"};
+    const std::string most = most_of_workers(of);
+    const bool own = of.rank.facts.data.loader == "stoker.Loader";
+    return {
+        fmt::format("The training thread waits for its batches for {:.0f} % of the time{}.{}", of.percent("wait_share"),
+                    !most.empty() ? "; " + most
+                    : own         ? "; the workers of stoker.Loader are not measured here"
+                                  : ", and no clock of the workers says why",
+                    of.cores_text()),
+        !of.cores_are_busy() ? "DataLoader(..., prefetch_factor=4, persistent_workers=True)  # then watch again"
+        : own                ? "fewer or cheaper ops, or smaller images: the cores are the limit"
+              : fmt::format("loader = stoker.Loader({:?}, ...)  # loads with less work for the cores", of.data())};
 }
 
 Words memory(const Advised& of) {
