@@ -83,7 +83,8 @@ TEST(PythonRules, FixesNameTheLoaderOfTheProgram) {
 
 // The cores are the limit: neither more workers nor more batches ahead help.
 TEST(PythonRules, ALoaderThatHasAllCoresIsToldSo) {
-    RankRecords rank = in_python_of({.share = {{Phase::wait, 0.6}, {Phase::forward, 0.4}}, .process_cores = 2, .busy_share = 1.0});
+    RankRecords rank =
+        in_python_of({.share = {{Phase::wait, 0.6}, {Phase::forward, 0.4}}, .process_cores = 2, .busy_share = 1.0});
     rank.facts.data.prefetch.reset();
     rank.facts.data.path = "photos";
     const auto finding = [&](const char* loader) {
