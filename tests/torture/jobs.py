@@ -125,7 +125,7 @@ class Ranks:
 
     @property
     def returncode(self):
-        return self.processes[0].returncode
+        return next((process.returncode for process in self.processes if process.returncode != 0), 0)
 
 
 def start_job(job, arguments, folder):

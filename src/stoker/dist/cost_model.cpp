@@ -63,13 +63,17 @@ double sharded_passes(const RankStep& rank, const Distribution& how, Traffic& tr
     }
     const auto trained = [](const ShardedBlock& block) { return block.gradients > 0; };
     const auto first = static_cast<std::size_t>(std::ranges::find_if(rank.blocks, trained) - rank.blocks.begin());
+    double share = 0;  // of the blocks that have a backward pass, which ends at the first trained one
+    for (std::size_t i = first; i < rank.blocks.size(); ++i) {
+        share += rank.blocks[i].share;
+    }
     double reduced = 0;
-    for (std::size_t i = rank.blocks.size(); i-- > 0;) {  // the last block is still there
+    for (std::size_t i = rank.blocks.size(); i-- > first;) {  // the last block is still there
         now = std::max(now, gathered);
-        if (i > first) {  // the backward pass ends at the first trained block
+        if (i > first) {
             gathered = gather(rank.blocks[i - 1]);
         }
-        now = std::max(now + rank.blocks[i].share * rank.backward, reduced);
+        now = std::max(now + rank.blocks[i].share / share * rank.backward, reduced);
         if (trained(rank.blocks[i])) {
             const double bytes = static_cast<double>(rank.blocks[i].gradients) * how.gradient_scale;
             reduced = start(traffic.reduce_scatter(bytes, how.ranks));

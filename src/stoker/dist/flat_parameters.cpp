@@ -165,7 +165,7 @@ void FlatParameters::start_reduce(bool zeros, std::optional<at::ScalarType> type
         packed.narrow(0, end, packed.numel() - end).zero_();
     }
     reduced_ = at::empty(shard_.sizes(), options);
-    reducing_ = [packed, wait = group_.start_reduce_scatter(reduced_, packed)] { wait(); };
+    reducing_ = group_.start_reduce_scatter(reduced_, packed);
 }
 
 void FlatParameters::finish_reduce() {
@@ -203,11 +203,14 @@ void FlatParameters::abandon() noexcept {
             // The error before it ends the run.
         }
     }
-    reduced_.reset();
-    reshard();
-    zero_grad();
-    for (at::Tensor& parameter : parameters_) {
-        parameter.mutable_grad().reset();
+    try {
+        reduced_.reset();
+        reshard();
+        zero_grad();
+        for (at::Tensor& parameter : parameters_) {
+            parameter.mutable_grad().reset();
+        }
+    } catch (const std::exception&) {  // a device that is lost frees nothing
     }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "stoker/base/error.h"
@@ -68,6 +69,13 @@ std::shared_ptr<const Dataset> match_classes(std::span<const std::string> classe
     if (own.empty() || std::ranges::equal(own, classes)) {
         return dataset;
     }
+    std::vector<std::int64_t> labels;
+    if (own.size() < classes.size() && std::equal(own.begin(), own.end(), classes.begin())) {
+        labels.resize(own.size());
+        std::iota(labels.begin(), labels.end(), 0);
+        return std::make_shared<Relabelled>(
+            std::move(dataset), std::vector<std::string>(classes.begin(), classes.end()), std::move(labels));
+    }
     std::map<std::string, std::int64_t> index;  // checkpoints keep names as valid UTF-8
     for (const std::string& name : classes) {
         if (!index.emplace(utf8_text(name), std::ssize(index)).second) {
@@ -77,7 +85,6 @@ std::shared_ptr<const Dataset> match_classes(std::span<const std::string> classe
                  .got = fmt::format("\"{}\" twice", name)});
         }
     }
-    std::vector<std::int64_t> labels;
     std::vector<std::string> unknown;
     for (const std::string& name : own) {
         const auto found = index.find(utf8_text(name));

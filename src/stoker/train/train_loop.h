@@ -137,6 +137,7 @@ class TrainLoop {
     SaveRequests requests_;
     std::int64_t saved_steps_ = -1;  // steps and finished epochs in the newest checkpoint
     std::int64_t saved_epochs_ = -1;
+    bool shares_files_ = true;         // whether all ranks can write rank 0's files, as far as is known
     const char* unsavable_ = nullptr;  // why the state belongs to no step; null: it belongs to the last one
 };
 

@@ -156,7 +156,7 @@ void TrainLoop::write_checkpoint(bool as_best) {
     const auto write = [&](const std::filesystem::path& folder, const std::string& state) {
         write_files(folder, state);
     };
-    if (!recorder_.recording()) {
+    if (!plan_.group->first()) {
         write({}, {});
     } else if (as_best) {
         recorder_.save_best(state(), write);
@@ -170,8 +170,11 @@ void TrainLoop::write_checkpoint(bool as_best) {
 }
 
 void TrainLoop::write_files(const std::filesystem::path& folder, const std::string& state) {
-    if (has_parts() && write_parts(*plan_.group, folder, checkpoint_parts(), state)) {
-        return;
+    if (shares_files_ && has_parts()) {
+        shares_files_ = write_parts(*plan_.group, folder, checkpoint_parts(), state);
+        if (shares_files_) {
+            return;
+        }
     }
     Checkpoint whole = checkpoint();
     if (plan_.group->first()) {

@@ -124,6 +124,22 @@ TEST(CheckpointParts, WithoutACommonFileSystemRankZeroWritesAll) {
     EXPECT_EQ(read_checkpoint(dir / "run" / kLast).model.size(), 6U);
 }
 
+// Another header would move all elements behind it.
+TEST(CheckpointParts, RanksWithOtherMetadataWriteNothing) {
+    const TempDir dir;
+    EXPECT_THAT(as_ranks(2,
+                         [&](const std::shared_ptr<Group>& group) {
+                             StateParts model;
+                             model.add_whole({"weight", at::ones({4})}, !group->first());
+                             const std::string classes = group->first() ? "[\"ash\"]" : "[\"beech\"]";
+                             const CheckpointParts parts{.model = model, .metadata = {{"classes", classes}}};
+                             const fs::path folder = group->first() ? dir.path() : fs::path();
+                             EXPECT_FALSE(write_parts(*group, folder, parts, group->first() ? "{}" : ""));
+                         }),
+                Each(""));
+    EXPECT_TRUE(fs::is_empty(dir.path()));
+}
+
 TEST(CheckpointParts, WhereAFileCannotBeMadeNoneIsComplete) {
     const TempDir dir;
     const auto errors = as_ranks(2, [&](const std::shared_ptr<Group>& group) {

@@ -24,9 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // `written`: what state.json says of the file's bytes; null: nothing.
-ModelFile read_model_file(const fs::path& path, const Json& written = nullptr) {
+ModelFile read_model_file(const fs::path& path, const Json* written = nullptr) {
     const SafetensorsFile file(path);
-    if (!written.is_null() && !is_as_written(file.bytes(), written)) {
+    if (written != nullptr && !is_as_written(file.bytes(), *written)) {
         throw DataError(
             {.path = path.string()},
             {.where = "checkpoint",
@@ -94,7 +94,7 @@ auto from_state(const fs::path& checkpoint, Use use) {
 
 // Reads one of a checkpoint's files of tensors. A state.json without hashes is accepted.
 ModelFile read_part(const fs::path& checkpoint, const Json& state, const char* name) {
-    return read_model_file(checkpoint / name, state.contains(kFiles) ? state.at(kFiles).at(name) : Json());
+    return read_model_file(checkpoint / name, state.contains(kFiles) ? &state.at(kFiles).at(name) : nullptr);
 }
 
 bool has_averages(const fs::path& checkpoint, const Json& state) {

@@ -3,6 +3,7 @@
 #include "stoker/train/run/checkpoint_parts.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,14 +48,6 @@ std::vector<PartFile> lay_out(const CheckpointParts& parts) {
     return files;
 }
 
-Descriptor open_to_write(const fs::path& path, int flags) {
-    Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666));
-    if (file.get() < 0) {
-        throw errno_error(path.string(), "a file that can be written", errno);
-    }
-    return file;
-}
-
 void write_at(const Descriptor& file, const fs::path& path, std::span<const std::byte> bytes, std::uint64_t offset) {
     if (write_bytes(file.get(), bytes, offset) < bytes.size()) {
         throw errno_error(path.string(), "room to write", errno);
@@ -63,36 +56,37 @@ void write_at(const Descriptor& file, const fs::path& path, std::span<const std:
 
 void make_file(const fs::path& folder, const PartFile& part) {
     const fs::path path = folder / part.name;
-    const Descriptor file = open_to_write(path, O_CREAT | O_EXCL);
-    if (::ftruncate(file.get(), static_cast<off_t>(part.layout.size)) != 0) {
-        throw errno_error(path.string(), "room to write", errno);
+    const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL, 0666));
+    if (file.get() < 0 || ::ftruncate(file.get(), static_cast<off_t>(part.layout.size)) != 0) {
+        throw errno_error(path.string(), "a new file with room to write", errno);
     }
     write_at(file, path, as_bytes(part.layout.header), 0);
 }
 
-// The number of a file, which is the same for all hosts that share its file system.
-std::uint64_t number_of(const fs::path& path) {
-    return File(path).info().inode;
-}
-
-// Returns the files' numbers, as JSON.
+// Of each file the header, and the number, which is the same for all hosts that share its file system. As JSON.
 std::string make_files(const fs::path& folder, const std::vector<PartFile>& files) {
-    Json numbers = Json::array();
+    Json made = Json::array();
     for (const PartFile& file : files) {
         make_file(folder, file);
-        numbers.push_back(number_of(folder / file.name));
+        made.push_back({hash_text(file.layout.header), File(folder / file.name).info().inode});
     }
-    return numbers.dump();
+    return made.dump();
 }
 
-bool are_here(const fs::path& folder, const std::vector<PartFile>& files, const std::vector<std::uint64_t>& numbers) {
+// Rank 0's files, for writing. Empty where this rank does not find them, may not write them, or would write another
+// header: then its elements would lie elsewhere.
+std::vector<Descriptor> open_made(const fs::path& folder, const std::vector<PartFile>& files, const Json& made) {
+    std::vector<Descriptor> opened;
     for (std::size_t i = 0; i < files.size(); ++i) {
-        const fs::path path = folder / files[i].name;
-        if (!is_file(path) || number_of(path) != numbers.at(i)) {
-            return false;
+        Descriptor file(::open((folder / files[i].name).c_str(), O_WRONLY | O_CLOEXEC));
+        struct stat found = {};
+        const bool found_it = file.get() >= 0 && ::fstat(file.get(), &found) == 0;
+        if (!found_it || Json::array({hash_text(files[i].layout.header), found.st_ino}) != made.at(i)) {
+            return {};
         }
+        opened.push_back(std::move(file));
     }
-    return true;
+    return opened;
 }
 
 struct Extent {
@@ -111,12 +105,13 @@ std::vector<Extent> extents_of(const PartFile& file) {
     return extents;
 }
 
-WrittenRanges write_own(const fs::path& folder, const PartFile& part, bool first) {
-    const fs::path path = folder / part.name;
-    const Descriptor file = open_to_write(path, 0);
+WrittenRanges write_own(const Descriptor& file, const fs::path& path, const PartFile& part, bool first) {
     StreamHash hash;
     WrittenRanges written;
     const auto add = [&](std::uint64_t begin, std::span<const std::byte> bytes) {
+        if (bytes.empty()) {
+            return;
+        }
         hash.update(bytes);
         if (!written.ranges.empty() && written.ranges.back().second == begin) {
             written.ranges.back().second += bytes.size();
@@ -142,21 +137,23 @@ WrittenRanges write_own(const fs::path& folder, const PartFile& part, bool first
 
 bool write_parts(const Group& group, const fs::path& folder, const CheckpointParts& parts, const std::string& state) {
     const std::vector<PartFile> files = lay_out(parts);
-    const std::string made = group.broadcast(group.first() ? make_files(folder, files) : "");
+    const std::string making = group.first() ? make_files(folder, files) : "";
+    group.barrier();  // the file system may take longer than a step's time-out
+    const Json made = Json::parse(group.broadcast(making));
     const fs::path shared = group.broadcast(folder.string());
-    double elsewhere = are_here(shared, files, Json::parse(made)) ? 0 : 1;
+    const std::vector<Descriptor> opened = open_made(shared, files, made);
+    double elsewhere = opened.empty() ? 1 : 0;
     group.all_reduce(std::span(&elsewhere, 1));
     if (elsewhere > 0) {
-        for (const PartFile& file : files) {
-            if (group.first()) {
-                fs::remove(folder / file.name);
-            }
+        for (std::size_t i = 0; group.first() && i < files.size(); ++i) {
+            std::error_code stays;  // the file of one writer replaces it
+            fs::remove(folder / files[i].name, stays);
         }
         return false;
     }
     Json own = Json::object();
-    for (const PartFile& file : files) {
-        own[file.name] = to_json(write_own(shared, file, group.first()));
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        own[files[i].name] = to_json(write_own(opened[i], shared / files[i].name, files[i], group.first()));
     }
     group.barrier();  // the others may write for longer than a step's time-out
     const std::vector<std::string> of_ranks = group.all_gather(own.dump());
