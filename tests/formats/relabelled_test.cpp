@@ -58,9 +58,13 @@ TEST(MatchClasses, ByName) {
     }
 }
 
-TEST(MatchClasses, TheFirstClassesInOrderNeedNoMap) {
-    const auto dataset = std::make_shared<Labels>(std::vector<std::string>{"ash", "beech"});
+TEST(MatchClasses, TheSameClassesNeedNoMap) {
+    const auto dataset = std::make_shared<Labels>(kTrained);
     EXPECT_EQ(match_classes(kTrained, "train", dataset), dataset);
+    const std::vector<std::string> twice = {"crane", "dove", "crane"};
+    const auto first =
+        match_classes(twice, "train", std::make_shared<Labels>(std::vector<std::string>{"crane", "dove"}));
+    EXPECT_EQ(first->label(2), 1) << "the first classes in order need no names";
     const auto unnamed = std::make_shared<Labels>(std::vector<std::string>());
     EXPECT_EQ(match_classes(kTrained, "train", unnamed), unnamed);
 }
