@@ -48,4 +48,4 @@ def test_a_failure_is_counted_and_says_how_to_repeat_it(tmp_path):
 
 def test_an_unknown_attack_is_refused():
     done = torture("--only", "rain")
-    assert done.returncode == 2 and "expected one of kill-pack, kill-train, full-disk" in done.stderr
+    assert done.returncode == 2 and "expected one of kill-pack, kill-train, kill-ranks, full-disk" in done.stderr

@@ -213,8 +213,9 @@ TEST(FullyShardedModel, NothingIsLeftOfAStepThatFailed) {
                          full.backward(outputs.square().sum(), {});
                          other.forward(batch_of_two().input).square().sum().backward();
                          const std::vector<NamedTensor> trained = other.trainable_parameters();
+                         const ParameterShards shards = full.trained_pieces();
                          for (std::size_t i = 0; i < full.trained().size(); ++i) {
-                             const ParameterPiece& piece = full.trained_pieces().own()[i];
+                             const ParameterPiece& piece = shards.own()[i];
                              const at::Tensor whole = trained[piece.parameter].tensor.grad();
                              EXPECT_TRUE(at::allclose(full.trained()[i].grad(), ParameterShards::part(whole, piece)));
                          }
