@@ -302,7 +302,7 @@ def test_overhead(stoker):
         ("profiler", 2, False), ("profiler", 8, False),
     ]  # fmt: skip
     for row in rows:
-        assert row["measured_step_ms"] > 0.1 and row["rounds"] >= 6 and row["batch_size"] >= 1
+        assert row["measured_step_ms"] > 0 and row["rounds"] >= 6 and row["batch_size"] >= 1
         for measured in (row["cost"], row["control"]):
             low, high = measured["interval"]
             assert low <= measured["median"] <= high and measured["median"] > -1  # a ratio less one

@@ -60,7 +60,7 @@ struct ColdAndWarm {
 };
 
 // `is_copy` reads the piece and says whether the reader copied it. The system may drop or fetch pages at any time, so
-// both cases are tried until they were seen, at most 20 times.
+// both cases are tried until they were seen, at most 20 times. Cold first: a warm read may map pages, which then stay.
 template <typename IsCopy>
 ColdAndWarm read_cold_and_warm(const std::filesystem::path& file, std::uint64_t offset, std::size_t size,
                                IsCopy is_copy) {
@@ -71,7 +71,9 @@ ColdAndWarm read_cold_and_warm(const std::filesystem::path& file, std::uint64_t 
             seen.was_cold = true;
             seen.copied_cold = is_copy() || seen.copied_cold;
         }
-        seen.viewed_warm = !is_copy() || seen.viewed_warm;
+        if (seen.copied_cold || tries >= 10) {
+            seen.viewed_warm = !is_copy() || seen.viewed_warm;
+        }
     }
     return seen;
 }
