@@ -24,8 +24,8 @@ struct Check {
 // Cores, processor, memory, shared memory, open files, space on the disk. `data`: as for check_storage.
 std::vector<Check> check_host(const std::string& data);
 
-// The container's quota, clocks, huge pages, swap, locked memory. The quota and the swap are judged by the time since
-// `before`.
+// The container's quota, other processes, clocks, huge pages, swap, locked memory. Quota, other processes and swap are
+// judged by the time since `before`.
 std::vector<Check> check_settings(const HostCounters& before);
 
 // Inodes and the measured speed of the working directory's disk, and of that of `data`, a file or folder; empty: none.

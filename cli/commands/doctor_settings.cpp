@@ -1,4 +1,5 @@
-// Checks of settings that cost speed without an error: the container's quota, clocks, huge pages, swap, locked memory.
+// Checks of what costs speed without an error: the container's quota, other processes, clocks, huge pages, swap, locked
+// memory.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -42,6 +43,21 @@ Check check_quota(const HostRates& since) {
             fmt::format(", used up in {:.0f} % of its periods during {:.1f} s", 100 * *since.throttled, since.seconds);
     }
     return finished(check, since.throttled.value_or(0) <= kOften);
+}
+
+// By all cores of the machine: those that others keep busy may be ones that this process may not use.
+Check check_other_processes(const HostRates& since) {
+    constexpr double kEnough = 0.7;
+    const CpuCores cores = cpu_cores();
+    const double others = since.busy.value_or(0) * cores.online - since.user_cores - since.system_cores;
+    const double left = cores.online - others;
+    return finished({.name = "other processes",
+                     .found = fmt::format("{:.1f} of {} cores kept busy during {:.1f} s", std::max(others, 0.0),
+                                          cores.online, since.seconds),
+                     .expected = fmt::format("at least {:.1f} cores left", kEnough * cores.usable),
+                     .why = "training waits for a core, and measurements vary",
+                     .fix = "stop them, or wait until they are done: `stoker top` shows the busiest"},
+                    left >= kEnough * cores.usable);
 }
 
 std::string policy_text(const ClockPolicy& policy) {
@@ -125,7 +141,7 @@ Check check_locked_memory() {
 
 std::vector<Check> check_settings(const HostCounters& before) {
     const HostRates since = rates(before, read_host_counters());
-    std::vector<Check> checks = {check_quota(since)};
+    std::vector<Check> checks = {check_quota(since), check_other_processes(since)};
     add_clock(checks);
     add_huge_pages(checks);
     checks.push_back(check_swap(since));

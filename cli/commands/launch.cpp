@@ -108,6 +108,7 @@ constexpr std::pair<const char*, const char*> kTorchrunOptions[] = {
     {"--rdzv-backend", "how the hosts find each other (rendezvous): c10d, static"},
     {"--rdzv-endpoint", "the rendezvous endpoint, HOST:PORT"},
     {"--rdzv-id", "the job's id"},
+    {"--rdzv-conf", "settings of the rendezvous, such as join_timeout=60 (seconds)"},
     {"--max-restarts", "how often all processes are restarted after a failure"},
 };
 

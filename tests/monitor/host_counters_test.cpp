@@ -99,7 +99,7 @@ TEST(HostCounters, ThisProcessIsSeenAtWork) {
     }
     const HostCounters before = read_host_counters();
     const std::vector<char> memory(64 << 20, 1);  // written, so resident
-    const auto begin = std::clock();  // CPU time: other work may share the core
+    const auto begin = std::clock();              // CPU time: other work may share the core
     while (std::clock() - begin < CLOCKS_PER_SEC * 3 / 10) {
     }
     const HostCounters after = read_host_counters();

@@ -17,7 +17,7 @@ def on_terminal(columns, command, cwd, stream="stdout", status=0):
         # The slave stays open until all is read: Linux may drop what the master has not read when the last one closes.
         while True:
             ended = process.poll() is not None
-            if select.select([master], [], [], 0.2)[0]:
+            if select.select([master], [], [], 0.05)[0]:
                 shown += os.read(master, 4096)
             elif ended:
                 break

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 
 KEYS = ["name", "status", "found", "expected", "why", "fix"]
 HOST = ["cores", "cpu", "memory", "shared memory", "open files", "disk", "LibTorch", "gpu", "CUDA code",
-        "cpu quota", "swap", "locked memory", "inodes", "disk speed"]
+        "cpu quota", "other processes", "swap", "locked memory", "inodes", "disk speed"]
 
 
 def by_name(done):
@@ -31,9 +32,13 @@ def test_every_check_is_complete(stoker):
 def test_the_table_says_the_same(stoker):
     checks = by_name(stoker("doctor", "--json"))
     lines = stoker("doctor").out.splitlines()
+    fixes = sum(line.strip().startswith("fix: ") for line in lines)
+    busy = checks.pop("other processes")  # these may change between the two
+    fixes -= any(line.startswith("warn  other processes ") for line in lines)
+    assert busy and any(line[4:].startswith("  other processes ") for line in lines)
     for name, check in checks.items():
         assert any(line.startswith(f"{check['status']:<4}  {name} ") for line in lines)
-    assert sum(line.strip().startswith("fix: ") for line in lines) == sum(bool(check["fix"]) for check in checks.values())
+    assert fixes == sum(bool(check["fix"]) for check in checks.values())
     assert re.fullmatch(r"\d+ ok, \d+ warnings?, 0 failed", lines[-1])
 
 
@@ -56,6 +61,20 @@ def test_affinity_is_seen(stoker):
 def test_ranks_share_the_cores(stoker):
     cores = by_name(stoker("doctor", "--json", env={"LOCAL_WORLD_SIZE": "2"}))["cores"]
     assert "shared by 2 ranks" in cores["found"]
+
+
+def test_other_processes_that_keep_the_cores_busy(stoker):
+    burn = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(burn) for _ in range(2 * os.cpu_count())]
+    try:
+        check = by_name(stoker("doctor", "--json"))["other processes"]
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert check["status"] == "warn" and "stoker top" in check["fix"]
+    kept, cores = re.match(r"([\d.]+) of (\d+) cores kept busy during", check["found"]).groups()
+    assert 0.3 * int(cores) < float(kept) <= int(cores)
 
 
 def test_few_open_files(stoker):

@@ -21,6 +21,7 @@ from test_resume import EPOCHS, RECIPE, figures, steps
 
 
 # Weights of some megabytes in shards, of which every rank writes its own.
+LONGER = {"epochs = 3": "epochs = 6", "batch_size = 32": "batch_size = 36"}  # a batch for two hosts, and for three
 SHARDED = {"hidden = [32]": "hidden = [512, 512]", "[train]\n": '[train]\nshard = "full"\n'}
 
 
@@ -82,6 +83,7 @@ def make_jobs(shared):
         pack("y.stk", packed, shared / "photos.stk"),
         Job("train", train, [*train, "--resume", "auto"], trained),
         Job("ranks", train, [*train, "--resume", "auto"], trained, SHARDED, ranks=2),
+        *(Job(f"hosts {count}", train, [*train, "--resume", "auto"], trained, LONGER, ranks=count) for count in (2, 3)),
     ]
 
 

@@ -12,6 +12,7 @@ from attack import run_attack
 from cut import cut_attacks
 from disk import disk_attacks
 from files import file_attacks
+from hosts import host_attacks
 from kills import kill_attacks
 from memory import memory_attacks
 from servers import BEHAVIOURS, server_attacks
@@ -27,6 +28,7 @@ def all_attacks(kills, share=1.0):
         *file_attacks(some(600)),
         *cut_attacks(some(20)),
         *memory_attacks(some(12)),
+        *host_attacks(some(30)),
     ]
 
 

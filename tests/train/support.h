@@ -10,6 +10,7 @@
 #include <functional>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "stoker/base/rng.h"
 #include "stoker/models/init.h"
@@ -129,7 +130,9 @@ inline std::string figures(const std::vector<EpochResult>& epochs) {
 
 inline std::string text_of(const std::filesystem::path& file) {
     std::ifstream in(file, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
+    std::ostringstream text;
+    text << in.rdbuf();
+    return std::move(text).str();
 }
 
 // The steps and epochs of metrics.jsonl, without what depends on time.

@@ -71,6 +71,10 @@ GradientReducer::GradientReducer(const Group& group, const std::vector<at::Tenso
         /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<std::int64_t>{});
     if (compressed) {
         reducer_->register_comm_hook(std::make_unique<CompressHook>(group.backend().group, *compressed));
+    } else {
+        // It divides, always. Without a hook the Reducer divides gradients that lie in the bucket, and multiplies others
+        // by 1 / ranks while it copies them: with three ranks a resumed run would round otherwise.
+        reducer_->register_builtin_comm_hook(c10d::BuiltinCommHookType::ALLREDUCE);
     }
     reduce_zeros();
     for (at::Tensor& parameter : parameters_) {

@@ -25,6 +25,7 @@
 #include <utility>
 
 #include "stoker/dist/group_backend.h"
+#include "stoker/dist/local_address.h"
 #include "stoker/dist/message_sizes.h"
 
 namespace stoker {
@@ -36,6 +37,7 @@ constexpr int kTag = 0;                 // of messages between two ranks, which 
 constexpr const char* kLeft = "left";         // number of ranks that have left
 constexpr const char* kReason = "why";        // why the first of them left
 constexpr const char* kMessage = "message/";  // + rank
+constexpr const char* kAddress = "address/";  // + rank
 
 constexpr auto kStoreTimeout = std::chrono::seconds(5);       // the store answers in milliseconds or never
 constexpr auto kStoreLinger = std::chrono::seconds(2);        // how long rank 0 keeps the store for the others
@@ -90,11 +92,40 @@ std::string first_line(const std::string& text) {
     return text.substr(0, text.find('\n'));
 }
 
+bool is_loopback(const std::string& address) {
+    return address.starts_with("127.") || address == "::1";
+}
+
+// The address under which the other ranks reach this one: that on the way to rank 0. Where that leads to the host
+// itself (rank 0, or a name that /etc/hosts gives a loopback address) it is that on the way to a rank on another host.
+std::string reachable_address(c10d::Store& store, const World& world, const std::string& towards_first) {
+    for (int rank = 0; is_loopback(towards_first) && rank < world.size; ++rank) {
+        const std::string other = store.get_to_str(fmt::format("{}{}", kAddress, rank));
+        const std::string own = other.empty() || is_loopback(other) ? "" : address_towards(other, world.port);
+        if (!own.empty()) {
+            return own;
+        }
+    }
+    return towards_first;
+}
+
+// c10d takes the address of this host's name, which on many hosts is that of the loopback.
+c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::string& address,
+                                                                 std::chrono::milliseconds timeout) {
+    using Gloo = c10d::ProcessGroupGloo;
+    if (address.empty() || std::getenv("GLOO_SOCKET_IFNAME") != nullptr) {
+        return Gloo::Options::create_default(timeout);
+    }
+    auto options = Gloo::Options::create(timeout);
+    options->devices.push_back(Gloo::createDeviceForHostname(address));
+    return options;
+}
+
 // The ranks find each other's addresses in `store`.
 void connect(Group::Backend& backend, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
              std::chrono::milliseconds timeout) {
-    backend.gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(
-        store, rank, size, c10d::ProcessGroupGloo::Options::create_default(timeout));
+    backend.gloo =
+        c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, gloo_options(backend.address, timeout));
     backend.group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
     backend.group->setBackend(at::kCPU, c10d::ProcessGroup::GLOO, backend.gloo);
     backend.group->setDefaultBackend(c10d::ProcessGroup::GLOO);
@@ -117,7 +148,10 @@ Group::Group(const World& world) : world_(world), rank_(world.rank), size_(world
     backend_ = std::make_unique<Backend>();
     try {
         backend_->store = open_store(world);
+        const std::string address = address_towards(world.address, world.port);
+        backend_->store->set(fmt::format("{}{}", kAddress, rank_), address);
         wait_for_ranks(*backend_->store, world);
+        backend_->address = reachable_address(*backend_->store, world, address);
         connect(*backend_, backend_->store, rank_, size_, world.timeout);
     } catch (const std::exception& error) {
         throw RankLost(
@@ -134,6 +168,7 @@ Group::Group(const Group& whole, const std::vector<int>& ranks, const std::strin
       size_(static_cast<int>(ranks.size())),
       backend_(std::make_unique<Backend>()) {
     backend_->store = whole.backend_->store;
+    backend_->address = whole.backend_->address;
     whole.guard([&] {
         connect(*backend_, c10::make_intrusive<c10d::PrefixStore>(name, backend_->store), rank_, size_, world_.timeout);
     });

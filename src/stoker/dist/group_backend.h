@@ -16,6 +16,7 @@ struct Group::Backend {
     c10::intrusive_ptr<c10d::ProcessGroup> group;  // wraps gloo
     c10::intrusive_ptr<c10d::Work> pending = {};   // the reduction of the last delayed_max()
     std::vector<at::Tensor> pending_value = {};    // one int32 scalar
+    std::string address = {};                      // of this host, for the other ranks; empty: c10d chooses
     bool store_lost = false;                       // it did not answer in time
     // All that were made; each has its own keys in the store. They are connected until the group is left, so that a
     // failing rank says why before the others miss it.
