@@ -15,7 +15,7 @@ from attack import Attack, Failure, Skipped
 from conftest import PROGRAM
 from jobs import set_up, undisturbed
 
-LIMIT = 120  # seconds: torchrun kills a frozen process after 30, and waits 20 for a lost host
+LIMIT = 240  # seconds: torchrun kills a frozen process after 30, and asks a lost host many times
 STEP_TIMEOUT = 5  # seconds
 NETWORK = "10.77.0"
 KINDS = ("kill", "freeze", "break", "flap")

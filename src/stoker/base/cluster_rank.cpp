@@ -76,11 +76,11 @@ std::optional<ClusterRank> of_mpi(const char* launcher, const char* rank, const 
 }  // namespace
 
 std::optional<ClusterRank> cluster_rank() {
-    if (const auto slurm = of_slurm()) {
+    if (auto slurm = of_slurm()) {
         return slurm;
     }
-    if (const auto open_mpi = of_mpi("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                                     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE")) {
+    if (auto open_mpi = of_mpi("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                               "OMPI_COMM_WORLD_LOCAL_SIZE")) {
         return open_mpi;
     }
     return of_mpi("mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
