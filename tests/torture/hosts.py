@@ -15,7 +15,8 @@ from attack import Attack, Failure, Skipped
 from conftest import PROGRAM
 from jobs import set_up, undisturbed
 
-LIMIT = 240  # seconds: torchrun kills a frozen process after 30, and asks a lost host many times
+LIMIT = 200  # seconds
+GRACE = 45  # seconds: torchrun kills a frozen process after 30
 STEP_TIMEOUT = 5  # seconds
 NETWORK = "10.77.0"
 KINDS = ("kill", "freeze", "break", "flap")
@@ -70,11 +71,14 @@ class Hosts:
         (folder / "hosts").write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
 
     def __exit__(self, *_):
+        self.kill()
+        self.made.close()
+
+    def kill(self):
         for index in range(len(self.names)):
             for pid in self.processes(index):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        self.made.close()
 
     def set_link(self, index, state):
         ip("-n", self.switch, "link", "set", f"port{index}", state)
@@ -148,12 +152,21 @@ def disturb(case, hosts, kind):
         hosts.set_link(host, "up")
 
 
-def wait_for_end(case, launched, kind):
-    deadline = time.monotonic() + LIMIT
-    try:
-        return [process.wait(max(0.1, deadline - time.monotonic())) for process in launched]
-    except subprocess.TimeoutExpired:
-        raise Failure(f"{kind}: still running after {LIMIT} s: {last_lines(case.folder)}") from None
+def wait_for_end(case, hosts, launched, kind):
+    """The exit statuses. torchrun may wait for a lost host without an end, so the others end some time after the first
+    that fails, as with `srun --kill-on-bad-exit`."""
+    begin = time.monotonic()
+    failed = None
+    while any(process.poll() is None for process in launched):
+        now = time.monotonic()
+        if failed is None and any(process.poll() for process in launched):
+            failed = now
+        if failed is not None and now > failed + GRACE:
+            hosts.kill()
+        elif now > begin + LIMIT:
+            raise Failure(f"{kind}: still running after {LIMIT} s: {last_lines(case.folder)}")
+        time.sleep(0.05)
+    return [process.returncode for process in launched]
 
 
 def last_lines(folder):
@@ -170,11 +183,11 @@ def run(case):
         launched = hosts.start(case.folder)
         wait_for_the_moment(case, launched)
         disturb(case, hosts, kind)
-        ends = wait_for_end(case, launched, kind)
+        ends = wait_for_end(case, hosts, launched, kind)
         if any(ends):  # as a cluster that starts the job again
             for index in range(count):
                 hosts.set_link(index, "up")
-            ends = wait_for_end(case, hosts.start(case.folder), kind)
+            ends = wait_for_end(case, hosts, hosts.start(case.folder), kind)
         if any(ends):
             raise Failure(f"{kind}: the same command again ended with {ends}: {last_lines(case.folder)}")
     undisturbed().compare(job, case.folder)
