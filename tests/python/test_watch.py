@@ -135,7 +135,7 @@ def test_forked_children_leave_the_records_alone(runs):
     child = "import os\nif os.fork() == 0:\n    optimizer.step(); os._exit(0)\nos.wait()\n"
     done = runs.watch("--keep", "kept", runs.script(train() + child))
     assert done.returncode == 0, done.stderr
-    assert len(runs.records("kept", "step")) == 40 * epochs
+    assert len(runs.records("kept", "step")) == 80
 
 
 def test_compiled_models_are_watched(runs):
@@ -227,7 +227,7 @@ def test_a_part_of_a_program_is_watched(runs):
     body = body.replace("\n    print", "\n  print")
     done = runs.python(runs.script("import stoker\n" + body))
     assert done.returncode == 0, done.stderr
-    assert len(runs.records("kept", "step")) == 40 * epochs
+    assert len(runs.records("kept", "step")) == 80
     assert "where the training thread spent" in done.stderr
 
 

@@ -195,4 +195,4 @@ def run(case):
 
 def host_attacks(count):
     means = "the job ends or restarts within its time-out, and finishes with the undisturbed result, bit for bit"
-    return [Attack("hosts", means, count, run, prepare)]
+    return [Attack("hosts", means, count, run, prepare, threads=4)]  # most of the time is waiting
