@@ -10,7 +10,7 @@ from conftest import ROOT
 TORTURE = ROOT / "tests/torture"
 CASES = ["kill-pack:0", "kill-train:0", "kill-ranks:0", "full-disk:1", "no-space:2", "io-error:0", "hostile-server:0",
          "hostile-file:3", "hostile-file:20", "cut-file:0", "cut-file:1", "cut-file:2", "cut-file:3", "memory-limit:0",
-         "memory-limit:2"]  # fmt: skip
+         "memory-limit:2", "hosts:1"]  # fmt: skip
 
 
 def torture(*words, **options):
