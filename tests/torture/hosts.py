@@ -142,9 +142,12 @@ def wait_for_the_moment(case, launched):
 def disturb(case, hosts, kind):
     host = case.random.randrange(len(hosts.names))
     if kind in ("kill", "freeze"):
-        pid = hosts.rank(host)
-        if pid is not None:
-            os.kill(pid, signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
+        begin = time.monotonic()
+        while (pid := hosts.rank(host)) is None:
+            if time.monotonic() - begin > LIMIT:
+                raise Failure(f"{kind}: no rank began within {LIMIT} s: {last_lines(case.folder)}")
+            time.sleep(0.02)
+        os.kill(pid, signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
         return
     hosts.set_link(host, "down")
     if kind == "flap":
@@ -153,7 +156,7 @@ def disturb(case, hosts, kind):
 
 
 def wait_for_end(case, hosts, launched, kind):
-    """The exit statuses. torchrun may wait for a lost host without an end, so the others end some time after the first
+    """The exit statuses. torchrun may wait for a lost host for minutes, so the others end some time after the first
     that fails, as with `srun --kill-on-bad-exit`."""
     begin = time.monotonic()
     failed = None

@@ -20,8 +20,9 @@ from test_pack_targets import stk_contents
 from test_resume import EPOCHS, RECIPE, figures, steps
 
 
+# Time for an attack, and a batch that two hosts can share, and three.
+LONGER = {"epochs = 3": "epochs = 6", "batch_size = 32": "batch_size = 36"}
 # Weights of some megabytes in shards, of which every rank writes its own.
-LONGER = {"epochs = 3": "epochs = 6", "batch_size = 32": "batch_size = 36"}  # a batch for two hosts, and for three
 SHARDED = {"hidden = [32]": "hidden = [512, 512]", "[train]\n": '[train]\nshard = "full"\n'}
 
 
