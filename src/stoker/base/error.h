@@ -18,10 +18,11 @@ struct ErrorInfo {
     std::string hint = {};
 };
 
+// Catch this one: all exceptions of Stoker derive from it. what() is the message in one line.
 class Error : public std::runtime_error {
   public:
     explicit Error(const ErrorInfo& info);
-    explicit Error(const std::string& line);
+    explicit Error(const std::string& line);  // the whole message
 };
 
 // The caller passed an invalid recipe key, option or argument.
@@ -34,6 +35,7 @@ class IoError : public Error {
     using Error::Error;
 };
 
+// The CUDA runtime reported a failure.
 class CudaError : public Error {
     using Error::Error;
 };

@@ -21,7 +21,7 @@ inline std::int64_t element_count(const Shape& shape) {
 }
 
 struct TensorView {
-    std::byte* data = nullptr;
+    std::byte* data = nullptr;  // of other memory, which must outlive the view
     DType dtype = DType::uint8;
     Shape shape;
 

@@ -21,6 +21,7 @@ class RankLost : public Error {
     using Error::Error;
 };
 
+// All ranks make the same calls in the same order: a rank that leaves one out stalls the others until the time-out.
 class Group {
   public:
     Group();  // one rank

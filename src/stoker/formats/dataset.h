@@ -61,7 +61,7 @@ struct FieldNames {
 
 // A field that the samples of a data set have beside image and label.
 struct Field {
-    std::string name;
+    std::string name;  // of the batch's field, too
     FieldKind kind = FieldKind::value;
     DType dtype = DType::float32;  // uint8 for images and masks
     // Of one sample, row-major; empty for a scalar. A first side of -1 means any length, which differs between samples.
@@ -82,8 +82,8 @@ std::string describe_fields(std::span<const Field> fields);
 // sample is read into again.
 struct FieldValue {
     std::span<const std::byte> bytes;
-    bool encoded = false;
-    int height = 0;  // of raw pixels; otherwise 0
+    bool encoded = false;  // `bytes` is an image file
+    int height = 0;        // of raw pixels; otherwise 0
     int width = 0;
     int channels = 0;
     Buffer storage;  // for datasets that have to copy or read
@@ -120,6 +120,7 @@ struct Sample : FieldValue {
     std::int64_t label = -1;         // class index; -1 where the dataset has no labels
     std::vector<FieldValue> fields;  // in the order of Dataset::fields()
 
+    // Field number `at` of Dataset::fields(), made where `fields` is shorter.
     FieldValue& field(std::size_t at) {
         if (fields.size() <= at) {
             fields.resize(at + 1);
@@ -128,10 +129,12 @@ struct Sample : FieldValue {
     }
 };
 
+// Samples by index. Many threads use one object at once.
 class Dataset {
   public:
     virtual ~Dataset() = default;
 
+    // The number of samples; it must not change.
     virtual std::int64_t size() const = 0;
 
     // Reads sample `index` in [0, size()). Many threads call it at once. Throws DataError for damaged bytes and IoError

@@ -11,9 +11,9 @@
 namespace stoker {
 
 struct OpenOptions {
-    FieldNames fields = {};
-    RemoteOptions remote = {};
-    std::int64_t context = 0;  // tokens in a sample of a token stream, which needs it
+    FieldNames fields = {};     // which fields to read, for data with named fields
+    RemoteOptions remote = {};  // for data behind http://, https:// and s3://
+    std::int64_t context = 0;   // tokens in a sample of a token stream, which needs it
 };
 
 // `data` is one of: a folder of images (one subfolder for each class), a table of images (x.csv, a folder with

@@ -11,7 +11,8 @@ namespace stoker {
 
 class Subset final : public Dataset {
   public:
-    // Sample i is sample indices[i] of `dataset`.
+    // Sample i is sample indices[i] of `dataset`. An index may come more than once. Throws InvalidArgument for one
+    // that `dataset` does not have.
     Subset(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> indices);
 
     const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
@@ -42,6 +43,7 @@ class Subset final : public Dataset {
     std::vector<std::int64_t> indices_;
 };
 
+// The two sides of a split.
 struct SplitDatasets {
     std::shared_ptr<const Subset> rest;
     std::shared_ptr<const Subset> share;

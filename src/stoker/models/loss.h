@@ -21,6 +21,7 @@ enum class LossKind : std::uint8_t {
 // A scalar with a gradient, the mean over the samples of `batch`; or a metric, in any shape, which is averaged.
 using LossFunction = std::function<at::Tensor(const at::Tensor& outputs, const DeviceBatch& batch)>;
 
+// Which loss, and its settings; by default cross entropy.
 struct LossOptions {
     LossKind kind = LossKind::cross_entropy;
     double label_smoothing = 0;        // of cross entropy

@@ -22,6 +22,7 @@
 
 namespace stoker {
 
+// A parameter or buffer under its name in PyTorch's state_dict.
 struct NamedTensor {
     std::string name;
     at::Tensor tensor;
@@ -37,6 +38,8 @@ struct LinearChain {
     Activation activation = Activation::relu;
 };
 
+// Derive from it for a model with a forward pass of its own, or wrap a torch::nn::Module (torch_module.h). The
+// constructor registers each tensor by `parameter` or `buffer`.
 class Model {
   public:
     Model() = default;

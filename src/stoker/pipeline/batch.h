@@ -60,6 +60,7 @@ struct LateNormalize {
     bool operator==(const LateNormalize&) const = default;
 };
 
+// A field of every batch.
 struct FieldSpec {
     std::string name;
     DType dtype = DType::uint8;
@@ -127,16 +128,18 @@ class TooManyBadSamples : public DataError {
     std::vector<BadSample> samples_;
 };
 
+// Shared by those that hold it: its memory goes back to the loader with the last shared_ptr.
 class Batch {
   public:
+    // Memory for `capacity` samples, at once. The loader makes the batches that `next` returns.
     Batch(std::vector<FieldSpec> fields, std::int64_t capacity, Allocator& allocator);
 
-    std::int64_t size() const { return size_; }
-    std::int64_t capacity() const { return capacity_; }
-    std::int64_t epoch() const { return epoch_; }
-    std::int64_t number() const { return number_; }  // within the epoch, from 0
+    std::int64_t size() const { return size_; }          // samples; fewer than `capacity` in a last batch
+    std::int64_t capacity() const { return capacity_; }  // samples that fit
+    std::int64_t epoch() const { return epoch_; }        // from 0
+    std::int64_t number() const { return number_; }      // within the epoch, from 0
     const std::vector<FieldSpec>& fields() const { return fields_; }
-    bool pinned() const { return pinned_; }
+    bool pinned() const { return pinned_; }  // a GPU copies from this memory without waiting
 
     // (size(), shape...). Throws InvalidArgument for an unknown or ragged field.
     TensorView field(std::string_view name) const;
@@ -152,7 +155,7 @@ class Batch {
     // ragged field.
     std::size_t used_bytes(std::string_view name) const;
 
-    // Sample i's payload of a ragged field.
+    // Sample i's payload of a ragged field. Throws InvalidArgument for an unknown or fixed field.
     std::string& payload(std::string_view name, std::int64_t i);
     std::string& payload(std::size_t field, std::int64_t i) {
         return payloads_.at(field).at(static_cast<std::size_t>(i));

@@ -42,7 +42,7 @@ struct LoaderOptions {
     int workers = 1;               // threads; 0: next() does the work in the caller's thread
     int prefetch = 3;              // batches in flight beyond the one in use
     std::int64_t epochs = 0;       // 0: unlimited
-    std::uint64_t seed = 0;
+    std::uint64_t seed = 0;        // of the order and of random ops
     bool shuffle = true;
     std::shared_ptr<const Sampler> sampler = nullptr;  // null: the whole data set by (seed, shuffle)
     // How many bad samples this rank may replace in an epoch; 0: the first bad sample throws.
@@ -50,10 +50,10 @@ struct LoaderOptions {
     bool replace = true;  // false: a bad sample becomes zeros with label -1
     // Size of all images; others are bad samples. Empty: the size of the first image; another size throws.
     std::optional<ImageSize> size = {};
-    std::int64_t classes = 0;  // samples with a label outside [0, classes) are bad; 0: labels are not checked
-    bool drop_last = false;
-    int rank = 0;
-    int world_size = 1;
+    std::int64_t classes = 0;      // samples with a label outside [0, classes) are bad; 0: labels are not checked
+    bool drop_last = false;        // leave out an epoch's last batch if it is not full
+    int rank = 0;                  // of this process, in [0, world_size)
+    int world_size = 1;            // processes that share each batch; must divide batch_size
     DType dtype = DType::float32;  // of the image field: float32, float16, bfloat16, or uint8 (not normalised)
     Layout layout = Layout::chw;   // hwc: the image field is (C, H, W) in channels-last memory
     // The slots hold the images' bytes (N, H, W, C), a quarter of float32, and FieldSpec::late says how a device makes
@@ -70,19 +70,20 @@ struct LoaderOptions {
     std::string why_no_images = {};         // where they were wanted
     int views = 1;                          // images of each sample, each with random numbers of its own
     std::vector<FieldOptions> fields = {};  // of the data set's further fields; others have the defaults
-    CacheOptions cache = {};
-    Allocator* allocator = nullptr;  // for batches; null: plain host memory. Must outlive every batch.
+    CacheOptions cache = {};                // keeps samples for the next epochs; by default nothing
+    Allocator* allocator = nullptr;         // for batches; null: plain host memory. Must outlive every batch.
     // Batches that the caller holds beside the one in use, such as those that a device still reads. If there are any,
     // all batches are allocated at the start: pinned memory takes milliseconds to allocate.
     int held = 0;
 };
 
 struct LoaderStats {
-    StageTimes workers;  // summed over all workers
-    std::int64_t cached_bytes = 0;
+    StageTimes workers;             // summed over all workers
+    std::int64_t cached_bytes = 0;  // in the cache's memory or file
     std::string cache_stop_reason;  // why the cache stopped growing below its budget, e.g. a full disk; usually empty
 };
 
+// Used by one thread, which calls `next` and all else; the workers are its own.
 class Loader {
   public:
     // Reads the first good sample to find the shape of the image field. Throws InvalidArgument for impossible options,
@@ -119,9 +120,11 @@ class Loader {
         Loader* loader_;
         std::shared_ptr<Batch> batch_;
     };
+    // Takes the first batch, so a second loop goes over the next epoch.
     EpochIterator begin() { return EpochIterator(*this); }
     std::default_sentinel_t end() const { return {}; }
 
+    // The same for every rank.
     std::int64_t batches_per_epoch() const { return batch_sampler_.batches(); }
     const BatchSampler& batch_sampler() const { return batch_sampler_; }
     const Dataset& dataset() const { return *dataset_; }
@@ -132,6 +135,7 @@ class Loader {
     // The position of the next batch. A restored loader continues with exactly that batch, for any number of workers
     // or ranks. Throws InvalidArgument for a state of other data or options.
     LoaderState state() const;
+    // Drops the batches that were made ahead.
     void restore(const LoaderState& state);
 
     // LoaderOptions::images and why_no_images.
@@ -146,9 +150,13 @@ class Loader {
     }
     // True while the workers have nothing to do: all batches ahead are finished, or there are no workers.
     bool at_rest() const { return workers_.empty() || ring_->full(); }
+    // Takes effect at once and changes no batch: waits for workers that end, or starts new ones. 0: next() does the
+    // work. Throws IoError where the system gives no further thread.
     void set_workers(int workers);
+    // Batches ahead of the one in use; at least 1.
     void set_prefetch(int prefetch);
 
+    // Since the loader was made.
     LoaderStats stats() const;
 
     // Records every piece of work that begins from now on; null: none. A piece that has begun keeps its log until it is

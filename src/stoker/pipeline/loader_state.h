@@ -35,6 +35,7 @@ std::uint64_t keys_hash(const Dataset& dataset);
 // cores; reads nothing but the data set's index.
 std::uint64_t data_identity(const Dataset& dataset);
 
+// One object, which loader_state_from_json reads back.
 std::string to_json(const LoaderState& state);
 
 // Throws InvalidArgument with the recipe's key if a loader with state `own` cannot continue from `state`.

@@ -11,8 +11,9 @@
 
 namespace stoker {
 
+// The data of a run: opened by a recipe, or your own for a Trainer.
 struct RecipeData {
-    std::shared_ptr<const Dataset> train;
+    std::shared_ptr<const Dataset> train;        // null: for evaluation alone
     std::shared_ptr<const Dataset> val;          // null: none
     std::vector<std::int64_t> train_parts = {};  // samples of data.train and of each of data.mix
 };

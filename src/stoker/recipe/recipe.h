@@ -52,8 +52,9 @@ struct FieldsRecipe {
     std::vector<FieldRecipe> more = {};
 };
 
+// [data] of a recipe. docs/recipe.md explains the keys.
 struct DataRecipe {
-    std::string train;
+    std::string train;               // a data set, as open_dataset takes it
     std::string val;                 // a data set, a share of train such as "10%", or empty: the test split, if any
     std::int64_t batch_size = 64;    // samples per optimiser step over all ranks
     std::optional<int> workers;      // empty: auto
@@ -84,6 +85,7 @@ struct DataRecipe {
     FieldsRecipe fields;
 };
 
+// [model] of a recipe.
 struct ModelRecipe {
     std::string name = "mlp";                      // mlp | convnet | resnet18 | resnet34 | resnet50 | vit_s_16
     std::string script;                            // a TorchScript file, instead of `name`
@@ -96,10 +98,11 @@ struct ModelRecipe {
     std::vector<std::string> freeze = {};          // parameters that are not trained: patterns of names
 };
 
+// [optimizer] of a recipe.
 struct OptimizerRecipe {
     std::string name = "adam";  // sgd | adam | adamw
-    double lr = 1e-3;
-    double momentum = 0;  // sgd
+    double lr = 1e-3;           // before schedule and warm-up
+    double momentum = 0;        // sgd
     bool nesterov = false;
     double beta1 = 0.9;  // adam, adamw
     double beta2 = 0.999;
@@ -109,11 +112,13 @@ struct OptimizerRecipe {
         {};  // parameters without weight decay: patterns of names, or "norms_and_biases"
 };
 
+// So many epochs or steps.
 struct Interval {
     std::int64_t count = 1;
     bool epochs = true;  // else steps
 };
 
+// [schedule] of a recipe: the learning rate over the run.
 struct ScheduleRecipe {
     std::string name = "constant";              // constant | linear | cosine | step | multi_step | plateau | one_cycle
     Interval warmup = {.count = 0};             // before the schedule; not for one_cycle
@@ -145,6 +150,7 @@ struct MeshRecipe {
     std::int64_t copy() const { return pp * tp; }  // processes of one copy
 };
 
+// [train] of a recipe.
 struct TrainRecipe {
     std::int64_t epochs = 5;
     std::string precision = "auto";  // auto | fp32 | tf32 | bf16 | fp16
@@ -170,8 +176,8 @@ struct TrainRecipe {
     double ema = 0;                            // decay of the average of the weights; 0: off
     bool channels_last = true;                 // for convolutional models
     std::optional<int> threads;                // LibTorch's intra-op threads; empty: auto
-    bool deterministic = false;
-    std::int64_t evaluate_every = 1;  // epochs; the last epoch is always evaluated
+    bool deterministic = false;                // the same losses, bit for bit, with as many threads on this machine
+    std::int64_t evaluate_every = 1;           // epochs; the last epoch is always evaluated
     Interval checkpoint_every;
     std::string keep_best = {};   // a validation metric, such as "val_loss"; empty: no best checkpoint
     std::int64_t early_stop = 0;  // epochs without a better one that end the run; 0: off
@@ -179,7 +185,7 @@ struct TrainRecipe {
 };
 
 struct Recipe {
-    std::uint64_t seed = 0;
+    std::uint64_t seed = 0;               // of initial weights, order and random ops
     std::string device = "auto";          // auto | cpu | cuda | cuda:N
     std::string task = "classification";  // or multilabel | regression | segmentation | language | custom
     DataRecipe data;

@@ -26,6 +26,7 @@ enum class Phase : std::uint8_t {
 };
 inline constexpr std::size_t kPhases = 11;
 
+// "wait", "copy", ..., as in records.
 std::string_view phase_name(Phase phase);
 
 using PhaseTimes = std::array<std::chrono::nanoseconds, kPhases>;
@@ -59,6 +60,7 @@ class Account {
 
     // The sum of all records up to the last cut. A resumed run restores it from the checkpoint.
     const StepRecord& sum() const { return sum_; }
+    // Continues from `sum`; the time since the last cut is dropped.
     void restore(const StepRecord& sum);
 
     // Null: none. The listener's own time counts to the phase that begins.

@@ -55,10 +55,10 @@ struct FitOptions {
     std::string resume = {};         // "": a new run; "auto": the newest checkpoint in `out`, if any; or the path of a
                                      // checkpoint or run folder
     std::function<void(const std::string&)> on_warning = nullptr;  // one line, without a line break
-    std::function<void(const Resumed&)> on_resume = nullptr;
-    std::function<void(const Progress&)> on_step = nullptr;
-    OnEvaluation on_evaluation = nullptr;  // called after each batch of an epoch's evaluation
-    std::function<void(const EpochResult&)> on_epoch = nullptr;
+    std::function<void(const Resumed&)> on_resume = nullptr;     // called once, before the first step of a resumed run
+    std::function<void(const Progress&)> on_step = nullptr;      // called after each step, on the training thread
+    OnEvaluation on_evaluation = nullptr;                        // called after each batch of an epoch's evaluation
+    std::function<void(const EpochResult&)> on_epoch = nullptr;  // called after an epoch's evaluation and checkpoint
     std::function<void(std::int64_t)> on_save = nullptr;  // called with the step of a checkpoint that `save` asked for
     // Called with every line of metrics.jsonl (trace/records_json.h), also where `out` is empty. A line may hold
     // several records. With several ranks: on all of them or on none.

@@ -30,6 +30,10 @@ class Trainer {
     Trainer(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> model, const CustomTask& task,
             bool resumes = false, std::shared_ptr<Group> group = nullptr);
 
+    // Trains all epochs of the recipe, or those that are left after a resume, and evaluates as the recipe says. Returns
+    // early where `options.interrupt` asks for it. Throws InvalidArgument where `options.resume` names no checkpoint of
+    // this recipe's model and data, and what data, model, disk and device throw; then `options.on_failure` says where
+    // the run can be resumed.
     TrainResult fit(const FitOptions& options = {});
 
     // The model on all of the validation data. Throws InvalidArgument where there is none.
@@ -42,18 +46,24 @@ class Trainer {
     std::vector<NamedTensor> gather_model() const { return loop_.gather_model(); }
     // The tensors of the last layer, where model.weights had them for another number of classes.
     const std::vector<std::string>& fresh() const { return plan_.new_tensors; }
+    // The data sets that the loaders read.
     const RecipeData& data() const { return plan_.data; }
+    // Of this process's share of each batch.
     Loader& train_loader() { return *plan_.train_loader; }
     const Loader& train_loader() const { return *plan_.train_loader; }
     const Loader* val_loader() const { return plan_.val_loader.get(); }  // null without validation data
+    // Where the time of the training thread goes.
     Account& account() { return loop_.account(); }
     const at::Device& device() const { return plan_.device; }
+    // Target, loss and metrics, with the shapes of this data.
     const Task& task() const { return plan_.task; }
+    // The processes that train together; one, where there are no others.
     const Group& group() const { return *plan_.group; }
     // See Step::compiled.
     std::string compiled() const { return loop_.step().compiled(); }
     // Elements of the whole model, of which this process may have a part.
     std::int64_t parameters() const { return plan_.parameters; }
+    // Of them, those that train: all but frozen ones.
     std::int64_t trained_parameters() const { return plan_.trained_parameters; }
     // Which stage of the model this process has; empty for a model that is not cut.
     const std::optional<ModelStage>& stage() const { return plan_.stage; }

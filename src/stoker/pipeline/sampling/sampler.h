@@ -12,11 +12,13 @@
 
 namespace stoker {
 
+// The sample at one position of an epoch.
 struct SampledIndex {
     std::int64_t index = 0;
     std::uint16_t occurrence = 0;  // differs if an epoch has the sample again, so its augmentation differs too
 };
 
+// Derive from it for an order of your own (LoaderOptions::sampler).
 class Sampler {
   public:
     virtual ~Sampler() = default;

@@ -32,16 +32,19 @@
 
 namespace stoker {
 
+// The op `resize`: bilinear with antialiasing, as torchvision's.
 struct Resize {
     int shorter = 0;                     // new length of the shorter side; 0: `size` holds
     std::optional<ImageSize> size = {};  // exact size
 };
 
+// The op `center_crop`, in pixels. A smaller image is padded with zeros, as in torchvision.
 struct CenterCrop {
     int height = 0;
     int width = 0;
 };
 
+// One op of a list. A CustomOp is a PixelOp.
 using Op = std::variant<Resize, CenterCrop, RandomResizedCrop, HorizontalFlip, Normalize, RandomCrop, PixelOp>;
 
 struct TransformOptions {
@@ -51,6 +54,7 @@ struct TransformOptions {
     std::int64_t channels = 0;  // 1: encoded images become grey; otherwise they are RGB
 };
 
+// How a recipe's [data] says that images are decoded.
 TransformOptions transform_options(const DataRecipe& recipe);
 
 // The target of one sample in a batch, and the size that its image must have.
@@ -114,8 +118,10 @@ void require_size(const ImageSlot& slot, int channels, ImageSize size);
 // True if the ops bring images of any size to one size.
 bool gives_one_size(const std::vector<Op>& ops);
 
+// A list of ops. One object serves all workers: its functions are const, and what they change is in TransformScratch.
 class Transform {
   public:
+    // No ops: pixels as floats in [0, 1].
     Transform() : Transform(std::vector<Op>{}) {}
     // Throws InvalidArgument for an unknown op or option, naming its place in the recipe.
     explicit Transform(const std::vector<OpSpec>& specs, const TransformOptions& options = {});

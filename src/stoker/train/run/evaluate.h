@@ -21,7 +21,7 @@
 namespace stoker {
 
 struct Evaluation {
-    double loss = 0;
+    double loss = 0;  // mean over the samples
     // Of classification, shares in [0, 1]; they are among `metrics`, too.
     std::optional<double> accuracy = std::nullopt;
     std::optional<double> top5 = std::nullopt;  // share in the five likeliest classes, of more than five
@@ -48,10 +48,10 @@ struct EvaluateOptions {
     std::function<bool()> stop = nullptr;   // called after each batch; true ends the evaluation
     OnBadSamples on_bad_samples = nullptr;  // called with replaced samples, and with those that exceed the budget
     OnEvaluation on_batch = nullptr;        // called after each batch
-    bool confusion = false;
-    Precision precision = {};           // of training
-    StageLinks* stage = nullptr;        // where the model is one of several stages; the last has the outputs
-    FullyShardedModel* full = nullptr;  // where the ranks have shards of its parameters
+    bool confusion = false;                 // also Evaluation::confusion, of a classification
+    Precision precision = {};               // of training
+    StageLinks* stage = nullptr;            // where the model is one of several stages; the last has the outputs
+    FullyShardedModel* full = nullptr;      // where the ranks have shards of its parameters
 };
 
 // `loader.next()`, with a call of `on_bad_samples` for bad samples in the batch or in TooManyBadSamples.

@@ -34,10 +34,10 @@ struct Bubble {
 };
 
 struct EpochResult {
-    std::int64_t epoch = 0;  // from 1
-    double seconds = 0;      // first wait to the end of the last optimiser step; no evaluation, no checkpoints
-    double images_per_second = 0;
-    double train_loss = 0;  // mean over the epoch's samples
+    std::int64_t epoch = 0;        // from 1
+    double seconds = 0;            // first wait to the end of the last optimiser step; no evaluation, no checkpoints
+    double images_per_second = 0;  // of all ranks, over `seconds`
+    double train_loss = 0;         // mean over the epoch's samples
     std::optional<double> val_loss = std::nullopt;
     std::optional<double> val_accuracy = std::nullopt;       // share in [0, 1]
     std::optional<double> val_top5_accuracy = std::nullopt;  // with more than five classes
@@ -48,14 +48,14 @@ struct EpochResult {
 };
 
 struct TrainResult {
-    std::filesystem::path run;
+    std::filesystem::path run;  // the run folder; empty: nothing was written
     std::optional<std::int64_t> resumed_from_step;
-    std::int64_t steps = 0;           // optimiser steps of the whole run
-    std::vector<EpochResult> epochs;  // of the whole run, those before a resume included
-    StepRecord account;
-    StageTimes workers;  // of this process
-    double peak_rss_mb = 0;
-    std::string device;
+    std::int64_t steps = 0;                             // optimiser steps of the whole run
+    std::vector<EpochResult> epochs;                    // of the whole run, those before a resume included
+    StepRecord account;                                 // the training thread's time by phase
+    StageTimes workers;                                 // of this process
+    double peak_rss_mb = 0;                             // the most memory that this process had
+    std::string device;                                 // "cpu", "cuda:0"
     std::optional<DeviceMemory> memory = std::nullopt;  // of a GPU
     std::string compiled = {};                          // Step::compiled at the end
     int workers_used = 0;
@@ -64,7 +64,7 @@ struct TrainResult {
     std::int64_t bad_samples = 0;  // different samples that the run could not read; 0 without a run folder
     std::optional<std::int64_t> best_epoch = std::nullopt;  // of the checkpoint RUN/best (train.keep_best)
     bool stopped_early = false;                             // by train.early_stop
-    bool interrupted = false;
+    bool interrupted = false;                               // by FitOptions::interrupt, before the last epoch was done
     int signal = 0;             // the value of FitOptions::interrupt that stopped the run, on this rank or another
     std::string document = {};  // this result as JSON; for a run that had finished before, the document stored then
 };

@@ -39,14 +39,17 @@ class Optimizer {
     // skips the update; undefined: 0. A sharded optimiser updates this rank's elements; then all ranks must call
     // `gather_parameters`, unless the parameters are sharded, too.
     void step(const at::Tensor& found_inf = {});
+    // True where ranks share the state and the updates.
     bool sharded() const { return shards_.has_value(); }
     bool has_whole_parameters() const { return full_ == nullptr; }
+    // Gives every rank the elements that the others have updated. All ranks must call it.
     void gather_parameters() const;
     // Of the parameters, or of this rank's pieces of sharded ones, that have one.
     std::vector<at::Tensor> gradients() const;
     // Frees the gradients: the next backward pass writes instead of adding.
     void zero_grad();
 
+    // The learning rate of the next steps.
     void set_lr(double lr);
     double lr() const { return lr_value_; }
 

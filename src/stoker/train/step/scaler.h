@@ -29,6 +29,7 @@ class Scaler {
     // Computes the scale of the next step; called after `unscale`.
     void update();
 
+    // What `unscale` and `update` read and write, for a CUDA graph.
     std::vector<at::Tensor> tensors() const { return {scale_, growth_tracker_, found_inf_}; }
     // "scaler.scale" and "scaler.growth_tracker", for a checkpoint.
     std::vector<NamedTensor> state() const;

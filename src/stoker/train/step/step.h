@@ -31,8 +31,8 @@ namespace stoker {
 struct StepOptions {
     Precision precision = {};
     std::int64_t accumulate = 1;  // micro-batches; never more than samples
-    double clip_norm = 0;         // 0: no clipping
-    double clip_value = 0;
+    double clip_norm = 0;         // limit for the norm of all gradients together; 0: no clipping
+    double clip_value = 0;        // limit for each gradient element; 0: no clipping
     LossOptions loss = {};
     double ema = 0;             // decay; 0: none
     ScalerOptions scaler = {};  // where the precision scales losses
@@ -63,6 +63,7 @@ class Step {
     // (is_out_of_memory) if a single sample does not fit. With several ranks the others are in the middle of the step,
     // so running out of memory throws an Error at once.
     void run(const DeviceBatch& batch, double lr, std::int64_t samples);
+    // The same where this rank has the whole batch.
     void run(const DeviceBatch& batch, double lr) { run(batch, lr, batch.size()); }
 
     // False after a `run` that threw in the middle of its update: weights and optimiser state may belong to no step.
@@ -82,12 +83,14 @@ class Step {
     // them and this step does not, or the other way round.
     void load(const std::vector<NamedTensor>& scaler, const std::vector<NamedTensor>& ema);
 
+    // In how many micro-batches steps split a batch: StepOptions::accumulate, or more once memory ran out.
     std::int64_t accumulate() const { return options_.accumulate; }
     // Restores the number of micro-batches that memory forced before.
     void accumulate_at_least(std::int64_t parts);
     // All tensors that a step reads or writes besides its batch. Gradients are not among them: each step allocates its
     // own.
     std::vector<at::Tensor> memory() const;
+    // True where forward, backward and update are one pass on the CPU (fused_step.h).
     bool fused() const { return fused_.has_value(); }
     // How steps run: "fused", "graph", or "eager: " and the reason. A graph is captured in an early step.
     std::string compiled() const;
@@ -109,8 +112,10 @@ class Step {
     void capture_with(std::unique_ptr<DeviceGraph> graph);
     // Null for a whole model.
     PipelineStep* pipeline() { return pipeline_ ? &*pipeline_ : nullptr; }
+    // Null without StepOptions::ema.
     Ema* ema() { return ema_ ? &*ema_ : nullptr; }
     const Ema* ema() const { return ema_ ? &*ema_ : nullptr; }
+    // Null where the precision needs no scaling.
     const Scaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
 
     // For tests: called before each forward pass, which may throw.

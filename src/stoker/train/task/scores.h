@@ -13,12 +13,14 @@
 
 namespace stoker {
 
+// A figure of an evaluation, such as the accuracy.
 struct Metric {
     std::string name;
     double value = 0;  // shares are in [0, 1]
     bool higher_is_better = true;
 };
 
+// What an evaluation has found.
 struct Figures {
     double loss = 0;
     std::vector<Metric> metrics = {};  // the main one first
@@ -26,6 +28,7 @@ struct Figures {
     std::vector<std::int64_t> confusion = {};
 };
 
+// Sums over the batches of an evaluation.
 class Scores {
   public:
     virtual ~Scores() = default;

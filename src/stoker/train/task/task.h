@@ -23,7 +23,7 @@ TaskKind task_named(std::string_view name);
 // A metric of your own: the mean of `function` over all samples. It returns one number for each sample, (N), or for a
 // batch, which then counts as often as it has samples.
 struct CustomMetric {
-    std::string name;
+    std::string name;  // a recipe's train.keep_best takes it as "val_NAME"
     LossFunction function;
     bool higher_is_better = true;
 };
