@@ -3,11 +3,13 @@
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <string_view>
 #include <system_error>
 
 #include "cli/commands/doctor.h"
 #include "cli/terminal/table.h"
 #include "stoker/base/file.h"
+#include "stoker/base/parse_number.h"
 #include "stoker/monitor/counter_text.h"
 #include "stoker/monitor/host_settings.h"
 #include "stoker/monitor/library_search.h"
@@ -24,15 +26,15 @@ std::string environment(const char* name) {
 
 fs::path toolkit_folder() {
     for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
-        if (const std::string folder = environment(name); !folder.empty()) {
+        if (std::string folder = environment(name); !folder.empty()) {
             return folder;
         }
     }
     return "/usr/local/cuda";
 }
 
-int major(const std::string& version) {
-    return std::atoi(version.c_str());
+int major(std::string_view version) {
+    return parse_number<int>(version.substr(0, version.find('.'))).value_or(0);
 }
 
 void add_toolkit(const std::string& torch_cuda, std::vector<Check>& checks) {

@@ -4,8 +4,10 @@
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <string_view>
 
 #include "cli/commands/doctor.h"
+#include "stoker/base/parse_number.h"
 #include "stoker/cuda/cuda_device.h"
 #include "stoker/monitor/host_settings.h"
 
@@ -95,7 +97,7 @@ Check check_driver(const Driver& driver) {
 
 // CUDA code runs on a driver of the same or a newer major version.
 Check check_driver_version(const Driver& driver, const std::string& cuda, Check check) {
-    const int required = std::atoi(cuda.c_str());
+    const int required = parse_number<int>(std::string_view(cuda).substr(0, cuda.find('.'))).value_or(0);
     check.found = fmt::format("driver for CUDA {}, {} CUDA {}", version_text(driver.version), check.found, cuda);
     check.expected = fmt::format("a driver for CUDA {}.0 or later", required);
     if (driver.version / 1000 >= required) {

@@ -121,8 +121,8 @@ std::string for_terminal(std::string_view text, std::size_t max_width) {
         }
         head += letter;
     }
-    for (std::size_t i = letters.size(); i-- > 0 && display_width(letters[i] + tail) + head_room < max_width;) {
-        tail = letters[i] + tail;
+    for (std::size_t i = letters.size(); i > 0 && display_width(letters[i - 1] + tail) + head_room < max_width; --i) {
+        tail = letters[i - 1] + tail;
     }
     return head + "…" + tail;
 }

@@ -84,7 +84,7 @@ void read_shard(const Scratch& scratch, std::span<const std::byte> shard) {
         read_samples(source);
         source.codecs();
     });
-    read_as_fields([&](std::vector<FieldRequest> more) { return StkDataset(scratch.path(), more); });
+    read_as_fields([&](const std::vector<FieldRequest>& more) { return StkDataset(scratch.path(), more); });
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ void LoaderHandle::close() {
 }
 
 nb::capsule HeldBatch::capsule(std::shared_ptr<Batch> batch) {
-    std::unique_ptr<HeldBatch> held(new HeldBatch{.batch = std::move(batch)});
+    auto held = std::make_unique<HeldBatch>(std::move(batch));
     nb::capsule owner(held.get(), [](void* pointer) noexcept {
         auto* own = static_cast<HeldBatch*>(pointer);
         if (own->process.here()) {

@@ -117,7 +117,7 @@ TEST(Buffer, MovesItsMemoryAndItsAllocator) {
 
         Buffer c(std::move(a));
         EXPECT_EQ(c.data(), memory);
-        a.resize(5);  // still has its allocator
+        a.resize(5);  // NOLINT(bugprone-use-after-move): it still has its allocator
         EXPECT_EQ(right.allocations, 2);
     }
     EXPECT_TRUE(left.live.empty() && right.live.empty());

@@ -91,7 +91,7 @@ TEST(OutOfMemory, IsToldInOneLineWithAHint) {
 
 TEST(TorchError, SomeErrorsOfADeviceAreFinal) {
     const auto error = [](int code) {
-        return c10::AcceleratorError({__func__, __FILE__, __LINE__}, code, "CUDA error: a test's\nand more");
+        return c10::AcceleratorError({"launch", __FILE__, __LINE__}, code, "CUDA error: a test's\nand more");
     };
     EXPECT_TRUE(is_device_lost(error(700)));   // an illegal address
     EXPECT_FALSE(is_device_lost(error(1)));    // an invalid argument

@@ -96,7 +96,7 @@ TEST(ResNet18, HasTorchvisionsNamesAndShapes) {
 }
 
 TEST(ResNet18, AutoStemDependsOnTheImageSize) {
-    const auto stem = [](const std::string& name, Shape input) {
+    const auto stem = [](const std::string& name, const Shape& input) {
         return shapes(*make_model(resnet18(name), input, 10, 1)).at("conv1.weight");
     };
     EXPECT_EQ(stem("auto", {3, 32, 32}), "64x3x3x3");

@@ -106,7 +106,7 @@ void run(const std::string& recipe_path, const std::string& out, int epochs) {
                 Column& column = columns[spec.name];
                 column.dtype = values.dtype;
                 column.shape = {values.shape.begin() + 1, values.shape.end()};
-                column.bytes.append(static_cast<const char*>(static_cast<const void*>(values.data)), values.bytes());
+                column.bytes.append(reinterpret_cast<const char*>(values.data), values.bytes());
             }
             for (const std::int64_t index : batch->field(kIndexField).as<std::int64_t>()) {
                 data.train->read(index, sample);

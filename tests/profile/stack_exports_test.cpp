@@ -112,6 +112,7 @@ TEST(StackExports, PstatsCountsTheCallsOfARecursiveFunction) {
         "assert ms(stats[\"g\"]) == (1, 3, 80, 80), stats[\"g\"]\n"
         "callers = {name: ms(v) for (_, _, name), v in stats[\"g\"][4].items()}\n"
         "assert callers == {\"f\": (1, 1, 40, 80), \"g\": (2, 0, 40, 0)}, callers\n";
+    // NOLINTNEXTLINE(bugprone-command-processor): the test's own script
     EXPECT_EQ(std::system(fmt::format("python3 -c '{}' '{}'", script, file.string()).c_str()), 0);
 }
 

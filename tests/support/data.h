@@ -22,8 +22,7 @@ inline std::optional<std::filesystem::path> shared_data(const std::string& part)
 }  // namespace stoker::testing
 
 #define STOKER_SKIP_WITHOUT(name, part)                                    \
-    const auto name##_found = stoker::testing::shared_data(part);          \
-    if (!name##_found) {                                                   \
+    if (!stoker::testing::shared_data(part)) {                             \
         GTEST_SKIP() << "needs " << (part) << " under STOKER_SHARED_DATA"; \
     }                                                                      \
-    const std::filesystem::path name = *name##_found
+    const std::filesystem::path name = *stoker::testing::shared_data(part)

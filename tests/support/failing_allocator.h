@@ -54,7 +54,8 @@ class FailingAllocator final : public c10::Allocator {
             throw lost_device();
         }
         // A number that an operation turns into a tensor has memory on the CPU alone.
-        if (left_ >= 0 && left_ != kNone && bytes > sizeof(double) && left_-- == 0) {
+        const bool counts = left_ >= 0 && left_ != kNone && bytes > sizeof(double);
+        if (counts && left_-- == 0) {
             C10_THROW_ERROR(OutOfMemoryError, "DefaultCPUAllocator: can't allocate memory: a test's is full");
         }
         return own_.allocate(bytes);

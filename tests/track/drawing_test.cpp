@@ -150,14 +150,14 @@ int balanced_tags(const std::string& xml) {
         }
         const std::string tag = xml.substr(at + 1, end - at - 1);
         const std::string name =
-            tag.substr(tag.starts_with("/") ? 1 : 0, tag.find_first_of(" /", 1) - (tag.starts_with("/") ? 1 : 0));
+            tag.substr(tag.starts_with('/') ? 1 : 0, tag.find_first_of(" /", 1) - (tag.starts_with('/') ? 1 : 0));
         ++tags;
-        if (tag.starts_with("/")) {
+        if (tag.starts_with('/')) {
             if (open.empty() || open.back() != name) {
                 return 0;
             }
             open.pop_back();
-        } else if (!tag.ends_with("/")) {
+        } else if (!tag.ends_with('/')) {
             open.push_back(name);
         }
     }

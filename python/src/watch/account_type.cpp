@@ -21,8 +21,9 @@ Account* of(PyObject* self) {
 }
 
 bool is_phase(long phase) {
-    if (phase >= 0 && phase <= Unmeasured)
+    if (phase >= 0 && phase <= Unmeasured) {
         return true;
+    }
     PyErr_Format(PyExc_ValueError, "expected a phase from 0 to %d, found %ld", int{Unmeasured}, phase);
     return false;
 }
@@ -36,16 +37,18 @@ int init(PyObject* self, PyObject*, PyObject*) {
 
 PyObject* enter(PyObject* self, PyObject* argument) {
     const long phase = PyLong_AsLong(argument);
-    if (PyErr_Occurred() || !is_phase(phase))
+    if (PyErr_Occurred() || !is_phase(phase)) {
         return nullptr;
+    }
     return PyLong_FromLong(of(self)->enter(static_cast<int>(phase)));
 }
 
 PyObject* charge(PyObject* self, PyObject* arguments) {
     int phase = 0;
     long long nanoseconds = 0;
-    if (!PyArg_ParseTuple(arguments, "iL", &phase, &nanoseconds) || !is_phase(phase))
+    if (!PyArg_ParseTuple(arguments, "iL", &phase, &nanoseconds) || !is_phase(phase)) {
         return nullptr;
+    }
     of(self)->times[static_cast<std::size_t>(phase)] += nanoseconds;
     of(self)->times[static_cast<std::size_t>(of(self)->phase)] -= nanoseconds;
     Py_RETURN_NONE;
@@ -53,12 +56,14 @@ PyObject* charge(PyObject* self, PyObject* arguments) {
 
 PyObject* take(PyObject* self, PyObject* arguments) {
     int phase = of(self)->phase;
-    if (!PyArg_ParseTuple(arguments, "|i", &phase) || !is_phase(phase))
+    if (!PyArg_ParseTuple(arguments, "|i", &phase) || !is_phase(phase)) {
         return nullptr;
+    }
     of(self)->enter(phase);
     PyObject* times = list_of(of(self)->times);
-    if (times != nullptr)
+    if (times != nullptr) {
         of(self)->times = {};
+    }
     return times;
 }
 
@@ -116,10 +121,11 @@ PyObject* list_of(const Times& times) {
     PyObject* list = PyList_New(static_cast<Py_ssize_t>(times.size()));
     for (std::size_t i = 0; list != nullptr && i < times.size(); ++i) {
         PyObject* number = PyLong_FromLongLong(times[i]);
-        if (number == nullptr)
+        if (number == nullptr) {
             Py_CLEAR(list);
-        else
+        } else {
             PyList_SetItem(list, static_cast<Py_ssize_t>(i), number);
+        }
     }
     return list;
 }
@@ -127,12 +133,14 @@ PyObject* list_of(const Times& times) {
 bool times_of(PyObject* list, Times& times) {
     for (std::size_t i = 0; i < times.size(); ++i) {
         PyObject* number = PySequence_GetItem(list, static_cast<Py_ssize_t>(i));
-        if (number == nullptr)
+        if (number == nullptr) {
             return false;
+        }
         times[i] = PyLong_AsLongLong(number);
         Py_DECREF(number);
-        if (PyErr_Occurred())
+        if (PyErr_Occurred()) {
             return false;
+        }
     }
     return true;
 }
@@ -145,8 +153,9 @@ void free_object(PyObject* self) {
 
 PyTypeObject* add_type(PyObject* module, PyType_Spec* spec) {
     PyObject* type = PyType_FromSpec(spec);
-    if (type != nullptr && PyModule_AddType(module, reinterpret_cast<PyTypeObject*>(type)) < 0)
+    if (type != nullptr && PyModule_AddType(module, reinterpret_cast<PyTypeObject*>(type)) < 0) {
         Py_CLEAR(type);
+    }
     return reinterpret_cast<PyTypeObject*>(type);
 }
 

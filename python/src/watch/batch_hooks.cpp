@@ -7,43 +7,48 @@ namespace stoker::watch {
 namespace {
 
 enum Call : std::size_t { Asks, Ready, Length, First, Ended, Settle };
-constexpr std::int64_t short_fetch = 200'000;  // nanoseconds: the CPU time of shorter fetches is not read
-constexpr long long unknown = -1, error = -2;
+constexpr std::int64_t kShortFetch = 200'000;  // nanoseconds: the CPU time of shorter fetches is not read
+constexpr long long kUnknown = -1, kError = -2;
 
 // Samples of the usual batch: a list or tuple whose first element is a plain tensor. Others are unknown, also a nested
 // tensor, which has no shape.
 long long usual_length(PyObject* batch) {
     PyObject* first = nullptr;
-    if (PyTuple_CheckExact(batch) && PyTuple_Size(batch) > 0)
+    if (PyTuple_CheckExact(batch) && PyTuple_Size(batch) > 0) {
         first = PyTuple_GetItem(batch, 0);
-    else if (PyList_CheckExact(batch) && PyList_Size(batch) > 0)
+    } else if (PyList_CheckExact(batch) && PyList_Size(batch) > 0) {
         first = PyList_GetItem(batch, 0);
-    if (first == nullptr || !is(first, torch.tensor))
-        return unknown;
+    }
+    if (first == nullptr || !is(first, torch.tensor)) {
+        return kUnknown;
+    }
     const int modes = ask(torch.modes);
-    if (modes != 0)
-        return modes < 0 ? error : unknown;
+    if (modes != 0) {
+        return modes < 0 ? kError : kUnknown;
+    }
     PyObject* shape = PyObject_GetAttr(first, torch.shape);
     if (shape == nullptr && PyErr_ExceptionMatches(PyExc_Exception)) {
         PyErr_Clear();
-        return unknown;
+        return kUnknown;
     }
-    if (shape == nullptr)
-        return error;
+    if (shape == nullptr) {
+        return kError;
+    }
     const Py_ssize_t dimensions = PyTuple_Size(shape);
     const long long length = dimensions > 0 ? PyLong_AsLongLong(PyTuple_GetItem(shape, 0)) : 1;
     Py_DECREF(shape);
-    return dimensions < 0 || PyErr_Occurred() ? error : length;
+    return dimensions < 0 || PyErr_Occurred() ? kError : length;
 }
 
 // A number that a function of Python returns; None is unknown.
 long long number_of(PyObject* function, PyObject* argument) {
     PyObject* answer = call_with(function, argument);
-    if (answer == nullptr)
-        return error;
-    const long long number = answer == Py_None ? unknown : PyLong_AsLongLong(answer);
+    if (answer == nullptr) {
+        return kError;
+    }
+    const long long number = answer == Py_None ? kUnknown : PyLong_AsLongLong(answer);
     Py_DECREF(answer);
-    return PyErr_Occurred() ? error : number;
+    return PyErr_Occurred() ? kError : number;
 }
 
 // 1 or 0: whether the iterator has no workers. Negative: Python has an error.
@@ -56,11 +61,13 @@ int is_alone(PyObject* iterator) {
 
 // The loop asks for its next batch. False: Python has an error.
 bool ask_for_batch(const Hook* hook, PyObject* iterator, bool alone, long long& ready) {
-    ready = alone ? unknown : number_of(hook->calls[Ready], iterator);
-    if (ready == error)
+    ready = alone ? kUnknown : number_of(hook->calls[Ready], iterator);
+    if (ready == kError) {
         return false;
-    if (refers_to(hook->steps()->asked, iterator))
+    }
+    if (refers_to(hook->steps()->asked, iterator)) {
         return true;
+    }
     PyObject* done = call_with(hook->calls[Asks], iterator);
     Py_XDECREF(done);
     return done != nullptr;
@@ -69,8 +76,9 @@ bool ask_for_batch(const Hook* hook, PyObject* iterator, bool alone, long long& 
 // A step of an optimizer that has raised left its phase behind. Within a closure it is the right one. False: Python has
 // an error.
 bool settle_base(const Hook* hook) {
-    if (hook->flags->base == Unmeasured)
+    if (hook->flags->base == Unmeasured) {
         return true;
+    }
     PyObject* done = PyObject_CallNoArgs(hook->calls[Settle]);
     Py_XDECREF(done);
     return done != nullptr;
@@ -81,24 +89,28 @@ void add_fetch(Hook* hook, long long samples, std::int64_t wall, std::int64_t co
     sums[Fetch] += wall;
     sums[Core] += core != 0 ? core : wall;
     sums[Samples] += samples > 0 ? samples : 1;
-    hook->measures = wall > short_fetch;
+    hook->measures = wall > kShortFetch;
 }
 
 // False: Python has an error.
 bool note_batch(Hook* hook, PyObject* batch, long long ready, bool alone, std::int64_t wall, std::int64_t core) {
     long long samples = usual_length(batch);
-    if (samples == unknown)
+    if (samples == kUnknown) {
         samples = number_of(hook->calls[Length], batch);
-    if (samples == error)
+    }
+    if (samples == kError) {
         return false;
+    }
     StepState* steps = hook->steps();
     steps->batches += 1;
     steps->samples += samples;
     steps->ready = ready;
-    if (alone)
+    if (alone) {
         add_fetch(hook, samples, wall, core);
-    if (hook->noted)
+    }
+    if (hook->noted) {
         return true;
+    }
     hook->noted = 1;
     PyObject* done = PyObject_CallFunction(hook->calls[First], "OL", batch, samples);
     Py_XDECREF(done);
@@ -107,8 +119,9 @@ bool note_batch(Hook* hook, PyObject* batch, long long ready, bool alone, std::i
 
 // Python has an error of the program, which stays. If it is the end of the loop, the watch is told.
 PyObject* no_batch(const Hook* hook, PyObject* iterator, std::int64_t wall) {
-    if (!PyErr_ExceptionMatches(PyExc_StopIteration))
+    if (!PyErr_ExceptionMatches(PyExc_StopIteration)) {
         return nullptr;
+    }
     PyObject *type = nullptr, *stop = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &stop, &trace);
     PyObject* done = PyObject_CallFunction(hook->calls[Ended], "OL", iterator, static_cast<long long>(wall));
@@ -128,13 +141,15 @@ PyObject* no_batch(const Hook* hook, PyObject* iterator, std::int64_t wall) {
 PyObject* call_next(PyObject* self, Arguments arguments, std::size_t count, PyObject* names) {
     Hook* hook = hook_of(self);
     Account* account = hook->account();
-    if (PyVectorcall_NARGS(count) != 1 || account->phase == Wait || !hook->flags->here())
+    if (PyVectorcall_NARGS(count) != 1 || account->phase == Wait || !hook->flags->here()) {
         return call_original(hook, arguments, count, names);
+    }
     PyObject* iterator = arguments[0];
     const int alone = is_alone(iterator);
-    long long ready = unknown;
-    if ((alone < 0 || !settle_base(hook) || !ask_for_batch(hook, iterator, alone == 1, ready)) && !fail(hook))
+    long long ready = kUnknown;
+    if ((alone < 0 || !settle_base(hook) || !ask_for_batch(hook, iterator, alone == 1, ready)) && !fail(hook)) {
         return nullptr;
+    }
     const bool fetches = alone == 1 && hook->sums.buf != nullptr;  // else the batch was made elsewhere
     account->enter(Wait);
     const std::int64_t start = account->since;
@@ -143,10 +158,12 @@ PyObject* call_next(PyObject* self, Arguments arguments, std::size_t count, PyOb
     const std::int64_t used = core != 0 ? core_nanoseconds() - core : 0;
     account->enter(hook->flags->base);
     const std::int64_t wall = account->since - start;
-    if (batch == nullptr)
+    if (batch == nullptr) {
         return no_batch(hook, iterator, wall);
-    if (!note_batch(hook, batch, ready, fetches, wall, used) && !fail(hook))
+    }
+    if (!note_batch(hook, batch, ready, fetches, wall, used) && !fail(hook)) {
         Py_CLEAR(batch);
+    }
     return batch;
 }
 

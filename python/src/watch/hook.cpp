@@ -16,9 +16,9 @@ struct Kind {
     vectorcallfunc call;
     Py_ssize_t calls;  // functions of Python that it needs
 };
-constexpr std::array<Kind, 9> kinds = {{
+constexpr std::array<Kind, 9> kKinds = {{
     {"phase", call_phase, 0},
-    {"next", call_next, hook_calls},
+    {"next", call_next, kHookCalls},
     {"forward", call_forward, 2},
     {"backward", call_backward, 2},
     {"optimizer_begin", call_optimizer_begin, 0},
@@ -29,27 +29,32 @@ constexpr std::array<Kind, 9> kinds = {{
 }};
 
 const Kind* kind_of(const char* name) {
-    for (const Kind& kind : kinds)
-        if (std::string_view(name) == kind.name)
+    for (const Kind& kind : kKinds) {
+        if (std::string_view(name) == kind.name) {
             return &kind;
+        }
+    }
     PyErr_Format(PyExc_ValueError, "there is no hook of the kind %s", name);
     return nullptr;
 }
 
 bool is_ready(const HookFlags* flags) {
-    if (flags->account != nullptr && flags->steps != nullptr && flags->steps->account != nullptr)
+    if (flags->account != nullptr && flags->steps != nullptr && flags->steps->account != nullptr) {
         return true;
+    }
     PyErr_SetString(PyExc_RuntimeError, "HookFlags has no account or no steps");
     return false;
 }
 
 // False: Python has an error.
 bool take_sums(Hook* hook, PyObject* sums) {
-    if (PyObject_GetBuffer(sums, &hook->sums, PyBUF_WRITABLE) < 0)
+    if (PyObject_GetBuffer(sums, &hook->sums, PyBUF_WRITABLE) < 0) {
         return false;
-    if (hook->sums.len >= static_cast<Py_ssize_t>(sum_names.size() * sizeof(std::int64_t)))
+    }
+    if (hook->sums.len >= static_cast<Py_ssize_t>(kSumNames.size() * sizeof(std::int64_t))) {
         return true;
-    PyErr_Format(PyExc_ValueError, "expected sums of %d numbers of 8 bytes, found %zd bytes", int{sum_names.size()},
+    }
+    PyErr_Format(PyExc_ValueError, "expected sums of %d numbers of 8 bytes, found %zd bytes", int{kSumNames.size()},
                  hook->sums.len);
     return false;
 }
@@ -66,18 +71,22 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* options) {
     PyObject* owner = nullptr;
     int number = 0;
     if (!PyArg_ParseTupleAndKeywords(arguments, options, "sO!O|$O!iOOO", const_cast<char**>(names), &name, flags_type,
-                                     &flags, &original, &PyTuple_Type, &calls, &number, &sums, &place, &owner))
+                                     &flags, &original, &PyTuple_Type, &calls, &number, &sums, &place, &owner)) {
         return nullptr;
+    }
     const Kind* kind = kind_of(name);
-    if (kind == nullptr || !is_ready(reinterpret_cast<HookFlags*>(flags)))
+    if (kind == nullptr || !is_ready(reinterpret_cast<HookFlags*>(flags))) {
         return nullptr;
+    }
     const Py_ssize_t count = calls == nullptr ? 0 : PyTuple_Size(calls);
-    if (number < 0 || number > Unmeasured || count != kind->calls)
+    if (number < 0 || number > Unmeasured || count != kind->calls) {
         return PyErr_Format(PyExc_ValueError, "expected a number from 0 to %d and %zd calls, found %d and %zd",
                             int{Unmeasured}, kind->calls, number, count);
+    }
     PyObject* self = PyType_GenericAlloc(type, 0);
-    if (self == nullptr)
+    if (self == nullptr) {
         return nullptr;
+    }
     Hook* hook = hook_of(self);
     hook->call = kind->call;
     hook->number = number;
@@ -86,10 +95,12 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* options) {
     hook->flags = reinterpret_cast<HookFlags*>(Py_NewRef(flags));
     hook->place = none_as_null(place);
     hook->owner = none_as_null(owner);
-    for (Py_ssize_t i = 0; i < count; ++i)
+    for (Py_ssize_t i = 0; i < count; ++i) {
         hook->calls[static_cast<std::size_t>(i)] = Py_NewRef(PyTuple_GetItem(calls, i));
-    if (sums != nullptr && sums != Py_None && !take_sums(hook, sums))
+    }
+    if (sums != nullptr && sums != Py_None && !take_sums(hook, sums)) {
         Py_CLEAR(self);
+    }
     return self;
 }
 
@@ -102,8 +113,9 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(hook->owner);
     Py_VISIT(hook->above);
     Py_VISIT(reinterpret_cast<PyObject*>(hook->flags));
-    for (PyObject* call : hook->calls)
+    for (PyObject* call : hook->calls) {
         Py_VISIT(call);
+    }
     return 0;
 }
 
@@ -113,8 +125,9 @@ int clear(PyObject* self) {
     Py_CLEAR(hook->attributes);
     Py_CLEAR(hook->owner);
     Py_CLEAR(hook->above);
-    for (PyObject*& call : hook->calls)
+    for (PyObject*& call : hook->calls) {
         Py_CLEAR(call);
+    }
     return 0;
 }
 
@@ -123,8 +136,9 @@ void destroy(PyObject* self) {
     PyObject_ClearWeakRefs(self);
     clear(self);
     Hook* hook = hook_of(self);
-    if (hook->sums.obj != nullptr)
+    if (hook->sums.obj != nullptr) {
         PyBuffer_Release(&hook->sums);
+    }
     Py_XDECREF(hook->original);
     Py_XDECREF(hook->place);
     Py_XDECREF(reinterpret_cast<PyObject*>(hook->flags));
@@ -132,24 +146,28 @@ void destroy(PyObject* self) {
 }
 
 PyObject* bind(PyObject* self, PyObject* instance, PyObject*) {
-    if (instance == nullptr || instance == Py_None)
+    if (instance == nullptr || instance == Py_None) {
         return Py_NewRef(self);
+    }
     return PyObject_CallFunctionObjArgs(method_type, self, instance, nullptr);
 }
 
 // Methods of Tensor are equal to what they replace: programs look them up in sets and tables of their own.
 PyObject* compare(PyObject* self, PyObject* other, int how) {
-    if (how != Py_EQ && how != Py_NE)
+    if (how != Py_EQ && how != Py_NE) {
         Py_RETURN_NOTIMPLEMENTED;
+    }
     int same = self == other ? 1 : 0;
-    if (same == 0 && hook_of(self)->place != nullptr)
+    if (same == 0 && hook_of(self)->place != nullptr) {
         same = PyObject_RichCompareBool(hook_of(self)->original, other, Py_EQ);
+    }
     return same < 0 ? nullptr : PyBool_FromLong((same == 1) == (how == Py_EQ));
 }
 
 Py_hash_t hash(PyObject* self) {
-    if (hook_of(self)->place != nullptr)
+    if (hook_of(self)->place != nullptr) {
         return PyObject_Hash(hook_of(self)->original);
+    }
     return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(self) >> 4);
 }
 
@@ -169,8 +187,9 @@ PyObject* reduce(PyObject* self, PyObject*) {
         return getattr == nullptr ? nullptr : Py_BuildValue("(NO)", getattr, hook->place);
     }
     PyObject* name = PyObject_GetAttrString(self, "__qualname__");
-    if (name != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError))
+    if (name != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) {
         return name;
+    }
     PyErr_Clear();
     PyObject* getitem = named("operator", "getitem");
     return getitem == nullptr ? nullptr : Py_BuildValue("(N((O)i))", getitem, hook->original, 0);
@@ -178,11 +197,14 @@ PyObject* reduce(PyObject* self, PyObject*) {
 
 // PyTorch's compiler and other programs tell a method of Tensor by its class and by where it is from.
 PyObject* attribute(PyObject* self, PyObject* name) {
-    if (hook_of(self)->place == nullptr)
+    if (hook_of(self)->place == nullptr) {
         return PyObject_GenericGetAttr(self, name);
-    for (const char* answered : {"__class__", "__module__", "__objclass__"})
-        if (PyUnicode_CompareWithASCIIString(name, answered) == 0)
+    }
+    for (const char* answered : {"__class__", "__module__", "__objclass__"}) {
+        if (PyUnicode_CompareWithASCIIString(name, answered) == 0) {
             return PyObject_GetAttr(hook_of(self)->original, name);
+        }
+    }
     return PyObject_GenericGetAttr(self, name);
 }
 
@@ -212,9 +234,9 @@ PyType_Slot slots[] = {
     {Py_tp_getset, properties},
     {0, nullptr},
 };
-constexpr unsigned hook_flags =
+constexpr unsigned kHookFlags =
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR;
-PyType_Spec spec = {"stoker._watch.Hook", sizeof(Hook), 0, hook_flags, slots};
+PyType_Spec spec = {"stoker._watch.Hook", sizeof(Hook), 0, kHookFlags, slots};
 
 }  // namespace
 
@@ -227,10 +249,11 @@ bool fail(const Hook* hook) {
     }
     PyErr_NormalizeException(&type, &error, &trace);
     PyObject* done = nullptr;
-    if (hook->flags->fail != nullptr)
+    if (hook->flags->fail != nullptr) {
         done = call_with(hook->flags->fail, error);
-    else
+    } else {
         PyErr_Restore(Py_XNewRef(type), Py_XNewRef(error), Py_XNewRef(trace));
+    }
     Py_XDECREF(type);
     Py_XDECREF(error);
     Py_XDECREF(trace);
@@ -240,8 +263,9 @@ bool fail(const Hook* hook) {
 
 PyObject* tell(PyObject* function, PyObject* result, Arguments arguments, std::size_t count) {
     PyObject *type = nullptr, *error = nullptr, *trace = nullptr;
-    if (result == nullptr)
+    if (result == nullptr) {
         PyErr_Fetch(&type, &error, &trace);
+    }
     PyObject* done = PyObject_Vectorcall(function, arguments, count, nullptr);
     if (done == nullptr) {
         Py_CLEAR(result);
@@ -251,8 +275,9 @@ PyObject* tell(PyObject* function, PyObject* result, Arguments arguments, std::s
         return nullptr;
     }
     Py_DECREF(done);
-    if (result == nullptr)
+    if (result == nullptr) {
         PyErr_Restore(type, error, trace);
+    }
     return result;
 }
 
@@ -264,8 +289,9 @@ int ask(PyObject* function) {
 }
 
 bool refers_to(PyObject* reference, PyObject* object) {
-    if (reference == nullptr || !PyWeakref_Check(reference))
+    if (reference == nullptr || !PyWeakref_Check(reference)) {
         return false;
+    }
     PyObject* target = PyObject_CallNoArgs(reference);
     const bool same = target == object;
     Py_XDECREF(target);

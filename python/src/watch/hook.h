@@ -5,7 +5,7 @@
 
 namespace stoker::watch {
 
-inline constexpr std::size_t hook_calls = 6;
+inline constexpr std::size_t kHookCalls = 6;
 
 // It calls `original` with the same arguments and returns its result. In a class it is a method.
 struct Hook {
@@ -18,9 +18,9 @@ struct Hook {
     PyObject* above;  // super(owner, type of the last module), which finds what it inherits
     PyTypeObject* last;
     HookFlags* flags;
-    std::array<PyObject*, hook_calls> calls;  // functions of Python for what is rare
+    std::array<PyObject*, kHookCalls> calls;  // functions of Python for what is rare
     int number;                               // a phase, or whether it is a whole backward pass
-    Py_buffer sums;                           // of a FetchClock, in the order of sum_names
+    Py_buffer sums;                           // of a FetchClock, in the order of kSumNames
     char noted;                               // the first batch was
     char measures;                            // the last batch took long enough to read the CPU time of the next one
 

@@ -14,11 +14,11 @@ namespace stoker::watch {
 
 // The order and the names of docs/records.md.
 enum Phase : int { Wait, Copy, Forward, Backward, Optimizer, Communication, Sync, Checkpoint, Unmeasured };
-inline constexpr std::array<const char*, 9> phase_names = {
+inline constexpr std::array<const char*, 9> kPhaseNames = {
     "wait", "copy", "forward", "backward", "optimizer", "communication", "sync", "checkpoint", "unmeasured"};
-inline constexpr std::array<const char*, 3> sum_names = {"samples", "fetch", "core"};  // of a FetchClock
+inline constexpr std::array<const char*, 3> kSumNames = {"samples", "fetch", "core"};  // of a FetchClock
 enum Sum : std::size_t { Samples, Fetch, Core };
-using Times = std::array<std::int64_t, phase_names.size()>;  // nanoseconds
+using Times = std::array<std::int64_t, kPhaseNames.size()>;  // nanoseconds
 
 std::int64_t nanoseconds();       // of the clock of time.perf_counter_ns
 std::int64_t core_nanoseconds();  // of time.thread_time_ns

@@ -23,8 +23,9 @@ int is_learning(PyObject* module) {
 
 // 1 or 0: whether the module has trained before, and the step is one of training.
 int trains_on(const StepState* steps, PyObject* module) {
-    if (!steps->training)
+    if (!steps->training) {
         return 0;
+    }
     PyObject* key = PyLong_FromVoidPtr(module);
     const int known = key == nullptr ? -1 : PySet_Contains(steps->trained, key);
     Py_XDECREF(key);
@@ -34,11 +35,13 @@ int trains_on(const StepState* steps, PyObject* module) {
 // An outermost module is called: 1 or 0, whether it learns. Negative: Python has an error.
 int note_call(const Hook* hook, PyObject* module) {
     const int learning = is_learning(module);
-    if (learning < 0)
+    if (learning < 0) {
         return learning;
+    }
     const int known = learning == 1 ? trains_on(hook->steps(), module) : 0;
-    if (known != 0)
+    if (known != 0) {
         return known < 0 ? known : learning;
+    }
     PyObject* done = PyObject_CallFunctionObjArgs(hook->calls[forward_calls::Called], module,
                                                   learning == 1 ? Py_True : Py_False, nullptr);
     Py_XDECREF(done);
@@ -50,13 +53,15 @@ int note_call(const Hook* hook, PyObject* module) {
 PyObject* inherited_call(Hook* hook, Arguments arguments, std::size_t count) {
     auto* owner = reinterpret_cast<PyTypeObject*>(hook->owner);
     PyTypeObject* type = PyVectorcall_NARGS(count) > 0 ? Py_TYPE(arguments[0]) : nullptr;
-    if (type == nullptr || !PyType_IsSubtype(type, owner))
+    if (type == nullptr || !PyType_IsSubtype(type, owner)) {
         return PyObject_GetAttr(torch.module, torch.call);
+    }
     if (hook->above == nullptr || hook->last != type) {
         PyObject* above =
             PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PySuper_Type), owner, type, nullptr);
-        if (above == nullptr)
+        if (above == nullptr) {
             return nullptr;
+        }
         PyObject* before = hook->above;
         hook->above = above;  // it keeps the type
         hook->last = type;
@@ -66,11 +71,13 @@ PyObject* inherited_call(Hook* hook, Arguments arguments, std::size_t count) {
 }
 
 PyObject* call_module(Hook* hook, Arguments arguments, std::size_t count, PyObject* names) {
-    if (hook->owner == nullptr)
+    if (hook->owner == nullptr) {
         return call_original(hook, arguments, count, names);
+    }
     PyObject* call = inherited_call(hook, arguments, count);
-    if (call == nullptr)
+    if (call == nullptr) {
         return nullptr;
+    }
     PyObject* result = PyObject_Vectorcall(call, arguments, count, names);
     Py_DECREF(call);
     return result;
@@ -101,10 +108,12 @@ PyObject* call_learning(Hook* hook, Arguments arguments, std::size_t count, PyOb
         result = call_module(hook, arguments, count, names);
         flags->inside = 0;
     }
-    if (looks && looks_into(flags))
+    if (looks && looks_into(flags)) {
         result = tell_around(hook, arguments[0], Py_False, result);
-    if (result == nullptr)
+    }
+    if (result == nullptr) {
         hook->account()->enter(before);
+    }
     return result;
 }
 
@@ -113,8 +122,9 @@ PyObject* call_learning(Hook* hook, Arguments arguments, std::size_t count, PyOb
 PyObject* call_phase(PyObject* self, Arguments arguments, std::size_t count, PyObject* names) {
     Hook* hook = hook_of(self);
     Account* account = hook->account();
-    if (account->phase == hook->number || !hook->flags->here())
+    if (account->phase == hook->number || !hook->flags->here()) {
         return call_original(hook, arguments, count, names);
+    }
     const int before = account->enter(hook->number);
     PyObject* result = call_original(hook, arguments, count, names);
     account->enter(before);
@@ -128,14 +138,17 @@ PyObject* call_forward(PyObject* self, Arguments arguments, std::size_t count, P
     // A forward pass within the backward pass computes again what checkpointing has dropped. A module that is called
     // while the loop waits for a batch, such as a transform of torchvision, belongs to the loader.
     const bool elsewhere = account->phase == Backward || account->phase == Wait;
-    if (flags->inside || elsewhere || PyVectorcall_NARGS(count) < 1 || !flags->here())
+    if (flags->inside || elsewhere || PyVectorcall_NARGS(count) < 1 || !flags->here()) {
         return call_module(hook, arguments, count, names);
+    }
     const int learning = note_call(hook, arguments[0]);
-    if (learning < 0 && !fail(hook))
+    if (learning < 0 && !fail(hook)) {
         return nullptr;
+    }
     const int before = account->enter(Forward);
-    if (learning == 1)
+    if (learning == 1) {
         return call_learning(hook, arguments, count, names, before);
+    }
     flags->inside = 1;
     PyObject* result = call_module(hook, arguments, count, names);
     flags->inside = 0;
@@ -147,21 +160,24 @@ PyObject* call_backward(PyObject* self, Arguments arguments, std::size_t count, 
     Hook* hook = hook_of(self);
     Account* account = hook->account();
     HookFlags* flags = hook->flags;
-    if (account->phase == Backward || !flags->here())
+    if (account->phase == Backward || !flags->here()) {
         return call_original(hook, arguments, count, names);
+    }
     const bool inside = flags->inside != 0;  // a model may compute gradients, such as forces, in its forward pass
     if (!inside && !hook->steps()->training) {
         PyObject* done = PyObject_CallNoArgs(hook->calls[backward_calls::Trains]);
         Py_XDECREF(done);
-        if (done == nullptr && !fail(hook))
+        if (done == nullptr && !fail(hook)) {
             return nullptr;
+        }
     }
     hook->steps()->backwards += hook->number;
     const int before = account->enter(Backward);
     PyObject* result = call_original(hook, arguments, count, names);
     account->enter(inside ? before : flags->base);
-    if (!flags->stepped_in_backward)
+    if (!flags->stepped_in_backward) {
         return result;
+    }
     flags->stepped_in_backward = 0;
     return tell(hook->calls[backward_calls::Stepped], result, nullptr, 0);
 }
@@ -171,10 +187,12 @@ PyObject* call_optimizer_begin(PyObject* self, Arguments, std::size_t, PyObject*
     HookFlags* flags = hook->flags;
     if (flags->here()) {
         const int before = hook->account()->enter(Optimizer);
-        if (before != Optimizer)
+        if (before != Optimizer) {
             flags->in_backward = before == Backward;  // else it belongs to another optimizer
-        if (!flags->in_backward)
+        }
+        if (!flags->in_backward) {
             flags->base = Optimizer;
+        }
         flags->begun = 1;
     }
     Py_RETURN_NONE;
@@ -185,19 +203,24 @@ PyObject* call_optimizer_end(PyObject* self, Arguments arguments, std::size_t co
     Hook* hook = hook_of(self);
     HookFlags* flags = hook->flags;
     StepState* steps = hook->steps();
-    if (PyVectorcall_NARGS(count) < 1)
+    if (PyVectorcall_NARGS(count) < 1) {
         return PyErr_Format(PyExc_TypeError, "expected an optimizer, found no argument");
+    }
     const bool here = flags->here();
-    if (here && !flags->begun)
+    if (here && !flags->begun) {
         Py_RETURN_NONE;  // a class calls the step of its base, which has hooks of its own and was counted
-    if (here)
+    }
+    if (here) {
         flags->begun = 0;
-    if (here && !flags->in_backward)
+    }
+    if (here && !flags->in_backward) {
         flags->base = Unmeasured;
+    }
     const bool usual = here && flags->steady && !flags->in_backward && steps->training && !steps->in_parts;
     if (usual && refers_to(steps->optimizer, arguments[0])) {
-        if (!steps->close(nullptr) && !fail(hook))
+        if (!steps->close(nullptr) && !fail(hook)) {
             return nullptr;
+        }
         Py_RETURN_NONE;
     }
     return call_with(hook->calls[0], arguments[0]);

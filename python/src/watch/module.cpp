@@ -21,8 +21,9 @@ PyObject* learn(PyObject*, PyObject* arguments) {
     const std::array<PyObject**, 5> places = {&torch.tensor, &torch.parameter, &torch.module, &torch.modes,
                                               &torch.with_grad};
     std::array<PyObject*, 5> found{};
-    if (!PyArg_ParseTuple(arguments, "OOOOO", &found[0], &found[1], &found[2], &found[3], &found[4]))
+    if (!PyArg_ParseTuple(arguments, "OOOOO", &found[0], &found[1], &found[2], &found[3], &found[4])) {
         return nullptr;
+    }
     for (std::size_t i = 0; i < places.size(); ++i) {
         PyObject* before = *places[i];
         *places[i] = Py_NewRef(found[i]);
@@ -36,10 +37,11 @@ PyObject* tuple_of(const std::array<const char*, size>& texts) {
     PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(size));
     for (std::size_t i = 0; tuple != nullptr && i < size; ++i) {
         PyObject* text = PyUnicode_FromString(texts[i]);
-        if (text == nullptr)
+        if (text == nullptr) {
             Py_CLEAR(tuple);
-        else
+        } else {
             PyTuple_SetItem(tuple, static_cast<Py_ssize_t>(i), text);
+        }
     }
     return tuple;
 }
@@ -62,14 +64,17 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_watch", nullptr, -1, function
 
 }  // namespace stoker::watch
 
+// NOLINTNEXTLINE(bugprone-reserved-identifier, readability-identifier-naming): Python's name
 PyMODINIT_FUNC PyInit__watch() {
     using namespace stoker::watch;
     PyObject* module = PyModule_Create(&definition);
-    if (module == nullptr)
+    if (module == nullptr) {
         return nullptr;
-    if (learn_names() && add_names(module, "PHASES", phase_names) && add_names(module, "SUMS", sum_names) &&
-        add_account(module) && add_rows(module) && add_steps(module) && add_flags(module) && add_hooks(module))
+    }
+    if (learn_names() && add_names(module, "PHASES", kPhaseNames) && add_names(module, "SUMS", kSumNames) &&
+        add_account(module) && add_rows(module) && add_steps(module) && add_flags(module) && add_hooks(module)) {
         return module;
+    }
     Py_DECREF(module);
     return nullptr;
 }

@@ -33,20 +33,25 @@ void append_line(std::string& out, int rank, long long step, const StepRow& row)
     append(out, "rank", rank);
     append(out += ',', "step", step);
     append(out += ',', "epoch", row.epoch);
-    if (row.samples > 0)
+    if (row.samples > 0) {
         append(out += ',', "samples", row.samples);
-    if (row.ready >= 0)
+    }
+    if (row.ready >= 0) {
         append(out += ',', "ready", row.ready);
-    if (row.copied > 0)
+    }
+    if (row.copied > 0) {
         append(out += ',', "copy_bytes", row.copied);
+    }
     out += ",\"us\":{";
     bool first = true;
     for (std::size_t phase = 0; phase < row.times.size(); ++phase) {
-        if (row.times[phase] == 0)
+        if (row.times[phase] == 0) {
             continue;
-        if (!first)
+        }
+        if (!first) {
             out += ',';
-        append(out, phase_names[phase], microseconds(row.times[phase]));
+        }
+        append(out, kPhaseNames[phase], microseconds(row.times[phase]));
         first = false;
     }
     out += "}}\n";
@@ -54,8 +59,9 @@ void append_line(std::string& out, int rank, long long step, const StepRow& row)
 
 PyObject* create(PyTypeObject* type, PyObject*, PyObject*) {
     PyObject* self = PyType_GenericAlloc(type, 0);
-    if (self == nullptr)
+    if (self == nullptr) {
         return nullptr;
+    }
     of(self)->rows = new (std::nothrow) std::vector<StepRow>;
     of(self)->due = Py_NewRef(Py_None);
     if (of(self)->rows == nullptr) {
@@ -67,8 +73,9 @@ PyObject* create(PyTypeObject* type, PyObject*, PyObject*) {
 
 PyObject* take_lines(PyObject* self, PyObject* argument) {
     const long rank = PyLong_AsLong(argument);
-    if (PyErr_Occurred())
+    if (PyErr_Occurred()) {
         return nullptr;
+    }
     std::vector<StepRow>& rows = *of(self)->rows;
     try {
         std::string lines;
@@ -76,8 +83,9 @@ PyObject* take_lines(PyObject* self, PyObject* argument) {
         long long step = of(self)->steps - static_cast<long long>(rows.size());
         for (const StepRow& row : rows) {
             append_line(lines, static_cast<int>(rank), ++step, row);
-            for (std::size_t phase = 0; phase < sums.size(); ++phase)
+            for (std::size_t phase = 0; phase < sums.size(); ++phase) {
                 sums[phase] += row.times[phase];
+            }
         }
         rows.clear();
         PyObject* text = PyUnicode_DecodeUTF8(lines.data(), static_cast<Py_ssize_t>(lines.size()), nullptr);
@@ -132,16 +140,18 @@ PyType_Spec spec = {"stoker._watch.StepRows", sizeof(StepRows), 0, Py_TPFLAGS_DE
 
 bool StepRows::add(const StepRow& row, std::int64_t now) {
     ++steps;
-    if (paused)
+    if (paused) {
         return true;
+    }
     try {
         rows->push_back(row);
     } catch (const std::bad_alloc&) {
         PyErr_NoMemory();
         return false;
     }
-    if (now < until || due == nullptr || due == Py_None)
+    if (now < until || due == nullptr || due == Py_None) {
         return true;
+    }
     PyObject* call = Py_NewRef(due);
     PyObject* done = PyObject_CallNoArgs(call);
     Py_DECREF(call);

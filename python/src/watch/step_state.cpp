@@ -24,13 +24,15 @@ void assign(T*& place, PyObject* value) {
 
 int init_steps(PyObject* self, PyObject* arguments, PyObject*) {
     PyObject *account = nullptr, *rows = nullptr;
-    if (!PyArg_ParseTuple(arguments, "O!O!", account_type, &account, rows_type, &rows))
+    if (!PyArg_ParseTuple(arguments, "O!O!", account_type, &account, rows_type, &rows)) {
         return -1;
+    }
     assign(steps_of(self)->account, account);
     assign(steps_of(self)->rows, rows);
     PyObject* trained = PySet_New(nullptr);
-    if (trained == nullptr)
+    if (trained == nullptr) {
         return -1;
+    }
     assign(steps_of(self)->trained, trained);
     Py_DECREF(trained);
     steps_of(self)->ready = -1;
@@ -39,12 +41,15 @@ int init_steps(PyObject* self, PyObject* arguments, PyObject*) {
 
 PyObject* close(PyObject* self, PyObject* parts) {
     Times times{};
-    if (steps_of(self)->account == nullptr)
+    if (steps_of(self)->account == nullptr) {
         return PyErr_Format(PyExc_RuntimeError, "StepState has no account");
-    if (parts != Py_None && !times_of(parts, times))
+    }
+    if (parts != Py_None && !times_of(parts, times)) {
         return nullptr;
-    if (!steps_of(self)->close(parts == Py_None ? nullptr : &times))
+    }
+    if (!steps_of(self)->close(parts == Py_None ? nullptr : &times)) {
         return nullptr;
+    }
     Py_RETURN_NONE;
 }
 
@@ -77,8 +82,9 @@ void destroy_steps(PyObject* self) {
 
 int init_flags(PyObject* self, PyObject* arguments, PyObject*) {
     PyObject *account = nullptr, *steps = nullptr, *fail = nullptr;
-    if (!PyArg_ParseTuple(arguments, "O!O!O", account_type, &account, steps_type, &steps, &fail))
+    if (!PyArg_ParseTuple(arguments, "O!O!O", account_type, &account, steps_type, &steps, &fail)) {
         return -1;
+    }
     assign(flags_of(self)->account, account);
     assign(flags_of(self)->steps, steps);
     assign(flags_of(self)->fail, fail);
@@ -116,8 +122,9 @@ PyObject* base_of(PyObject* self, void*) {
 
 int set_base(PyObject* self, PyObject* value, void*) {
     const long phase = value == nullptr ? -1 : PyLong_AsLong(value);
-    if (PyErr_Occurred())
+    if (PyErr_Occurred()) {
         return -1;
+    }
     if (phase < 0 || phase > Unmeasured) {
         PyErr_Format(PyExc_ValueError, "expected a phase from 0 to %d, found %ld", int{Unmeasured}, phase);
         return -1;
@@ -171,9 +178,9 @@ PyType_Slot flag_slots[] = {
     {Py_tp_clear, slot(clear_flags)},     {Py_tp_members, flag_members},
     {Py_tp_getset, flag_properties},      {0, nullptr},
 };
-constexpr unsigned flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE;
-PyType_Spec steps_spec = {"stoker._watch.StepState", sizeof(StepState), 0, flags, step_slots};
-PyType_Spec flags_spec = {"stoker._watch.HookFlags", sizeof(HookFlags), 0, flags, flag_slots};
+constexpr unsigned kFlags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE;
+PyType_Spec steps_spec = {"stoker._watch.StepState", sizeof(StepState), 0, kFlags, step_slots};
+PyType_Spec flags_spec = {"stoker._watch.HookFlags", sizeof(HookFlags), 0, kFlags, flag_slots};
 
 }  // namespace
 
@@ -181,8 +188,9 @@ bool StepState::close(const Times* parts) {
     account->enter(Unmeasured);
     StepRow row{epoch, samples, ready, copied, account->times};
     account->times = {};
-    for (std::size_t phase = 0; parts != nullptr && phase < row.times.size(); ++phase)
+    for (std::size_t phase = 0; parts != nullptr && phase < row.times.size(); ++phase) {
         row.times[phase] += (*parts)[phase];
+    }
     samples = copied = others = 0;
     ready = -1;
     return rows->add(row, account->since);

@@ -95,7 +95,7 @@ void remove_old_files(const fs::path& folder) {
 }  // namespace
 
 fs::path user_cache_dir() {
-    if (const std::string own = environment_variable("STOKER_CACHE"); !own.empty()) {
+    if (std::string own = environment_variable("STOKER_CACHE"); !own.empty()) {
         return own;
     }
     if (const std::string all = environment_variable("XDG_CACHE_HOME"); !all.empty()) {

@@ -46,7 +46,7 @@ std::string Relabelled::advice() const {
             absent.push_back(classes_[static_cast<std::size_t>(label)]);
         }
     }
-    const std::string given = dataset_->advice();
+    std::string given = dataset_->advice();
     if (absent.empty()) {
         return given;
     }

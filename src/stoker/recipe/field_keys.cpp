@@ -29,7 +29,7 @@ auto& field_of(AnyRecipe& recipe, const std::string& name) {
     return found == all.end() ? throw InvalidArgument({fmt::format("{}{}", kTable, name), "a field", "none"}) : *found;
 }
 
-SchemaKey pad(const std::string& table, auto at) {
+SchemaKey pad(const std::string& table, const auto& at) {
     using Pad = std::optional<std::int64_t>;
     return schema::value_key(
         table + "pad", at, fmt::format("\"none\" or an integer from 1 to {}", kMostEntries),
@@ -47,7 +47,7 @@ SchemaKey pad(const std::string& table, auto at) {
 }
 
 // Ops of a field's own; "image": those of the images.
-SchemaKey own_ops(const std::string& name, auto at, const char* images) {
+SchemaKey own_ops(const std::string& name, const auto& at, const char* images) {
     using Ops = std::optional<std::vector<OpSpec>>;
     return {.name = name,
             .allowed = "\"image\", or an array of tables such as {op = \"resize\", size = 256}",

@@ -75,7 +75,7 @@ SchemaKey bad_samples() {
 }
 
 template <typename Field>
-SchemaKey interval(std::string name, Field at, std::int64_t least, std::string about) {
+SchemaKey interval(std::string name, const Field& at, std::int64_t least, std::string about) {
     SchemaKey key = value_key(
         std::move(name), at,
         fmt::format("text such as \"{}\", \"2 epochs\" or \"200 steps\"", pluralize(least, "epoch")), std::move(about),

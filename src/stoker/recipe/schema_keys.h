@@ -90,7 +90,8 @@ inline std::optional<std::string> read_text_value(const TomlValue& value) {
 // A key of one value. read(TomlValue) returns an optional, empty for a value that is refused; write(value) returns
 // TOML.
 template <typename Field, typename Read, typename Write>
-SchemaKey value_key(std::string name, Field at, std::string allowed, std::string about, Read read, Write write) {
+SchemaKey value_key(std::string name, const Field& at, const std::string& allowed, std::string about, const Read& read,
+                    const Write& write) {
     return {.name = std::move(name),
             .allowed = allowed,
             .about = std::move(about),
@@ -107,8 +108,8 @@ SchemaKey value_key(std::string name, Field at, std::string allowed, std::string
 
 // A key of at most `most` values in an array; `read` and `write` as for value_key, for one element.
 template <typename Field, typename Read, typename Write>
-SchemaKey array_key(std::string name, Field at, std::size_t most, std::string allowed, std::string about, Read read,
-                    Write write) {
+SchemaKey array_key(std::string name, const Field& at, std::size_t most, const std::string& allowed, std::string about,
+                    const Read& read, const Write& write) {
     return {.name = std::move(name),
             .allowed = allowed,
             .about = std::move(about),
@@ -140,7 +141,7 @@ SchemaKey array_key(std::string name, Field at, std::size_t most, std::string al
 }
 
 template <typename Field>
-SchemaKey integer(std::string name, Field at, Between range, std::string about) {
+SchemaKey integer(std::string name, const Field& at, Between range, std::string about) {
     return value_key(
         std::move(name), at, range.text(), std::move(about), [=](const TomlValue& value) { return range.read(value); },
         [](auto value) { return fmt::to_string(value); });
@@ -148,7 +149,7 @@ SchemaKey integer(std::string name, Field at, Between range, std::string about) 
 
 // An optional integer; empty is written "auto".
 template <typename Field>
-SchemaKey integer_or_auto(std::string name, Field at, Between range, std::string about) {
+SchemaKey integer_or_auto(std::string name, const Field& at, Between range, std::string about) {
     using Value = ValueOf<Field>;
     return value_key(
         std::move(name), at, "\"auto\" or " + range.text(), std::move(about),
@@ -163,14 +164,14 @@ SchemaKey integer_or_auto(std::string name, Field at, Between range, std::string
 }
 
 template <typename Field>
-SchemaKey number(std::string name, Field at, Bounds range, std::string about) {
+SchemaKey number(std::string name, const Field& at, Bounds range, std::string about) {
     return value_key(
         std::move(name), at, range.text(), std::move(about), [=](const TomlValue& value) { return range.read(value); },
         toml_number);
 }
 
 template <typename Field>
-SchemaKey flag(std::string name, Field at, std::string about) {
+SchemaKey flag(std::string name, const Field& at, std::string about) {
     return value_key(
         std::move(name), at, "true or false", std::move(about),
         [](const TomlValue& value) {
@@ -182,9 +183,10 @@ SchemaKey flag(std::string name, Field at, std::string about) {
 
 // Text that `possible` accepts.
 template <typename Field, std::predicate<std::string_view> Possible>
-SchemaKey text(std::string name, Field at, std::string allowed, Possible possible, std::string about) {
+SchemaKey text(std::string name, const Field& at, const std::string& allowed, const Possible& possible,
+               std::string about) {
     SchemaKey key = value_key(
-        std::move(name), at, std::move(allowed), std::move(about),
+        std::move(name), at, allowed, std::move(about),
         [=](const TomlValue& value) {
             auto given = read_text_value(value);
             return given && possible(*given) ? given : std::nullopt;
@@ -195,31 +197,31 @@ SchemaKey text(std::string name, Field at, std::string allowed, Possible possibl
 }
 
 template <typename Field>
-SchemaKey one_of(std::string name, Field at, std::vector<std::string> choices, std::string about) {
+SchemaKey one_of(std::string name, const Field& at, std::vector<std::string> choices, std::string about) {
     const std::string allowed = fmt::format(
         "\"{}\" or \"{}\"", fmt::join(std::span(choices).first(choices.size() - 1), "\", \""), choices.back());
     const auto possible = [choices = std::move(choices)](std::string_view given) {
         return std::ranges::find(choices, given) != choices.end();
     };
-    return text(std::move(name), std::move(at), allowed, possible, std::move(about));
+    return text(std::move(name), at, allowed, possible, std::move(about));
 }
 
 template <typename Field>
-SchemaKey integers(std::string name, Field at, Between range, std::size_t most, std::string about) {
+SchemaKey integers(std::string name, const Field& at, Between range, std::size_t most, std::string about) {
     return array_key(
         std::move(name), at, most, fmt::format("an array of at most {}, each {}", most, range.text()), std::move(about),
         [=](const TomlValue& item) { return range.read(item); }, [](auto value) { return fmt::to_string(value); });
 }
 
 template <typename Field>
-SchemaKey numbers(std::string name, Field at, Bounds range, std::size_t most, std::string about) {
+SchemaKey numbers(std::string name, const Field& at, Bounds range, std::size_t most, std::string about) {
     return array_key(
         std::move(name), at, most, fmt::format("an array of at most {}, each {}", most, range.text()), std::move(about),
         [=](const TomlValue& item) { return range.read(item); }, toml_number);
 }
 
 template <typename Field>
-SchemaKey texts(std::string name, Field at, std::size_t most, std::string about) {
+SchemaKey texts(std::string name, const Field& at, std::size_t most, std::string about) {
     return array_key(
         std::move(name), at, most, fmt::format("an array of at most {} texts", most), std::move(about),
         [](const TomlValue& item) {
@@ -230,7 +232,7 @@ SchemaKey texts(std::string name, Field at, std::size_t most, std::string about)
 }
 
 template <typename Field>
-SchemaKey ops(std::string name, Field at, std::string about) {
+SchemaKey ops(std::string name, const Field& at, std::string about) {
     return {.name = std::move(name),
             .allowed = "an array of tables such as {op = \"resize\", size = 256}",
             .about = std::move(about),

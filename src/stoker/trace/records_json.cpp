@@ -235,7 +235,7 @@ void add_facts(const Json& line, RankRecords& rank) {
     fields(facts.device, Reader{part(line, "device")});
     fields(facts.data, Reader{part(line, "data")});
     fields(facts.train, Reader{part(line, "train")});
-    rank.facts = facts;
+    rank.facts = std::move(facts);
 }
 
 void add_step(const Json& line, RankRecords& rank) {

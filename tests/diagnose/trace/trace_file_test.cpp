@@ -119,7 +119,7 @@ TEST(TraceFile, GzipIsReadAsFarAsItGoes) {
                 std::to_string(i) + R"(,"dur":1},)";
     }
     text.back() = ']';
-    text += "}";
+    text += '}';
     const std::span<const std::byte> bytes = as_bytes(text);
     const Buffer packed = gzip(std::span(&bytes, 1));
     EXPECT_EQ(read_trace_bytes(packed.bytes(), "t.gz").events.size(), 30000u);

@@ -230,7 +230,7 @@ TEST(Pickle, MemoSharesAndCloses) {
         laughs += "](h" + std::string(1, static_cast<char>(i)) + "h" + std::string(1, static_cast<char>(i)) + "eq" +
                   std::string(1, static_cast<char>(i + 1));
     }
-    laughs += ".";
+    laughs += '.';
     PickleValue inner = pickle.read(as_bytes(laughs));
     for (int depth = 0; depth < 10; ++depth) {
         ASSERT_EQ(inner.size(), 2u);

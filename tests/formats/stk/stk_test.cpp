@@ -287,7 +287,7 @@ TEST(Stk, TheWriterRefusesValuesThatDoNotFit) {
     StkWriter writer(dir / "x.stk", every_kind());
     const auto refuse = [&](std::size_t field, StkValue value, const char* expected) {
         StkSample sample(3);
-        sample.values[field] = value;
+        sample.values[field] = std::move(value);
         EXPECT_THAT(error_of<InvalidArgument>([&] { writer.add("k", sample.values); }), HasSubstr(expected));
     };
     const std::string six(6, 'x');

@@ -265,7 +265,7 @@ TEST_F(WebDatasetTest, MembersOfASampleMustBeConsecutive) {
                       HasSubstr("sort the files by name")));
     EXPECT_THAT(refusal(tar_member("a.jpg", "A") + tar_member("a.JPG", "A")), HasSubstr("\"jpg\" twice"));
     // The same key in another shard is another sample.
-    const std::string first = write("s-0.tar", tar_member("a.jpg", "0"));
+    write("s-0.tar", tar_member("a.jpg", "0"));
     write("s-1.tar", tar_member("a.jpg", "1"));
     EXPECT_EQ(all(WebDataset(at("s-{0..1}.tar"))), (std::vector<Seen>{{"a.jpg", "0", -1}, {"a.jpg", "1", -1}}));
 }

@@ -124,7 +124,7 @@ TEST(PipelineRuns, AVisionTransformersLossesAreThoseOfOneProcess) {
 TEST(PipelineRuns, StagesAloneChangeNoBit) {
     Recipe small = deep_recipe(2);
     small.train.compile = "none";
-    for (Recipe recipe : {small, convnet_recipe()}) {
+    for (const Recipe& recipe : {small, convnet_recipe()}) {
         const TempDir dir;
         train_ranks(recipe, 1, dir.path() / "one");
         for (const Stages& stages : {Stages{.pp = 2}, Stages{.pp = 4}, Stages{.pp = 3, .pipeline = "gpipe"}}) {

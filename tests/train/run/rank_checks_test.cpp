@@ -162,7 +162,7 @@ TEST(RanksModel, WithoutBatchNormHasNoneToSync) {
     Recipe recipe = small_recipe(1);
     recipe.train.sync_batch_norm = true;
     try {
-        Trainer(recipe, checked_data());
+        const Trainer trainer(recipe, checked_data());
         FAIL() << "an mlp has no batch norm";
     } catch (const InvalidArgument& error) {
         EXPECT_THAT(error.what(), HasSubstr("[train.sync_batch_norm] expected false, except for convnet and the"));

@@ -136,7 +136,7 @@ TEST(FusedStep, RefusesImagesOfAnotherSize) {
 }
 
 TEST(FusedStep, IsNotUsedWhereItsResultWouldDiffer) {
-    const OptimizerRecipe adam = kOptimizers[3];
+    const OptimizerRecipe& adam = kOptimizers[3];
     OptimizerRecipe some = adam;
     some.no_decay = {"norms_and_biases"};
     EXPECT_FALSE(FusedTraining(some, {}).step.fused());

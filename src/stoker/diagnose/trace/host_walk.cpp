@@ -55,7 +55,7 @@ bool is_blocking_call(std::string_view name) {
 // line is the function's first.
 std::string place_of(std::string_view name) {
     const std::size_t bracket = name.find(".py(");
-    if (bracket == std::string_view::npos || name.starts_with("torch/") || name.starts_with("<") ||
+    if (bracket == std::string_view::npos || name.starts_with("torch/") || name.starts_with('<') ||
         name.find("/torch/") != std::string_view::npos || name.find("site-packages/") != std::string_view::npos ||
         name.find("lib/python3") != std::string_view::npos) {
         return {};

@@ -30,7 +30,7 @@ bool is_legacy(std::span<const std::byte> bytes) {
 }
 
 // Returns `path`. Throws Unsupported where the file is not a zip file.
-const std::filesystem::path& checked_zip(const std::filesystem::path& path) {
+std::filesystem::path checked_zip(const std::filesystem::path& path) {
     std::array<std::byte, 4> head{};
     const File file(path);
     const std::uint64_t size = std::min<std::uint64_t>(file.info().size, head.size());

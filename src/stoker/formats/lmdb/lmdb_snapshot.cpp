@@ -17,7 +17,7 @@ constexpr const char* kDataName = "data.mdb";
 }  // namespace
 
 std::optional<fs::path> find_lmdb(const fs::path& data) {
-    const fs::path inside = data / kDataName;
+    fs::path inside = data / kDataName;
     if (is_file(inside)) {
         return inside;
     }
