@@ -166,3 +166,13 @@ function(stoker_folder name)
   endif()
   set_property(GLOBAL APPEND PROPERTY STOKER_${stoker_component}_TARGETS stoker_${name})
 endfunction()
+
+# What the engine opens by name at run time, where the machine has a GPU: stoker_opened_library(NAME SOURCE LIBRARIES...).
+function(stoker_opened_library name source)
+  add_library(${name} MODULE ${source})
+  set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
+    CXX_VISIBILITY_PRESET hidden JOB_POOL_COMPILE heavy)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${name} PRIVATE ${ARGN} stoker_warnings)
+  install(TARGETS ${name} DESTINATION ${STOKER_ENGINE_FOLDER})
+endfunction()

@@ -58,3 +58,15 @@ if(NOT TARGET stoker::torch_cuda)
       ${STOKER_TORCH}/lib/libtorch_cuda.so ${STOKER_TORCH}/lib/libc10_cuda.so)
   endif()
 endif()
+
+# NCCL's process group, whose header is in the wheel beside LibTorch's. The library itself is a part of libtorch_cuda's
+# dependencies.
+if(NOT TARGET stoker::nccl AND TARGET stoker::torch_cuda)
+  find_path(STOKER_NCCL_INCLUDE nccl.h HINTS ${STOKER_TORCH}/../nvidia/nccl/include)
+  if(STOKER_NCCL_INCLUDE)
+    add_library(stoker::nccl INTERFACE IMPORTED)
+    target_compile_options(stoker::nccl INTERFACE "SHELL:-idirafter ${STOKER_NCCL_INCLUDE}")
+    target_compile_definitions(stoker::nccl INTERFACE USE_DISTRIBUTED USE_C10D_NCCL)
+    target_link_libraries(stoker::nccl INTERFACE stoker::torch_cuda)
+  endif()
+endif()

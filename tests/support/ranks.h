@@ -41,8 +41,12 @@ inline std::vector<std::string> as_ranks(int count, const std::function<void(con
     for (int rank = 0; rank < count; ++rank) {
         threads.emplace_back([&, rank] {
             try {
-                work(std::make_shared<Group>(
-                    World{.rank = rank, .size = count, .address = "127.0.0.1", .port = port, .timeout = timeout}));
+                work(std::make_shared<Group>(World{.rank = rank,
+                                                   .size = count,
+                                                   .local_rank = rank,
+                                                   .address = "127.0.0.1",
+                                                   .port = port,
+                                                   .timeout = timeout}));
             } catch (const std::exception& error) {
                 errors[static_cast<std::size_t>(rank)] = error.what();
             }

@@ -3,6 +3,7 @@
 #include "stoker/bridge/device.h"
 
 #include <ATen/Context.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -27,11 +28,8 @@ std::string load_cuda() {
     return !why_not.empty() || at::hasCUDA() ? why_not : "no usable CUDA device";
 }
 
-// N of "cuda:N", 0 of "cuda"; empty for any other name.
+// N of "cuda:N"; empty for any other name.
 std::optional<int> cuda_index(const std::string& name) {
-    if (name == "cuda") {
-        return 0;
-    }
     int index = -1;
     const char* end = name.data() + name.size();
     const bool numbered = name.starts_with("cuda:") && std::from_chars(name.data() + 5, end, index).ptr == end;
@@ -46,12 +44,12 @@ std::string load_torch_cuda() {
     return loaded ? "" : fmt::format("a LibTorch without CUDA ({})", dlerror());
 }
 
-at::Device pick_device(const std::string& name) {
+at::Device pick_device(const std::string& name, int local_rank) {
     if (name == "cpu") {
         return at::kCPU;
     }
     const std::optional<int> index = cuda_index(name);
-    if (name != "auto" && !index) {
+    if (name != "auto" && name != "cuda" && !index) {
         throw InvalidArgument({.where = "device", .expected = "auto, cpu, cuda or cuda:N", .got = name});
     }
     const std::string why_not = load_cuda();
@@ -69,7 +67,9 @@ at::Device pick_device(const std::string& name) {
         throw InvalidArgument(
             {.where = "device", .expected = fmt::format("cuda:0 to cuda:{}", count - 1), .got = name});
     }
-    return {at::kCUDA, static_cast<c10::DeviceIndex>(index.value_or(0))};
+    const at::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(index.value_or(local_rank % count)));
+    c10::impl::VirtualGuardImpl(at::kCUDA).setDevice(device);
+    return device;
 }
 
 Allocator& slot_allocator(const at::Device& device, bool pin_memory) {

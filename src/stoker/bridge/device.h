@@ -19,9 +19,10 @@ namespace stoker {
 // once whether it has CUDA, at the first query, so call this before any such query.
 std::string load_torch_cuda();
 
-// `name` is "auto", "cpu", "cuda" or "cuda:N". "auto" is CUDA if it works, else the CPU. Throws Unsupported, with the
-// reason, if CUDA is named and does not work.
-at::Device pick_device(const std::string& name);
+// `name` is "auto", "cpu", "cuda" or "cuda:N". "auto" is CUDA if it works, else the CPU; it and "cuda" take the GPU of
+// this number among the ranks of the host, or share them where there are fewer. A GPU becomes this thread's current
+// one. Throws Unsupported, with the reason, if CUDA is named and does not work.
+at::Device pick_device(const std::string& name, int local_rank = 0);
 
 // The allocator for batch slots: pinned memory for a GPU if `pin_memory` (device_memory.h), else host memory.
 Allocator& slot_allocator(const at::Device& device, bool pin_memory);

@@ -106,7 +106,7 @@ class Library final : public TorchCuda {
             return std::nullopt;
         }
         const cudaDeviceProp& found = *at::cuda::getDeviceProperties(device.index());
-        return CudaDevice{found.name, found.major, found.minor, found.totalGlobalMem};
+        return CudaDevice{found.name, found.major, found.minor, found.totalGlobalMem, {found.uuid.bytes, 16}};
     }
 
     std::byte* allocate_pinned(const at::Device& device, std::size_t bytes) override {

@@ -11,6 +11,7 @@ struct CudaDevice {
     int major = 0;  // compute capability
     int minor = 0;
     std::size_t memory_bytes = 0;
+    std::string uuid = {};  // the same for every process that uses it
 };
 
 // True if this build has CUDA sources.

@@ -26,7 +26,7 @@ class CompressHook : public c10d::CppCommHookInterface<ProcessGroupPtr> {
     CompressHook(const ProcessGroupPtr& group, at::ScalarType type) : CppCommHookInterface(group), type_(type) {}
 
     c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
-        const at::Tensor gradients = bucket.getBuffer();
+        const at::Tensor& gradients = bucket.getBuffer();
         at::Tensor small = at::empty_like(gradients, gradients.options().dtype(type_));
         at::div_out(small, gradients, at::scalar_tensor(state_->getSize(), gradients.options()));
         std::vector<at::Tensor> sent = {small};
@@ -72,8 +72,8 @@ GradientReducer::GradientReducer(const Group& group, const std::vector<at::Tenso
     if (compressed) {
         reducer_->register_comm_hook(std::make_unique<CompressHook>(group.backend().group, *compressed));
     } else {
-        // It divides, always. Without a hook the Reducer divides gradients that lie in the bucket, and multiplies others
-        // by 1 / ranks while it copies them: with three ranks a resumed run would round otherwise.
+        // It divides, always. Without a hook the Reducer divides gradients that lie in the bucket, and multiplies
+        // others by 1 / ranks while it copies them: with three ranks a resumed run would round otherwise.
         reducer_->register_builtin_comm_hook(c10d::BuiltinCommHookType::ALLREDUCE);
     }
     reduce_zeros();

@@ -1,4 +1,4 @@
-// Gloo over a TCPStore: the only CPU backend in LibTorch's wheel.
+// Gloo over a TCPStore, the only CPU backend in LibTorch's wheel, and NCCL beside it for tensors on GPUs.
 #include "stoker/dist/group.h"
 
 #include <ATen/ops/empty.h>
@@ -27,6 +27,7 @@
 #include "stoker/dist/group_backend.h"
 #include "stoker/dist/local_address.h"
 #include "stoker/dist/message_sizes.h"
+#include "stoker/dist/nccl.h"
 
 namespace stoker {
 namespace {
@@ -121,6 +122,17 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::stri
     return options;
 }
 
+// Tensors on the device of this rank go through NCCL.
+void connect_device(Group::Backend& backend, const NcclRequest& request) {
+    backend.nccl = connect_nccl(request);
+    NcclRequest down = request;
+    down.store = c10::make_intrusive<c10d::PrefixStore>("down", request.store);
+    down.whole = false;  // few groups send messages
+    backend.nccl_down = connect_nccl(down);
+    backend.device = request.device;
+    backend.group->setBackend(request.device.type(), c10d::ProcessGroup::NCCL, backend.nccl);
+}
+
 // The ranks find each other's addresses in `store`.
 void connect(Group::Backend& backend, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
              std::chrono::milliseconds timeout) {
@@ -135,7 +147,11 @@ void connect(Group::Backend& backend, const c10::intrusive_ptr<c10d::Store>& sto
 
 Group::Group() = default;
 
-Group::~Group() = default;
+Group::~Group() {
+    if (backend_) {
+        backend_->close(/*lost=*/false);
+    }
+}
 
 Group::Group(const World& world) : world_(world), rank_(world.rank), size_(world.size) {
     if (alone()) {
@@ -170,8 +186,56 @@ Group::Group(const Group& whole, const std::vector<int>& ranks, const std::strin
     backend_->store = whole.backend_->store;
     backend_->address = whole.backend_->address;
     whole.guard([&] {
-        connect(*backend_, c10::make_intrusive<c10d::PrefixStore>(name, backend_->store), rank_, size_, world_.timeout);
+        const auto store = c10::make_intrusive<c10d::PrefixStore>(name, backend_->store);
+        connect(*backend_, store, rank_, size_, world_.timeout);
+        if (whole.backend_->nccl) {
+            connect_device(*backend_, {.store = store,
+                                       .rank = rank_,
+                                       .size = size_,
+                                       .device = whole.backend_->device,
+                                       .timeout = world_.timeout,
+                                       .whole = false});
+        }
     });
+}
+
+// NCCL cannot have two ranks on one GPU, and all ranks must agree.
+void Group::use_device(const at::Device& device, const std::string& gpu) const {
+    if (alone() || backend_->nccl) {
+        return;
+    }
+    barrier();  // opening CUDA takes some ranks longer than others
+    std::vector<std::string> gpus = all_gather(has_nccl(device) ? gpu : "");
+    std::ranges::sort(gpus);
+    if (gpus.front().empty() || std::ranges::adjacent_find(gpus) != gpus.end()) {
+        return;
+    }
+    guard([&] {
+        connect_device(*backend_, {.store = c10::make_intrusive<c10d::PrefixStore>("nccl", backend_->store),
+                                   .rank = rank_,
+                                   .size = size_,
+                                   .device = device,
+                                   .timeout = world_.timeout});
+    });
+}
+
+bool Group::uses_nccl() const {
+    return backend_ && backend_->nccl;
+}
+
+void Group::check() const {
+    if (!uses_nccl()) {
+        return;
+    }
+    for (const std::shared_ptr<Group>& subgroup : backend_->subgroups) {
+        subgroup->check();
+    }
+    for (const NcclBackend& connection : {backend_->nccl, backend_->nccl_down}) {
+        const c10d::ErrorType error = connection->getError();
+        if (error != c10d::ErrorType::SUCCESS) {
+            throw_lost(error == c10d::ErrorType::TIMEOUT, "a collective between GPUs that failed");
+        }
+    }
 }
 
 std::shared_ptr<Group> Group::subgroup(const std::vector<int>& ranks) const {
@@ -194,18 +258,18 @@ void Group::throw_if_rank_lost(const std::exception& error) const {
     if (dynamic_cast<const c10::DistError*>(&error) == nullptr && !of_gloo) {
         return;
     }
-    const bool late = says("imed out") || says("imeout");
     const bool closed = says("closed by peer") || says("reset by peer") || says("Broken pipe");
+    throw_lost(says("imed out") || says("imeout"), closed ? "a connection that another rank closed" : first_line(text));
+}
+
+void Group::throw_lost(bool late, std::string got) const {
     const auto reason = query_store<std::string>(*backend_, [](c10d::Store& store) {
         return store.check({kReason}) ? store.get_to_str(kReason) : std::string();
     });
-    std::string got;
     if (reason && !reason->empty()) {
         got = first_line(*reason) + " left";  // it has printed why
     } else if (late) {
         got = fmt::format("no answer from another rank for {} s", world_.timeout.count() / 1000);
-    } else {
-        got = closed ? "a connection that another rank closed" : first_line(text);
     }
     throw RankLost({.where = fmt::format("rank {}", world_.rank),
                     .expected = fmt::format("all {} ranks to continue", world_.size),
@@ -251,7 +315,7 @@ bool Group::leave(const std::string& reason) {
         }
         return store.check({kReason}) ? store.get_to_str(kReason) : std::string();
     });
-    backend_->close();
+    backend_->close(/*lost=*/true);
     query_store<bool>(*backend_, [size = size(), keeps = first() && !world_.has_store](c10d::Store& store) {
         const auto until = std::chrono::steady_clock::now() + kStoreLinger;
         std::int64_t left = store.add(kLeft, 1);
@@ -278,7 +342,7 @@ void Group::all_reduce(std::span<double> values) const {
 void Group::all_reduce(const at::Tensor& values) const {
     if (!alone()) {
         std::vector<at::Tensor> tensors = {values};
-        guard([&] { backend_->gloo->allreduce(tensors)->wait(); });
+        guard([&] { backend_->of(values).allreduce(tensors)->wait(); });
     }
 }
 
@@ -291,7 +355,7 @@ at::Tensor Group::all_gather(const at::Tensor& mine) const {
     shape.insert(shape.begin(), size());
     const at::Tensor all = at::empty(shape, inputs[0].options());
     std::vector<std::vector<at::Tensor>> outputs = {all.unbind(0)};
-    guard([&] { backend_->gloo->allgather(outputs, inputs)->wait(); });
+    guard([&] { backend_->of(mine).allgather(outputs, inputs)->wait(); });
     return all;
 }
 
@@ -303,7 +367,7 @@ std::function<void()> Group::start_all_gather(const at::Tensor& all, const at::T
     at::Tensor output = all;
     at::Tensor input = mine;
     c10::intrusive_ptr<c10d::Work> gathering;
-    guard([&] { gathering = backend_->gloo->_allgather_base(output, input); });
+    guard([&] { gathering = backend_->of(mine)._allgather_base(output, input); });
     return [this, gathering] { guard([&] { gathering->wait(); }); };
 }
 
@@ -313,9 +377,16 @@ std::function<void()> Group::start_reduce_scatter(const at::Tensor& mine, const 
         mine.copy_(all);
         return [] {};
     }
-    std::vector<at::Tensor> sums = {all};
     c10::intrusive_ptr<c10d::Work> reducing;
-    guard([&] { reducing = backend_->gloo->allreduce(sums); });
+    c10d::Backend& backend = backend_->of(all);
+    if (&backend != backend_->gloo.get()) {
+        at::Tensor output = mine;
+        at::Tensor input = all;
+        guard([&] { reducing = backend._reduce_scatter_base(output, input); });
+        return [this, reducing] { guard([&] { reducing->wait(); }); };
+    }
+    std::vector<at::Tensor> sums = {all};
+    guard([&] { reducing = backend.allreduce(sums); });
     return [this, reducing, mine, all] {
         guard([&] { reducing->wait(); });
         mine.copy_(all.narrow(0, rank() * mine.numel(), mine.numel()));
@@ -361,14 +432,14 @@ void Group::broadcast(const std::vector<at::Tensor>& tensors) const {
 std::function<void()> Group::start_send(const at::Tensor& tensor, int to) const {
     std::vector<at::Tensor> tensors = {tensor};
     c10::intrusive_ptr<c10d::Work> sending;
-    guard([&] { sending = backend_->gloo->send(tensors, to, kTag); });
+    guard([&] { sending = backend_->of_message(tensor, rank(), to).send(tensors, to, kTag); });
     return [this, sending, tensor] { guard([&] { sending->wait(); }); };
 }
 
 std::function<void()> Group::start_receive(const at::Tensor& tensor, int from) const {
     std::vector<at::Tensor> tensors = {tensor};
     c10::intrusive_ptr<c10d::Work> receiving;
-    guard([&] { receiving = backend_->gloo->recv(tensors, from, kTag); });
+    guard([&] { receiving = backend_->of_message(tensor, from, rank()).recv(tensors, from, kTag); });
     return [this, receiving, tensor] { guard([&] { receiving->wait(); }); };
 }
 
@@ -383,6 +454,18 @@ at::Tensor Group::exchange(const at::Tensor& mine, int to, int from) const {
     }
     const at::Tensor sent = mine.contiguous();
     at::Tensor received = at::empty_like(sent);
+    c10d::Backend& backend = backend_->of(sent);
+    if (backend.supportsCoalescing()) {  // NCCL moves the two at once, and else would wait for the first
+        guard([&] {
+            backend.startCoalescing();
+            std::vector<at::Tensor> outgoing = {sent};
+            std::vector<at::Tensor> incoming = {received};
+            backend.send(outgoing, to, kTag);
+            backend.recv(incoming, from, kTag);
+            backend.endCoalescing()->wait();
+        });
+        return received;
+    }
     const auto sending = start_send(sent, to);
     start_receive(received, from)();
     sending();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <functional>
 #include <memory>
@@ -36,6 +37,15 @@ class Group {
     // which are this group's. This group must outlive it.
     std::shared_ptr<Group> subgroup(const std::vector<int>& ranks) const;
 
+    // From now on, and in sub-groups that are made later, tensors on `device` go through NCCL if each rank has a GPU of
+    // its own, and through Gloo otherwise. `gpu` names the GPU wherever it is, "" for none. All ranks must call it.
+    void use_device(const at::Device& device, const std::string& gpu) const;
+    bool uses_nccl() const;
+    // Collectives on GPUs return before they are complete. This throws RankLost if one has failed; to be called after
+    // the host has waited for the device, and before it believes the result.
+    void check() const;
+
+    int local_rank() const { return world_.local_rank; }
     int rank() const { return rank_; }
     int size() const { return size_; }
     bool alone() const { return size_ == 1; }
@@ -97,6 +107,7 @@ class Group {
   private:
     Group(const Group& whole, const std::vector<int>& ranks, const std::string& name);
     void throw_if_rank_lost(const std::exception& error) const;
+    [[noreturn]] void throw_lost(bool late, std::string got) const;
 
     World world_;  // of all ranks
     int rank_ = 0;

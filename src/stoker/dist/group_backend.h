@@ -7,29 +7,54 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "stoker/dist/group.h"
+#include "stoker/dist/nccl.h"
 
 namespace stoker {
 
 struct Group::Backend {
     c10::intrusive_ptr<c10d::Store> store;
     c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo;
-    c10::intrusive_ptr<c10d::ProcessGroup> group;  // wraps gloo
-    c10::intrusive_ptr<c10d::Work> pending = {};   // the reduction of the last delayed_max()
-    std::vector<at::Tensor> pending_value = {};    // one int32 scalar
-    std::string address = {};                      // of this host, for the other ranks; empty: c10d chooses
-    bool store_lost = false;                       // it did not answer in time
+    c10::intrusive_ptr<c10d::ProcessGroup> group;  // wraps both
+    NcclBackend nccl = {};                         // for tensors on `device`; null: Gloo for them, too
+    // For messages to lower ranks: on one connection NCCL finishes a message before it begins the next, so two ranks
+    // that send to each other would wait for ever.
+    NcclBackend nccl_down = {};
+    at::Device device = at::kCPU;                 // of this rank's tensors
+    c10::intrusive_ptr<c10d::Work> pending = {};  // the reduction of the last delayed_max()
+    std::vector<at::Tensor> pending_value = {};   // one int32 scalar
+    std::string address = {};                     // of this host, for the other ranks; empty: c10d chooses
+    bool store_lost = false;                      // it did not answer in time
     // All that were made; each has its own keys in the store. They are connected until the group is left, so that a
     // failing rank says why before the others miss it.
     std::vector<std::shared_ptr<Group>> subgroups = {};
 
-    void close() {
+    // What moves a tensor. Numbers and texts of the host always go through Gloo.
+    c10d::Backend& of(const at::Tensor& tensor) const {
+        return nccl && tensor.device() == device ? *nccl : static_cast<c10d::Backend&>(*gloo);
+    }
+    c10d::Backend& of_message(const at::Tensor& tensor, int from, int to) const {
+        c10d::Backend& found = of(tensor);
+        return nccl && &found == nccl.get() && to < from ? *nccl_down : found;
+    }
+
+    // lost: a rank may not answer, so nothing is waited for.
+    void close(bool lost) {
         for (const std::shared_ptr<Group>& subgroup : subgroups) {
             if (subgroup->backend_) {
-                subgroup->backend_->close();
+                subgroup->backend_->close(lost);
             }
         }
         pending.reset();
+        for (NcclBackend* connection : {&nccl, &nccl_down}) {
+            if (*connection && lost) {
+                (*connection)->abort();
+            } else if (*connection) {
+                (*connection)->shutdown();
+            }
+        }
         group.reset();
+        nccl.reset();
+        nccl_down.reset();
         gloo.reset();
     }
 };

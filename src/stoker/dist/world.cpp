@@ -49,9 +49,13 @@ World read_world() {
         }
         world.size = cluster->size;
         world.rank = cluster->rank;
+        world.local_rank = cluster->local_rank;
     } else {
         world.size = number("WORLD_SIZE", 1, kMostRanks);
         world.rank = number("RANK", 0, world.size - 1);
+        if (constexpr const char* kLocalRank = "LOCAL_RANK"; !environment_variable(kLocalRank).empty()) {
+            world.local_rank = number(kLocalRank, 0, world.size - 1);
+        }
     }
     if (constexpr const char* kTimeout = "STOKER_DIST_TIMEOUT"; !environment_variable(kTimeout).empty()) {
         constexpr int kDay = 24 * 60 * 60;

@@ -9,6 +9,7 @@ namespace stoker {
 struct World {
     int rank = 0;
     int size = 1;
+    int local_rank = 0;  // among the ranks of this host; 0 where the launcher does not say
     std::string address = {};
     int port = 0;
     bool has_store = false;    // true: torchrun hosts the store at that address; false: rank 0 does

@@ -48,8 +48,9 @@ struct DataFacts {
     std::optional<int> prefetch = {};
     std::optional<bool> pinned = {};
     std::optional<bool> persistent = {};  // worker processes live on from epoch to epoch
-    std::string cache = {};               // none | ram | disk
+    std::string cache = {};               // none | ram | disk | device
     std::string decode = {};
+    std::string decode_on = {};  // cpu | device
 };
 
 struct TrainFacts {
@@ -66,8 +67,9 @@ struct TrainFacts {
     std::optional<int> accumulate = {};
     std::optional<int> threads = {};          // LibTorch's
     std::optional<double> matmul_flops = {};  // of this rank's layers in a step, forward and backward
-    std::string stages = {};    // of a model that is cut: their blocks, "fc1 to fc3 (4.1 ms) | fc4 (3.9 ms)"
-    std::string pipeline = {};  // 1f1b | gpipe, of a model that is cut
+    std::string stages = {};       // of a model that is cut: their blocks, "fc1 to fc3 (4.1 ms) | fc4 (3.9 ms)"
+    std::string pipeline = {};     // 1f1b | gpipe, of a model that is cut
+    std::string collectives = {};  // nccl | gloo, through which tensors of several ranks go
 };
 
 struct RunFacts {

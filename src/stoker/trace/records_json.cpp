@@ -79,6 +79,7 @@ void fields(Facts& facts, Visit visit) {
     visit("persistent", facts.persistent);
     visit("cache", facts.cache);
     visit("decode", facts.decode);
+    visit("decode_on", facts.decode_on);
 }
 
 template <typename Facts, typename Visit>
@@ -99,6 +100,7 @@ void fields(Facts& facts, Visit visit) {
     visit("matmul_flops", facts.matmul_flops);
     visit("stages", facts.stages);
     visit("pipeline", facts.pipeline);
+    visit("collectives", facts.collectives);
 }
 
 template <typename Entry, typename Visit>

@@ -30,12 +30,15 @@ struct RankRuns {
     std::vector<std::vector<NamedTensor>> weights;  // likewise
 };
 
-inline RankRuns train_ranks(const Recipe& recipe, int ranks, const std::filesystem::path& out,
-                            const std::string& resume = "") {
+// `before`: what each rank does with its group first.
+inline RankRuns train_ranks(
+    const Recipe& recipe, int ranks, const std::filesystem::path& out, const std::string& resume = "",
+    const std::function<void(const Group&)>& before = [](const Group&) {}) {
     RankRuns run;
     run.results.resize(static_cast<std::size_t>(ranks));
     run.weights.resize(static_cast<std::size_t>(ranks));
     const auto as_one = [&](const std::shared_ptr<Group>& group) {
+        before(*group);
         Trainer trainer(recipe, odd_data(), nullptr, OptimizerKernel::fused, !resume.empty(), group);
         const auto rank = static_cast<std::size_t>(group->rank());
         run.results[rank] = trainer.fit({.out = out, .resume = resume});

@@ -138,7 +138,8 @@ StageShapes stage_shapes(Model& model, const StageCut& cut, std::size_t stage, T
     const auto boundary = [&] {
         return StageBoundary{.shape = {x.sizes().begin() + 1, x.sizes().end()},
                              .type = x.scalar_type(),
-                             .format = x.dim() == 4 ? x.suggest_memory_format() : at::MemoryFormat::Contiguous};
+                             .format = x.dim() == 4 ? x.suggest_memory_format() : at::MemoryFormat::Contiguous,
+                             .device = x.device()};
     };
     StageShapes shapes{.input = boundary()};
     const std::vector<ModelBlock> blocks = model.blocks();

@@ -83,7 +83,8 @@ DataFacts data_facts(const TrainPlan& plan) {
                     .workers = loader.workers(),
                     .prefetch = loader.prefetch(),
                     .cache = loader.images() == nullptr && recipe.cache == "device" ? "ram" : recipe.cache,
-                    .decode = recipe.decode};
+                    .decode = recipe.decode,
+                    .decode_on = recipe.decode_on == "device" ? "device" : "cpu"};
     if (!plan.device.is_cpu()) {
         facts.pinned = slot_allocator(plan.device, recipe.pin_memory).pinned();
     }
@@ -116,6 +117,10 @@ DeviceFacts device_facts(const at::Device& device) {
     return facts;
 }
 
+std::string collectives_of(const Group& group) {
+    return group.alone() ? "" : group.uses_nccl() ? "nccl" : "gloo";
+}
+
 }  // namespace
 
 std::optional<std::int64_t> peak_device_bytes(const at::Device& device) {
@@ -142,7 +147,8 @@ RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& opt
                              .accumulate = static_cast<int>(step.accumulate()),
                              .threads = at::get_num_threads(),
                              .stages = plan.stage ? cut_text(plan.stage->cut) : "",
-                             .pipeline = plan.stage ? recipe.train.pipeline : ""}};
+                             .pipeline = plan.stage ? recipe.train.pipeline : "",
+                             .collectives = collectives_of(*plan.group)}};
     if (plan.val_loader != nullptr) {
         facts.train.val_samples = plan.data.val->size();
         facts.train.epochs_per_evaluation = static_cast<int>(recipe.train.evaluate_every);

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <optional>
 
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/bridge/device_copier.h"
+#include "stoker/bridge/device_memory.h"
 #include "stoker/pipeline/transforms/op_table.h"
 #include "stoker/train/run/device_cache.h"
 #include "stoker/train/run/device_decode.h"
@@ -65,13 +67,9 @@ Precision run_precision(const Recipe& recipe, const at::Device& device) {
 }
 
 at::Device prepare_device(const Recipe& recipe, const Group& group) {
-    const at::Device device = pick_device(recipe.device);
-    if (!group.alone() && !device.is_cpu()) {
-        throw Unsupported({.where = "device",
-                           .expected = "the CPU, where several processes train together",
-                           .got = device.str(),
-                           .hint = "several GPUs are not supported yet: set device = \"cpu\", or start one process"});
-    }
+    const at::Device device = pick_device(recipe.device, group.local_rank());
+    const std::optional<CudaDevice> gpu = device_properties(device);
+    group.use_device(device, gpu ? gpu->uuid : "");
     at::set_num_threads(recipe.train.threads.value_or(cpu_cores().usable));
     at::Context& context = at::globalContext();
     context.setDeterministicAlgorithms(recipe.train.deterministic, /*warn_only=*/false);

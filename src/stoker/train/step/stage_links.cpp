@@ -43,7 +43,8 @@ void wait_for(std::function<void()>& under_way) {
 at::Tensor StageLinks::receive(const StageBoundary& boundary, std::int64_t samples, int from) const {
     std::vector<std::int64_t> shape = boundary.shape;
     shape.insert(shape.begin(), samples);
-    at::Tensor values = at::empty(shape, at::TensorOptions().dtype(boundary.type).memory_format(boundary.format));
+    at::Tensor values = at::empty(
+        shape, at::TensorOptions().dtype(boundary.type).memory_format(boundary.format).device(boundary.device));
     if (values.numel() > 0) {
         stages_.start_receive(as_message(values, boundary.format), from)();
     }

@@ -18,6 +18,7 @@ struct StageBoundary {
     std::vector<std::int64_t> shape = {};
     at::ScalarType type = at::kFloat;
     at::MemoryFormat format = at::MemoryFormat::Contiguous;  // of the whole batch
+    at::Device device = at::kCPU;
 };
 
 struct StageShapes {
