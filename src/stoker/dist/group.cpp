@@ -25,20 +25,18 @@
 #include <utility>
 
 #include "stoker/dist/group_backend.h"
-#include "stoker/dist/local_address.h"
 #include "stoker/dist/message_sizes.h"
 #include "stoker/dist/nccl.h"
+#include "stoker/dist/rendezvous.h"
 
 namespace stoker {
 namespace {
 
-constexpr int kLongTimeoutFactor = 10;  // start and barrier: ranks may have different amounts of work
-constexpr int kTag = 0;                 // of messages between two ranks, which arrive in order
+constexpr int kTag = 0;  // of messages between two ranks, which arrive in order
 // Keys of the store.
 constexpr const char* kLeft = "left";         // number of ranks that have left
 constexpr const char* kReason = "why";        // why the first of them left
 constexpr const char* kMessage = "message/";  // + rank
-constexpr const char* kAddress = "address/";  // + rank
 
 constexpr auto kStoreTimeout = std::chrono::seconds(5);       // the store answers in milliseconds or never
 constexpr auto kStoreLinger = std::chrono::seconds(2);        // how long rank 0 keeps the store for the others
@@ -68,79 +66,8 @@ std::optional<Answer> query_store(Group::Backend& backend, std::function<Answer(
     }
 }
 
-c10::intrusive_ptr<c10d::Store> open_store(const World& world) {
-    c10d::TCPStoreOptions options;
-    options.port = static_cast<std::uint16_t>(world.port);
-    options.isServer = world.rank == 0 && !world.has_store;
-    options.numWorkers = static_cast<std::size_t>(world.size);
-    options.waitWorkers = false;
-    options.timeout = kLongTimeoutFactor * world.timeout;
-    return c10::make_intrusive<c10d::PrefixStore>("stoker/" + world.attempt,
-                                                  c10::make_intrusive<c10d::TCPStore>(world.address, options));
-}
-
-// Ranks start at different times; Gloo's own time-out is meant for steps.
-void wait_for_ranks(c10d::Store& store, const World& world) {
-    store.set("here/" + std::to_string(world.rank), "1");
-    std::vector<std::string> all;
-    for (int rank = 0; rank < world.size; ++rank) {
-        all.push_back("here/" + std::to_string(rank));
-    }
-    store.wait(all, kLongTimeoutFactor * world.timeout);
-}
-
 std::string first_line(const std::string& text) {
     return text.substr(0, text.find('\n'));
-}
-
-bool is_loopback(const std::string& address) {
-    return address.starts_with("127.") || address == "::1";
-}
-
-// The address under which the other ranks reach this one: that on the way to rank 0. Where that leads to the host
-// itself (rank 0, or a name that /etc/hosts gives a loopback address) it is that on the way to a rank on another host.
-std::string reachable_address(c10d::Store& store, const World& world, const std::string& towards_first) {
-    for (int rank = 0; is_loopback(towards_first) && rank < world.size; ++rank) {
-        const std::string other = store.get_to_str(fmt::format("{}{}", kAddress, rank));
-        const std::string own = other.empty() || is_loopback(other) ? "" : address_towards(other, world.port);
-        if (!own.empty()) {
-            return own;
-        }
-    }
-    return towards_first;
-}
-
-// c10d takes the address of this host's name, which on many hosts is that of the loopback.
-c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::string& address,
-                                                                 std::chrono::milliseconds timeout) {
-    using Gloo = c10d::ProcessGroupGloo;
-    if (address.empty() || std::getenv("GLOO_SOCKET_IFNAME") != nullptr) {
-        return Gloo::Options::create_default(timeout);
-    }
-    auto options = Gloo::Options::create(timeout);
-    options->devices.push_back(Gloo::createDeviceForHostname(address));
-    return options;
-}
-
-// Tensors on the device of this rank go through NCCL.
-void connect_device(Group::Backend& backend, const NcclRequest& request) {
-    backend.nccl = connect_nccl(request);
-    NcclRequest down = request;
-    down.store = c10::make_intrusive<c10d::PrefixStore>("down", request.store);
-    down.whole = false;  // few groups send messages
-    backend.nccl_down = connect_nccl(down);
-    backend.device = request.device;
-    backend.group->setBackend(request.device.type(), c10d::ProcessGroup::NCCL, backend.nccl);
-}
-
-// The ranks find each other's addresses in `store`.
-void connect(Group::Backend& backend, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-             std::chrono::milliseconds timeout) {
-    backend.gloo =
-        c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, gloo_options(backend.address, timeout));
-    backend.group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
-    backend.group->setBackend(at::kCPU, c10d::ProcessGroup::GLOO, backend.gloo);
-    backend.group->setDefaultBackend(c10d::ProcessGroup::GLOO);
 }
 
 }  // namespace
@@ -164,11 +91,8 @@ Group::Group(const World& world) : world_(world), rank_(world.rank), size_(world
     backend_ = std::make_unique<Backend>();
     try {
         backend_->store = open_store(world);
-        const std::string address = address_towards(world.address, world.port);
-        backend_->store->set(fmt::format("{}{}", kAddress, rank_), address);
-        wait_for_ranks(*backend_->store, world);
-        backend_->address = reachable_address(*backend_->store, world, address);
-        connect(*backend_, backend_->store, rank_, size_, world.timeout);
+        backend_->address = meet(*backend_->store, world);
+        connect_gloo(*backend_, backend_->store, rank_, size_, world.timeout);
     } catch (const std::exception& error) {
         throw RankLost(
             {.where = fmt::format("rank {}", world.rank),
@@ -187,14 +111,16 @@ Group::Group(const Group& whole, const std::vector<int>& ranks, const std::strin
     backend_->address = whole.backend_->address;
     whole.guard([&] {
         const auto store = c10::make_intrusive<c10d::PrefixStore>(name, backend_->store);
-        connect(*backend_, store, rank_, size_, world_.timeout);
+        connect_gloo(*backend_, store, rank_, size_, world_.timeout);
         if (whole.backend_->nccl) {
-            connect_device(*backend_, {.store = store,
-                                       .rank = rank_,
-                                       .size = size_,
-                                       .device = whole.backend_->device,
-                                       .timeout = world_.timeout,
-                                       .whole = false});
+            connect_nccl_for(*backend_, {.store = store,
+                                         .rank = rank_,
+                                         .size = size_,
+                                         .device = whole.backend_->device,
+                                         .timeout = world_.timeout,
+                                         .whole = false});
+        } else {
+            use_gloo_for(*backend_, whole.backend_->device);
         }
     });
 }
@@ -208,14 +134,15 @@ void Group::use_device(const at::Device& device, const std::string& gpu) const {
     std::vector<std::string> gpus = all_gather(has_nccl(device) ? gpu : "");
     std::ranges::sort(gpus);
     if (gpus.front().empty() || std::ranges::adjacent_find(gpus) != gpus.end()) {
+        use_gloo_for(*backend_, device);
         return;
     }
     guard([&] {
-        connect_device(*backend_, {.store = c10::make_intrusive<c10d::PrefixStore>("nccl", backend_->store),
-                                   .rank = rank_,
-                                   .size = size_,
-                                   .device = device,
-                                   .timeout = world_.timeout});
+        connect_nccl_for(*backend_, {.store = c10::make_intrusive<c10d::PrefixStore>("nccl", backend_->store),
+                                     .rank = rank_,
+                                     .size = size_,
+                                     .device = device,
+                                     .timeout = world_.timeout});
     });
 }
 
