@@ -37,8 +37,7 @@ def export_onnx(
         script = Path(folder) / "model.pt"
         _export_script(Path(run), script, checkpoint)
         graph = Path(folder) / "model.onnx"
-        about = _export_graph(script, graph, str(run))
-        made = onnx.load(graph)
+        made, about = _export_graph(script, str(run))
         onnx.helper.set_model_props(made, {key: json.dumps(value) for key, value in about.items()})
         onnx.save(made, graph)
         with open(graph, "rb") as file:
@@ -46,8 +45,11 @@ def export_onnx(
         os.replace(graph, target)  # it gets its name when it is complete
 
 
-def _export_graph(script: Path, graph: Path, run: str) -> dict[str, Any]:
-    """Returns the metadata of the TorchScript file: classes, and how images are prepared."""
+def _export_graph(script: Path, run: str) -> tuple[Any, dict[str, Any]]:
+    """Returns the model, and the metadata of the TorchScript file: classes, and how images are prepared.
+
+    It writes no file, so each of its errors is one of the model.
+    """
     import torch
     from torch._export.converter import TS2EPConverter  # the model is a C++ one: there is no Python module to export
 
@@ -62,11 +64,12 @@ def _export_graph(script: Path, graph: Path, run: str) -> dict[str, Any]:
             program = TS2EPConverter(model, example).convert()
             _complete_sizes(program)
             names: dict[str, Any] = {"input_names": ["image"], "output_names": ["output"]}
-            torch.onnx.export(program, example, graph, **names, verbose=False, external_data=False)
+            exported: Any = torch.onnx.export(program, example, **names, verbose=False)
+            made = exported.model_proto
         except Exception as error:  # of many kinds, for models of others
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise Unsupported(f"[{run}] expected a model that ONNX can express, got {reason}") from error
-    return about
+    return made, about
 
 
 def _complete_sizes(program: Any) -> None:
