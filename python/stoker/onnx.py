@@ -26,7 +26,8 @@ def export_onnx(
 
     run: a run folder. checkpoint: another checkpoint than the newest, such as RUN/best.
 
-    Needs torch, onnx, onnxscript and the program stoker with its engine. Raises ImportError or FileNotFoundError
+    Needs torch, onnx, onnxscript and the program stoker with its engine. A wheel has no engine: set $STOKER_BIN to a
+    program that has one. Raises ImportError or FileNotFoundError
     without them, Unsupported for a model that ONNX cannot express, Error with the program's message for a run that
     cannot be exported, and OSError if `path` cannot be written.
     """
@@ -85,7 +86,7 @@ def _complete_sizes(program: Any) -> None:
 
 def _export_script(run: Path, script: Path, checkpoint: str | os.PathLike[str] | None) -> None:
     chosen = [] if checkpoint is None else ["--checkpoint", os.fspath(checkpoint)]
-    command = [str(find_program()), "export", str(run), "-o", str(script), *chosen]
+    command = [str(find_program(engine=True)), "export", str(run), "-o", str(script), *chosen]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Error(done.stderr.strip().removeprefix("stoker: "))

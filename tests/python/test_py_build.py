@@ -91,6 +91,20 @@ def test_the_script_becomes_the_program_of_the_wheel(tmp_path, monkeypatch):
     assert called == [(tmp_path / "bin/stoker", [str(tmp_path / "bin/stoker"), "inspect", "data"])]
 
 
+def test_an_installed_package_finds_the_engine_elsewhere(tmp_path, monkeypatch):
+    program = importlib.import_module("stoker._program")
+    monkeypatch.setattr(program, "__file__", str(tmp_path / "stoker/_program.py"))
+    own, built = tmp_path / "stoker/bin/stoker", tmp_path / "build/stoker"
+    for path in own, built, tmp_path / "build/stoker-engine":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(0o755)
+    monkeypatch.setenv("STOKER_BIN", str(built))
+    assert program.find_program() == own and program.find_program(engine=True) == built
+    built.unlink()
+    monkeypatch.setenv("PATH", "")
+    assert program.find_program(engine=True) == own  # it says what is missing
+
+
 def test_certificates_of_certifi_where_the_system_has_none(monkeypatch):
     certifi = pytest.importorskip("certifi")
     certificates = importlib.import_module("stoker._certificates")
