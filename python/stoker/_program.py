@@ -7,8 +7,10 @@ import shutil
 from pathlib import Path
 
 
-def find_program() -> Path:
+def find_program(*, engine: bool = False) -> Path:
     """The program's path: the wheel's own, $STOKER_BIN, that of the source tree around this file, or the one of PATH.
+
+    engine: one with LibTorch's part beside it, if there is one. The wheel's own has none.
 
     Raises FileNotFoundError with the places that were searched.
     """
@@ -21,8 +23,10 @@ def find_program() -> Path:
         package.parents[1] / "build" / "release" / "bin" / "stoker",
         *([Path(on_path)] if on_path else []),
     ]
-    for place in places:
-        if place.is_file() and os.access(place, os.X_OK):
-            return place
+    found = [place for place in places if place.is_file() and os.access(place, os.X_OK)]
+    if engine:
+        found.sort(key=lambda place: not (place.resolve().parent / "stoker-engine").is_file())
+    if found:
+        return found[0]
     searched = ", ".join(str(place) for place in places)
     raise FileNotFoundError(f"stoker: the program was not found (searched: {searched}, PATH); set STOKER_BIN")

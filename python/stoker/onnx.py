@@ -26,7 +26,8 @@ def export_onnx(
 
     run: a run folder. checkpoint: another checkpoint than the newest, such as RUN/best.
 
-    Needs torch, onnx, onnxscript and the program stoker with its engine. Raises ImportError or FileNotFoundError
+    Needs torch, onnx, onnxscript and the program stoker with its engine. A wheel has no engine: set $STOKER_BIN to a
+    program that has one. Raises ImportError or FileNotFoundError
     without them, Unsupported for a model that ONNX cannot express, Error with the program's message for a run that
     cannot be exported, and OSError if `path` cannot be written.
     """
@@ -37,8 +38,7 @@ def export_onnx(
         script = Path(folder) / "model.pt"
         _export_script(Path(run), script, checkpoint)
         graph = Path(folder) / "model.onnx"
-        about = _export_graph(script, graph, str(run))
-        made = onnx.load(graph)
+        made, about = _export_graph(script, str(run))
         onnx.helper.set_model_props(made, {key: json.dumps(value) for key, value in about.items()})
         onnx.save(made, graph)
         with open(graph, "rb") as file:
@@ -46,8 +46,11 @@ def export_onnx(
         os.replace(graph, target)  # it gets its name when it is complete
 
 
-def _export_graph(script: Path, graph: Path, run: str) -> dict[str, Any]:
-    """Returns the metadata of the TorchScript file: classes, and how images are prepared."""
+def _export_graph(script: Path, run: str) -> tuple[Any, dict[str, Any]]:
+    """Returns the model, and the metadata of the TorchScript file: classes, and how images are prepared.
+
+    It writes no file, so each of its errors is one of the model.
+    """
     import torch
     from torch._export.converter import TS2EPConverter  # the model is a C++ one: there is no Python module to export
 
@@ -62,11 +65,12 @@ def _export_graph(script: Path, graph: Path, run: str) -> dict[str, Any]:
             program = TS2EPConverter(model, example).convert()
             _complete_sizes(program)
             names: dict[str, Any] = {"input_names": ["image"], "output_names": ["output"]}
-            torch.onnx.export(program, example, graph, **names, verbose=False, external_data=False)
+            exported: Any = torch.onnx.export(program, example, **names, verbose=False)
+            made = exported.model_proto
         except Exception as error:  # of many kinds, for models of others
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise Unsupported(f"[{run}] expected a model that ONNX can express, got {reason}") from error
-    return about
+    return made, about
 
 
 def _complete_sizes(program: Any) -> None:
@@ -82,7 +86,7 @@ def _complete_sizes(program: Any) -> None:
 
 def _export_script(run: Path, script: Path, checkpoint: str | os.PathLike[str] | None) -> None:
     chosen = [] if checkpoint is None else ["--checkpoint", os.fspath(checkpoint)]
-    command = [str(find_program()), "export", str(run), "-o", str(script), *chosen]
+    command = [str(find_program(engine=True)), "export", str(run), "-o", str(script), *chosen]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Error(done.stderr.strip().removeprefix("stoker: "))

@@ -69,7 +69,7 @@ def test_a_file_stays_until_the_new_one_is_complete(program, tmp_path, monkeypat
     run_program("train", "r.toml", "--out", "run", cwd=tmp_path)
     (tmp_path / "run.onnx").write_bytes(b"before")
 
-    def save_half(model, path):
+    def save_half(model, path, **options):
         Path(path).write_bytes(b"half")
         raise OSError(28, "No space left on device")
 

@@ -41,20 +41,28 @@ def test_one_wheel_serves_all_pythons_from_3_12_on():
         assert re.search(rf"nanobind_add_module\({module} STABLE_ABI ", (ROOT / "python/CMakeLists.txt").read_text())
 
 
+ABI3, CP311, CP313 = "abi3", "cpython-311-x86_64-linux-gnu", "cpython-313-x86_64-linux-gnu"
+
+
 @pytest.mark.parametrize(
-    "version, name, extension, right",
+    "version, tag, loader, watch, right",
     [
-        ((3, 13), "stoker-0.1.0-cp312-abi3-linux_x86_64.whl", "stoker/_stoker.abi3.so", True),
-        ((3, 13), "stoker-0.1.0-cp313-cp313-linux_x86_64.whl", "stoker/_stoker.cpython-313-x86_64-linux-gnu.so", False),
-        ((3, 13), "stoker-0.1.0-cp312-abi3-linux_x86_64.whl", "stoker/_stoker.cpython-313-x86_64-linux-gnu.so", False),
-        ((3, 11), "stoker-0.1.0-cp311-cp311-linux_x86_64.whl", "stoker/_stoker.cpython-311-x86_64-linux-gnu.so", True),
-        ((3, 11), "stoker-0.1.0-py3-none-linux_x86_64.whl", "stoker/_stoker.abi3.so", False),
+        ((3, 13), "cp312-abi3", ABI3, ABI3, True),
+        ((3, 13), "cp313-cp313", CP313, CP313, False),
+        ((3, 13), "cp312-abi3", CP313, CP313, False),
+        ((3, 13), "cp312-abi3", ABI3, CP313, False),
+        ((3, 13), "cp312-abi3", ABI3, None, False),
+        ((3, 11), "cp311-cp311", CP311, CP311, True),
+        ((3, 11), "py3-none", ABI3, ABI3, False),
     ],
 )
-def test_the_check_of_a_wheel_reads_its_tag(version, name, extension, right, monkeypatch):
+def test_the_check_of_a_wheel_reads_its_tag(version, tag, loader, watch, right, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "tests/support")
     wrong_tag = importlib.import_module("check_wheel").wrong_tag
-    assert (wrong_tag(name, {extension, "stoker/__init__.py"}, version) is None) == right
+    names = {f"stoker/_stoker.{loader}.so", "stoker/__init__.py"}
+    if watch is not None:
+        names.add(f"stoker/_watch.{watch}.so")
+    assert (wrong_tag(f"stoker-0.1.0-{tag}-linux_x86_64.whl", names, version) is None) == right
 
 
 def test_metadata_and_requirements():
@@ -81,6 +89,20 @@ def test_the_script_becomes_the_program_of_the_wheel(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["stoker", "inspect", "data"])
     getattr(main, function)()
     assert called == [(tmp_path / "bin/stoker", [str(tmp_path / "bin/stoker"), "inspect", "data"])]
+
+
+def test_an_installed_package_finds_the_engine_elsewhere(tmp_path, monkeypatch):
+    program = importlib.import_module("stoker._program")
+    monkeypatch.setattr(program, "__file__", str(tmp_path / "stoker/_program.py"))
+    own, built = tmp_path / "stoker/bin/stoker", tmp_path / "build/stoker"
+    for path in own, built, tmp_path / "build/stoker-engine":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(0o755)
+    monkeypatch.setenv("STOKER_BIN", str(built))
+    assert program.find_program() == own and program.find_program(engine=True) == built
+    built.unlink()
+    monkeypatch.setenv("PATH", "")
+    assert program.find_program(engine=True) == own  # it says what is missing
 
 
 def test_certificates_of_certifi_where_the_system_has_none(monkeypatch):

@@ -2,6 +2,7 @@
 # and memory as they were, results and errors are those of what a hook replaces, and the account has all of the time.
 import copy
 import gc
+import inspect
 import json
 import pickle
 import sys
@@ -237,6 +238,12 @@ def test_a_hook_is_a_method_and_is_pickled_by_name():
     Owner.method = hook
     one = Owner()
     assert one.method() is one and one.method.__self__ is one and Owner.method is hook
+
+
+def test_a_hooked_method_has_the_signature_of_the_original():
+    calls, options = KINDS["move"]
+    hook = Hook("move", make_state(), str.join, calls=calls, place=(str, "join"), **options)
+    assert inspect.signature(hook) == inspect.signature(str.join)
 
 
 def test_what_is_no_phase_or_no_kind_is_refused():

@@ -45,13 +45,13 @@ def expected_tag(version):
 
 
 def wrong_tag(wheel_name, names, version):
-    """Where the name of the wheel and that of its extension module do not say for which Pythons it is; or None."""
+    """Where the name of the wheel and those of its extension modules do not say for which Pythons it is; or None."""
     tag, suffix = expected_tag(version)
-    extension = [name for name in names if re.fullmatch(rf"stoker/_stoker\.{suffix}\.so", name)]
-    if f"-{tag}-linux_" in wheel_name and len(extension) == 1:
+    found = sorted(name for name in names if name.startswith("stoker/_") and name.endswith(".so"))
+    patterns = [rf"stoker/{module}\.{suffix}\.so" for module in ("_stoker", "_watch")]
+    if f"-{tag}-linux_" in wheel_name and len(found) == 2 and all(map(re.fullmatch, patterns, found)):
         return None
-    found = [name for name in names if name.startswith("stoker/_stoker.") and name.endswith(".so")]
-    return f"expected {tag} and stoker/_stoker.{suffix}.so, got {wheel_name} with {found}"
+    return f"expected {tag}, and _stoker and _watch with .{suffix}.so, got {wheel_name} with {found}"
 
 
 def main(wheel, folder):

@@ -195,12 +195,13 @@ PyObject* reduce(PyObject* self, PyObject*) {
     return getitem == nullptr ? nullptr : Py_BuildValue("(N((O)i))", getitem, hook->original, 0);
 }
 
-// PyTorch's compiler and other programs tell a method of Tensor by its class and by where it is from.
+// PyTorch's compiler and other programs tell a method of Tensor by its class and by where it is from. `inspect` reads
+// its signature, which methods without arguments have from Python 3.13 on.
 PyObject* attribute(PyObject* self, PyObject* name) {
     if (hook_of(self)->place == nullptr) {
         return PyObject_GenericGetAttr(self, name);
     }
-    for (const char* answered : {"__class__", "__module__", "__objclass__"}) {
+    for (const char* answered : {"__class__", "__module__", "__objclass__", "__text_signature__"}) {
         if (PyUnicode_CompareWithASCIIString(name, answered) == 0) {
             return PyObject_GetAttr(hook_of(self)->original, name);
         }
