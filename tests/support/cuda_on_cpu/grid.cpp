@@ -1,4 +1,4 @@
-// Fibers are those of ucontext. ASan and TSan are told of each switch, since they follow the stack.
+// Fibers are those of ucontext. ASan is told of each switch, since it follows the stack.
 #include "support/cuda_on_cpu/grid.h"
 
 #include <sys/mman.h>
@@ -16,9 +16,6 @@
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
-#endif
-#if defined(__SANITIZE_THREAD__)
-#include <sanitizer/tsan_interface.h>
 #endif
 
 namespace stoker::on_cpu {
@@ -54,15 +51,11 @@ struct Context {
     void* fake_stack = nullptr;
     const void* stack = nullptr;
     std::size_t stack_bytes = 0;
-    void* tsan = nullptr;
 };
 
 void switch_to(Context& from, Context& to, bool from_ends = false) {
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_start_switch_fiber(from_ends ? nullptr : &from.fake_stack, to.stack, to.stack_bytes);
-#endif
-#if defined(__SANITIZE_THREAD__)
-    __tsan_switch_to_fiber(to.tsan, 0);
 #endif
     ::swapcontext(&from.registers, &to.registers);
 #if defined(__SANITIZE_ADDRESS__)
@@ -146,9 +139,6 @@ class Block {
         shared_bytes_ = 0;
         error_ = nullptr;
         current_ = this;
-#if defined(__SANITIZE_THREAD__)
-        scheduler_.tsan = __tsan_get_current_fiber();
-#endif
         for (std::size_t i = 0; i < threads_.size(); ++i) {
             Thread& thread = threads_[i];
             thread = Thread();
@@ -162,9 +152,6 @@ class Block {
             thread.context.registers.uc_stack = {.ss_sp = stack, .ss_flags = 0, .ss_size = kStack};
             thread.context.registers.uc_link = nullptr;
             ::makecontext(&thread.context.registers, &Block::enter, 0);
-#if defined(__SANITIZE_THREAD__)
-            thread.context.tsan = __tsan_create_fiber(0);
-#endif
         }
     }
 
@@ -195,11 +182,6 @@ class Block {
             at_ = i;
             thread_index = {i % size_.x, i / size_.x % size_.y, i / size_.x / size_.y};
             switch_to(scheduler_, threads_[i].context);
-#if defined(__SANITIZE_THREAD__)
-            if (threads_[i].state == State::ended) {
-                __tsan_destroy_fiber(threads_[i].context.tsan);
-            }
-#endif
         }
         const bool ended = std::ranges::all_of(threads_, [](const Thread& t) { return t.state == State::ended; });
         if (!ran && !ended) {
