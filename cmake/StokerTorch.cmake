@@ -62,7 +62,7 @@ endif()
 # NCCL's process group, whose header is in the wheel beside LibTorch's. The library itself is a part of libtorch_cuda's
 # dependencies.
 if(NOT TARGET stoker::nccl AND TARGET stoker::torch_cuda)
-  find_path(STOKER_NCCL_INCLUDE nccl.h HINTS ${STOKER_TORCH}/../nvidia/nccl/include)
+  find_path(STOKER_NCCL_INCLUDE nccl.h HINTS ${STOKER_TORCH}/../nvidia/nccl/include NO_DEFAULT_PATH)
   if(STOKER_NCCL_INCLUDE)
     add_library(stoker::nccl INTERFACE IMPORTED)
     target_compile_options(stoker::nccl INTERFACE "SHELL:-idirafter ${STOKER_NCCL_INCLUDE}")

@@ -6,7 +6,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=$1 kit=$2 data=${3:-}
 
-readonly PROGRAMS=(stoker stoker-engine libstoker_torch_cuda.so libstoker_nccl.so)
+PROGRAMS=(stoker stoker-engine libstoker_torch_cuda.so)
+[[ -f $build/bin/libstoker_nccl.so ]] && PROGRAMS+=(libstoker_nccl.so)
 readonly TESTS=(bridge_test dist_test models_test ops_test pipeline_test train_test)
 # Every glibc system has these. LibTorch's libraries and their CUDA libraries lie in Python's site-packages.
 readonly PRESENT='/(libc|libm|libdl|librt|libpthread|libutil|libresolv|libstdc\+\+|libgcc_s)\.so|/(site|dist)-packages/'

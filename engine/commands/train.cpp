@@ -161,11 +161,9 @@ void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string
                  recipe.optimizer.name, trainer.device().str(), out);
     print_stderr("step: {}\n", trainer.compiled());
     if (const Group& group = trainer.group(); !group.alone() && trainer.device().is_cuda()) {
-        print_stderr("{}\n", group.uses_nccl()
-                                 ? "tensors go between the GPUs by NCCL"
-                                 : "two ranks share a GPU, or one has none: tensors go through the host by "
-                                   "Gloo, which is slow; with a rank and a LOCAL_RANK for each GPU, NCCL is "
-                                   "used");
+        print_stderr("{}\n", group.uses_nccl() ? "tensors go between the GPUs by NCCL"
+                                               : fmt::format("tensors go through the host by Gloo, which is slow: {}",
+                                                             group.why_gloo()));
     }
     if (trainer.stage()) {
         print_stages(recipe, trainer);

@@ -32,7 +32,8 @@ class Environment {
         for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE",
                                  "TORCHELASTIC_RESTART_COUNT", "STOKER_DIST_TIMEOUT", "SLURM_STEP_NUM_TASKS",
                                  "SLURM_PROCID", "SLURM_STEP_NODELIST", "SLURM_JOB_ID", "OMPI_COMM_WORLD_SIZE",
-                                 "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"}) {
+                                 "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", "LOCAL_RANK",
+                                 "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"}) {
             unsetenv(name);
         }
     }
@@ -71,6 +72,18 @@ TEST(World, IsWhatTorchrunSays) {
     by_hand["STOKER_DIST_TIMEOUT"] = "5";
     EXPECT_FALSE(read(by_hand).has_store) << "rank 0 keeps it";
     EXPECT_EQ(read(by_hand).timeout, std::chrono::seconds(5));
+}
+
+// Which of the host's GPUs a rank takes. A job's script may set RANK alone.
+TEST(World, KnowsTheRanksOfItsHost) {
+    EXPECT_EQ(read(kTorchrun).local_rank, 0);
+    for (const char* name : {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"}) {
+        Variables given = kTorchrun;
+        given[name] = "2";
+        EXPECT_EQ(read(given).local_rank, 2) << name;
+        given[name] = "two";
+        EXPECT_THROW(read(given), InvalidArgument) << name;
+    }
 }
 
 const Variables kSlurm = {{"SLURM_STEP_NUM_TASKS", "6"},

@@ -76,6 +76,7 @@ def test_the_library_for_cuda_is_found_where_it_is_installed(prefix, tmp_path):
         pytest.skip("built without LibTorch's CUDA headers")
     [library] = prefix.rglob("libstoker_torch_cuda.so")
     engine = library.parent / "stoker-engine"
+    assert (library.parent / "libstoker_nccl.so").is_file() == (BUILD / "bin/libstoker_nccl.so").is_file()
     assert engine.is_file() and "$ORIGIN" in run("readelf", "-d", engine)
     for name, text in FINDS_CUDA.items():
         (tmp_path / name).write_text(text)

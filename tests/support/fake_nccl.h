@@ -118,7 +118,6 @@ struct FakeNcclLog {
     std::int64_t good_calls = -1;         // the ones after them fail; -1: none does
     c10d::ErrorType error = c10d::ErrorType::SUCCESS;
     int aborted = 0;
-    int shut_down = 0;
 
     std::int64_t count(const std::string& call) {
         const std::lock_guard lock(mutex);
@@ -152,11 +151,6 @@ class FakeNccl : public c10d::Backend {
         const std::lock_guard lock(log_.mutex);
         ++log_.aborted;
     }
-    void shutdown() override {
-        const std::lock_guard lock(log_.mutex);
-        ++log_.shut_down;
-    }
-
     c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
                                              const c10d::AllreduceOptions& options) override {
         if (options.reduceOp != c10d::ReduceOp::SUM) {

@@ -72,6 +72,12 @@ at::Device pick_device(const std::string& name, int local_rank) {
     return device;
 }
 
+void wait_for_device(const at::Tensor& last) {
+    if (!last.is_cpu()) {
+        last.detach().reshape({-1}).narrow(0, 0, 1).to(at::kCPU);
+    }
+}
+
 Allocator& slot_allocator(const at::Device& device, bool pin_memory) {
     Allocator* const pinned = pin_memory ? pinned_memory(device) : nullptr;
     return pinned != nullptr ? *pinned : host_allocator();

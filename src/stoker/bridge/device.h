@@ -24,6 +24,9 @@ std::string load_torch_cuda();
 // one. Throws Unsupported, with the reason, if CUDA is named and does not work.
 at::Device pick_device(const std::string& name, int local_rank = 0);
 
+// Waits until the device of `last` has computed it.
+void wait_for_device(const at::Tensor& last);
+
 // The allocator for batch slots: pinned memory for a GPU if `pin_memory` (device_memory.h), else host memory.
 Allocator& slot_allocator(const at::Device& device, bool pin_memory);
 

@@ -49,6 +49,7 @@ void require_same_parameters(const Group& group, const std::vector<at::Tensor>& 
     try {
         group.guard([&] { c10d::verify_params_across_processes(group.backend().group, parameters, std::nullopt); });
     } catch (const c10::Error& error) {
+        group.check();  // numbers of a failed collective mean nothing
         throw InvalidArgument({.where = fmt::format("rank {}", group.rank()),
                                .expected = "the same model on all ranks",
                                .got = error.what_without_backtrace(),

@@ -70,13 +70,18 @@ std::string first_line(const std::string& text) {
     return text.substr(0, text.find('\n'));
 }
 
+std::string one_line(std::string text) {
+    std::ranges::replace(text, '\n', ' ');
+    return text;
+}
+
 }  // namespace
 
 Group::Group() = default;
 
 Group::~Group() {
     if (backend_) {
-        backend_->close(/*lost=*/false);
+        backend_->close();
     }
 }
 
@@ -117,8 +122,7 @@ Group::Group(const Group& whole, const std::vector<int>& ranks, const std::strin
                                          .rank = rank_,
                                          .size = size_,
                                          .device = whole.backend_->device,
-                                         .timeout = world_.timeout,
-                                         .whole = false});
+                                         .timeout = world_.timeout});
         } else {
             use_gloo_for(*backend_, whole.backend_->device);
         }
@@ -130,12 +134,26 @@ void Group::use_device(const at::Device& device, const std::string& gpu) const {
     if (alone() || backend_->nccl) {
         return;
     }
+    const std::string why_not = why_no_nccl(device);
     barrier();  // opening CUDA takes some ranks longer than others
-    std::vector<std::string> gpus = all_gather(has_nccl(device) ? gpu : "");
-    std::ranges::sort(gpus);
-    if (gpus.front().empty() || std::ranges::adjacent_find(gpus) != gpus.end()) {
+    const std::vector<std::string> reasons = all_gather(gpu.empty() && why_not.empty() ? "no GPU" : why_not);
+    const std::vector<std::string> gpus = all_gather(gpu);
+    for (std::size_t rank = 0; rank < gpus.size() && backend_->why_gloo.empty(); ++rank) {
+        const auto other =
+            std::ranges::find(gpus.begin(), gpus.begin() + static_cast<std::ptrdiff_t>(rank), gpus[rank]);
+        if (!reasons[rank].empty()) {
+            backend_->why_gloo = fmt::format("rank {} has {}", rank, reasons[rank]);
+        } else if (other - gpus.begin() < static_cast<std::ptrdiff_t>(rank)) {
+            backend_->why_gloo = fmt::format("ranks {} and {} share a GPU", other - gpus.begin(), rank);
+        }
+    }
+    if (!backend_->why_gloo.empty()) {
         use_gloo_for(*backend_, device);
         return;
+    }
+    if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) {
+        constexpr int kFatal = 3;
+        FLAGS_caffe2_log_level = kFatal;  // a failed collective says it in several lines, and we in one
     }
     guard([&] {
         connect_nccl_for(*backend_, {.store = c10::make_intrusive<c10d::PrefixStore>("nccl", backend_->store),
@@ -144,6 +162,10 @@ void Group::use_device(const at::Device& device, const std::string& gpu) const {
                                      .device = device,
                                      .timeout = world_.timeout});
     });
+}
+
+std::string Group::why_gloo() const {
+    return backend_ ? backend_->why_gloo : "";
 }
 
 bool Group::uses_nccl() const {
@@ -186,7 +208,15 @@ void Group::throw_if_rank_lost(const std::exception& error) const {
         return;
     }
     const bool closed = says("closed by peer") || says("reset by peer") || says("Broken pipe");
-    throw_lost(says("imed out") || says("imeout"), closed ? "a connection that another rank closed" : first_line(text));
+    const bool late = says("imed out") || says("imeout");
+    if (says("NCCL") && !late && !closed && !says("remote") && !says("abort")) {  // a fault of this host or this GPU
+        const std::size_t last = text.find("Last error:");
+        throw CudaError({.where = fmt::format("rank {}, NCCL", world_.rank),
+                         .expected = "the GPUs to reach each other",
+                         .got = first_line(text) + (last == std::string::npos ? "" : " " + one_line(text.substr(last))),
+                         .hint = "NCCL_DEBUG=INFO says more"});
+    }
+    throw_lost(late, closed ? "a connection that another rank closed" : first_line(text));
 }
 
 void Group::throw_lost(bool late, std::string got) const {
@@ -242,7 +272,7 @@ bool Group::leave(const std::string& reason) {
         }
         return store.check({kReason}) ? store.get_to_str(kReason) : std::string();
     });
-    backend_->close(/*lost=*/true);
+    backend_->close();
     query_store<bool>(*backend_, [size = size(), keeps = first() && !world_.has_store](c10d::Store& store) {
         const auto until = std::chrono::steady_clock::now() + kStoreLinger;
         std::int64_t left = store.add(kLeft, 1);
@@ -355,8 +385,11 @@ void Group::broadcast(const std::vector<at::Tensor>& tensors) const {
     guard([&] { c10d::broadcast_coalesced(backend_->group, tensors, kBucketBytes); });
 }
 
-// Gloo sends when the other rank receives.
+// Gloo sends when the other rank receives. It sums tensors of GPUs, but has no messages for them: they take the host.
 std::function<void()> Group::start_send(const at::Tensor& tensor, int to) const {
+    if (!tensor.is_cpu() && !uses_nccl()) {
+        return start_send(tensor.cpu(), to);
+    }
     std::vector<at::Tensor> tensors = {tensor};
     c10::intrusive_ptr<c10d::Work> sending;
     guard([&] { sending = backend_->of_message(tensor, rank(), to).send(tensors, to, kTag); });
@@ -364,6 +397,14 @@ std::function<void()> Group::start_send(const at::Tensor& tensor, int to) const 
 }
 
 std::function<void()> Group::start_receive(const at::Tensor& tensor, int from) const {
+    if (!tensor.is_cpu() && !uses_nccl()) {
+        const at::Tensor on_host = at::empty_like(tensor, tensor.options().device(at::kCPU));
+        const auto received = start_receive(on_host, from);
+        return [received, on_host, tensor] {
+            received();
+            tensor.copy_(on_host);
+        };
+    }
     std::vector<at::Tensor> tensors = {tensor};
     c10::intrusive_ptr<c10d::Work> receiving;
     guard([&] { receiving = backend_->of_message(tensor, from, rank()).recv(tensors, from, kTag); });
@@ -384,11 +425,16 @@ at::Tensor Group::exchange(const at::Tensor& mine, int to, int from) const {
     c10d::Backend& backend = backend_->of(sent);
     if (backend.supportsCoalescing()) {  // NCCL moves the two at once, and else would wait for the first
         guard([&] {
-            backend.startCoalescing();
             std::vector<at::Tensor> outgoing = {sent};
             std::vector<at::Tensor> incoming = {received};
-            backend.send(outgoing, to, kTag);
-            backend.recv(incoming, from, kTag);
+            backend.startCoalescing();
+            try {
+                backend.send(outgoing, to, kTag);
+                backend.recv(incoming, from, kTag);
+            } catch (...) {
+                backend.endCoalescing();  // else all that follows belongs to it
+                throw;
+            }
             backend.endCoalescing()->wait();
         });
         return received;

@@ -38,11 +38,12 @@ class Group {
     std::shared_ptr<Group> subgroup(const std::vector<int>& ranks) const;
 
     // From now on, and in sub-groups that are made later, tensors on `device` go through NCCL if each rank has a GPU of
-    // its own, and through Gloo otherwise. `gpu` names the GPU wherever it is, "" for none. All ranks must call it.
+    // its own, and through Gloo otherwise. `gpu` is the same text for all ranks that use a GPU. All ranks must call it.
     void use_device(const at::Device& device, const std::string& gpu) const;
     bool uses_nccl() const;
-    // Collectives on GPUs return before they are complete. This throws RankLost if one has failed; to be called after
-    // the host has waited for the device, and before it believes the result.
+    std::string why_gloo() const;  // why it does not; the same on all ranks
+    // Collectives on GPUs return before they are complete. This throws RankLost if one of this group or of its
+    // sub-groups has failed; to be called after the host has waited for the device, and before it believes the result.
     void check() const;
 
     int local_rank() const { return world_.local_rank; }

@@ -19,6 +19,7 @@ struct Group::Backend {
     // For messages to lower ranks: on one connection NCCL finishes a message before it begins the next, so two ranks
     // that send to each other would wait for ever.
     NcclBackend nccl_down = {};
+    std::string why_gloo = {};                    // why tensors on `device` do not go through NCCL
     at::Device device = at::kCPU;                 // of this rank's tensors
     c10::intrusive_ptr<c10d::Work> pending = {};  // the reduction of the last delayed_max()
     std::vector<at::Tensor> pending_value = {};   // one int32 scalar
@@ -37,21 +38,32 @@ struct Group::Backend {
         return nccl && &found == nccl.get() && to < from ? *nccl_down : found;
     }
 
-    // lost: a rank may not answer, so nothing is waited for.
-    void close(bool lost) {
+    // Ends what is under way on GPUs, in this group and in all below it, before any of them is waited for: the streams
+    // of one may wait for those of another. Collectives whose results were read are complete on all ranks.
+    void abort() noexcept {
         for (const std::shared_ptr<Group>& subgroup : subgroups) {
             if (subgroup->backend_) {
-                subgroup->backend_->close(lost);
+                subgroup->backend_->abort();
+            }
+        }
+        for (const NcclBackend& connection : {nccl, nccl_down}) {
+            try {
+                if (connection) {
+                    connection->abort();
+                }
+            } catch (const std::exception&) {  // it is given up, whatever it says
+            }
+        }
+    }
+
+    void close() {
+        abort();
+        for (const std::shared_ptr<Group>& subgroup : subgroups) {
+            if (subgroup->backend_) {
+                subgroup->backend_->close();
             }
         }
         pending.reset();
-        for (NcclBackend* connection : {&nccl, &nccl_down}) {
-            if (*connection && lost) {
-                (*connection)->abort();
-            } else if (*connection) {
-                (*connection)->shutdown();
-            }
-        }
         group.reset();
         nccl.reset();
         nccl_down.reset();

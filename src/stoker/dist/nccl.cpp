@@ -47,8 +47,8 @@ ReplacedNccl::~ReplacedNccl() {
     replacement = nullptr;
 }
 
-bool has_nccl(const at::Device& device) {
-    return replacement || (device.is_cuda() && opened().connect != nullptr);
+std::string why_no_nccl(const at::Device& device) {
+    return replacement ? "" : device.is_cuda() ? opened().why_not : "no GPU";
 }
 
 NcclBackend connect_nccl(const NcclRequest& request) {

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <functional>
+#include <string>
 
 namespace stoker {
 
@@ -21,8 +22,8 @@ struct NcclRequest {
 
 using NcclBackend = c10::intrusive_ptr<c10d::Backend>;
 
-// Whether tensors on `device` can go through NCCL in this process.
-bool has_nccl(const at::Device& device);
+// Why tensors on `device` cannot go through NCCL in this process; empty: they can.
+std::string why_no_nccl(const at::Device& device);
 
 // The other ranks must call it, too. A collective that fails or takes longer than the time-out is ended: the device
 // goes on with results that mean nothing, and `getError` says so. Throws what c10d throws, and Unsupported without

@@ -1,9 +1,14 @@
 // A host has several addresses, of which others reach some only; c10d alone would take that of the host's name.
 #include "stoker/dist/rendezvous.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <exception>
+#include <future>
+#include <memory>
+#include <thread>
 #include <vector>
 
 #include "stoker/dist/local_address.h"
@@ -52,6 +57,23 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::stri
     return options;
 }
 
+// NCCL waits forever for a rank that does not come. The thread is then left behind.
+NcclBackend connect_in_time(const NcclRequest& request) {
+    auto promise = std::make_shared<std::promise<NcclBackend>>();
+    std::future<NcclBackend> connected = promise->get_future();
+    std::thread([promise, request] {
+        try {
+            promise->set_value(connect_nccl(request));
+        } catch (...) {
+            promise->set_exception(std::current_exception());
+        }
+    }).detach();
+    if (connected.wait_for(kLongTimeoutFactor * request.timeout) != std::future_status::ready) {
+        C10_THROW_ERROR(DistError, "timed out: a rank does not connect its GPU");
+    }
+    return connected.get();
+}
+
 }  // namespace
 
 c10::intrusive_ptr<c10d::Store> open_store(const World& world) {
@@ -82,7 +104,7 @@ void connect_gloo(Group::Backend& backend, const c10::intrusive_ptr<c10d::Store>
 }
 
 void connect_nccl_for(Group::Backend& backend, const NcclRequest& request) {
-    backend.nccl = connect_nccl(request);
+    backend.nccl = connect_in_time(request);
     NcclRequest down = request;
     down.store = c10::make_intrusive<c10d::PrefixStore>("down", request.store);
     down.whole = false;  // few groups send messages

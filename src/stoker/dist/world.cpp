@@ -37,6 +37,16 @@ int number(const char* name, int least, int most, const std::optional<ClusterRan
     return value;
 }
 
+// Among the ranks of this host, as the launcher of the ranks, or of the job around it, says.
+int local_rank() {
+    for (const char* name : {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}) {
+        if (!environment_variable(name).empty()) {
+            return number(name, 0, kMostRanks);
+        }
+    }
+    return 0;
+}
+
 }  // namespace
 
 World read_world() {
@@ -49,13 +59,9 @@ World read_world() {
         }
         world.size = cluster->size;
         world.rank = cluster->rank;
-        world.local_rank = cluster->local_rank;
     } else {
         world.size = number("WORLD_SIZE", 1, kMostRanks);
         world.rank = number("RANK", 0, world.size - 1);
-        if (constexpr const char* kLocalRank = "LOCAL_RANK"; !environment_variable(kLocalRank).empty()) {
-            world.local_rank = number(kLocalRank, 0, world.size - 1);
-        }
     }
     if (constexpr const char* kTimeout = "STOKER_DIST_TIMEOUT"; !environment_variable(kTimeout).empty()) {
         constexpr int kDay = 24 * 60 * 60;
@@ -64,6 +70,7 @@ World read_world() {
     if (world.size == 1) {
         return world;
     }
+    world.local_rank = local_rank();
     world.address = environment_variable("MASTER_ADDR");
     if (world.address.empty() && cluster) {
         world.address = cluster->address;

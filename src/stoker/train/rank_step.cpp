@@ -45,9 +45,7 @@ std::int64_t state_bytes(const std::vector<NamedTensor>& tensors) {
 
 // Seconds since `begin`, when the device has done its work.
 double seconds_since(std::chrono::steady_clock::time_point begin, const at::Tensor& last) {
-    if (!last.is_cpu()) {
-        last.reshape({-1}).narrow(0, 0, 1).to(at::kCPU);
-    }
+    wait_for_device(last);
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 

@@ -222,6 +222,7 @@ bool TrainLoop::finish_epoch(const FitOptions& options) {
         if (!evaluation) {
             return false;  // the checkpoint has the epoch's steps; a resumed run evaluates again
         }
+        plan_.group->check();  // ranks that share a model have used collectives
         result.val_loss = evaluation->loss;
         result.val_accuracy = evaluation->accuracy;
         result.val_top5_accuracy = evaluation->top5;

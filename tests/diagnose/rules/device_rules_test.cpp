@@ -354,17 +354,6 @@ TEST(RankRules, GlooOnGpusAndExposedCommunication) {
     EXPECT_FALSE(find(rank, "communication"));
 }
 
-TEST(RankRules, ARunOfStokerSaysThatItsTensorsGoThroughGloo) {
-    RankRecords rank = made({{Phase::communication, 0.3}}, {});
-    rank.profile.reset();
-    rank.facts.train.collectives = "gloo";
-    EXPECT_NEAR(value(find(rank, "gloo-on-gpu").value(), "exposed_share"), 0.3, 1e-9);
-    rank.facts.train.collectives = "nccl";
-    EXPECT_FALSE(find(rank, "gloo-on-gpu"));
-    rank.facts = {.device = {.type = "cpu"}, .train = {.collectives = "gloo"}};
-    EXPECT_FALSE(find(rank, "gloo-on-gpu")) << "Gloo is all that CPUs have";
-}
-
 TEST(RankRules, ABarrierOfGlooMovesNoGradients) {
     RankRecords rank = made({}, {});
     rank.facts.world_size = 2;

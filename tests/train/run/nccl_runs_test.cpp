@@ -25,7 +25,8 @@ using testing::train_ranks;
 struct NcclCase {
     const char* name;
     void (*change)(Recipe&);
-    const char* call;  // which such a run makes
+    const char* call;        // which such a run makes
+    std::int64_t least = 1;  // so many of them
 };
 
 void PrintTo(const NcclCase& given, std::ostream* out) {
@@ -36,7 +37,7 @@ class NcclRuns : public ::testing::TestWithParam<NcclCase> {};
 
 // The sum of two numbers has the same bits in either order.
 TEST_P(NcclRuns, HaveTheWeightsOfGloo) {
-    const auto& [name, change, call] = GetParam();
+    const auto& [name, change, call, least] = GetParam();
     Recipe recipe = small_recipe(2);
     change(recipe);
     const TempDir dir;
@@ -46,7 +47,7 @@ TEST_P(NcclRuns, HaveTheWeightsOfGloo) {
         group.use_device(at::kCPU, std::to_string(group.rank()));
         EXPECT_TRUE(group.uses_nccl());
     });
-    EXPECT_GT(library.log.count(call), 0);
+    EXPECT_GE(library.log.count(call), least);
     const auto checkpoints = checkpoints_in(dir.path() / "gloo/checkpoints");
     EXPECT_FALSE(checkpoints.empty());
     for (const auto& [step, checkpoint] : checkpoints) {
@@ -79,27 +80,37 @@ INSTANTIATE_TEST_SUITE_P(
                                    recipe.data.drop_last = true;
                                    recipe.train.sync_batch_norm = true;
                                },
-                               "broadcast"}),
+                               "allreduce", 200}),
     [](const auto& tested) { return tested.param.name; });
 
 // A collective that has failed leaves wrong numbers, which must not be recorded.
 TEST(NcclRun, EndsWithoutACheckpointWhereACollectiveHasFailed) {
-    const Recipe recipe = small_recipe(3);
-    const TempDir dir;
-    testing::FakeNcclLibrary library;
-    const auto errors = as_ranks(2, [&](const std::shared_ptr<Group>& group) {
-        group->use_device(at::kCPU, std::to_string(group->rank()));
-        Trainer trainer(recipe, testing::odd_data(), nullptr, OptimizerKernel::fused, false, group);
-        group->barrier();
-        if (group->first()) {
-            const std::lock_guard lock(library.log.mutex);
-            library.log.good_calls = std::ssize(library.log.calls) + 4;
-        }
-        group->barrier();
-        trainer.fit({.out = dir.path() / "run"});
-    });
-    EXPECT_THAT(errors, Each(HasSubstr("no answer from another rank for 20 s")));
-    EXPECT_TRUE(checkpoints_in(dir.path() / "run/checkpoints").empty());
+    const auto plain = [](Recipe&) {};
+    const auto stages = [](Recipe& recipe) {
+        recipe.model.hidden = {8, 8};
+        recipe.train.mesh.pp = 2;
+        recipe.train.accumulate = 4;
+    };
+    const auto tensor = [](Recipe& recipe) { recipe.train.mesh.tp = 2; };
+    for (void (*change)(Recipe&) : {+plain, +stages, +tensor}) {
+        Recipe recipe = small_recipe(3);
+        change(recipe);
+        const TempDir dir;
+        testing::FakeNcclLibrary library;
+        const auto errors = as_ranks(2, [&](const std::shared_ptr<Group>& group) {
+            group->use_device(at::kCPU, std::to_string(group->rank()));
+            Trainer trainer(recipe, testing::odd_data(), nullptr, OptimizerKernel::fused, false, group);
+            group->barrier();
+            if (group->first()) {
+                const std::lock_guard lock(library.log.mutex);
+                library.log.good_calls = std::ssize(library.log.calls) + 4;
+            }
+            group->barrier();
+            trainer.fit({.out = dir.path() / "run"});
+        });
+        EXPECT_THAT(errors, Each(HasSubstr("no answer from another rank for 20 s")));
+        EXPECT_TRUE(checkpoints_in(dir.path() / "run/checkpoints").empty());
+    }
 }
 
 class NcclRunsCuda : public ::testing::Test {
@@ -111,8 +122,9 @@ class NcclRunsCuda : public ::testing::Test {
     }
 
     // Two ranks on the GPUs of this machine, and one on its CPU.
-    static void compare(bool nccl) {
+    static void compare(bool nccl, double mixup = 0) {
         Recipe recipe = small_recipe(2);
+        recipe.train.mixup = mixup;
         recipe.train.precision = "fp32";
         recipe.train.deterministic = false;  // cuBLAS refuses it without CUBLAS_WORKSPACE_CONFIG
         const TempDir dir;
@@ -120,6 +132,8 @@ class NcclRunsCuda : public ::testing::Test {
         train_ranks(recipe, 1, dir.path() / "cpu");
         recipe.device = nccl ? "cuda" : "cuda:0";
         const RankRuns run = train_ranks(recipe, 2, dir.path() / "gpus");
+        EXPECT_THAT(testing::text_of(dir.path() / "gpus/metrics.jsonl"),
+                    HasSubstr(nccl ? R"("collectives":"nccl")" : R"("collectives":"gloo")"));
         expect_alike(dir.path() / "cpu", dir.path() / "gpus", 1e-3);
         expect_equal_ranks(run);
     }
@@ -127,6 +141,7 @@ class NcclRunsCuda : public ::testing::Test {
 
 TEST_F(NcclRunsCuda, TwoRanksShareAGpuThroughGloo) {
     compare(/*nccl=*/false);
+    compare(/*nccl=*/false, /*mixup=*/0.4);
 }
 
 TEST_F(NcclRunsCuda, TwoRanksHaveTwoGpus) {
@@ -134,6 +149,7 @@ TEST_F(NcclRunsCuda, TwoRanksHaveTwoGpus) {
         GTEST_SKIP() << "one GPU";
     }
     compare(/*nccl=*/true);
+    compare(/*nccl=*/true, /*mixup=*/0.4);
 }
 
 }  // namespace

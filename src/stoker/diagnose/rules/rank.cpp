@@ -29,37 +29,31 @@ double exposed_share(const RankRecords& rank, const RunSummary& run) {
 }
 
 // Of the time: gloo's reductions that nothing hides. Its barriers and broadcasts move no gradients.
-double gloo_share(const RankRecords& rank, const RunSummary& run) {
-    if (!on_gpu(rank)) {
-        return 0;
-    }
-    if (!rank.profile) {  // a run of Stoker, which says what it uses
-        return rank.facts.train.collectives == "gloo" ? run.of(Phase::communication) : 0;
-    }
+double gloo_share(const RankRecords& rank) {
     double us = 0;
-    for (const CollectiveEntry& collective : rank.profile->collectives) {
+    for (std::size_t i = 0; rank.profile && i < rank.profile->collectives.size(); ++i) {
+        const CollectiveEntry& collective = rank.profile->collectives[i];
         const bool reduces = collective.name.find("reduce") != std::string::npos;
         us += collective.backend == "gloo" && collective.on_device && reduces ? collective.exposed_us : 0;
     }
-    return share_of_span(rank, us);
+    return on_gpu(rank) ? share_of_span(rank, us) : 0;
 }
 
 std::vector<Finding> gloo_on_gpu(const JudgedRun& records) {
     std::vector<Finding> findings;
     for (const RankRecords& rank : records.ranks) {
-        const RunSummary& run = records.summary(rank);
-        const double exposed = gloo_share(rank, run);
+        const double exposed = gloo_share(rank);
         if (exposed < kGlooWarn) {
             continue;
         }
+        const RunSummary& run = records.summary(rank);
         Finding finding =
             finding_of("gloo-on-gpu", exposed >= kCritical ? Severity::critical : Severity::warn, rank, run);
         finding.text = fmt::format(
             "Gradients on GPUs are reduced with gloo, which copies them to the host: {:.0f} % of the time. Use NCCL.",
             100 * exposed);
         finding.evidence = {{"exposed_share", exposed}};
-        finding.fix.code = rank.facts.writer == "stoker" ? "stoker launch --nproc-per-node GPUS, a rank for each GPU"
-                                                         : "torch.distributed.init_process_group(\"nccl\")";
+        finding.fix.code = "torch.distributed.init_process_group(\"nccl\")";
         finding.gain = gain_of_share(exposed, 0.6);
         finding.confidence = 0.9;
         findings.push_back(finding);
@@ -79,8 +73,7 @@ std::vector<Finding> communication(const JudgedRun& records) {
             least = share;
         }
     }
-    if (best == nullptr || best->facts.world_size < 2 || least < kCommunicationWarn ||
-        gloo_share(*best, records.summary(*best)) >= kGlooWarn) {
+    if (best == nullptr || best->facts.world_size < 2 || least < kCommunicationWarn || gloo_share(*best) >= kGlooWarn) {
         return findings;
     }
     const RunSummary& run = records.summary(*best);

@@ -97,6 +97,7 @@ std::vector<double> measure_blocks(Model& model, const Task& task, std::int64_t 
         at::Tensor x = images;
         for (std::size_t i = 0; i < blocks.size(); ++i) {
             x = x.detach().requires_grad_(i > 0);
+            wait_for_device(x);
             const auto begin = std::chrono::steady_clock::now();
             at::Tensor output;
             {
@@ -106,6 +107,7 @@ std::vector<double> measure_blocks(Model& model, const Task& task, std::int64_t 
             if (output.requires_grad()) {
                 output.backward(at::ones_like(output));
             }
+            wait_for_device(output);
             const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
             fastest[i] = std::min(fastest[i], spent.count());
             x = output;

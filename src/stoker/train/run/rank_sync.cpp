@@ -46,6 +46,7 @@ void RankSync::start(const SharedState& state) const {
 
 std::int64_t RankSync::merge(std::vector<StepResult>& steps, std::vector<double>& losses, std::int64_t bad_samples,
                              const Loader& loader) const {
+    group_.check();  // the losses have been fetched: the device has done its steps
     mesh_.figures->all_reduce(losses);
     const Group& group = *mesh_.data;
     if (group.alone()) {

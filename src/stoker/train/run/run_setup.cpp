@@ -68,8 +68,6 @@ Precision run_precision(const Recipe& recipe, const at::Device& device) {
 
 at::Device prepare_device(const Recipe& recipe, const Group& group) {
     const at::Device device = pick_device(recipe.device, group.local_rank());
-    const std::optional<CudaDevice> gpu = device_properties(device);
-    group.use_device(device, gpu ? gpu->uuid : "");
     at::set_num_threads(recipe.train.threads.value_or(cpu_cores().usable));
     at::Context& context = at::globalContext();
     context.setDeterministicAlgorithms(recipe.train.deterministic, /*warn_only=*/false);
@@ -78,6 +76,11 @@ at::Device prepare_device(const Recipe& recipe, const Group& group) {
     context.setAllowTF32CuDNN(precision.tf32);
     context.setAllowTF32CuBLAS(precision.tf32);
     return device;
+}
+
+void connect_devices(const Group& group, const at::Device& device) {
+    const std::optional<CudaDevice> gpu = device_properties(device);
+    group.use_device(device, gpu ? gpu->uuid : "");
 }
 
 StepOptions step_options(const Recipe& recipe, const Task& task, const at::Device& device) {

@@ -17,9 +17,11 @@
 
 namespace stoker {
 
-// Picks the device and sets LibTorch's threads, determinism and TF32 as the recipe says. Throws
-// Unsupported for several ranks on GPUs.
+// Picks the device of this rank, and sets LibTorch's threads, determinism and TF32 as the recipe says.
 at::Device prepare_device(const Recipe& recipe, const Group& group = Group());
+
+// The ranks' tensors go between their devices from now on (Group::use_device). All ranks must call it.
+void connect_devices(const Group& group, const at::Device& device);
 
 // train.precision on the device, of training, evaluation and prediction. An exported graph keeps its own arithmetic
 // where it is "auto".

@@ -73,6 +73,7 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
                         std::shared_ptr<Group> group, const CustomTask& custom) {
     require_no_conflict(recipe);
     const at::Device device = prepare_device(recipe, *group);
+    connect_devices(*group, device);  // after the switches, of which NCCL reads that of determinism
     const Mesh mesh = make_mesh(group, recipe.train.mesh);
     const bool channels_last = uses_channels_last(recipe, model.get());
     auto train = make_train_loader(recipe, data, device, channels_last, *mesh.data);

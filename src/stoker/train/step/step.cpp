@@ -370,11 +370,6 @@ void Step::load(const std::vector<NamedTensor>& scaler, const std::vector<NamedT
 
 void Step::fetch_losses() {
     const at::Tensor values = losses_.narrow(0, 0, on_device_).to(at::kCPU, at::kDouble);
-    for (const Group* ranks : {group_, tensor_}) {
-        if (ranks != nullptr) {
-            ranks->check();
-        }
-    }
     const double* first = values.const_data_ptr<double>();
     fetched_.insert(fetched_.end(), first, first + on_device_);
     on_device_ = 0;
