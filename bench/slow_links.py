@@ -79,7 +79,7 @@ class Point:
 
 @dataclass
 class Overlap:
-    """What a trace has of a step: seconds in which buckets are sent, and of them those in which the rank computes
+    """What the traces have of a step: seconds in which buckets are sent, and of them those in which a rank computes
     nothing."""
 
     buckets: int
@@ -90,7 +90,7 @@ class Overlap:
 
     @property
     def share(self) -> float:
-        """Of the shorter of the two: waits for the other rank's gradients are no communication."""
+        """Of the shorter of the two: waits for another rank's gradients are no communication."""
         return self.exposed / min(self.link, self.communication)
 
 
@@ -170,14 +170,17 @@ def joined(spans: list[tuple[float, float]]) -> list[list[float]]:
     return ranges
 
 
-def length(ranges: list[list[float]]) -> float:
-    return sum(end - start for start, end in ranges)
+def length(spans: list[tuple[float, float]], window: tuple[float, float]) -> float:
+    """Seconds of the window that the spans cover."""
+    begin, end = window
+    return sum(max(min(last, end) - max(first, begin), 0) for first, last in joined(spans))
 
 
-def spans_of(trace: Path) -> tuple[list, list, int]:
-    """Of a rank's trace, in seconds: the buckets' all-reduces, the training thread's operators, the steps."""
+def steps_of(trace: Path) -> list[tuple[int, float, float]]:
+    """Of each step of a rank: how many buckets are sent, for how many seconds, and in how many of them the training
+    thread runs no operator."""
     events = [event for event in json.loads(gzip.open(trace).read())["traceEvents"] if event.get("ph") == "X"]
-    sent, steps, operators = [], 0, []
+    sent, operators, windows = [], [], []
     thread = next(event["tid"] for event in events if event["name"] == "c10d::allreduce_")
     for event in events:
         span = event["ts"] / 1e6, (event["ts"] + event["dur"]) / 1e6
@@ -185,21 +188,23 @@ def spans_of(trace: Path) -> tuple[list, list, int]:
             sent.append(span)
         elif event["tid"] == thread and event.get("cat") == "cpu_op":
             operators.append(span)
-        steps += event["name"].startswith("ProfilerStep#")
-    return sent, operators, steps
+        elif event["name"].startswith("ProfilerStep#"):
+            windows.append(span)
+    steps = []
+    for window in sorted(windows):
+        count = sum(window[0] <= begin < window[1] for begin, _ in sent)
+        beside = length(sent + operators, window) - length(operators, window)
+        steps.append((count, length(sent, window), beside))
+    return steps
 
 
 def read_overlap(traces: list[Path], batch: int, link: float) -> Overlap:
-    """Means over the steps of all ranks."""
-    buckets = steps = 0
-    communication = exposed = 0.0
-    for trace in traces:
-        sent, operators, own = spans_of(trace)
-        busy, computed = joined(sent), joined(operators)
-        buckets, steps = buckets + len(sent), steps + own
-        communication += length(busy)
-        exposed += length(joined(sent + operators)) - length(computed)  # sends beside all computation
-    return Overlap(round(buckets / steps), batch, link, communication / steps, exposed / steps)
+    """Means over the steps. A rank that computes faster also waits for the gradients of the others, so the rank that
+    waits least says what communication costs."""
+    steps = list(zip(*(steps_of(trace) for trace in traces)))
+    least = [tuple(map(min, zip(*ranks))) for ranks in steps]
+    buckets, communication, exposed = (statistics.mean(values) for values in zip(*least))
+    return Overlap(round(buckets), batch, link, communication, exposed)
 
 
 def overlap(model: str, mbit: float, steps: int, batch: int | None) -> Overlap:
