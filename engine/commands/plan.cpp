@@ -30,6 +30,10 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kMostRanks = 65536;
 
+// Gloo's share of a link: 1448 bytes of each packet's 1514, beside half an acknowledgement of 66 for each packet that
+// arrives.
+constexpr double kTcpShare = 1448.0 / (1514 + 33);
+
 struct PlanArguments {
     std::string recipe;
     std::vector<std::string> sets;
@@ -86,18 +90,25 @@ const char* shard_name(const Distribution& how) {
     return "none";
 }
 
-// --ranks; else as many as train.mesh needs, or 8.
-int ranks_of(const PlanArguments& options, const MeshRecipe& mesh) {
-    return options.ranks.value_or(mesh.dp ? static_cast<int>(*mesh.dp * mesh.copy()) : 8);
+// --ranks; else as many as train.mesh needs, or as measure at once, or 8.
+int ranks_of(const PlanArguments& options, const MeshRecipe& mesh, int processes) {
+    const int usual = processes > 1 ? processes : 8;
+    const int ranks = options.ranks.value_or(mesh.dp ? static_cast<int>(*mesh.dp * mesh.copy()) : usual);
+    if (ranks < processes) {
+        throw InvalidArgument({.where = "stoker plan --ranks",
+                               .expected = fmt::format("at least the {} processes that measure at once", processes),
+                               .got = fmt::to_string(ranks),
+                               .hint = fmt::format("stoker launch --nproc-per-node {}", ranks)});
+    }
+    return ranks;
 }
 
-std::vector<Row> predict(const MeasuredRank& rank, const PlanArguments& options, const Link& link,
-                         const Recipe& recipe) {
+std::vector<Row> predict(const MeasuredRank& rank, int first_count, const Link& link, const Recipe& recipe) {
     const double gradient_scale = recipe.train.compress_gradients == "none" ? 1 : 0.5;
     const MeshRecipe& mesh = recipe.train.mesh;
     const int tensor = static_cast<int>(mesh.tp);
     const int copy = static_cast<int>(mesh.copy());
-    std::vector<int> counts = {ranks_of(options, mesh)};
+    std::vector<int> counts = {first_count};
     for (const int more : {8, 64, 512, 4096}) {
         if (more > counts[0] && more % copy == 0 && !mesh.dp) {
             counts.push_back(more);
@@ -166,15 +177,19 @@ std::string mib(std::int64_t bytes) {
 }
 
 void print_plan(const Recipe& recipe, const MeasuredRank& rank, const std::vector<Row>& rows,
-                const PlanArguments& options) {
+                const PlanArguments& options, int processes) {
     print_stdout("{}: {:.2f} M parameters; each process {} of {} samples a step, {} ({} threads)\n", recipe.name,
                  static_cast<double>(rank.parameters) / 1e6, rank.samples, recipe.data.batch_size, rank.device,
                  rank.threads);
-    print_stdout("one process: forward {} ms, backward {} ms, update {} ms{}{}\n", ms(rank.step.forward),
-                 ms(rank.step.backward), ms(rank.step.update),
+    print_stdout("{}: forward {} ms, backward {} ms, update {} ms{}{}\n",
+                 processes > 1 ? fmt::format("the slowest of {} processes at once", processes) : "one process",
+                 ms(rank.step.forward), ms(rank.step.backward), ms(rank.step.update),
                  rank.step.micro_batches > 1 ? fmt::format(", {} micro-batches", rank.step.micro_batches) : "",
                  options.step_ms ? ", stretched to --step-ms" : "");
-    print_stdout("link {}, latency {:g} us\n\n", options.link, options.latency_us);
+    print_stdout("link {}, latency {:g} us{}\n\n", options.link, options.latency_us,
+                 processes > 1 ? fmt::format(", {:.1f} ms of a process' time for each MiB sent",
+                                             rank.host_seconds * (1 << 20) * 1e3)
+                               : "");
     if (recipe.train.mesh.tp > 1) {
         print_stdout("{} processes share a copy of the model, of which each has a part (train.mesh.tp)\n\n",
                      recipe.train.mesh.tp);
@@ -187,7 +202,7 @@ void print_plan(const Recipe& recipe, const MeasuredRank& rank, const std::vecto
     }
     Table times;
     for (const char* title :
-         {"ranks", "shard", "step ms", "efficiency", "communication ms", "exposed ms", "sent MiB"}) {
+         {"ranks", "shard", "step ms", "efficiency", "communication ms", "exposed ms", "host ms", "sent MiB"}) {
         times.column(title);
     }
     Table memory;
@@ -198,7 +213,7 @@ void print_plan(const Recipe& recipe, const MeasuredRank& rank, const std::vecto
     for (const auto& [how, cost, of] : rows) {
         times.row({fmt::to_string(how.ranks), shard_name(how), ms(cost.step()),
                    fmt::format("{:.1f} %", 100 * cost.efficiency()), ms(cost.communication), ms(cost.exposed),
-                   mib(static_cast<std::int64_t>(cost.sent))});
+                   ms(cost.host), mib(static_cast<std::int64_t>(cost.sent))});
         memory.row({fmt::to_string(how.ranks), shard_name(how), mib(of.sum()), mib(of.parameters), mib(of.gradients),
                     mib(of.optimizer), mib(of.average), mib(of.buffers), mib(of.activations)});
     }
@@ -265,7 +280,7 @@ Json pipelines_json(const MeasuredRank& rank, const std::vector<PipelineRow>& ro
 }
 
 Json json_of(const Recipe& recipe, const MeasuredRank& rank, const std::vector<Row>& rows,
-             const std::vector<PipelineRow>& pipelines, const Link& link) {
+             const std::vector<PipelineRow>& pipelines, const Link& link, double nominal, int processes) {
     Json plans = Json::array();
     for (const auto& [how, cost, of] : rows) {
         plans.push_back({{"ranks", how.ranks},
@@ -275,6 +290,7 @@ Json json_of(const Recipe& recipe, const MeasuredRank& rank, const std::vector<R
                          {"efficiency", cost.efficiency()},
                          {"communication_seconds", cost.communication},
                          {"exposed_seconds", cost.exposed},
+                         {"host_seconds", cost.host},
                          {"sent_bytes", cost.sent},
                          {"memory",
                           {{"bytes", of.sum()},
@@ -290,7 +306,12 @@ Json json_of(const Recipe& recipe, const MeasuredRank& rank, const std::vector<R
             {"samples_per_rank", rank.samples},
             {"device", rank.device},
             {"threads", rank.threads},
-            {"link", {{"bytes_per_second", link.bytes_per_second}, {"latency_seconds", link.latency}}},
+            {"processes", processes},
+            {"link",
+             {{"bytes_per_second", nominal},
+              {"payload_share", link.bytes_per_second / nominal},
+              {"latency_seconds", link.latency},
+              {"host_seconds_per_byte", link.host}}},
             {"one_process",
              {{"forward_seconds", rank.step.forward},
               {"backward_seconds", rank.step.backward},
@@ -301,26 +322,31 @@ Json json_of(const Recipe& recipe, const MeasuredRank& rank, const std::vector<R
             {"pipelines", pipelines_json(rank, pipelines)}};
 }
 
-int run(const PlanArguments& options) {
-    require_one_rank("stoker plan");
-    const Link link{.bytes_per_second = link_speed(options.link), .latency = options.latency_us / 1e6};
+int run(const PlanArguments& options, const std::shared_ptr<Group>& group) {
+    Link link{.bytes_per_second = link_speed(options.link), .latency = options.latency_us / 1e6};
     const Recipe recipe = read_recipe(options.recipe, options.sets);
+    const int ranks = ranks_of(options, recipe.train.mesh, group->size());
     const std::atomic<int>& stop = catch_signals();
-    MeasuredRank rank = measure_rank_step(
-        recipe, {.ranks = ranks_of(options, recipe.train.mesh), .stop = [&stop] { return stop.load() != 0; }});
+    MeasuredRank rank =
+        measure_rank_step(recipe, {.ranks = ranks, .stop = [&stop] { return stop.load() != 0; }, .group = group});
     if (stop.load() != 0) {
         return 128 + stop.load();
+    }
+    if (!group->first()) {
+        return 0;
     }
     if (options.step_ms) {
         scale_to(rank, *options.step_ms / 1e3);
     }
-    const std::vector<Row> rows = predict(rank, options, link, recipe);
-    const int ranks = rows.front().how.ranks;
+    const double nominal = link.bytes_per_second;
+    link.host = rank.host_seconds;
+    link.bytes_per_second *= rank.device == "cpu" ? kTcpShare : 1;
+    const std::vector<Row> rows = predict(rank, ranks, link, recipe);
     const std::vector<PipelineRow> pipelines = predict_pipelines(rank, ranks, link, recipe);
     if (options.json) {
-        print_document(json_of(recipe, rank, rows, pipelines, link));
+        print_document(json_of(recipe, rank, rows, pipelines, link, nominal, group->size()));
     } else {
-        print_plan(recipe, rank, rows, options);
+        print_plan(recipe, rank, rows, options, group->size());
         print_pipelines(rank, pipelines, ranks);
     }
     return 0;
@@ -347,8 +373,11 @@ Command add_plan(CLI::App& app) {
             "  stoker plan imagenet.toml --ranks 64 --link 400Gb --step-ms 180\n"
             "Measures one process' share of a step here, then computes for --ranks, 8, 64, 512 and 4096 processes how\n"
             "long a step takes, how much of the communication the backward pass hides, and the memory of a process,\n"
-            "with each train.shard, and for --ranks with a model that is cut into stages (docs/scaling.md).");
-    return [options] { return run(*options); };
+            "with each train.shard, and for --ranks with a model that is cut into stages (docs/scaling.md).\n"
+            "  stoker launch --nproc-per-node 2 -- stoker plan recipes/digits.toml --ranks 8\n"
+            "measures two processes at once, where a host has two that share its cores.");
+    return
+        [options] { return run_in_group([&](const std::shared_ptr<Group>& group) { return run(*options, group); }); };
 }
 
 }  // namespace stoker::cli

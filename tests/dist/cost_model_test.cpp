@@ -61,6 +61,25 @@ TEST(CostModel, ASlowLinkHidesThePass) {
     EXPECT_NEAR(half.exposed, 0.02 + 0.45 - 0.1, 1e-12);
 }
 
+// 5 ns of the host a byte: at 1e8 bytes/s the pass has half of its speed while the link sends.
+TEST(CostModel, SendingTakesTimeOfTheHost) {
+    RankStep step{.forward = 0.05, .backward = 0.1, .gradients = {{0.04, 2'000'000}, {0.1, 1'000'000}}};
+    const Link link{.bytes_per_second = 1e8, .host = 5e-9};
+    const RankStepCost cost = predict_step(step, {.ranks = 2}, link);
+    EXPECT_NEAR(cost.host, 0.01, 1e-12) << "the first bucket is sent for 20 ms, in which 10 ms of the pass are done";
+    EXPECT_NEAR(cost.exposed, 0.01, 1e-12) << "the second one follows the pass";
+    EXPECT_NEAR(cost.step(), 0.17, 1e-12);
+    step.gradients[0].bytes = 200'000'000;
+    const RankStepCost behind = predict_step(step, {.ranks = 2}, link);
+    EXPECT_NEAR(behind.host, 0.06, 1e-12) << "the rest of the pass, at half speed";
+    EXPECT_NEAR(behind.step(), 0.05 + 0.04 + 2 + 0.01, 1e-12) << "a link that is busy hides it";
+}
+
+TEST(CostModel, AHostSendsNoFasterThanItsCores) {
+    const Link fast{.bytes_per_second = 1e12, .host = 1e-8};
+    EXPECT_NEAR(predict_step(three_buckets(), {.ranks = 2}, fast).communication, 0.9, 1e-12);
+}
+
 TEST(CostModel, ShardsAddAGatherAndDivideTheUpdate) {
     const RankStepCost whole = predict_step(three_buckets(), {.ranks = 2}, {.bytes_per_second = 1e9});
     const RankStepCost sharded =

@@ -2,6 +2,7 @@
 import json
 
 import pytest
+from conftest import PROGRAM
 
 RECIPE = """
 seed = 1
@@ -16,6 +17,7 @@ hidden = [512, 512]
 [train]
 threads = 1
 """
+TCP = 1448 / (1514 + 33)  # of a link's bits: the payload of packets and acknowledgements
 PARAMETERS = 784 * 512 + 512 + 512 * 512 + 512 + 512 * 10 + 10
 
 
@@ -29,18 +31,23 @@ def test_the_document_has_each_way_for_all_ranks(plan, tmp_path):
     found = plan("--ranks", 4, "--link", "100Mb", "--latency", 50, "--json").json()
     assert [path.name for path in tmp_path.iterdir()] == ["r.toml"]
     assert (found["parameters"], found["samples_per_rank"]) == (PARAMETERS, 8)
-    assert found["link"] == {"bytes_per_second": 12.5e6, "latency_seconds": 50e-6}
+    assert found["link"] == {
+        "bytes_per_second": 12.5e6,
+        "payload_share": pytest.approx(TCP),
+        "latency_seconds": 50e-6,
+        "host_seconds_per_byte": 0,
+    }
     rows = [(row["ranks"], row["shard"]) for row in found["plans"]]
     assert rows == [(ranks, shard) for ranks in (4, 8, 64, 512, 4096) for shard in ("none", "optimizer", "full")]
     whole, sharded, full = found["plans"][:3]
     # Two rings of three quarters of the bytes: 4.3 MB at 12.5 MB/s.
-    wire = 2 * 0.75 * 4 * PARAMETERS / 12.5e6
+    wire = 2 * 0.75 * 4 * PARAMETERS / 12.5e6 / TCP
     assert whole["communication_seconds"] == pytest.approx(wire, rel=0.01)
     assert sharded["communication_seconds"] == pytest.approx(1.5 * wire, rel=0.01)
     # Two all-gathers of the weights, but one of the last layer's, and a reduce-scatter of the gradients.
     last = 4 * (512 * 10 + 10)
     assert full["sent_bytes"] == 0.75 * (3 * 4 * PARAMETERS - last)
-    assert full["communication_seconds"] == pytest.approx(full["sent_bytes"] / 12.5e6, rel=0.01)
+    assert full["communication_seconds"] == pytest.approx(full["sent_bytes"] / 12.5e6 / TCP, rel=0.01)
     assert whole["sent_bytes"] == 1.5 * 4 * PARAMETERS and sharded["sent_bytes"] == 2.25 * 4 * PARAMETERS
     # The second layer's weights and gradients, the first's weights that are gathered, with Gloo's copy, and the last's
     # gradients that are reduced.
@@ -77,6 +84,20 @@ def test_times_are_stretched_to_another_device(plan):
     found = plan("--ranks", 2, "--step-ms", 500, "--json").json()
     assert found["one_process"]["step_seconds"] == pytest.approx(0.5)
     assert found["plans"][0]["efficiency"] > 0.99
+
+
+def test_processes_measure_at_once(stoker, plan):
+    def launched(*words, **options):
+        return stoker("launch", "--nproc-per-node", 2, "--", PROGRAM, "plan", "r.toml", *words, **options)
+
+    found = launched("--ranks", 4, "--link", "10Mb", "--json").json()
+    assert (found["processes"], found["samples_per_rank"], found["plans"][0]["ranks"]) == (2, 8, 4)
+    row, alone = found["plans"][0], found["one_process"]["step_seconds"]
+    assert row["step_seconds"] == pytest.approx(alone + row["host_seconds"] + row["exposed_seconds"])
+    assert found["link"]["host_seconds_per_byte"] >= 0
+    out = launched().out
+    assert "the slowest of 2 processes at once" in out and "for each MiB sent" in out and "16 of 32 samples" in out
+    assert "expected at least the 2 processes that measure at once, got 1" in launched("--ranks", 1, status=1).err
 
 
 def test_the_tables_name_every_part(plan):
@@ -126,7 +147,7 @@ def test_a_divided_model_is_counted(plan):
     assert row["memory"]["parameters"] == row["memory"]["gradients"] == 4 * own
     assert row["memory"]["optimizer"] == pytest.approx(8 * own, rel=1e-3)
     # The gradients between two copies, and one sum of 16 x 512 activations; the first layer's input has no gradient.
-    wire = 4 * own / 12.5e6 + 4 * 16 * 512 / 12.5e6
+    wire = (4 * own + 4 * 16 * 512) / 12.5e6 / TCP
     assert row["communication_seconds"] == pytest.approx(wire, rel=0.01)
     assert [row["ranks"] for row in found["plans"][::2]] == [4, 8, 64, 512, 4096]
     assert "2 processes share a copy of the model" in plan("--ranks", 4, *tp).out

@@ -2,89 +2,25 @@
 # breaks, or a rank is killed or frozen, at random. The job ends or restarts within its time-out, and finishes with the
 # undisturbed result.
 import contextlib
-import itertools
 import os
-import shutil
 import signal
 import subprocess
-import threading
 import time
 from pathlib import Path
 
 from attack import Attack, Failure, Skipped
 from conftest import PROGRAM
 from jobs import set_up, undisturbed
+from namespaces import Hosts, why_not
 
 LIMIT = 200  # seconds
 GRACE = 45  # seconds: torchrun kills a frozen process after 30
 STEP_TIMEOUT = 5  # seconds
-NETWORK = "10.77.0"
 KINDS = ("kill", "freeze", "break", "flap")
-serials = itertools.count()
-lock = threading.Lock()  # of the numbers, as cases run in threads
 
 
-def ip(*words):
-    done = subprocess.run(["ip", *map(str, words)], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise OSError(f"ip {' '.join(map(str, words))}: {done.stderr.strip()}")
-    return done.stdout
-
-
-class Hosts:
-    """Namespaces whose links meet in a bridge, which lies in a namespace of its own."""
-
-    def __init__(self, count):
-        with lock:
-            prefix = f"stk{os.getpid()}x{next(serials)}"
-        self.switch = f"{prefix}s"
-        self.names = [f"{prefix}h{index}" for index in range(count)]
-        self.made = contextlib.ExitStack()
-
-    def __enter__(self):
-        try:
-            for name in (self.switch, *self.names):
-                ip("netns", "add", name)
-                self.made.callback(ip, "netns", "del", name)
-            ip("-n", self.switch, "link", "add", "bridge", "type", "bridge")
-            ip("-n", self.switch, "link", "set", "bridge", "up")
-            for index, name in enumerate(self.names):
-                port = f"port{index}"
-                ip("-n", self.switch, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", name)
-                ip("-n", self.switch, "link", "set", port, "master", "bridge", "up")
-                ip("-n", name, "addr", "add", f"{NETWORK}.{index + 1}/24", "dev", "eth0")
-                ip("-n", name, "link", "set", "eth0", "up")
-                ip("-n", name, "link", "set", "lo", "up")
-                self.write_names(index)
-        except OSError:
-            self.made.close()
-            raise
-        return self
-
-    def write_names(self, index):
-        """/etc/hosts as Debian writes it: a host's own name has a loopback address."""
-        folder = Path("/etc/netns") / self.names[index]  # `ip netns exec` puts its files into /etc
-        folder.mkdir(parents=True)
-        self.made.callback(shutil.rmtree, folder)
-        own = {index: "127.0.1.1"}
-        lines = [f"{own.get(other, f'{NETWORK}.{other + 1}')} host{other}" for other in range(len(self.names))]
-        (folder / "hosts").write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
-
-    def __exit__(self, *_):
-        self.kill()
-        self.made.close()
-
-    def kill(self):
-        for index in range(len(self.names)):
-            for pid in self.processes(index):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-
-    def set_link(self, index, state):
-        ip("-n", self.switch, "link", "set", f"port{index}", state)
-
-    def processes(self, index):
-        return [int(pid) for pid in ip("netns", "pids", self.names[index]).split()]
+class Job(Hosts):
+    """Hosts that train together."""
 
     def rank(self, index):
         """The process that trains on a host; None before it has begun."""
@@ -102,23 +38,16 @@ class Hosts:
         train = ["--", PROGRAM, "train", "r.toml", "--out", "out/run", "--resume", "auto"]
         environment = {**os.environ, "STOKER_DIST_TIMEOUT": str(STEP_TIMEOUT)}
         started = []
-        for index, name in enumerate(self.names):
-            named = ["unshare", "--uts", "sh", "-c", f'echo host{index} >/proc/sys/kernel/hostname; exec "$0" "$@"']
-            command = ["ip", "netns", "exec", name, *named, PROGRAM, *launch, *train]
+        for index in range(len(self.names)):
+            command = self.inside(index, PROGRAM, *launch, *train)
             with open(folder / f"host{index}.log", "a") as log:
-                command = [str(word) for word in command]
                 started.append(subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=environment))
         return started
 
 
 def prepare(_):
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        raise Skipped("needs root and iproute2")
-    try:
-        with Hosts(2):
-            pass
-    except OSError as error:
-        raise Skipped(f"no network namespaces: {error}") from None
+    if missing := why_not():
+        raise Skipped(missing)
 
 
 def checkpoint_of(folder):
@@ -182,7 +111,7 @@ def run(case):
     kind = KINDS[case.number // 2 % len(KINDS)]
     job = next(job for job in undisturbed().jobs if job.name == f"hosts {count}")
     set_up(case.folder, job)
-    with Hosts(count) as hosts:
+    with Job(count) as hosts:
         launched = hosts.start(case.folder)
         wait_for_the_moment(case, launched)
         disturb(case, hosts, kind)

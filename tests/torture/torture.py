@@ -6,7 +6,8 @@ import sys
 import time
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "python")]
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS / folder) for folder in ("torture", "python", "support")]
 
 from attack import run_attack
 from cut import cut_attacks

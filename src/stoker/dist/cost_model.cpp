@@ -44,6 +44,33 @@ struct Traffic {
     }
 };
 
+// A backward pass while the link sends, which takes some of the host's time.
+class BackwardPass {
+  public:
+    // A host sends no faster than its cores allow, and keeps a tenth for the pass.
+    explicit BackwardPass(const Link& link) : speed_(1 - std::min(link.host * link.bytes_per_second, 0.9)) {}
+
+    // Until `work` seconds of it are done, counted without a link.
+    void advance(double work) {
+        if (const double slow = (link_free_ - now_) * speed_; now_ < link_free_ && slow < work - done_) {
+            done_ += slow;
+            now_ = link_free_;
+        }
+        now_ += std::max(work - done_, 0.0) / (now_ < link_free_ ? speed_ : 1);
+        done_ = std::max(done_, work);
+    }
+    void send(double seconds) { link_free_ = std::max(link_free_, now_) + seconds; }
+
+    double now() const { return now_; }
+    double waits() const { return std::max(link_free_ - now_, 0.0); }
+
+  private:
+    double speed_;  // of the pass while the link sends
+    double now_ = 0;
+    double done_ = 0;
+    double link_free_ = 0;
+};
+
 // Seconds that the forward and the backward pass of a micro-batch take with their gathers and reductions, in the order
 // of FullyShardedModel.
 double sharded_passes(const RankStep& rank, const Distribution& how, Traffic& traffic) {
@@ -134,7 +161,11 @@ std::vector<GradientReady> bucket_gradients(std::span<const GradientReady> gradi
     return buckets;
 }
 
-RankStepCost predict_step(const RankStep& rank, const Distribution& how, const Link& link) {
+RankStepCost predict_step(const RankStep& rank, const Distribution& how, const Link& given) {
+    Link link = given;
+    if (link.host > 0) {
+        link.bytes_per_second = std::min(link.bytes_per_second, 1 / link.host);
+    }
     RankStepCost cost{.compute = rank.compute(), .compute_alone = rank.compute()};
     if (how.ranks == 1) {
         return cost;
@@ -158,14 +189,17 @@ RankStepCost predict_step(const RankStep& rank, const Distribution& how, const L
     if (how.shard == Shard::full) {
         waits -= micro_batches * (rank.forward + rank.backward);  // which the passes contain
     } else {
-        double arrived = 0;  // when the last bucket has, after the backward pass began
+        BackwardPass pass(link);
         double bytes = 0;
         for (const GradientReady& bucket : bucket_gradients(rank.gradients)) {
             const double sent = static_cast<double>(bucket.bytes) * how.gradient_scale;
-            arrived = std::max(arrived, bucket.at) + traffic.all_reduce(sent, how.copies());
+            pass.advance(bucket.at);
+            pass.send(traffic.all_reduce(sent, how.copies()));
             bytes += static_cast<double>(bucket.bytes);
         }
-        waits += std::max(arrived - rank.backward, 0.0);
+        pass.advance(rank.backward);
+        cost.host = pass.now() - rank.backward;
+        waits += pass.waits();
         if (how.shard == Shard::optimizer) {
             waits += traffic.all_gather(bytes, how.copies());  // weights have the size of gradients
         }

@@ -12,6 +12,9 @@ namespace stoker {
 struct Link {
     double bytes_per_second = 0;
     double latency = 0;  // seconds from one rank to another
+    // Seconds of computation that the host loses for each byte which it sends, where its cores have no time left:
+    // the kernel's and the collective's own work.
+    double host = 0;
 };
 
 // Seconds of a collective operation on `bytes` on each rank; 0 for one rank. The all-reduce is a ring, or a tree where
@@ -62,9 +65,10 @@ struct RankStepCost {
     double compute = 0;
     double communication = 0;  // as if nothing else happened
     double exposed = 0;        // what of it the rank waits for
+    double host = 0;           // by which the communication that it does not wait for lengthens the computation
     double sent = 0;           // bytes that the rank sends in rings
 
-    double step() const { return compute + exposed; }
+    double step() const { return compute + host + exposed; }
     double efficiency() const { return step() > 0 ? compute_alone / step() : 1; }
     double compute_alone = 0;  // of one rank without others
 };

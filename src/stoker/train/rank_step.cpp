@@ -3,13 +3,19 @@
 #include "stoker/train/rank_step.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <fmt/format.h>
+#include <future>
 #include <numeric>
+#include <span>
 
 #include "stoker/base/error.h"
 #include "stoker/base/statistics.h"
@@ -212,6 +218,110 @@ class RankTraining {
     std::chrono::steady_clock::time_point backward_began_;
 };
 
+// The same step, every moment of which is that of the slowest rank: a bucket is sent when all ranks have its gradients.
+// `stop` becomes true on all ranks where it is on one.
+RankStep slowest(RankStep step, const Group& group, bool& stop) {
+    if (group.alone()) {
+        return step;
+    }
+    const double backward_end = step.forward + step.backward;
+    std::vector<double> moments = {stop ? 1.0 : 0.0, step.forward, backward_end, backward_end + step.update};
+    for (const GradientReady& gradient : step.gradients) {
+        moments.push_back(step.forward + gradient.at);
+    }
+    const at::Tensor mine = at::tensor(moments, at::kDouble);
+    const at::Tensor last = group.all_gather(mine).amax(0);
+    const std::span<const double> at(last.const_data_ptr<double>(), moments.size());
+    stop = at[0] > 0;
+    step.forward = at[1];
+    step.backward = at[2] - at[1];
+    step.update = at[3] - at[2];
+    for (std::size_t i = 0; i < step.gradients.size(); ++i) {
+        step.gradients[i].at = at[4 + i] - at[1];
+    }
+    return step;
+}
+
+// The steps after a warm-up.
+std::vector<RankStep> measure_steps(RankTraining& training, const RankStepOptions& options) {
+    const std::shared_ptr<Group> group = options.group ? options.group : std::make_shared<Group>();
+    constexpr int kWarmUp = 3;
+    std::vector<RankStep> steps;
+    bool stop = false;
+    for (int round = -kWarmUp; round < options.rounds && (steps.empty() || !stop); ++round) {
+        group->barrier();
+        const RankStep mine = training.step();
+        stop = options.stop && options.stop();
+        steps.push_back(slowest(mine, *group, stop));
+    }
+    steps.erase(steps.begin(), steps.begin() + std::min<std::ptrdiff_t>(kWarmUp, std::ssize(steps) - 1));
+    return steps;
+}
+
+// Over the ranks.
+double mean(double mine, const Group& group) {
+    group.all_reduce(std::span(&mine, 1));
+    return mine / group.size();
+}
+
+// Sends in another thread while this one computes, as Gloo does. All ranks send equally often.
+class Sender {
+  public:
+    explicit Sender(const Group& group) : group_(group) {
+        const auto begin = std::chrono::steady_clock::now();
+        constexpr int kTries = 4;
+        for (int i = 0; i < kTries; ++i) {
+            group_.all_reduce(values_);
+        }
+        seconds_ = mean(seconds_since(begin, values_), group_) / kTries;
+    }
+
+    // The bytes that were sent before `work`, which takes about `seconds`, had ended.
+    template <typename Work>
+    double bytes_during(double seconds, Work&& work) {
+        std::atomic<int> sent = 0;
+        const int times = std::max(static_cast<int>(mean(seconds, group_) / seconds_), 1);
+        std::future<void> sending = std::async(std::launch::async, [&] {
+            for (int i = 0; i < times; ++i) {
+                group_.all_reduce(values_);
+                ++sent;
+            }
+        });
+        work();
+        const int before = sent;
+        sending.get();
+        return 2.0 * (group_.size() - 1) / group_.size() * static_cast<double>(values_.nbytes()) * before;
+    }
+
+  private:
+    const Group& group_;
+    at::Tensor values_ = at::zeros({1 << 18}, at::kFloat);
+    double seconds_ = 0;
+};
+
+// Link::host: how much longer a step takes for each byte that is sent meanwhile. Steps with and without take turns, as
+// the host may do other things, too.
+double measure_host(RankTraining& training, const Group& group, int rounds) {
+    if (group.alone()) {
+        return 0;
+    }
+    Sender sender(group);
+    const auto seconds = [&] {
+        const RankStep step = training.step();
+        return step.forward + step.backward;
+    };
+    std::vector<double> costs;
+    for (int round = 0; round < rounds; ++round) {
+        group.barrier();
+        const double alone = seconds();
+        group.barrier();
+        double with = 0;
+        const double bytes = sender.bytes_during(alone, [&] { with = seconds(); });
+        costs.push_back(bytes > 0 ? (with - alone) / bytes : 0);
+    }
+    return std::max(mean(median(costs), group), 0.0);
+}
+
 double median_of(const std::vector<RankStep>& steps, double RankStep::*member) {
     std::vector<double> values;
     std::ranges::transform(steps, std::back_inserter(values), [&](const RankStep& step) { return step.*member; });
@@ -235,19 +345,14 @@ MeasuredRank measure_rank_step(const Recipe& given, const RankStepOptions& optio
         recipe.train.early_stop = 0;  // nothing is evaluated
         recipe.data.cache = "none";
         RankTraining training(recipe, options.ranks);
-        constexpr int kWarmUp = 3;
-        std::vector<RankStep> steps;
-        for (int round = -kWarmUp; round < options.rounds && (steps.empty() || !options.stop || !options.stop());
-             ++round) {
-            steps.push_back(training.step());
-        }
-        steps.erase(steps.begin(), steps.begin() + std::min<std::ptrdiff_t>(kWarmUp, std::ssize(steps) - 1));
+        std::vector<RankStep> steps = measure_steps(training, options);
         MeasuredRank rank;
         // The time line of the step whose backward pass is the median.
         std::ranges::sort(steps, {}, &RankStep::backward);
         rank.step = steps[steps.size() / 2];
         rank.step.forward = median_of(steps, &RankStep::forward);
         rank.step.update = median_of(steps, &RankStep::update);
+        rank.host_seconds = options.group ? measure_host(training, *options.group, (options.rounds + 1) / 2) : 0;
         rank.memory = training.memory();
         training.measure_blocks(rank);
         training.describe(rank);

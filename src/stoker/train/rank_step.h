@@ -1,12 +1,14 @@
-// Measures the step that one of several ranks makes of a recipe, here and by itself, for `stoker plan`: its times, the
-// moments at which the backward pass has each gradient, and its memory.
+// Measures the step that one of several ranks makes of a recipe, here and without communication, for `stoker plan`: its
+// times, the moments at which the backward pass has each gradient, and its memory.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "stoker/dist/cost_model.h"
+#include "stoker/dist/group.h"
 #include "stoker/dist/pipeline_cost.h"
 #include "stoker/recipe/recipe.h"
 
@@ -21,6 +23,7 @@ struct MeasuredRank {
     std::int64_t samples = 0;              // of the rank, and so of its copy of the model, in a step
     std::string device;
     int threads = 0;
+    double host_seconds = 0;  // Link::host, of processes that measure at once
 
     // Samples of a micro-batch of `step` and `blocks`, the largest of a step.
     std::int64_t micro_batch() const { return (samples - 1) / step.micro_batches + 1; }
@@ -30,6 +33,9 @@ struct RankStepOptions {
     int ranks = 1;
     int rounds = 9;                        // the median counts
     std::function<bool()> stop = nullptr;  // true ends the measurement early
+    // Processes that measure at once, as they share cores and memory in training; each must make the call. Each time is
+    // that of the slowest one, for which the others wait.
+    std::shared_ptr<Group> group = nullptr;  // null: this process alone
 };
 
 // Opens what the recipe names and trains on noise; nothing of it is kept. The batch, of all ranks, must be a multiple
