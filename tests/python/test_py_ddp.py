@@ -49,7 +49,7 @@ SCRIPT = textwrap.dedent(
             optimizer.zero_grad()
             indices += batch["index"].tolist()
             step += 1
-            if step % 3 == 0 and rank == 0:
+            if step == 9 and rank == 0:
                 torch.save({name: part.state_dict() for name, part in parts.items()}, f"{folder}/{step}.pt")
     assert step == 2 * len(loader) == 12, (step, len(loader))
 
@@ -84,10 +84,10 @@ def test_resnet18_resumes_inside_of_an_epoch(drawn, tmp_path):
     whole = run(drawn, tmp_path, 0)
     samples = len(whole[0]["indices"]) // 2
     assert samples == 12 and {*whole[0]["indices"][:samples], *whole[1]["indices"][:samples]} == set(range(24))
-    for step in (3, 9):  # in the middle of the first epoch, and of the second
-        resumed = run(drawn, tmp_path, step)
-        for rank in range(2):
-            weights, given = whole[rank]["weights"], resumed[rank]["weights"]
-            different = [name for name in weights if not torch.equal(weights[name], given[name])]
-            assert not different, f"rank {rank} from step {step}: {different}"
-            assert resumed[rank]["indices"] == whole[rank]["indices"][2 * step :]
+    step = 9  # in the middle of the second epoch
+    resumed = run(drawn, tmp_path, step)
+    for rank in range(2):
+        weights, given = whole[rank]["weights"], resumed[rank]["weights"]
+        different = [name for name in weights if not torch.equal(weights[name], given[name])]
+        assert not different, f"rank {rank}: {different}"
+        assert resumed[rank]["indices"] == whole[rank]["indices"][2 * step :]
