@@ -38,7 +38,8 @@ class Group {
     std::shared_ptr<Group> subgroup(const std::vector<int>& ranks) const;
 
     // From now on, and in sub-groups that are made later, tensors on `device` go through NCCL if each rank has a GPU of
-    // its own, and through Gloo otherwise. `gpu` is the same text for all ranks that use a GPU. All ranks must call it.
+    // its own, and through Gloo otherwise. `gpu` names the GPU; ranks that share one pass the same name. All ranks must
+    // call it.
     void use_device(const at::Device& device, const std::string& gpu) const;
     bool uses_nccl() const;
     std::string why_gloo() const;  // why it does not; the same on all ranks

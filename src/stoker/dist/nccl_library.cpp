@@ -48,6 +48,7 @@ void require_version() {
 
 extern "C" [[gnu::visibility("default")]] void stoker_connect_nccl(const stoker::NcclRequest& request,
                                                                    stoker::NcclBackend& connected) {
+    const c10::cuda::CUDAGuard on_device(request.device);  // the thread that connects has another current one
     require_version();
     set_failure_handling();
     const auto options = c10d::ProcessGroupNCCL::Options::create();
