@@ -71,7 +71,14 @@ def test_ctrl_c_at_random_moments_leaves_nothing(drawn, source):
     environment = {**os.environ, "PYTHONPATH": f"{PYTHON_PACKAGE}:{Path(__file__).parent}"}
     command = [sys.executable, "-c", textwrap.dedent(LOOP), source, str(drawn)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "bufsize": 1}
-    process = subprocess.Popen(command, env=environment, start_new_session=True, **pipes)
+    with subprocess.Popen(command, env=environment, start_new_session=True, **pipes) as process:
+        try:
+            interrupt_often(process)
+        finally:
+            process.kill()  # the tests behind this one count their children
+
+
+def interrupt_often(process):
     when = random.Random(7)
     for moment in range(MOMENTS):
         process.stdin.write("again\n")

@@ -1,5 +1,6 @@
 # The worker processes of stoker.Loader end when they should, whatever happens: Ctrl-C, kills, errors, loops that are
 # left, parents that are gone. Nothing stays behind: no process, no zombie, no shared memory.
+import contextlib
 import gc
 import json
 import os
@@ -249,6 +250,40 @@ def test_an_interrupt_at_any_line_leaves_a_position_that_fits():
         if rest or state["batch"] > 0:  # nothing more where only the end of the epoch was left
             assert rest == epochs[state["epoch"]][state["batch"] :], (at, state)
     assert at > 20
+
+
+@pytest.mark.parametrize("called", ["_run", "__init__", "start", "_stop", "collected"])
+def test_ctrl_c_at_any_line_that_begins_or_ends_workers_leaves_none(called):
+    """The signal also arrives at the return, where nothing holds yet what is returned."""
+    at, interrupted = 0, True
+    while interrupted:
+        at, events, interrupted = at + 1, 0, False
+        loader = stoker.Loader(Numbers(8), 4, workers=1)
+
+        def trace(frame, event, argument):
+            nonlocal events, interrupted
+            code = frame.f_code
+            ours = code.co_name == called and code.co_filename.endswith(("/source.py", "/pool.py"))
+            events += ours and event in ("line", "return")
+            if events == at and not interrupted:
+                interrupted = True
+                os.kill(os.getpid(), signal.SIGINT)
+            return trace
+
+        with contextlib.suppress(KeyboardInterrupt):
+            sys.settrace(trace)
+            try:
+                next(iter(loader))
+                loader._source._stop()
+                next(iter(loader))
+                del loader
+                time.sleep(0.03 * interrupted)  # Ctrl-C is sent again
+            finally:
+                sys.settrace(None)
+        loader = None
+        gc.collect()
+        assert children() == [], at
+    assert at > 4
 
 
 def test_a_second_ctrl_c_while_the_workers_end():

@@ -126,21 +126,28 @@ class _Worker:
 
 
 class Pool:
-    """Processes with a pipe to each. Any exception in the middle of an exchange leaves the pool closed."""
+    """Processes with a pipe to each. Any exception in the middle of an exchange leaves the pool closed.
 
-    def __init__(self, job: Job, method: str | None, ahead: int, to_tensor: Callable[[Any], Any]) -> None:
+    It has an owner before `start`: Ctrl-C may come between the call and the assignment of what it returns.
+    """
+
+    def __init__(self, job: Job, ahead: int, to_tensor: Callable[[Any], Any]) -> None:
+        self._job = job
         self._to_tensor = to_tensor
         self._keep = 2 + ahead // job.workers
         self._process = os.getpid()
         self._done: dict[int, tuple[_Worker, Reply]] = {}
         self._generation = 0
         self._all: list[_Worker] = []
+
+    def start(self, method: str | None) -> None:
+        """Begins the processes: all of them or, with an exception, none."""
         context = multiprocessing.get_context(method)
         _start_helpers(context.get_start_method())
         try:
-            with _without_interrupts():
-                for number in range(job.workers):
-                    self._all.append(_started(context, job, number))
+            with without_interrupts():
+                for number in range(self._job.workers):
+                    self._all.append(_started(context, self._job, number))
         except BaseException as error:
             self.close()
             if _cannot_be_pickled(error):
@@ -188,11 +195,11 @@ class Pool:
         """Ends the processes. In a forked child they are not ours."""
         if self._process != os.getpid():
             return
-        with _without_interrupts():
+        with without_interrupts():
             for worker in self._all:
                 worker.end.close()
             _end([worker.process for worker in self._all])
-        self._all = []
+            self._all = []
 
     def _receive(self) -> None:
         ends = {worker.end: worker for worker in self._all}
@@ -272,7 +279,7 @@ def _cannot_be_pickled(error: BaseException) -> bool:
 
 
 @contextmanager
-def _without_interrupts() -> Iterator[None]:
+def without_interrupts() -> Iterator[None]:
     """A Ctrl-C takes effect behind the block. Processes that are started here have it blocked, too.
 
     Blocking is not enough for ourselves, because another thread, such as one of OpenBLAS, takes the signal for us.

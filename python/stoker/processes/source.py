@@ -14,7 +14,7 @@ from typing import Any
 from stoker import _stoker
 from stoker.errors import InvalidArgument
 from stoker.processes.fetch import Bad, Job, Task, bad_sample_error
-from stoker.processes.pool import Inline, Pool, Result, WorkerTraceback, interrupt_soon, raise_taken
+from stoker.processes.pool import Inline, Pool, Result, WorkerTraceback, interrupt_soon, raise_taken, without_interrupts
 
 # (index, key, reason, index of the replacement) of each bad sample
 BadTuples = list[tuple[int, str, str, int | None]]
@@ -48,15 +48,17 @@ class Source:
         try:
             self.close()
         except KeyboardInterrupt:
+            self.close()  # it may have come before the workers' end
             interrupt_soon()
 
     def _stop(self) -> None:
         """Ends the workers. They begin again with the next batch."""
-        runner, self._runner = self._runner, None
-        self._tasks.clear()
-        self._generation += 1
-        if runner is not None:
-            runner.close()
+        with without_interrupts():
+            runner, self._runner = self._runner, None
+            self._tasks.clear()
+            self._generation += 1
+            if runner is not None:
+                runner.close()
 
     def _discard(self) -> None:
         self._tasks.clear()
@@ -76,7 +78,8 @@ class Source:
         if self._runner is None and self.job.workers == 0:
             self._runner = Inline(self.job, self._to_tensor)
         elif self._runner is None:
-            self._runner = Pool(self.job, self._method, self._ahead, self._to_tensor)
+            self._runner = Pool(self.job, self._ahead, self._to_tensor)
+            self._runner.start(self._method)
         return self._runner
 
     def _submit(self, worker: int, epoch: int, batch: int, skip: bool = False) -> None:
