@@ -26,12 +26,15 @@ LOOP = """
 
     def loop(epochs):
         if sys.argv[1] == "files":
-            options = {"ops": [RandomResizedCrop(48)]}
+            options = {"ops": [RandomResizedCrop(48)], "workers": 2}
             source = sys.argv[2]
-        else:
-            options = {"multiprocessing_context": sys.argv[1]}
+        elif sys.argv[1] == "inline":
+            options = {"workers": 0}
             source = Slow(24, 0.001)
-        loader = stoker.Loader(source, 4, workers=2, framework="numpy", **options)
+        else:
+            options = {"multiprocessing_context": sys.argv[1], "workers": 2}
+            source = Slow(24, 0.001)
+        loader = stoker.Loader(source, 4, framework="numpy", **options)
         for _ in range(epochs):
             for batch in loader:
                 pass
@@ -65,7 +68,7 @@ LOOP = """
 """
 
 
-@pytest.mark.parametrize("source", ["files", "fork"])
+@pytest.mark.parametrize("source", ["files", "fork", "inline"])
 def test_ctrl_c_at_random_moments_leaves_nothing(drawn, source):
     """STOKER_INTERRUPTS sets another number of moments."""
     environment = {**os.environ, "PYTHONPATH": f"{PYTHON_PACKAGE}:{Path(__file__).parent}"}

@@ -6,11 +6,9 @@ import errno
 import multiprocessing
 import os
 import signal
-import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing import connection, reduction
 from multiprocessing.connection import Connection
@@ -20,6 +18,7 @@ from typing import Any
 from stoker import _stoker
 from stoker.errors import InvalidArgument, IoError
 from stoker.processes.fetch import Bad, Job, Task, make_fetcher
+from stoker.processes.interrupts import without_interrupts
 from stoker.processes.seeding import kept_generators
 from stoker.processes.transport import Lease, Leases, Slots, read, write
 from stoker.processes.worker import Reply, Request, run_worker
@@ -215,16 +214,13 @@ class Pool:
     def _read(self, worker: _Worker) -> None:
         try:
             reply: Reply = worker.end.recv()
-            fd = reduction.recv_handle(worker.end) if reply.new_bytes else -1
-        except (EOFError, OSError, RuntimeError) as error:  # RuntimeError: a message without its file
-            if isinstance(error, RuntimeError) or getattr(error, "errno", None) == errno.EMFILE:
-                raise IoError("[shared memory] expected a free file descriptor, got none; raise ulimit -n") from None
+            if reply.slot is not None and reply.new_bytes:
+                with without_interrupts():  # nothing would close a file that Ctrl-C keeps from its owner
+                    worker.memories[reply.slot] = _received_memory(worker.end, reply.new_bytes)
+        except IoError:
+            raise
+        except (EOFError, OSError):
             raise self._death_of(worker) from None
-        if reply.slot is not None and fd >= 0:
-            try:
-                worker.memories[reply.slot] = _stoker.SharedMemory(fd, reply.new_bytes)
-            finally:
-                os.close(fd)
         for number in reply.dropped:
             del worker.memories[number]
         if reply.task.generation == self._generation:
@@ -260,6 +256,19 @@ def _started(context: Any, job: Job, number: int) -> _Worker:
     return _Worker(process, ours)
 
 
+def _received_memory(end: Connection, size: int) -> _stoker.SharedMemory:
+    try:
+        fd = reduction.recv_handle(end)
+    except (OSError, RuntimeError) as error:  # RuntimeError: a message without its file
+        if isinstance(error, RuntimeError) or error.errno == errno.EMFILE:
+            raise IoError("[shared memory] expected a free file descriptor, got none; raise ulimit -n") from None
+        raise
+    try:
+        return _stoker.SharedMemory(fd, size)
+    finally:
+        os.close(fd)
+
+
 def _start_helpers(method: str) -> None:
     """multiprocessing's own processes, which must not inherit that we block signals."""
     if method != "fork":
@@ -276,43 +285,6 @@ def _cannot_be_pickled(error: BaseException) -> bool:
     return type(error).__name__ == "PicklingError" or (
         isinstance(error, (AttributeError, TypeError)) and "pickle" in str(error)
     )
-
-
-@contextmanager
-def without_interrupts() -> Iterator[None]:
-    """A Ctrl-C takes effect behind the block. Processes that are started here have it blocked, too.
-
-    Blocking is not enough for ourselves, because another thread, such as one of OpenBLAS, takes the signal for us.
-    """
-    arrived = False
-
-    def remember(number: int, frame: object) -> None:
-        nonlocal arrived
-        arrived = True
-
-    main = threading.current_thread() is threading.main_thread()
-    handler = signal.getsignal(signal.SIGINT) if main else None
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    try:
-        if callable(handler):
-            signal.signal(signal.SIGINT, remember)
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        yield
-    finally:
-        try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        finally:  # the handler of another signal may raise: ours must not stay
-            if callable(handler):
-                signal.signal(signal.SIGINT, handler)
-        if arrived:
-            signal.raise_signal(signal.SIGINT)
-
-
-def interrupt_soon() -> None:
-    """Sends Ctrl-C to this process again, a moment later."""
-    again = threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT))
-    with suppress(RuntimeError):  # no thread begins while the interpreter ends
-        again.start()
 
 
 def _end(processes: list[BaseProcess]) -> None:

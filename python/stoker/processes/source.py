@@ -14,7 +14,8 @@ from typing import Any
 from stoker import _stoker
 from stoker.errors import InvalidArgument
 from stoker.processes.fetch import Bad, Job, Task, bad_sample_error
-from stoker.processes.pool import Inline, Pool, Result, WorkerTraceback, interrupt_soon, raise_taken, without_interrupts
+from stoker.processes.interrupts import interrupt_soon, without_interrupts
+from stoker.processes.pool import Inline, Pool, Result, WorkerTraceback, raise_taken
 
 # (index, key, reason, index of the replacement) of each bad sample
 BadTuples = list[tuple[int, str, str, int | None]]

@@ -20,6 +20,7 @@ from typing import Any
 from stoker import _stoker
 from stoker.errors import IoError
 from stoker.processes.collate import ITEM_BYTES, Stack, dtype_name
+from stoker.processes.interrupts import without_interrupts
 
 _ALIGNMENT = 64
 
@@ -30,21 +31,24 @@ class Slot:
     def __init__(self, number: int, size: int) -> None:
         self.number = number
         self.size = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
-        self.fd = os.memfd_create("stoker", os.MFD_CLOEXEC)
+        self._file = io.FileIO(os.memfd_create("stoker", os.MFD_CLOEXEC), "r+")
         try:
             os.posix_fallocate(self.fd, 0, self.size)  # fails here, where writing later would kill the process
             self.memory = mmap.mmap(self.fd, self.size)
         except OSError as error:
-            os.close(self.fd)
+            self._file.close()
             raise IoError(
                 f"[shared memory] expected {self.size} bytes for a batch, got {error.strerror}; "
                 "lower workers, prefetch or batch_size"
             ) from None
 
+    @property
+    def fd(self) -> int:
+        return self._file.fileno()
+
     def close_file(self) -> None:
         """The memory stays mapped."""
-        os.close(self.fd)
-        self.fd = -1
+        self._file.close()
 
 
 class Slots:
@@ -65,9 +69,9 @@ class Slots:
                 self._used[slot.number] = slot
                 return slot, False
             dropped.append(slot.number)
-        slot = Slot(self._made, self._most)
-        self._made += 1
-        self._used[slot.number] = slot
+        with without_interrupts():  # the file has no owner before the end of __init__
+            slot = self._used[self._made] = Slot(self._made, self._most)
+            self._made += 1
         return slot, True
 
     def lose(self, slot: Slot, new: bool, dropped: list[int]) -> None:
