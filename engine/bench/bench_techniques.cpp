@@ -54,9 +54,8 @@ struct Technique {
 };
 
 const std::vector<std::string> kPlain = {
-    "data.workers=0",    "data.prefetch=1",      "data.pin_memory=false",     "data.cache=none",
-    "train.threads=1",   "train.precision=fp32", "train.channels_last=false", "train.accumulate=1",
-    "train.compile=none"};
+    "data.workers=0",  "data.prefetch=1",      "data.pin_memory=false",     "data.cache=none",    "data.decode_on=cpu",
+    "train.threads=1", "train.precision=fp32", "train.channels_last=false", "train.accumulate=1", "train.compile=none"};
 
 std::string key_of(const std::string& set) {
     return set.substr(0, set.find('='));
@@ -154,10 +153,10 @@ class Bench {
             {.name = "workers", .sets = {"data.workers=" + cores}},
             {.name = "threads", .sets = {"train.threads=" + cores}},
             {.name = "pinned memory", .sets = {"data.pin_memory=true"}, .why_not = gpu},
-            {.name = "copy stream",
-             .why_not = gpu.empty() ? "copies run on the stream of the step; there is no other" : gpu},
+            {.name = "copy stream", .why_not = gpu.empty() ? "copies always run on a stream of their own" : gpu},
             packed("packed format", "keep"),
             packed("dct", "dct"),
+            {.name = "dct on the GPU"},
             {.name = "cache", .sets = {"data.cache=ram"}},
             {.name = "precision", .sets = {"train.precision=bf16"}},
             {.name = "channels_last", .sets = {"train.channels_last=true"}, .why_not = without_convolutions()},
@@ -165,6 +164,11 @@ class Bench {
             {.name = "fused step or graph", .sets = {"train.compile=auto"}, .why_not = without_compiled_step()},
             {.name = "accumulation", .sets = {"train.accumulate=2"}},
         };
+        const auto dct = std::ranges::find(all, "dct", &Technique::name);
+        Technique& decodes = *std::next(dct);
+        decodes.sets = dct->sets;
+        decodes.sets.emplace_back("data.decode_on=device");
+        decodes.why_not = gpu.empty() ? dct->why_not : gpu;
         return all;
     }
 

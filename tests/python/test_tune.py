@@ -281,7 +281,7 @@ def test_techniques(stoker, slow):
     ).json()
     rows = {row["name"]: row for row in document["techniques"]}
     assert document["device"] == "cpu" and document["plain"]["images_per_second"] > 0
-    for name in ("pinned memory", "copy stream"):
+    for name in ("pinned memory", "copy stream", "dct on the GPU"):
         assert rows[name]["alone"] is None and rows[name]["why_not"] == "needs a GPU"
     assert rows["channels_last"]["why_not"] == "needs a model with convolutions"
     assert rows["cache"]["alone"]["factor"] > 1.5

@@ -386,6 +386,24 @@ TEST(Variants, OnlyWhereTheyCanBeMeasured) {
     }
 }
 
+TEST(Variants, AGpuMayDecodeDctRecords) {
+    const auto decodes = [](const Recipe& recipe, const TrialFacts& facts) {
+        return std::ranges::any_of(variants_of(recipe, facts, {}), [](const Variant& variant) {
+            return variant.change == std::vector<RecipeChange>{{"data.decode_on", "\"device\""}};
+        });
+    };
+    const TrialFacts gpu{.device = "cuda", .format = "stk", .codec = "dct"};
+    EXPECT_TRUE(decodes(photos(), gpu));
+    EXPECT_FALSE(decodes(photos(), {.device = "cpu", .format = "stk", .codec = "dct"}));
+    EXPECT_FALSE(decodes(photos(), {.device = "cuda", .format = "stk", .codec = "jpeg"}));
+    Recipe other = photos();
+    other.data.decode_on = "device";
+    EXPECT_FALSE(decodes(other, gpu)) << "it does already";
+    other = photos();
+    other.data.decode = "fast";
+    EXPECT_FALSE(decodes(other, gpu)) << "the recipe would be refused";
+}
+
 TEST(Tuner, AFailingTrialIsNotTheEnd) {
     Machine machine{.fails = "data.cache=\"ram\""};
     const TuneResult result = tune(photos(), {}, {}, opener(machine));

@@ -219,8 +219,8 @@ std::vector<SchemaKey> data_keys() {
                "`fast`: images that a resize makes smaller may be decoded at 1/2, 1/4 or 1/8 of their size"),
         one_of(
             "data.decode_on", at(&DataRecipe::decode_on), {"auto", "cpu", "device"},
-            "where dct records become pixels; `device`: on the GPU; `auto`: on the CPU, as long as it is not measured "
-            "when the GPU pays"),
+            "where dct records become pixels; `device`: on the GPU; `auto`: on the CPU; `stoker tune` measures whether "
+            "the GPU pays"),
         integer("data.views", at(&DataRecipe::views), {1, 16},
                 "images of each sample, such as the two views of contrastive learning: the ops run on each with "
                 "random numbers of its own; the batch has `image`, `image_2`, ..."),

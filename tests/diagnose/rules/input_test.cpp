@@ -1,6 +1,8 @@
 // Why the trainer waits: each cause is named where its evidence is there, and not in the near miss.
 #include <gmock/gmock.h>
 
+#include <functional>
+
 #include "diagnose/rules/support.h"
 #include "stoker/diagnose/rules/run_summary.h"
 
@@ -304,6 +306,31 @@ TEST(InputRules, TheFixedLoaderBoundsTheGain) {
     const MadeUpRun queue{.share = starved, .stages = {{Stage::pixels, 0.5}}, .prefetch = 1, .process_cores = 0.2};
     EXPECT_EQ(diagnose_rank(queue.rank()).findings.front().rule, "no-prefetch");
     EXPECT_NEAR(diagnose_rank(queue.rank()).findings.front().gain.high, 2, 0.01) << "half of the workers' time is left";
+}
+
+TEST(InputRules, AGpuMayDecodeDctRecords) {
+    RankRecords rank =
+        MadeUpRun{.share = kWaiting, .stages = {{Stage::pixels, 0.95}}, .process_cores = 2, .busy_share = 1}.rank();
+    rank.facts.data.codec = "dct";
+    rank.facts.data.decode = "exact";
+    rank.facts.data.decode_on = "cpu";
+    const auto fix_of = [](const RankRecords& records) { return diagnose_rank(records).findings.front().fix; };
+    EXPECT_THAT(fix_of(rank).recipe, IsEmpty()) << "there is no GPU";
+    rank.facts.device.type = "cuda";
+    EXPECT_EQ(diagnose_rank(rank).verdict.rule, "decode-bound");
+    EXPECT_THAT(diagnose_rank(rank).verdict.text, HasSubstr("Let the GPU decode"));
+    EXPECT_THAT(fix_of(rank).recipe, ElementsAre(RecipeChange{"data.decode_on", "\"device\""}));
+    const Gain gain = diagnose_rank(rank).findings.front().gain;
+    EXPECT_GT(gain.expected, 1.5);
+    EXPECT_LT(gain.low, gain.expected);
+    for (const auto& change : std::vector<std::function<void(DataFacts&)>>{
+             [](DataFacts& data) { data.decode_on = "device"; }, [](DataFacts& data) { data.decode = "fast"; },
+             [](DataFacts& data) { data.cache = "device"; }, [](DataFacts& data) { data.codec = "jpeg"; }}) {
+        RankRecords other = rank;
+        change(other.facts.data);
+        EXPECT_THAT(fix_of(other).recipe, IsEmpty());
+        EXPECT_THAT(fix_of(other).code, HasSubstr("stoker pack"));
+    }
 }
 
 TEST(InputRules, AProgressiveJpegsHuffmanTimeIsEstimated) {

@@ -1,11 +1,10 @@
-// Why the training thread waits for batches: storage, decoding, augmentation, too few workers, too little prefetch.
-// The loader's own clocks decide: a stage is slow only if the workers spend their time in it and are never idle.
+// What mends the training thread's wait for batches: storage, decoding, augmentation, too few workers, too little
+// prefetch. wait_cause.cpp says which of them it is.
 #include "stoker/diagnose/rules/rule_families.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdint>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <map>
@@ -15,123 +14,15 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/base/shell_quote.h"
 #include "stoker/base/statistics.h"
-#include "stoker/diagnose/rules/lost_time.h"
 #include "stoker/diagnose/rules/run_summary.h"
+#include "stoker/diagnose/rules/wait_cause.h"
 
 namespace stoker {
 namespace {
 
-// xprof's limits: below 5 % of the step the input is fine, from 20 % on the run is bound by it.
-constexpr double kWarn = 0.05;
-constexpr double kCritical = 0.20;
-constexpr double kBusyWorkers = 0.7;  // of the time that the workers could work: they are what the trainer waits for
-constexpr double kStageShare = 0.4;   // of the workers' busy time: the stage to work on
-constexpr double kSaturated = 0.85;   // of the cores
-constexpr double kFreeCore = 0.3;     // of a core: room for another worker
-constexpr int kShortQueue = 2;
-constexpr double kHandover = 300e-6;  // seconds: about what it costs to get a batch from a worker process of Python
-
-// Why the trainer waits. The first that fits: what comes later is only worth mending when that is done.
-enum class Cause : std::uint8_t { none, no_workers, startup, prefetch, storage, few_workers, augment, decode, unknown };
-
-bool loads_itself(const RankRecords& rank) {
-    return rank.facts.data.workers == 0;
-}
-
-// Seconds that the workers could work while they were measured. More workers than cores take turns, so their time
-// counts only as far as there are cores.
-double worker_capacity(const RankRecords& rank, const RunSummary& run) {
-    const double workers = rank.facts.data.workers.value_or(1);
-    return std::min(workers, run.cores.value_or(workers)) * run.worker_span;
-}
-
-bool workers_are_busy(const RankRecords& rank, const RunSummary& run) {
-    if (in_python(rank)) {  // besides its stages, a worker process sends its batches through pipes
-        return run.blocked_share().value_or(0) <= 1 - kBusyWorkers;
-    }
-    return run.worker_busy() >= kBusyWorkers * worker_capacity(rank, run);
-}
-
-double share_of(const RunSummary& run, double seconds) {
-    return run.worker_busy() > 0 ? seconds / run.worker_busy() : 0;
-}
-
-double decode_share(const RunSummary& run) {
-    return share_of(run, run.worker_seconds(Stage::entropy) + run.worker_seconds(Stage::pixels));
-}
-
-double augment_share(const RunSummary& run) {
-    return share_of(run, run.worker_seconds(Stage::augment));
-}
-
-bool saturated(const RunSummary& run) {
-    return run.busy_share && *run.busy_share >= kSaturated;
-}
-
-// The workers wait in reads, without a core. Where all cores are busy, that cannot be told from waiting for a core.
-bool storage_is_slow(const RunSummary& run) {
-    const double read = run.worker_seconds(Stage::read);
-    const double off_core = run.worker_busy() - run.worker_cpu();
-    return share_of(run, read) >= kStageShare && !saturated(run) && off_core >= read / 2;
-}
-
-// Workers that the cores can keep busy.
-int useful_workers(const RunSummary& run) {
-    return std::max(1, static_cast<int>(std::floor(run.cores.value_or(1))));
-}
-
-Cause cause_of_wait(const RankRecords& rank, const RunSummary& run) {
-    if (run.steps == 0 || run.input_wait() < kWarn || lost_to_extra_workers(rank, run) >= kWarn) {
-        return Cause::none;
-    }
-    if (loads_itself(rank)) {
-        return in_python(rank) && median_wait(rank, run) < kHandover ? Cause::none : Cause::no_workers;
-    }
-    if (run.start_share >= std::max(kWarn, run.input_wait() / 2)) {
-        return Cause::startup;
-    }
-    if (!run.workers) {
-        return Cause::unknown;
-    }
-    if (!workers_are_busy(rank, run)) {
-        return rank.facts.data.prefetch.value_or(kShortQueue + 1) <= kShortQueue ? Cause::prefetch : Cause::unknown;
-    }
-    if (storage_is_slow(run)) {
-        return Cause::storage;
-    }
-    if (rank.facts.data.workers.value_or(0) < useful_workers(run) && run.free_cores().value_or(0) >= kFreeCore) {
-        return Cause::few_workers;
-    }
-    if (augment_share(run) >= std::max(kStageShare, decode_share(run))) {
-        return Cause::augment;
-    }
-    return decode_share(run) >= kStageShare ? Cause::decode : Cause::unknown;
-}
-
-Cause cause_of(const RankRecords& rank, const RunSummary& run) {
-    const Cause cause = cause_of_wait(rank, run);
-    return cause == Cause::unknown && !waits_throughout(rank, run, kWarn) ? Cause::none : cause;
-}
-
-// Throughput if the wait vanished as far as the loader and the cores allow. `speedup`: how many times as fast the
-// loader becomes. A CPU shares its cores between loading and training; `saved` are core seconds of the workers that the
-// fix saves.
-Gain gain_without_wait(const RunSummary& run, double speedup, double saved = 0) {
-    double floor = 1 - run.input_wait();
-    if (run.process_cores && run.cores && run.worker_span > 0) {
-        floor = std::max(floor, (*run.process_cores - saved / run.worker_span) / *run.cores);
-    }
-    const double best = std::min(1 / std::clamp(floor, 0.01, 1.0), std::max(speedup, 1.0));
-    return {.low = 1 + (best - 1) / 2, .expected = 1 + (best - 1) * 0.9, .high = best};
-}
-
-// Of a loader that saves this share of its workers' time.
-double speedup_of(double saved_share) {
-    return 1 / (1 - std::clamp(saved_share, 0.0, 0.99));
-}
-
 Finding begin(std::string_view rule, const RankRecords& rank, const RunSummary& run) {
-    Finding finding = finding_of(rule, run.input_wait() >= kCritical ? Severity::critical : Severity::warn, rank, run);
+    Finding finding =
+        finding_of(rule, run.input_wait() >= kWaitCritical ? Severity::critical : Severity::warn, rank, run);
     finding.evidence = {{"wait_share", run.input_wait()}};
     if (const auto blocked = run.blocked_share()) {
         finding.evidence.push_back({"workers_idle_share", *blocked});
@@ -147,14 +38,15 @@ Finding begin(std::string_view rule, const RankRecords& rank, const RunSummary& 
 
 // A finding for each rank that waits because of `cause`.
 template <typename Describe>
-std::vector<Finding> for_cause(const JudgedRun& records, Cause cause, std::string_view rule, const Describe& describe) {
+std::vector<Finding> for_cause(const JudgedRun& records, WaitCause cause, std::string_view rule,
+                               const Describe& describe) {
     std::vector<Finding> findings;
     if (records.kind != "run") {
         return findings;
     }
     for (const RankRecords& rank : records.ranks) {
         const RunSummary& run = records.summary(rank);
-        if (cause_of(rank, run) == cause) {
+        if (wait_cause(rank, run) == cause) {
             findings.push_back(begin(rule, rank, run));
             describe(rank, run, findings.back());
             constexpr double kWorthIt = 1.05;
@@ -219,7 +111,7 @@ bool has_own_cache_size(const JudgedRun& records) {
 // by itself; it is about half of the decoding.
 double entropy_saved(const RunSummary& run) {
     constexpr double kMeasured = 0.05;  // of the decoding
-    const double entropy = share_of(run, run.worker_seconds(Stage::entropy));
+    const double entropy = share_of_workers(run, run.worker_seconds(Stage::entropy));
     return entropy > kMeasured * decode_share(run) ? entropy : decode_share(run) / 2;
 }
 
@@ -249,7 +141,7 @@ const char* saturation_text(const RunSummary& run) {
 
 std::vector<Finding> no_workers(const JudgedRun& records) {
     return for_cause(
-        records, Cause::no_workers, "no-workers", [](const RankRecords&, const RunSummary& run, Finding& finding) {
+        records, WaitCause::no_workers, "no-workers", [](const RankRecords&, const RunSummary& run, Finding& finding) {
             const int workers = useful_workers(run);
             finding.text = fmt::format(
                 "The training thread loads the data itself, which takes {:.0f} % of its time. Let {} do it.",
@@ -263,7 +155,7 @@ std::vector<Finding> no_workers(const JudgedRun& records) {
 }
 
 std::vector<Finding> worker_startup(const JudgedRun& records) {
-    return for_cause(records, Cause::startup, "worker-startup",
+    return for_cause(records, WaitCause::startup, "worker-startup",
                      [](const RankRecords&, const RunSummary& run, Finding& finding) {
                          finding.evidence.push_back({"start_share", run.start_share});
                          finding.text = fmt::format(
@@ -278,7 +170,7 @@ std::vector<Finding> worker_startup(const JudgedRun& records) {
 
 std::vector<Finding> few_workers(const JudgedRun& records) {
     return for_cause(
-        records, Cause::few_workers, "few-workers",
+        records, WaitCause::few_workers, "few-workers",
         [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
             const int workers = rank.facts.data.workers.value_or(1);
             const int useful = useful_workers(run);
@@ -295,9 +187,9 @@ std::vector<Finding> few_workers(const JudgedRun& records) {
 }
 
 std::vector<Finding> storage_bound(const JudgedRun& records) {
-    return for_cause(records, Cause::storage, "storage-bound",
+    return for_cause(records, WaitCause::storage, "storage-bound",
                      [&records](const RankRecords& rank, const RunSummary& run, Finding& finding) {
-                         const double read = share_of(run, run.worker_seconds(Stage::read));
+                         const double read = share_of_workers(run, run.worker_seconds(Stage::read));
                          const double bytes = cache_bytes(rank);  // each rank has a cache of its own
                          const double memory = static_cast<double>(rank.facts.host.memory_bytes.value_or(0));
                          const bool fits = bytes > 0 &&
@@ -328,20 +220,48 @@ std::vector<Finding> storage_bound(const JudgedRun& records) {
                      });
 }
 
+// Whether the GPU could decode the records, as far as the facts tell: the ops and the crop may forbid it.
+bool gpu_can_decode(const RankRecords& rank) {
+    const DataFacts& data = rank.facts.data;
+    return rank.facts.device.type == "cuda" && data.codec == "dct" && data.decode_on == "cpu" &&
+           data.decode != "fast" && data.cache != "device";
+}
+
+// Workers still read and check the records, and decompress those of `dct-zstd`, which the facts do not tell apart
+// (the shares of docs/cuda.md).
+void decode_on_gpu(const RunSummary& run, Finding& finding) {
+    constexpr double kSaved = 0.84;  // of the decoding
+    constexpr double kSavedOfZstd = 0.49;
+    finding.text += "Let the GPU decode.";
+    finding.fix.recipe = {{"data.decode_on", "\"device\""}};
+    const auto gain = [&](double share) {
+        const double saved = share * decode_share(run);
+        return gain_without_wait(run, speedup_of(saved), saved * run.worker_busy());
+    };
+    finding.gain = gain(kSaved);
+    finding.gain.low = gain(kSavedOfZstd).low;
+    finding.confidence = 0.6;
+}
+
 std::vector<Finding> decode_bound(const JudgedRun& records) {
-    return for_cause(records, Cause::decode, "decode-bound",
+    return for_cause(records, WaitCause::decode, "decode-bound",
                      [&records](const RankRecords& rank, const RunSummary& run, Finding& finding) {
-                         const bool jpeg = rank.facts.data.codec == "jpeg";
-                         const double entropy = share_of(run, run.worker_seconds(Stage::entropy));
+                         const std::string& codec = rank.facts.data.codec;
+                         const bool jpeg = codec == "jpeg";
                          finding.evidence.push_back({"decode_share_of_workers", decode_share(run)});
                          if (jpeg) {
+                             const double entropy = share_of_workers(run, run.worker_seconds(Stage::entropy));
                              finding.evidence.push_back({"entropy_share_of_workers", entropy});
                          }
-                         finding.text = fmt::format("Decoding {} takes {:.0f} % of the workers' time{}. {}",
-                                                    rank.facts.data.codec.empty() ? "images" : rank.facts.data.codec,
-                                                    100 * decode_share(run), saturation_text(run),
-                                                    jpeg ? "Pack the data as `dct`, which needs no Huffman decoding."
-                                                         : "Pack the data as `raw` pixels, or smaller.");
+                         finding.text = fmt::format("Decoding {} takes {:.0f} % of the workers' time{}. ",
+                                                    codec.empty() ? "images" : codec, 100 * decode_share(run),
+                                                    saturation_text(run));
+                         if (gpu_can_decode(rank)) {
+                             decode_on_gpu(run, finding);
+                             return;
+                         }
+                         finding.text += jpeg ? "Pack the data as `dct`, which needs no Huffman decoding."
+                                              : "Pack the data as `raw` pixels, or smaller.";
                          finding.fix.code = pack_command(records, rank, jpeg ? " --codec dct" : " --codec raw");
                          const double saved = jpeg ? dct_saved(run) : decode_share(run);
                          finding.gain = gain_without_wait(run, speedup_of(saved), saved * run.worker_busy());
@@ -351,7 +271,7 @@ std::vector<Finding> decode_bound(const JudgedRun& records) {
 
 std::vector<Finding> augment_bound(const JudgedRun& records) {
     return for_cause(
-        records, Cause::augment, "augment-bound", [](const RankRecords&, const RunSummary& run, Finding& finding) {
+        records, WaitCause::augment, "augment-bound", [](const RankRecords&, const RunSummary& run, Finding& finding) {
             finding.evidence.push_back({"augment_share_of_workers", augment_share(run)});
             finding.text = fmt::format(
                 "The ops of data.train_ops take {:.0f} % of the workers' time{}. Crop or resize before the "
@@ -374,7 +294,8 @@ double idle_speedup(const RankRecords& rank, const RunSummary& run) {
 
 std::vector<Finding> no_prefetch(const JudgedRun& records) {
     return for_cause(
-        records, Cause::prefetch, "no-prefetch", [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
+        records, WaitCause::prefetch, "no-prefetch",
+        [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
             finding.evidence.push_back({"prefetch", static_cast<double>(*rank.facts.data.prefetch)});
             if (run.ready) {
                 finding.evidence.push_back({"ready_batches", *run.ready});
@@ -394,12 +315,13 @@ std::vector<Finding> no_prefetch(const JudgedRun& records) {
 // The trainer waits, and no rule above knows why.
 std::vector<Finding> slow_loader(const JudgedRun& records) {
     return for_cause(
-        records, Cause::unknown, "slow-loader", [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
+        records, WaitCause::unknown, "slow-loader",
+        [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
             finding.text = fmt::format(
                 "The trainer waits for its data for {:.0f} % of its time. `stoker profile` shows each batch "
                 "and worker.",
                 100 * run.input_wait());
-            const double read = share_of(run, run.worker_seconds(Stage::read));
+            const double read = share_of_workers(run, run.worker_seconds(Stage::read));
             if (read + decode_share(run) + augment_share(run) > 0) {  // else the workers have no clocks
                 finding.evidence.push_back({"read_share_of_workers", read});
                 finding.evidence.push_back({"decode_share_of_workers", decode_share(run)});
@@ -444,7 +366,7 @@ std::vector<Finding> cold_cache(const JudgedRun& records) {
     for (const RankRecords& rank : records.ranks) {
         const std::optional<EpochWaits> waits = records.kind == "run" ? waits_by_epoch(rank) : std::nullopt;
         constexpr double kCold = 3;  // times the later waits
-        if (!waits || waits->first_share < kWarn || waits->first < kCold * waits->later ||
+        if (!waits || waits->first_share < kWaitWarn || waits->first < kCold * waits->later ||
             rank.facts.data.path.starts_with("synth:")) {
             continue;
         }
@@ -475,7 +397,9 @@ std::span<const Rule> input_rules() {
              "the trainer waits, and the workers spend 40 % of their time in reads without using a core",
              "`data.cache = \"ram\"`, `stoker pack`, or a faster disk", storage_bound},
         Rule{"decode-bound", "the trainer waits, and the workers spend 40 % of their time on decoding",
-             "`stoker pack --codec dct` (JPEG) or `--codec raw`; more workers only where cores are free", decode_bound},
+             "`stoker pack --codec dct` (JPEG) or `--codec raw`; of `dct` on a GPU `data.decode_on = \"device\"`; more "
+             "workers only where cores are free",
+             decode_bound},
         Rule{"augment-bound", "the trainer waits, and the workers spend 40 % of their time on `train_ops`",
              "crop and resize first, or store smaller images", augment_bound},
         Rule{"no-prefetch", "the trainer waits while the workers are idle, and `data.prefetch` is 1 or 2",
