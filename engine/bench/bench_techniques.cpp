@@ -148,15 +148,17 @@ class Bench {
     std::vector<Technique> list() {
         const std::string gpu = facts_.device == "cpu" ? kNeedsGpu : "";
         const std::string cores = fmt::format("{:.0f}", std::max(facts_.cores, 1.0));
+        const Technique packed_as_is = packed("packed format", "keep");
+        const Technique dct = packed("dct", "dct");
         std::vector<Technique> all = {
             {.name = "prefetch", .sets = {"data.workers=1", "data.prefetch=3"}},
             {.name = "workers", .sets = {"data.workers=" + cores}},
             {.name = "threads", .sets = {"train.threads=" + cores}},
             {.name = "pinned memory", .sets = {"data.pin_memory=true"}, .why_not = gpu},
             {.name = "copy stream", .why_not = gpu.empty() ? "copies always run on a stream of their own" : gpu},
-            packed("packed format", "keep"),
-            packed("dct", "dct"),
-            {.name = "dct on the GPU"},
+            packed_as_is,
+            dct,
+            on_gpu(dct, gpu),
             {.name = "cache", .sets = {"data.cache=ram"}},
             {.name = "precision", .sets = {"train.precision=bf16"}},
             {.name = "channels_last", .sets = {"train.channels_last=true"}, .why_not = without_convolutions()},
@@ -164,12 +166,15 @@ class Bench {
             {.name = "fused step or graph", .sets = {"train.compile=auto"}, .why_not = without_compiled_step()},
             {.name = "accumulation", .sets = {"train.accumulate=2"}},
         };
-        const auto dct = std::ranges::find(all, "dct", &Technique::name);
-        Technique& decodes = *std::next(dct);
-        decodes.sets = dct->sets;
-        decodes.sets.emplace_back("data.decode_on=device");
-        decodes.why_not = gpu.empty() ? dct->why_not : gpu;
         return all;
+    }
+
+    // The GPU decodes what is packed as `dct`.
+    static Technique on_gpu(const Technique& dct, const std::string& no_gpu) {
+        Technique technique{
+            .name = "dct on the GPU", .sets = dct.sets, .why_not = no_gpu.empty() ? dct.why_not : no_gpu};
+        technique.sets.emplace_back("data.decode_on=device");
+        return technique;
     }
 
     std::string without_convolutions() const {

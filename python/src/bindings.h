@@ -48,6 +48,7 @@ void bind_formats(nb::module_& module);
 void bind_pipeline(nb::module_& module);
 void bind_pack(nb::module_& module);
 void bind_order(nb::module_& module);
+void bind_interrupts(nb::module_& module);
 void bind_memory(nb::module_& module);
 
 }  // namespace stoker::python

@@ -7,5 +7,6 @@ NB_MODULE(_stoker, module) {
     stoker::python::bind_pipeline(module);
     stoker::python::bind_pack(module);
     stoker::python::bind_order(module);
+    stoker::python::bind_interrupts(module);
     stoker::python::bind_memory(module);
 }

@@ -77,10 +77,11 @@ class Slurm:
     def __init__(self, folder, hosts):
         self.folder = folder
         self.hosts = hosts
+        self.daemons = []
         for name in ("munge", "state", "shared"):
             (folder / name).mkdir()
         (folder / "slurm.conf").write_text(CONFIGURATION.format(folder=folder))
-        (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # looks for none; there are none in the namespaces
+        (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # the default looks for mounts that are not there
         (folder / "munge/key").write_bytes(os.urandom(64))
         (folder / "munge/key").chmod(0o600)
         paths = [f"--{name}-file={folder}/munge/{name}" for name in ("key", "log", "pid", "seed")]
@@ -93,7 +94,8 @@ class Slurm:
     def begin(self, host, *command):
         """A process of a host, which ends with the hosts."""
         with open(self.folder / f"{command[0]}{host}.log", "w") as log:
-            subprocess.Popen(self.hosts.inside(host, *command), env=self.environment(), stdout=log, stderr=log)
+            daemon = subprocess.Popen(self.hosts.inside(host, *command), env=self.environment(), stdout=log, stderr=log)
+        self.daemons.append(daemon)
 
     def environment(self):
         path = f"{PROGRAM.parent}:/usr/sbin:{os.environ['PATH']}"
@@ -118,7 +120,9 @@ class Slurm:
     def wait(self, holds, seconds=60):
         until = time.monotonic() + seconds
         while not holds():
-            assert time.monotonic() < until, "\n".join(path.read_text() for path in self.folder.glob("*.log"))
+            assert time.monotonic() < until, "\n".join(
+                path.read_text() for path in [*self.folder.glob("*.log"), *self.folder.glob("slurm-*.out")]
+            )
             time.sleep(0.2)
 
 
@@ -129,7 +133,10 @@ def slurm(tmp_path_factory):
     if missing := why_not():
         pytest.skip(missing)
     with Hosts(2) as hosts:
-        yield Slurm(tmp_path_factory.mktemp("slurm"), hosts)
+        slurm = Slurm(tmp_path_factory.mktemp("slurm"), hosts)
+        yield slurm
+    for daemon in slurm.daemons:
+        daemon.wait(20)
 
 
 def test_slurm_packs_with_an_array_of_jobs(slurm, stoker, tmp_path):
@@ -167,7 +174,7 @@ def last_model(run):
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_slurm_trains_on_two_nodes(slurm, stoker, tmp_path, interrupted):
     """They train what two processes of one host train, also where Slurm's SIGTERM requeues the job."""
-    epochs = "20" if interrupted else "2"
+    epochs = "100" if interrupted else "2"
     for folder in (slurm.folder, tmp_path):
         (folder / "recipe.toml").write_text(RECIPE.replace("EPOCHS", epochs))
     run = slurm.folder / "shared/runs/a"
@@ -183,6 +190,7 @@ def test_slurm_trains_on_two_nodes(slurm, stoker, tmp_path, interrupted):
         slurm.wait(lambda: (run / "metrics.jsonl").exists())
         slurm("scancel", "--signal=TERM", job)  # as Slurm does before the time is over
         slurm.wait(lambda: "Restarts=1" in slurm.state(job)[1])
+        assert slurm.state(job)[0] != {"COMPLETED"}, "the run was over before the signal came"
         slurm("scontrol", "update", f"JobId={job}", "StartTime=now")  # without the two minutes that Slurm waits
     slurm.wait(lambda: slurm.state(job)[0] == {"COMPLETED"}, 300)
     stoker("launch", "--nproc-per-node", "2", "--", PROGRAM, "train", "recipe.toml", "--out", "run")

@@ -78,7 +78,7 @@ def test_ctrl_c_at_random_moments_leaves_nothing(drawn, source):
         try:
             interrupt_often(process)
         finally:
-            process.kill()  # the tests behind this one count their children
+            process.kill()  # the tests after this one count their children
 
 
 def interrupt_often(process):

@@ -399,9 +399,14 @@ TEST(Variants, AGpuMayDecodeDctRecords) {
     Recipe other = photos();
     other.data.decode_on = "device";
     EXPECT_FALSE(decodes(other, gpu)) << "it does already";
-    other = photos();
-    other.data.decode = "fast";
-    EXPECT_FALSE(decodes(other, gpu)) << "the recipe would be refused";
+    EXPECT_TRUE(decodes(photos(), {.device = "cuda", .format = "stk", .codec = "dct-zstd"}));
+    for (const auto& change : std::vector<std::function<void(DataRecipe&)>>{
+             [](DataRecipe& data) { data.decode = "fast"; }, [](DataRecipe& data) { data.cache = "device"; },
+             [](DataRecipe& data) { data.channels = 1; }}) {
+        other = photos();
+        change(other.data);
+        EXPECT_FALSE(decodes(other, gpu)) << "the recipe would be refused";
+    }
 }
 
 TEST(Tuner, AFailingTrialIsNotTheEnd) {

@@ -18,7 +18,7 @@ from typing import Any
 from stoker import _stoker
 from stoker.errors import InvalidArgument, IoError
 from stoker.processes.fetch import Bad, Job, Task, make_fetcher
-from stoker.processes.interrupts import without_interrupts
+from stoker.processes.interrupts import HeldInterrupts
 from stoker.processes.seeding import kept_generators
 from stoker.processes.transport import Lease, Leases, Slots, read, write
 from stoker.processes.worker import Reply, Request, run_worker
@@ -144,7 +144,7 @@ class Pool:
         context = multiprocessing.get_context(method)
         _start_helpers(context.get_start_method())
         try:
-            with without_interrupts():
+            with HeldInterrupts():
                 for number in range(self._job.workers):
                     self._all.append(_started(context, self._job, number))
         except BaseException as error:
@@ -194,7 +194,7 @@ class Pool:
         """Ends the processes. In a forked child they are not ours."""
         if self._process != os.getpid():
             return
-        with without_interrupts():
+        with HeldInterrupts():
             for worker in self._all:
                 worker.end.close()
             _end([worker.process for worker in self._all])
@@ -215,11 +215,15 @@ class Pool:
         try:
             reply: Reply = worker.end.recv()
             if reply.slot is not None and reply.new_bytes:
-                with without_interrupts():  # nothing would close a file that Ctrl-C keeps from its owner
+                while not worker.end.poll(_WAIT_SECONDS):  # Ctrl-C ends the wait
+                    pass
+                with HeldInterrupts():  # nothing would close a file that Ctrl-C keeps from its owner
                     worker.memories[reply.slot] = _received_memory(worker.end, reply.new_bytes)
-        except IoError:
-            raise
-        except (EOFError, OSError):
+        except (EOFError, OSError, RuntimeError) as error:  # RuntimeError: a message without its file
+            if isinstance(error, RuntimeError) or getattr(error, "errno", None) == errno.EMFILE:
+                raise IoError("[shared memory] expected a free file descriptor, got none; raise ulimit -n") from None
+            if isinstance(error, IoError):
+                raise
             raise self._death_of(worker) from None
         for number in reply.dropped:
             del worker.memories[number]
@@ -257,12 +261,7 @@ def _started(context: Any, job: Job, number: int) -> _Worker:
 
 
 def _received_memory(end: Connection, size: int) -> _stoker.SharedMemory:
-    try:
-        fd = reduction.recv_handle(end)
-    except (OSError, RuntimeError) as error:  # RuntimeError: a message without its file
-        if isinstance(error, RuntimeError) or error.errno == errno.EMFILE:
-            raise IoError("[shared memory] expected a free file descriptor, got none; raise ulimit -n") from None
-        raise
+    fd = reduction.recv_handle(end)
     try:
         return _stoker.SharedMemory(fd, size)
     finally:

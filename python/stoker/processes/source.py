@@ -14,7 +14,7 @@ from typing import Any
 from stoker import _stoker
 from stoker.errors import InvalidArgument
 from stoker.processes.fetch import Bad, Job, Task, bad_sample_error
-from stoker.processes.interrupts import interrupt_soon, without_interrupts
+from stoker.processes.interrupts import HeldInterrupts, interrupt_soon
 from stoker.processes.pool import Inline, Pool, Result, WorkerTraceback, raise_taken
 
 # (index, key, reason, index of the replacement) of each bad sample
@@ -35,6 +35,7 @@ class Source:
         self._generation = 0
         self._numbered = 0
         self._tasks: deque[Task] = deque()  # submitted; their results are taken in this order
+        self._broken = False  # in the middle of `next`, or left there by an exception: tasks and position may not fit
 
     def workers(self) -> int:
         return self.job.workers
@@ -45,23 +46,32 @@ class Source:
         self._stop()
 
     def collected(self) -> None:
-        """The loader is gone. Python drops what is raised meanwhile, which may be Ctrl-C: that is sent again."""
+        """The loader is gone. Python drops what is raised meanwhile, which may be Ctrl-C: that is sent again.
+
+        Not one that comes before the first line or after the last: workers then end by themselves, and multiprocessing
+        clears them away when it starts the next process.
+        """
         try:
             self.close()
         except KeyboardInterrupt:
-            self.close()  # it may have come before the workers' end
-            interrupt_soon()
+            try:
+                self.close()  # it may have come before the workers' end
+            finally:
+                interrupt_soon()
 
     def _stop(self) -> None:
         """Ends the workers. They begin again with the next batch."""
-        with without_interrupts():
+        with HeldInterrupts():
             runner, self._runner = self._runner, None
             self._tasks.clear()
             self._generation += 1
+            self._broken = False
             if runner is not None:
                 runner.close()
 
     def _discard(self) -> None:
+        if self._broken:
+            self._stop()
         self._tasks.clear()
         self._generation += 1
         if self._runner is not None:
@@ -119,15 +129,18 @@ class IndexedSource(Source):
         if self._at_end:
             self._at_end = False
             return None
+        if self._broken:
+            self._go_back()
+        self._broken = True
         try:
             result = self._take()
             if self._next % self.batches() == 0:
                 self._bad = 0
             taken = self._next + 1
             self._next, self._at_end = taken, taken % self.batches() == 0
-        except BaseException:  # a worker has ended, or Ctrl-C
-            self._submitted = self._next  # first, because a second Ctrl-C ends _stop
-            self._stop()
+            self._broken = False
+        except BaseException:  # a worker has ended, or Ctrl-C. A second one may come here: then the next call goes back
+            self._go_back()
             raise
         if result.error is not None:
             raise_taken(result)
@@ -153,6 +166,11 @@ class IndexedSource(Source):
                 f"[batch_size] expected a sample for each of {ranks} ranks in the last batch of an epoch, got {last}; "
                 "set drop_last=True, or another batch_size"
             )
+
+    def _go_back(self) -> None:
+        """To the batch that comes next, with new workers."""
+        self._submitted = self._next
+        self._stop()
 
     def _take(self) -> Result:
         while self._submitted < self._next + self._ahead:
@@ -189,17 +207,22 @@ class StreamSource(Source):
 
     def next(self) -> tuple[Any, BadTuples] | None:
         """The batch, or None once at the end of an epoch."""
+        if self._broken:
+            self._go_back()
+        self._broken = True
         try:
             result = self._take()
+            if result is None:
+                self._epoch, self._batch = self._epoch + 1, 0
+                self._begin(0)
+            else:
+                self._batch += 1
+            self._broken = False
         except BaseException:
-            self._begin(self._batch)
-            self._stop()
+            self._go_back()
             raise
         if result is None:
-            self._epoch, self._batch = self._epoch + 1, 0
-            self._begin(0)
             return None
-        self._batch += 1
         if result.error is not None:
             raise_taken(result)
         return result.value, []
@@ -229,6 +252,11 @@ class StreamSource(Source):
             "drop_last": job.drop_last,
             "workers": job.workers,
         }
+
+    def _go_back(self) -> None:
+        """To the batch that comes next, with new workers."""
+        self._begin(self._batch)
+        self._stop()
 
     def _begin(self, skipped: int) -> None:
         """At the begin of an epoch, whose first `skipped` batches were taken before."""

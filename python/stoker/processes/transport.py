@@ -20,7 +20,7 @@ from typing import Any
 from stoker import _stoker
 from stoker.errors import IoError
 from stoker.processes.collate import ITEM_BYTES, Stack, dtype_name
-from stoker.processes.interrupts import without_interrupts
+from stoker.processes.interrupts import HeldInterrupts
 
 _ALIGNMENT = 64
 
@@ -69,7 +69,7 @@ class Slots:
                 self._used[slot.number] = slot
                 return slot, False
             dropped.append(slot.number)
-        with without_interrupts():  # the file has no owner before the end of __init__
+        with HeldInterrupts():  # the file has no owner before the end of __init__
             slot = self._used[self._made] = Slot(self._made, self._most)
             self._made += 1
         return slot, True

@@ -1,5 +1,5 @@
-// What mends the training thread's wait for batches: storage, decoding, augmentation, too few workers, too little
-// prefetch. wait_cause.cpp says which of them it is.
+// What to do about the training thread's wait for batches. wait_cause.cpp says why it waits: storage, decoding,
+// augmentation, too few workers, too little prefetch.
 #include "stoker/diagnose/rules/rule_families.h"
 
 #include <algorithm>
@@ -220,52 +220,66 @@ std::vector<Finding> storage_bound(const JudgedRun& records) {
                      });
 }
 
-// Whether the GPU could decode the records, as far as the facts tell: the ops and the crop may forbid it.
-bool gpu_can_decode(const RankRecords& rank) {
-    const DataFacts& data = rank.facts.data;
-    return rank.facts.device.type == "cuda" && data.codec == "dct" && data.decode_on == "cpu" &&
-           data.decode != "fast" && data.cache != "device";
+bool holds_dct(const DataFacts& data) {
+    return data.codec == "dct" || data.codec == "dct-zstd";
 }
 
-// Workers still read and check the records, and decompress those of `dct-zstd`, which the facts do not tell apart
-// (the shares of docs/cuda.md).
-void decode_on_gpu(const RunSummary& run, Finding& finding) {
-    constexpr double kSaved = 0.84;  // of the decoding
-    constexpr double kSavedOfZstd = 0.49;
+// Whether the GPU could decode the records, as far as facts and recipe tell: the ops may forbid it.
+bool gpu_can_decode(const JudgedRun& records, const RankRecords& rank) {
+    const DataFacts& data = rank.facts.data;
+    const auto channels = records.recipe.find("data.channels");
+    const bool grey = channels != records.recipe.end() && channels->second == "1";
+    return rank.facts.device.type == "cuda" && holds_dct(data) && data.decode_on == "cpu" && data.decode != "fast" &&
+           data.cache != "device" && !grey;
+}
+
+void decode_on_gpu(const RankRecords& rank, const RunSummary& run, Finding& finding) {
+    // Of all that workers do, as docs/cuda.md measured it. What is left: to read, check, decompress and copy.
+    const double saved = rank.facts.data.codec == "dct" ? 0.84 : 0.49;
     finding.text += "Let the GPU decode.";
     finding.fix.recipe = {{"data.decode_on", "\"device\""}};
-    const auto gain = [&](double share) {
-        const double saved = share * decode_share(run);
-        return gain_without_wait(run, speedup_of(saved), saved * run.worker_busy());
-    };
-    finding.gain = gain(kSaved);
-    finding.gain.low = gain(kSavedOfZstd).low;
+    finding.gain = gain_without_wait(run, speedup_of(saved), saved * run.worker_busy());
     finding.confidence = 0.6;
+}
+
+// The GPU decodes already: what is left for the workers grows with the images.
+void smaller_images(const JudgedRun& records, const RankRecords& rank, const RunSummary& run, Finding& finding) {
+    constexpr double kSaved = 0.5;  // with half of the pixels
+    finding.text += "The GPU decodes already, and workers only check and copy records. Store smaller images.";
+    finding.fix.code = pack_command(records, rank, " --codec dct --resize-shorter 256");
+    finding.gain = gain_without_wait(run, speedup_of(kSaved * decode_share(run)));
+    finding.confidence = 0.4;
+}
+
+void pack_for_decoding(const JudgedRun& records, const RankRecords& rank, const RunSummary& run, Finding& finding) {
+    const bool jpeg = rank.facts.data.codec == "jpeg";
+    finding.text += jpeg ? "Pack the data as `dct`, which needs no Huffman decoding."
+                         : "Pack the data as `raw` pixels, or smaller.";
+    finding.fix.code = pack_command(records, rank, jpeg ? " --codec dct" : " --codec raw");
+    const double saved = jpeg ? dct_saved(run) : decode_share(run);
+    finding.gain = gain_without_wait(run, speedup_of(saved), saved * run.worker_busy());
+    finding.confidence = 0.8;
 }
 
 std::vector<Finding> decode_bound(const JudgedRun& records) {
     return for_cause(records, WaitCause::decode, "decode-bound",
                      [&records](const RankRecords& rank, const RunSummary& run, Finding& finding) {
                          const std::string& codec = rank.facts.data.codec;
-                         const bool jpeg = codec == "jpeg";
                          finding.evidence.push_back({"decode_share_of_workers", decode_share(run)});
-                         if (jpeg) {
+                         if (codec == "jpeg") {
                              const double entropy = share_of_workers(run, run.worker_seconds(Stage::entropy));
                              finding.evidence.push_back({"entropy_share_of_workers", entropy});
                          }
                          finding.text = fmt::format("Decoding {} takes {:.0f} % of the workers' time{}. ",
                                                     codec.empty() ? "images" : codec, 100 * decode_share(run),
                                                     saturation_text(run));
-                         if (gpu_can_decode(rank)) {
-                             decode_on_gpu(run, finding);
-                             return;
+                         if (gpu_can_decode(records, rank)) {
+                             decode_on_gpu(rank, run, finding);
+                         } else if (rank.facts.data.decode_on == "device") {
+                             smaller_images(records, rank, run, finding);
+                         } else {
+                             pack_for_decoding(records, rank, run, finding);
                          }
-                         finding.text += jpeg ? "Pack the data as `dct`, which needs no Huffman decoding."
-                                              : "Pack the data as `raw` pixels, or smaller.";
-                         finding.fix.code = pack_command(records, rank, jpeg ? " --codec dct" : " --codec raw");
-                         const double saved = jpeg ? dct_saved(run) : decode_share(run);
-                         finding.gain = gain_without_wait(run, speedup_of(saved), saved * run.worker_busy());
-                         finding.confidence = 0.8;
                      });
 }
 

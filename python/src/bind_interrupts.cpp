@@ -1,0 +1,71 @@
+// Ctrl-C that waits: while an object is entered, SIGINT is remembered by a handler in C. Python's own handlers would
+// not do: Python may run them, and raise, between any two lines, also those that set a handler and put it back.
+#include <nanobind/nanobind.h>
+#include <pthread.h>
+
+#include <csignal>
+
+#include "python/src/bindings.h"
+
+namespace stoker::python {
+namespace {
+
+volatile std::sig_atomic_t arrived = 0;
+int entered = 0;  // guarded by Python's lock
+struct sigaction usual = {};
+
+void remember(int /*number*/) {
+    arrived = 1;
+}
+
+// A forked child does not leave what its parent entered.
+void start_again_in_child() {
+    if (entered > 0) {
+        entered = 0;
+        arrived = 0;
+        sigaction(SIGINT, &usual, nullptr);
+    }
+}
+
+// May be nested. The signal is blocked, too, for the sake of processes that are started meanwhile.
+class HeldInterrupts {
+  public:
+    void enter() {
+        sigset_t interrupt;
+        sigemptyset(&interrupt);
+        sigaddset(&interrupt, SIGINT);
+        pthread_sigmask(SIG_BLOCK, &interrupt, &mask_);
+        if (entered++ == 0) {
+            struct sigaction held = {};
+            held.sa_handler = remember;
+            held.sa_flags = SA_RESTART | SA_ONSTACK;
+            sigaction(SIGINT, &held, &usual);
+        }
+    }
+
+    void leave() {
+        if (entered > 0 && --entered == 0) {
+            sigaction(SIGINT, &usual, nullptr);
+        }
+        pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
+        if (entered == 0 && arrived != 0) {  // another thread took it
+            arrived = 0;
+            raise(SIGINT);
+        }
+    }
+
+  private:
+    sigset_t mask_ = {};
+};
+
+}  // namespace
+
+void bind_interrupts(nb::module_& module) {
+    pthread_atfork(nullptr, nullptr, start_again_in_child);
+    nb::class_<HeldInterrupts>(module, "HeldInterrupts")
+        .def(nb::init<>())
+        .def("__enter__", &HeldInterrupts::enter)
+        .def("__exit__", [](HeldInterrupts& held, const nb::args& /*error*/) { held.leave(); });
+}
+
+}  // namespace stoker::python
