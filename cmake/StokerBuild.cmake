@@ -65,6 +65,22 @@ function(stoker_unity target)
   endif()
 endfunction()
 
+# LibTorch's headers are a sixth of the time of each file that has them: they are compiled once, with `target`, for all
+# that are compiled with the same options.
+set(STOKER_TORCH_HEADERS <algorithm> <array> <chrono> <filesystem> <functional> <map> <memory> <mutex> <optional> <span>
+  <string> <string_view> <vector> <fmt/format.h> <nlohmann/json.hpp> <ATen/Context.h> <ATen/Parallel.h>
+  <ATen/core/Tensor.h> <ATen/ops/empty.h> <ATen/ops/zeros.h> <c10/core/GradMode.h>)
+function(stoker_precompile_torch target)
+  if(SKBUILD OR STOKER_UNITY)
+    target_precompile_headers(${target} PRIVATE ${STOKER_TORCH_HEADERS} ${ARGN})
+  endif()
+endfunction()
+function(stoker_reuse_torch target from)
+  if(SKBUILD OR STOKER_UNITY)
+    target_precompile_headers(${target} REUSE_FROM ${from})
+  endif()
+endfunction()
+
 # Or the headers of libraries are compiled once for the target, where its files stay apart. The kernels of one
 # instruction set have compiler options of their own, which need other compiled headers.
 function(stoker_precompile target)
