@@ -18,12 +18,21 @@ void remember(int /*number*/) {
     arrived = 1;
 }
 
+// Unless somebody has set another handler meanwhile.
+void restore() {
+    struct sigaction now = {};
+    sigaction(SIGINT, nullptr, &now);
+    if (now.sa_handler == remember) {
+        sigaction(SIGINT, &usual, nullptr);
+    }
+}
+
 // A forked child does not leave what its parent entered.
 void start_again_in_child() {
     if (entered > 0) {
         entered = 0;
         arrived = 0;
-        sigaction(SIGINT, &usual, nullptr);
+        restore();
     }
 }
 
@@ -45,7 +54,7 @@ class HeldInterrupts {
 
     void leave() {
         if (entered > 0 && --entered == 0) {
-            sigaction(SIGINT, &usual, nullptr);
+            restore();
         }
         pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
         if (entered == 0 && arrived != 0) {  // another thread took it

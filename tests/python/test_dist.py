@@ -164,7 +164,7 @@ def test_a_model_cut_into_stages_trains_what_one_process_trains(stoker, recipe, 
     staged = ("--set", "train.mesh.pp=2", "--set", "train.mesh.dp=2")
     done = stoker(*launch, "train", "r.toml", "--out", "four", "--json", *sets, *staged)
     for mine, whole in zip(steps(tmp_path / "four"), steps(tmp_path / "one"), strict=True):
-        assert mine["loss"] == pytest.approx(whole["loss"], rel=1e-6)
+        assert mine["loss"] == pytest.approx(whole["loss"], abs=1e-6)  # of losses from 2.3 down to 0.4
         assert (mine["batch_hash"], mine["samples"]) == (whole["batch_hash"], whole["samples"])
     four = done.json()
     for mine, whole in zip(four["epochs"], one["epochs"], strict=True):

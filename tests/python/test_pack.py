@@ -392,8 +392,11 @@ def test_the_jobs_for_clusters_are_well_formed(program, path):
     elif path.suffix == ".yaml":
         documents = list(pytest.importorskip("yaml").safe_load_all(path.read_text()))
         job = documents[-1]
-        assert job["kind"] == "Job" and job["spec"]["completionMode"] == "Indexed"
-        assert job["spec"]["completions"] == job["spec"]["parallelism"]
+        if job["kind"] == "PyTorchJob":
+            assert list(job["spec"]["pytorchReplicaSpecs"]) == ["Master", "Worker"]
+        else:
+            assert job["kind"] == "Job" and job["spec"]["completionMode"] == "Indexed"
+            assert job["spec"]["completions"] == job["spec"]["parallelism"]
     used = [word for word in ("--part", "--merge", "--codec") if word in path.read_text()]
     known = subprocess.run([program, "pack", "--help"], capture_output=True, text=True).stdout
     assert all(word in known for word in used)

@@ -242,8 +242,8 @@ def test_averages_that_are_gone_are_missed(stoker, digits):
     ("old", "new", "text"),
     [
         ('"version"', "version", "got text that is not JSON"),
-        ('"step": 5', '"step": -5', "got a step of -5"),
-        ('"step": 5', '"step": "5"', "got a step of string"),
+        ('"step": 5,', '"step": -5,', "got a step of -5"),  # not the nanoseconds of the account
+        ('"step": 5,', '"step": "5",', "got a step of string"),
         ('"classes": [', '"classes": [7,', "got type must be string"),
     ],
 )
