@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "python/src/bindings.h"
@@ -53,7 +54,8 @@ class HeldInterrupts {
     }
 
     void leave() {
-        if (entered > 0 && --entered == 0) {
+        entered = std::max(entered - 1, 0);  // a forked child has begun at 0
+        if (entered == 0) {
             restore();
         }
         pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
