@@ -1,5 +1,7 @@
 # Ctrl-C at 30 random moments of a loop over stoker.Loader, of files and of Python data sets: each time the loop ends at
-# once, and no thread, process, file or shared memory stays. test_py_workers.py interrupts whole programs.
+# once, and no thread, process, file or shared memory stays. Then Ctrl-C at each line of some functions.
+# test_py_workers.py interrupts whole programs.
+import gc
 import os
 import random
 import signal
@@ -11,7 +13,10 @@ from pathlib import Path
 
 import pytest
 from conftest import PYTHON_PACKAGE
+from python_datasets import Lines, Numbers
+from test_py_workers import children, nothing_stays  # noqa: F401
 
+stoker = pytest.importorskip("stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 
 MOMENTS = int(os.environ.get("STOKER_INTERRUPTS", 30))
@@ -93,3 +98,80 @@ def interrupt_often(process):
         assert time.monotonic() - begin < 5
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 0 and errors == ""
+
+
+def interrupted_at(called, at, action):
+    """Runs the action with Ctrl-C at the `at`-th line of functions of that name. Whether there is one."""
+    arrived = False
+
+    def trace(frame, event, argument):
+        nonlocal at, arrived
+        code = frame.f_code
+        if code.co_name == called and "/processes/" in code.co_filename and event in ("line", "return"):
+            at -= 1
+            if at == 0:
+                arrived = True
+                os.kill(os.getpid(), signal.SIGINT)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        action()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    return arrived
+
+
+@pytest.mark.parametrize(
+    "called, workers",
+    [("__init__", 1), ("start", 1), ("_stop", 1), ("_read", 1), ("_received_memory", 1), ("take", 0)],
+)
+def test_ctrl_c_at_any_line_that_begins_or_ends_workers_leaves_nothing(called, workers):
+    """No process and no file. The signal also arrives at the return, where nothing holds yet what is returned."""
+    list(stoker.Loader(Numbers(4), 4, workers=workers))  # opens what stays open
+    gc.collect()
+    files = len(os.listdir("/proc/self/fd"))
+    at, arrived = 0, True
+    while arrived:
+        at += 1
+        loader = stoker.Loader(Numbers(4), 4, workers=workers, prefetch=1)
+
+        def action():
+            held = next(iter(loader))  # its memory is a new file
+            loader._source._stop()
+            del held
+
+        arrived = interrupted_at(called, at, action)
+        del loader, action
+        gc.collect()
+        assert children() == [] and len(os.listdir("/proc/self/fd")) == files, at
+    assert at > 3
+
+
+@pytest.mark.parametrize("data", [Numbers(24), Lines(24)])
+def test_ctrl_c_twice_goes_on_with_the_same_batch(data):
+    """The second one comes while the first is dealt with, and may keep the workers from their end."""
+
+    def rest_of(source):
+        return [str(value) for value, _ in iter(source.next, None)]
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    loader = stoker.Loader(data, 4, workers=1)
+    whole = rest_of(loader._source)
+    loader.close()
+    at, arrived = 0, True
+    while arrived and at < 8:
+        at += 1
+        loader = stoker.Loader(data, 4, workers=1)
+        source = loader._source
+        found = [str(source.next()[0])]
+        source._first_result = interrupt
+        arrived = interrupted_at("_go_back", at, source.next)
+        del source._first_result
+        assert found + rest_of(source) == whole, at
+        loader.close()
+    assert at > 3
