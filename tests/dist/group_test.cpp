@@ -211,6 +211,13 @@ TEST(Group, ARankThatLeavesIsMissed) {
     }
 }
 
+TEST(Group, IsWholeForEveryRankBeforeAnyGoesOn) {
+    for (int i = 0; i < 5; ++i) {
+        EXPECT_THAT(as_ranks(16, [](const auto&) {}), Each(""))
+            << "the first to leave ended what the last was connecting";
+    }
+}
+
 TEST(Group, WhatRanksHaveToldOutlivesThem) {
     std::vector<std::string> told;
     as_ranks(3, [&](const auto& group) {

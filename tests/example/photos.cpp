@@ -16,8 +16,7 @@ int main(int argc, char** argv) try {
     recipe.optimizer = {.name = "sgd", .lr = 0.025, .momentum = 0.9, .weight_decay = 1e-4};
     recipe.schedule = {.name = "cosine", .warmup = {.count = 1}};  // of one epoch
     recipe.train.epochs = 3;
-    recipe.train.precision = "bf16";  // autocast
-    recipe.train.accumulate = 2;      // two micro-batches of 32 a step
+    recipe.train.accumulate = 2;  // two micro-batches of 32 a step
 
     stoker::Trainer trainer(recipe);
     stoker::FitOptions options{.out = "runs/photos", .resume = "auto"};

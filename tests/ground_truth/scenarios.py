@@ -97,6 +97,11 @@ def cores():
     return len(os.sched_getaffinity(0))
 
 
+def computes_fp16():
+    """Whether this processor multiplies matrices in fp16."""
+    return bool({"avx512_fp16", "amx_fp16"} & set(Path("/proc/cpuinfo").read_text().split()))
+
+
 def no_workers(rng, data):
     images = data.images("medium", 120, int(rng.integers(500, 700)))
     return Plan(images, f"batch_size = {rng.choice([8, 12, 16])}\nworkers = 0", CONVNET + epochs(4))
@@ -133,8 +138,9 @@ def many_workers(rng, data):
 
 
 def no_prefetch(rng, data):
-    images = data.images("uneven", 160, (48,) * 19 + (4000,), seed=int(rng.integers(3)))
-    return Plan(images, f"batch_size = 2\nprefetch = 1\nworkers = {cores()}", CONVNET + epochs(6))
+    images = data.images("uneven", 160, (48,) * 19 + (6000,), seed=int(rng.integers(3)))
+    ops = '{op = "resize", size = [16, 16]}, {op = "normalize", preset = "imagenet"}'  # else the steps hide the wait
+    return Plan(images, f"batch_size = 2\nprefetch = 1\nworkers = {cores()}", CONVNET + epochs(6), ops=ops)
 
 
 def straggler(rng, data):
@@ -163,6 +169,13 @@ def frequent_evaluation(rng, data):
 def frequent_checkpoints(rng, data):
     arrays = data.arrays(int(rng.integers(100, 200)), 32)
     return Plan(arrays, "batch_size = 8", RESNET + '[train]\nepochs = 2\ncheckpoint_every = "1 steps"\n')
+
+
+def slow_precision(rng, data):
+    arrays = data.arrays(int(rng.integers(500, 800)), 16)
+    ops = '{op = "normalize", preset = "imagenet"}'
+    rest = WIDE_MLP + epochs(3) + 'precision = "fp16"\n'
+    return Plan(arrays, f"batch_size = {rng.choice([24, 32])}", rest, ops=ops)
 
 
 @contextmanager
@@ -221,6 +234,7 @@ SCENARIOS = [
     Scenario("frequent-evaluation", frequent_evaluation),
     Scenario("frequent-checkpoints", frequent_checkpoints),
     Scenario("other-processes", other_processes),
+    *([] if computes_fp16() else [Scenario("slow-precision", slow_precision)]),
     Scenario("healthy: convnet", healthy_convnet),
     Scenario("healthy: resnet18", healthy_resnet),
     Scenario("healthy: photos", healthy_photos),

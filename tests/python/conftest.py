@@ -26,6 +26,11 @@ for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else lambda number, frame: None)
 
+# Ranks ask for the names of each other's addresses, and not every machine has a name service that answers.
+NO_NAME_SERVICE = PROGRAM.parent / "libno_name_service.so"
+if NO_NAME_SERVICE.is_file():
+    os.environ.setdefault("LD_PRELOAD", str(NO_NAME_SERVICE))
+
 
 class Done:
     """A finished run of the program."""

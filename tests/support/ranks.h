@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -18,16 +20,26 @@
 
 namespace stoker::testing {
 
-inline int free_port() {
+// Takes `port` of the loopback for a moment, or any if it is 0. Returns the port; -1: another socket listens on it.
+inline int take_port(int port) {
     const int socket_of = socket(AF_INET, SOCK_STREAM, 0);
+    const int reuse = 1;  // the store can bind meanwhile, and this fails once it listens
+    EXPECT_EQ(setsockopt(socket_of, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse), 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
     socklen_t length = sizeof address;
-    EXPECT_EQ(bind(socket_of, reinterpret_cast<sockaddr*>(&address), length), 0);
-    EXPECT_EQ(getsockname(socket_of, reinterpret_cast<sockaddr*>(&address), &length), 0);
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    const bool taken = bind(socket_of, generic, length) == 0 && getsockname(socket_of, generic, &length) == 0;
     close(socket_of);
-    return ntohs(address.sin_port);
+    return taken ? ntohs(address.sin_port) : -1;
+}
+
+inline int free_port() {
+    const int port = take_port(0);
+    EXPECT_GT(port, 0);
+    return port;
 }
 
 // Runs `work` as each of `count` ranks. Returns the error of each rank, "" for none.
@@ -39,6 +51,10 @@ inline std::vector<std::string> as_ranks(int count, const std::function<void(con
     std::vector<std::string> errors(static_cast<std::size_t>(count));
     std::vector<std::thread> threads;
     for (int rank = 0; rank < count; ++rank) {
+        // c10d sleeps for half a second and more where rank 0's store does not listen yet.
+        for (int polls = 0; rank == 1 && take_port(port) == port && polls < 1000; ++polls) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
         threads.emplace_back([&, rank] {
             try {
                 work(std::make_shared<Group>(World{.rank = rank,

@@ -18,13 +18,14 @@ StepRecord waited(int us) {
 }
 
 TEST(RecordsJson, FactsComeBack) {
-    const RunFacts facts{.writer = "stoker",
-                         .rank = 1,
-                         .world_size = 2,
-                         .host = {.cores = 1.5, .ranks = 2, .memory_bytes = 1 << 30},
-                         .device = {.type = "cuda", .name = "H100", .tensor_cores = true, .bf16_speedup = 4.5},
-                         .data = {.path = "photos", .codec = "jpeg", .samples = 10, .workers = 0},
-                         .train = {.model = "mlp", .batch_size = 64, .compiled = "fused"}};
+    const RunFacts facts{
+        .writer = "stoker",
+        .rank = 1,
+        .world_size = 2,
+        .host = {.cores = 1.5, .ranks = 2, .memory_bytes = 1 << 30},
+        .device = {.type = "cuda", .name = "H100", .tensor_cores = true, .bf16_speedup = 4.5, .half_speedup = 0.25},
+        .data = {.path = "photos", .codec = "jpeg", .samples = 10, .workers = 0},
+        .train = {.model = "mlp", .batch_size = 64, .compiled = "fused"}};
     RunRecords records;
     ASSERT_EQ(add_record(to_json_line(facts, 5), records), "");
     const RunFacts& read = records.ranks.at(0).facts;
@@ -34,6 +35,7 @@ TEST(RecordsJson, FactsComeBack) {
     EXPECT_EQ(read.host.memory_bytes, 1 << 30);
     EXPECT_EQ(read.device.tensor_cores, true);
     EXPECT_EQ(read.device.bf16_speedup, 4.5);
+    EXPECT_EQ(read.device.half_speedup, 0.25);
     EXPECT_EQ(read.data.workers, 0);
     EXPECT_EQ(read.data.prefetch, std::nullopt) << "not measured is not 0";
     EXPECT_EQ(read.train.compiled, "fused");

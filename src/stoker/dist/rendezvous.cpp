@@ -1,6 +1,7 @@
 // A host has several addresses, of which others reach some only; c10d alone would take that of the host's name.
 #include "stoker/dist/rendezvous.h"
 
+#include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
@@ -101,6 +102,9 @@ void connect_gloo(Group::Backend& backend, const c10::intrusive_ptr<c10d::Store>
     backend.group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
     backend.group->setBackend(at::kCPU, c10d::ProcessGroup::GLOO, backend.gloo);
     backend.group->setDefaultBackend(c10d::ProcessGroup::GLOO);
+    // A rank that left now would break what the others are still connecting.
+    std::vector<at::Tensor> nothing = {at::zeros({1})};
+    backend.gloo->allreduce(nothing)->wait();
 }
 
 void connect_nccl_for(Group::Backend& backend, const NcclRequest& request) {

@@ -15,7 +15,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world);
 // Waits for all ranks. Returns the address under which the others reach this host; empty: c10d chooses.
 std::string meet(c10d::Store& store, const World& world);
 
-// The ranks find each other's addresses in `store`.
+// The ranks find each other's addresses in `store`. Returns when all are connected.
 void connect_gloo(Group::Backend& backend, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                   std::chrono::milliseconds timeout);
 

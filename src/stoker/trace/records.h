@@ -33,6 +33,7 @@ struct DeviceFacts {
     std::optional<bool> tensor_cores = {};
     std::optional<double> fp32_flops = {};    // a second, measured with a product of two matrices
     std::optional<double> bf16_speedup = {};  // of the same product in bf16
+    std::optional<double> half_speedup = {};  // a run on a CPU in bf16 or fp16: how a product in it compares to fp32
 };
 
 struct DataFacts {

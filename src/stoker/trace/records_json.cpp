@@ -60,6 +60,7 @@ void fields(Facts& facts, Visit visit) {
     visit("tensor_cores", facts.tensor_cores);
     visit("fp32_flops", facts.fp32_flops);
     visit("bf16_speedup", facts.bf16_speedup);
+    visit("half_speedup", facts.half_speedup);
 }
 
 template <typename Facts, typename Visit>

@@ -47,6 +47,22 @@ TEST(HostRules, AHypervisorThatTakesTime) {
     EXPECT_EQ(diagnose_rank(rank).verdict.rule, "cpu-steal");
 }
 
+TEST(HostRules, ATypeThatTheProcessorEmulates) {
+    RankRecords rank =
+        MadeUpRun{.share = {{Phase::forward, 0.3}, {Phase::backward, 0.6}, {Phase::optimizer, 0.1}}}.rank();
+    rank.facts.train.precision = "bf16";
+    rank.facts.device.half_speedup = 0.1;
+    const Diagnosis diagnosis = diagnose_rank(rank);
+    EXPECT_EQ(diagnosis.verdict.rule, "slow-precision");
+    EXPECT_THAT(diagnosis.findings.front().fix.recipe, ElementsAre(RecipeChange{"train.precision", "\"fp32\""}));
+    EXPECT_NEAR(diagnosis.findings.front().gain.high, 1 / (1 - 0.81), 0.01) << "all but 0.09 of forward and backward";
+    rank.facts.device.half_speedup = 0.9;
+    EXPECT_EQ(diagnose_rank(rank).verdict.rule, "healthy");
+    RankRecords waiting = MadeUpRun{.share = {{Phase::wait, 0.97}, {Phase::forward, 0.03}}}.rank();
+    waiting.facts.device.half_speedup = 0.1;
+    EXPECT_NE(diagnose_rank(waiting).verdict.rule, "slow-precision") << "the passes take no time";
+}
+
 TEST(HostRules, MemoryPressure) {
     const auto near = with({}, [](IntervalEntry& interval) { interval.rss_bytes = std::int64_t{7800} << 20; });
     EXPECT_EQ(diagnose_rank(near).verdict.rule, "memory-pressure");

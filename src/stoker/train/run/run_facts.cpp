@@ -1,9 +1,14 @@
 #include "stoker/train/run/run_facts.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <limits>
 
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
@@ -103,9 +108,25 @@ std::string model_name(const ModelRecipe& model) {
     return !model.script.empty() ? model.script : !model.exported.empty() ? model.exported : model.name;
 }
 
-DeviceFacts device_facts(const at::Device& device) {
+double product_seconds(at::ScalarType type) {
+    constexpr int kSize = 256;
+    constexpr int kRounds = 3;
+    const c10::NoGradGuard no_grad;
+    const at::Tensor matrix = at::ones({kSize, kSize}, type);
+    double least = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < kRounds; ++i) {
+        const auto start = std::chrono::steady_clock::now();
+        at::mm(matrix, matrix);
+        least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    return least;
+}
+
+DeviceFacts device_facts(const at::Device& device, const Precision& precision) {
     if (!device.is_cuda()) {
-        return {};
+        return {.half_speedup = precision.autocast
+                                    ? std::optional(product_seconds(at::kFloat) / product_seconds(*precision.autocast))
+                                    : std::nullopt};
     }
     DeviceFacts facts{.type = "cuda", .name = device.str()};
     if (const std::optional<CudaDevice> found = device_properties(device)) {
@@ -130,17 +151,18 @@ std::optional<std::int64_t> peak_device_bytes(const at::Device& device) {
 
 RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& optimizer) {
     const Recipe& recipe = plan.recipe;
+    const Precision precision = step_options(recipe, plan.task, plan.device).precision;
     RunFacts facts{.writer = "stoker",
                    .rank = plan.group->rank(),
                    .world_size = plan.group->size(),
                    .host = host_facts(),
-                   .device = device_facts(plan.device),
+                   .device = device_facts(plan.device, precision),
                    .data = data_facts(plan),
                    .train = {.model = model_name(recipe.model),
                              .parameters = plan.parameters,
                              .batch_size = recipe.data.batch_size,
                              .steps_per_epoch = plan.train_loader->batches_per_epoch(),
-                             .precision = precision_name(step_options(recipe, plan.task, plan.device).precision),
+                             .precision = precision_name(precision),
                              .optimizer = recipe.optimizer.name,
                              .optimizer_kernel = optimizer.kernel() == OptimizerKernel::fused ? "fused" : "single",
                              .compiled = step.compiled(),
