@@ -9,7 +9,7 @@ sys.path[:0] = [str(Path(__file__).parent)]
 from watched import PLANTED, expected, judge_in_peace, line_of, named_in
 
 
-@pytest.mark.parametrize("name", ["slow_transform", "item_each_step", "evaluation_each_step"])
+@pytest.mark.parametrize("name", ["slow_transform", "item_each_step", "evaluation_each_step", "emulated_fp16"])
 def test_the_planted_cause_is_named(name):
     case = judge_in_peace(name)
     assert case.same, f"{case.plain.stdout}\n{case.watched.stdout}"

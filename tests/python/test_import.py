@@ -454,6 +454,6 @@ def test_a_recipe_freezes_parameters_of_an_imported_model(stoker, tmp_path, fold
 
 
 def test_bf16_trains_a_scripted_model(stoker, tmp_path, folder):
-    write_recipe(tmp_path, folder, key(folder, "resnet", "script"), train='precision = "bf16"', epochs=2)
+    write_recipe(tmp_path, folder, key(folder, "dropout", "script"), train='precision = "bf16"', epochs=2)
     report = stoker("train", "r.toml", "--out", "run", "--json").json()
     assert report["epochs"][1]["train_loss"] < report["epochs"][0]["train_loss"]

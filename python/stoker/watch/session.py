@@ -113,7 +113,7 @@ class Session:
         if self._state.fault is not None:
             raise self._state.fault
         self._steps.end()
-        self._write_facts(measure_products(self.seen.device) if self.seen.model else {})
+        self._write_facts(measure_products(self.seen.device, self.seen.precision) if self.seen.model else {})
         functions = self.profiles.record() if self.profiles is not None else None
         if functions is not None:
             self.writer.functions(functions)
