@@ -38,7 +38,7 @@ bool is_loopback(const std::string& address) {
 std::string reachable_address(c10d::Store& store, const World& world, const std::string& towards_first) {
     for (int rank = 0; is_loopback(towards_first) && rank < world.size; ++rank) {
         const std::string other = store.get_to_str(fmt::format("{}{}", kAddress, rank));
-        const std::string own = other.empty() || is_loopback(other) ? "" : address_towards(other, world.port);
+        std::string own = other.empty() || is_loopback(other) ? "" : address_towards(other, world.port);
         if (!own.empty()) {
             return own;
         }
