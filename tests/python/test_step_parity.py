@@ -212,6 +212,8 @@ def test_bf16_is_autocasts(stoker, tmp_path, data):
     away = sum(abs(a - b) for a, b in zip(losses, exact, strict=True))
     assert sum(abs(a - b) for a, b in zip(ours, losses, strict=True)) < away / 3
     assert away > 1e-3, "bf16 changed nothing"
+    first = json.loads((tmp_path / "run/metrics.jsonl").read_text().splitlines()[0])
+    assert first["device"]["half_speedup"] > 0  # measured, so that the diagnosis knows whether this CPU emulates bf16
 
 
 def test_fp16_with_overflows_is_gradscalers(stoker, tmp_path, data):
