@@ -1,17 +1,18 @@
 // stoker bench overhead: what the account of a run and the profiler cost. One run trains while one of them is switched
 // off and on in blocks of equal length, in the order off on on off or on off off on, drawn at random. Four blocks are a
 // round, and give one ratio, from which a steady drift of the machine cancels out. Throughput is taken by the clock
-// from the first step of a block to the last. Where other threads keep all cores busy, the scheduler's turns are a
+// from the first step of a block to the last. Where other processes keep all cores busy, the scheduler's turns are a
 // hundred times what is looked for; there the process's CPU time is taken, which is what a step costs on such a
 // machine. The same with a switch that does nothing is the control.
-#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <ctime>
 #include <fmt/format.h>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "cli/bench/other_load.h"
 #include "cli/terminal/print.h"
@@ -22,6 +23,7 @@
 #include "engine/ranks.h"
 #include "engine/tune/trial_data.h"
 #include "stoker/base/cpu_cores.h"
+#include "stoker/base/error.h"
 #include "stoker/base/rng.h"
 #include "stoker/base/statistics.h"
 #include "stoker/bridge/device.h"
@@ -202,41 +204,45 @@ double seconds_of(clockid_t clock) {
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Keeps every core busy while it lives.
+// Keeps every core busy while it lives: by processes, so that the CPU time of this one holds nothing of theirs.
 class BusyCores {
   public:
     explicit BusyCores(bool busy) {
         for (int i = 0; busy && i < cpu_cores().usable; ++i) {
-            threads_.emplace_back([](const std::stop_token& stop) {
-                while (!stop.stop_requested()) {
+            const pid_t child = fork();
+            if (child == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                for (std::atomic<unsigned> turns = 0;; ++turns) {
                 }
-            });
+            }
+            if (child < 0) {
+                throw errno_error("bench overhead", "a process that keeps a core busy");
+            }
+            children_.push_back(child);
         }
     }
 
-    // CPU time of the process without these threads; the time of day where there are none.
-    double seconds() {
-        if (threads_.empty()) {
-            return seconds_of(CLOCK_MONOTONIC);
+    ~BusyCores() {
+        for (const pid_t child : children_) {
+            kill(child, SIGKILL);
+            waitpid(child, nullptr, 0);
         }
-        double used = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
-        for (std::jthread& thread : threads_) {
-            clockid_t clock{};
-            if (pthread_getcpuclockid(thread.native_handle(), &clock) == 0) {
-                used -= seconds_of(clock);
-            }
-        }
-        return used;
     }
+
+    BusyCores(const BusyCores&) = delete;
+    BusyCores& operator=(const BusyCores&) = delete;
+
+    // CPU time of this process where other processes keep the cores busy, otherwise the time of day.
+    double seconds() const { return seconds_of(children_.empty() ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID); }
 
   private:
-    std::vector<std::jthread> threads_;
+    std::vector<pid_t> children_;
 };
 
 struct OverheadRow {
     Part part = Part::account;
     double milliseconds = 0;  // of a step, as wanted
-    bool busy = false;        // other threads keep all cores busy
+    bool busy = false;        // other processes keep all cores busy
     std::int64_t batch = 0;
     double step_ms = 0;     // measured, without what the row is about
     Estimate cost = {};     // share of the time: 0.002 is 0.2 %
