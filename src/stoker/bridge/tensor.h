@@ -26,4 +26,8 @@ TensorView view_of(const at::Tensor& tensor);
 // A new tensor with the view's elements.
 at::Tensor copy_of(const TensorView& view);
 
+// The view's memory as a tensor that keeps `owner` alive and is not to be written to; a copy where the memory is not
+// aligned for its type.
+at::Tensor as_tensor(const TensorView& view, const std::shared_ptr<const void>& owner);
+
 }  // namespace stoker

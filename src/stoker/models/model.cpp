@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "stoker/base/error.h"
+#include "stoker/base/map_damage.h"
 #include "stoker/models/convnet.h"
 #include "stoker/models/exported_model.h"
 #include "stoker/models/imported_model.h"
@@ -70,6 +71,7 @@ void Model::load(const std::vector<NamedTensor>& given, const std::string& where
     for (const auto& [name, tensor] : state()) {
         tensor.copy_(std::ranges::find(given, name, &NamedTensor::name)->tensor);
     }
+    check_maps();  // the tensors may be views of a file
 }
 
 std::vector<std::string> Model::load_pretrained(std::vector<NamedTensor> given, std::int64_t classes,

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <utility>
 
+#include "stoker/base/map_damage.h"
 #include "stoker/train/run/divided_model.h"
 #include "stoker/train/run/model_checks.h"
 #include "stoker/train/run/resume_checks.h"
@@ -105,6 +106,7 @@ TrainLoop::Loaded TrainLoop::load(const std::filesystem::path& checkpoint) {
                               [](const NamedTensor& entry) { return !entry.name.starts_with("scaler."); });
     optimizer_.load({saved.optimizer.begin(), scaler});
     step_.load({scaler, saved.optimizer.end()}, saved.ema);
+    check_maps();  // of the checkpoint's files
     RunState state = run_state_from_json(saved.state);
     Loaded loaded{.recipe = std::move(recipe), .metrics_bytes = state.metrics_bytes, .data = state.data};
     restore(std::move(state));

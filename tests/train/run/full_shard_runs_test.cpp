@@ -315,22 +315,27 @@ TEST(FullShardRuns, HoldWhatThePlanSays) {
         const auto planned = [&](Shard shard) {
             return divide_memory(rank.memory, {.ranks = ranks, .shard = shard}, rank.step.blocks).sum();
         };
-        const std::int64_t before = memory.held();
-        EXPECT_THAT(as_ranks(ranks,
-                             [&](const auto& group) {
-                                 Trainer trainer(fully_sharded(recipe), {open_train_data(recipe.data).train, nullptr},
-                                                 nullptr, OptimizerKernel::fused, false, group);
-                                 group->barrier();
-                                 memory.reset_peak();  // the whole initial weights are gone
-                                 group->barrier();
-                                 trainer.fit();
-                                 group->barrier();
-                             }),
-                    Each(""));
-        const std::int64_t most = (memory.peak() - before) / ranks;
-        EXPECT_LE(static_cast<double>(most), 1.1 * static_cast<double>(planned(Shard::full))) << ranks;
-        EXPECT_GT(static_cast<double>(most), 0.6 * static_cast<double>(planned(Shard::full))) << ranks;
-        EXPECT_LT(most, planned(Shard::optimizer)) << ranks;
+        const TempDir dir;
+        for (const char* const resume : {"", "auto"}) {
+            recipe.train.epochs = *resume == '\0' ? 1 : 2;
+            const std::int64_t before = memory.held();
+            EXPECT_THAT(as_ranks(ranks,
+                                 [&](const auto& group) {
+                                     Trainer trainer(fully_sharded(recipe),
+                                                     {open_train_data(recipe.data).train, nullptr}, nullptr,
+                                                     OptimizerKernel::fused, *resume != '\0', group);
+                                     group->barrier();
+                                     memory.reset_peak();  // the whole initial weights are gone
+                                     group->barrier();
+                                     trainer.fit({.out = dir / "run", .resume = resume});
+                                     group->barrier();
+                                 }),
+                        Each(""));
+            const std::int64_t most = (memory.peak() - before) / ranks;
+            EXPECT_LE(static_cast<double>(most), 1.1 * static_cast<double>(planned(Shard::full))) << ranks << resume;
+            EXPECT_GT(static_cast<double>(most), 0.6 * static_cast<double>(planned(Shard::full))) << ranks << resume;
+            EXPECT_LT(most, planned(Shard::optimizer)) << ranks << resume;
+        }
     }
 }
 

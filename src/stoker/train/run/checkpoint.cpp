@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
@@ -23,19 +24,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The tensors are views of the mapped file, so that ranks that take a part of them hold that part alone.
 // `written`: what state.json says of the file's bytes; null: nothing.
 ModelFile read_model_file(const fs::path& path, const Json* written = nullptr) {
-    const SafetensorsFile file(path);
-    if (written != nullptr && !is_as_written(file.bytes(), *written)) {
+    const auto file = std::make_shared<const SafetensorsFile>(path);
+    if (written != nullptr && !is_as_written(file->bytes(), *written)) {
         throw DataError(
             {.path = path.string()},
             {.where = "checkpoint",
              .expected = "the file as it was written",
              .got = "another file: it is damaged, or was replaced (model.weights takes weights of your own)"});
     }
-    ModelFile model{.tensors = {}, .metadata = file.metadata(), .path = path.string()};
-    for (const auto& [name, view] : file.tensors()) {
-        model.tensors.push_back({name, copy_of(view)});
+    ModelFile model{.tensors = {}, .metadata = file->metadata(), .path = path.string()};
+    for (const auto& [name, view] : file->tensors()) {
+        model.tensors.push_back({name, as_tensor(view, file)});
     }
     check_maps();
     return model;
