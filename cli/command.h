@@ -3,7 +3,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -37,6 +39,11 @@ template <typename Number>
 CLI::Option* add_number(CLI::App& app, const std::string& name, Number& value, const std::string& help,
                         std::type_identity_t<Number> least, std::type_identity_t<Number> most) {
     return app.add_option(name, value, help)->capture_default_str()->check(CLI::Range(least, most));
+}
+
+// For an integer from 0 on.
+inline CLI::Validator not_negative() {
+    return CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()).description("");
 }
 
 // --set KEY=VALUE, which may be repeated; `key` is the help text's example. `sets` must outlive `app`.

@@ -57,16 +57,47 @@ std::string command_hint(const CLI::App& app, const std::vector<std::string>& wo
     return words.empty() ? "" : nearest_name_hint(words.front(), names);
 }
 
+// "did you mean --out?" for an option that `command` does not have: by a few letters, or by the beginning.
+std::string option_hint(const CLI::App& command, const std::string& option) {
+    std::vector<std::string> names;
+    for (const CLI::Option* known : command.get_options()) {
+        for (const std::string& name : known->get_lnames()) {
+            names.push_back("--" + name);
+        }
+    }
+    const auto by_beginning = std::ranges::find_if(
+        names, [&](const std::string& name) { return name.starts_with(option) || option.starts_with(name); });
+    const std::string near = by_beginning == names.end() ? nearest_name(option, names) : *by_beginning;
+    return near.empty() ? "" : fmt::format("did you mean {}?", near);
+}
+
+// "--set takes key=value: train.epochs=4", for "--set train.epochs 4".
+std::string set_hint(const CLI::App& command, const std::vector<std::string>& words) {
+    const CLI::Option* const set = command.get_option_no_throw("--set");
+    const auto value = std::ranges::find_if(words, [](const std::string& word) { return word != "="; });
+    if (set == nullptr || value == words.end()) {
+        return "";
+    }
+    const std::vector<std::string> given = set->results();
+    const auto key =
+        std::ranges::find_if(given, [](const std::string& text) { return text.find('=') == std::string::npos; });
+    return key == given.end() ? "" : fmt::format("; --set takes key=value: {}={}", one_line(*key), one_line(*value));
+}
+
 // What to say of the words that `command` does not take.
 std::string unexpected_words(const CLI::App& command) {
     std::vector<std::string> words = command.remaining();
     const auto option = std::ranges::find_if(words, [](const std::string& word) { return word.starts_with("--"); });
     if (option == words.end()) {
-        return fmt::format("expected no further argument, got {}", one_line(fmt::to_string(fmt::join(words, " "))));
+        return fmt::format("expected no further argument, got {}{}", one_line(fmt::to_string(fmt::join(words, " "))),
+                           set_hint(command, words));
     }
+    const std::string near = option_hint(command, *option);
     const bool sets = command.get_option_no_throw("--set") != nullptr;
     return fmt::format("expected an option of this command, got {}{}", one_line(*option),
-                       sets ? "; keys of the recipe are set with --set key=value" : "");
+                       !near.empty() ? "; " + near
+                       : sets        ? "; keys of the recipe are set with --set key=value"
+                                     : "");
 }
 
 int wrong_usage(const CLI::App& app, const CLI::ParseError& error) {

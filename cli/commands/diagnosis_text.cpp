@@ -27,18 +27,36 @@ std::string bar(double share) {
     return width == 0 ? "" : fmt::format("  {:█<{}}", "", width);
 }
 
-std::string account_text(const RankRecords& rank) {
+// The steps that findings are about, where the first ones, in which the loader started, are left out.
+std::string judged_text(const RankRecords& rank, const Diagnosis& diagnosis) {
+    const auto finding = std::ranges::find(diagnosis.findings, rank.facts.rank, &Finding::rank);
+    const bool all =
+        finding == diagnosis.findings.end() || rank.steps.empty() || finding->first_step <= rank.steps.front().step;
+    return all ? "" : fmt::format("; the findings are about steps {} to {}", finding->first_step, finding->last_step);
+}
+
+std::string account_text(const RankRecords& rank, const Diagnosis& diagnosis) {
     const StepRecord sum = sum_of_steps(rank.steps);
     const double us = std::chrono::duration<double, std::micro>(sum.total()).count();
-    std::string text = fmt::format("where the training thread{} spent {}: {} of {}\n",
+    std::string text = fmt::format("where the training thread{} spent {}: {} of {}{}\n",
                                    rank.facts.world_size > 1 ? fmt::format(" of rank {}", rank.facts.rank) : "",
                                    duration_text(us), pluralize(std::ssize(rank.steps), "step"),
-                                   duration_text(us / std::max(1.0, static_cast<double>(rank.steps.size()))));
+                                   duration_text(us / std::max(1.0, static_cast<double>(rank.steps.size()))),
+                                   judged_text(rank, diagnosis));
     for (std::size_t i = 0; i < kPhases; ++i) {
         const double share = sum.share(static_cast<Phase>(i));
         if (sum.times[i].count() > 0) {
             text += fmt::format("  {:<13} {:>5.1f} %{}\n", phase_name(static_cast<Phase>(i)), 100 * share, bar(share));
         }
+    }
+    if (!rank.evaluations.empty()) {
+        std::chrono::nanoseconds evaluations{};
+        for (const EvaluationEntry& evaluation : rank.evaluations) {
+            evaluations += evaluation.host.total();
+        }
+        text += fmt::format("and {} in {} besides\n",
+                            duration_text(std::chrono::duration<double, std::micro>(evaluations).count()),
+                            pluralize(std::ssize(rank.evaluations), "evaluation"));
     }
     return text;
 }
@@ -221,8 +239,10 @@ std::string diagnosis_text(const RunRecords& records, const Diagnosis& diagnosis
     std::string text = diagnosis.verdict.text + "\n";
     const std::vector<const RankRecords*> shown = shown_ranks(records, diagnosis);
     for (const RankRecords* rank : shown) {
-        text += "\n" + account_text(*rank) + workers_text(*rank) + syncs_text(*rank) + gpu_text(*rank) +
-                profile_text(*rank);
+        const std::string account = rank->steps.empty() ? "" : account_text(*rank, diagnosis);
+        const std::string section =
+            account + workers_text(*rank) + syncs_text(*rank) + gpu_text(*rank) + profile_text(*rank);
+        text += section.empty() ? "" : "\n" + section;
     }
     if (shown.size() < records.ranks.size()) {
         text += fmt::format("\nThe accounts of {} are in --json and --html.\n",

@@ -57,7 +57,7 @@ RunRecord open_run(const std::string& path, MetricLines lines) {
 }
 
 std::string epochs_text(const RunRecord& run) {
-    return fmt::format("{}/{}", run.metrics.epochs.size(), run.planned ? fmt::to_string(*run.planned) : "?");
+    return fmt::format("{}/{}", run.metrics.last_epoch(), run.planned ? fmt::to_string(*run.planned) : "?");
 }
 
 std::string state_text(const RunRecord& run) {
@@ -114,7 +114,7 @@ Json run_json(const RunRecord& run) {
             {"path", run.path.string()},
             {"model", or_null(run.model())},
             {"data", or_null(run.key("data.train"))},
-            {"epochs_done", run.metrics.epochs.size()},
+            {"epochs_done", run.metrics.last_epoch()},
             {"epochs_planned", or_null(run.planned)},
             {"step", run.metrics.last_step()},
             {"train_loss", last == nullptr ? Json(nullptr) : Json(last->train_loss)},

@@ -111,7 +111,11 @@ void add_row(Table& table, const std::vector<RunRecord>& runs, const char* name,
 
 std::string with_ratio(const std::string& text, double value, double first, bool is_first) {
     const double ratio = value / first;
-    return is_first || !std::isfinite(ratio) || ratio <= 0 ? text : fmt::format("{} ({:.2f}x)", text, ratio);
+    if (is_first || !std::isfinite(ratio) || ratio <= 0) {
+        return text;
+    }
+    constexpr double kFewDigits = 0.095;  // "0.0025x" where "0.00x" would say nothing
+    return fmt::format("{} ({}x)", text, ratio < kFewDigits ? number_text(ratio) : fmt::format("{:.2f}", ratio));
 }
 
 std::string metric_title(const std::string& name) {
@@ -192,28 +196,34 @@ void print_recipes(const std::vector<RunRecord>& runs) {
     print_lines("\n" + table.text());
 }
 
-// All epochs, or 20 spread evenly from the first to the last.
-std::vector<std::size_t> shown_epochs(std::size_t count) {
+// All epochs of the runs, or 20 spread evenly from the first to the last.
+std::vector<std::int64_t> shown_epochs(const std::vector<RunRecord>& runs) {
     constexpr std::size_t kMaxRows = 20;
-    std::vector<std::size_t> shown;
-    for (std::size_t i = 0; i < std::min(count, kMaxRows); ++i) {
-        shown.push_back(count <= kMaxRows ? i : i * (count - 1) / (kMaxRows - 1));
+    std::set<std::int64_t> known;
+    for (const RunRecord& run : runs) {
+        for (const EpochLine& epoch : run.metrics.epochs) {
+            known.insert(epoch.epoch);
+        }
+    }
+    const std::vector<std::int64_t> all(known.begin(), known.end());
+    std::vector<std::int64_t> shown;
+    for (std::size_t i = 0; i < std::min(all.size(), kMaxRows); ++i) {
+        shown.push_back(all[all.size() <= kMaxRows ? i : i * (all.size() - 1) / (kMaxRows - 1)]);
     }
     return shown;
 }
 
 void print_epochs(const std::vector<RunRecord>& runs, const char* title, std::string (*text)(const EpochLine&)) {
-    std::size_t count = 0;
-    for (const RunRecord& run : runs) {
-        count = std::max(count, run.metrics.epochs.size());
-    }
-    if (count == 0) {
+    const std::vector<std::int64_t> shown = shown_epochs(runs);
+    if (shown.empty()) {
         return;
     }
     Table table = with_columns(runs, title, Table::Align::right);
-    for (const std::size_t i : shown_epochs(count)) {
-        add_row(table, runs, fmt::format("  epoch {}", i + 1).c_str(),
-                [&](const RunRecord& run) { return i < run.metrics.epochs.size() ? text(run.metrics.epochs[i]) : ""; });
+    for (const std::int64_t number : shown) {
+        add_row(table, runs, fmt::format("  epoch {}", number).c_str(), [&](const RunRecord& run) {
+            const auto epoch = std::ranges::find(run.metrics.epochs, number, &EpochLine::epoch);
+            return epoch == run.metrics.epochs.end() ? "" : text(*epoch);
+        });
     }
     print_lines("\n" + table.text());
 }

@@ -62,7 +62,7 @@ Command add_runs_export(CLI::App& app) {
         ->type_name("DIR");
     app.add_option("--after", options->after,
                    "with --tensorboard: export only the steps after this one, to follow a running training")
-        ->check(CLI::NonNegativeNumber)
+        ->check(not_negative())
         ->type_name("STEP");
     app.add_option("--svg", options->svg, "draw losses, learning rate and accuracy into this file")
         ->type_name("FILE.svg");

@@ -259,11 +259,11 @@ Command add_show(CLI::App& app) {
         ->excludes(val);
     app.add_option("--seed", options->seed, "seed of sample order and augmentation (default: the recipe's)")
         ->type_name("S")
-        ->check(CLI::NonNegativeNumber.description(""));
+        ->check(not_negative());
     auto* index =
         app.add_option("--index", options->index, "show this sample, counted from 0, instead of the first batch")
             ->type_name("I")
-            ->check(CLI::NonNegativeNumber.description(""));
+            ->check(not_negative());
     auto* picture = app.add_option("-o,--out", options->picture, "the picture to write (default: grid.png)")
                         ->type_name("FILE.png")
                         ->check([](const std::string& name) {

@@ -103,9 +103,7 @@ Command add_synth(CLI::App& app) {
                    "800 photos)")
         ->type_name("N")
         ->check(CLI::Range(std::int64_t{1}, kMaxCount));
-    app.add_option("--seed", options->seed, "seed of the generated images")
-        ->type_name("S")
-        ->check(CLI::NonNegativeNumber.description(""));
+    app.add_option("--seed", options->seed, "seed of the generated images")->type_name("S")->check(not_negative());
     app.add_flag("--gzip", options->gzip, "digits: write .gz files, as MNIST is published");
     example(app,
             "  stoker synth digits data/digits\n"

@@ -28,7 +28,7 @@ std::string folder_problem(const fs::path& folder) {
     if (!is_folder(folder)) {
         return fmt::format("{} {}", folder.string(), path_exists(folder) ? "is not a folder" : "does not exist");
     }
-    return ::access(folder.c_str(), W_OK | X_OK) == 0 ? "" : "permission was denied";
+    return ::access(folder.c_str(), W_OK | X_OK) == 0 ? "" : errno_text();
 }
 
 std::string sibling_problem(const fs::path& path) {
@@ -82,9 +82,7 @@ void require_outside_data(const fs::path& path, const std::vector<std::string>& 
 
 void require_openable_file(const fs::path& path) {
     const bool file = path_exists(path) && !is_folder(path);
-    require_file(path, !file                               ? sibling_problem(path)
-                       : ::access(path.c_str(), W_OK) != 0 ? "permission was denied"
-                                                           : "");
+    require_file(path, !file ? sibling_problem(path) : ::access(path.c_str(), W_OK) != 0 ? errno_text() : "");
 }
 
 void require_writable_folder(const fs::path& path) {

@@ -2,6 +2,7 @@
 // matrix.
 #include <cmath>
 #include <fmt/format.h>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cli/terminal/advice.h"
@@ -30,18 +31,30 @@ struct EvalArguments : TrainedOptions {
     bool json = false;
 };
 
-// True if data.val is the training data itself, not a share or another split of it.
-bool evaluates_training_data(const Recipe& recipe, const std::filesystem::path& checkpoint) {
-    const std::string& val = recipe.data.val;
-    if (val.empty() || parse_share(val) || has_splits(val, open_options(recipe.data).fields)) {
-        return false;
-    }
-    const std::string trained_recipe = read_trained_recipe(checkpoint);
-    const std::string train = trained_recipe.empty()
-                                  ? recipe.data.train
-                                  : recipe_keys(trained_recipe, "the checkpoint's recipe")["data.train"];
+bool is_same_data(const std::string& one, const std::string& other) {
     std::error_code none;
-    return stored_url(val) == stored_url(train) || std::filesystem::equivalent(val, train, none);
+    return stored_url(one) == stored_url(other) || std::filesystem::equivalent(one, other, none);
+}
+
+// What to say where data.val has samples that the model was trained on: it is the training data itself, or a larger
+// share of it than was held back. Another split of it is none. Empty where there is nothing to say.
+std::string training_data_note(const Recipe& recipe, const std::filesystem::path& checkpoint) {
+    const std::string& val = recipe.data.val;
+    if (val.empty()) {
+        return "";
+    }
+    const std::string trained = read_trained_recipe(checkpoint);
+    auto keys = trained.empty() ? std::map<std::string, std::string>{{"data.train", recipe.data.train}}
+                                : recipe_keys(trained, "the checkpoint's recipe");
+    if (const auto share = parse_share(val)) {
+        const bool more = *share > parse_share(keys["data.val"]).value_or(0);
+        return !trained.empty() && more && is_same_data(recipe.data.train, keys["data.train"])
+                   ? "the model was trained on a part of this data"
+                   : "";
+    }
+    return !has_splits(val, open_options(recipe.data).fields) && is_same_data(val, keys["data.train"])
+               ? "this is the data that the model was trained on"
+               : "";
 }
 
 void require_finite(const Evaluation& evaluation, const std::filesystem::path& checkpoint) {
@@ -91,8 +104,8 @@ int run(const EvalArguments& options, const Group& group) {
         recipe.data.val = options.data;
     }
     const std::vector<std::string> classes = read_classes(checkpoint);
-    if (group.first() && evaluates_training_data(recipe, checkpoint)) {
-        print_stderr("{}: this is the data that the model was trained on\n", shown_url(recipe.data.val));
+    if (const std::string note = training_data_note(recipe, checkpoint); group.first() && !note.empty()) {
+        print_stderr("{}: {}\n", shown_url(recipe.data.val), note);
     }
     ProgressBar progress;
     const auto only_first = [&group](auto&& work) { return group.first() ? std::function(work) : nullptr; };

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "cli/terminal/output_path.h"
@@ -29,21 +30,32 @@ struct LrArguments {
     bool json = false;
 };
 
+// The largest loss to plot: the end of a diverging one would press the rest to the bottom.
+double top_of(const RangeTest& test) {
+    std::vector<double> smoothed;
+    std::ranges::transform(test.points, std::back_inserter(smoothed), &RatePoint::smoothed);
+    const auto lowest = std::ranges::min_element(smoothed);
+    const double before = *std::max_element(smoothed.begin(), lowest + 1);
+    const double high = std::ranges::max(smoothed);
+    const double low = *lowest;
+    const auto upper = smoothed.begin() + std::ssize(smoothed) * 3 / 4;
+    std::ranges::nth_element(smoothed, upper);
+    return std::min(high, std::max(low + 1.5 * (before - low), *upper));
+}
+
 // The smoothed loss over the rate: a column for each step or so, rows from the largest loss to the smallest.
 std::string text_plot(const RangeTest& test) {
     constexpr std::size_t kRows = 12;
     constexpr std::size_t kColumns = 64;
-    const auto smoothed = [](const RatePoint& point) { return point.smoothed; };
-    const auto [low, high] = std::ranges::minmax(test.points, {}, smoothed);
-    // The end of a diverging loss would press the rest to the bottom.
-    const double top = std::min(high.smoothed, low.smoothed + 2 * (test.points.front().smoothed - low.smoothed));
-    const double span = std::max(top - low.smoothed, 1e-12);
+    const double top = top_of(test);
+    const double span = std::max(top - std::ranges::min(test.points, {}, &RatePoint::smoothed).smoothed, 1e-12);
     const std::size_t columns = std::min(kColumns, test.points.size());
     std::vector<std::string> rows(kRows, std::string(columns, ' '));
     for (std::size_t column = 0; column < columns; ++column) {
         const std::size_t at = column * (test.points.size() - 1) / std::max<std::size_t>(columns - 1, 1);
         const double share = std::clamp((top - test.points[at].smoothed) / span, 0.0, 1.0);
-        rows[static_cast<std::size_t>(share * (kRows - 1) + 0.5)][column] = '*';
+        const char mark = test.points[at].smoothed > top ? '^' : '*';
+        rows[static_cast<std::size_t>(share * (kRows - 1) + 0.5)][column] = mark;
     }
     std::string text;
     for (std::size_t row = 0; row < kRows; ++row) {
@@ -54,7 +66,9 @@ std::string text_plot(const RangeTest& test) {
     const std::string first = fmt::format("{:.0e}", test.points.front().lr);
     const std::string last = fmt::format("{:.0e}", test.points.back().lr);
     const std::size_t room = columns > first.size() + last.size() ? columns - first.size() - last.size() : 1;
-    return text + fmt::format("{:>10}  {}{:{}}{}\n", "rate", first, "", room, last);
+    const bool higher = std::ranges::any_of(test.points, [&](const RatePoint& point) { return point.smoothed > top; });
+    return text + fmt::format("{:>10}  {}{:{}}{}\n", "rate", first, "", room, last) +
+           (higher ? "            ^: a higher loss\n" : "");
 }
 
 std::string plot_svg(const RangeTest& test, const std::string& name) {
@@ -94,7 +108,9 @@ Json json_of(const RangeTest& test, const Recipe& recipe) {
 void print_result(const RangeTest& test, const Recipe& recipe) {
     print_lines(text_plot(test));
     if (!test.suggestion) {
-        print_stdout("\nno suggestion: the loss did not fall; try another range, or look at the data\n");
+        print_stdout(
+            "\nno suggestion: the loss did not fall by more than it scatters; try more --steps or larger "
+            "batches, and look at the data\n");
         return;
     }
     print_stdout("\nsuggestion: --set optimizer.lr={:.2g}  (the recipe has {:g}){}\n", *test.suggestion,
@@ -164,8 +180,8 @@ Command add_lr(CLI::App& app) {
         "  stoker lr recipes/digits.toml\n"
         "  stoker lr recipes/digits.toml --steps 200 -o lr.svg\n"
         "Trains with a rate that grows from step to step until the loss diverges (Smith's range test), and suggests\n"
-        "the rate at which the loss falls fastest, but at most a tenth of the one at which it diverges. Nothing is\n"
-        "written but the plot.");
+        "the rate at which the loss falls fastest before its minimum, but at most a tenth of the one at which it\n"
+        "diverges. Nothing is written but the plot.");
     return [options] { return run(*options); };
 }
 

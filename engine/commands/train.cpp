@@ -361,6 +361,19 @@ void require_recipe_file(const std::string& path) {
     }
 }
 
+// All runs' recipes have one name, so the default folder would be that of another run.
+void require_out(const TrainArguments& options) {
+    const std::filesystem::path folder = (std::filesystem::path(".") / options.recipe).parent_path().lexically_normal();
+    std::error_code none;
+    if (options.out.empty() && std::filesystem::path(options.recipe).filename() == kRecipeFile &&
+        std::filesystem::exists(folder / kMetricsFile, none)) {
+        throw InvalidArgument({.where = options.recipe,
+                               .expected = "--out DIR for the recipe of a run",
+                               .got = "none",
+                               .hint = fmt::format("--out {} --resume auto continues the run", folder.string())});
+    }
+}
+
 void print_start(const TrainArguments& options, const Recipe& recipe, Trainer& trainer, const std::string& out,
                  bool resumes) {
     if (!options.json) {
@@ -427,6 +440,7 @@ void print_choice(const Recipe& recipe, const TrainResult& result) {
 int train(const TrainArguments& options, const std::shared_ptr<Group>& group) {
     const std::atomic<int>& saves = catch_save_signal();  // early: it ends a program that does not catch it
     require_recipe_file(options.recipe);
+    require_out(options);
     const Recipe recipe = read_recipe(options.recipe, options.sets);
     const std::string out = options.out.empty() ? "runs/" + recipe.name : options.out;
     if (group->first()) {
@@ -461,7 +475,7 @@ Command add_train(CLI::App& app) {
     auto options = std::make_shared<TrainArguments>();
     app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
     add_set_option(app, options->sets, "train.epochs=3");
-    app.add_option("--out", options->out, "the run folder (default: runs/<recipe>)")->type_name("DIR");
+    app.add_option("-o,--out", options->out, "the run folder (default: runs/<recipe>)")->type_name("DIR");
     app.add_option(
            "--resume", options->resume,
            "resume from: auto, the newest checkpoint in the run folder; or a checkpoint folder; or another run folder")

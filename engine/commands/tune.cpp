@@ -326,7 +326,7 @@ Command add_tune(CLI::App& app) {
     auto options = std::make_shared<TuneArguments>();
     app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
     add_set_option(app, options->sets, "device=cpu");
-    app.add_option("-o,--output", options->output, "the recipe to write")->capture_default_str()->type_name("FILE");
+    app.add_option("-o,--out", options->output, "the recipe to write")->capture_default_str()->type_name("FILE");
     app.add_option("--budget", options->budget, "the time for the search, such as 90s, 5min or 1h")
         ->capture_default_str()
         ->type_name("TIME");

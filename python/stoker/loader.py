@@ -177,7 +177,19 @@ class Loader:
         for name, default in defaults.items():
             given = self._given[name]
             if (tuple(given) if isinstance(given, list) else given) != default:
-                raise InvalidArgument(f"[{name}] expected {expected} for this argument, got {type(self.dataset).__name__}")
+                raise InvalidArgument(f"[{name}] expected {expected} for this argument, got {self._told()}")
+
+    def _told(self) -> str:
+        """The data set, for a message, and what to write where it is a folder of images of torchvision."""
+        if isinstance(self.dataset, Dataset):
+            return "a data set of stoker.open"
+        root = getattr(self.dataset, "root", None)
+        name = type(self.dataset).__name__
+        return f"{name}; write stoker.Loader({os.fspath(root)!r}, ...)" if name == "ImageFolder" and root else name
+
+    def __repr__(self) -> str:
+        workers = f"{self.workers} worker{'' if self.workers == 1 else 's'}"
+        return f"stoker.Loader({self.dataset!r}, batch_size={self.batch_size}, {workers}, epoch {self.epoch})"
 
     def __len__(self) -> int:
         """Batches in an epoch."""
@@ -326,9 +338,13 @@ def _engine_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the C++ loader."""
     dtype, workers, pad, field_ops = (given[name] for name in ("dtype", "workers", "pad", "field_ops"))
     world_size = whole("world_size", given["world_size"], 1)
+    ops = op_tables(given["ops"])
+    dtype_name = str(dtype).rpartition(".")[2] if not isinstance(dtype, type) else dtype.__name__
+    if dtype_name == "uint8" and any(name == "normalize" for name, _ in ops):
+        warnings.warn("[dtype] uint8 images are not normalised: Normalize has no effect", UserWarning, stacklevel=5)
     return {
         "batch_size": whole("batch_size", given["batch_size"], 1) * world_size,
-        "ops": op_tables(given["ops"]),
+        "ops": ops,
         "workers": None if workers == "auto" else whole("workers", workers, 0),
         "shuffle": bool(given["shuffle"]),
         "seed": whole("seed", given["seed"], 0, 64),
@@ -336,7 +352,7 @@ def _engine_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
         "rank": whole("rank", given["rank"], 0),
         "world_size": world_size,
         "prefetch": whole("prefetch", given["prefetch"], 1),
-        "dtype": str(dtype).rpartition(".")[2] if not isinstance(dtype, type) else dtype.__name__,
+        "dtype": dtype_name,
         "channels_last": bool(given["channels_last"]),
         "views": whole("views", given["views"], 1),
         "balance": bool(given["balance"]),

@@ -31,7 +31,7 @@ class DevicePrefetcher:
         if device is None:
             device = "cuda" if torch.cuda.is_available() else "cpu"
         self.loader = loader
-        self.device = torch.device(device)
+        self.device = require_device(device)
         self._state: Any = None  # of the loader at the batch that was handed out last, while the loader is ahead
 
     def __len__(self) -> int:

@@ -40,10 +40,11 @@ TEST(Suggest, PathsAreCorrectedAtTheFirstMissingPart) {
     EXPECT_EQ(near("data/hidden"), "");
     EXPECT_EQ(near("data/photos"), "");
     EXPECT_EQ(missing_path_hint(folder / "data/photos", "do this"),
-              (folder / "data").string() + " has only train, val; do this");
+              (folder / "data").string() + " has train, val; do this");
     EXPECT_EQ(missing_path_hint(folder / "data/vla", "do this"),
               "did you mean \"" + (folder / "data/val").string() + "\"?");
     EXPECT_EQ(missing_path_hint(folder / "data/val/x", "do this"), "do this");  // nothing is there
+    EXPECT_EQ(missing_path_hint("~/photos", "do this"), "the shell does not replace this ~: write $HOME in its place");
     EXPECT_EQ(missing_path_hint("", "do this").empty(), false);
     std::filesystem::remove_all(folder);
 }

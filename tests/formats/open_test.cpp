@@ -117,7 +117,7 @@ TEST(Open, ErrorsListTheFormats) {
     std::filesystem::create_directory(dir / "train");
     EXPECT_THAT(error_of<IoError>((dir / "trian").string()),
                 HasSubstr("did you mean \"" + (dir / "train").string() + "\"?"));
-    EXPECT_THAT(error_of<IoError>(absent), HasSubstr("has only train; give a path"));
+    EXPECT_THAT(error_of<IoError>(absent), HasSubstr("has train; give a path"));
     std::filesystem::remove(dir / "train");
 
     EXPECT_THAT(error_of<DataError>(dir.path().string()), AllOf(kListsFormats, HasSubstr("got an empty folder")));

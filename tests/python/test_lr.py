@@ -44,7 +44,7 @@ def test_the_suggested_rate_trains(stoker, written):
 
 def test_the_plot_is_text_and_svg(stoker, written):
     done = stoker("lr", "r.toml", "--steps", 60, "-o", "lr.svg")
-    assert "suggestion: --set optimizer.lr=" in done.out and done.out.count("*") >= 30
+    assert "suggestion: --set optimizer.lr=" in done.out and done.out.count("*") + done.out.count("^") >= 30
     assert "\n      rate  1e-07 " in done.out
     text = "".join(ElementTree.parse(written / "lr.svg").getroot().itertext())
     assert "learning-rate range test, suggestion" in text and "smoothed loss" in text

@@ -271,6 +271,14 @@ def test_evaluating_the_training_data_is_told(here):
     assert warning not in run_program("eval", "mlp", "--set", "data.val=val", "--set", "data.train=val", cwd=here).err
 
 
+def test_more_of_the_data_than_was_held_back_is_training_data(here):
+    run_program("train", "mlp/recipe.toml", "-o", "part", "--set", "data.val=20%", cwd=here)
+    assert "trained on" not in run_program("eval", "part", cwd=here).err
+    assert "trained on" not in run_program("eval", "part", "--set", "data.val=10%", cwd=here).err
+    more = run_program("eval", "part", "--set", "data.val=40%", cwd=here).err
+    assert more == "40%: the model was trained on a part of this data\n"
+
+
 def test_a_model_that_diverged_has_no_accuracy(here):
     weights = load_file(newest(here / "mlp") / "model.safetensors")
     weights["fc1.weight"][0, 0] = float("nan")

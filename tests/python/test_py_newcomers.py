@@ -178,3 +178,28 @@ def test_the_table_of_keys_is_that_of_the_engine():
     for text in re.findall(r'"([^"\n]*\bdata\.[a-z_]+[^"\n]*)"', joined):
         left = re.sub(OTHERS, "", for_python(text.replace("'", '"')))
         assert not re.search(r"\bdata\.[a-z]", left), text
+
+
+def test_a_folder_of_torchvision_is_opened_by_its_path(tmp_path):
+    draw_noise(tmp_path / "cat/1.png", 8)
+    message = refused(stoker.InvalidArgument, ImageFolder(tmp_path), ops=[stoker.transforms.CenterCrop(4)])
+    assert message.endswith(f"got ImageFolder; write stoker.Loader({str(tmp_path)!r}, ...)")
+    assert "got a data set of stoker.open" in refused(stoker.InvalidArgument, DIGITS, collate_fn=len)
+
+
+def test_a_loader_says_what_it_is():
+    assert repr(stoker.Loader(DIGITS, 16, workers=1)).startswith("stoker.Loader(stoker.Dataset('synth:digits?count=60")
+    assert repr(stoker.Loader(DIGITS, 16, workers=1)).endswith(", batch_size=16, 1 worker, epoch 0)")
+
+
+def test_normalize_without_effect_is_told():
+    ops = [stoker.transforms.Normalize([0.5], [0.5])]
+    with pytest.warns(UserWarning, match="uint8 images are not normalised") as caught:
+        stoker.Loader(DIGITS, 16, ops=ops, dtype="uint8")
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_device_that_is_not_there_is_told_at_once():
+    with pytest.raises(stoker.InvalidArgument, match="got cuda, which torch cannot use here"):
+        stoker.torch.DevicePrefetcher(stoker.Loader(DIGITS, 16), "cuda")

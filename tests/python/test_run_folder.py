@@ -137,8 +137,15 @@ def test_train_says_how_to_resume_a_run_folder(trained, stoker):
         "stoker: [run/] expected a recipe (TOML), got a directory; "
         "run/recipe.toml --out run --resume auto continues the run\n"
     )
-    more = stoker("train", "run/recipe.toml", "--out", "run", "--resume", "auto", "--set", "train.epochs=4", "--json")
+    assert stoker("train", "run/recipe.toml", "--resume", "auto", status=1).err == (
+        "stoker: [run/recipe.toml] expected --out DIR for the recipe of a run, got none; "
+        "--out run --resume auto continues the run\n"
+    )
+    more = stoker("train", "run/recipe.toml", "-o", "run", "--resume", "auto", "--set", "train.epochs=4", "--json")
     assert more.json()["resumed_from_step"] == 30
+    assert stoker("lr", "run", status=1).err == (
+        "stoker: [run] expected a recipe (TOML), got a directory; run/recipe.toml is in it\n"
+    )
 
 
 def test_existing_run_is_refused(trained, stoker, tmp_path):

@@ -115,6 +115,21 @@ def test_a_number_is_no_signal_and_a_program_may_give_up_stderr(runs, end, statu
     assert watched.stderr.startswith(plain.stderr) and (plain.stderr or end == "sys.exit(-2)" or not watched.stderr)
 
 
+def test_what_cannot_be_run_ends_as_python_ends_it(runs):
+    broken = runs.script("print(1\n")
+    plain, watched = runs.python(broken), runs.watch(broken)
+    assert watched.returncode == plain.returncode == 1 and watched.stderr == plain.stderr
+    for words in (["-m", "no_such_module"], ["no_such_script.py"]):
+        assert runs.watch(*words).returncode == runs.python(*words).returncode
+
+
+def test_a_watch_may_be_called_by_the_name_of_the_command(runs):
+    script = runs.script("import stoker\nwith stoker.watch(keep='kept'):\n    pass\nprint('yes')\n")
+    done = runs.python(script)
+    assert done.stdout == "yes\n" and done.returncode == 0, done.stderr
+    assert "No step was recorded" in done.stderr and os.listdir(runs.folder / "kept") == ["metrics.jsonl"]
+
+
 def test_without_pytorch_it_is_one_line(runs):
     done = runs.python("-S", "-m", "stoker", "watch", runs.script("print('no')"))
     assert done.returncode == 2 and done.stdout == ""

@@ -13,9 +13,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
+using testing::epoch_line;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::metrics_text;
+using testing::step_line;
 using testing::TempDir;
 
 constexpr const char* kRecipe = "[data]\ntrain = \"synth:digits\"\n[train]\nepochs = 2\n";
@@ -55,6 +57,16 @@ TEST_F(RunRecordTest, AFinishedRun) {
     EXPECT_EQ(run.seconds(), 4);
     EXPECT_EQ(run.images_per_second(), 100);
     EXPECT_GT(run.modified_ns, 1'500'000'000'000'000'000);
+}
+
+TEST_F(RunRecordTest, ARunThatAnotherFolderBeganIsFinishedAfterItsLastEpoch) {
+    write("recipe.toml", kRecipe);
+    write("metrics.jsonl", step_line(6, 2) + epoch_line(2, 6));
+    write("account.json", account(6, false));
+    const RunRecord run = read_run(run_);
+    ASSERT_EQ(run.metrics.epochs.size(), 1U);
+    EXPECT_EQ(run.metrics.last_epoch(), 2);
+    EXPECT_TRUE(run.finished);
 }
 
 TEST_F(RunRecordTest, AStopIsOfThePastOnceTheRunGoesOn) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "stoker/base/rng.h"
 #include "train/support.h"
 
 namespace stoker {
@@ -30,6 +31,36 @@ TEST(LrRangeTest, SuggestsTheSteepestDescent) {
     const std::vector<RatePoint> rising(points.begin() + 52, points.end());
     EXPECT_FALSE(suggest_rate(rising, true));
     EXPECT_FALSE(suggest_rate({}, false));
+}
+
+// Falls a little to 1e-3, grows, and falls steeply back to where it began, as an untrained model's.
+TEST(LrRangeTest, AFallFromAboveTheMinimumIsNoProgress) {
+    std::vector<RatePoint> points;
+    for (int i = 0; i <= 120; ++i) {
+        const double power = -7 + i / 15.0;
+        const double loss = power < -4     ? 1.1
+                            : power < -3   ? 1.1 - 0.05 * (power + 4)
+                            : power < -2   ? 1.05 + 0.45 * (power + 3)
+                            : power < -1.5 ? 1.5 - 0.8 * (power + 2)
+                                           : 1.1;
+        points.push_back({.lr = std::pow(10, power), .loss = loss});
+    }
+    smooth(points);
+    EXPECT_NEAR(std::log10(suggest_rate(points, false).value()), -3.5, 0.3);
+}
+
+TEST(LrRangeTest, NoiseHasNoSuggestion) {
+    int suggested = 0;
+    for (std::uint64_t seed = 0; seed < 50; ++seed) {
+        Rng rng({.seed = seed});
+        std::vector<RatePoint> points;
+        for (int i = 0; i < 150; ++i) {
+            points.push_back({.lr = std::pow(10, -7 + i / 20.0), .loss = 1 + 0.1 * rng.uniform()});
+        }
+        smooth(points);
+        suggested += suggest_rate(points, false) ? 1 : 0;
+    }
+    EXPECT_LE(suggested, 3);
 }
 
 TEST(LrRangeTest, OfDigitsDivergesAndSuggestsARateThatTrains) {

@@ -185,7 +185,8 @@ class IndexedSource(Source):
         listed = "; ".join(f"sample {bad.index}: {bad.reason}" for bad in found[:5])
         raise bad_sample_error(
             found[0].index,
-            f"[bad_samples] expected at most {self.job.budget} bad samples in an epoch (bad_samples="
+            f"[bad_samples] expected at most {self.job.budget} bad sample{'' if self.job.budget == 1 else 's'} in an epoch "
+            f"(bad_samples="
             f"{self._bad_samples}), got more: {listed}{'; ...' if len(found) > 5 else ''}; "
             "repair the data or raise bad_samples",
         ) from WorkerTraceback(found[0].trace)

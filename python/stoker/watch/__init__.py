@@ -8,8 +8,10 @@ From a shell: python -m stoker watch train.py. Around a part of a program:
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,3 +39,12 @@ def watching(
         yield
     finally:
         watch.finish()
+
+
+class _Callable(ModuleType):
+    """`with stoker.watch():` is `with stoker.watching():`, because it is what people write first."""
+
+    __call__ = staticmethod(watching)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -147,14 +147,17 @@ def _leave_out_hooks(error: BaseException | None, known: set[int]) -> None:
 
 
 def main(name: str, words: list[str]) -> int:
-    """name: "watch" or "bottleneck". Returns the exit status of the program, or 2 where it cannot be run."""
+    """name: "watch" or "bottleneck". Returns the exit status of the program, or Python's where it cannot be run."""
     options = _parser(name).parse_args(words)
     sys.argv = [options.script, *options.arguments]
     try:
         code, names = (_load_module if options.module else _load_script)(options.script)
-    except (OSError, ImportError, SyntaxError, ValueError) as error:
+    except SyntaxError as error:  # printed as Python prints it, with the line
+        sys.excepthook(type(error), error.with_traceback(None), None)
+        return 1
+    except (OSError, ImportError, ValueError) as error:
         say(f"stoker {name}: {options.script}: {error}")
-        return 2
+        return 1 if options.module else 2  # as Python exits
     if importlib.util.find_spec("torch") is None:
         say(f"stoker {name}: expected PyTorch in {sys.executable}, found none: it watches PyTorch programs")
         return 2

@@ -87,6 +87,7 @@ class Seen:
             samples=length_of(note.dataset),
             sample_bytes=_mean_file_bytes(_attribute(dataset, "samples")),
             loader=note.name,
+            iterable=isinstance(dataset, torch.utils.data.IterableDataset) or None,
             workers=note.workers,
             prefetch=note.workers * (note.prefetch_factor or 0) if note.workers else None,
             pinned=note.pinned,

@@ -117,6 +117,9 @@ std::string missing_path_hint(const fs::path& path, const std::string& otherwise
     if (const std::string near = nearest_path(path); !near.empty()) {
         return fmt::format("did you mean \"{}\"?", near);
     }
+    if (path.native().starts_with("~/")) {
+        return "the shell does not replace this ~: write $HOME in its place";
+    }
     const fs::path folder = split_missing(path).folder;
     const std::vector<std::string> names = names_in(folder);
     if (names.empty()) {
@@ -125,8 +128,13 @@ std::string missing_path_hint(const fs::path& path, const std::string& otherwise
     constexpr std::size_t kShown = 5;
     const auto shown = std::span(names).first(std::min(names.size(), kShown));
     std::error_code unknown;
-    return fmt::format("{} has only {}{}; {}", (folder.empty() ? fs::current_path(unknown) : folder).string(),
-                       fmt::join(shown, ", "), names.size() > kShown ? ", ..." : "", otherwise);
+    const std::size_t rest = names.size() - shown.size();
+    return fmt::format("{} has {}{}; {}", (folder.empty() ? fs::current_path(unknown) : folder).string(),
+                       fmt::join(shown, ", "),
+                       names.size() == kMostEntries ? " and more"
+                       : rest > 0                   ? fmt::format(" and {} more", rest)
+                                                    : "",
+                       otherwise);
 }
 
 }  // namespace stoker

@@ -128,10 +128,11 @@ Verdict verdict_of(const JudgedRun& run, const std::vector<Finding>& findings) {
     if (too_short(run)) {
         const std::size_t steps = run.ranks.empty() ? 0 : run.ranks.front().steps.size();
         return {.rule = "too-short",
-                .text = fmt::format("{} recorded: too few to judge. Train for some seconds more.",
+                .text = fmt::format("{} recorded: too few to judge. Train for some seconds more.{}",
                                     steps == 0   ? "No step was"
                                     : steps == 1 ? "1 step was"
-                                                 : fmt::format("{} steps were", steps))};
+                                                 : fmt::format("{} steps were", steps),
+                                    findings.empty() ? "" : " What follows is a first impression.")};
     }
     if (findings.empty()) {
         return {.rule = "healthy", .text = "Nothing is wrong: no rule found time to win."};
@@ -145,18 +146,18 @@ Verdict verdict_of(const JudgedRun& run, const std::vector<Finding>& findings) {
 // The share of a rank's time in steps; the rest are evaluations, and checkpoints between epochs.
 double share_of_steps(const RankRecords& rank) {
     const StepRecord steps = sum_of_steps(rank.steps);
-    const auto between = [&](Phase phase) {
-        const auto i = static_cast<std::size_t>(phase);
-        return rank.total ? std::max(rank.total->times[i] - steps.times[i], std::chrono::nanoseconds{0})
-                          : std::chrono::nanoseconds{0};
-    };
-    std::chrono::nanoseconds evaluations{};
+    std::chrono::nanoseconds beside{};
     for (const EvaluationEntry& evaluation : rank.evaluations) {
-        evaluations += evaluation.host.total();
+        beside += evaluation.host.total();
     }
-    const auto beside = std::max(evaluations, between(Phase::evaluate)) + between(Phase::checkpoint);
-    const auto all = steps.total() + beside;
-    return all.count() > 0 ? static_cast<double>(steps.total().count()) / static_cast<double>(all.count()) : 1;
+    std::chrono::nanoseconds all = steps.total() + beside;
+    if (rank.total) {
+        const auto in_steps = steps.times[static_cast<std::size_t>(Phase::checkpoint)];
+        const auto checkpoints = rank.total->times[static_cast<std::size_t>(Phase::checkpoint)];
+        beside = rank.total->times[static_cast<std::size_t>(Phase::evaluate)] + std::max(checkpoints - in_steps, {});
+        all = rank.total->total();
+    }
+    return all.count() > 0 ? 1 - static_cast<double>(beside.count()) / static_cast<double>(all.count()) : 1;
 }
 
 // The gain of the whole run, of which only `share` is sped up.

@@ -7,6 +7,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
+#include "stoker/base/pluralize.h"
 
 namespace stoker {
 namespace {
@@ -87,10 +88,11 @@ SplitDatasets split_by_key(std::shared_ptr<const Dataset> dataset, double share)
         if (dataset->size() > 0) {
             require_readable(*dataset);
         }
-        throw InvalidArgument({.where = dataset->path(),
-                               .expected = fmt::format("samples on both sides of a share of {}", share),
-                               .got = fmt::format("all {} on one side", dataset->size()),
-                               .hint = "use another share in data.val, or more data"});
+        throw InvalidArgument(
+            {.where = dataset->path(),
+             .expected = fmt::format("enough samples for a share of {:g} %", 100 * share),
+             .got = fmt::format("{}, which leave one side empty", pluralize(dataset->size(), "sample")),
+             .hint = "use another share in data.val, name a validation set, or add data"});
     }
     return {.rest = std::make_shared<Subset>(dataset, std::move(rest)),
             .share = std::make_shared<Subset>(dataset, std::move(chosen))};

@@ -86,12 +86,16 @@ std::int64_t task_grain(std::int64_t batch, int workers) {
         }
     }
     const bool more = std::ranges::any_of(found, [&](const BadSample& bad) { return !listed.contains(bad.index); });
+    const std::string& hint = found.front().hint;
     throw TooManyBadSamples(
         {.path = dataset.path()},
         {.where = "data.bad_samples",
          .expected = fmt::format("at most {} in an epoch", pluralize(budget, "bad sample")),
          .got = fmt::format("more: {}{}", list, more ? "; ..." : ""),
-         .hint = "`stoker inspect --verify` lists them all; repair the data or raise data.bad_samples"},
+         .hint = hint.empty() ? fmt::format("`stoker inspect {} --verify` lists them all; repair the data or raise "
+                                            "data.bad_samples",
+                                            dataset.path())
+                              : hint + "; or raise data.bad_samples"},
         {found.begin(), found.end()});
 }
 

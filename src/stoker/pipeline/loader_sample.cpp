@@ -173,7 +173,8 @@ BadSample Loader::record_bad_sample(std::int64_t index, const DataError& error) 
                   .key = key_or_index(*dataset_, index),
                   .offset = error.place().offset,
                   .reason = reason_of(error),
-                  .other_size = dynamic_cast<const SizeMismatch*>(&error) != nullptr};
+                  .other_size = dynamic_cast<const SizeMismatch*>(&error) != nullptr,
+                  .hint = error.info().hint};
     if (options_.bad_samples > 0) {
         const std::lock_guard lock(bad_mutex_);
         recorded_bad_.emplace(index, bad);

@@ -27,16 +27,18 @@ std::string optimizer_class(const std::string& name) {
 // The profiler slows steps down, short ones most. The steps without it speak for the run, less the first ones of each
 // cycle: in those of the run buffers are allocated and libraries choose their algorithms, in those of later cycles the
 // profiler writes its events down, and meanwhile the loader has filled its ring.
-void keep_plain_steps(const ProfileSchedule& schedule, int prefetch, std::vector<StepEntry>& steps) {
+// Evaluations after steps with the profiler are slowed down, too.
+void keep_plain_steps(const ProfileSchedule& schedule, int prefetch, RankRecords& rank) {
     constexpr std::ptrdiff_t kEnough = 5;
     const std::int64_t first = std::max(3, prefetch + 1);
     std::vector<StepEntry> plain;
-    std::ranges::copy_if(steps, std::back_inserter(plain), [&](const StepEntry& step) {
-        const std::int64_t index = step.step - 1;
-        return index % schedule.cycle() >= first && schedule.at(index) == ProfileSchedule::Action::none;
+    const auto is_plain = [&](std::int64_t step) { return schedule.at(step - 1) == ProfileSchedule::Action::none; };
+    std::ranges::copy_if(rank.steps, std::back_inserter(plain), [&](const StepEntry& step) {
+        return (step.step - 1) % schedule.cycle() >= first && is_plain(step.step);
     });
     if (std::ssize(plain) >= kEnough) {
-        steps = std::move(plain);
+        rank.steps = std::move(plain);
+        std::erase_if(rank.evaluations, [&](const EvaluationEntry& evaluation) { return !is_plain(evaluation.step); });
     }
 }
 
@@ -125,7 +127,7 @@ ProfiledRun profile_run(Trainer& trainer, const Recipe& recipe, const ProfileRun
     run.recipe = recipe_to_toml(recipe);
     run.records = records_of(run.lines, run.recipe);
     for (RankRecords& rank : run.records.ranks) {
-        keep_plain_steps(options.schedule, trainer.train_loader().prefetch(), rank.steps);
+        keep_plain_steps(options.schedule, trainer.train_loader().prefetch(), rank);
     }
     return run;
 }

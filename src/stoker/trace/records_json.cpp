@@ -74,6 +74,7 @@ void fields(Facts& facts, Visit visit) {
     visit("sample_bytes", facts.sample_bytes);
     visit("image_bytes", facts.image_bytes);
     visit("loader", facts.loader);
+    visit("iterable", facts.iterable);
     visit("workers", facts.workers);
     visit("prefetch", facts.prefetch);
     visit("pinned", facts.pinned);

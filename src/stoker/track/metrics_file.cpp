@@ -170,6 +170,10 @@ std::int64_t Metrics::last_step() const {
     return std::max(steps.empty() ? 0 : steps.back().step, epochs.empty() ? 0 : epochs.back().step);
 }
 
+std::int64_t Metrics::last_epoch() const {
+    return epochs.empty() ? 0 : epochs.back().epoch;
+}
+
 Metrics read_metrics(const std::filesystem::path& path, MetricLines lines) {
     Metrics metrics;
     LineReader reader(metrics, lines);

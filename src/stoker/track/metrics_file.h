@@ -50,7 +50,8 @@ struct Metrics {
     std::vector<EpochLine> epochs;
     bool cut = false;  // the last line was truncated and is left out
 
-    std::int64_t last_step() const;  // 0 if there is none
+    std::int64_t last_step() const;   // 0 if there is none
+    std::int64_t last_epoch() const;  // likewise; of a run that another folder began, more than `epochs` has
 };
 
 inline constexpr std::size_t kMostCurveSteps = std::size_t{1} << 16;

@@ -54,7 +54,7 @@ void read_account(RunRecord& run, const fs::path& path) {
     const auto steps = account.at("steps").get<std::int64_t>();
     const bool interrupted = account.at("interrupted").get<bool>();
     const bool current = steps >= run.metrics.last_step();
-    const auto done = static_cast<std::int64_t>(run.metrics.epochs.size());
+    const std::int64_t done = run.metrics.last_epoch();
     run.interrupted = interrupted && current;
     const bool early = account.value("stopped_early", false);
     run.finished = !interrupted && current && done > 0 && (early || done >= run.planned.value_or(done));

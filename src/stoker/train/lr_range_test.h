@@ -15,7 +15,7 @@ namespace stoker {
 struct RatePoint {
     double lr = 0;
     double loss = 0;
-    double smoothed = 0;  // mean of the losses so far, whose weights fall by 0.9 a step
+    double smoothed = 0;  // mean of the losses around, over a fifteenth of the steps
 };
 
 struct RangeTestOptions {
@@ -27,13 +27,16 @@ struct RangeTestOptions {
 
 struct RangeTest {
     std::vector<RatePoint> points;  // by ascending rate; it ends where the loss diverged
-    bool diverged = false;          // the smoothed loss passed four times its best, or was not finite
-    // The rate at which the smoothed loss falls fastest, but at most a tenth of the rate at which it diverged. Empty
-    // where it never fell.
+    bool diverged = false;          // the mean of the last ten losses or so passed four times its best
+    // The rate at which the smoothed loss falls fastest before its minimum, but at most a tenth of the rate at which it
+    // diverged. Empty where it fell by no more than the losses scatter.
     std::optional<double> suggestion = std::nullopt;
 };
 
-// The rate to suggest for these points.
+// Fills `smoothed`.
+void smooth(std::vector<RatePoint>& points);
+
+// The rate to suggest for smoothed points.
 std::optional<double> suggest_rate(std::span<const RatePoint> points, bool diverged);
 
 // Trains the recipe's model on its training data, in one process. Validation data is not opened, and the schedule has

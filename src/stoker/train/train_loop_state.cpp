@@ -92,6 +92,9 @@ TrainLoop::Loaded TrainLoop::load(const std::filesystem::path& checkpoint) {
     require_same_model(recipe, plan_.recipe);
     require_same_file(read_model_hash(checkpoint), plan_.model_hash, plan_.recipe.model);
     require_same_optimizer(recipe, plan_.recipe);
+    RunState state = run_state_from_json(saved.state);
+    require_same_sampler(plan_.train_loader->state(), state.loader);  // before tensors, whose shapes follow the classes
+    require_classes(state.classes, "the checkpoint", *plan_.data.train);
     for (auto* tensors : {&saved.model, &saved.optimizer, &saved.ema}) {
         keep_part(*tensors, *plan_.model, *plan_.mesh.tensor);
     }
@@ -107,7 +110,6 @@ TrainLoop::Loaded TrainLoop::load(const std::filesystem::path& checkpoint) {
     optimizer_.load({saved.optimizer.begin(), scaler});
     step_.load({scaler, saved.optimizer.end()}, saved.ema);
     check_maps();  // of the checkpoint's files
-    RunState state = run_state_from_json(saved.state);
     Loaded loaded{.recipe = std::move(recipe), .metrics_bytes = state.metrics_bytes, .data = state.data};
     restore(std::move(state));
     plan_.has_weights = true;
@@ -115,8 +117,6 @@ TrainLoop::Loaded TrainLoop::load(const std::filesystem::path& checkpoint) {
 }
 
 void TrainLoop::restore(RunState state) {
-    require_same_sampler(plan_.train_loader->state(), state.loader);
-    require_classes(state.classes, "the checkpoint", *plan_.data.train);
     require_consistent(state, plan_.train_loader->batches_per_epoch());
     plan_.train_loader->restore(state.loader);
     step_.accumulate_at_least(state.accumulate);

@@ -34,6 +34,18 @@ TEST(InputRules, NoWorkers) {
     EXPECT_NEAR(finding.gain.high, 2.0, 0.05);
 }
 
+TEST(InputRules, WorkersGainLittleWhileOthersKeepTheCoresBusy) {
+    const MadeUpRun run{.share = kWaiting, .stages = kDecoding, .workers = 0, .busy_share = 1};
+    const Finding finding = diagnose_rank(run.rank()).findings.front();
+    EXPECT_EQ(finding.rule, "other-processes");
+    const auto findings = diagnose_rank(run.rank()).findings;
+    const auto workers = std::ranges::find(findings, "no-workers", &Finding::rule);
+    ASSERT_NE(workers, findings.end());
+    EXPECT_NEAR(workers->gain.expected, 1.0, 0.01);
+    EXPECT_NEAR(workers->gain.high, 2.0, 0.05) << "once the others have ended";
+    EXPECT_LT(workers->confidence, 0.9);
+}
+
 TEST(InputRules, FewWorkersWhileACoreIsFree) {
     const MadeUpRun run{.share = kWaiting, .stages = kDecoding, .workers = 1, .process_cores = 1.4, .busy_share = 0.7};
     const Diagnosis diagnosis = diagnose_rank(run.rank());

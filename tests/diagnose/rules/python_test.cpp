@@ -95,6 +95,8 @@ TEST(PythonRules, ALoaderThatHasAllCoresIsToldSo) {
     EXPECT_THAT(finding("DataLoader").text, HasSubstr("All cores are busy"));
     EXPECT_THAT(finding("DataLoader").fix.code, HasSubstr("stoker.Loader(\"photos\", ...)"));
     EXPECT_THAT(finding("stoker.Loader").text, HasSubstr("the workers of stoker.Loader are not measured here"));
+    EXPECT_THAT(finding("stoker.Loader").fix.code, HasSubstr("stoker pack photos packed.stk --codec dct"));
+    rank.facts.data.format = "stk";
     EXPECT_THAT(finding("stoker.Loader").fix.code, HasSubstr("the cores are the limit"));
 }
 
@@ -166,6 +168,33 @@ TEST(PythonRules, FixesQuoteThePathOfTheData) {
     };
     EXPECT_THAT(code_of("storage-bound", "my photos"), HasSubstr("stoker pack 'my photos' packed.stk"));
     EXPECT_THAT(code_of("decode-bound", R"(my "photos")"), HasSubstr(R"(stoker.Loader("my \"photos\"", ...))"));
+}
+
+TEST(PythonRules, WorkersOfAStreamHaveToDivideIt) {
+    const auto advised = [](bool iterable, double busy) {
+        Finding finding{.rule = "no-workers", .text = "Let 2 workers do it."};
+        finding.fix.code = "DataLoader(..., num_workers=2)";
+        RankRecords rank = in_python_of({});
+        rank.facts.data.iterable = iterable;
+        RunSummary run;
+        run.busy_share = busy;
+        advise_in_python(finding, rank, run);
+        return finding;
+    };
+    EXPECT_THAT(advised(true, 0.5).text, HasSubstr("has to divide it"));
+    EXPECT_THAT(advised(true, 0.5).fix.code, HasSubstr("get_worker_info()"));
+    EXPECT_EQ(advised(false, 0.5).text, "Let 2 workers do it.");
+    EXPECT_EQ(advised(false, 0.5).fix.code, "DataLoader(..., num_workers=2)");
+    EXPECT_THAT(advised(false, 1).text, HasSubstr("All cores are busy"));
+}
+
+TEST(PythonRules, ABatchIsThatOfOneProcess) {
+    Finding finding{.rule = "small-batch"};
+    finding.fix.recipe = {{"data.batch_size", "256"}};
+    RankRecords rank = in_python_of({});
+    rank.facts.world_size = 2;
+    advise_in_python(finding, rank, {});
+    EXPECT_THAT(finding.fix.code, HasSubstr("batch_size=128)  # in each process"));
 }
 
 TEST(PythonRules, EvaluationsAreCountedInSteps) {

@@ -27,6 +27,19 @@ TEST(RunRules, EvaluationTooOften) {
     EXPECT_EQ(diagnose_rank(with_evaluations(2, 5)).verdict.rule, "healthy");
 }
 
+// A profile judges some of the steps that were run.
+TEST(RunRules, EvaluationsBesideOtherStepsDoNotCount) {
+    RankRecords rank = with_evaluations(2, 10);
+    ASSERT_EQ(rank.evaluations.back().step, 900);
+    rank.steps.erase(rank.steps.begin() + 50, rank.steps.end());  // half a second
+    EXPECT_THAT(rules_above_info(diagnose_rank(rank)), ::testing::IsEmpty());
+    rank = with_evaluations(20, 10);
+    rank.steps.erase(rank.steps.begin() + 50, rank.steps.end());
+    const Finding finding = diagnose_rank(rank).findings.front();
+    EXPECT_EQ(finding.rule, "frequent-evaluation");
+    EXPECT_NEAR(finding.evidence.front().value, 2.0 / 3, 0.01) << "a second of evaluations beside half a second";
+}
+
 TEST(RunRules, ADamagedNumberOfEpochsDoesNoHarm) {
     RankRecords rank = with_evaluations(10, 5);
     rank.facts.train.epochs_per_evaluation = std::numeric_limits<int>::max();
@@ -66,6 +79,15 @@ TEST(RunRules, UnevenStepsAreMentioned) {
     EXPECT_EQ(diagnosis.verdict.rule, "healthy");
     ASSERT_FALSE(diagnosis.findings.empty());
     EXPECT_EQ(diagnosis.findings.front().rule, "uneven-steps");
+    EXPECT_THAT(diagnosis.findings.front().text, ::testing::Not(::testing::HasSubstr("epoch")));
+    for (StepEntry& step : rank.steps) {
+        step.epoch = (step.step - 1) / 20 + 1;
+    }
+    rank.facts.writer = kPythonWriter;
+    rank.facts.data.persistent = false;
+    const Finding finding = diagnose_rank(rank).findings.front();
+    EXPECT_THAT(finding.text, ::testing::HasSubstr("Most are the first of an epoch"));
+    EXPECT_THAT(finding.fix.code, ::testing::HasSubstr("persistent_workers=True"));
 }
 
 // A run whose checkpoints between epochs take as long as its steps.

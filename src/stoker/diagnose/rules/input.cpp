@@ -150,7 +150,7 @@ std::vector<Finding> no_workers(const JudgedRun& records) {
                            .code = fmt::format("DataLoader(..., num_workers={}, persistent_workers=True)", workers)};
             // What took `input_wait` of the time takes one of `workers` parts of it.
             finding.gain = gain_without_wait(run, workers / run.input_wait());
-            finding.confidence = 0.9;
+            finding.confidence = saturated(run) ? 0.5 : 0.9;
         });
 }
 
@@ -328,25 +328,23 @@ std::vector<Finding> no_prefetch(const JudgedRun& records) {
 
 // The trainer waits, and no rule above knows why.
 std::vector<Finding> slow_loader(const JudgedRun& records) {
-    return for_cause(
-        records, WaitCause::unknown, "slow-loader",
-        [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
-            finding.text = fmt::format(
-                "The trainer waits for its data for {:.0f} % of its time. `stoker profile` shows each batch "
-                "and worker.",
-                100 * run.input_wait());
-            const double read = share_of_workers(run, run.worker_seconds(Stage::read));
-            if (read + decode_share(run) + augment_share(run) > 0) {  // else the workers have no clocks
-                finding.evidence.push_back({"read_share_of_workers", read});
-                finding.evidence.push_back({"decode_share_of_workers", decode_share(run)});
-                finding.evidence.push_back({"augment_share_of_workers", augment_share(run)});
-            }
-            finding.fix.code = "stoker profile RECIPE";
-            finding.gain = gain_without_wait(run, idle_speedup(rank, run));
-            constexpr double kNothing = 1.02;  // loading and training share cores that are all busy
-            finding.severity = finding.gain.high < kNothing ? Severity::info : finding.severity;
-            finding.confidence = 0.4;
-        });
+    return for_cause(records, WaitCause::unknown, "slow-loader",
+                     [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
+                         finding.text = fmt::format(
+                             "The trainer waits for its data for {:.0f} % of its time. {} shows each batch and worker.",
+                             100 * run.input_wait(), rank.profile ? "The timeline" : "`stoker profile`");
+                         const double read = share_of_workers(run, run.worker_seconds(Stage::read));
+                         if (read + decode_share(run) + augment_share(run) > 0) {  // else the workers have no clocks
+                             finding.evidence.push_back({"read_share_of_workers", read});
+                             finding.evidence.push_back({"decode_share_of_workers", decode_share(run)});
+                             finding.evidence.push_back({"augment_share_of_workers", augment_share(run)});
+                         }
+                         finding.fix.code = rank.profile ? "" : "stoker profile RUN/recipe.toml -o profile";
+                         finding.gain = gain_without_wait(run, idle_speedup(rank, run));
+                         constexpr double kNothing = 1.02;  // loading and training share cores that are all busy
+                         finding.severity = finding.gain.high < kNothing ? Severity::info : finding.severity;
+                         finding.confidence = 0.4;
+                     });
 }
 
 // Mean wait of a step in the first epoch and in the later ones, without the first steps, which fill the pipeline.

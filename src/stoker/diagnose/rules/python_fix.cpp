@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <string_view>
 
@@ -23,6 +25,10 @@ struct Advised {
     }
     // The folder that a data set of torchvision reads; DATA where it is not known.
     std::string data() const { return rank.facts.data.path.empty() ? "DATA" : rank.facts.data.path; }
+    // What stoker.Loader takes: the folder, else the program's own data set.
+    std::string source() const {
+        return rank.facts.data.path.empty() ? "dataset" : fmt::format("{:?}", rank.facts.data.path);
+    }
     bool cores_are_busy() const {
         constexpr double kSaturated = 0.85;
         return run.busy_share.value_or(0) >= kSaturated;
@@ -36,6 +42,17 @@ struct Words {
     std::string text = {};  // empty: as the rule says it
     std::string code = {};  // likewise
 };
+
+Words no_workers(const Advised& of) {
+    const char* const busy = of.cores_are_busy() ? " All cores are busy: workers gain little as long as they are." : "";
+    if (!of.rank.facts.data.iterable.value_or(false)) {
+        return {of.finding.text + busy, ""};
+    }
+    return {of.finding.text + busy + " Each worker would give the whole stream, so the data set has to divide it.",
+            of.finding.fix.code +
+                "\n# in its __iter__: info = get_worker_info(); then every info.num_workers-th sample "
+                "from info.id on"};
+}
 
 Words storage(const Advised& of) {
     return {fmt::format("Reading samples takes {:.0f} % of the workers' time without using a core: the storage is too "
@@ -76,12 +93,13 @@ std::string most_of_workers(const Advised& of) {
          {"read_share_of_workers", "reading samples takes"}}};
     const auto part = std::ranges::max_element(kParts, {}, [&](const auto& p) { return of.percent(p.first); });
     const double percent = of.percent(part->first);
-    return percent < 50 ? "" : fmt::format("{} {:.0f} % of the workers' time", part->second, percent);
+    return percent < 50 ? "" : fmt::format("{} {:.0f} % of the time in which the workers work", part->second, percent);
 }
 
 Words slow_loader(const Advised& of) {
     const std::string most = most_of_workers(of);
     const bool own = of.rank.facts.data.loader == "stoker.Loader";
+    const bool folder = own && !of.rank.facts.data.path.empty() && of.rank.facts.data.format != "stk";
     return {
         fmt::format("The training thread waits for its batches for {:.0f} % of the time{}.{}", of.percent("wait_share"),
                     !most.empty() ? "; " + most
@@ -89,8 +107,11 @@ Words slow_loader(const Advised& of) {
                                   : ", and no clock of the workers says why",
                     of.cores_text()),
         !of.cores_are_busy() ? "DataLoader(..., prefetch_factor=4, persistent_workers=True)  # then watch again"
-        : own                ? "fewer or cheaper ops, or smaller images: the cores are the limit"
-              : fmt::format("loader = stoker.Loader({:?}, ...)  # loads with less work for the cores", of.data())};
+        : folder ? fmt::format("stoker pack {} packed.stk --codec dct  # for JPEGs; then stoker.Loader reads "
+                               "packed.stk",
+                               quoted_for_shell(of.data()))
+        : own    ? "fewer or cheaper ops, or smaller images: the cores are the limit"
+                 : fmt::format("loader = stoker.Loader({}, ...)  # loads with less work for the cores", of.source())};
 }
 
 Words memory(const Advised& of) {
@@ -117,9 +138,13 @@ Words checkpoints(const Advised&) {
 
 Words batch(const Advised& of) {
     const auto change = std::ranges::find(of.finding.fix.recipe, "data.batch_size", &RecipeChange::key);
-    return {"", change == of.finding.fix.recipe.end()
-                    ? ""
-                    : fmt::format("DataLoader(..., batch_size={})  # choose the learning rate again", change->value)};
+    if (change == of.finding.fix.recipe.end()) {
+        return {};
+    }
+    const std::int64_t ranks = std::max(1, of.rank.facts.world_size);  // each process loads its part
+    const std::int64_t own = std::strtoll(change->value.c_str(), nullptr, 10) / ranks;
+    return {"", fmt::format("DataLoader(..., batch_size={})  # {}choose the learning rate again", own,
+                            ranks > 1 ? "in each process; " : "")};
 }
 
 // What stoker.Loader calls the arguments of DataLoader. Its workers are threads, which live as long as it does.
@@ -145,6 +170,7 @@ struct Row {
 };
 
 constexpr std::array kRows = {
+    Row{"no-workers", no_workers},
     Row{"storage-bound", storage},
     Row{"decode-bound", decode},
     Row{"augment-bound", augment},

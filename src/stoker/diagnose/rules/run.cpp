@@ -27,13 +27,24 @@ double step_seconds(const RankRecords& rank) {
     return sum;
 }
 
+// The time of evaluations that belongs to the judged steps, of which a profile has fewer than were run: no more than at
+// the rate, by step, from the first evaluation to the last.
+double evaluation_seconds(const RankRecords& rank) {
+    double all = 0;
+    double later = 0;  // than the first
+    for (const EvaluationEntry& evaluation : rank.evaluations) {
+        const double seconds = seconds_of(evaluation.host.total());
+        all += seconds;
+        later += evaluation.step > rank.evaluations.front().step ? seconds : 0;
+    }
+    const std::int64_t span = all > 0 ? rank.evaluations.back().step - rank.evaluations.front().step : 0;
+    return span > 0 ? std::min(all, later / static_cast<double>(span) * static_cast<double>(rank.steps.size())) : all;
+}
+
 std::vector<Finding> frequent_evaluation(const JudgedRun& records) {
     std::vector<Finding> findings;
     const RankRecords& rank = records.ranks.front();
-    double evaluating = 0;
-    for (const EvaluationEntry& evaluation : rank.evaluations) {
-        evaluating += seconds_of(evaluation.host.total());
-    }
+    const double evaluating = evaluation_seconds(rank);
     const double all = evaluating + step_seconds(rank);
     constexpr double kWarn = 0.25;
     constexpr double kCritical = 0.5;
@@ -198,13 +209,18 @@ std::vector<Finding> uneven_steps(const JudgedRun& records) {
         constexpr double kWarn = 0.1;
         double lost = 0;
         std::int64_t slow = 0;
+        std::int64_t first = 0;  // of them, in their epochs
+        std::int64_t epoch = 0;
         for (const StepEntry& step : rank.steps) {
+            const bool begins = epoch != 0 && step.epoch != epoch;
+            epoch = step.epoch;
             const double seconds =
                 seconds_of(step.host.total() - step.host.times[static_cast<std::size_t>(Phase::checkpoint)] -
                            step.host.times[static_cast<std::size_t>(Phase::sync)]);
             if (step.step >= run.first_step && seconds > kSlow * run.median_step) {
                 lost += seconds - run.median_step;
                 ++slow;
+                first += begins ? 1 : 0;
             }
         }
         if (run.seconds <= 0 || lost / run.seconds < kWarn || run.steps < 30) {
@@ -214,6 +230,12 @@ std::vector<Finding> uneven_steps(const JudgedRun& records) {
         finding.text =
             fmt::format("{} of {} steps took more than three times the median, and cost {:.0f} % of the time.", slow,
                         run.steps, 100 * lost / run.seconds);
+        if (first >= 2 && 2 * first >= slow) {
+            finding.text += " Most are the first of an epoch, in which the loader begins anew.";
+            finding.fix.code = in_python(rank) && !rank.facts.data.persistent.value_or(true)
+                                   ? "DataLoader(..., persistent_workers=True)"
+                                   : "";
+        }
         finding.evidence = {{"slow_steps", static_cast<double>(slow)},
                             {"lost_share", lost / run.seconds},
                             {"median_step_ms", 1e3 * run.median_step}};

@@ -95,12 +95,17 @@ int useful_workers(const RunSummary& run) {
 }
 
 Gain gain_without_wait(const RunSummary& run, double speedup, double saved) {
-    double floor = 1 - run.input_wait();
-    if (run.process_cores && run.cores && run.worker_span > 0) {
-        floor = std::max(floor, (*run.process_cores - saved / run.worker_span) / *run.cores);
-    }
-    const double best = std::min(1 / std::clamp(floor, 0.01, 1.0), std::max(speedup, 1.0));
-    return {.low = 1 + (best - 1) / 2, .expected = 1 + (best - 1) * 0.9, .high = best};
+    const auto with_cores = [&](double cores) {
+        double floor = 1 - run.input_wait();
+        if (run.process_cores && run.worker_span > 0 && cores > 0) {
+            floor = std::max(floor, (*run.process_cores - saved / run.worker_span) / cores);
+        }
+        return std::min(1 / std::clamp(floor, 0.01, 1.0), std::max(speedup, 1.0));
+    };
+    const double cores = run.cores.value_or(0);
+    const auto free = run.free_cores();
+    const double left = with_cores(free ? std::min(cores, run.process_cores.value_or(0) + *free) : cores);
+    return {.low = 1 + (left - 1) / 2, .expected = 1 + (left - 1) * 0.9, .high = with_cores(cores)};
 }
 
 double speedup_of(double saved_share) {

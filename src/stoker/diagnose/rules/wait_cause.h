@@ -46,7 +46,7 @@ int useful_workers(const RunSummary& run);
 
 // Throughput if the wait vanished as far as the loader and the cores allow. `speedup`: how many times as fast the
 // loader becomes. A CPU shares its cores between loading and training; `saved` are core seconds of the workers that the
-// fix saves.
+// fix saves. At best the run gets the cores that other processes use, too.
 Gain gain_without_wait(const RunSummary& run, double speedup, double saved = 0);
 
 // Of a loader that saves this share of its workers' time.

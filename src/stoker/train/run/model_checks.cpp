@@ -253,7 +253,9 @@ void require_val_images(Model& model, const Task& task, const Shape& val, const 
                                .expected = fmt::format("images that the model takes, such as those of training ({})",
                                                        fmt::join(task.input, ", ")),
                                .got = fmt::format("({})", fmt::join(val, ", ")),
-                               .hint = "let data.val_ops end with the size that data.train_ops end with"});
+                               .hint =
+                                   "let data.train_ops and data.val_ops give all images one size, by center_crop or "
+                                   "resize with size = [height, width]: one number keeps the aspect ratio"});
     }
     model.train(training);
 }

@@ -26,12 +26,13 @@ void require_budget(const Group& group, const BadSamples& allowed, const Dataset
                     std::int64_t bad_samples) {
     const std::int64_t budget = allowed.of(places);
     if (!group.alone() && bad_samples > budget) {
-        throw DataError(
-            {.path = dataset.path()},
-            {.where = "data.bad_samples",
-             .expected = fmt::format("at most {} in an epoch", pluralize(budget, "bad sample")),
-             .got = fmt::format("{} over all ranks", bad_samples),
-             .hint = "`stoker inspect --verify` lists them all; repair the data or raise data.bad_samples"});
+        throw DataError({.path = dataset.path()},
+                        {.where = "data.bad_samples",
+                         .expected = fmt::format("at most {} in an epoch", pluralize(budget, "bad sample")),
+                         .got = fmt::format("{} over all ranks", bad_samples),
+                         .hint = fmt::format(
+                             "`stoker inspect {} --verify` lists them all; repair the data or raise data.bad_samples",
+                             dataset.path())});
     }
 }
 
