@@ -195,8 +195,8 @@ void print_table(const Recipe& recipe, const std::string& output, const TuneResu
     add_rows(table, recipe, result.suggested, "suggested");
     add_rows(table, recipe, result.rolled_back, "rolled back");
     print_lines(table.text());
-    const std::string gain =
-        result.gain ? text_of(*result.gain) : fmt::format("{:.2f}x", result.tuned / result.baseline);
+    const std::string gain = result.gain ? text_of(*result.gain) + " in paired runs"
+                                         : fmt::format("{:.2f}x", result.tuned / result.baseline);
     print_stdout("{:.1f} -> {:.1f} images/s, {}, in {:.0f} s; {}{}\n", result.baseline, result.tuned, gain,
                  result.seconds, result.kept.empty() ? nothing_kept(result, budget) + "; " : "",
                  output.empty()        ? "nothing was written"

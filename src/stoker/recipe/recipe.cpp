@@ -177,10 +177,10 @@ Recipe read_recipe(const std::string& path, const std::vector<std::string>& sets
     std::error_code unknown;  // read_text below reports the error
     if (const std::filesystem::path folder(path); std::filesystem::is_directory(folder, unknown)) {
         const std::filesystem::path inside = folder / "recipe.toml";
-        throw InvalidArgument({.where = path,
-                               .expected = "a recipe (TOML)",
-                               .got = "a directory",
-                               .hint = std::filesystem::exists(inside, unknown) ? inside.string() + " is in it" : ""});
+        throw IoError({.where = path,
+                       .expected = "a recipe (TOML)",
+                       .got = "a directory",
+                       .hint = std::filesystem::exists(inside, unknown) ? inside.string() + " is in it" : ""});
     }
     const auto size = std::filesystem::file_size(path, unknown);
     if (const std::string near = unknown == std::errc::no_such_file_or_directory ? nearest_path(path) : "";
