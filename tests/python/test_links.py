@@ -19,7 +19,7 @@ def test_slow_links_are_measured_and_predicted(program):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     (overlap,) = found["overlap"]
-    assert overlap["buckets"] == 1 and 0 < overlap["exposed"] <= overlap["communication"] + 1e-6
+    assert overlap["buckets"] == 1 and 0 < overlap["exposed"] <= overlap["communication"] + 1e-6, overlap
     assert overlap["communication"] > 0.6 * overlap["link"], "as slow as the link"
     plain, delayed = found["points"]
     assert (plain["latency_ms"], delayed["latency_ms"]) == (0, 10)
