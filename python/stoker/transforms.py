@@ -353,7 +353,8 @@ def op_tables(ops: Sequence[Transform | Mapping[str, Any]]) -> list[tuple[str, d
 
 
 def from_torchvision(transform: Any) -> list[Transform]:
-    """The ops of a torchvision transform, v1 or v2: a Compose, one transform, or a list of them.
+    """The ops of a torchvision transform, v1 or v2: a Compose, one transform, or a list of them; of None, as in
+    ImageFolder(..., transform=None), no ops.
 
     Conversions between image types (ToTensor, ToImage, ToDtype, ...) need no op: the loader gives float32 divided by
     255, or what its `dtype` says. A part that has no equal here is kept: the list ends with InPython, which runs it and
@@ -361,7 +362,7 @@ def from_torchvision(transform: Any) -> list[Transform]:
     """
     from stoker._torchvision import translate
 
-    return translate(transform)
+    return [] if transform is None else translate(transform)
 
 
 def _option(name: str, value: Any) -> Option:

@@ -203,3 +203,7 @@ def test_normalize_without_effect_is_told():
 def test_a_device_that_is_not_there_is_told_at_once():
     with pytest.raises(stoker.InvalidArgument, match="got cuda, which torch cannot use here"):
         stoker.torch.DevicePrefetcher(stoker.Loader(DIGITS, 16), "cuda")
+
+
+def test_no_transform_is_no_op():
+    assert stoker.transforms.from_torchvision(None) == []
