@@ -70,7 +70,8 @@ at::Tensor copy_of(const TensorView& view) {
 at::Tensor as_tensor(const TensorView& view, const std::shared_ptr<const void>& owner) {
     const auto options = at::TensorOptions().dtype(scalar_type(view.dtype));
     const bool aligned = reinterpret_cast<std::uintptr_t>(view.data) % options.dtype().itemsize() == 0;
-    return aligned && view.bytes() > 0 ? at::from_blob(view.data, view.shape, [owner](void*) {}, options)
+    return aligned && view.bytes() > 0 ? at::from_blob(
+                                             view.data, view.shape, [owner](void*) {}, options)
                                        : copy_of(view);
 }
 
