@@ -29,10 +29,15 @@ std::string bar(double share) {
 
 // The steps that findings are about, where the first ones, in which the loader started, are left out.
 std::string judged_text(const RankRecords& rank, const Diagnosis& diagnosis) {
-    const auto finding = std::ranges::find(diagnosis.findings, rank.facts.rank, &Finding::rank);
-    const bool all =
-        finding == diagnosis.findings.end() || rank.steps.empty() || finding->first_step <= rank.steps.front().step;
-    return all ? "" : fmt::format("; the findings are about steps {} to {}", finding->first_step, finding->last_step);
+    const Finding* latest = nullptr;
+    for (const Finding& finding : diagnosis.findings) {
+        const bool later = latest == nullptr || finding.first_step > latest->first_step;
+        latest = finding.rank == rank.facts.rank && later ? &finding : latest;
+    }
+    if (latest == nullptr || rank.steps.empty() || latest->first_step <= rank.steps.front().step) {
+        return "";
+    }
+    return fmt::format("; findings are about steps {} to {}", latest->first_step, latest->last_step);
 }
 
 std::string account_text(const RankRecords& rank, const Diagnosis& diagnosis) {

@@ -208,26 +208,26 @@ double seconds_of(clockid_t clock) {
 class BusyCores {
   public:
     explicit BusyCores(bool busy) {
+        const pid_t parent = getpid();
         for (int i = 0; busy && i < cpu_cores().usable; ++i) {
             const pid_t child = fork();
             if (child == 0) {
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
+                if (getppid() != parent) {
+                    _exit(0);
+                }
                 for (std::atomic<unsigned> turns = 0;; ++turns) {
                 }
             }
             if (child < 0) {
+                stop();
                 throw errno_error("bench overhead", "a process that keeps a core busy");
             }
             children_.push_back(child);
         }
     }
 
-    ~BusyCores() {
-        for (const pid_t child : children_) {
-            kill(child, SIGKILL);
-            waitpid(child, nullptr, 0);
-        }
-    }
+    ~BusyCores() { stop(); }
 
     BusyCores(const BusyCores&) = delete;
     BusyCores& operator=(const BusyCores&) = delete;
@@ -236,6 +236,14 @@ class BusyCores {
     double seconds() const { return seconds_of(children_.empty() ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID); }
 
   private:
+    void stop() {
+        for (const pid_t child : children_) {
+            kill(child, SIGKILL);
+            waitpid(child, nullptr, 0);
+        }
+        children_.clear();
+    }
+
     std::vector<pid_t> children_;
 };
 

@@ -6,6 +6,7 @@
 #include "engine/commands.h"
 #include "engine/commands/checkpoint_argument.h"
 #include "stoker/base/error.h"
+#include "stoker/base/map_damage.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/models/torchscript_export.h"
@@ -65,7 +66,11 @@ int run(const ExportArguments& options) {
     data.push_back(recipe.data.val);
     require_outside_data(options.out, data);
     const auto& checkpoint = trained.checkpoint;
-    const ModelFile weights = read_model(checkpoint);
+    ModelFile weights = read_model(checkpoint);
+    for (NamedTensor& entry : weights.tensors) {
+        entry.tensor = entry.tensor.clone();  // they are views of a file, which may be damaged while they are written
+    }
+    check_maps();
     if (script && !inputs_of(weights.metadata).empty()) {
         throw Unsupported({.where = "-o",
                            .expected = "a .safetensors name: only the weights of a model of several inputs can be "

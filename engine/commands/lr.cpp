@@ -109,8 +109,9 @@ void print_result(const RangeTest& test, const Recipe& recipe) {
     print_lines(text_plot(test));
     if (!test.suggestion) {
         print_stdout(
-            "\nno suggestion: the loss did not fall by more than it scatters; try more --steps or larger "
-            "batches, and look at the data\n");
+            "\nno suggestion: the loss did not clearly fall before its minimum{}; try a lower --from, more --steps "
+            "or larger batches, and look at the data\n",
+            test.diverged ? fmt::format(" and diverged at {:.2g}", test.points.back().lr) : "");
         return;
     }
     print_stdout("\nsuggestion: --set optimizer.lr={:.2g}  (the recipe has {:g}){}\n", *test.suggestion,

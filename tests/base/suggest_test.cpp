@@ -44,7 +44,7 @@ TEST(Suggest, PathsAreCorrectedAtTheFirstMissingPart) {
     EXPECT_EQ(missing_path_hint(folder / "data/vla", "do this"),
               "did you mean \"" + (folder / "data/val").string() + "\"?");
     EXPECT_EQ(missing_path_hint(folder / "data/val/x", "do this"), "do this");  // nothing is there
-    EXPECT_EQ(missing_path_hint("~/photos", "do this"), "the shell does not replace this ~: write $HOME in its place");
+    EXPECT_EQ(missing_path_hint("~/photos", "do this"), "~ is not replaced here: write the whole path");
     EXPECT_EQ(missing_path_hint("", "do this").empty(), false);
     std::filesystem::remove_all(folder);
 }

@@ -153,11 +153,12 @@ def main(name: str, words: list[str]) -> int:
     try:
         code, names = (_load_module if options.module else _load_script)(options.script)
     except SyntaxError as error:  # printed as Python prints it, with the line
-        sys.excepthook(type(error), error.with_traceback(None), None)
+        _print_error(error if options.module else error.with_traceback(None))
         return 1
     except (OSError, ImportError, ValueError) as error:
         say(f"stoker {name}: {options.script}: {error}")
-        return 1 if options.module else 2  # as Python exits
+        unreadable = isinstance(error, OSError) and not isinstance(error, IsADirectoryError)
+        return 2 if unreadable and not options.module else 1  # as Python exits
     if importlib.util.find_spec("torch") is None:
         say(f"stoker {name}: expected PyTorch in {sys.executable}, found none: it watches PyTorch programs")
         return 2

@@ -81,9 +81,10 @@ class Seen:
         dataset = note.dataset
         while isinstance(dataset, torch.utils.data.Subset):
             dataset = dataset.dataset
+        opened = type(dataset).__module__ == "stoker.dataset"  # by stoker.open
         self.data = known(
-            path=_folder_of(dataset),
-            format=type(dataset).__name__,
+            path=dataset.path if opened else _folder_of(dataset),
+            format=dataset.format if opened else type(dataset).__name__,
             samples=length_of(note.dataset),
             sample_bytes=_mean_file_bytes(_attribute(dataset, "samples")),
             loader=note.name,

@@ -118,7 +118,7 @@ std::string missing_path_hint(const fs::path& path, const std::string& otherwise
         return fmt::format("did you mean \"{}\"?", near);
     }
     if (path.native().starts_with("~/")) {
-        return "the shell does not replace this ~: write $HOME in its place";
+        return "~ is not replaced here: write the whole path";
     }
     const fs::path folder = split_missing(path).folder;
     const std::vector<std::string> names = names_in(folder);

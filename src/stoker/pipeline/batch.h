@@ -112,7 +112,7 @@ struct BadSample {
     std::string reason;                            // "expected X, got Y"
     std::optional<std::int64_t> replaced_by = {};  // index; empty: no sample is good, or none was wanted
     bool other_size = false;                       // the image is fine but not of LoaderOptions::size
-    std::string hint = {};                         // what to do, where the image ops and not the data are the reason
+    std::string hint = {};                         // what to do, as the error says
 };
 
 // How many items of the batch were replaced. `bad` is sorted by item.

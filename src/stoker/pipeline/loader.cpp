@@ -14,6 +14,7 @@
 #include "stoker/base/map_damage.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/base/shell_quote.h"
 #include "stoker/pipeline/transforms/gather_ops.h"
 #include "stoker/trace/accounting.h"
 
@@ -87,15 +88,15 @@ std::int64_t task_grain(std::int64_t batch, int workers) {
     }
     const bool more = std::ranges::any_of(found, [&](const BadSample& bad) { return !listed.contains(bad.index); });
     const std::string& hint = found.front().hint;
+    const bool one = dataset.format() != "concat";  // else its path is a list of paths
     throw TooManyBadSamples(
         {.path = dataset.path()},
         {.where = "data.bad_samples",
          .expected = fmt::format("at most {} in an epoch", pluralize(budget, "bad sample")),
          .got = fmt::format("more: {}{}", list, more ? "; ..." : ""),
-         .hint = hint.empty() ? fmt::format("`stoker inspect {} --verify` lists them all; repair the data or raise "
-                                            "data.bad_samples",
-                                            dataset.path())
-                              : hint + "; or raise data.bad_samples"},
+         .hint = fmt::format("{}{}`stoker inspect{} --verify` lists what is damaged; repair the data or raise "
+                             "data.bad_samples",
+                             hint, hint.empty() ? "" : "; ", one ? " " + quoted_for_shell(dataset.path()) : "")},
         {found.begin(), found.end()});
 }
 

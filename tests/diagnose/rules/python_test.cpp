@@ -95,9 +95,9 @@ TEST(PythonRules, ALoaderThatHasAllCoresIsToldSo) {
     EXPECT_THAT(finding("DataLoader").text, HasSubstr("All cores are busy"));
     EXPECT_THAT(finding("DataLoader").fix.code, HasSubstr("stoker.Loader(\"photos\", ...)"));
     EXPECT_THAT(finding("stoker.Loader").text, HasSubstr("the workers of stoker.Loader are not measured here"));
-    EXPECT_THAT(finding("stoker.Loader").fix.code, HasSubstr("stoker pack photos packed.stk --codec dct"));
-    rank.facts.data.format = "stk";
     EXPECT_THAT(finding("stoker.Loader").fix.code, HasSubstr("the cores are the limit"));
+    rank.facts.data.format = "image_folder";
+    EXPECT_THAT(finding("stoker.Loader").fix.code, HasSubstr("stoker pack photos packed.stk --codec dct"));
 }
 
 TEST(PythonRules, TooManyWorkerProcesses) {
@@ -171,11 +171,12 @@ TEST(PythonRules, FixesQuoteThePathOfTheData) {
 }
 
 TEST(PythonRules, WorkersOfAStreamHaveToDivideIt) {
-    const auto advised = [](bool iterable, double busy) {
+    const auto advised = [](bool iterable, double busy, const char* loader = "DataLoader") {
         Finding finding{.rule = "no-workers", .text = "Let 2 workers do it."};
         finding.fix.code = "DataLoader(..., num_workers=2)";
         RankRecords rank = in_python_of({});
         rank.facts.data.iterable = iterable;
+        rank.facts.data.loader = loader;
         RunSummary run;
         run.busy_share = busy;
         advise_in_python(finding, rank, run);
@@ -186,6 +187,7 @@ TEST(PythonRules, WorkersOfAStreamHaveToDivideIt) {
     EXPECT_EQ(advised(false, 0.5).text, "Let 2 workers do it.");
     EXPECT_EQ(advised(false, 0.5).fix.code, "DataLoader(..., num_workers=2)");
     EXPECT_THAT(advised(false, 1).text, HasSubstr("All cores are busy"));
+    EXPECT_EQ(advised(true, 0.5, "stoker.Loader").fix.code, "stoker.Loader(..., workers=2)");
 }
 
 TEST(PythonRules, ABatchIsThatOfOneProcess) {

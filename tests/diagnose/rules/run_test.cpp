@@ -84,9 +84,11 @@ TEST(RunRules, UnevenStepsAreMentioned) {
         step.epoch = (step.step - 1) / 20 + 1;
     }
     rank.facts.writer = kPythonWriter;
+    EXPECT_THAT(diagnose_rank(rank).findings.front().text, ::testing::EndsWith("Most are the first of an epoch."));
+    rank.facts.data.loader = "DataLoader";
     rank.facts.data.persistent = false;
     const Finding finding = diagnose_rank(rank).findings.front();
-    EXPECT_THAT(finding.text, ::testing::HasSubstr("Most are the first of an epoch"));
+    EXPECT_THAT(finding.text, ::testing::HasSubstr("in which the workers begin anew"));
     EXPECT_THAT(finding.fix.code, ::testing::HasSubstr("persistent_workers=True"));
 }
 

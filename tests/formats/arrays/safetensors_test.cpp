@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "stoker/base/error.h"
+#include "stoker/base/map_damage.h"
 #include "stoker/base/rng.h"
 #include "support/memory_room.h"
 #include "support/put.h"
@@ -36,6 +37,21 @@ std::string file_of(const std::string& header, std::size_t data_bytes) {
 
 std::string entry(const std::string& dtype, const std::string& shape, const std::string& offsets) {
     return fmt::format(R"({{"a":{{"dtype":"{}","shape":{},"data_offsets":{}}}}})", dtype, shape, offsets);
+}
+
+// A run whose data were cut short writes its checkpoint nevertheless.
+TEST(Safetensors, AreWrittenWhileAnotherFileIsDamaged) {
+    const TempDir folder;
+    put(folder / "data", std::string(8192, 'x'));
+    const MappedFile data(folder / "data");
+    fs::resize_file(folder / "data", 0);
+    const std::byte first = static_cast<const volatile std::byte*>(data.bytes().data())[0];
+    EXPECT_EQ(first, std::byte{0});
+    EXPECT_THROW(check_maps(), IoError);
+    std::vector<float> weights(4, 1.0F);
+    write_safetensors(folder / "a.safetensors",
+                      {{"a", {reinterpret_cast<std::byte*>(weights.data()), DType::float32, {4}}}});
+    EXPECT_TRUE(fs::exists(folder / "a.safetensors"));
 }
 
 TEST(Safetensors, ReadsBackWhatItWrote) {

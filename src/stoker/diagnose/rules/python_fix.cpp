@@ -45,7 +45,8 @@ struct Words {
 
 Words no_workers(const Advised& of) {
     const char* const busy = of.cores_are_busy() ? " All cores are busy: workers gain little as long as they are." : "";
-    if (!of.rank.facts.data.iterable.value_or(false)) {
+    // stoker.Loader refuses a stream that its workers do not divide.
+    if (!of.rank.facts.data.iterable.value_or(false) || of.rank.facts.data.loader == "stoker.Loader") {
         return {of.finding.text + busy, ""};
     }
     return {of.finding.text + busy + " Each worker would give the whole stream, so the data set has to divide it.",
@@ -99,7 +100,7 @@ std::string most_of_workers(const Advised& of) {
 Words slow_loader(const Advised& of) {
     const std::string most = most_of_workers(of);
     const bool own = of.rank.facts.data.loader == "stoker.Loader";
-    const bool folder = own && !of.rank.facts.data.path.empty() && of.rank.facts.data.format != "stk";
+    const bool folder = own && of.rank.facts.data.format == "image_folder";
     return {
         fmt::format("The training thread waits for its batches for {:.0f} % of the time{}.{}", of.percent("wait_share"),
                     !most.empty() ? "; " + most

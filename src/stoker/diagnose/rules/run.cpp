@@ -230,11 +230,12 @@ std::vector<Finding> uneven_steps(const JudgedRun& records) {
         finding.text =
             fmt::format("{} of {} steps took more than three times the median, and cost {:.0f} % of the time.", slow,
                         run.steps, 100 * lost / run.seconds);
-        if (first >= 2 && 2 * first >= slow) {
-            finding.text += " Most are the first of an epoch, in which the loader begins anew.";
-            finding.fix.code = in_python(rank) && !rank.facts.data.persistent.value_or(true)
-                                   ? "DataLoader(..., persistent_workers=True)"
-                                   : "";
+        if (first >= 2 && 2 * first > slow) {
+            const DataFacts& data = rank.facts.data;
+            const bool anew = in_python(rank) && data.loader == "DataLoader" && !data.persistent.value_or(true);
+            finding.text += anew ? " Most are the first of an epoch, in which the workers begin anew."
+                                 : " Most are the first of an epoch.";
+            finding.fix.code = anew ? "DataLoader(..., persistent_workers=True)" : "";
         }
         finding.evidence = {{"slow_steps", static_cast<double>(slow)},
                             {"lost_share", lost / run.seconds},

@@ -30,9 +30,8 @@ void require_budget(const Group& group, const BadSamples& allowed, const Dataset
                         {.where = "data.bad_samples",
                          .expected = fmt::format("at most {} in an epoch", pluralize(budget, "bad sample")),
                          .got = fmt::format("{} over all ranks", bad_samples),
-                         .hint = fmt::format(
-                             "`stoker inspect {} --verify` lists them all; repair the data or raise data.bad_samples",
-                             dataset.path())});
+                         .hint = "`stoker inspect DATA --verify` lists what is damaged; repair the data or raise "
+                                 "data.bad_samples"});
     }
 }
 
