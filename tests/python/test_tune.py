@@ -185,7 +185,7 @@ def test_the_table_and_a_rejected_change(stoker, slow, tmp_path):
     assert re.search(r"^\S.* = .*x .*(rolled back: \w+|kept)", done.out, re.MULTILINE)
     if "  kept" not in done.out:
         assert (tmp_path / "tuned.toml").read_text() == "mine" and "stays as it is" in done.err
-    assert re.search(r"images/s, [\d.]+x( \[[^\]]*\])?, in \d+ s", done.out)
+    assert re.search(r"images/s, [\d.]+x( \[[^\]]*\] in paired runs)?, in \d+ s", done.out)
 
 
 def tune_until_kept(slow, tmp_path):
