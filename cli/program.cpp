@@ -118,7 +118,7 @@ int wrong_usage(const CLI::App& app, const CLI::ParseError& error) {
     if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
         problem = unexpected_words(*at);
     } else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
-        problem = "expected another number of arguments, got " + problem;  // "runs: At least 2 required but ..."
+        problem = "expected another number of arguments: " + problem;  // "runs: At least 2 required but ..."
     }
     return fail(fmt::format("{}; try `{} --help`", problem, command), 2);
 }

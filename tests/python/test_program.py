@@ -50,6 +50,7 @@ def test_an_unknown_option_is_named(stoker):
     said = stoker("train", "r.toml", "--set", "train.epochs", "=", "3", status=2).err
     assert "expected no further argument, got = 3; --set takes key=value: train.epochs=3; try" in said
     assert "got --output; did you mean --out?; try" in stoker("train", "r.toml", "--output", "x", status=2).err
+    assert "expected another number of arguments: runs: At least 2" in stoker("runs", "compare", "a", status=2).err
     assert "got --verfy; did you mean --verify?; try" in stoker("inspect", "d", "--verfy", status=2).err
     assert "got --what; try `stoker inspect --help`" in stoker("inspect", "d", "--what", status=2).err
 

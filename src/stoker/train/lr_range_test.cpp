@@ -45,7 +45,7 @@ class Divergence {
         sum_ = kMemory * sum_ + loss;
         weight_ = kMemory * weight_ + 1;
         const double mean = sum_ / weight_;
-        constexpr double kEnough = 5;  // losses, until when the mean is that of one lucky batch or two
+        constexpr double kEnough = 5;  // of weight; with less, one lucky batch decides
         best_ = weight_ >= kEnough ? std::min(best_, mean) : best_;
         return !std::isfinite(mean) || mean > kDivergence * best_;
     }
