@@ -21,6 +21,9 @@ using testing::RecordsWithFields;
 std::vector<Transform> decoded_op_lists() {
     return {Transform(std::vector<Op>{RandomResizedCrop{.height = 24, .width = 20}, HorizontalFlip{},
                                       PixelOp(RandomErasing{.value = std::nullopt}), kImageNetNormalize}),
+            Transform(std::vector<Op>{RandomResizedCrop{.height = 24, .width = 20},
+                                      PixelOp(ColorJitter{{0.5F, 1.5F}, {0.5F, 1.5F}, {0.5F, 1.5F}, {-0.2F, 0.2F}}),
+                                      HorizontalFlip{}, PixelOp(RandomErasing{}), kImageNetNormalize}),
             Transform(std::vector<Op>{Resize{.shorter = 28}, CenterCrop{.height = 25, .width = 26},
                                       PixelOp(VerticalFlip{}), kCifar10Normalize})};
 }

@@ -24,11 +24,14 @@ using testing::PixelDataset;
 
 std::vector<Transform> gathered_op_lists() {
     const RandomCrop crop{.height = 12, .width = 10, .padding = {2, 2, 2, 2}, .fill = {4, 5, 6, 7}};
-    return {Transform(std::vector<Op>{crop, HorizontalFlip{}, PixelOp(RandomErasing{.value = std::nullopt}),
-                                      kCifar10Normalize}),
-            Transform(std::vector<Op>{RandomResizedCrop{.height = 9, .width = 13}, PixelOp(VerticalFlip{}),
-                                      PixelOp(RandomErasing{}), kImageNetNormalize}),
-            Transform{kImageNetNormalize}};
+    return {
+        Transform(
+            std::vector<Op>{crop, HorizontalFlip{}, PixelOp(RandomErasing{.value = std::nullopt}), kCifar10Normalize}),
+        Transform(std::vector<Op>{RandomResizedCrop{.height = 9, .width = 13}, PixelOp(VerticalFlip{}),
+                                  PixelOp(RandomErasing{}), kImageNetNormalize}),
+        Transform(std::vector<Op>{crop, PixelOp(ColorJitter{{0.5F, 1.5F}, {0.5F, 1.5F}, {0.5F, 1.5F}, {-0.2F, 0.2F}}),
+                                  PixelOp(RandomGrayscale{}), PixelOp(RandomErasing{}), kImageNetNormalize}),
+        Transform{kImageNetNormalize}};
 }
 
 struct Loaders {
@@ -57,7 +60,7 @@ void expect_floats_of_the_loader(Loaders& loaders, const at::Device& device, at:
         if (batch == nullptr) {
             continue;
         }
-        EXPECT_EQ(bytes_of(*batch, {}), batch->size() * 64) << "a draw and a label";
+        EXPECT_EQ(bytes_of(*batch, {}), batch->size() * 112) << "a draw and a label";
         DeviceBatch own = copier.copy(batch);
         DeviceBatch part = own.narrow(1, 3);
         normalize_pixels(own, type);

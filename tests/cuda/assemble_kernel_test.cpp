@@ -51,17 +51,17 @@ TEST(AssembleKernel, WeightsThatFillTheSharedMemory) {
 // Each planted difference of one parameter shows.
 TEST(AssembleKernel, AWrongParameterIsSeen) {
     AssembleCase of = assemble_case({10, 9}, 3, {{{33, 34}, {16, 19}}}, std::nullopt);
-    of.draws.back().erased = {2, 1, 4, 5};
+    of.draws.back().output.erased = {2, 1, 4, 5};
     const std::vector<std::uint8_t> expected = assembled(of);
     const std::vector<std::function<void(AssembleDraw&)>> plants = {
         [](AssembleDraw& draw) { draw.image -= 1; },
-        [](AssembleDraw& draw) { draw.noise ^= 1; },
-        [](AssembleDraw& draw) { draw.noise ^= std::uint64_t{1} << 40; },
+        [](AssembleDraw& draw) { draw.output.noise ^= 1; },
+        [](AssembleDraw& draw) { draw.output.noise ^= std::uint64_t{1} << 40; },
         [](AssembleDraw& draw) { ++draw.window.left; },
         [](AssembleDraw& draw) { ++draw.window.top; },
         [](AssembleDraw& draw) { --draw.source.height; },
         [](AssembleDraw& draw) { --draw.full.width; },
-        [](AssembleDraw& draw) { ++draw.erased.left; },
+        [](AssembleDraw& draw) { ++draw.output.erased.left; },
         [](AssembleDraw& draw) { draw.flip_horizontal ^= 1; },
         [](AssembleDraw& draw) { draw.flip_vertical ^= 1; },
     };

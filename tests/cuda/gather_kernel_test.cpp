@@ -60,6 +60,19 @@ TEST(GatherKernel, RoundsToTheTypesOf16Bits) {
     }
 }
 
+// What `colors` follows: not normalised, and nothing erased.
+TEST(GatherKernel, GathersBytes) {
+    for (const bool resizes : {false, true}) {
+        const GatherCase of = gather_case({17, 33}, 3, {13, 7}, {.resizes = resizes, .colors = true});
+        GatherCase erases = of;
+        erases.ops.colors = false;
+        const std::vector<std::uint8_t> images = images_of(of);
+        const std::vector<std::byte> expected = twin(of, images, DType::uint8, Layout::hwc);
+        EXPECT_EQ(kernel(of, images, DType::uint8, Layout::hwc), expected);
+        EXPECT_NE(kernel(erases, images, DType::uint8, Layout::hwc), expected);
+    }
+}
+
 // Several blocks for each sample, the last of them not full; the most rows and columns, and the most weights.
 TEST(GatherKernel, SamplesThatTakeSeveralBlocks) {
     for (const GatherCase& of : {gather_case({40, 50}, 3, {61, 43}, {.mode = PaddingMode::reflect}, 3),
@@ -82,17 +95,17 @@ TEST(GatherKernel, AWrongParameterIsSeen) {
     GatherCase whole = of;
     for (GatherDraw& draw : whole.draws) {
         draw.image = 1;
-        draw.erased = {2, 1, 4, 5};
+        draw.output.erased = {2, 1, 4, 5};
     }
     const std::vector<std::byte> expected = twin(whole, images, DType::float32, Layout::chw);
     const std::vector<std::function<void(GatherDraw&)>> plants = {
         [](GatherDraw& draw) { draw.image = 2; },
-        [](GatherDraw& draw) { draw.noise ^= 1; },
-        [](GatherDraw& draw) { draw.noise ^= std::uint64_t{1} << 40; },
+        [](GatherDraw& draw) { draw.output.noise ^= 1; },
+        [](GatherDraw& draw) { draw.output.noise ^= std::uint64_t{1} << 40; },
         [](GatherDraw& draw) { ++draw.box.top; },
         [](GatherDraw& draw) { ++draw.box.left; },
-        [](GatherDraw& draw) { ++draw.erased.left; },
-        [](GatherDraw& draw) { --draw.erased.height; },
+        [](GatherDraw& draw) { ++draw.output.erased.left; },
+        [](GatherDraw& draw) { --draw.output.erased.height; },
         [](GatherDraw& draw) { draw.flip_horizontal ^= 1; },
         [](GatherDraw& draw) { draw.flip_vertical ^= 1; },
     };
@@ -124,9 +137,9 @@ TEST(GatherKernel, RefusesWhatItCannotDo) {
     };
     const GatherCase of = gather_case({8, 8}, 1, {8, 8}, {}, 1);
     const GatherBatch good = of.batch(images.data(), of.draws.data(), nullptr, DType::float32, Layout::chw);
-    GatherBatch bytes = good;
-    bytes.dtype = DType::uint8;
-    EXPECT_NE(message(bytes), "");
+    GatherBatch planes = good;
+    planes.dtype = DType::uint8;
+    EXPECT_NE(message(planes), "");
     GatherBatch channels = good;
     channels.channels = 5;
     EXPECT_NE(message(channels), "");

@@ -36,7 +36,6 @@ struct AssembleCase {
     void add(ImageSize source, ImageSize full, Rng& rng) {
         const auto below = [&rng](int bound) { return static_cast<int>(rng.below(static_cast<std::uint32_t>(bound))); };
         AssembleDraw draw{.image = memory.size(),
-                          .noise = std::uint64_t{rng.next()} << 32 | rng.next(),
                           .source = source,
                           .full = full,
                           .top = below(full.height - to.height + 1),
@@ -44,7 +43,9 @@ struct AssembleCase {
                           .flip_horizontal = below(2),
                           .flip_vertical = below(2)};
         draw.window = resize_reads({source, full, {draw.top, draw.left, to.height, to.width}});
-        draw.erased = draw_random_erasing({.probability = 0.7F, .value = erased_value}, to.height, to.width, rng).box;
+        const RandomErasing erasing{.probability = 0.7F, .value = erased_value};
+        draw.output = {.noise = std::uint64_t{rng.next()} << 32 | rng.next(),
+                       .erased = draw_random_erasing(erasing, to.height, to.width, rng).box};
         const Image pixels = noise(draw.window.height, draw.window.width, channels, rng.next());
         const auto* const data = reinterpret_cast<const std::byte*>(pixels.view().data);
         memory.insert(memory.end(), data, data + pixels.bytes());

@@ -44,7 +44,7 @@ TEST(Assemble, EqualsTheOpsOnTheWholeImage) {
         if (draw.flip_vertical != 0) {
             vertical_flip(expected.view());
         }
-        random_erasing(expected.view(), {.box = draw.erased, .value = std::nullopt, .noise = draw.noise});
+        random_erasing(expected.view(), {.box = draw.output.erased, .value = std::nullopt, .noise = draw.output.noise});
         EXPECT_EQ(std::memcmp(expected.view().data, out.data() + i * expected.bytes(), expected.bytes()), 0) << i;
     }
 }

@@ -52,9 +52,9 @@ inline std::vector<GatherDraw> some_draws(const GatherCase& of, int count, std::
     Rng rng({.seed = seed});
     for (int i = 0; i < count; ++i) {
         GatherDraw draw{.image = 1 + rng.below(kGatherImages),
-                        .noise = std::uint64_t{rng.next()} << 32 | rng.next(),
                         .flip_horizontal = rng.below(2) == 1,
                         .flip_vertical = rng.below(2) == 1};
+        draw.output.noise = std::uint64_t{rng.next()} << 32 | rng.next();
         if (of.ops.resizes) {
             draw.box = draw_random_resized_crop({.height = of.to.height, .width = of.to.width}, of.from.height,
                                                 of.from.width, rng);
@@ -66,7 +66,7 @@ inline std::vector<GatherDraw> some_draws(const GatherCase& of, int count, std::
                         of.to.width};
         }
         const RandomErasing erasing{.probability = 0.7F, .value = of.ops.erased_value};
-        draw.erased = draw_random_erasing(erasing, of.to.height, of.to.width, rng).box;
+        draw.output.erased = draw_random_erasing(erasing, of.to.height, of.to.width, rng).box;
         draws.push_back(draw);
     }
     draws.front().image = 0;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ops/gathered_floats.h"
 #include "pipeline/cache/host_images.h"
 #include "pipeline/pixel_source.h"
 #include "stoker/pipeline/loader.h"
@@ -24,18 +25,15 @@ constexpr std::int64_t kMost = 1 << 30;
 std::vector<float> gathered(const Batch& batch, const FieldSpec& spec) {
     const TensorView draws = batch.field(spec.name);
     const LateGather& from = *spec.late->gather;
-    std::vector<float> floats(static_cast<std::size_t>(batch.size() * element_count(spec.value_shape())));
-    gather({.images = from.images->data,
-            .from = from.images->size,
-            .channels = from.images->channels,
-            .draws = reinterpret_cast<const GatherDraw*>(draws.data),
-            .n = static_cast<int>(batch.size()),
-            .to = from.to,
-            .ops = from.ops,
-            .factors = spec.late->factors,
-            .out = floats.data(),
-            .layout = spec.late->layout});
-    return floats;
+    return testing::gathered_floats({.images = from.images->data,
+                                     .from = from.images->size,
+                                     .channels = from.images->channels,
+                                     .draws = reinterpret_cast<const GatherDraw*>(draws.data),
+                                     .n = static_cast<int>(batch.size()),
+                                     .to = from.to,
+                                     .ops = from.ops,
+                                     .factors = spec.late->factors,
+                                     .layout = spec.late->layout});
 }
 
 Seen see_any(Batch& batch) {
@@ -109,8 +107,16 @@ Transform padded_ops() {
                         HorizontalFlip{}, PixelOp(RandomErasing{.value = std::nullopt}), kImageNetNormalize});
 }
 
+Transform color_ops() {
+    const ColorJitter jitter{{0.5F, 1.5F}, {0.5F, 1.5F}, {0.5F, 1.5F}, {-0.2F, 0.2F}};
+    return Transform(std::vector<Op>{RandomResizedCrop{.height = 9, .width = 8}, PixelOp(jitter), HorizontalFlip{},
+                                     PixelOp(RandomGrayscale{.probability = 0.5F}), PixelOp(RandomErasing{}),
+                                     kImageNetNormalize});
+}
+
 TEST(ImageTable, GivesTheBatchesOfTheLoader) {
-    for (const Transform& transform : {testing::random_ops(), padded_ops(), Transform{kCifar10Normalize}}) {
+    for (const Transform& transform :
+         {testing::random_ops(), padded_ops(), color_ops(), Transform{kCifar10Normalize}}) {
         for (const Layout layout : {Layout::chw, Layout::hwc}) {
             LoaderOptions options{.batch_size = 8, .seed = 3, .bad_samples = 4, .layout = layout, .views = 2};
             Loader plain(with_bad(), transform, options);
@@ -232,7 +238,7 @@ TEST(ImageTable, ALoaderRefusesImagesThatDoNotFit) {
     const Transform transform = padded_ops();
     const LoaderOptions options{.images = load_images(*dataset, transform, memory, kMost, 1).table};
     EXPECT_THROW(Loader(std::make_shared<PixelDataset>(36), transform, options), InvalidArgument);
-    EXPECT_THROW(Loader(dataset, Transform(std::vector<Op>{PixelOp(ColorJitter{})}), options), InvalidArgument);
+    EXPECT_THROW(Loader(dataset, Transform(std::vector<Op>{PixelOp(TrivialAugmentWide{})}), options), InvalidArgument);
     EXPECT_THROW(Loader(PixelDataset::with_fields(37), Transform(), options), InvalidArgument);
 }
 

@@ -116,6 +116,9 @@ std::vector<Transform> op_lists() {
             Transform(std::vector<Op>{Resize{.shorter = 28}, CenterCrop{.height = 25, .width = 26}}),
             Transform(std::vector<Op>{RandomCrop{.height = 25, .width = 26}, HorizontalFlip{}, PixelOp(VerticalFlip{}),
                                       PixelOp(RandomErasing{.value = std::nullopt})}),
+            Transform(std::vector<Op>{RandomResizedCrop{.height = 24, .width = 20},
+                                      PixelOp(ColorJitter{{0.5F, 1.5F}, {0.5F, 1.5F}, {0.5F, 1.5F}, {-0.2F, 0.2F}}),
+                                      HorizontalFlip{}, PixelOp(RandomGrayscale{.probability = 0.3F}), erasing}),
             Transform(std::vector<Op>{HorizontalFlip{}, CenterCrop{.height = 30, .width = 21}}),
             Transform(std::vector<Op>{Resize{.size = ImageSize{33, 47}}, PixelOp(VerticalFlip{}), HorizontalFlip{}})};
 }
@@ -163,9 +166,10 @@ TEST(LateImages, TheHostMakesTheOthers) {
     EXPECT_GT(counts.cuts, 0);
     EXPECT_LT(counts.cuts, counts.samples);
 
-    const Transform colors(std::vector<Op>{RandomResizedCrop{.height = 24, .width = 20},
-                                           PixelOp(RandomGrayscale{.probability = 0.5F}), PixelOp(RandomErasing{})});
-    counts = expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(20), colors, host_options());
+    const Transform inverted(std::vector<Op>{RandomResizedCrop{.height = 24, .width = 20},
+                                             PixelOp(RandomPhotometric{.kind = Photometric::invert}),
+                                             PixelOp(RandomErasing{})});
+    counts = expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(20), inverted, host_options());
     EXPECT_GT(counts.cuts, 0);
     EXPECT_LT(counts.cuts, counts.samples);
 
@@ -321,8 +325,11 @@ TEST(LateImages, ThePlanNamesWhatADeviceCannotDo) {
     };
     const OpSpec crop = op("random_resized_crop", {{"size", 8.0}});
     EXPECT_EQ(why_not({crop, op("horizontal_flip"), op("random_erasing")}), "");
-    EXPECT_EQ(why_not({crop, op("color_jitter", {{"brightness", 0.4}})}),
-              "color_jitter changes pixels in a way that is done on the CPU");
+    EXPECT_EQ(why_not({crop, op("color_jitter", {{"brightness", 0.4}}), op("random_grayscale")}), "");
+    EXPECT_EQ(why_not({crop, op("gaussian_blur", {{"kernel_size", 3.0}})}),
+              "gaussian_blur changes pixels in a way that is done on the CPU");
+    EXPECT_EQ(why_not({op("color_jitter", {{"brightness", 0.4}}), crop}),
+              "random_resized_crop is a crop after a change of colours");
     EXPECT_EQ(why_not({op("resize", {{"size", 20.0}}), crop}), "random_resized_crop is a second resize");
     EXPECT_EQ(why_not({op("horizontal_flip"), crop}), "random_resized_crop is a resize after a flip");
     EXPECT_EQ(why_not({op("vertical_flip"), op("center_crop", {{"size", 8.0}})}),
@@ -330,7 +337,7 @@ TEST(LateImages, ThePlanNamesWhatADeviceCannotDo) {
     EXPECT_EQ(why_not({op("random_crop", {{"size", 8.0}, {"padding", 2.0}})}),
               "random_crop pads, which is done on the CPU");
     EXPECT_EQ(why_not({crop, op("random_erasing"), op("horizontal_flip")}),
-              "horizontal_flip comes after random_erasing");
+              "horizontal_flip is a flip after random_erasing");
     EXPECT_EQ(why_not({crop}, {.decode = DecodeMode::fast}), "data.decode = \"fast\" is done on the CPU");
     RecordDataset jpegs(5);
     jpegs.records = jpegs.jpegs;

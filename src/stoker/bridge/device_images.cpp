@@ -10,6 +10,7 @@
 
 #include "stoker/base/byte_text.h"
 #include "stoker/bridge/device_memory.h"
+#include "stoker/ops/colors_cuda.h"
 #include "stoker/ops/gather_cuda.h"
 #include "stoker/pipeline/late_images.h"
 
@@ -38,7 +39,7 @@ ImagesOnCpu::~ImagesOnCpu() {
 }
 
 std::string why_no_images_on(const at::Device& device) {
-    return why_not_on(device, gather_cuda_works);
+    return why_not_on(device, [] { return gather_cuda_works() && colors_cuda_works(); });
 }
 
 std::string why_no_decoder_on(const at::Device& device) {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "stoker/bridge/tensor.h"
+#include "stoker/ops/colors_cuda.h"
 #include "stoker/ops/gather_cuda.h"
 #include "stoker/ops/normalize_cuda.h"
 
@@ -36,14 +37,31 @@ at::Tensor run_kernel(const at::Tensor& given, const LateNormalize& late, at::Sc
     return floats;
 }
 
-// draws (N, sizeof(GatherDraw))
-at::Tensor run_gather(const at::Tensor& given, const LateNormalize& late, at::ScalarType type) {
-    const at::Tensor draws = given.contiguous();
+at::Tensor normalized(const at::Tensor& bytes, const LateNormalize& late, at::ScalarType type) {
+    const bool kernel = bytes.is_cuda() && normalize_cuda_works();
+    return kernel ? run_kernel(bytes, late, type) : normalize_pixels_reference(bytes, late, type);
+}
+
+// Queues the kernel on a GPU, or runs its twin.
+template <typename OpBatch>
+void run_op(const at::Device& device, const OpBatch& batch, void (*kernel)(const OpBatch&, void*),
+            void (*twin)(const OpBatch&)) {
+    if (device.is_cuda()) {
+        const c10::impl::VirtualGuardImpl guard(device.type());
+        kernel(batch, guard.getStream(device).native_handle());
+    } else {
+        twin(batch);
+    }
+}
+
+// draws (N, sizeof(GatherDraw)). The result: floats of `type`; bytes (N, H, W, C) in memory where colours change.
+at::Tensor run_gather(const at::Tensor& draws, const LateNormalize& late, at::ScalarType type) {
     const LateGather& from = *late.gather;
     const ImageBlock& images = *from.images;
-    const auto format = late.layout == Layout::hwc ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-    at::Tensor floats = at::empty({draws.size(0), images.channels, from.to.height, from.to.width},
-                                  draws.options().dtype(type).memory_format(format));
+    const Layout layout = from.ops.colors ? Layout::hwc : late.layout;
+    const auto format = layout == Layout::hwc ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+    at::Tensor out = at::empty({draws.size(0), images.channels, from.to.height, from.to.width},
+                               draws.options().dtype(type).memory_format(format));
     const GatherBatch batch{.images = images.data,
                             .from = images.size,
                             .channels = images.channels,
@@ -52,16 +70,32 @@ at::Tensor run_gather(const at::Tensor& given, const LateNormalize& late, at::Sc
                             .to = from.to,
                             .ops = from.ops,
                             .factors = late.factors,
-                            .out = floats.mutable_data_ptr(),
+                            .out = out.mutable_data_ptr(),
                             .dtype = dtype_of_scalar(type),
-                            .layout = late.layout};
-    if (draws.is_cuda()) {
-        const c10::impl::VirtualGuardImpl guard(draws.device().type());
-        gather_cuda(batch, guard.getStream(draws.device()).native_handle());
-    } else {
-        gather(batch);
+                            .layout = layout};
+    run_op(draws.device(), batch, gather_cuda, gather);
+    return out;
+}
+
+at::Tensor gathered(const at::Tensor& given, const LateNormalize& late, at::ScalarType type) {
+    const at::Tensor draws = given.contiguous();
+    if (!late.gather->ops.colors) {
+        return run_gather(draws, late, type);
     }
-    return floats;
+    at::Tensor bytes = run_gather(draws, late, at::kByte);
+    if (draws.size(0) == 0) {
+        return normalized(bytes, late, type);
+    }
+    const auto* const first = reinterpret_cast<const GatherDraw*>(draws.const_data_ptr<std::uint8_t>());
+    const ColorsBatch batch{.draws = &first->output,
+                            .stride = sizeof(GatherDraw),
+                            .n = static_cast<int>(draws.size(0)),
+                            .size = late.gather->to,
+                            .channels = late.gather->images->channels,
+                            .erased_value = late.gather->ops.erased_value,
+                            .images = bytes.mutable_data_ptr<std::uint8_t>()};
+    run_op(draws.device(), batch, colors_cuda, colors);
+    return normalized(bytes, late, type);
 }
 
 void normalize_field(at::Tensor& tensor, std::optional<LateNormalize>& late, at::ScalarType type) {
@@ -77,10 +111,9 @@ at::Tensor pixels_of(const at::Tensor& field, const std::optional<LateNormalize>
     }
     const c10::OptionalDeviceGuard on_device(field.device());
     if (late->gather) {
-        return run_gather(field, *late, type);
+        return gathered(field, *late, type);
     }
-    const bool kernel = field.is_cuda() && normalize_cuda_works();
-    return kernel ? run_kernel(field, *late, type) : normalize_pixels_reference(field, *late, type);
+    return normalized(field, *late, type);
 }
 
 void normalize_pixels(DeviceBatch& batch, at::ScalarType type) {

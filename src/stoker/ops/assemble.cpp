@@ -55,7 +55,9 @@ void assemble(const AssembleBatch& batch) {
         if (draw.flip_vertical != 0) {
             vertical_flip(to);
         }
-        random_erasing(to, {.box = draw.erased, .value = batch.erased_value, .noise = draw.noise});
+        if (!batch.colors) {
+            random_erasing(to, {.box = draw.output.erased, .value = batch.erased_value, .noise = draw.output.noise});
+        }
     }
 }
 

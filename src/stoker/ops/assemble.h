@@ -1,5 +1,6 @@
-// Images of any size in one block of memory to a batch of bytes: each is resized, cropped, flipped and erased. The
-// parameters are drawn on the host (pipeline/transforms). Here are the parameters and the slow twin of assemble_cuda.
+// Images of any size in one block of memory to a batch of bytes: each is resized, cropped, flipped and erased. Where
+// colours change, `colors` follows and erases. The parameters are drawn on the host (pipeline/transforms). Here are the
+// parameters and the slow twin of assemble_cuda.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 
 #include "stoker/base/image.h"
 #include "stoker/ops/affine.h"
+#include "stoker/ops/output_draw.h"
 #include "stoker/ops/resize.h"
 
 namespace stoker {
@@ -15,17 +17,16 @@ namespace stoker {
 // What is drawn for one sample. It travels to the device as bytes.
 struct AssembleDraw {
     std::uint64_t image = 0;  // the place of its first byte in the block of memory; 0: no image, all pixels are 0
-    std::uint64_t noise = 0;  // the seed of the bytes in `erased`
     Box window{};             // the part of the resize's source that lies there: all that the output reads
     ImageSize source{};       // of the resize
     ImageSize full{};
     std::int32_t top = 0;  // of the output, in the full size
     std::int32_t left = 0;
-    Box erased{};  // of the output, after the flips; height 0: nothing
     std::int32_t flip_horizontal = 0;
     std::int32_t flip_vertical = 0;
+    OutputDraw output = {};
 };
-static_assert(sizeof(AssembleDraw) == 80 && std::is_trivially_copyable_v<AssembleDraw>);
+static_assert(sizeof(AssembleDraw) == 128 && std::is_trivially_copyable_v<AssembleDraw>);
 
 struct AssembleBatch {
     const std::byte* memory = nullptr;
@@ -34,6 +35,7 @@ struct AssembleBatch {
     int channels = 3;
     ImageSize to{};
     std::optional<Color> erased_value{Color{}};  // empty: random bytes
+    bool colors = false;                         // `colors` (ops/colors.h) changes colours and erases; this does not
     std::uint8_t* out = nullptr;                 // (n, to.height, to.width, channels)
 };
 

@@ -25,6 +25,7 @@ struct AssembleArguments {
     int channels;
     int height;  // of the output
     int width;
+    bool erases;
     ErasedBytes erased;
 };
 
@@ -60,8 +61,8 @@ __global__ void assemble_kernel(const __grid_constant__ AssembleArguments a, std
         const int x = v % line_bytes / a.channels;
         const Place at{top + line, x, v % a.channels};
         int byte = 0;
-        if (draw.image != 0 && contains(draw.erased, at)) {
-            byte = erased_byte(a.erased, draw.erased, draw.noise, at);
+        if (draw.image != 0 && a.erases && contains(draw.output.erased, at)) {
+            byte = erased_byte(a.erased, draw.output, at);
         } else if (draw.image != 0) {
             const Taps y_taps = taps_of(rows, draw.flip_vertical != 0 ? lines - 1 - line : line);
             const Taps x_taps = taps_of(columns, draw.flip_horizontal != 0 ? a.width - 1 - x : x);
@@ -93,6 +94,7 @@ void assemble_cuda(const AssembleBatch& batch, void* stream) {
                               .channels = batch.channels,
                               .height = batch.to.height,
                               .width = batch.to.width,
+                              .erases = !batch.colors,
                               .erased = {.color = packed_color(batch.erased_value.value_or(Color{})),
                                          .noise = !batch.erased_value.has_value(),
                                          .channels = batch.channels}};

@@ -8,6 +8,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/ops/color_kernels.h"
+#include "stoker/ops/color_pixel.h"
 
 namespace stoker {
 namespace {
@@ -18,10 +19,6 @@ void check(const FactorRange& range, const char* name, float low, float high) {
                                .expected = fmt::format("{} <= low <= high <= {} for {}", low, high, name),
                                .got = fmt::format("{} to {}", range.low, range.high)});
     }
-}
-
-float rest(float factor) {
-    return static_cast<float>(1.0 - static_cast<double>(factor));
 }
 
 }  // namespace
@@ -51,10 +48,10 @@ void color_jitter_with(const ColorKernels& kernels, ImageView image, const Color
             stages[count++] = {.step = ColorStep::scale, .factor = params.brightness};
         } else if (adjust == Adjust::contrast && params.contrast != 1.0f) {
             const float mean = run_color_to_mean(kernels, image, {stages.data(), count});
-            stages[0] = {ColorStep::contrast, params.contrast, rest(params.contrast), mean};
+            stages[0] = {ColorStep::contrast, params.contrast, color_pixel::rest_of(params.contrast), mean};
             count = 1;
         } else if (adjust == Adjust::saturation && params.saturation != 1.0f && image.channels == 3) {
-            stages[count++] = {ColorStep::saturate, params.saturation, rest(params.saturation)};
+            stages[count++] = {ColorStep::saturate, params.saturation, color_pixel::rest_of(params.saturation)};
         } else if (adjust == Adjust::hue && params.hue != 0.0f && image.channels == 3) {
             stages[count++] = {.step = ColorStep::hue, .factor = params.hue};
         }

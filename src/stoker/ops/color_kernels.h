@@ -11,7 +11,7 @@
 
 namespace stoker {
 
-enum class ColorStep {
+enum class ColorStep : std::int32_t {
     scale,     // x * factor
     contrast,  // x * factor + mean * rest
     saturate,  // x * factor + gray * rest

@@ -3,13 +3,17 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 
 #include "stoker/ops/color_kernels.h"
+#include "stoker/ops/color_pixel.h"
 
 #define STOKER_INLINE [[gnu::always_inline]] inline
 
 namespace stoker::color_loops {
+
+using color_pixel::blended;
+using color_pixel::gray_of;
+using color_pixel::scaled;
 
 inline constexpr std::size_t kBlock = 256;  // loops always process a full block; values after the end are unused
 
@@ -18,25 +22,11 @@ struct alignas(64) Planes {
     float value[channels][kBlock];
 };
 
-STOKER_INLINE float truncated(float x) {
-    return static_cast<float>(static_cast<std::int32_t>(x));
-}
-
-// Clamps and truncates to a whole level 0..255, as torchvision's clamp and cast.
-STOKER_INLINE float level(float x) {
-    return truncated(std::min(std::max(x, 0.0f), 255.0f));
-}
-
-STOKER_INLINE float gray_of(float red, float green, float blue) {
-    return static_cast<float>(
-        static_cast<std::int32_t>(std::fma(blue, 0.114f, std::fma(green, 0.587f, red * 0.2989f))));
-}
-
 template <std::size_t channels>
 STOKER_INLINE void scale(Planes<channels>& planes, float factor) {
     for (std::size_t c = 0; c < channels; ++c) {
         for (std::size_t i = 0; i < kBlock; ++i) {
-            planes.value[c][i] = level(planes.value[c][i] * factor);
+            planes.value[c][i] = scaled(planes.value[c][i], factor);
         }
     }
 }
@@ -45,7 +35,7 @@ template <std::size_t channels>
 STOKER_INLINE void blend_mean(Planes<channels>& planes, float factor, float rest, float mean) {
     for (std::size_t c = 0; c < channels; ++c) {
         for (std::size_t i = 0; i < kBlock; ++i) {
-            planes.value[c][i] = level(std::fma(mean, rest, planes.value[c][i] * factor));
+            planes.value[c][i] = blended(planes.value[c][i], factor, mean, rest);
         }
     }
 }
@@ -56,69 +46,19 @@ STOKER_INLINE void saturate(Planes<3>& planes, float factor, float rest) {
     float* blue = planes.value[2];
     for (std::size_t i = 0; i < kBlock; ++i) {
         const float gray = gray_of(red[i], green[i], blue[i]);
-        red[i] = level(std::fma(gray, rest, red[i] * factor));
-        green[i] = level(std::fma(gray, rest, green[i] * factor));
-        blue[i] = level(std::fma(gray, rest, blue[i] * factor));
+        red[i] = blended(red[i], factor, gray, rest);
+        green[i] = blended(green[i], factor, gray, rest);
+        blue[i] = blended(blue[i], factor, gray, rest);
     }
 }
 
-struct Hsv {
-    float hue;  // in turns, [0, 1]
-    float saturation;
-    float value;
-};
-
-// Channels in [0, 1]. The same float operations in the same order as torchvision v2, so that the bits agree.
-STOKER_INLINE Hsv to_hsv(float r, float g, float b) {
-    const float most = std::max(r, std::max(g, b));
-    const float range = most - std::min(r, std::min(g, b));
-    const bool flat = range == 0.0f;
-    const float divisor = flat ? 1.0f : range;
-    // Distances of two channels from the largest one, and the start of the largest channel's sector.
-    const float green_first = most == g ? most - r : most - g;
-    const float plus = (most == r ? most - b : green_first) / divisor;
-    const float green_second = most == g ? most - b : most - r;
-    const float minus = (most == r ? most - g : green_second) / divisor;
-    const float green_begin = most == g ? 2.0f : 4.0f;
-    const float sixths = plus + (most == r ? 0.0f : green_begin) - minus;
-    const float turned = sixths * (1.0f / 6.0f) + 1.0f;  // in [5 / 6, 2)
-    return {turned >= 1.0f ? turned - 1.0f : turned, range / (flat ? 1.0f : most), most};
-}
-
-// A channel is the largest in the two sectors of the colour circle next to its position (red 0, green 2, blue 4), the
-// smallest in the two opposite sectors, and rises or falls in the other two. `middle` is the sector's middle, 0.5
-// to 5.5, or 6.5 if rounding exceeded the circle. The code compares distances, because a switch would not vectorise.
-STOKER_INLINE float channel(float middle, float place, float most, float slope, float least) {
-    const float distance = 3.0f - std::fabs(std::fabs(middle - place) - 3.0f);
-    const float lower = distance < 2.0f ? slope : least;
-    return distance < 1.0f ? most : lower;
-}
-
-// Adds `turns` (-0.5 to 0.5) to every hue and converts back to RGB.
-STOKER_INLINE void turn_hue(Planes<3>& planes, float turns) {
-    constexpr float kUnit = 1.0f / 255.0f;
-    constexpr float kLevels = 255.999f;  // torchvision's factor from [0, 1] to levels
+// Adds `turns` to every hue.
+STOKER_INLINE void turn_hues(Planes<3>& planes, float turns) {
     float* red = planes.value[0];
     float* green = planes.value[1];
     float* blue = planes.value[2];
     for (std::size_t i = 0; i < kBlock; ++i) {
-        const Hsv hsv = to_hsv(red[i] * kUnit, green[i] * kUnit, blue[i] * kUnit);
-        float hue = hsv.hue + turns;
-        hue = hue < 0.0f ? hue + 1.0f : hue;
-        hue = hue >= 1.0f ? hue - 1.0f : hue;
-        const float sixths = hue * 6.0f;
-        const auto sector = static_cast<std::int32_t>(sixths);
-        const auto begin = static_cast<float>(sector);
-        const float part = hsv.saturation * (sixths - begin);
-        const float rest = 1.0f - hsv.saturation;
-        const float falling = 1.0f - part;
-        const float rising = part + rest;
-        const float most = truncated(hsv.value * kLevels);
-        const float slope = truncated(((sector & 1) != 0 ? falling : rising) * hsv.value * kLevels);
-        const float least = truncated(rest * hsv.value * kLevels);
-        red[i] = channel(begin + 0.5f, 0, most, slope, least);
-        green[i] = channel(begin + 0.5f, 2, most, slope, least);
-        blue[i] = channel(begin + 0.5f, 4, most, slope, least);
+        color_pixel::turn_hue(red[i], green[i], blue[i], turns);
     }
 }
 
@@ -141,7 +81,7 @@ STOKER_INLINE void apply(const ColorStage& stage, Planes<channels>& planes) {
         if (stage.step == ColorStep::saturate) {
             saturate(planes, stage.factor, stage.rest);
         } else if (stage.step == ColorStep::hue) {
-            turn_hue(planes, stage.factor);
+            turn_hues(planes, stage.factor);
         } else {
             make_gray(planes);
         }

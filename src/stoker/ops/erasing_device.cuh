@@ -5,6 +5,7 @@
 
 #include "stoker/base/image.h"
 #include "stoker/ops/affine.h"
+#include "stoker/ops/output_draw.h"
 
 namespace stoker {
 
@@ -49,13 +50,14 @@ __device__ inline std::uint32_t philox_word(std::uint32_t block, std::uint32_t s
 }
 
 // Row y of the box has a stream of its own, which fills the row byte by byte.
-__device__ inline int erased_byte(const ErasedBytes& with, const Box& box, std::uint64_t noise, const Place& at) {
+__device__ inline int erased_byte(const ErasedBytes& with, const OutputDraw& draw, const Place& at) {
     if (!with.noise) {
         return static_cast<int>(with.color >> (8 * at.c) & 255u);
     }
-    const int byte = (at.x - box.left) * with.channels + at.c;
-    const std::uint32_t word = philox_word(static_cast<std::uint32_t>(byte / 16),
-                                           static_cast<std::uint32_t>(at.y - box.top), noise, byte / 4 % 4);
+    const int byte = (at.x - draw.erased.left) * with.channels + at.c;
+    const std::uint32_t word =
+        philox_word(static_cast<std::uint32_t>(byte / 16), static_cast<std::uint32_t>(at.y - draw.erased.top),
+                    draw.noise, byte / 4 % 4);
     return static_cast<int>(word >> (8 * (byte % 4)) & 255u);
 }
 

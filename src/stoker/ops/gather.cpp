@@ -27,7 +27,9 @@ void write_pixels(const GatherBatch& batch, const GatherDraw& draw, ImageView to
     if (draw.flip_vertical != 0) {
         vertical_flip(to);
     }
-    random_erasing(to, {.box = draw.erased, .value = batch.ops.erased_value, .noise = draw.noise});
+    if (!batch.ops.colors) {
+        random_erasing(to, {.box = draw.output.erased, .value = batch.ops.erased_value, .noise = draw.output.noise});
+    }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Images of one size that lie in one block of memory, which may be a GPU's, to a batch: gather by number, crop or
-// random_resized_crop, flips, erasing, normalize. The parameters are drawn on the host (pipeline/transforms/
-// gather_ops.h). Here are the parameters and the slow twin of gather_cuda.
+// random_resized_crop, flips, erasing, normalize. Where colours change, it gathers bytes, and `colors` follows. The
+// parameters are drawn on the host (pipeline/transforms/ gather_ops.h). Here are the parameters and the slow twin of
+// gather_cuda.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include "stoker/base/image.h"
 #include "stoker/ops/affine.h"
 #include "stoker/ops/normalize.h"
+#include "stoker/ops/output_draw.h"
 #include "stoker/ops/random_crop.h"
 #include "stoker/ops/resize.h"
 
@@ -18,14 +20,13 @@ namespace stoker {
 
 // What is drawn for one sample. It travels to the device as bytes.
 struct GatherDraw {
-    std::int64_t image = 0;   // its number in the block plus 1; 0: no image, all pixels are 0
-    std::uint64_t noise = 0;  // the seed of the bytes in `erased`
-    Box box{};                // of the image; without a resize it has the output's size and may reach outside
-    Box erased{};             // of the output, after the flips; height 0: nothing
+    std::int64_t image = 0;  // its number in the block plus 1; 0: no image, all pixels are 0
+    Box box{};               // of the image; without a resize it has the output's size and may reach outside
     std::int32_t flip_horizontal = 0;
     std::int32_t flip_vertical = 0;
+    OutputDraw output = {};
 };
-static_assert(sizeof(GatherDraw) == 56 && std::is_trivially_copyable_v<GatherDraw>);
+static_assert(sizeof(GatherDraw) == 104 && std::is_trivially_copyable_v<GatherDraw>);
 
 // What all samples have in common.
 struct GatherOps {
@@ -33,6 +34,7 @@ struct GatherOps {
     PaddingMode mode = PaddingMode::constant;    // of pixels outside of the image
     Color fill{};                                // of those, for `constant`
     std::optional<Color> erased_value{Color{}};  // empty: random bytes
+    bool colors = false;  // `colors` (ops/colors.h) changes colours and erases; a gather of bytes leaves both out
 
     bool operator==(const GatherOps&) const = default;
 };
@@ -47,8 +49,9 @@ struct GatherBatch {
     GatherOps ops = {};
     NormalizeFactors factors = {};
     void* out = nullptr;
-    DType dtype = DType::float32;  // of `out`: float32, float16 or bfloat16
-    Layout layout = Layout::chw;   // of `out`: (n, channels, to.height, to.width) or (n, to.height, to.width, channels)
+    // Of `out`: float32, float16 or bfloat16; or uint8, hwc, which is not normalised.
+    DType dtype = DType::float32;
+    Layout layout = Layout::chw;  // of `out`: (n, channels, to.height, to.width) or (n, to.height, to.width, channels)
 };
 
 // The weights of a resize lie in a block's shared memory: at most so many rows and columns of the output, and so many

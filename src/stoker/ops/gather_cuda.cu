@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <string>
+#include <type_traits>
 
 // nvcc warns that BasicImageView<const T> converts to itself.
 #pragma nv_diag_suppress 554
@@ -45,13 +46,17 @@ __device__ void write_values(const Arguments& a, const GatherDraw& draw, T* out,
     for (int v = begin + static_cast<int>(threadIdx.x); v < end; v += static_cast<int>(blockDim.x)) {
         const Place at = place_of<planes>(a, v);
         int byte = 0;
-        if (draw.image != 0 && contains(draw.erased, at)) {
-            byte = erased_byte(a.erased, draw.erased, draw.noise, at);
+        if (draw.image != 0 && a.erases && contains(draw.output.erased, at)) {
+            byte = erased_byte(a.erased, draw.output, at);
         } else if (draw.image != 0) {
             byte = byte_of(Place{draw.flip_vertical != 0 ? a.out_height - 1 - at.y : at.y,
                                  draw.flip_horizontal != 0 ? a.out_width - 1 - at.x : at.x, at.c});
         }
-        to[v] = static_cast<T>(__fadd_rn(__fmul_rn(static_cast<float>(byte), a.scale[at.c]), a.bias[at.c]));
+        if constexpr (std::is_same_v<T, std::uint8_t>) {
+            to[v] = static_cast<std::uint8_t>(byte);
+        } else {
+            to[v] = static_cast<T>(__fadd_rn(__fmul_rn(static_cast<float>(byte), a.scale[at.c]), a.bias[at.c]));
+        }
     }
 }
 
@@ -98,6 +103,7 @@ Arguments arguments_of(const GatherBatch& batch) {
                 .x_stride = gather_stride(batch.from.width, batch.to.width),
                 .mode = batch.ops.mode,
                 .fill = packed_color(batch.ops.fill),
+                .erases = !batch.ops.colors,
                 .erased = {.color = packed_color(batch.ops.erased_value.value_or(Color{})),
                            .noise = !batch.ops.erased_value.has_value(),
                            .channels = batch.channels},
@@ -116,13 +122,18 @@ void launch(const GatherBatch& batch, cudaStream_t stream) {
     const int values = a.out_height * a.out_width * a.channels;
     const dim3 blocks(static_cast<unsigned>(batch.n), static_cast<unsigned>((values + kValues - 1) / kValues));
     auto* const out = static_cast<T*>(batch.out);
-    const bool planes = batch.layout == Layout::chw;
-    if (batch.ops.resizes && planes) {
-        gather_resized_kernel<T, true><<<blocks, kThreads, 0, stream>>>(a, out);
-    } else if (batch.ops.resizes) {
+    if constexpr (!std::is_same_v<T, std::uint8_t>) {
+        if (batch.layout == Layout::chw) {
+            if (batch.ops.resizes) {
+                gather_resized_kernel<T, true><<<blocks, kThreads, 0, stream>>>(a, out);
+            } else {
+                gather_kernel<T, true><<<blocks, kThreads, 0, stream>>>(a, out);
+            }
+            return;
+        }
+    }
+    if (batch.ops.resizes) {
         gather_resized_kernel<T, false><<<blocks, kThreads, 0, stream>>>(a, out);
-    } else if (planes) {
-        gather_kernel<T, true><<<blocks, kThreads, 0, stream>>>(a, out);
     } else {
         gather_kernel<T, false><<<blocks, kThreads, 0, stream>>>(a, out);
     }
@@ -140,13 +151,13 @@ void check(const GatherBatch& batch) {
     const auto values = [&](ImageSize size) { return std::int64_t{size.height} * size.width * batch.channels; };
     const bool sizes = batch.n >= 0 && batch.from.height > 0 && batch.from.width > 0 && batch.to.height > 0 &&
                        batch.to.width > 0 && batch.channels >= 1 && batch.channels <= 4;
-    const bool floats =
-        batch.dtype == DType::float32 || batch.dtype == DType::float16 || batch.dtype == DType::bfloat16;
-    if (!sizes || !floats || values(batch.from) >= kMost || values(batch.to) >= kMost - kValues ||
+    const bool type = batch.dtype == DType::float32 || batch.dtype == DType::float16 ||
+                      batch.dtype == DType::bfloat16 || (batch.dtype == DType::uint8 && batch.layout == Layout::hwc);
+    if (!sizes || !type || values(batch.from) >= kMost || values(batch.to) >= kMost - kValues ||
         (batch.ops.resizes && !gather_fits(batch.from, batch.to))) {
         throw InvalidArgument({.where = "gather_cuda",
-                               .expected = "images of 1 to 4 channels to float32, float16 or bfloat16, and weights of "
-                                           "a resize that fit in shared memory",
+                               .expected = "images of 1 to 4 channels to float32, float16, bfloat16 or, as hwc, uint8, "
+                                           "and weights of a resize that fit in shared memory",
                                .got = describe(batch)});
     }
 }
@@ -164,6 +175,7 @@ void gather_cuda(const GatherBatch& batch, void* stream) {
     }
     const auto run = batch.dtype == DType::bfloat16  ? launch<__nv_bfloat16>
                      : batch.dtype == DType::float16 ? launch<__half>
+                     : batch.dtype == DType::uint8   ? launch<std::uint8_t>
                                                      : launch<float>;
     run(batch, static_cast<cudaStream_t>(stream));
     const cudaError_t status = cudaGetLastError();

@@ -20,6 +20,7 @@ struct Arguments {
     int x_stride;
     PaddingMode mode;
     std::uint32_t fill;  // one byte a channel
+    bool erases;
     ErasedBytes erased;
     float scale[4];
     float bias[4];

@@ -40,6 +40,7 @@ struct LateDecode {
     ImageSize to;
     int channels = 3;
     std::optional<Color> erased_value = Color{};  // AssembleBatch::erased_value
+    bool colors = false;                          // AssembleBatch::colors
 
     std::size_t image_bytes() const {
         return static_cast<std::size_t>(to.height) * static_cast<std::size_t>(to.width) *

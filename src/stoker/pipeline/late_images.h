@@ -1,4 +1,5 @@
-// Images from a CutSlot: the records' coefficients to pixels (codecs/dct/dct_pixels), then the ops (ops/assemble).
+// Images from a CutSlot: the records' coefficients to pixels (codecs/dct/dct_pixels), then the ops (ops/assemble,
+// ops/colors).
 #pragma once
 
 #include <vector>

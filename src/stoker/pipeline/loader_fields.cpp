@@ -10,6 +10,7 @@
 #include "stoker/pipeline/loader.h"
 #include "stoker/pipeline/transforms/cut_ops.h"
 #include "stoker/pipeline/transforms/gather_ops.h"
+#include "stoker/pipeline/transforms/output_ops.h"
 #include "stoker/pipeline/transforms/overlay.h"
 
 namespace stoker {
@@ -190,9 +191,11 @@ FieldSpec Loader::image_spec(std::string name, const ImageSlot& slot, const Tran
 FieldSpec Loader::view_spec(int view) const {
     FieldSpec spec = image_spec(view_name(view), place_, transform_);
     if (options_.cut_bytes > 0) {
+        const OutputOps output = output_ops(transform_.slice(OpRange::all));
         const LateDecode decode{.to = {place_.height, place_.width},
                                 .channels = place_.channels,
-                                .erased_value = erased_value(transform_.ops())};
+                                .erased_value = output.erased_value,
+                                .colors = output.colors};
         const auto pixels = static_cast<std::int64_t>(decode.image_bytes());
         spec.shape = {CutSlot::sample_bytes(options_.cut_bytes, pixels)};
         spec.layout = FieldLayout::plain;

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ops/gathered_floats.h"
 #include "ops/support.h"
+#include "stoker/pipeline/transforms/output_ops.h"
 #include "stoker/trace/stages.h"
 
 namespace stoker {
@@ -50,6 +52,14 @@ std::vector<Op> some_ops(Rng& rng) {
         ops.push_back(some_crop(rng, resizes));
     }
     flips();
+    const ColorJitter jitter{{0.5F, 1.5F}, {0.5F, 1.5F}, {0.5F, 1.5F}, {-0.2F, 0.2F}};
+    if (rng.below(3) == 0) {
+        ops.emplace_back(PixelOp(jitter));
+        flips();
+    }
+    if (rng.below(3) == 0) {
+        ops.emplace_back(PixelOp(RandomGrayscale{.probability = 0.5F}));
+    }
     if (rng.below(2) == 0) {
         const bool noise = rng.below(2) == 0;
         ops.emplace_back(PixelOp(RandomErasing{
@@ -63,7 +73,8 @@ TEST(GatherOps, HaveTheBitsOfTheTransform) {
     Rng rng({.seed = 11});
     for (int round = 0; round < 300; ++round) {
         const Transform transform(some_ops(rng));
-        const int channels = 1 + static_cast<int>(rng.below(4));
+        const bool colors = output_ops(transform.slice(OpRange::all)).colors;  // of 1 or 3 channels
+        const int channels = 1 + static_cast<int>(colors ? 2 * rng.below(2) : rng.below(4));
         const Image stored =
             testing::noise(24 + round % 7, 21 + round % 5, channels, static_cast<std::uint64_t>(round));
         const ConstImageView view = stored.view();
@@ -87,17 +98,15 @@ TEST(GatherOps, HaveTheBitsOfTheTransform) {
 
         const std::size_t count = static_cast<std::size_t>(plan.to.height) * static_cast<std::size_t>(plan.to.width) *
                                   static_cast<std::size_t>(channels);
-        std::vector<float> own(count, -1);
         std::vector<float> expected(count, -2);
-        gather({.images = image.view().data,
-                .from = size,
-                .channels = channels,
-                .draws = &draw,
-                .n = 1,
-                .to = plan.to,
-                .ops = plan.ops,
-                .factors = transform.factors(),
-                .out = own.data()});
+        const std::vector<float> own = testing::gathered_floats({.images = image.view().data,
+                                                                 .from = size,
+                                                                 .channels = channels,
+                                                                 .draws = &draw,
+                                                                 .n = 1,
+                                                                 .to = plan.to,
+                                                                 .ops = plan.ops,
+                                                                 .factors = transform.factors()});
         transform.run(value, key, scratch,
                       {.pixels = {.data = reinterpret_cast<std::byte*>(expected.data())},
                        .channels = channels,
@@ -112,12 +121,18 @@ TEST(GatherOps, OtherListsAreRefusedWithTheReason) {
     const RandomCrop crop{.height = 8, .width = 8};
     const RandomResizedCrop resized{.height = 8, .width = 8};
     const PixelOp erasing = RandomErasing{};
+    const PixelOp jitter = ColorJitter{.brightness = {0.5F, 1.5F}};
     const struct {
         std::vector<Op> ops;
         std::size_t op;
         const char* why;
     } cases[] = {
-        {{HorizontalFlip{}, PixelOp(ColorJitter{})}, 1, "changes pixels in a way that is done on the CPU"},
+        {{HorizontalFlip{}, PixelOp(GaussianBlur{})}, 1, "changes pixels in a way that is done on the CPU"},
+        {{jitter, crop}, 1, "is a crop after a change of colours"},
+        {{PixelOp(RandomGrayscale{}), resized}, 1, "is a crop after a change of colours"},
+        {{erasing, jitter}, 1, "changes colours after random_erasing"},
+        {{jitter, HorizontalFlip{}, jitter}, 2, "is a second color_jitter"},
+        {{PixelOp(RandomGrayscale{}), PixelOp(RandomGrayscale{})}, 1, "is a second random_grayscale"},
         {{PixelOp(TrivialAugmentWide{})}, 0, "changes pixels"},
         {{crop, crop}, 1, "is a second crop"},
         {{resized, crop}, 1, "is a second crop"},

@@ -71,6 +71,17 @@ TEST(DeviceCache, ARunIsThatOfTheOrdinaryLoader) {
     }
 }
 
+TEST(DeviceCache, ColoursChangeThereToo) {
+    const ImagesOnCpu allowed;
+    Recipe recipe = device_recipe();
+    recipe.data.train_ops.insert(
+        recipe.data.train_ops.begin() + 1,
+        {.name = "color_jitter", .options = {{"brightness", 0.4}, {"contrast", 0.4}}, .where = "test"});
+    const TempDir folder;
+    expect_same_run(recipe, folder);
+    EXPECT_THAT(testing::text_of(folder / "own" / "metrics.jsonl"), HasSubstr("\"cache\":\"device\""));
+}
+
 TEST(DeviceCache, MixupAndMicroBatchesToo) {
     const ImagesOnCpu allowed;
     Recipe recipe = device_recipe("convnet");
@@ -99,13 +110,13 @@ TEST(DeviceCache, WhatCannotLieThereStaysInHostMemoryWithTheReason) {
     const ImagesOnCpu allowed;
     Recipe recipe = device_recipe();
     recipe.data.train_ops.insert(recipe.data.train_ops.begin() + 1,
-                                 {.name = "color_jitter", .options = {{"brightness", 0.4}}, .where = "test"});
+                                 {.name = "gaussian_blur", .options = {{"kernel_size", 3.0}}, .where = "test"});
     const TempDir folder;
     expect_same_run(recipe, folder);
     EXPECT_THAT(testing::text_of(folder / "own" / "metrics.jsonl"), HasSubstr("\"cache\":\"ram\""));
     const auto loader = make_train_loader(recipe, small_data(), at::kCPU, false);
     EXPECT_EQ(loader->images(), nullptr);
-    EXPECT_EQ(loader->why_no_images(), "color_jitter changes pixels in a way that is done on the CPU");
+    EXPECT_EQ(loader->why_no_images(), "gaussian_blur changes pixels in a way that is done on the CPU");
 
     recipe = device_recipe();
     recipe.data.cache_bytes = 1000;

@@ -124,8 +124,8 @@ TEST(DeviceDecodeRun, IsRefusedWhereADeviceCannotDecode) {
                 HasSubstr("stoker pack --codec dct"));
     Recipe recipe = decoding_recipe();
     recipe.data.train_ops.insert(recipe.data.train_ops.begin() + 1,
-                                 {.name = "color_jitter", .options = {{"brightness", 0.4}}, .where = "test"});
-    EXPECT_THAT(decode_refusal(recipe, record_data()), HasSubstr("color_jitter changes pixels"));
+                                 {.name = "gaussian_blur", .options = {{"kernel_size", 3.0}}, .where = "test"});
+    EXPECT_THAT(decode_refusal(recipe, record_data()), HasSubstr("gaussian_blur changes pixels"));
 }
 
 }  // namespace

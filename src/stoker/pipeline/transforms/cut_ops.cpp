@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "stoker/codecs/dct/dct.h"
+#include "stoker/pipeline/transforms/output_ops.h"
 
 namespace stoker {
 namespace {
@@ -23,23 +24,19 @@ class CutPlaces {
     }
     std::string operator()(const HorizontalFlip& /*op*/) {
         flipped_ = true;
-        return after_erasing();
+        return output_.flip();
     }
     std::string operator()(const Normalize& /*op*/) const { return ""; }
     std::string operator()(const PixelOp& op) {
         if (std::holds_alternative<VerticalFlip>(op)) {
             upside_down_ = true;
-            return after_erasing();
+            return output_.flip();
         }
-        if (!std::holds_alternative<RandomErasing>(op)) {
-            return "changes pixels in a way that is done on the CPU";
-        }
-        return std::exchange(erased_, true) ? "is a second random_erasing" : "";
+        return output_.pixels(op);
     }
 
   private:
-    std::string after_erasing() const { return erased_ ? "comes after random_erasing" : ""; }
-    std::string crop() const { return upside_down_ ? "is a crop after vertical_flip" : after_erasing(); }
+    std::string crop() const { return upside_down_ ? "is a crop after vertical_flip" : output_.crop(); }
     std::string resize() {
         return std::exchange(resized_, true) ? "is a second resize" : flipped_ ? "is a resize after a flip" : crop();
     }
@@ -47,32 +44,33 @@ class CutPlaces {
     bool resized_ = false;
     bool flipped_ = false;
     bool upside_down_ = false;
-    bool erased_ = false;
+    OutputPlaces output_;
 };
 
 // Draws an op that does not fold. Returns false where it has no place in one assemble.
 struct DrawUnfolded {
     AssembleDraw& draw;
+    OutputPlaces& places;
     ImageSize size;
-    bool last;
     Rng& rng;
 
     bool operator()(const HorizontalFlip& op) const {
+        if (!places.flip().empty()) {
+            return false;
+        }
         draw.flip_horizontal ^= draw_horizontal_flip(op, rng) ? 1 : 0;
         return true;
     }
     bool operator()(const PixelOp& op) const {
-        if (const auto* flip = std::get_if<VerticalFlip>(&op)) {
+        const auto* const flip = std::get_if<VerticalFlip>(&op);
+        if (!(flip != nullptr ? places.flip() : places.pixels(op)).empty()) {
+            return !changes_pixels(op, size, rng);
+        }
+        if (flip != nullptr) {
             draw.flip_vertical ^= draw_vertical_flip(*flip, rng) ? 1 : 0;
             return true;
         }
-        if (const auto* erasing = std::get_if<RandomErasing>(&op); erasing != nullptr && last) {
-            const ErasingParams params = draw_random_erasing(*erasing, size.height, size.width, rng);
-            draw.erased = params.box;
-            draw.noise = params.noise;
-            return true;
-        }
-        return !changes_pixels(op, size, rng);
+        return draw_output(op, size, rng, draw.output);
     }
     bool operator()(const auto& /*op*/) const { return false; }
 };
@@ -95,17 +93,12 @@ std::optional<HostOp> find_not_cut(const OpSlice& slice) {
     return std::nullopt;
 }
 
-std::optional<Color> erased_value(const std::vector<Op>& ops) {
-    const auto* const pixels = ops.empty() ? nullptr : std::get_if<PixelOp>(&ops.back());
-    const auto* const erasing = pixels == nullptr ? nullptr : std::get_if<RandomErasing>(pixels);
-    return erasing == nullptr ? std::optional(Color{}) : erasing->value;
-}
-
 bool Transform::draw_unfolded(std::size_t next, RngKey key, AssembleDraw& draw, ImageSize size) const {
+    OutputPlaces places;
     for (; next < ops_.size(); ++next) {
         key.op = static_cast<std::uint16_t>(next);
         Rng rng(key);
-        if (!std::visit(DrawUnfolded{draw, size, next + 1 == ops_.size(), rng}, ops_[next])) {
+        if (!std::visit(DrawUnfolded{draw, places, size, rng}, ops_[next])) {
             return false;
         }
     }

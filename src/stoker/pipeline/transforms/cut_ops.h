@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "stoker/codecs/dct/dct_cut.h"
-#include "stoker/ops/affine.h"
 #include "stoker/pipeline/transforms/transform.h"
 
 namespace stoker {
@@ -23,10 +22,7 @@ struct DecodedBytes {
 DecodedBytes decoded_bytes(const DctCut& cut);
 
 // The first op that a device cannot do. Empty where it can do all: one resize before any flip, crops without padding
-// before a vertical_flip, and one random_erasing as the last. The host still makes an image whose crop reaches outside.
+// before a vertical_flip, then the ops of output_ops.h. The host still makes an image whose crop reaches outside.
 std::optional<HostOp> find_not_cut(const OpSlice& slice);
-
-// What random_erasing writes: AssembleBatch::erased_value.
-std::optional<Color> erased_value(const std::vector<Op>& ops);
 
 }  // namespace stoker

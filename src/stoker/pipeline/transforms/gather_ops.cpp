@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "stoker/pipeline/transforms/output_ops.h"
+
 namespace stoker {
 namespace {
 
@@ -15,13 +17,7 @@ class Places {
     std::string operator()(const CenterCrop& /*op*/) const { return "is a center_crop after a random op"; }
     std::string operator()(const Normalize& /*op*/) const { return ""; }
     std::string operator()(const PixelOp& op) {
-        if (std::holds_alternative<VerticalFlip>(op)) {
-            return flip();
-        }
-        if (!std::holds_alternative<RandomErasing>(op)) {
-            return "changes pixels in a way that is done on the CPU";
-        }
-        return std::exchange(erased_, true) ? "is a second random_erasing" : "";
+        return std::holds_alternative<VerticalFlip>(op) ? flip() : output_.pixels(op);
     }
 
   private:
@@ -29,18 +25,17 @@ class Places {
         if (std::exchange(cropped_, true)) {
             return "is a second crop";
         }
-        return erased_               ? "is a crop after random_erasing"
-               : resizes && flipped_ ? "is a random_resized_crop after a flip"
-                                     : "";
+        std::string why = output_.crop();
+        return why.empty() && resizes && flipped_ ? "is a random_resized_crop after a flip" : why;
     }
     std::string flip() {
         flipped_ = true;
-        return erased_ ? "is a flip after random_erasing" : "";
+        return output_.flip();
     }
 
     bool cropped_ = false;
     bool flipped_ = false;
-    bool erased_ = false;
+    OutputPlaces output_;
 };
 
 // Sets the plan's parameters, and the size after each op.
@@ -55,11 +50,6 @@ struct Plan {
     void operator()(const RandomResizedCrop& op) const {
         plan.to = {op.height, op.width};
         plan.ops.resizes = true;
-    }
-    void operator()(const PixelOp& op) const {
-        if (const auto* erasing = std::get_if<RandomErasing>(&op)) {
-            plan.ops.erased_value = erasing->value;
-        }
     }
     void operator()(const auto& /*op*/) const {}
 };
@@ -89,10 +79,8 @@ struct Draw {
     void operator()(const PixelOp& op) {
         if (const auto* flip = std::get_if<VerticalFlip>(&op)) {
             draw.flip_vertical ^= draw_vertical_flip(*flip, rng) ? 1 : 0;
-        } else if (const auto* erasing = std::get_if<RandomErasing>(&op)) {
-            const ErasingParams params = draw_random_erasing(*erasing, size.height, size.width, rng);
-            draw.erased = params.box;
-            draw.noise = params.noise;
+        } else {
+            draw_output(op, size, rng, draw.output);
         }
     }
     void operator()(const auto& /*op*/) const {}
@@ -115,6 +103,9 @@ GatherPlan gather_plan(const OpSlice& slice, ImageSize image) {
     for (std::size_t i = slice.begin; i < slice.end; ++i) {
         std::visit(Plan{plan}, slice.ops[i]);
     }
+    const OutputOps output = output_ops(slice);
+    plan.ops.colors = output.colors;
+    plan.ops.erased_value = output.erased_value;
     return plan;
 }
 

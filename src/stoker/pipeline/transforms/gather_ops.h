@@ -12,7 +12,7 @@
 namespace stoker {
 
 // The first op that a gather cannot do. Empty where a gather can do them all: at most one crop, and a
-// random_resized_crop before any flip; flips; one random_erasing as the last.
+// random_resized_crop before any flip; flips; then the ops of output_ops.h.
 std::optional<HostOp> find_not_gathered(const OpSlice& slice);
 
 // What these ops have in common for all samples, and the size of their output for images of size `image`.

@@ -6,6 +6,7 @@
 #include "stoker/base/error.h"
 #include "stoker/bridge/device_images.h"
 #include "stoker/pipeline/transforms/gather_ops.h"
+#include "stoker/pipeline/transforms/output_ops.h"
 
 namespace stoker {
 namespace {
@@ -26,6 +27,14 @@ std::string why_resize_stays(const Transform& transform, ImageSize image) {
     }
     return fmt::format("a resize of {} x {} to {} x {} is too large for the kernel's shared memory", image.height,
                        image.width, plan.to.height, plan.to.width);
+}
+
+// The same for images of `channels` channels, which the CPU refuses, sample by sample.
+std::string why_colors_stay(const Transform& transform, int channels) {
+    const bool can = channels == 1 || channels == 3;
+    return can || !output_ops(transform.slice(OpRange::remaining)).colors
+               ? ""
+               : fmt::format("colours change, and its images have {} channels", channels);
 }
 
 }  // namespace
@@ -52,6 +61,12 @@ void cache_on_device(const Dataset& dataset, const Transform& transform, const s
         load_images(dataset, transform, memory, options.cache.bytes, std::max(options.workers, 1), fits);
     options.images = std::move(loaded.table);
     options.why_no_images = std::move(loaded.why_not);
+    if (options.images != nullptr) {
+        options.why_no_images = why_colors_stay(transform, options.images->block()->channels);
+    }
+    if (!options.why_no_images.empty()) {
+        options.images.reset();
+    }
 }
 
 }  // namespace stoker
