@@ -201,16 +201,20 @@ STEP = (
 )
 
 
-def help_texts(program, *words):
+def help_texts(program, folder, *words):
     """The words of each command, such as ("runs", "list"), and its help where there is no terminal."""
-    text = subprocess.run([program, *words, "--help"], capture_output=True, text=True, check=True).stdout
+    command = [program, *words, "--help"]
+    text = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
     listed = re.search(r"\n(?:Subcommands|Commands|SUBCOMMANDS):\n((?:  .*\n)+)", text)
     names = re.findall(r"^  (\w+)", listed.group(1), re.M) if listed else []
-    return {words: text} | {key: more for name in names for key, more in help_texts(program, *words, name).items()}
+    texts = {words: text}
+    for name in names:
+        texts |= help_texts(program, folder, *words, name)
+    return texts
 
 
 def test_help_fits_the_terminal(program, tmp_path):
-    every = help_texts(program)
+    every = help_texts(program, tmp_path)
     assert ("pack",) in every and ("runs", "list") in every
     for words, plain in every.items():
         shown = on_terminal(80, [program, *words, "--help"], tmp_path)

@@ -5,6 +5,7 @@
 
 #include "diagnose/rules/support.h"
 #include "stoker/diagnose/rules/run_summary.h"
+#include "stoker/track/recipe_keys.h"
 
 namespace stoker {
 namespace {
@@ -362,6 +363,31 @@ TEST(InputRules, AGpuIsNotAskedForWhatItCannotDecode) {
     decodes.facts.data.decode_on = "device";
     EXPECT_THAT(diagnose_rank(decodes).findings.front().fix.code, HasSubstr("--codec dct --resize-shorter"))
         << "it could not decode raw pixels";
+}
+
+TEST(InputRules, AGpuThatDecodesRunsTheOpsToo) {
+    RankRecords rank = MadeUpRun{.share = kWaiting,
+                                 .stages = {{Stage::read, 0.05}, {Stage::pixels, 0.2}, {Stage::augment, 0.75}},
+                                 .process_cores = 2,
+                                 .busy_share = 1}
+                           .rank();
+    rank.facts = dct_on_gpu().facts;
+    const auto finding = [&](const std::string& ops) {
+        const std::string recipe = "[data]\ntrain = \"photos\"\ntrain_ops = [" + ops + "]\n";
+        return diagnose({.ranks = {rank}, .recipe = recipe_keys(recipe, "test")}).findings.front();
+    };
+    const std::string jitter = "{op = \"color_jitter\", brightness = 0.4}, {op = \"normalize\", preset = \"imagenet\"}";
+    const Finding moved = finding("{op = \"random_resized_crop\", size = [224, 224]}, " + jitter);
+    EXPECT_EQ(moved.rule, "augment-bound");
+    EXPECT_THAT(moved.text, HasSubstr("it then runs the ops, too"));
+    EXPECT_THAT(moved.fix.recipe, ElementsAre(RecipeChange{"data.decode_on", "\"device\""}));
+    EXPECT_NEAR(moved.gain.high, 2, 0.01) << "nothing waits any more";
+    for (const std::string& ops : {"{op = \"gaussian_blur\", kernel_size = 3}, " + jitter, std::string()}) {
+        EXPECT_THAT(finding(ops).fix.recipe, IsEmpty()) << ops;
+        EXPECT_THAT(finding(ops).text, HasSubstr("Crop or resize before the costly ops")) << ops;
+    }
+    rank.facts.device.type = "cpu";
+    EXPECT_THAT(finding(jitter).fix.recipe, IsEmpty());
 }
 
 TEST(InputRules, AProgressiveJpegsHuffmanTimeIsEstimated) {

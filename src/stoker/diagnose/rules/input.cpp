@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stoker/base/pluralize.h"
@@ -233,10 +234,30 @@ bool gpu_can_decode(const JudgedRun& records, const RankRecords& rank) {
            data.cache != "device" && !grey;
 }
 
-void decode_on_gpu(const RankRecords& rank, const RunSummary& run, Finding& finding) {
-    // Of all that workers do, as docs/cuda.md measured it. What is left: to read, check, decompress and copy.
-    const double saved = rank.facts.data.codec == "dct" ? 0.84 : 0.49;
-    finding.text += "Let the GPU decode.";
+// Whether a GPU that decodes also runs all of data.train_ops. Their order may still forbid it.
+bool gpu_can_run_ops(const JudgedRun& records) {
+    constexpr std::array<std::string_view, 10> kOps = {
+        "random_resized_crop", "resize",       "center_crop",      "random_crop",    "horizontal_flip",
+        "vertical_flip",       "color_jitter", "random_grayscale", "random_erasing", "normalize"};
+    constexpr std::string_view kOp = "{op = ";
+    const auto found = records.recipe.find("data.train_ops");
+    const std::string_view ops = found == records.recipe.end() ? std::string_view() : found->second;
+    for (std::size_t at = ops.find('{'); at != std::string_view::npos; at = ops.find('{', at + 1)) {
+        const std::string_view rest = ops.substr(at);
+        const std::string_view name = rest.substr(std::min(kOp.size(), rest.size()));
+        const std::string_view op = name.substr(0, name.find_first_of(",}"));
+        if (!rest.starts_with(kOp) || std::ranges::find(kOps, op) == kOps.end()) {
+            return false;
+        }
+    }
+    return ops.find('{') != std::string_view::npos;
+}
+
+// `ops`: the share of the workers' time that goes with the ops.
+void decode_on_gpu(const RankRecords& rank, const RunSummary& run, double ops, Finding& finding) {
+    // Of the rest that workers do, as docs/cuda.md measured it. What is left: to read, check, decompress and copy.
+    const double decoding = rank.facts.data.codec == "dct" ? 0.84 : 0.49;
+    const double saved = 1 - (1 - decoding) * (1 - ops);
     finding.fix.recipe = {{"data.decode_on", "\"device\""}};
     finding.gain = gain_without_wait(run, speedup_of(saved), saved * run.worker_busy());
     finding.confidence = 0.6;
@@ -274,7 +295,8 @@ std::vector<Finding> decode_bound(const JudgedRun& records) {
                                                     codec.empty() ? "images" : codec, 100 * decode_share(run),
                                                     saturation_text(run));
                          if (gpu_can_decode(records, rank)) {
-                             decode_on_gpu(rank, run, finding);
+                             finding.text += "Let the GPU decode.";
+                             decode_on_gpu(rank, run, 0, finding);
                          } else if (rank.facts.data.decode_on == "device") {
                              smaller_images(records, rank, run, finding);
                          } else {
@@ -284,18 +306,22 @@ std::vector<Finding> decode_bound(const JudgedRun& records) {
 }
 
 std::vector<Finding> augment_bound(const JudgedRun& records) {
-    return for_cause(
-        records, WaitCause::augment, "augment-bound", [](const RankRecords&, const RunSummary& run, Finding& finding) {
-            finding.evidence.push_back({"augment_share_of_workers", augment_share(run)});
-            finding.text = fmt::format(
-                "The ops of data.train_ops take {:.0f} % of the workers' time{}. Crop or resize before the "
-                "costly ops, or store smaller images.",
-                100 * augment_share(run), saturation_text(run));
-            finding.fix.code = "train_ops: put crops and resizes before colour and affine ops";
-            const double saved = augment_share(run) / 2;
-            finding.gain = gain_without_wait(run, speedup_of(saved), saved * run.worker_busy());
-            finding.confidence = 0.7;
-        });
+    return for_cause(records, WaitCause::augment, "augment-bound",
+                     [&records](const RankRecords& rank, const RunSummary& run, Finding& finding) {
+                         finding.evidence.push_back({"augment_share_of_workers", augment_share(run)});
+                         finding.text = fmt::format("The ops of data.train_ops take {:.0f} % of the workers' time{}. ",
+                                                    100 * augment_share(run), saturation_text(run));
+                         if (gpu_can_decode(records, rank) && gpu_can_run_ops(records)) {
+                             finding.text += "Let the GPU decode the records; it then runs the ops, too.";
+                             decode_on_gpu(rank, run, augment_share(run), finding);
+                             return;
+                         }
+                         finding.text += "Crop or resize before the costly ops, or store smaller images.";
+                         finding.fix.code = "train_ops: put crops and resizes before colour and affine ops";
+                         const double saved = augment_share(run) / 2;
+                         finding.gain = gain_without_wait(run, speedup_of(saved), saved * run.worker_busy());
+                         finding.confidence = 0.7;
+                     });
 }
 
 // Of a loader whose workers are never idle any more. Where they are busy already, the cause is unknown, and so is what
@@ -413,7 +439,8 @@ std::span<const Rule> input_rules() {
              "workers only where cores are free",
              decode_bound},
         Rule{"augment-bound", "the trainer waits, and the workers spend 40 % of their time on `train_ops`",
-             "crop and resize first, or store smaller images", augment_bound},
+             "crop and resize first, or store smaller images; of `dct` on a GPU `data.decode_on = \"device\"`",
+             augment_bound},
         Rule{"no-prefetch", "the trainer waits while the workers are idle, and `data.prefetch` is 1 or 2",
              "`data.prefetch = 4`", no_prefetch},
         Rule{"slow-loader", "the trainer waits for 5 % of its time, and no other rule knows why", "`stoker profile`",
