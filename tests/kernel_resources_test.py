@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ARCHITECTURE = "sm_90"
-OPTIONS = {"colors_cuda": ["-fmad=false"]}  # of src/stoker/ops/CMakeLists.txt
+OPTIONS = {"colors_cuda": ["-fmad=false", "--expt-relaxed-constexpr"]}  # of src/stoker/ops/CMakeLists.txt
 ENTRY = re.compile(
     r"Compiling entry function '(\w+)' for.*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
     r".*?Used (\d+) registers(.*?)\n",

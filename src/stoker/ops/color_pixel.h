@@ -3,6 +3,7 @@
 // the same. Internal to ops/.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -14,21 +15,13 @@
 
 namespace stoker::color_pixel {
 
-// std::min and std::max, which nvcc does not compile for a device.
-STOKER_PIXEL float smaller(float a, float b) {
-    return b < a ? b : a;
-}
-STOKER_PIXEL float larger(float a, float b) {
-    return a < b ? b : a;
-}
-
 STOKER_PIXEL float truncated(float x) {
     return static_cast<float>(static_cast<std::int32_t>(x));
 }
 
 // Clamps and truncates to a whole level 0..255, as torchvision's clamp and cast.
 STOKER_PIXEL float level(float x) {
-    return truncated(smaller(larger(x, 0.0f), 255.0f));
+    return truncated(std::min(std::max(x, 0.0f), 255.0f));
 }
 
 STOKER_PIXEL float gray_of(float red, float green, float blue) {
@@ -57,8 +50,8 @@ struct Hsv {
 
 // Channels in [0, 1]. The same float operations in the same order as torchvision v2, so that the bits agree.
 STOKER_PIXEL Hsv to_hsv(float r, float g, float b) {
-    const float most = larger(r, larger(g, b));
-    const float range = most - smaller(r, smaller(g, b));
+    const float most = std::max(r, std::max(g, b));
+    const float range = most - std::min(r, std::min(g, b));
     const bool flat = range == 0.0f;
     const float divisor = flat ? 1.0f : range;
     // Distances of two channels from the largest one, and the start of the largest channel's sector.

@@ -1,6 +1,6 @@
 // Images of one size that lie in one block of memory, which may be a GPU's, to a batch: gather by number, crop or
-// random_resized_crop, flips, erasing, normalize. Where colours change, it gathers bytes, and `colors` follows. The
-// parameters are drawn on the host (pipeline/transforms/ gather_ops.h). Here are the parameters and the slow twin of
+// random_resized_crop, flips, erasing, normalize. Where colours change, it gathers bytes, and `colors` follows.
+// pipeline/transforms/gather_ops.h draws the parameters on the host. Here are the parameters and the slow twin of
 // gather_cuda.
 #pragma once
 

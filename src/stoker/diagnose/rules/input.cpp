@@ -234,7 +234,7 @@ bool gpu_can_decode(const JudgedRun& records, const RankRecords& rank) {
            data.cache != "device" && !grey;
 }
 
-// Whether a GPU that decodes also runs all of data.train_ops. Their order may still forbid it.
+// Whether a GPU that decodes also runs all of data.train_ops. Their order and options may still forbid it.
 bool gpu_can_run_ops(const JudgedRun& records) {
     constexpr std::array<std::string_view, 10> kOps = {
         "random_resized_crop", "resize",       "center_crop",      "random_crop",    "horizontal_flip",
