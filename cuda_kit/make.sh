@@ -23,7 +23,7 @@ done | sort -u | while read -r name path; do
     [[ $path =~ $PRESENT ]] || cp -L "$path" "$kit/lib/$name"
 done
 cp -r bench/peers recipes "$kit/"
-cp cuda_kit/run.sh cuda_kit/decode_rate.py tests/support/sum_junit.py "$kit/"
+cp cuda_kit/run.sh cuda_kit/*.py tests/support/sum_junit.py "$kit/"
 for folder in mnist photos; do
     if [[ -n $data && -d $data/$folder ]]; then
         cp -r "$data/$folder" "$kit/data/"

@@ -93,6 +93,14 @@ run_train() {
     check train-digits-eager stoker train recipes/digits.toml --set device=cuda --set train.compile=none \
         --out "$out/runs/digits-eager"
     check eval-digits stoker eval "$out/runs/digits"
+    check train-digits-on-device stoker train recipes/digits.toml --set device=cuda --set data.cache=device \
+        --out "$out/runs/digits-on-device"
+    check train-one-rank stoker train recipes/digits.toml --set device=cuda --set train.precision=fp32 \
+        --set train.compile=none --set train.epochs=2 --out "$out/runs/one" --json
+    check train-two-ranks stoker launch --nproc-per-node 2 -- stoker train recipes/digits.toml --set device=cuda:0 \
+        --set train.precision=fp32 --set train.epochs=2 --out "$out/runs/two" --json
+    check two-ranks-train-what-one-trains "$python" "$kit/same_losses.py" "$out/train-one-rank.log" \
+        "$out/train-two-ranks.log"
     if [[ -d data/photos ]]; then
         local compile
         for compile in auto none; do

@@ -56,6 +56,7 @@ SUB_ARROWS = {
         "webdataset": [".", "arrays"],
     },
     "codecs": {"jpeg": ["."], "dct": [".", "jpeg"]},
+    "fused": {"mlp_cuda": ["."]},
     "diagnose": {"report": ["."], "rules": ["."], "trace": ["."]},
     "pipeline": {".": ["cache", "sampling", "transforms"], "cache": [], "sampling": [], "transforms": []},
     "python": {"src": []},

@@ -15,7 +15,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ARCHITECTURE = "sm_90"
-OPTIONS = {"colors_cuda": ["-fmad=false", "--expt-relaxed-constexpr"]}  # of src/stoker/ops/CMakeLists.txt
+OPTIONS = {  # of src/stoker/ops/CMakeLists.txt and src/stoker/fused/CMakeLists.txt
+    "colors_cuda": ["-fmad=false", "--expt-relaxed-constexpr"],
+    **dict.fromkeys(
+        ("mlp_layers_cuda", "mlp_tail_cuda", "mlp_update_cuda"), ["-fmad=false", "-ftz=true", "--expt-relaxed-constexpr"]
+    ),
+}
 ENTRY = re.compile(
     r"Compiling entry function '(\w+)' for.*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
     r".*?Used (\d+) registers(.*?)\n",

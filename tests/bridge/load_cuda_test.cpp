@@ -7,6 +7,7 @@
 #include <typeinfo>
 
 #include "stoker/bridge/device.h"
+#include "stoker/bridge/device_memory.h"
 
 namespace stoker {
 namespace {
@@ -23,6 +24,21 @@ TEST(LoadTorchCudaDeathTest, ComesBeforeLibTorchDecidesThatItHasNone) {
     };
     EXPECT_EXIT(
         load(), [](int status) { return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 2); },
+        "");
+}
+
+// A run may ask for room before its first tensor; LibTorch's allocator knows no device until CUDA is initialised.
+TEST(LoadTorchCudaDeathTest, ADevicesMemoryIsKnownBeforeItsFirstTensor) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    const auto ask = [] {
+        const at::Device device = pick_device("auto");
+        if (!device.is_cuda()) {
+            std::exit(2);
+        }
+        std::exit(free_device_bytes(device).value_or(0) > 0 ? 0 : 1);
+    };
+    EXPECT_EXIT(
+        ask(), [](int status) { return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 2); },
         "");
 }
 

@@ -136,6 +136,7 @@ def test_a_divided_model_trains_what_one_process_trains(stoker, recipe, tmp_path
 
 def test_sharded_parameters_train_what_one_process_trains(stoker, recipe, tmp_path):
     nn = torch.nn  # a model of a file is one block, Stoker's own are several
+    torch.manual_seed(1)
     model = nn.Sequential(nn.Flatten(), nn.Linear(784, 20), nn.ReLU(), nn.Linear(20, 10))
     torch.jit.script(model).save(tmp_path / "n.pt")
     full = ("--set", 'train.shard="full"')
@@ -145,7 +146,7 @@ def test_sharded_parameters_train_what_one_process_trains(stoker, recipe, tmp_pa
         stoker("train", "r.toml", "--out", f"{name}_one", *sets)
         two = stoker(*launch, "train", "r.toml", "--out", name, *sets, *full).json()
         for mine, whole in zip(steps(tmp_path / name), steps(tmp_path / f"{name}_one"), strict=True):
-            assert mine["loss"] == pytest.approx(whole["loss"], rel=1e-6)
+            assert mine["loss"] == pytest.approx(whole["loss"], abs=1e-6)  # of losses from 2.3 down to 0.3
         evaluated = stoker("eval", name, "--json").json()
         assert evaluated["val_loss"] == pytest.approx(two["epochs"][1]["val_loss"], rel=1e-6)
         facts = [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]

@@ -69,6 +69,7 @@ at::Device pick_device(const std::string& name, int local_rank) {
     }
     const at::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(index.value_or(local_rank % count)));
     c10::impl::VirtualGuardImpl(at::kCUDA).setDevice(device);
+    at::globalContext().lazyInitDevice(at::kCUDA);  // its memory may be asked for before a first tensor
     return device;
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "stoker/fused/options.h"
+#include "stoker/fused/update_rule.h"
 
 namespace stoker {
 
@@ -33,23 +34,6 @@ struct Product {
     int columns;
     int depth;
     bool begins = true;  // false: continues the sums in `out`
-};
-
-// torch.optim's update of one weight; the factors that all weights share are precomputed.
-struct UpdateRule {
-    enum class Kind { sgd, momentum, adam };
-    Kind kind;
-    float step;      // SGD: -lr; Adam: -lr / (1 - beta1^t)
-    float keep = 1;  // AdamW: 1 - lr * weight_decay
-    float l2 = 0;    // SGD, Adam: weight_decay
-    float momentum = 0;
-    float from_grad = 0;  // SGD direction: from_grad * grad + from_buffer * buffer
-    float from_buffer = 1;
-    float beta2 = 0;
-    float rest1 = 0;       // 1 - beta1
-    float rest2 = 0;       // 1 - beta2
-    float root_scale = 0;  // 1 / sqrt(1 - beta2^t)
-    float eps = 0;
 };
 
 // Rows of a matrix (rows, columns) that an update changes: weights and the optimiser's state.

@@ -70,30 +70,10 @@ void cross_entropy(const FusedKernels& kernels, const LossPanel& panel, const st
     }
 }
 
-// The factors of torch.optim's formulas that all weights share, computed in double precision. `number` counts the
-// optimiser's steps from 1.
-UpdateRule rule_of(const FusedOptimizer& optimizer, double lr, std::int64_t number) {
-    const auto f = [](double value) { return static_cast<float>(value); };
-    const bool decoupled = optimizer.kind == FusedOptimizer::Kind::adamw;
-    const float l2 = decoupled ? 0.0f : f(optimizer.weight_decay);
-    if (optimizer.kind == FusedOptimizer::Kind::sgd) {
-        return {.kind = optimizer.momentum != 0 ? UpdateRule::Kind::momentum : UpdateRule::Kind::sgd,
-                .step = f(-lr),
-                .l2 = l2,
-                .momentum = f(optimizer.momentum),
-                .from_grad = optimizer.nesterov ? 1.0f : 0.0f,
-                .from_buffer = optimizer.nesterov ? f(optimizer.momentum) : 1.0f};
-    }
+// `number` counts the optimiser's steps from 1.
+UpdateRule rule_at(const FusedOptimizer& optimizer, double lr, std::int64_t number) {
     const auto t = static_cast<double>(number);
-    return {.kind = UpdateRule::Kind::adam,
-            .step = f(-lr / (1 - std::pow(optimizer.beta1, t))),
-            .keep = decoupled ? f(1 - lr * optimizer.weight_decay) : 1.0f,
-            .l2 = l2,
-            .beta2 = f(optimizer.beta2),
-            .rest1 = f(1 - optimizer.beta1),
-            .rest2 = f(1 - optimizer.beta2),
-            .root_scale = f(1 / std::sqrt(1 - std::pow(optimizer.beta2, t))),
-            .eps = f(optimizer.eps)};
+    return rule_of(optimizer, lr, std::pow(optimizer.beta1, t), std::sqrt(1 - std::pow(optimizer.beta2, t)));
 }
 
 [[noreturn]] void refuse(const std::string& expected, const std::string& got) {
@@ -202,7 +182,7 @@ double FusedMlp::step(const FusedBatch& batch, double lr, std::int64_t number) {
     allocate(batch.samples);
     const Run run{.batch = batch,
                   .first_by_samples = first_by_samples(batch.samples),
-                  .rule = rule_of(options_.optimizer, lr, number)};
+                  .rule = rule_at(options_.optimizer, lr, number)};
     team_.run([&](int member) {
         const FlushDenormals flush;
         forward_pass(run, member);

@@ -2,6 +2,7 @@
 // the plain set's register is a float.
 #pragma once
 
+#include "stoker/fused/activations.h"
 #include "stoker/fused/fused_kernels.h"
 #include "stoker/fused/vector_math.h"
 
@@ -11,56 +12,24 @@ template <typename V>
 struct RowKernels {
     using Reg = typename V::Reg;
 
-    // torch.nn.GELU: x * Phi(x) with the derivative Phi(x) + x * phi(x); Phi and phi are the normal distribution and
-    // density.
-    static Reg gelu(Reg x, Reg& derivative) {
-        const Reg half = V::set(0.5f);
-        const Reg distribution = V::fma(half, vector_erf<V>(V::mul(x, V::set(0.7071067812f))), half);
-        const Reg bell = vector_exp<V>(V::mul(V::mul(x, x), V::set(-0.5f)));
-        derivative = V::fma(V::mul(x, V::set(0.3989422804f)), bell, distribution);
-        return V::mul(x, distribution);
-    }
-
     static void activate(Activation activation, int rows, int columns, float* values, float* derivatives) {
         for (int i = 0; i < rows; ++i) {
             for (int j = 0; j < columns; j += V::kLanes) {
                 const std::ptrdiff_t at = std::ptrdiff_t{i} * kPanel + j;
-                const Reg x = V::load(values + at);
                 Reg derivative;
-                switch (activation) {
-                    case Activation::relu:
-                        V::store(values + at, V::max(V::set(0.0f), x));
-                        break;
-                    case Activation::tanh:
-                        V::store(values + at, vector_tanh<V>(x));
-                        break;
-                    case Activation::gelu:
-                        V::store(values + at, gelu(x, derivative));
-                        V::store(derivatives + at, derivative);
-                        break;
+                V::store(values + at, activated<V>(activation, V::load(values + at), derivative));
+                if (activation == Activation::gelu) {
+                    V::store(derivatives + at, derivative);
                 }
             }
         }
     }
 
     static void multiply_by_derivative(Activation activation, int rows, int columns, const float* from, float* grads) {
-        const Reg zero = V::set(0.0f);
         for (int i = 0; i < rows; ++i) {
             for (int j = 0; j < columns; j += V::kLanes) {
                 const std::ptrdiff_t at = std::ptrdiff_t{i} * kPanel + j;
-                const Reg grad = V::load(grads + at);
-                const Reg y = V::load(from + at);
-                switch (activation) {
-                    case Activation::relu:  // the result is positive exactly if the input was
-                        V::store(grads + at, V::where_less(zero, y, grad, zero));
-                        break;
-                    case Activation::tanh:
-                        V::store(grads + at, V::mul(grad, V::fma(V::sub(zero, y), y, V::set(1.0f))));
-                        break;
-                    case Activation::gelu:
-                        V::store(grads + at, V::mul(grad, y));
-                        break;
-                }
+                V::store(grads + at, times_derivative<V>(activation, V::load(grads + at), V::load(from + at)));
             }
         }
     }
@@ -69,24 +38,23 @@ struct RowKernels {
     template <UpdateRule::Kind kKind>
     [[gnu::always_inline]] static void update_register(const UpdateRule& rule, Reg grad, float* weight, float* first,
                                                        float* second, int part) {
-        Reg w = V::load_part(weight, part);
-        grad = V::fma(V::set(rule.l2), w, grad);
-        w = V::mul(V::set(rule.keep), w);
-        Reg move = grad;
-        if constexpr (kKind == UpdateRule::Kind::momentum) {
-            const Reg buffer = V::fma(V::set(rule.momentum), V::load_part(first, part), grad);
-            V::store_part(first, buffer, part);
-            move = V::fma(V::set(rule.from_buffer), buffer, V::mul(V::set(rule.from_grad), grad));
-        } else if constexpr (kKind == UpdateRule::Kind::adam) {
-            const Reg old = V::load_part(first, part);
-            const Reg m = V::fma(V::set(rule.rest1), V::sub(grad, old), old);
-            const Reg squares = V::mul(V::set(rule.rest2), V::mul(grad, grad));
-            const Reg v = V::fma(V::set(rule.beta2), V::load_part(second, part), squares);
-            V::store_part(first, m, part);
-            V::store_part(second, v, part);
-            move = V::div(m, V::fma(V::sqrt(v), V::set(rule.root_scale), V::set(rule.eps)));
+        const Reg w = V::load_part(weight, part);
+        Reg m;
+        Reg v;
+        if constexpr (kKind != UpdateRule::Kind::sgd) {
+            m = V::load_part(first, part);
         }
-        V::store_part(weight, V::fma(V::set(rule.step), move, w), part);
+        if constexpr (kKind == UpdateRule::Kind::adam) {
+            v = V::load_part(second, part);
+        }
+        const Reg changed = updated_weight<V, kKind>(rule, w, grad, m, v);
+        if constexpr (kKind != UpdateRule::Kind::sgd) {
+            V::store_part(first, m, part);
+        }
+        if constexpr (kKind == UpdateRule::Kind::adam) {
+            V::store_part(second, v, part);
+        }
+        V::store_part(weight, changed, part);
     }
 
     template <UpdateRule::Kind kKind>

@@ -6,7 +6,7 @@
 namespace stoker {
 
 template <typename V, int N>
-typename V::Reg polynomial(typename V::Reg x, const float (&c)[N]) {
+constexpr typename V::Reg polynomial(typename V::Reg x, const float (&c)[N]) {
     typename V::Reg sum = V::set(c[N - 1]);
     for (int i = N - 2; i >= 0; --i) {
         sum = V::fma(sum, x, V::set(c[i]));
@@ -16,7 +16,7 @@ typename V::Reg polynomial(typename V::Reg x, const float (&c)[N]) {
 
 // 2^n * e^r with |r| <= ln(2) / 2. The argument is clamped to [-87, 88]; NaN stays NaN.
 template <typename V>
-typename V::Reg vector_exp(typename V::Reg x) {
+constexpr typename V::Reg vector_exp(typename V::Reg x) {
     constexpr float kExp[] = {1.0f,           1.0f, 4.999999106e-1f, 1.666641980e-1f, 4.166823253e-2f, 8.374893107e-3f,
                               1.383674447e-3f};
     const auto bound = V::min(V::set(88.0f), V::max(V::set(-87.0f), x));
@@ -30,7 +30,7 @@ typename V::Reg vector_exp(typename V::Reg x) {
 }
 
 template <typename V>
-typename V::Reg vector_tanh(typename V::Reg x) {
+constexpr typename V::Reg vector_tanh(typename V::Reg x) {
     constexpr float kTanh[] = {-3.333333433e-1f, 1.333329827e-1f,  -5.395795405e-2f,
                                2.175814286e-2f,  -8.308496326e-3f, 2.252632054e-3f};
     const auto square = V::mul(x, x);
@@ -42,7 +42,7 @@ typename V::Reg vector_tanh(typename V::Reg x) {
 }
 
 template <typename V>
-typename V::Reg vector_erf(typename V::Reg x) {
+constexpr typename V::Reg vector_erf(typename V::Reg x) {
     constexpr float kErf[] = {1.128379226e+0f, -3.761263788e-1f, 1.128378287e-1f, -2.686544508e-2f,
                               5.221074913e-3f, -8.484711288e-4f, 1.127054493e-4f, -9.680136827e-6f};
     // log(erfc) on [1, 4]; beyond 4 erf is 1 in float32.

@@ -1,4 +1,4 @@
-// A block writes a band of rows of one sample: (x: the sample, y: the band). One thread per byte of the output, in the
+// A block writes a band of rows of one sample: (x: the sample, y: the band). One thread per pixel of the output, in the
 // order of memory.
 #include <cuda_runtime_api.h>
 
@@ -22,7 +22,6 @@ constexpr int kThreads = 256;
 struct AssembleArguments {
     const std::uint8_t* memory;
     const AssembleDraw* draws;
-    int channels;
     int height;  // of the output
     int width;
     bool erases;
@@ -34,6 +33,7 @@ __device__ int stride_of(int input, int output) {
 }
 
 // draws (n), out (n, height, width, channels)
+template <int channels>
 __global__ void assemble_kernel(const __grid_constant__ AssembleArguments a, std::uint8_t* __restrict__ out) {
     __shared__ int first[kAssembleOutputs];
     __shared__ int count[kAssembleOutputs];
@@ -51,24 +51,28 @@ __global__ void assemble_kernel(const __grid_constant__ AssembleArguments a, std
         build_axis(draw.source.width, draw.full.width, draw.left, a.width, columns);
     }
     __syncthreads();
-    const std::int64_t row = std::int64_t{draw.window.width} * a.channels;
+    const std::int64_t row = std::int64_t{draw.window.width} * channels;
     const std::uint8_t* const origin =
-        a.memory + draw.image - draw.window.top * row - std::int64_t{draw.window.left} * a.channels;
-    const int line_bytes = a.width * a.channels;
-    std::uint8_t* const to = out + (std::int64_t{blockIdx.x} * a.height + top) * line_bytes;
-    for (int v = static_cast<int>(threadIdx.x); v < lines * line_bytes; v += static_cast<int>(blockDim.x)) {
-        const int line = v / line_bytes;
-        const int x = v % line_bytes / a.channels;
-        const Place at{top + line, x, v % a.channels};
-        int byte = 0;
-        if (draw.image != 0 && a.erases && contains(draw.output.erased, at)) {
-            byte = erased_byte(a.erased, draw.output, at);
+        a.memory + draw.image - draw.window.top * row - std::int64_t{draw.window.left} * channels;
+    std::uint8_t* const to = out + (std::int64_t{blockIdx.x} * a.height + top) * a.width * channels;
+    for (int v = static_cast<int>(threadIdx.x); v < lines * a.width; v += static_cast<int>(blockDim.x)) {
+        const int line = v / a.width;
+        const int x = v - line * a.width;
+        int values[channels] = {};
+        if (draw.image != 0 && a.erases && contains(draw.output.erased, Place{top + line, x, 0})) {
+#pragma unroll
+            for (int c = 0; c < channels; ++c) {
+                values[c] = erased_byte(a.erased, draw.output, Place{top + line, x, c});
+            }
         } else if (draw.image != 0) {
             const Taps y_taps = taps_of(rows, draw.flip_vertical != 0 ? lines - 1 - line : line);
             const Taps x_taps = taps_of(columns, draw.flip_horizontal != 0 ? a.width - 1 - x : x);
-            byte = resized_byte(origin + at.c, row, a.channels, y_taps, x_taps);
+            resize_values(origin, row, channels, y_taps, x_taps, values);
         }
-        to[v] = static_cast<std::uint8_t>(byte);
+#pragma unroll
+        for (int c = 0; c < channels; ++c) {
+            to[v * channels + c] = static_cast<std::uint8_t>(values[c]);
+        }
     }
 }
 
@@ -81,7 +85,7 @@ std::string describe(const AssembleBatch& batch) {
 }  // namespace
 
 bool assemble_cuda_works() {
-    return kernel_works(assemble_kernel);
+    return kernel_works(assemble_kernel<3>);
 }
 
 void assemble_cuda(const AssembleBatch& batch, void* stream) {
@@ -91,7 +95,6 @@ void assemble_cuda(const AssembleBatch& batch, void* stream) {
     }
     const AssembleArguments a{.memory = reinterpret_cast<const std::uint8_t*>(batch.memory),
                               .draws = batch.draws,
-                              .channels = batch.channels,
                               .height = batch.to.height,
                               .width = batch.to.width,
                               .erases = !batch.colors,
@@ -101,7 +104,19 @@ void assemble_cuda(const AssembleBatch& batch, void* stream) {
     const dim3 blocks(static_cast<unsigned>(batch.n),
                       static_cast<unsigned>((batch.to.height + kAssembleBand - 1) / kAssembleBand));
     auto* const on = static_cast<cudaStream_t>(stream);
-    assemble_kernel<<<blocks, kThreads, 0, on>>>(a, batch.out);
+    switch (batch.channels) {
+        case 1:
+            assemble_kernel<1><<<blocks, kThreads, 0, on>>>(a, batch.out);
+            break;
+        case 2:
+            assemble_kernel<2><<<blocks, kThreads, 0, on>>>(a, batch.out);
+            break;
+        case 3:
+            assemble_kernel<3><<<blocks, kThreads, 0, on>>>(a, batch.out);
+            break;
+        default:
+            assemble_kernel<4><<<blocks, kThreads, 0, on>>>(a, batch.out);
+    }
     const cudaError_t status = cudaGetLastError();
     if (status != cudaSuccess) {
         throw CudaError({.where = "assemble_cuda",

@@ -66,22 +66,50 @@ __device__ inline Taps taps_of(const Axis& axis, int i) {
     return {axis.weights + i * axis.stride, axis.first[i], axis.count[i]};
 }
 
-// `from`: the value at input (0, 0) of the channel; the next row and column are `row` and `column` bytes further.
-// Horizontal first, and rounded after each pass.
-__device__ inline int resized_byte(const std::uint8_t* from, std::int64_t row, int column, const Taps& y,
-                                   const Taps& x) {
+// One pixel: `channels` values that lie side by side, so that they share indices and weights. `from`: the first value
+// at input (0, 0); the next row and column are `row` and `column` bytes further. Horizontal first, and rounded after
+// each pass.
+template <int channels>
+__device__ inline void resize_values(const std::uint8_t* from, std::int64_t row, int column, const Taps& y,
+                                     const Taps& x, int (&values)[channels]) {
     constexpr int kHalf = 1 << (kShift - 1);
     const std::uint8_t* line = from + y.first * row + x.first * column;
-    int sum = kHalf;
+    int sums[channels];
+#pragma unroll
+    for (int c = 0; c < channels; ++c) {
+        sums[c] = kHalf;
+    }
     for (int i = 0; i < y.count; ++i) {
-        int filtered = kHalf;
-        for (int k = 0; k < x.count; ++k) {
-            filtered += x.weights[k] * line[k * column];
+        int filtered[channels];
+#pragma unroll
+        for (int c = 0; c < channels; ++c) {
+            filtered[c] = kHalf;
         }
-        sum += y.weights[i] * rounded(filtered);
+        for (int k = 0; k < x.count; ++k) {
+            const int weight = x.weights[k];
+#pragma unroll
+            for (int c = 0; c < channels; ++c) {
+                filtered[c] += weight * line[k * column + c];
+            }
+        }
+        const int weight = y.weights[i];
+#pragma unroll
+        for (int c = 0; c < channels; ++c) {
+            sums[c] += weight * rounded(filtered[c]);
+        }
         line += row;
     }
-    return rounded(sum);
+#pragma unroll
+    for (int c = 0; c < channels; ++c) {
+        values[c] = rounded(sums[c]);
+    }
+}
+
+__device__ inline int resized_byte(const std::uint8_t* from, std::int64_t row, int column, const Taps& y,
+                                   const Taps& x) {
+    int value[1];
+    resize_values(from, row, column, y, x, value);
+    return value[0];
 }
 
 }  // namespace stoker::resize_device

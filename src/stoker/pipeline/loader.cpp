@@ -71,11 +71,6 @@ std::uint64_t batch_bytes(const std::vector<FieldSpec>& fields, std::int64_t cap
     return static_cast<std::uint64_t>(std::min(bytes, kMost));
 }
 
-// Samples per task: small enough that all workers share a batch, large enough that claiming tasks costs nothing.
-std::int64_t task_grain(std::int64_t batch, int workers) {
-    return std::clamp<std::int64_t>(batch / (4 * std::int64_t{std::max(workers, 1)}), 1, 32);
-}
-
 // Lists the first samples of `found`, each once.
 [[noreturn]] void throw_too_many_bad(const Dataset& dataset, std::int64_t budget, std::span<const BadSample> found) {
     constexpr std::size_t kListed = 5;
@@ -246,7 +241,8 @@ void Loader::stop() {
 
 void Loader::set_workers(int workers) {
     options_.workers = std::max(workers, 0);
-    ring_->set_grain(task_grain(batch_sampler_.max_slice(), options_.workers));
+    grain_.set(batch_sampler_.max_slice(), options_.workers);
+    ring_->set_grain(grain_.samples());
     ring_->set_depth(options_.workers == 0 ? 1 : options_.prefetch);
     resize_workers(options_.workers);
 }
@@ -388,6 +384,9 @@ StageTime Loader::fill_task(const RingTask& task, WorkerScratch& scratch, StageT
     }
     const StageTime end = stage_now();
     scratch.stages.end_task(times, end);
+    if (const auto grain = grain_.adapt(task.end - task.begin, stage_time(begin, end))) {
+        ring_->set_grain(*grain);
+    }
     // After the catch block: this thread releases the exception before the consumer rethrows it.
     ring_->complete(task, std::move(error), item);
     return end;

@@ -113,6 +113,12 @@ void BatchRing::complete(const RingTask& task, std::exception_ptr error, std::in
     }
 }
 
+// As many as the batch that takes this one's place has tasks: to wake a thread takes the consumer microseconds.
+std::int64_t BatchRing::workers_for(const OpenBatch& taken) const {
+    const std::int64_t tasks = taken.batch ? (taken.batch->capacity() + grain_ - 1) / grain_ : workers_;
+    return std::min<std::int64_t>(tasks, workers_);
+}
+
 std::shared_ptr<Batch> BatchRing::pop() {
     std::unique_lock lock(mutex_);
     if (stopped_ || first_open_ >= end_) {
@@ -126,11 +132,14 @@ std::shared_ptr<Batch> BatchRing::pop() {
     OpenBatch taken = std::move(open_.front());
     open_.pop_front();
     ++first_open_;
+    const std::int64_t wake = workers_for(taken);
     if (taken.error && taken.batch) {
         free_.push_back(std::move(taken.batch));
     }
     lock.unlock();
-    work_.notify_all();
+    for (std::int64_t i = 0; i < wake; ++i) {
+        work_.notify_one();
+    }
     if (taken.error) {
         std::rethrow_exception(taken.error);
     }

@@ -85,6 +85,7 @@ class BatchRing : public std::enable_shared_from_this<BatchRing> {
     bool pop_ready() const { return stopped_ || first_open_ >= end_ || front_ready(); }
     bool front_ready() const { return !open_.empty() && open_.front().finished(); }
     void give_back(std::unique_ptr<Batch> batch);
+    std::int64_t workers_for(const OpenBatch& taken) const;
 
     const std::function<std::unique_ptr<Batch>()> make_;
     const std::function<void(Batch&, std::int64_t)> open_batch_;

@@ -66,6 +66,35 @@ TEST(PythonRules, Fp32WhereBf16IsFaster) {
     EXPECT_EQ(diagnose_rank(slow).verdict.rule, "healthy");
 }
 
+// On a GPU: `wait_ms` of each step of 10 ms are waits for it, at one line.
+RankRecords waiting_for_gpu(double wait_ms, double per_step = 1) {
+    const double waits = wait_ms / 10;
+    RankRecords rank = in_python_of(
+        {.share = {{Phase::forward, 0.3}, {Phase::backward, 0.5 - waits}, {Phase::sync, waits}, {Phase::copy, 0.2}}});
+    rank.facts.device.type = "cuda";
+    for (IntervalEntry& interval : rank.intervals) {
+        const auto steps = static_cast<double>(interval.last_step - interval.first_step + 1);
+        interval.syncs = {{.place = "train.py:14",
+                           .count = static_cast<std::int64_t>(per_step * steps),
+                           .us = 1e3 * wait_ms * steps}};
+    }
+    return rank;
+}
+
+TEST(PythonRules, AGpuThatIsDoneBeforeTheHostWaitsForIt) {
+    const Diagnosis diagnosis = diagnose_rank(waiting_for_gpu(0.04));
+    ASSERT_EQ(diagnosis.verdict.rule, "launch-bound");
+    EXPECT_THAT(diagnosis.verdict.text, HasSubstr("(train.py:14), the GPU is done after 0.04 ms"));
+    EXPECT_THAT(diagnosis.findings.front().fix.code, HasSubstr("reduce-overhead"));
+    EXPECT_NEAR(diagnosis.findings.front().gain.high, 1 / (1 - 0.796), 1e-3);
+    EXPECT_NE(diagnose_rank(waiting_for_gpu(3)).verdict.rule, "launch-bound") << "the GPU is the limit";
+    EXPECT_EQ(diagnose_rank(waiting_for_gpu(0.04, 0.02)).verdict.rule, "healthy")
+        << "how far behind it is is not known";
+    RankRecords on_cpu = waiting_for_gpu(0.04);
+    on_cpu.facts.device.type = "cpu";
+    EXPECT_EQ(diagnose_rank(on_cpu).verdict.rule, "healthy");
+}
+
 // The trainer waits although workers are idle, and nothing explains it.
 TEST(PythonRules, FixesNameTheLoaderOfTheProgram) {
     RankRecords rank = in_python_of({.share = {{Phase::wait, 0.6}, {Phase::forward, 0.4}}});

@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <random>
 #include <string>
+#include <utility>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -66,12 +68,20 @@ void switch_to(Context& from, Context& to, bool from_ends = false) {
 
 enum class State { ready, at_block_barrier, at_warp_barrier, ended };
 
+struct Copy {
+    void* to;
+    const void* from;
+    std::size_t bytes;
+};
+
 struct Thread {
     Context context;
     State state = State::ready;
     unsigned mask = 0;        // of the lanes that it waits for
     std::uint64_t given = 0;  // to them
     std::vector<std::uint64_t> got = {};
+    std::deque<std::vector<Copy>> copies = {};  // groups, the oldest first
+    std::vector<Copy> group = {};               // not yet committed
 };
 
 class Block {
@@ -115,6 +125,24 @@ class Block {
         own.given = value;
         wait(State::at_warp_barrier);
         return std::move(own.got);
+    }
+
+    void copy_later(const Copy& copy) {
+        const auto place = reinterpret_cast<std::uintptr_t>(copy.to) | reinterpret_cast<std::uintptr_t>(copy.from);
+        if ((copy.bytes != 4 && copy.bytes != 8 && copy.bytes != 16) || place % copy.bytes != 0) {
+            throw KernelFault("a copy of " + std::to_string(copy.bytes) + " bytes that the device does not have");
+        }
+        threads_[at_].group.push_back(copy);
+    }
+
+    void commit_copies() { threads_[at_].copies.push_back(std::exchange(threads_[at_].group, {})); }
+
+    void wait_for_copies(std::size_t groups) {
+        for (auto& copies = threads_[at_].copies; copies.size() > groups; copies.pop_front()) {
+            for (const Copy& copy : copies.front()) {
+                std::memcpy(copy.to, copy.from, copy.bytes);
+            }
+        }
     }
 
     void* shared_memory(const void* key, std::size_t bytes) {
@@ -280,6 +308,18 @@ void wait_for_block() {
 
 std::vector<std::uint64_t> exchange(unsigned mask, std::uint64_t value) {
     return Block::current().exchange(mask, value);
+}
+
+void copy_later(void* to, const void* from, std::size_t bytes) {
+    Block::current().copy_later({to, from, bytes});
+}
+
+void commit_copies() {
+    Block::current().commit_copies();
+}
+
+void wait_for_copies(std::size_t groups) {
+    Block::current().wait_for_copies(groups);
 }
 
 void* shared_memory(const void* key, std::size_t bytes) {

@@ -52,6 +52,12 @@ void wait_for_block();
 // leaves out the caller or names a lane that has ended.
 std::vector<std::uint64_t> exchange(unsigned mask, std::uint64_t value);
 
+// Copies of the thread that runs, in groups: each is done when the thread waits until no more than `groups` later ones
+// are left. Throws KernelFault for a number of bytes or an alignment that the device does not copy.
+void copy_later(void* to, const void* from, std::size_t bytes);
+void commit_copies();
+void wait_for_copies(std::size_t groups);
+
 constexpr unsigned kWarp = 32;
 
 // The block's memory under this key: new for each block, and every byte 0xFF.

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
+#include <optional>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "stoker/diagnose/rules/lost_time.h"
 #include "stoker/diagnose/rules/run_summary.h"
@@ -178,8 +180,44 @@ bool is_launch_bound(const RankRecords& rank, const RunSummary& run) {
     return kernels.mean_us() < kShortKernelUs && kernels.count >= kMinKernels * steps_of(rank);
 }
 
+// Without a profile of the GPU: a program that waits for it in each step, and finds nearly nothing left to do there,
+// needs longer to launch a step than the GPU to run it. How long the GPU works is not known.
+std::optional<Finding> launch_bound_by_waits(const RankRecords& rank, const RunSummary& run) {
+    constexpr double kEachStep = 0.9;
+    constexpr double kLeft = 0.05;  // of the time, in the waits
+    constexpr double kWarn = 0.3;   // of the time, in the launches
+    const auto& [syncs, steps] = syncs_of(rank);
+    double count = 0;
+    double us = 0;
+    for (const SyncEntry& sync : syncs) {
+        count += static_cast<double>(sync.count);
+        us += sync.us;
+    }
+    const double host = run.of(Phase::forward) + run.of(Phase::backward) + run.of(Phase::optimizer);
+    if (!run.long_enough() || count < kEachStep * steps || run.of(Phase::sync) > kLeft || host < kWarn) {
+        return std::nullopt;
+    }
+    Finding finding = finding_of("launch-bound", severity_of(host / 2), rank, run);
+    finding.text = fmt::format(
+        "The host needs longer for a step than the GPU: forward, backward and optimizer take it {:.0f} % of the time, "
+        "and where it waits for the GPU ({}), the GPU is done after {:.2f} ms. Capture the step as a CUDA graph, or "
+        "use a larger batch.",
+        100 * host, std::ranges::max_element(syncs, {}, &SyncEntry::us)->place, us / steps / 1e3);
+    finding.evidence = {{"host_share", host}, {"syncs_per_step", count / steps}, {"sync_us_per_step", us / steps}};
+    finding.fix.code = "model = torch.compile(model, mode=\"reduce-overhead\")";
+    finding.gain = gain_of_share(host, 0.2);
+    finding.confidence = 0.6;
+    return finding;
+}
+
 std::vector<Finding> launch_bound(const JudgedRun& records) {
-    return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+    return for_gpus(records, [&](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        if (!rank.profile && in_python(rank) && records.ranks.size() == 1) {
+            if (auto finding = launch_bound_by_waits(rank, run)) {
+                findings.push_back(*std::move(finding));
+            }
+            return;
+        }
         if (!is_launch_bound(rank, run)) {
             return;
         }
@@ -387,7 +425,10 @@ std::span<const Rule> device_rules() {
              "copy the next batch on a stream of its own", exposed_copy},
         Rule{"sync-points", "the host waits for the device in each second step or more, which costs 3 % of the time",
              "keep values on the device, read them every 50 steps", sync_points},
-        Rule{"launch-bound", "the GPU waits for launches for 10 % of the time, and kernels take less than 100 us",
+        Rule{"launch-bound",
+             "the GPU waits for launches for 10 % of the time, and kernels take less than 100 us; a watched program "
+             "waits "
+             "for the GPU in each step, for less than 5 % of the time in all",
              "a CUDA graph (`train.compile`), a fused optimizer, a larger batch", launch_bound},
         Rule{"fp32-on-tensor-cores",
              "operators that tensor cores could compute take 10 % of the time and do not use them",

@@ -22,6 +22,7 @@ namespace stoker {
 namespace {
 
 constexpr std::int64_t kAsRead = 0;  // channels as data.channels says
+constexpr int kDrawers = 2;          // workers, where they only draw: the images lie on the device
 
 std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<const Dataset>& dataset,
                                     const std::vector<OpSpec>& ops, LoaderOptions options, const at::Device& device,
@@ -43,6 +44,9 @@ std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<
     Transform transform(ops, with);
     if (recipe.data.cache == "device") {
         cache_on_device(*dataset, transform, ops, device, options);
+    }
+    if (options.images != nullptr && !recipe.data.workers) {
+        options.workers = std::min(options.workers, kDrawers);
     }
     if (recipe.data.decode_on == "device") {
         decode_on_device(*dataset, transform, ops, device, options);

@@ -7,10 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "stoker/bridge/device.h"
-#include "stoker/fused/fused_mlp.h"
-#include "stoker/models/model.h"
-#include "stoker/train/step/optimizer.h"
+#include "stoker/train/step/fused_layers.h"
 
 namespace stoker {
 
@@ -24,25 +21,9 @@ class FusedStep {
     double run(const DeviceBatch& batch, double lr);
 
   private:
-    // A parameter and its state in the optimiser; undefined where the optimiser has none.
-    struct Trained {
-        at::Tensor value;
-        at::Tensor first = {};   // exp_avg or momentum_buffer
-        at::Tensor second = {};  // exp_avg_sq
-        at::Tensor steps = {};   // scalar
-    };
-    struct Layer {
-        Trained weight;  // (out, in)
-        Trained bias;    // (out)
-        FusedLayer memory() const;
-    };
+    explicit FusedStep(FusedLayers layers) : layers_(std::move(layers)) {}
 
-    FusedStep(std::vector<Layer> layers, FusedMlpOptions options)
-        : layers_(std::move(layers)), options_(std::move(options)) {}
-    static Trained trained(const at::Tensor& parameter, const Model& model, const Optimizer& optimizer);
-
-    std::vector<Layer> layers_;
-    FusedMlpOptions options_;
+    FusedLayers layers_;
     std::vector<FusedLayer> memory_ = {};  // of mlp_
     std::unique_ptr<FusedMlp> mlp_;        // made at the first step, which gives the batch size
 };

@@ -52,6 +52,8 @@ class Optimizer {
     // The learning rate of the next steps.
     void set_lr(double lr);
     double lr() const { return lr_value_; }
+    // The same as a float32 scalar on the parameters' device.
+    const at::Tensor& lr_on_device() const { return lr_; }
 
     const OptimizerRecipe& recipe() const { return recipe_; }
     OptimizerKernel kernel() const { return kernel_; }

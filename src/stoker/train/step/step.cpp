@@ -84,9 +84,10 @@ at::ScalarType input_type(const StepOptions& options, const Model& model) {
     return cast ? *options.precision.autocast : at::kFloat;
 }
 
-// Why the step of an mlp on a CPU cannot be fused; empty where the options allow it.
-std::string why_not_fused(const StepOptions& options) {
-    if (options.precision.autocast || options.precision.loss_scaling) {
+// Why the step of an mlp cannot be fused; empty where the options allow it. Autocast allows 16-bit types and does not
+// ask for them: a GPU computes so short a step in float32.
+std::string why_not_fused(const StepOptions& options, const at::Device& device) {
+    if ((options.precision.autocast && device.is_cpu()) || options.precision.loss_scaling) {
         return "the fused step of an mlp computes in float32";
     }
     if (options.accumulate != 1) {
@@ -149,9 +150,10 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
         }
     }
     alone_ = !reducer_ && full == nullptr && tensor_ == nullptr && !pipeline_;
-    const std::string why_not = why_not_fused(options);
+    const std::string why_not = why_not_fused(options, device);
     if (options.compile && alone_ && why_not.empty()) {
         fused_ = FusedStep::make(model, optimizer, device, options.loss);
+        fused_on_device_ = FusedDeviceStep::make(model, optimizer, device, options.loss);
     }
     why_eager_ = why_no_graph(options, optimizer, device, alone_);
     if (options.compile && alone_ && device.is_cpu() && model.linear_chain() != nullptr) {
@@ -241,8 +243,10 @@ bool Step::run_graph(const DeviceBatch& batch) {
     try {
         done =
             graph_->run(batch, losses_.select(0, on_device_), [this](const DeviceBatch& whole, const at::Tensor& mean) {
-                gradients(whole, whole.size(), mean);
-                apply(clip());
+                if (!run_fused_on_device(whole, mean)) {
+                    gradients(whole, whole.size(), mean);
+                    apply(clip());
+                }
             });
     } catch (const std::exception& error) {  // the graph's own batch did not fit, or the launch: no weight has changed
         if (!is_out_of_memory(error)) {
@@ -266,9 +270,28 @@ bool Step::free_graph() {
     return had_memory;
 }
 
+// Returns false where the step is not a fused one, or memory has split its batches.
+bool Step::run_fused_on_device(const DeviceBatch& batch, const at::Tensor& mean) {
+    if (!fused_on_device_ || options_.accumulate != 1 || !fused_on_device_->takes(batch.size())) {
+        return false;
+    }
+    fused_on_device_->run(batch, optimizer_.lr_on_device(), mean);
+    if (ema_) {
+        ema_->update();
+    }
+    return true;
+}
+
 // Until the update changes weights a step can begin again: gradients, buffers and random generators are restored.
 void Step::run_eager(const DeviceBatch& batch, std::int64_t samples) {
     const bool can_retry = optimizer_.gradients().empty();  // otherwise the caller's gradients would be lost
+    if (can_retry) {
+        const PhaseSpan span(account_, Phase::step);
+        if (run_fused_on_device(batch, losses_.select(0, on_device_))) {
+            ++on_device_;
+            return;
+        }
+    }
     largest_ = std::max(largest_, batch.size());
     const CudnnBenchmark benchmark(options_.cudnn_benchmark && batch.size() == largest_);
     bool started = false;

@@ -20,6 +20,7 @@
 #include "stoker/train/step/autocast.h"
 #include "stoker/train/step/ema.h"
 #include "stoker/train/step/forward_snapshot.h"
+#include "stoker/train/step/fused_device_step.h"
 #include "stoker/train/step/fused_step.h"
 #include "stoker/train/step/optimizer.h"
 #include "stoker/train/step/pipeline_step.h"
@@ -124,6 +125,7 @@ class Step {
   private:
     bool run_graph(const DeviceBatch& batch);
     void run_eager(const DeviceBatch& batch, std::int64_t samples);
+    bool run_fused_on_device(const DeviceBatch& batch, const at::Tensor& mean);
     void gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean);
     at::Tensor forward(DeviceBatch batch, const at::Tensor& input);
     at::Tensor loss(const DeviceBatch& batch, const at::Tensor& output);
@@ -148,6 +150,7 @@ class Step {
     std::optional<Scaler> scaler_;
     std::optional<Ema> ema_;
     std::optional<FusedStep> fused_;
+    std::optional<FusedDeviceStep> fused_on_device_;
     std::optional<GradientReducer> reducer_;  // with several ranks
     bool alone_ = true;                       // no other rank is in the middle of this step
     int ranks_ = 1;
