@@ -164,6 +164,9 @@ run_sanitizer() {
                 --kernel-name-exclude kernel_substring=at:: "$kit/bin/bridge_test" --gtest_filter='PixelsCuda.*'
             check "sanitizer-$tool-decode" compute-sanitizer --tool "$tool" --error-exitcode 1 \
                 --kernel-name-exclude kernel_substring=at:: "$kit/bin/bridge_test" --gtest_filter='DeviceDecodeCuda.*'
+            check "sanitizer-$tool-mlp" compute-sanitizer --tool "$tool" --error-exitcode 1 \
+                --kernel-name-exclude kernel_substring=at:: "$kit/bin/train_test" \
+                --gtest_filter='StepCuda.TheStepOfAnMlp*'
             check "sanitizer-$tool-batch-norm" compute-sanitizer --tool "$tool" --error-exitcode 1 \
                 --kernel-name-exclude kernel_substring=at:: "$kit/bin/models_test" --gtest_filter='BatchNormReluCuda.*'
         fi

@@ -62,8 +62,8 @@ def main() -> None:
     parser.add_argument("--model", default="resnet50")
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--workers", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--warmup", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--warmup", type=int, default=100)  # more than the workers prepare ahead
     arguments = parser.parse_args()
     print(json.dumps({**vars(arguments), "images_per_second": train(arguments)}))
 

@@ -13,6 +13,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/bridge/device_memory.h"
+#include "stoker/bridge/torch_error.h"
 
 namespace stoker {
 namespace {
@@ -26,6 +27,18 @@ std::string load_cuda() {
     dlclose(driver);
     const std::string why_not = load_torch_cuda();
     return !why_not.empty() || at::hasCUDA() ? why_not : "no usable CUDA device";
+}
+
+// LibTorch's allocator knows no device before: its memory may be asked for before a first tensor.
+void initialize_cuda(const std::string& name) {
+    try {
+        at::globalContext().lazyInitDevice(at::kCUDA);
+    } catch (const c10::Error& error) {
+        throw Unsupported({.where = "device",
+                           .expected = name,
+                           .got = first_line_of(error),
+                           .hint = "run `stoker doctor`, or use device = \"cpu\""});
+    }
 }
 
 // N of "cuda:N"; empty for any other name.
@@ -69,7 +82,7 @@ at::Device pick_device(const std::string& name, int local_rank) {
     }
     const at::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(index.value_or(local_rank % count)));
     c10::impl::VirtualGuardImpl(at::kCUDA).setDevice(device);
-    at::globalContext().lazyInitDevice(at::kCUDA);  // its memory may be asked for before a first tensor
+    initialize_cuda(name);
     return device;
 }
 

@@ -1,4 +1,4 @@
-// torch.optim's update of one weight, for the CPU's kernels and the GPU's: nvcc compiles constexpr functions for both.
+// How the optimiser changes a weight, on the CPU and on a GPU: nvcc compiles constexpr functions for both.
 #pragma once
 
 #include "stoker/fused/options.h"

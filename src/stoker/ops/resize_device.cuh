@@ -1,4 +1,4 @@
-// The resize filter on a device: the weights of an axis in shared memory, and one value. For nvcc, and internal to
+// The resize filter on a device: the weights of an axis in shared memory, and one pixel. For nvcc, and internal to
 // ops/. Products that feed a sum are not fused with it, as on the CPU.
 #pragma once
 
@@ -105,6 +105,7 @@ __device__ inline void resize_values(const std::uint8_t* from, std::int64_t row,
     }
 }
 
+// One value; `from` is the first of its channel.
 __device__ inline int resized_byte(const std::uint8_t* from, std::int64_t row, int column, const Taps& y,
                                    const Taps& x) {
     int value[1];

@@ -241,8 +241,7 @@ void Loader::stop() {
 
 void Loader::set_workers(int workers) {
     options_.workers = std::max(workers, 0);
-    grain_.set(batch_sampler_.max_slice(), options_.workers);
-    ring_->set_grain(grain_.samples());
+    ring_->set_grain(TaskGrain::least_for(batch_sampler_.max_slice(), options_.workers));
     ring_->set_depth(options_.workers == 0 ? 1 : options_.prefetch);
     resize_workers(options_.workers);
 }
@@ -355,6 +354,7 @@ StageTime Loader::run_task(int worker, const RingTask& task, WorkerScratch& scra
 }
 
 StageTime Loader::fill_task(const RingTask& task, WorkerScratch& scratch, StageTime begin, StageTimes& times) {
+    const auto began = std::chrono::steady_clock::now();  // `begin` is empty while the account is off
     std::int64_t item = task.begin;
     std::exception_ptr error;
     scratch.stages.begin_task(begin);
@@ -384,11 +384,8 @@ StageTime Loader::fill_task(const RingTask& task, WorkerScratch& scratch, StageT
     }
     const StageTime end = stage_now();
     scratch.stages.end_task(times, end);
-    if (const auto grain = grain_.adapt(task.end - task.begin, stage_time(begin, end))) {
-        ring_->set_grain(*grain);
-    }
     // After the catch block: this thread releases the exception before the consumer rethrows it.
-    ring_->complete(task, std::move(error), item);
+    ring_->complete(task, std::move(error), item, std::chrono::steady_clock::now() - began);
     return end;
 }
 

@@ -24,7 +24,6 @@
 #include "stoker/pipeline/ring.h"
 #include "stoker/pipeline/sampling/batch_sampler.h"
 #include "stoker/pipeline/sampling/sampler.h"
-#include "stoker/pipeline/task_grain.h"
 #include "stoker/pipeline/transforms/transform.h"
 #include "stoker/pipeline/work_log.h"
 #include "stoker/trace/stages.h"
@@ -266,7 +265,6 @@ class Loader {
     std::unique_ptr<SampleCache> cache_;
     std::shared_ptr<MemoryClaim> ring_claim_;  // for batches that are not allocated yet
     std::shared_ptr<BatchRing> ring_;
-    TaskGrain grain_;  // of the ring
     std::vector<std::unique_ptr<Worker>> workers_;
     WorkerScratch own_scratch_;  // of the caller's thread, for workers = 0
     std::mutex bad_mutex_;       // guards recorded_bad_, and the batches' lists of bad samples while they are filled

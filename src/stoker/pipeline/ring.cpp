@@ -20,7 +20,7 @@ void BatchRing::set_depth(std::int64_t depth) {
 
 void BatchRing::set_grain(std::int64_t grain) {
     const std::lock_guard lock(mutex_);
-    grain_ = std::max<std::int64_t>(grain, 1);
+    grain_ = TaskGrain(grain);
 }
 
 void BatchRing::reserve(std::int64_t batches) {
@@ -63,7 +63,7 @@ std::optional<RingTask> BatchRing::claim() {
     for (auto& open : open_) {
         if (open.batch && open.next < open.batch->size()) {
             const std::int64_t begin = open.next;
-            open.next = std::min(begin + grain_, open.batch->size());
+            open.next = std::min(begin + grain_.samples(), open.batch->size());
             return RingTask{open.batch.get(), sequence, begin, open.next};
         }
         ++sequence;
@@ -71,7 +71,7 @@ std::optional<RingTask> BatchRing::claim() {
     for (; static_cast<std::int64_t>(open_.size()) < depth_ && sequence < end_; ++sequence) {
         OpenBatch& open = open_.emplace_back(open_slot(sequence));
         if (!open.finished()) {
-            open.next = std::min(grain_, open.batch->size());
+            open.next = std::min(grain_.samples(), open.batch->size());
             return RingTask{open.batch.get(), sequence, 0, open.next};
         }
         // An empty or failed batch has no task, so it is finished already.
@@ -96,7 +96,9 @@ std::optional<RingTask> BatchRing::try_take() {
     return stopped_ ? std::nullopt : claim();
 }
 
-void BatchRing::complete(const RingTask& task, std::exception_ptr error, std::int64_t error_at) {
+void BatchRing::complete(const RingTask& task, std::exception_ptr error, std::int64_t error_at,
+                         std::optional<std::chrono::nanoseconds> time) {
+    const bool measured = time && !error && !stopped();  // else the task may have ended early
     bool wake = false;
     {
         const std::lock_guard lock(mutex_);
@@ -106,6 +108,9 @@ void BatchRing::complete(const RingTask& task, std::exception_ptr error, std::in
             open.error_at = error_at;
         }
         open.done += task.end - task.begin;
+        if (measured) {
+            grain_.adapt(task.end - task.begin, task.batch->size(), *time);
+        }
         wake = front_ready();
     }
     if (wake) {
@@ -115,7 +120,7 @@ void BatchRing::complete(const RingTask& task, std::exception_ptr error, std::in
 
 // As many as the batch that takes this one's place has tasks: to wake a thread takes the consumer microseconds.
 std::int64_t BatchRing::workers_for(const OpenBatch& taken) const {
-    const std::int64_t tasks = taken.batch ? (taken.batch->capacity() + grain_ - 1) / grain_ : workers_;
+    const std::int64_t tasks = taken.batch ? (taken.batch->capacity() - 1) / grain_.samples() + 1 : workers_;
     return std::min<std::int64_t>(tasks, workers_);
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "stoker/pipeline/batch.h"
+#include "stoker/pipeline/task_grain.h"
 
 namespace stoker {
 
@@ -34,7 +35,8 @@ class BatchRing : public std::enable_shared_from_this<BatchRing> {
     BatchRing(std::function<std::unique_ptr<Batch>()> make, std::function<void(Batch&, std::int64_t)> open,
               std::int64_t first, std::int64_t end);
 
-    // Depth: the most batches in the ring, being filled or finished (at least 1). Grain: items per task.
+    // Depth: the most batches in the ring, being filled or finished (at least 1). Grain: items per task, at least;
+    // short tasks get more.
     void set_depth(std::int64_t depth);
     void set_grain(std::int64_t grain);
     // Allocates this many batches, and keeps them from then on. Call it before the first take. Rethrows what `make`
@@ -47,8 +49,10 @@ class BatchRing : public std::enable_shared_from_this<BatchRing> {
     std::optional<RingTask> take(int worker);
     // The same for the consumer's thread (no workers), without waiting.
     std::optional<RingTask> try_take();
-    // Marks a task as done. `error`, of item `error_at` (-1: none), is kept for the consumer.
-    void complete(const RingTask& task, std::exception_ptr error = nullptr, std::int64_t error_at = -1);
+    // Marks a task as done. `error`, of item `error_at` (-1: none), is kept for the consumer. `time`: what the task
+    // took, where it was measured.
+    void complete(const RingTask& task, std::exception_ptr error = nullptr, std::int64_t error_at = -1,
+                  std::optional<std::chrono::nanoseconds> time = std::nullopt);
 
     // Waits for the next batch in order; null after the last. Rethrows the error of its lowest item; the batch then
     // counts as taken.
@@ -99,7 +103,7 @@ class BatchRing : public std::enable_shared_from_this<BatchRing> {
     std::vector<std::unique_ptr<Batch>> free_;
     std::int64_t depth_ = 1;
     std::int64_t reserved_ = 0;
-    std::int64_t grain_ = 1;
+    TaskGrain grain_;
     int workers_ = 0;
     std::atomic<bool> stopped_ = false;  // set under the lock
     std::int64_t ready_at_pop_ = 0;      // used by the consumer's thread only

@@ -70,7 +70,8 @@ TEST(PythonRules, Fp32WhereBf16IsFaster) {
 RankRecords waiting_for_gpu(double wait_ms, double per_step = 1) {
     const double waits = wait_ms / 10;
     RankRecords rank = in_python_of(
-        {.share = {{Phase::forward, 0.3}, {Phase::backward, 0.5 - waits}, {Phase::sync, waits}, {Phase::copy, 0.2}}});
+        {.share = {
+             {Phase::forward, 0.3}, {Phase::backward, 0.5 - waits}, {Phase::sync, waits}, {Phase::unmeasured, 0.2}}});
     rank.facts.device.type = "cuda";
     for (IntervalEntry& interval : rank.intervals) {
         const auto steps = static_cast<double>(interval.last_step - interval.first_step + 1);
@@ -90,6 +91,14 @@ TEST(PythonRules, AGpuThatIsDoneBeforeTheHostWaitsForIt) {
     EXPECT_NE(diagnose_rank(waiting_for_gpu(3)).verdict.rule, "launch-bound") << "the GPU is the limit";
     EXPECT_EQ(diagnose_rank(waiting_for_gpu(0.04, 0.02)).verdict.rule, "healthy")
         << "how far behind it is is not known";
+    RankRecords compiled = waiting_for_gpu(0.04);
+    compiled.facts.train.compiled = "compile";
+    EXPECT_EQ(diagnose_rank(compiled).verdict.rule, "healthy");
+    RankRecords copies = waiting_for_gpu(0.04);
+    for (StepEntry& step : copies.steps) {  // pageable: such a copy waits for what the GPU does
+        step.host.times[static_cast<std::size_t>(Phase::copy)] = MadeUpRun::nanoseconds_of(0.005);
+    }
+    EXPECT_NE(diagnose_rank(copies).verdict.rule, "launch-bound");
     RankRecords on_cpu = waiting_for_gpu(0.04);
     on_cpu.facts.device.type = "cpu";
     EXPECT_EQ(diagnose_rank(on_cpu).verdict.rule, "healthy");

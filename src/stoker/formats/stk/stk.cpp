@@ -294,26 +294,19 @@ StkImage StkDataset::image(std::int64_t index) const {
     return reader_.image(*image_, index);
 }
 
-void StkDataset::read_image(std::size_t column, const StkReader::Place& place, Sample& sample) const {
-    const StkShard& shard = place.shard;
-    const StkImage found = shard.image(column, place.sample);
-    sample.set_raw(found.bytes, found.height, found.width, found.channels);
-    sample.encoded = found.codec != StkCodec::raw;
-    if (shard.remote() || !map_or_read_(found.bytes.size(), [&] { return shard.in_memory(column, place.sample); })) {
-        sample.storage.resize(static_cast<std::size_t>(shard.payload_range(column, place.sample).size));
-        shard.read(column, place.sample, sample.storage.bytes());
-        sample.bytes = sample.storage.bytes();
-    }
-}
-
 void StkDataset::read(std::int64_t index, Sample& sample) const {
     const StkReader::Place place = reader_.place(index);
-    if (image_) {
-        read_image(*image_, place, sample);
-    } else {
-        sample.set_raw({}, 0, 0, 0);
+    const StkShard& shard = place.shard;
+    const StkImage found = image_ ? shard.image(*image_, place.sample) : StkImage{};
+    sample.set_raw(found.bytes, found.height, found.width, found.channels);
+    sample.encoded = found.codec != StkCodec::raw;
+    if (image_ &&
+        (shard.remote() || !map_or_read_(found.bytes.size(), [&] { return shard.in_memory(*image_, place.sample); }))) {
+        sample.storage.resize(static_cast<std::size_t>(shard.payload_range(*image_, place.sample).size));
+        shard.read(*image_, place.sample, sample.storage.bytes());
+        sample.bytes = sample.storage.bytes();
     }
-    sample.label = label_ ? place.shard.integer(*label_, place.sample) : -1;
+    sample.label = label_ ? shard.integer(*label_, place.sample) : -1;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
         read_field(i, place, sample);
     }
@@ -346,18 +339,20 @@ void StkDataset::prefetch(std::span<const std::int64_t> indices) const {
         return;
     }
     // Prefetch all index entries first, so that their cache misses overlap.
-    for (const std::int64_t index : prefetched(indices)) {
-        const auto [shard, at] = reader_.place(index);
-        shard.prefetch_entry(*image_, at);
-        if (label_) {
-            shard.prefetch_entry(*label_, at);
+    const std::size_t image = *image_;
+    const std::size_t label = label_.value_or(image);
+    std::vector<StkReader::Place> places;
+    places.reserve(indices.size());
+    for (const std::int64_t index : indices) {
+        const StkReader::Place& at = places.emplace_back(reader_.place(index));
+        if (places.size() <= kPrefetchSamples) {
+            at.shard.prefetch_entry(image, at.sample);
+            at.shard.prefetch_entry(label, at.sample);
         }
     }
     std::size_t ahead = 0;
-    for (const std::int64_t index : indices) {
-        const StkReader::Place at = reader_.place(index);
-        prefetch_bytes(at.shard.image(*image_, at.sample).bytes, ahead++,
-                       [&] { at.shard.will_need(*image_, at.sample); });
+    for (const StkReader::Place& at : places) {
+        prefetch_bytes(at.shard.image(image, at.sample).bytes, ahead++, [&] { at.shard.will_need(image, at.sample); });
     }
 }
 

@@ -117,7 +117,6 @@ class StkDataset final : public Dataset {
     StkDataset(StkReader reader, const std::vector<FieldRequest>& more);
     Shape common_shape(std::size_t column) const;
     void add_field(const FieldRequest& request);
-    void read_image(std::size_t column, const StkReader::Place& place, Sample& sample) const;
     void read_field(std::size_t at, const StkReader::Place& place, Sample& sample) const;
 
     StkReader reader_;

@@ -12,7 +12,7 @@
 namespace stoker {
 namespace {
 
-constexpr double kMaxFlops = 1e9;  // longer steps are bound by arithmetic, which LibTorch does on tensor cores
+constexpr double kMaxFlops = 1.1e9;  // longer steps are bound by arithmetic; LibTorch may use tensor cores
 
 constexpr int blocks_of(std::int64_t count, int each) {
     return static_cast<int>((count + each - 1) / each);

@@ -1,5 +1,6 @@
-// The step of FusedMlp on a GPU: four kernels for a model with one large layer, instead of some sixty. Every sum has
-// fused_mlp.h's order and every function its operations, so both give the same bits but for pow in double precision.
+// The step of FusedMlp on a GPU: three kernels for a model with one large layer, instead of some sixty. The sums of
+// outputs and gradients have FusedMlp's order and functions its operations, so a learning rate that is a float32 number
+// gives the same weights, bit for bit; with Adam up to the last bit of two powers in double precision.
 #pragma once
 
 #include <cstdint>

@@ -11,6 +11,8 @@ namespace {
 using namespace mlp_device;
 
 constexpr int kTailThreads = 128;
+
+// The factors of the update.
 __device__ void tail_rule(const MlpTail& a) {
     const double number = static_cast<double>(*a.steps) + 1;
     const double power1 = pow(a.optimizer.beta1, number);

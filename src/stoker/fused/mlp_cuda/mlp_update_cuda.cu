@@ -141,6 +141,18 @@ struct UpdateSums {
         }
     }
 
+    // `grads`: of this thread's bias in the first of the samples.
+    __device__ void add_to_bias(const float* grads, int samples) {
+        for (int s = 0; s < samples; s += kBiasParts) {
+#pragma unroll
+            for (int part = 0; part < kBiasParts; ++part) {
+                if (s + part < samples) {
+                    parts[part] = parts[part] + grads[(s + part) * kMlpUpdateRows];
+                }
+            }
+        }
+    }
+
     // Halves are added until one part is left.
     __device__ float bias() {
 #pragma unroll
@@ -156,6 +168,71 @@ struct UpdateSums {
         return parts[0];
     }
 };
+
+// The weights of this thread with the optimiser's state, in registers: kRowsEach rows, from `row` and `column` on.
+struct ThreadWeights {
+    Four places[kRowsEach];
+    float weight[kRowsEach][kColumnsEach];
+    float first[kRowsEach][kColumnsEach] = {};
+    float second[kRowsEach][kColumnsEach] = {};
+
+    __device__ ThreadWeights(const MlpUpdated& layer, UpdateRule::Kind kind, int row, int column) {
+        const FusedLayer& from = layer.layer.memory;
+#pragma unroll
+        for (int r = 0; r < kRowsEach; ++r) {
+            places[r] = {.at = std::int64_t{row + r} * layer.inputs + column,
+                         .count = row + r < layer.outputs ? min(kColumnsEach, max(layer.inputs - column, 0)) : 0,
+                         .aligned = layer.aligned_x};
+            places[r].load(from.weight, weight[r]);
+            if (has_first(kind)) {
+                places[r].load(from.weight_first, first[r]);
+            }
+            if (has_second(kind)) {
+                places[r].load(from.weight_second, second[r]);
+            }
+        }
+    }
+
+    __device__ void update_with(const UpdateRule& rule, const float (&grads)[kRowsEach][kColumnsEach]) {
+#pragma unroll
+        for (int r = 0; r < kRowsEach; ++r) {
+#pragma unroll
+            for (int c = 0; c < kColumnsEach; ++c) {
+                WeightState state{weight[r][c], first[r][c], second[r][c]};
+                update(rule, grads[r][c], state);
+                weight[r][c] = state.weight;
+                first[r][c] = state.first;
+                second[r][c] = state.second;
+            }
+        }
+    }
+
+    __device__ void store(const FusedLayer& to, UpdateRule::Kind kind) const {
+#pragma unroll
+        for (int r = 0; r < kRowsEach; ++r) {
+            places[r].store(weight[r], to.weight);
+            if (has_first(kind)) {
+                places[r].store(first[r], to.weight_first);
+            }
+            if (has_second(kind)) {
+                places[r].store(second[r], to.weight_second);
+            }
+        }
+    }
+};
+
+__device__ void update_bias(const UpdateRule& rule, const FusedLayer& layer, int i, float grad) {
+    WeightState state{layer.bias[i], has_first(rule.kind) ? layer.bias_first[i] : 0.0F,
+                      has_second(rule.kind) ? layer.bias_second[i] : 0.0F};
+    update(rule, grad, state);
+    layer.bias[i] = state.weight;
+    if (has_first(rule.kind)) {
+        layer.bias_first[i] = state.first;
+    }
+    if (has_second(rule.kind)) {
+        layer.bias_second[i] = state.second;
+    }
+}
 
 // A block has kMlpUpdateRows x kMlpUpdateColumns weights of one layer; those of its first columns have its biases, too.
 // The weights are loaded while the samples are on their way.
@@ -174,42 +251,23 @@ __global__ void mlp_update_kernel(const __grid_constant__ MlpUpdate a) {
     const MlpUpdated& layer = a.layers[l];
     const int row0 = (block - layer.first_block) / layer.column_blocks * kMlpUpdateRows;
     const int column0 = (block - layer.first_block) % layer.column_blocks * kMlpUpdateColumns;
+    const auto load = [&](int sample) {
+        load_part(layer.x, layer.inputs, a.samples, sample, column0, layer.aligned_x, x);
+        load_part(layer.grads, layer.outputs, a.samples, sample, row0, layer.aligned_grads, grads);
+        __pipeline_commit();
+    };
+    load(0);
     const int t = static_cast<int>(threadIdx.x);
     const int vector = t % (kMlpUpdateColumns / kColumnsEach);
     const int pair = t / (kMlpUpdateColumns / kColumnsEach);
-    const int row = row0 + pair * kRowsEach;
-    const int column = column0 + vector * kColumnsEach;
     const bool has_bias = column0 == 0 && t < kMlpUpdateRows && row0 + t < layer.outputs;
-    load_part(layer.x, layer.inputs, a.samples, 0, column0, layer.aligned_x, x);
-    load_part(layer.grads, layer.outputs, a.samples, 0, row0, layer.aligned_grads, grads);
-    __pipeline_commit();
-
-    const FusedLayer& to = layer.layer.memory;
-    float weight[kRowsEach][kColumnsEach];
-    float first[kRowsEach][kColumnsEach] = {};
-    float second[kRowsEach][kColumnsEach] = {};
-    Four places[kRowsEach];
-#pragma unroll
-    for (int r = 0; r < kRowsEach; ++r) {
-        places[r] = {.at = std::int64_t{row + r} * layer.inputs + column,
-                     .count = row + r < layer.outputs ? min(kColumnsEach, max(layer.inputs - column, 0)) : 0,
-                     .aligned = layer.aligned_x};
-        places[r].load(to.weight, weight[r]);
-        if (has_first(a.kind)) {
-            places[r].load(to.weight_first, first[r]);
-        }
-        if (has_second(a.kind)) {
-            places[r].load(to.weight_second, second[r]);
-        }
-    }
+    ThreadWeights weights(layer, a.kind, row0 + pair * kRowsEach, column0 + vector * kColumnsEach);
 
     UpdateSums sums;
     for (int begin = 0; begin < a.samples; begin += kUpdateSamples) {
         if (begin > 0) {
             __syncthreads();
-            load_part(layer.x, layer.inputs, a.samples, begin, column0, layer.aligned_x, x);
-            load_part(layer.grads, layer.outputs, a.samples, begin, row0, layer.aligned_grads, grads);
-            __pipeline_commit();
+            load(begin);
         }
         __pipeline_wait_prior(0);
         __syncthreads();
@@ -219,48 +277,14 @@ __global__ void mlp_update_kernel(const __grid_constant__ MlpUpdate a) {
             sums.add(reinterpret_cast<const float2*>(grads[s])[pair], x[s][vector]);
         }
         if (has_bias) {
-            for (int s = 0; s < samples; s += kBiasParts) {
-#pragma unroll
-                for (int part = 0; part < kBiasParts; ++part) {
-                    if (s + part < samples) {
-                        sums.parts[part] = sums.parts[part] + reinterpret_cast<const float*>(grads[s + part])[t];
-                    }
-                }
-            }
+            sums.add_to_bias(&reinterpret_cast<const float*>(grads[0])[t], samples);
         }
     }
-
     const UpdateRule rule = *a.rule;
-#pragma unroll
-    for (int r = 0; r < kRowsEach; ++r) {
-#pragma unroll
-        for (int c = 0; c < kColumnsEach; ++c) {
-            WeightState state{weight[r][c], first[r][c], second[r][c]};
-            update(rule, sums.grads[r][c], state);
-            weight[r][c] = state.weight;
-            first[r][c] = state.first;
-            second[r][c] = state.second;
-        }
-        places[r].store(weight[r], to.weight);
-        if (has_first(a.kind)) {
-            places[r].store(first[r], to.weight_first);
-        }
-        if (has_second(a.kind)) {
-            places[r].store(second[r], to.weight_second);
-        }
-    }
+    weights.update_with(rule, sums.grads);
+    weights.store(layer.layer.memory, a.kind);
     if (has_bias) {
-        const int i = row0 + t;
-        WeightState state{to.bias[i], has_first(a.kind) ? to.bias_first[i] : 0.0F,
-                          has_second(a.kind) ? to.bias_second[i] : 0.0F};
-        update(rule, sums.bias(), state);
-        to.bias[i] = state.weight;
-        if (has_first(a.kind)) {
-            to.bias_first[i] = state.first;
-        }
-        if (has_second(a.kind)) {
-            to.bias_second[i] = state.second;
-        }
+        update_bias(rule, layer.layer.memory, row0 + t, sums.bias());
     }
 }
 

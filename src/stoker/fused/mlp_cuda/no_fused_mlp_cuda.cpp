@@ -1,4 +1,4 @@
-// Replaces fused_mlp_cuda.cu in builds without nvcc.
+// Replaces fused_mlp_cuda.cpp in builds without nvcc.
 #include "stoker/base/error.h"
 #include "stoker/fused/mlp_cuda/fused_mlp_cuda.h"
 

@@ -208,7 +208,7 @@ std::string Step::compiled() const {
         return "fused";
     }
     if (graph_ && graph_->captured()) {
-        return "graph";
+        return on_device_fused_ ? "graph, fused" : "graph";
     }
     return "eager: " + (graph_ ? graph_->reason() : why_eager_);
 }
@@ -270,11 +270,14 @@ bool Step::free_graph() {
     return had_memory;
 }
 
-// Returns false where the step is not a fused one, or memory has split its batches.
+// Returns false where the step is not a fused one, or memory has split its batches. What it throws it throws before it
+// changes a weight.
 bool Step::run_fused_on_device(const DeviceBatch& batch, const at::Tensor& mean) {
-    if (!fused_on_device_ || options_.accumulate != 1 || !fused_on_device_->takes(batch.size())) {
+    on_device_fused_ = fused_on_device_ && options_.accumulate == 1 && fused_on_device_->takes(batch.size());
+    if (!on_device_fused_) {
         return false;
     }
+    const PhaseSpan span(account_, Phase::step);
     fused_on_device_->run(batch, optimizer_.lr_on_device(), mean);
     if (ema_) {
         ema_->update();
@@ -285,13 +288,6 @@ bool Step::run_fused_on_device(const DeviceBatch& batch, const at::Tensor& mean)
 // Until the update changes weights a step can begin again: gradients, buffers and random generators are restored.
 void Step::run_eager(const DeviceBatch& batch, std::int64_t samples) {
     const bool can_retry = optimizer_.gradients().empty();  // otherwise the caller's gradients would be lost
-    if (can_retry) {
-        const PhaseSpan span(account_, Phase::step);
-        if (run_fused_on_device(batch, losses_.select(0, on_device_))) {
-            ++on_device_;
-            return;
-        }
-    }
     largest_ = std::max(largest_, batch.size());
     const CudnnBenchmark benchmark(options_.cudnn_benchmark && batch.size() == largest_);
     bool started = false;
@@ -302,6 +298,10 @@ void Step::run_eager(const DeviceBatch& batch, std::int64_t samples) {
                 start_.save();
             }
             started = true;
+            if (can_retry && run_fused_on_device(batch, losses_.select(0, on_device_))) {
+                ++on_device_;
+                return;
+            }
             gradients(batch, samples, losses_.select(0, on_device_));
             found_inf = clip();
             break;

@@ -93,7 +93,8 @@ class Step {
     std::vector<at::Tensor> memory() const;
     // True where forward, backward and update are one pass on the CPU (fused_step.h).
     bool fused() const { return fused_.has_value(); }
-    // How steps run: "fused", "graph", or "eager: " and the reason. A graph is captured in an early step.
+    // How steps run: "fused", "graph", "graph, fused" (an mlp's kernels), or "eager: " and the reason. A graph is
+    // captured in an early step.
     std::string compiled() const;
     // Frees the graph if there is one; later steps are eager.
     bool free_graph();
@@ -151,6 +152,7 @@ class Step {
     std::optional<Ema> ema_;
     std::optional<FusedStep> fused_;
     std::optional<FusedDeviceStep> fused_on_device_;
+    bool on_device_fused_ = false;            // the last step, or the captured one
     std::optional<GradientReducer> reducer_;  // with several ranks
     bool alone_ = true;                       // no other rank is in the middle of this step
     int ranks_ = 1;
