@@ -239,8 +239,7 @@ std::vector<Field> Hdf5Dataset::stored_fields() const {
     return found;
 }
 
-void Hdf5Dataset::read(std::int64_t index, Sample& sample) const {
-    sample.label = *label(index);
+void Hdf5Dataset::read_fields(std::int64_t index, Sample& sample) const {
     for (std::size_t i = 0; i < columns_.size(); ++i) {
         FieldValue& value = sample.field(i);
         ArrayView record = columns_[i].record;
@@ -252,6 +251,14 @@ void Hdf5Dataset::read(std::int64_t index, Sample& sample) const {
         } else {
             value.set_elements(record.bytes);
         }
+    }
+}
+
+void Hdf5Dataset::read(std::int64_t index, Sample& sample) const {
+    check_index(index);
+    sample.label = labels_.empty() ? -1 : labels_[static_cast<std::size_t>(index)];
+    if (!columns_.empty()) {
+        read_fields(index, sample);
     }
     const std::span<const std::byte> bytes = records_->read(index, sample.storage);
     if (layout_) {

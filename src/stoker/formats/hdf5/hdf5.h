@@ -57,6 +57,7 @@ class Hdf5Dataset final : public Dataset {
     void open_labels(const Opening& opening, const std::string& name);
     void open_keys(const Opening& opening, const std::string& image_name);
     void open_field(const Opening& opening, const FieldRequest& request, Hdf5Access access);
+    void read_fields(std::int64_t index, Sample& sample) const;
 
     std::string path_;
     Split split_;
