@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -87,7 +88,10 @@ std::string set_hint(const CLI::App& command, const std::vector<std::string>& wo
 // What to say of the words that `command` does not take.
 std::string unexpected_words(const CLI::App& command) {
     std::vector<std::string> words = command.remaining();
-    const auto option = std::ranges::find_if(words, [](const std::string& word) { return word.starts_with("--"); });
+    const auto option = std::ranges::find_if(words, [](const std::string& word) {
+        return word.starts_with("--") ||
+               (word.size() > 1 && word[0] == '-' && std::isalpha(static_cast<unsigned char>(word[1])) != 0);
+    });
     if (option == words.end()) {
         return fmt::format("expected no further argument, got {}{}", one_line(fmt::to_string(fmt::join(words, " "))),
                            set_hint(command, words));
@@ -100,13 +104,22 @@ std::string unexpected_words(const CLI::App& command) {
                                      : "");
 }
 
-int wrong_usage(const CLI::App& app, const CLI::ParseError& error) {
-    std::string command = app.get_name();
-    const CLI::App* at = &app;
-    while (!at->get_subcommands().empty()) {
-        at = at->get_subcommands().back();
-        command += " " + at->get_name();
+struct ChosenCommand {
+    const CLI::App* app;
+    std::string name;  // "stoker bench storage"
+};
+
+ChosenCommand chosen_command(const CLI::App& app) {
+    ChosenCommand chosen{&app, app.get_name()};
+    while (!chosen.app->get_subcommands().empty()) {
+        chosen.app = chosen.app->get_subcommands().back();
+        chosen.name += " " + chosen.app->get_name();
     }
+    return chosen;
+}
+
+int wrong_usage(const CLI::App& app, const CLI::ParseError& error) {
+    const auto [at, command] = chosen_command(app);
     std::string problem = one_line(error.what());
     if (at->get_require_subcommand_min() > 0 && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
         const std::vector<std::string> words = app.remaining(/*recurse=*/true);
@@ -123,6 +136,18 @@ int wrong_usage(const CLI::App& app, const CLI::ParseError& error) {
     return fail(fmt::format("{}; try `{} --help`", problem, command), 2);
 }
 
+// The first option that was given an empty text, such as a shell's variable that is not set; empty where there is none.
+std::string option_without_value(const CLI::App& command) {
+    for (const CLI::Option* option : command.get_options()) {
+        const std::vector<std::string> values = option->results();
+        const bool positional = option->get_lnames().empty() && option->get_snames().empty();
+        if (!positional && std::ranges::find(values, "") != values.end()) {
+            return option->get_name();
+        }
+    }
+    return "";
+}
+
 int run_command(CLI::App& app, int argc, char** argv, std::span<const Entry> entries) {
     std::vector<std::pair<CLI::App*, Command>> commands;
     for (const auto& entry : entries) {
@@ -133,6 +158,10 @@ int run_command(CLI::App& app, int argc, char** argv, std::span<const Entry> ent
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
         return error.get_exit_code() == 0 ? app.exit(error) : wrong_usage(app, error);  // --help ends here too
+    }
+    const auto [at, command] = chosen_command(app);
+    if (const std::string option = option_without_value(*at); !option.empty()) {
+        return fail(fmt::format("expected a value for {}, got an empty text; try `{} --help`", option, command), 2);
     }
     const auto chosen = std::ranges::find_if(commands, [](const auto& entry) { return entry.first->parsed(); });
     return chosen->second();

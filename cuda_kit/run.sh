@@ -128,14 +128,16 @@ run_bench() {
         check bench-pipeline stoker bench pipeline --data data/photos --json
         # Fed from records: images_per_second beside those of bench-step-resnet50, whose batches lie on the device.
         check pack-photos stoker pack data/photos "$out/photos.stk" --codec dct
-        check "bench-feed-$model" stoker train recipes/imagefolder_resnet18.toml --set device=cuda \
-            --set "data.train=$out/photos.stk" --set "model.name=$model" --set "data.batch_size=$batch" \
-            --set data.epoch_samples=51200 --set train.epochs=2 --out "$out/runs/feed" --json
-        # The same with records that the GPU decodes, and with a model that waits for its images: how fast they come.
         local on feed=(--set device=cuda --set "data.train=$out/photos.stk" --set "data.batch_size=$batch"
             --set data.epoch_samples=51200 --set train.epochs=2 --json)
-        check "bench-feed-$model-decoded" stoker train recipes/imagefolder_resnet18.toml "${feed[@]}" \
-            --set "model.name=$model" --set data.decode_on=device --out "$out/runs/feed-decoded"
+        for on in cpu device; do
+            check "bench-feed-$model-$on" stoker train recipes/imagefolder_resnet18.toml "${feed[@]}" \
+                --set "model.name=$model" --set "data.decode_on=$on" --out "$out/runs/feed-$on"
+        done
+        # One worker cannot decode for the steps, but it can leave the decoding to the GPU.
+        check "bench-feed-$model-auto" stoker train recipes/imagefolder_resnet18.toml "${feed[@]}" \
+            --set "model.name=$model" --set data.workers=1 --out "$out/runs/feed-auto"
+        # With a model that waits for its images: how fast they come.
         for on in cpu device; do
             check "bench-loader-$on" stoker bench pipeline --data "$out/photos.stk" --decode-on "$on" --json
             check "bench-decode-$on" stoker train recipes/imagefolder_resnet18.toml "${feed[@]}" \

@@ -99,9 +99,14 @@ std::string workers_text(const RankRecords& rank) {
         return {};
     }
     const int workers = rank.facts.data.workers.value_or(0);
-    std::string text = fmt::format(
-        "where {} spent {}, for {}\n", workers > 0 ? pluralize(workers, "loader worker") : "the loader",
-        duration_text(std::chrono::duration<double, std::micro>(all).count()), pluralize(sum.samples, "sample"));
+    const std::string on_device =
+        sum.on_device == 0 ? ""
+                           : fmt::format(", of which the GPU decoded {:.1f} %",
+                                         100 * static_cast<double>(sum.on_device) / static_cast<double>(sum.samples));
+    std::string text =
+        fmt::format("where {} spent {}, for {}{}\n", workers > 0 ? pluralize(workers, "loader worker") : "the loader",
+                    duration_text(std::chrono::duration<double, std::micro>(all).count()),
+                    pluralize(sum.samples, "sample"), on_device);
     for (std::size_t i = 0; i < kStages; ++i) {
         const double share = static_cast<double>(sum.times[i].count()) / static_cast<double>(all.count());
         if (sum.times[i].count() > 0) {

@@ -273,7 +273,7 @@ void add_recode_options(CLI::App& app, const std::shared_ptr<PackArguments>& opt
 Command add_pack(CLI::App& app) {
     auto options = std::make_shared<PackArguments>();
     app.add_option("source", options->data, "a data set as in recipes: a folder, synth:digits, ...");
-    app.add_option("target", options->target,
+    app.add_option("target,-o,--out", options->target,
                    "the data set to write; its ending chooses the format: NAME.stk, NAME.tar, 'NAME-{000000..}.tar' "
                    "(WebDataset "
                    "shards), NAME.lmdb, NAME.h5, NAME.npz. An interrupted packing is resumed");

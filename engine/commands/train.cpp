@@ -29,6 +29,7 @@
 #include "stoker/recipe/recipe.h"
 #include "stoker/recipe/values.h"
 #include "stoker/track/run_record.h"
+#include "stoker/train/run/device_decode.h"
 #include "stoker/train/step/schedule.h"
 #include "stoker/train/trainer.h"
 
@@ -172,8 +173,9 @@ void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string
         print_device_cache("data.train", &loader, trainer.device());
         print_device_cache("data.val", trainer.val_loader(), trainer.device());
     }
-    if (recipe.data.decode_on == "device") {
-        print_stderr("dct records are decoded on {}\n", trainer.device().str());
+    if (const std::string where = decodes_on(loader); where != "cpu") {
+        print_stderr("dct records are decoded on {}{}\n", trainer.device().str(),
+                     where == "auto" ? " where the workers fall behind" : "");
     }
     if (!recipe.model.weights.empty() && !resumes) {
         print_stderr(

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "bridge/fake_streams.h"
 #include "pipeline/record_dataset.h"
 #include "stoker/bridge/device_copier.h"
@@ -29,12 +31,13 @@ std::vector<Transform> decoded_op_lists() {
 }
 
 struct RecordLoaders {
-    RecordLoaders(const Transform& transform, const at::Device& device, Layout layout) {
+    RecordLoaders(const Transform& transform, const at::Device& device, Layout layout, bool shared = false) {
         const auto dataset = std::make_shared<RecordsWithFields>(20);
         dataset->records.records[6] = dataset->records.jpegs[6];
         LoaderOptions options{.batch_size = 8, .workers = 2, .seed = 4, .layout = layout, .views = 2};
         plain = std::make_unique<Loader>(dataset, transform, options);
         options.cut_bytes = 6000;
+        options.share_decoding = shared;
         options.allocator = &slot_allocator(device, true);
         own = std::make_unique<Loader>(dataset, transform, options);
     }
@@ -50,6 +53,9 @@ void expect_floats_of_the_host(RecordLoaders& loaders, const at::Device& device,
     DeviceCopier host(at::kCPU, {.more = more});
     DeviceCopier copier(device, {.more = more}, streams);
     for (int i = 0; i < 8; ++i) {
+        while (!loaders.own->at_rest()) {  // where the decoding is shared, workers are ahead from the third batch on
+            std::this_thread::yield();
+        }
         const auto batch = loaders.own->next();
         const auto expected_batch = loaders.plain->next();
         ASSERT_EQ(batch == nullptr, expected_batch == nullptr);
@@ -96,6 +102,29 @@ TEST(DeviceDecode, IsOrderedBesideSteps) {
     EXPECT_EQ(streams->allocations(), 5 * DeviceCopier::kSlots + 1);
 }
 
+// Batches of cuts, of cuts and pixels, and of pixels alone, which are copied as they are.
+TEST(DeviceDecode, IsSharedWithTheWorkers) {
+    for (const bool on_streams : {false, true}) {
+        RecordLoaders loaders(decoded_op_lists().front(), at::kCPU, Layout::hwc, /*shared=*/true);
+        const auto streams = on_streams ? std::make_shared<FakeStreams>() : nullptr;
+        expect_floats_of_the_host(loaders, at::kCPU, at::kFloat, streams);
+        EXPECT_THAT(streams == nullptr ? std::vector<std::string>() : streams->faults(), IsEmpty());
+        const std::int64_t decoded = loaders.own->stats().workers.on_device;
+        EXPECT_GT(decoded, 0);
+        EXPECT_LT(decoded, loaders.own->stats().workers.samples);
+    }
+}
+
+// The slots fit, the decoder's memory does not.
+TEST(DeviceDecode, IsTheHostsWhereTheDeviceIsFull) {
+    RecordLoaders loaders(decoded_op_lists().front(), at::kCPU, Layout::chw);
+    const auto streams = std::make_shared<FakeStreams>();
+    streams->room = 5;  // the fields of the first slot
+    expect_floats_of_the_host(loaders, at::kCPU, at::kFloat, streams);
+    EXPECT_THAT(streams->faults(), IsEmpty());
+    EXPECT_EQ(streams->allocations(), 5);
+}
+
 TEST(DeviceDecode, IsRefusedOnACpu) {
     EXPECT_EQ(why_no_decoder_on(at::kCPU), "this run is on cpu");
     const ImagesOnCpu allowed;
@@ -111,8 +140,10 @@ TEST(DeviceDecodeCuda, CutsBecomeTheFloatsOfTheLoader) {
     for (const Transform& transform : decoded_op_lists()) {
         for (const Layout layout : {Layout::chw, Layout::hwc}) {
             for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
-                RecordLoaders loaders(transform, device, layout);
-                expect_floats_of_the_host(loaders, device, type);
+                for (const bool shared : {false, true}) {
+                    RecordLoaders loaders(transform, device, layout, shared);
+                    expect_floats_of_the_host(loaders, device, type);
+                }
             }
         }
     }

@@ -142,6 +142,7 @@ TEST(Open, ErrorsForFilesThatAreNoDataSets) {
              {"cat.JPG", "got one image; give the folder"},
              {"cat.gif", "got an image of an unsupported type; convert"},
              {"train-images-idx3-ubyte.gz", "got one file of a data set; give the folder that holds it"},
+             {"shard-000000.stk", "got a file; an stk data set is a folder"},
              {"r.toml", "got a recipe; give the path in its data.train"}}) {
         const std::string file = (dir / name).string();
         write_file(file, std::string_view("x"));

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "pipeline/record_dataset.h"
 #include "stoker/base/error.h"
 #include "stoker/codecs/encode.h"
@@ -204,6 +206,74 @@ TEST(LateImages, WiderOnesThanADeviceMakesAreRefusedAtOnce) {
     }
 }
 
+// So large that a slot has room for all cuts.
+Transform enlarged() {
+    return Transform(std::vector<Op>{Resize{.size = ImageSize{90, 100}}, HorizontalFlip{}});
+}
+
+TEST(LateImages, OfWhichWorkersThatAreAheadMakeSome) {
+    const auto dataset = std::make_shared<RecordDataset>(40);
+    for (const int workers : {0, 1, 3}) {
+        LoaderOptions options = host_options(workers);
+        options.share_decoding = true;
+        const Counts counts = expect_the_bytes_of_the_host(dataset, enlarged(), options);
+        EXPECT_GE(counts.cuts, workers == 0 ? counts.samples : 2 * 8 * 2) << "two views of the first batches";
+        for (const Transform& transform : op_lists()) {
+            expect_the_bytes_of_the_host(dataset, transform, options);
+        }
+    }
+}
+
+// Before the first batch is taken the workers fill the ring: its front half is for the device.
+TEST(LateImages, TheDeviceMakesThoseThatAreNeededSoon) {
+    LoaderOptions options = host_options();
+    options.cut_bytes = 20000;
+    options.share_decoding = true;
+    options.prefetch = 4;
+    options.epochs = 1;
+    Loader loader(std::make_shared<RecordDataset>(40), enlarged(), options);
+    while (!loader.at_rest()) {
+        std::this_thread::yield();
+    }
+    std::vector<int> cuts;
+    while (const auto batch = loader.next()) {
+        Counts counts;
+        const std::vector<std::uint8_t> made = decoded(*batch, 0, counts);
+        const std::span<const std::byte> pixels = batch->made_pixels(0);
+        EXPECT_EQ(pixels.empty(), counts.cuts > 0);
+        EXPECT_TRUE(pixels.empty() || std::ranges::equal(pixels, std::as_bytes(std::span(made))))
+            << "they lie there as the device would make them";
+        cuts.push_back(counts.cuts);
+        while (!loader.at_rest()) {
+            std::this_thread::yield();
+        }
+    }
+    EXPECT_THAT(cuts, ::testing::ElementsAre(8, 8, 0, 0, 0));
+    loader.set_workers(0);  // a worker adds its times after its last task
+    EXPECT_EQ(loader.stats().workers.samples, 40);
+    EXPECT_EQ(loader.stats().workers.on_device, 16);
+}
+
+TEST(LateImages, SharedOnesTakeAtMostTwiceThePixels) {
+    LoaderOptions options = host_options(0);
+    options.share_decoding = true;
+    options.cut_bytes = 1 << 20;
+    const Transform small(std::vector<Op>{RandomResizedCrop{.height = 8, .width = 8}});
+    const auto dataset = std::make_shared<RecordDataset>(37);
+    const Loader loader(dataset, small, options);
+    EXPECT_EQ(loader.field_specs().front().shape, Shape{CutSlot::sample_bytes(2 * 8 * 8 * 3, 1)});
+    const Counts counts = expect_the_bytes_of_the_host(dataset, small, options, options.cut_bytes);
+    EXPECT_LT(counts.cuts, counts.samples) << "no room for all";
+}
+
+TEST(LateImages, TooWideOnesAreTheWorkersWhereBothDecode) {
+    LoaderOptions options = host_options();
+    options.share_decoding = true;
+    const Transform wide(std::vector<Op>{Resize{.size = ImageSize{4, 1017}}});
+    EXPECT_EQ(expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(9), wide, options).samples, 0)
+        << "the batches have pixels";
+}
+
 // A slot that is too small for the cuts has room for the pixels.
 TEST(LateImages, ASlotWithoutRoomTakesPixels) {
     const auto dataset = std::make_shared<RecordDataset>(37);
@@ -227,12 +297,17 @@ std::shared_ptr<RecordDataset> with_bad() {
 }
 
 TEST(LateImages, BadRecordsAreReplacedAsByTheHost) {
-    for (const int workers : {0, 3}) {
-        expect_the_bytes_of_the_host(with_bad(), op_lists()[1], host_options(workers));
+    for (const bool shared : {false, true}) {
+        for (const int workers : {0, 3}) {
+            LoaderOptions options = host_options(workers);
+            options.share_decoding = shared;
+            expect_the_bytes_of_the_host(with_bad(), op_lists()[1], options);
+        }
+        LoaderOptions options = host_options();
+        options.share_decoding = shared;
+        options.replace = false;
+        expect_the_bytes_of_the_host(with_bad(), op_lists()[1], options);
     }
-    LoaderOptions options = host_options();
-    options.replace = false;
-    expect_the_bytes_of_the_host(with_bad(), op_lists()[1], options);
     Counts counts;
     Loader loader(with_bad(), op_lists()[1], host_options());
     int bad = 0;
@@ -253,7 +328,10 @@ TEST(LateImages, ASampleMayBecomeBadInALaterView) {
         std::fill(record.end() - part, record.end(), std::byte{0xFF});
     }
     for (const std::int64_t cut_bytes : {1, 2500, 20000}) {
-        expect_the_bytes_of_the_host(dataset, op_lists().front(), host_options(), cut_bytes);
+        LoaderOptions options = host_options();
+        expect_the_bytes_of_the_host(dataset, op_lists().front(), options, cut_bytes);
+        options.share_decoding = true;
+        expect_the_bytes_of_the_host(dataset, op_lists().front(), options, cut_bytes);
     }
 }
 
@@ -269,7 +347,10 @@ TEST(LateImages, FurtherFieldsAreThoseOfTheHost) {
             for (const bool replace : {true, false}) {
                 options.views = views;
                 options.replace = replace;
-                expect_the_bytes_of_the_host(dataset, transform, options, cut_bytes);
+                for (const bool shared : {false, true}) {
+                    options.share_decoding = shared;
+                    expect_the_bytes_of_the_host(dataset, transform, options, cut_bytes);
+                }
             }
         }
     }

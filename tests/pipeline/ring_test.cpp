@@ -218,6 +218,27 @@ TEST(BatchRing, NeverOpensMoreThanItsDepth) {
     }
 }
 
+TEST(BatchRing, TheFrontHalfIsUrgent) {
+    RingBench bench(kForever);
+    bench.ring->set_grain(kCapacity);
+    const auto urgent = [&] {
+        const std::optional<RingTask> task = bench.ring->try_take();
+        bench.ring->complete(*task);
+        return task->urgent;
+    };
+    for (const std::int64_t depth : {1, 2, 3, 4, 5}) {
+        bench.ring->set_depth(depth);
+        for (std::int64_t i = 0; i < depth; ++i) {
+            EXPECT_EQ(urgent(), i < (depth + 1) / 2) << "batch " << i << " of " << depth;
+        }
+        bench.ring->pop();
+        EXPECT_EQ(urgent(), depth == 1) << "the batches before it are finished";
+        while (bench.ring->ready()) {
+            bench.ring->pop();
+        }
+    }
+}
+
 TEST(BatchRing, FirstBatchMayBeAny) {
     RingBench bench(12, nullptr, 10);
     bench.start(2);

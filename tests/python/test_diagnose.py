@@ -244,6 +244,16 @@ def write_run(folder, ranks, steps=200):
     (folder / "recipe.toml").write_text("")
 
 
+def test_images_that_the_gpu_decoded_are_counted(tmp_path, stoker):
+    write_run(tmp_path / "run", ranks=1)
+    assert "the GPU decoded" not in stoker("diagnose", "run").out
+    workers = {"samples": 400, "on_device": 150, "read": 10, "pixels": 90}
+    interval = {"type": "interval", "schema": 1, "rank": 0, "first_step": 1, "last_step": 200, "workers_us": workers}
+    with (tmp_path / "run/metrics.jsonl").open("a") as file:
+        file.write(json.dumps(interval) + "\n")
+    assert ", for 400 samples, of which the GPU decoded 37.5 %\n" in stoker("diagnose", "run").out
+
+
 def test_equal_findings_of_many_ranks_are_one(tmp_path, stoker):
     write_run(tmp_path / "runs/photos", ranks=8)
     report = stoker("diagnose", "runs/photos", "--json").json()

@@ -113,7 +113,7 @@ def test_a_recipe_draws_the_same_batch(stoker, drawn, recipe, tmp_path):
 def test_digits_with_their_splits(stoker, tmp_path):
     stoker("synth", "digits", "d", "--count", 120)
     stoker("pack", "d", "train.stk")
-    stoker("pack", "d", "test.stk", "--test")
+    stoker("pack", "d", "-o", "test.stk", "--test")  # as the commands that have no second argument
     for split, name, count in (([], "train.stk", 120), (["--test"], "test.stk", 20)):
         folder, packed = (stoker("inspect", data, "--json").json() for data in ("d", name))
         if split:

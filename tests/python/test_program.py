@@ -53,6 +53,17 @@ def test_an_unknown_option_is_named(stoker):
     assert "expected another number of arguments: runs: At least 2" in stoker("runs", "compare", "a", status=2).err
     assert "got --verfy; did you mean --verify?; try" in stoker("inspect", "d", "--verfy", status=2).err
     assert "got --what; try `stoker inspect --help`" in stoker("inspect", "d", "--what", status=2).err
+    assert "expected an option of this command, got -x; try" in stoker("inspect", "d", "-x", status=2).err
+
+
+def test_an_option_without_a_value_is_named(stoker):
+    said = stoker("train", "r.toml", "--out", "", status=2).err
+    assert said == "stoker: expected a value for --out, got an empty text; try `stoker train --help`\n"
+    assert "for --data, got an empty text; try `stoker bench pipeline --help`" in stoker(
+        "bench", "pipeline", "--data", "", status=2
+    ).err
+    words = ["python3", "-c", "import sys; print(sys.argv[1:])", "--tag", ""]  # another program's
+    assert "['--tag', '']" in stoker("launch", "--nproc-per-node", "1", "--", *words).out
 
 
 def test_help_lists_all_commands(stoker):

@@ -51,6 +51,16 @@ TEST(RecordsJson, UnmeasuredTimeOfWorkersIsLeftOut) {
     EXPECT_EQ(json::parse(to_json_line(interval, 0))["workers_us"]["cpu"], 3);
 }
 
+TEST(RecordsJson, ImagesThatADeviceDecodesAreCountedWhereThereAreSome) {
+    IntervalEntry interval{.first_step = 1, .last_step = 50, .seconds = 0.5};
+    interval.workers.emplace().samples = 7;
+    EXPECT_FALSE(json::parse(to_json_line(interval, 0))["workers_us"].contains("on_device"));
+    interval.workers->on_device = 5;
+    RunRecords records;
+    ASSERT_EQ(add_record(to_json_line(interval, 0), records), "");
+    EXPECT_EQ(records.ranks.at(0).intervals.at(0).workers->on_device, 5);
+}
+
 TEST(StageTimes, BlockedLastsNoLongerThanTheWorkersHad) {
     StageTimes times;
     times[Stage::read] = microseconds(30);

@@ -389,23 +389,23 @@ TEST(Variants, OnlyWhereTheyCanBeMeasured) {
 TEST(Variants, AGpuMayDecodeDctRecords) {
     const auto decodes = [](const Recipe& recipe, const TrialFacts& facts) {
         return std::ranges::any_of(variants_of(recipe, facts, {}), [](const Variant& variant) {
-            return variant.change == std::vector<RecipeChange>{{"data.decode_on", "\"device\""}};
+            return variant.change == std::vector<RecipeChange>{{"data.decode_on", "\"auto\""}};
         });
     };
     const TrialFacts gpu{.device = "cuda", .format = "stk", .codec = "dct"};
-    EXPECT_TRUE(decodes(photos(), gpu));
-    EXPECT_FALSE(decodes(photos(), {.device = "cpu", .format = "stk", .codec = "dct"}));
-    EXPECT_FALSE(decodes(photos(), {.device = "cuda", .format = "stk", .codec = "jpeg"}));
-    Recipe other = photos();
-    other.data.decode_on = "device";
-    EXPECT_FALSE(decodes(other, gpu)) << "it does already";
-    EXPECT_TRUE(decodes(photos(), {.device = "cuda", .format = "stk", .codec = "dct-zstd"}));
+    Recipe on_cpu = photos();
+    EXPECT_FALSE(decodes(on_cpu, gpu)) << "it does already";
+    on_cpu.data.decode_on = "cpu";
+    EXPECT_TRUE(decodes(on_cpu, gpu));
+    EXPECT_TRUE(decodes(on_cpu, {.device = "cuda", .format = "stk", .codec = "dct-zstd"}));
+    EXPECT_FALSE(decodes(on_cpu, {.device = "cpu", .format = "stk", .codec = "dct"}));
+    EXPECT_FALSE(decodes(on_cpu, {.device = "cuda", .format = "stk", .codec = "jpeg"}));
     for (const auto& change : std::vector<std::function<void(DataRecipe&)>>{
-             [](DataRecipe& data) { data.decode = "fast"; }, [](DataRecipe& data) { data.cache = "device"; },
+             [](DataRecipe& data) { data.decode = "fast"; }, [](DataRecipe& data) { data.cache = "ram"; },
              [](DataRecipe& data) { data.channels = 1; }}) {
-        other = photos();
+        Recipe other = on_cpu;
         change(other.data);
-        EXPECT_FALSE(decodes(other, gpu)) << "the recipe would be refused";
+        EXPECT_FALSE(decodes(other, gpu)) << "the GPU would not decode";
     }
 }
 

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <iterator>
+#include <span>
 #include <utility>
 
 #include "stoker/bridge/tensor.h"
@@ -242,17 +244,44 @@ std::vector<at::Tensor> DeviceCopier::copy_all(const std::shared_ptr<Batch>& bat
     return copies;
 }
 
+// False where the device has no such memory, which it is then not asked for again.
+bool DeviceCopier::reserve_decoder(std::int64_t bytes) {
+    if (decoder_memory_.defined() && decoder_memory_.numel() >= bytes) {
+        return true;
+    }
+    decoder_memory_ = at::Tensor();
+    if (!decoder_fits_) {
+        return false;
+    }
+    try {
+        decoder_memory_ = streams_->allocate(bytes);
+    } catch (const std::exception& error) {
+        if (!is_out_of_memory(error)) {
+            throw;
+        }
+        decoder_fits_ = false;
+        return false;
+    }
+    const std::unique_ptr<StreamEvent> free = streams_->make_event();
+    streams_->record(*free, WorkStream::steps);  // earlier steps may still use what was freed there
+    streams_->wait(WorkStream::copies, *free);
+    return true;
+}
+
 // Queues the copy of the field's used bytes, and the making of its images. Steps wait for both before they go on, so
-// memory that is freed here is not handed on too early.
+// memory that is freed here is not handed on too early. Where the device is too full to decode, this thread does.
 void DeviceCopier::decode(Batch& batch, const Field& field, const at::Tensor& to) {
+    if (const std::span<const std::byte> pixels = batch.made_pixels(field.at); !pixels.empty()) {
+        const std::int64_t first = pixels.data() - static_cast<const std::byte*>(field.host.const_data_ptr());
+        streams_->copy(to.permute({0, 2, 3, 1}).view({-1}), field.host.flatten().narrow(0, first, std::ssize(pixels)),
+                       batch.pinned());
+        return;
+    }
     const std::int64_t slot_bytes = aligned_bytes(field.host);
     const std::int64_t bytes = slot_bytes / std::max<std::int64_t>(batch.size(), 1) * batch.capacity() + kMostDecoded;
-    if (!decoder_memory_.defined() || decoder_memory_.numel() < bytes) {
-        decoder_memory_ = at::Tensor();
-        decoder_memory_ = streams_->allocate(bytes);
-        const std::unique_ptr<StreamEvent> free = streams_->make_event();
-        streams_->record(*free, WorkStream::steps);  // earlier steps may still use what was freed there
-        streams_->wait(WorkStream::copies, *free);
+    if (!reserve_decoder(bytes)) {
+        streams_->copy(to, decoded_on_host(batch, field.at, field.host), /*pinned=*/false);
+        return;
     }
     const LateImages images = images_in(batch, field.at, slot_bytes, decoder_memory_, to);
     const auto used = static_cast<std::int64_t>(batch.used_bytes(batch.fields()[field.at].name));

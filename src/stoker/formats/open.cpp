@@ -228,6 +228,7 @@ const Mistake* mistake_of(const fs::path& path) {
          "save it as .csv: a path of an image and its class in a row"},
         {{".json"}, "JSON", "give its path if it has COCO's annotations"},
         {{".toml"}, "a recipe", "give the path in its data.train"},
+        {{".stk"}, "a file", "an stk data set is a folder: give the one that holds stk.json"},
     };
     const std::string name = lower_case(path.filename().string());
     const auto found = std::ranges::find_if(kMistakes, [&](const Mistake& mistake) {

@@ -79,6 +79,13 @@ CutSlot Batch::cut_slot(std::size_t field) {
     return {memory_.data() + offsets_.at(field), size_};
 }
 
+std::span<const std::byte> Batch::made_pixels(std::size_t field) const {
+    const LateDecode& decode = *fields_.at(field).late->decode;
+    const bool no_cuts = decode.shared && rooms_[field]->used() == CutSlot::shared_front(size_, decode.image_bytes());
+    const std::byte* const first = memory_.data() + offsets_[field] + CutSlot::front(size_);
+    return {first, no_cuts ? static_cast<std::size_t>(size_) * decode.image_bytes() : 0};
+}
+
 std::size_t Batch::used_bytes(std::string_view name) const {
     const std::size_t at = find(name, false);
     return rooms_[at] != nullptr ? rooms_[at]->used() : fields_[at].sample_bytes() * static_cast<std::size_t>(size_);
@@ -125,8 +132,11 @@ void Batch::reset(std::int64_t epoch, std::int64_t number, std::int64_t size) {
     bad_samples_.clear();
     for (std::size_t i = 0; i < fields_.size(); ++i) {
         if (rooms_[i] != nullptr) {
-            rooms_[i]->reset(CutSlot::front(size), fields_[i].sample_bytes() * static_cast<std::size_t>(size), size,
-                             fields_[i].late->decode->image_bytes());
+            const LateDecode& decode = *fields_[i].late->decode;
+            const std::size_t pixels = decode.image_bytes();
+            rooms_[i]->reset(decode.shared ? CutSlot::shared_front(size, pixels) : CutSlot::front(size),
+                             fields_[i].sample_bytes() * static_cast<std::size_t>(size), decode.shared ? 0 : size,
+                             pixels);
         }
     }
 }

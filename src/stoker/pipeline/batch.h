@@ -41,6 +41,7 @@ struct LateDecode {
     int channels = 3;
     std::optional<Color> erased_value = Color{};  // AssembleBatch::erased_value
     bool colors = false;                          // AssembleBatch::colors
+    bool shared = false;                          // a CutSlot with a place for each sample's pixels
 
     std::size_t image_bytes() const {
         return static_cast<std::size_t>(to.height) * static_cast<std::size_t>(to.width) *
@@ -152,6 +153,8 @@ class Batch {
     // Of a field with LateNormalize::decode.
     CutSlot cut_slot(std::size_t field);
     CutRoom& cut_room(std::size_t field) { return *rooms_.at(field); }
+    // Of such a field that is shared: the pixels of all samples, where workers made them all. Empty otherwise.
+    std::span<const std::byte> made_pixels(std::size_t field) const;
 
     // The bytes of a field that are in use, from the field's beginning on. Throws InvalidArgument for an unknown or
     // ragged field.

@@ -38,17 +38,16 @@ CutPlan plan_cuts(const Dataset& dataset, const Transform& transform, const std:
     Sample sample;
     std::int64_t records = 0;
     std::int64_t bytes = 0;
-    const std::int64_t tried = std::min(kSamples, dataset.size());
-    for (std::int64_t i = 0; i < tried; ++i) {
-        const std::int64_t index = i * dataset.size() / tried;
+    std::vector<std::int64_t> tried(static_cast<std::size_t>(std::min(kSamples, dataset.size())));
+    for (std::size_t i = 0; i < tried.size(); ++i) {
+        tried[i] = static_cast<std::int64_t>(i) * dataset.size() / std::ssize(tried);
+    }
+    dataset.prefetch(tried);
+    for (const std::int64_t index : tried) {
         try {
-            try {
-                read_sample(dataset, index, sample);
-            } catch (...) {
-                rethrow_located(dataset, index);
-            }
-        } catch (const DataError&) {
-            continue;  // the loader reports it
+            read_sample(dataset, index, sample);
+        } catch (const Error&) {
+            continue;  // the loader reports it, if it comes to it
         }
         if (sample.encoded && sniff_dct(sample.bytes)) {
             ++records;

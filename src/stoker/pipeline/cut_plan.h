@@ -1,4 +1,4 @@
-// data.decode_on = "device": which data sets a device can decode, and the memory that their cuts take.
+// data.decode_on: which data sets a device can decode, and the memory that their cuts take.
 #pragma once
 
 #include <cstdint>

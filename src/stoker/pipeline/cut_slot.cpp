@@ -25,14 +25,22 @@ std::int64_t CutSlot::sample_bytes(std::int64_t cut_bytes, std::int64_t pixels) 
     return static_cast<std::int64_t>(aligned(bytes) + front(1));
 }
 
+std::int64_t CutSlot::shared_sample_bytes(std::int64_t cut_bytes, std::int64_t pixels) {
+    const std::size_t bytes = static_cast<std::size_t>(pixels + std::min(cut_bytes, pixels)) + kCutAlignment;
+    return static_cast<std::int64_t>(aligned(bytes) + front(1));
+}
+
+std::size_t CutSlot::shared_front(std::int64_t samples, std::size_t pixels) {
+    return aligned(front(samples) + static_cast<std::size_t>(samples) * pixels);
+}
+
 void CutSlot::set_cut(std::int64_t i, std::size_t at, std::span<const std::byte> cut, const AssembleDraw& draw) const {
     std::memcpy(memory_ + at, cut.data(), cut.size());
     places()[i] = {.cut = at};
     draws()[i] = draw;
 }
 
-void CutSlot::set_pixels(std::int64_t i, std::size_t at, std::span<const std::byte> pixels, ImageSize size) const {
-    std::memcpy(memory_ + at, pixels.data(), pixels.size());
+void CutSlot::set_pixels(std::int64_t i, std::size_t at, ImageSize size) const {
     places()[i] = {};
     draws()[i] = {.image = at, .window = {0, 0, size.height, size.width}, .source = size, .full = size};
 }

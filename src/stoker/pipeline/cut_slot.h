@@ -1,6 +1,8 @@
 // The memory of a batch's image field whose images a device decodes (LateDecode). All samples of the batch share it:
 //   CutPlace (n), AssembleDraw (n), then the samples' cuts of dct records, or their pixels, in any order
-// A sample has pixels where the host had to make them. Numbers in it are places in this memory.
+// A sample has pixels where the host made them. Numbers in it are places in this memory. Where workers and the device
+// share the decoding (LateDecode::shared), each sample has a place for its pixels, in order, and the cuts come behind:
+// a batch without cuts is one block of images, and needs no device to make them.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +26,14 @@ class CutSlot {
     static std::size_t front(std::int64_t samples);
     // The memory of a sample, for cuts of `cut_bytes` on average; the host may make all of them, of `pixels` bytes.
     static std::int64_t sample_bytes(std::int64_t cut_bytes, std::int64_t pixels);
+    // The same where the decoding is shared, for cuts of at most `pixels` bytes on average.
+    static std::int64_t shared_sample_bytes(std::int64_t cut_bytes, std::int64_t pixels);
+    // Where the cuts begin there, of images of `pixels` bytes.
+    static std::size_t shared_front(std::int64_t samples, std::size_t pixels);
+    // The place of a sample's pixels there.
+    std::size_t pixels_at(std::int64_t i, std::size_t pixels) const {
+        return front(samples_) + static_cast<std::size_t>(i) * pixels;
+    }
 
     std::byte* memory() const { return memory_; }
     CutPlace* places() const { return reinterpret_cast<CutPlace*>(memory_); }
@@ -32,8 +42,8 @@ class CutSlot {
     }
 
     void set_cut(std::int64_t i, std::size_t at, std::span<const std::byte> cut, const AssembleDraw& draw) const;
-    // `size`: of the pixels.
-    void set_pixels(std::int64_t i, std::size_t at, std::span<const std::byte> pixels, ImageSize size) const;
+    // An image of `size`, whose pixels are there already, or soon.
+    void set_pixels(std::int64_t i, std::size_t at, ImageSize size) const;
     void set_nothing(std::int64_t i) const;
 
   private:
@@ -45,7 +55,7 @@ class CutSlot {
 // sample takes once, when nothing can make it a bad one any more.
 class CutRoom {
   public:
-    // For `samples` samples, each of which needs at most `least` bytes.
+    // For `samples` samples, each of which needs at most `least` bytes; 0: for cuts alone, which need not fit.
     void reset(std::size_t begin, std::size_t end, std::int64_t samples, std::size_t least);
     // The place of one sample's bytes. Empty where there is no room for more than `least`.
     std::optional<std::size_t> take(std::size_t bytes);

@@ -141,7 +141,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
     const auto capacity = static_cast<std::size_t>(batch_sampler_.max_slice());
     place_.pixels.streamed = has_image_ && fields_.front().dtype == DType::float32 &&
                              fields_.front().sample_bytes() >= kStreamBytes / capacity;
-    ring_claim_ = claim_ring();
+    ring_claim_ = claim_ring_or_share_less();
     cache_ = make_sample_cache(dataset_->size(), options_.cache);
     try {
         start(0);
@@ -167,6 +167,20 @@ std::shared_ptr<MemoryClaim> Loader::claim_ring() const {
         bytes > kMost / count ? kMost : count * bytes, "data.batch_size",
         fmt::format("these are {} batches of {}: lower data.batch_size or data.prefetch", batches,
                     pluralize(batch_sampler_.max_slice(), "image")));
+}
+
+// Slots without room for cuts are smaller.
+std::shared_ptr<MemoryClaim> Loader::claim_ring_or_share_less() {
+    try {
+        return claim_ring();
+    } catch (const MemoryError&) {
+        if (!options_.share_decoding || options_.cut_bytes == 0) {
+            throw;
+        }
+        options_.cut_bytes = 0;
+        make_fields();
+        return claim_ring();
+    }
 }
 
 std::int64_t Loader::end_sequence() const {
@@ -371,7 +385,7 @@ StageTime Loader::fill_task(const RingTask& task, WorkerScratch& scratch, StageT
                 }
                 const std::uint64_t huge = huge_allocations();
                 scratch.stages.next_sample();
-                fill_batch_item({*task.batch, item}, scratch);
+                fill_batch_item({*task.batch, item, task.urgent}, scratch);
                 if (huge_allocations() != huge) {  // or each worker would keep the memory of the largest image
                     const StageSampler stages = scratch.stages;
                     scratch = WorkerScratch();

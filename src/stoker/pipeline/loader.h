@@ -63,6 +63,10 @@ struct LoaderOptions {
     // where the host made them (CutSlot), in so many bytes for each sample on average (cut_plan.h), or those of its
     // pixels if that is more. A cache keeps samples as stored. `dtype` has no effect. 0: the loader decodes.
     std::int64_t cut_bytes = 0;
+    // With cut_bytes: the device decodes only what the caller needs soon. While the workers are ahead of it they decode
+    // themselves. Slots have at most twice the bytes of the images' pixels. Images that are too wide for a device, or
+    // for which there is no such memory, are all the workers'.
+    bool share_decoding = false;
     // Images that lie on a device: the slots hold a GatherDraw for each sample, and FieldSpec::late says how the device
     // makes floats in `layout` of them. `dtype`, `normalize_late`, `cut_bytes` and `cache` have no effect. null: the
     // loader reads.
@@ -167,7 +171,7 @@ class Loader {
     // A view that is ready for its CutSlot.
     struct CutView {
         std::span<const std::byte> bytes;  // in `own`, or in the transform's scratch
-        std::optional<AssembleDraw> draw;  // of a cut; empty: `bytes` are pixels
+        std::optional<AssembleDraw> draw;  // of a cut; empty: `bytes` are pixels, or they have their place already
         Buffer own;
     };
     // Buffers that a thread reuses for every sample.
@@ -200,6 +204,7 @@ class Loader {
 
     std::int64_t ring_batches() const;
     std::shared_ptr<MemoryClaim> claim_ring() const;
+    std::shared_ptr<MemoryClaim> claim_ring_or_share_less();
     std::int64_t end_sequence() const;
     void start(std::int64_t sequence);
     void stop();
@@ -223,6 +228,7 @@ class Loader {
     struct ItemPlace {
         Batch& batch;
         std::int64_t item;
+        bool urgent;  // RingTask::urgent
     };
     void fill_batch_item(const ItemPlace& place, WorkerScratch& scratch);
     std::optional<BadSample> try_sample(std::int64_t index, const RngKey& key, const ItemPlace& place,
@@ -231,7 +237,8 @@ class Loader {
     void write_images(const RngKey& key, const ItemPlace& place, bool prepared, WorkerScratch& scratch,
                       StageClock& clock) const;
     void make_cut(int view, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch, StageClock& clock) const;
-    void make_cut_pixels(CutView& to, const RngKey& key, WorkerScratch& scratch, StageClock& clock) const;
+    void make_cut_pixels(int view, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch,
+                         StageClock& clock) const;
     void place_cuts(const RngKey& key, const ItemPlace& place, WorkerScratch& scratch, StageClock& clock) const;
     void write_draws(std::int64_t index, const RngKey& key, const ItemPlace& place) const;
     void prepare_fields(WorkerScratch& scratch, StageClock& clock) const;

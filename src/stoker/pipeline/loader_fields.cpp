@@ -146,6 +146,9 @@ void Loader::find_shapes_of(std::int64_t index) {
     if (has_image_) {
         place_ = slot_of(augmented(transform_, scratch.sample, scratch.transform), options_.size);
         transform_.require_channels(place_.channels);
+        if (options_.share_decoding && place_.width > kAssembleWidth) {
+            options_.cut_bytes = 0;
+        }
         if (options_.cut_bytes > 0) {
             require_assembled(place_);
         }
@@ -195,9 +198,11 @@ FieldSpec Loader::view_spec(int view) const {
         const LateDecode decode{.to = {place_.height, place_.width},
                                 .channels = place_.channels,
                                 .erased_value = output.erased_value,
-                                .colors = output.colors};
+                                .colors = output.colors,
+                                .shared = options_.share_decoding};
         const auto pixels = static_cast<std::int64_t>(decode.image_bytes());
-        spec.shape = {CutSlot::sample_bytes(options_.cut_bytes, pixels)};
+        spec.shape = {decode.shared ? CutSlot::shared_sample_bytes(options_.cut_bytes, pixels)
+                                    : CutSlot::sample_bytes(options_.cut_bytes, pixels)};
         spec.layout = FieldLayout::plain;
         spec.late->decode = decode;
     }
@@ -270,10 +275,14 @@ void Loader::make_cut(int view, const RngKey& key, const ItemPlace& place, Worke
                       StageClock& clock) const {
     scratch.cuts.resize(static_cast<std::size_t>(options_.views));
     CutView& to = scratch.cuts[static_cast<std::size_t>(view)];
+    if (options_.share_decoding && !place.urgent) {
+        make_cut_pixels(view, key, place, scratch, clock);
+        return;
+    }
     const std::size_t most = fields_[view_at(view)].sample_bytes() * static_cast<std::size_t>(place.batch.size());
     const auto image = transform_.cut(scratch.sample, key, most, scratch.transform, place_, clock);
     if (!image) {
-        make_cut_pixels(to, key, scratch, clock);
+        make_cut_pixels(view, key, place, scratch, clock);
         return;
     }
     to.bytes = image->cut;
@@ -285,30 +294,48 @@ void Loader::make_cut(int view, const RngKey& key, const ItemPlace& place, Worke
     }
 }
 
-void Loader::make_cut_pixels(CutView& to, const RngKey& key, WorkerScratch& scratch, StageClock& clock) const {
+// In the sample's place, where it has one.
+void Loader::make_cut_pixels(int view, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch,
+                             StageClock& clock) const {
+    CutView& to = scratch.cuts[static_cast<std::size_t>(view)];
+    const LateDecode& late = *fields_.front().late->decode;
     ImageSlot pixels = place_;
-    to.own.resize(fields_.front().late->decode->image_bytes());
-    pixels.pixels.data = to.own.data();
+    if (late.shared) {
+        const CutSlot slot = place.batch.cut_slot(view_at(view));
+        pixels.pixels.data = slot.memory() + slot.pixels_at(place.item, late.image_bytes());
+    } else {
+        to.own.resize(late.image_bytes());
+        pixels.pixels.data = to.own.data();
+        to.bytes = std::as_const(to.own).bytes();
+    }
     transform_.run(scratch.sample, key, scratch.transform, pixels, clock);
-    to.bytes = std::as_const(to.own).bytes();
     to.draw.reset();
 }
 
 // Takes room, which an item of the batch does once. So it comes after all that may make the sample a bad one: where a
 // cut could be made, so can the pixels.
 void Loader::place_cuts(const RngKey& key, const ItemPlace& place, WorkerScratch& scratch, StageClock& clock) const {
+    const ImageSize size{place_.height, place_.width};
     for (int view = 0; has_image_ && options_.cut_bytes > 0 && view < options_.views; ++view) {
+        const LateDecode& late = *fields_[view_at(view)].late->decode;
         CutView& image = scratch.cuts[static_cast<std::size_t>(view)];
         const CutSlot slot = place.batch.cut_slot(view_at(view));
         CutRoom& room = place.batch.cut_room(view_at(view));
         if (image.draw) {
             if (const auto taken = room.take(image.bytes.size())) {
                 slot.set_cut(place.item, *taken, image.bytes, *image.draw);
+                scratch.stages.timed().on_device += view == 0 ? 1 : 0;
                 continue;
             }
-            make_cut_pixels(image, key_of_view(key, view), scratch, clock);
+            make_cut_pixels(view, key_of_view(key, view), place, scratch, clock);
         }
-        slot.set_pixels(place.item, room.take_least(), image.bytes, {place_.height, place_.width});
+        if (late.shared) {
+            slot.set_pixels(place.item, slot.pixels_at(place.item, late.image_bytes()), size);
+            continue;
+        }
+        const std::size_t at = room.take_least();
+        std::ranges::copy(image.bytes, slot.memory() + at);
+        slot.set_pixels(place.item, at, size);
     }
 }
 
@@ -399,7 +426,11 @@ void Loader::clear_item(const ItemPlace& place) const {
         if (fields_[at].ragged) {
             place.batch.payload(at, place.item).clear();
         } else if (fields_[at].late && fields_[at].late->decode) {
-            place.batch.cut_slot(at).set_nothing(place.item);
+            const CutSlot slot = place.batch.cut_slot(at);
+            slot.set_nothing(place.item);
+            if (const LateDecode& late = *fields_[at].late->decode; late.shared) {
+                std::memset(slot.memory() + slot.pixels_at(place.item, late.image_bytes()), 0, late.image_bytes());
+            }
         } else if (at != index_at()) {
             std::ranges::fill(place.batch.item(at, place.item), at == label_at() ? std::byte{0xFF} : std::byte{0});
         }

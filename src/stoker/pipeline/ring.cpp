@@ -58,21 +58,28 @@ BatchRing::OpenBatch BatchRing::open_slot(std::int64_t sequence) {
     return open;
 }
 
+RingTask BatchRing::claim_of(OpenBatch& open, std::int64_t sequence) const {
+    const std::int64_t begin = open.next;
+    open.next = std::min(begin + grain_.samples(), open.batch->size());
+    return {.batch = open.batch.get(),
+            .sequence = sequence,
+            .begin = begin,
+            .end = open.next,
+            .urgent = 2 * (sequence - first_open_) < depth_};
+}
+
 std::optional<RingTask> BatchRing::claim() {
     std::int64_t sequence = first_open_;
     for (auto& open : open_) {
         if (open.batch && open.next < open.batch->size()) {
-            const std::int64_t begin = open.next;
-            open.next = std::min(begin + grain_.samples(), open.batch->size());
-            return RingTask{open.batch.get(), sequence, begin, open.next};
+            return claim_of(open, sequence);
         }
         ++sequence;
     }
     for (; static_cast<std::int64_t>(open_.size()) < depth_ && sequence < end_; ++sequence) {
         OpenBatch& open = open_.emplace_back(open_slot(sequence));
         if (!open.finished()) {
-            open.next = std::min(grain_.samples(), open.batch->size());
-            return RingTask{open.batch.get(), sequence, 0, open.next};
+            return claim_of(open, sequence);
         }
         // An empty or failed batch has no task, so it is finished already.
         ready_.notify_all();

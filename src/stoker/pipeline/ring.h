@@ -26,6 +26,7 @@ struct RingTask {
     std::int64_t sequence = 0;
     std::int64_t begin = 0;
     std::int64_t end = 0;
+    bool urgent = false;  // the batch lies in the front half of the ring: the consumer needs it soon
 };
 
 class BatchRing : public std::enable_shared_from_this<BatchRing> {
@@ -85,6 +86,7 @@ class BatchRing : public std::enable_shared_from_this<BatchRing> {
 
     // Called under the lock.
     std::optional<RingTask> claim();
+    RingTask claim_of(OpenBatch& open, std::int64_t sequence) const;
     OpenBatch open_slot(std::int64_t sequence);
     bool pop_ready() const { return stopped_ || first_open_ >= end_ || front_ready(); }
     bool front_ready() const { return !open_.empty() && open_.front().finished(); }

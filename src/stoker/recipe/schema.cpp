@@ -217,10 +217,9 @@ std::vector<SchemaKey> data_keys() {
         channels(),
         one_of("data.decode", at(&DataRecipe::decode), {"exact", "fast"},
                "`fast`: images that a resize makes smaller may be decoded at 1/2, 1/4 or 1/8 of their size"),
-        one_of(
-            "data.decode_on", at(&DataRecipe::decode_on), {"auto", "cpu", "device"},
-            "where dct records become pixels; `device`: on the GPU; `auto`: on the CPU; `stoker tune` measures whether "
-            "the GPU pays"),
+        one_of("data.decode_on", at(&DataRecipe::decode_on), {"auto", "cpu", "device"},
+               "where dct records become pixels; `device`: on the GPU; `auto`: on the CPU, and on the GPU where the "
+               "workers fall behind the steps"),
         integer("data.views", at(&DataRecipe::views), {1, 16},
                 "images of each sample, such as the two views of contrastive learning: the ops run on each with "
                 "random numbers of its own; the batch has `image`, `image_2`, ..."),

@@ -52,7 +52,7 @@ struct DataFacts {
     std::optional<bool> persistent = {};  // worker processes live on from epoch to epoch
     std::string cache = {};               // none | ram | disk | device
     std::string decode = {};
-    std::string decode_on = {};  // cpu | device
+    std::string decode_on = {};  // cpu | device | auto: both
 };
 
 struct TrainFacts {

@@ -31,6 +31,9 @@ Json json_of(const PhaseTimes& times) {
 
 Json json_of(const StageTimes& times) {
     Json json = {{"samples", times.samples}};
+    if (times.on_device != 0) {
+        json["on_device"] = times.on_device;
+    }
     if (times.cpu.count() != 0) {  // workers = 0: the training thread loads, and its CPU time is not measured
         json["cpu"] = microseconds(times.cpu);
     }
@@ -219,6 +222,7 @@ std::optional<StageTimes> stages_from(const Json& line) {
     const Json& json = part(line, "workers_us");
     StageTimes stages;
     read_count(Reader{json}, "samples", stages.samples);
+    read_count(Reader{json}, "on_device", stages.on_device);
     double cpu = 0;
     Reader{json}("cpu", cpu);
     stages.cpu = nanoseconds(cpu);

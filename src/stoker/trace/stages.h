@@ -30,6 +30,7 @@ struct StageTimes {
     std::array<std::chrono::nanoseconds, kStages> times{};
     std::chrono::nanoseconds cpu{};  // CPU time of the workers
     std::int64_t samples = 0;
+    std::int64_t on_device = 0;  // of them, those whose images a device decodes
 
     std::chrono::nanoseconds& operator[](Stage stage) { return times[static_cast<std::size_t>(stage)]; }
     std::chrono::nanoseconds operator[](Stage stage) const { return times[static_cast<std::size_t>(stage)]; }
@@ -39,6 +40,7 @@ struct StageTimes {
         }
         cpu += other.cpu;
         samples += other.samples;
+        on_device += other.on_device;
         return *this;
     }
     StageTimes& operator-=(const StageTimes& other) {
@@ -47,6 +49,7 @@ struct StageTimes {
         }
         cpu -= other.cpu;
         samples -= other.samples;
+        on_device -= other.on_device;
         return *this;
     }
     // Of a difference of two readings: lowers `blocked`, so that the stages together take at most `most`, the time
@@ -127,6 +130,7 @@ class StageSampler {
         const StageTimes timed = std::exchange(timed_, {});
         const std::int64_t samples = std::exchange(samples_, 0);
         times.samples += timed.samples;
+        times.on_device += timed.on_device;
         if (!accounting()) {
             return;
         }

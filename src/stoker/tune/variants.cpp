@@ -40,11 +40,10 @@ void add_loader_variants(std::vector<Variant>& variants, const Recipe& recipe, c
     if (images && recipe.data.decode == "exact" && allowed.decode && resizes(recipe.data.train_ops)) {
         variants.push_back({.change = {{"data.decode", "\"fast\""}}});
     }
-    const bool decodes_exactly =
-        recipe.data.decode == "exact" && recipe.data.cache != "device" && recipe.data.channels != 1;
-    if (facts.device != "cpu" && facts.codec.starts_with("dct") && decodes_exactly &&
-        recipe.data.decode_on != "device") {
-        variants.push_back({.change = {{"data.decode_on", "\"device\""}}});  // what it costs the step, the pairs show
+    const bool decodes_exactly = recipe.data.decode == "exact" && recipe.data.channels != 1;
+    if (facts.device != "cpu" && facts.codec.starts_with("dct") && decodes_exactly && recipe.data.decode_on == "cpu" &&
+        recipe.data.cache == "none") {
+        variants.push_back({.change = {{"data.decode_on", "\"auto\""}}});
     }
     for (const char* codec : {"dct", "raw"}) {
         if (recipe.data.mix.empty() && !drawn && !remote && images && codec != facts.codec) {

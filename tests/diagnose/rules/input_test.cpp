@@ -5,7 +5,6 @@
 
 #include "diagnose/rules/support.h"
 #include "stoker/diagnose/rules/run_summary.h"
-#include "stoker/track/recipe_keys.h"
 
 namespace stoker {
 namespace {
@@ -329,19 +328,24 @@ RankRecords dct_on_gpu() {
     rank.facts.data.codec = "dct";
     rank.facts.data.decode = "exact";
     rank.facts.data.decode_on = "cpu";
+    rank.facts.data.cache = "none";
     return rank;
+}
+
+Diagnosis diagnose_on_cpu(const RankRecords& rank) {
+    return diagnose({.ranks = {rank}, .recipe = {{"data.decode_on", "cpu"}}});
 }
 
 TEST(InputRules, AGpuMayDecodeDctRecords) {
     RankRecords rank = dct_on_gpu();
-    Diagnosis diagnosis = diagnose_rank(rank);
+    Diagnosis diagnosis = diagnose_on_cpu(rank);
     EXPECT_EQ(diagnosis.verdict.rule, "decode-bound");
     EXPECT_THAT(diagnosis.verdict.text, HasSubstr("Let the GPU decode"));
-    EXPECT_THAT(diagnosis.findings.front().fix.recipe, ElementsAre(RecipeChange{"data.decode_on", "\"device\""}));
+    EXPECT_THAT(diagnosis.findings.front().fix.recipe, ElementsAre(RecipeChange{"data.decode_on", "\"auto\""}));
     EXPECT_NEAR(diagnosis.findings.front().gain.high, 2, 0.01) << "nothing waits any more";
     rank.facts.data.codec = "dct-zstd";
-    diagnosis = diagnose_rank(rank);
-    EXPECT_THAT(diagnosis.findings.front().fix.recipe, ElementsAre(RecipeChange{"data.decode_on", "\"device\""}));
+    diagnosis = diagnose_on_cpu(rank);
+    EXPECT_THAT(diagnosis.findings.front().fix.recipe, ElementsAre(RecipeChange{"data.decode_on", "\"auto\""}));
     EXPECT_NEAR(diagnosis.findings.front().gain.high, 2 / (2 - 0.49 * 1.9), 0.01)
         << "two cores, of which 0.93 are freed";
 }
@@ -350,19 +354,23 @@ TEST(InputRules, AGpuIsNotAskedForWhatItCannotDecode) {
     for (const auto& change : std::vector<std::function<void(RunFacts&)>>{
              [](RunFacts& facts) { facts.device.type = "cpu"; }, [](RunFacts& facts) { facts.data.decode = "fast"; },
              [](RunFacts& facts) { facts.data.cache = "device"; }, [](RunFacts& facts) { facts.data.codec = "jpeg"; },
-             [](RunFacts& facts) { facts.data.decode_on = ""; }}) {
+             [](RunFacts& facts) { facts.data.cache = "ram"; }}) {
         RankRecords rank = dct_on_gpu();
         change(rank.facts);
-        const Fix fix = diagnose_rank(rank).findings.front().fix;
+        const Fix fix = diagnose_on_cpu(rank).findings.front().fix;
         EXPECT_THAT(fix.recipe, IsEmpty());
         EXPECT_THAT(fix.code, HasSubstr("stoker pack photos packed.stk --codec"));
     }
-    const Diagnosis grey = diagnose({.ranks = {dct_on_gpu()}, .recipe = {{"data.channels", "1"}}});
+    const Diagnosis grey =
+        diagnose({.ranks = {dct_on_gpu()}, .recipe = {{"data.channels", "1"}, {"data.decode_on", "cpu"}}});
     EXPECT_THAT(grey.findings.front().fix.recipe, IsEmpty());
-    RankRecords decodes = dct_on_gpu();
-    decodes.facts.data.decode_on = "device";
-    EXPECT_THAT(diagnose_rank(decodes).findings.front().fix.code, HasSubstr("--codec dct --resize-shorter"))
-        << "it could not decode raw pixels";
+    EXPECT_THAT(diagnose_rank(dct_on_gpu()).findings.front().fix.recipe, IsEmpty()) << "`auto` has tried";
+    for (const char* where : {"device", "auto"}) {
+        RankRecords decodes = dct_on_gpu();
+        decodes.facts.data.decode_on = where;
+        EXPECT_THAT(diagnose_rank(decodes).findings.front().fix.code, HasSubstr("--codec dct --resize-shorter"))
+            << "it could not decode raw pixels";
+    }
 }
 
 TEST(InputRules, AGpuThatDecodesRunsTheOpsToo) {
@@ -372,22 +380,31 @@ TEST(InputRules, AGpuThatDecodesRunsTheOpsToo) {
                                  .busy_share = 1}
                            .rank();
     rank.facts = dct_on_gpu().facts;
-    const auto finding = [&](const std::string& ops) {
-        const std::string recipe = "[data]\ntrain = \"photos\"\ntrain_ops = [" + ops + "]\n";
-        return diagnose({.ranks = {rank}, .recipe = recipe_keys(recipe, "test")}).findings.front();
-    };
-    const std::string jitter = "{op = \"color_jitter\", brightness = 0.4}, {op = \"normalize\", preset = \"imagenet\"}";
-    const Finding moved = finding("{op = \"random_resized_crop\", size = [224, 224]}, " + jitter);
+    const Finding moved = diagnose_on_cpu(rank).findings.front();
     EXPECT_EQ(moved.rule, "augment-bound");
-    EXPECT_THAT(moved.text, HasSubstr("it then runs the ops, too"));
-    EXPECT_THAT(moved.fix.recipe, ElementsAre(RecipeChange{"data.decode_on", "\"device\""}));
+    EXPECT_THAT(moved.text, HasSubstr("it then runs the ops"));
+    EXPECT_THAT(moved.fix.recipe, ElementsAre(RecipeChange{"data.decode_on", "\"auto\""}));
     EXPECT_NEAR(moved.gain.high, 2, 0.01) << "nothing waits any more";
-    for (const std::string& ops : {"{op = \"gaussian_blur\", kernel_size = 3}, " + jitter, std::string()}) {
-        EXPECT_THAT(finding(ops).fix.recipe, IsEmpty()) << ops;
-        EXPECT_THAT(finding(ops).text, HasSubstr("Crop or resize before the costly ops")) << ops;
-    }
+    EXPECT_THAT(diagnose_rank(rank).findings.front().text, HasSubstr("Crop or resize before the costly ops"));
+}
+
+TEST(InputRules, PackedJpegsMayBeDecodedByTheGpu) {
+    RankRecords rank = MadeUpRun{.share = {{Phase::wait, 0.9}, {Phase::forward, 0.1}},
+                                 .stages = {{Stage::pixels, 0.95}},
+                                 .process_cores = 2,
+                                 .busy_share = 1}
+                           .rank();
+    rank.facts = dct_on_gpu().facts;
+    rank.facts.data.codec = "jpeg";
+    const Finding with_gpu = diagnose_rank(rank).findings.front();
+    const Finding kept = diagnose_on_cpu(rank).findings.front();
     rank.facts.device.type = "cpu";
-    EXPECT_THAT(finding(jitter).fix.recipe, IsEmpty());
+    const Finding without = diagnose_rank(rank).findings.front();
+    EXPECT_EQ(kept.gain.expected, without.gain.expected) << "the recipe forbids it";
+    EXPECT_THAT(with_gpu.text, HasSubstr("the GPU decodes where the workers fall behind"));
+    EXPECT_EQ(with_gpu.fix.code, without.fix.code);
+    EXPECT_GT(with_gpu.gain.expected, without.gain.expected);
+    EXPECT_EQ(with_gpu.gain.low, without.gain.low) << "the ops may forbid it";
 }
 
 TEST(InputRules, AProgressiveJpegsHuffmanTimeIsEstimated) {

@@ -1,5 +1,5 @@
-// data.decode_on = "device": runs are those of the ordinary loader, to the last bit, also stopped and resumed; and what
-// a device cannot decode is refused. Here the device is the CPU (ImagesOnCpu).
+// data.decode_on: runs are those of the ordinary loader, to the last bit, also stopped and resumed; and what a device
+// cannot decode is refused, or left to the CPU. Here the device is the CPU (ImagesOnCpu).
 #include "stoker/train/run/device_decode.h"
 
 #include <gmock/gmock.h>
@@ -15,6 +15,7 @@ namespace stoker {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::RecordDataset;
 using testing::RecordsWithFields;
 using testing::TempDir;
@@ -93,6 +94,48 @@ TEST(DeviceDecodeRun, IsThatOfTheOrdinaryLoader) {
     decoded_run(decoding_recipe(), folder / "stopped", 3);
     const DecodedRun resumed = decoded_run(decoding_recipe(), folder / "stopped");
     EXPECT_TRUE(testing::same_weights(resumed.weights, expected.weights));
+}
+
+TEST(DeviceDecodeRun, IsTheSameWhereBothDecode) {
+    const ImagesOnCpu allowed;
+    const TempDir folder;
+    Recipe recipe = decoding_recipe();
+    recipe.data.decode_on = "cpu";
+    const DecodedRun expected = decoded_run(recipe, folder / "plain");
+    EXPECT_THAT(testing::text_of(folder / "plain/metrics.jsonl"), Not(HasSubstr("\"on_device\"")));
+    recipe.data.decode_on = "auto";
+    const DecodedRun own = decoded_run(recipe, folder / "own");
+    EXPECT_EQ(testing::figures(own.result.epochs), testing::figures(expected.result.epochs));
+    EXPECT_TRUE(testing::same_weights(own.weights, expected.weights));
+    EXPECT_EQ(testing::metrics_of(folder / "own"), testing::metrics_of(folder / "plain"));
+    EXPECT_THAT(testing::text_of(folder / "own/metrics.jsonl"), HasSubstr("\"on_device\"")) << "some were cut";
+}
+
+// What it says of its loader.
+std::string where_decoded(const Recipe& recipe, const RecipeData& data) {
+    return decodes_on(*make_train_loader(recipe, data, at::kCPU, false));
+}
+
+TEST(DeviceDecodeRun, IsSharedWhereADeviceCanDecode) {
+    Recipe recipe = decoding_recipe();
+    recipe.data.decode_on = "auto";
+    EXPECT_EQ(where_decoded(recipe, record_data()), "cpu") << "no device";
+    const ImagesOnCpu allowed;
+    EXPECT_EQ(where_decoded(recipe, record_data()), "auto");
+    EXPECT_EQ(where_decoded(decoding_recipe(), record_data()), "device");
+    auto jpegs = std::make_shared<RecordClasses>(10);
+    jpegs->records.records = jpegs->records.jpegs;
+    EXPECT_EQ(where_decoded(recipe, {.train = jpegs, .val = nullptr}), "cpu");
+    Recipe cached = recipe;
+    cached.data.cache = "ram";
+    EXPECT_EQ(where_decoded(cached, record_data()), "cpu") << "pixels are kept";
+    cached.data.cache_as = "encoded";
+    EXPECT_EQ(where_decoded(cached, record_data()), "auto");
+    recipe.data.train_ops.insert(recipe.data.train_ops.begin() + 1,
+                                 {.name = "gaussian_blur", .options = {{"kernel_size", 3.0}}, .where = "test"});
+    EXPECT_EQ(where_decoded(recipe, record_data()), "cpu");
+    recipe.data.decode_on = "cpu";
+    EXPECT_EQ(where_decoded(recipe, record_data()), "cpu");
 }
 
 // One mask is bad, which shows when the sample's images are ready.

@@ -225,40 +225,38 @@ bool holds_dct(const DataFacts& data) {
     return data.codec == "dct" || data.codec == "dct-zstd";
 }
 
-// Whether the GPU could decode the records, as far as facts and recipe tell: the ops may forbid it.
-bool gpu_can_decode(const JudgedRun& records, const RankRecords& rank) {
-    const DataFacts& data = rank.facts.data;
-    const auto channels = records.recipe.find("data.channels");
-    const bool grey = channels != records.recipe.end() && channels->second == "1";
-    return rank.facts.device.type == "cuda" && holds_dct(data) && data.decode_on == "cpu" && data.decode != "fast" &&
-           data.cache != "device" && !grey;
+// Both decode with `auto`.
+bool decodes_on_gpu(const DataFacts& data) {
+    return data.decode_on == "device" || data.decode_on == "auto";
 }
 
-// Whether a GPU that decodes also runs all of data.train_ops. Their order and options may still forbid it.
-bool gpu_can_run_ops(const JudgedRun& records) {
-    constexpr std::array<std::string_view, 10> kOps = {
-        "random_resized_crop", "resize",       "center_crop",      "random_crop",    "horizontal_flip",
-        "vertical_flip",       "color_jitter", "random_grayscale", "random_erasing", "normalize"};
-    constexpr std::string_view kOp = "{op = ";
-    const auto found = records.recipe.find("data.train_ops");
-    const std::string_view ops = found == records.recipe.end() ? std::string_view() : found->second;
-    for (std::size_t at = ops.find('{'); at != std::string_view::npos; at = ops.find('{', at + 1)) {
-        const std::string_view rest = ops.substr(at);
-        const std::string_view name = rest.substr(std::min(kOp.size(), rest.size()));
-        const std::string_view op = name.substr(0, name.find_first_of(",}"));
-        if (!rest.starts_with(kOp) || std::ranges::find(kOps, op) == kOps.end()) {
-            return false;
-        }
-    }
-    return ops.find('{') != std::string_view::npos;
+bool recipe_sets(const JudgedRun& records, const char* key, const char* value) {
+    const auto found = records.recipe.find(key);
+    return found != records.recipe.end() && found->second == value;
 }
+
+// Whether a GPU would decode dct records, as far as facts and recipe tell: the ops may forbid it.
+bool gpu_can_decode(const JudgedRun& records, const RankRecords& rank) {
+    const DataFacts& data = rank.facts.data;
+    return !in_python(rank) && rank.facts.device.type == "cuda" && data.decode != "fast" && data.cache == "none" &&
+           !recipe_sets(records, "data.channels", "1");
+}
+
+// Whether only the recipe's data.decode_on keeps the GPU from it.
+bool keeps_gpu_from_decoding(const JudgedRun& records, const RankRecords& rank) {
+    return holds_dct(rank.facts.data) && recipe_sets(records, "data.decode_on", "cpu") && gpu_can_decode(records, rank);
+}
+
+// Of a worker's time for a dct record, what a GPU saves that decodes it, as docs/cuda.md measured it. What is left: to
+// read, check and copy; and to decompress `dct-zstd`.
+constexpr double kSavedByGpu = 0.84;
+constexpr double kSavedByGpuOfZstd = 0.49;
 
 // `ops`: the share of the workers' time that goes with the ops.
 void decode_on_gpu(const RankRecords& rank, const RunSummary& run, double ops, Finding& finding) {
-    // Of the rest that workers do, as docs/cuda.md measured it. What is left: to read, check, decompress and copy.
-    const double decoding = rank.facts.data.codec == "dct" ? 0.84 : 0.49;
+    const double decoding = rank.facts.data.codec == "dct" ? kSavedByGpu : kSavedByGpuOfZstd;
     const double saved = 1 - (1 - decoding) * (1 - ops);
-    finding.fix.recipe = {{"data.decode_on", "\"device\""}};
+    finding.fix.recipe = {{"data.decode_on", "\"auto\""}};
     finding.gain = gain_without_wait(run, speedup_of(saved), saved * run.worker_busy());
     finding.confidence = 0.6;
 }
@@ -266,7 +264,10 @@ void decode_on_gpu(const RankRecords& rank, const RunSummary& run, double ops, F
 // The GPU decodes already: what is left for the workers grows with the images.
 void smaller_images(const JudgedRun& records, const RankRecords& rank, const RunSummary& run, Finding& finding) {
     constexpr double kSaved = 0.5;  // with half of the pixels
-    finding.text += "The GPU decodes already, and workers only check and copy records. Store smaller images.";
+    const StageTimes workers = run.workers.value_or(StageTimes{});
+    const double on_gpu =
+        static_cast<double>(workers.on_device) / static_cast<double>(std::max<std::int64_t>(workers.samples, 1));
+    finding.text += fmt::format("The GPU decodes {:.0f} % of the images already. Store smaller ones.", 100 * on_gpu);
     finding.fix.code = pack_command(records, rank, " --codec dct --resize-shorter 256");
     finding.gain = gain_without_wait(run, speedup_of(kSaved * decode_share(run)));
     finding.confidence = 0.4;
@@ -274,11 +275,22 @@ void smaller_images(const JudgedRun& records, const RankRecords& rank, const Run
 
 void pack_for_decoding(const JudgedRun& records, const RankRecords& rank, const RunSummary& run, Finding& finding) {
     const bool jpeg = rank.facts.data.codec == "jpeg";
-    finding.text += jpeg ? "Pack the data as `dct`, which needs no Huffman decoding."
-                         : "Pack the data as `raw` pixels, or smaller.";
+    const bool gpu = gpu_can_decode(records, rank) && !recipe_sets(records, "data.decode_on", "cpu");
+    finding.text += !jpeg ? "Pack the data as `raw` pixels, or smaller."
+                    : gpu ? "Pack the data as `dct`, which needs no Huffman decoding, and which the GPU decodes where "
+                            "the workers fall behind."
+                          : "Pack the data as `dct`, which needs no Huffman decoding.";
     finding.fix.code = pack_command(records, rank, jpeg ? " --codec dct" : " --codec raw");
+    const auto gain_of = [&](double saved) {
+        return gain_without_wait(run, speedup_of(saved), saved * run.worker_busy());
+    };
     const double saved = jpeg ? dct_saved(run) : decode_share(run);
-    finding.gain = gain_without_wait(run, speedup_of(saved), saved * run.worker_busy());
+    finding.gain = gain_of(saved);
+    if (jpeg && gpu) {  // unless the ops keep it from decoding
+        const Gain shared = gain_of(saved + kSavedByGpu * (decode_share(run) - saved));
+        finding.gain.expected = shared.expected;
+        finding.gain.high = shared.high;
+    }
     finding.confidence = 0.8;
 }
 
@@ -294,10 +306,10 @@ std::vector<Finding> decode_bound(const JudgedRun& records) {
                          finding.text = fmt::format("Decoding {} takes {:.0f} % of the workers' time{}. ",
                                                     codec.empty() ? "images" : codec, 100 * decode_share(run),
                                                     saturation_text(run));
-                         if (gpu_can_decode(records, rank)) {
-                             finding.text += "Let the GPU decode.";
+                         if (keeps_gpu_from_decoding(records, rank)) {
+                             finding.text += "Let the GPU decode, too.";
                              decode_on_gpu(rank, run, 0, finding);
-                         } else if (rank.facts.data.decode_on == "device") {
+                         } else if (decodes_on_gpu(rank.facts.data)) {
                              smaller_images(records, rank, run, finding);
                          } else {
                              pack_for_decoding(records, rank, run, finding);
@@ -311,8 +323,8 @@ std::vector<Finding> augment_bound(const JudgedRun& records) {
                          finding.evidence.push_back({"augment_share_of_workers", augment_share(run)});
                          finding.text = fmt::format("The ops of data.train_ops take {:.0f} % of the workers' time{}. ",
                                                     100 * augment_share(run), saturation_text(run));
-                         if (gpu_can_decode(records, rank) && gpu_can_run_ops(records)) {
-                             finding.text += "Let the GPU decode the records; it then runs the ops, too.";
+                         if (keeps_gpu_from_decoding(records, rank)) {
+                             finding.text += "Let the GPU decode, too; it then runs the ops of what it decodes.";
                              decode_on_gpu(rank, run, augment_share(run), finding);
                              return;
                          }
@@ -435,12 +447,9 @@ std::span<const Rule> input_rules() {
              "the trainer waits, and the workers spend 40 % of their time in reads without using a core",
              "`data.cache = \"ram\"`, `stoker pack`, or a faster disk", storage_bound},
         Rule{"decode-bound", "the trainer waits, and the workers spend 40 % of their time on decoding",
-             "`stoker pack --codec dct` (JPEG) or `--codec raw`; of `dct` on a GPU `data.decode_on = \"device\"`; more "
-             "workers only where cores are free",
-             decode_bound},
+             "`stoker pack --codec dct` (JPEG) or `--codec raw`; more workers only where cores are free", decode_bound},
         Rule{"augment-bound", "the trainer waits, and the workers spend 40 % of their time on `train_ops`",
-             "crop and resize first, or store smaller images; of `dct` on a GPU `data.decode_on = \"device\"`",
-             augment_bound},
+             "crop and resize first, or store smaller images", augment_bound},
         Rule{"no-prefetch", "the trainer waits while the workers are idle, and `data.prefetch` is 1 or 2",
              "`data.prefetch = 4`", no_prefetch},
         Rule{"slow-loader", "the trainer waits for 5 % of its time, and no other rule knows why", "`stoker profile`",

@@ -1,6 +1,7 @@
 #include "stoker/train/run/device_decode.h"
 
 #include <fmt/format.h>
+#include <optional>
 
 #include "stoker/base/error.h"
 #include "stoker/bridge/device_images.h"
@@ -24,6 +25,23 @@ void decode_on_device(const Dataset& dataset, const Transform& transform, const 
                                .hint = ""});
     }
     options.cut_bytes = plan.cut_bytes;
+}
+
+void share_decoding(const Dataset& dataset, const Transform& transform, const std::vector<OpSpec>& specs,
+                    const at::Device& device, LoaderOptions& options) {
+    const bool cached = options.cache.bytes > 0 && !options.cache.encoded;
+    if (options.images == nullptr && !cached && why_no_decoder_on(device).empty()) {
+        options.cut_bytes = plan_cuts(dataset, transform, specs).cut_bytes;
+        options.share_decoding = options.cut_bytes > 0;
+    }
+}
+
+std::string decodes_on(const Loader& loader) {
+    const std::optional<LateNormalize>& late = loader.field_specs().front().late;
+    if (!late || !late->decode) {
+        return "cpu";
+    }
+    return late->decode->shared ? "auto" : "device";
 }
 
 }  // namespace stoker

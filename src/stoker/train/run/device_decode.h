@@ -1,6 +1,7 @@
-// data.decode_on = "device": the loader leaves the decoding of dct records to the device.
+// data.decode_on: the loader leaves the decoding of dct records to the device, all of it or a part.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "stoker/bridge/device.h"
@@ -13,5 +14,13 @@ namespace stoker {
 // cannot decode, and InvalidArgument for a data set or ops that it cannot take.
 void decode_on_device(const Dataset& dataset, const Transform& transform, const std::vector<OpSpec>& specs,
                       const at::Device& device, LoaderOptions& options);
+
+// Sets `options.cut_bytes` and `share_decoding` where the device can decode. Otherwise, and where a cache keeps
+// pixels, it changes nothing.
+void share_decoding(const Dataset& dataset, const Transform& transform, const std::vector<OpSpec>& specs,
+                    const at::Device& device, LoaderOptions& options);
+
+// "cpu", "device", or "auto" where both decode.
+std::string decodes_on(const Loader& loader);
 
 }  // namespace stoker

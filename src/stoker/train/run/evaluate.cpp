@@ -175,7 +175,7 @@ Evaluation evaluate_weights(const Recipe& given, const ModelFile& weights, const
         if (recipe.data.cache == "device") {
             recipe.data.cache = "none";  // each image is read once
         }
-        recipe.data.decode_on = "cpu";  // the data may be of any kind, and so may the device
+        recipe.data.decode_on = recipe.data.decode_on == "cpu" ? "cpu" : "auto";  // data and device may be of any kind
         const TaskKind kind = task_named(recipe.task);
         if (kind == TaskKind::custom) {
             throw Unsupported({.where = "task",

@@ -50,6 +50,8 @@ std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<
     }
     if (recipe.data.decode_on == "device") {
         decode_on_device(*dataset, transform, ops, device, options);
+    } else if (recipe.data.decode_on == "auto") {
+        share_decoding(*dataset, transform, ops, device, options);
     }
     return std::make_unique<Loader>(dataset, std::move(transform), options);
 }
