@@ -25,6 +25,8 @@ from stoker.processes.worker import Reply, Request, run_worker
 
 # A worker that is inside of a sample gets this time before it is killed.
 _PATIENCE_SECONDS = 1.0
+# A killed one ends at once, unless the machine gives it no core, or the kernel waits for a disk.
+_KILLED_SECONDS = 10.0
 # Tasks of a worker that it has not answered. With more, its pipe may be full at both ends: each process would wait for
 # the other to read.
 _MOST_TASKS = 64
@@ -289,7 +291,7 @@ def _cannot_be_pickled(error: BaseException) -> bool:
 def _end(processes: list[BaseProcess]) -> None:
     """They end by themselves when their pipes are closed; those that are inside of a sample are killed."""
     for stop in (None, "terminate", "kill"):
-        until = time.monotonic() + _PATIENCE_SECONDS
+        until = time.monotonic() + (_KILLED_SECONDS if stop == "kill" else _PATIENCE_SECONDS)
         for process in processes:
             if stop is not None and process.is_alive():
                 getattr(process, stop)()

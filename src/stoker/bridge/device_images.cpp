@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <fmt/format.h>
 #include <optional>
@@ -23,6 +24,9 @@ bool on_cpu = false;  // ImagesOnCpu
 std::string why_not_on(const at::Device& device, bool (*works)()) {
     if (!device.is_cuda()) {
         return device.is_cpu() && on_cpu ? "" : "this run is on " + device.str();
+    }
+    if (!c10::impl::hasDeviceGuardImpl(device.type())) {
+        return "this LibTorch is without CUDA";
     }
     const c10::OptionalDeviceGuard on_device(device);
     return works() ? "" : "this build has no kernels for " + device.str();
