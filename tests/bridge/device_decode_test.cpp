@@ -117,7 +117,7 @@ TEST(DeviceDecode, IsSharedWithTheWorkers) {
 
 // The slots fit, the decoder's memory does not.
 TEST(DeviceDecode, IsTheHostsWhereTheDeviceIsFull) {
-    RecordLoaders loaders(decoded_op_lists().front(), at::kCPU, Layout::chw);
+    RecordLoaders loaders(decoded_op_lists().front(), at::kCPU, Layout::chw, /*shared=*/true);
     const auto streams = std::make_shared<FakeStreams>();
     streams->room = 5;  // the fields of the first slot
     expect_floats_of_the_host(loaders, at::kCPU, at::kFloat, streams);

@@ -13,6 +13,7 @@
 #include "stoker/pipeline/cut_plan.h"
 #include "stoker/pipeline/loader.h"
 #include "stoker/pipeline/transforms/cut_ops.h"
+#include "support/memory_room.h"
 
 namespace stoker {
 namespace {
@@ -147,6 +148,8 @@ TEST(LateImages, HaveThemForAnyNumberOfWorkersAndRanks) {
         options.rank = rank;
         options.world_size = 2;
         expect_the_bytes_of_the_host(dataset, op_lists().front(), options);
+        options.share_decoding = true;
+        expect_the_bytes_of_the_host(dataset, op_lists().front(), options);
     }
 }
 
@@ -239,9 +242,12 @@ TEST(LateImages, TheDeviceMakesThoseThatAreNeededSoon) {
     while (const auto batch = loader.next()) {
         Counts counts;
         const std::vector<std::uint8_t> made = decoded(*batch, 0, counts);
-        const std::span<const std::byte> pixels = batch->made_pixels(0);
-        EXPECT_EQ(pixels.empty(), counts.cuts > 0);
-        EXPECT_TRUE(pixels.empty() || std::ranges::equal(pixels, std::as_bytes(std::span(made))))
+        const std::vector<UsedRange> used = batch->used_ranges(0);
+        EXPECT_EQ(used.size(), counts.cuts > 0 ? 2 : 1) << "no pixels, or pixels alone";
+        EXPECT_EQ(batch->has_only_pixels(0), counts.cuts == 0);
+        const std::byte* const memory = batch->cut_slot(0).memory();
+        EXPECT_TRUE(counts.cuts > 0 || std::ranges::equal(std::span(memory + used[0].begin, memory + used[0].end),
+                                                          std::as_bytes(std::span(made))))
             << "they lie there as the device would make them";
         cuts.push_back(counts.cuts);
         while (!loader.at_rest()) {
@@ -264,6 +270,22 @@ TEST(LateImages, SharedOnesTakeAtMostTwiceThePixels) {
     EXPECT_EQ(loader.field_specs().front().shape, Shape{CutSlot::sample_bytes(2 * 8 * 8 * 3, 1)});
     const Counts counts = expect_the_bytes_of_the_host(dataset, small, options, options.cut_bytes);
     EXPECT_LT(counts.cuts, counts.samples) << "no room for all";
+}
+
+// Room for a ring of pixels, but not for one with cuts, and as much again.
+TEST(LateImages, WithoutMemoryForCutsTheWorkersDecodeAll) {
+    LoaderOptions options = host_options();
+    options.batch_size = 100;
+    options.views = 1;
+    options.share_decoding = true;
+    options.cut_bytes = 1 << 20;
+    const auto dataset = std::make_shared<RecordDataset>(100);
+    const Transform large(std::vector<Op>{Resize{.size = ImageSize{400, 400}}});  // 4 batches of 48 MB
+    EXPECT_TRUE(Loader(dataset, large, options).field_specs().front().late->decode);
+    const testing::MemoryRoom room(380 * testing::kMiB);
+    Loader loader(dataset, large, options);
+    EXPECT_FALSE(loader.field_specs().front().late->decode);
+    EXPECT_NE(loader.next(), nullptr);
 }
 
 TEST(LateImages, TooWideOnesAreTheWorkersWhereBothDecode) {

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <iterator>
-#include <span>
 #include <utility>
 
 #include "stoker/bridge/tensor.h"
@@ -244,56 +242,65 @@ std::vector<at::Tensor> DeviceCopier::copy_all(const std::shared_ptr<Batch>& bat
     return copies;
 }
 
-// False where the device has no such memory, which it is then not asked for again.
-bool DeviceCopier::reserve_decoder(std::int64_t bytes) {
+void DeviceCopier::reserve_decoder(std::int64_t bytes) {
     if (decoder_memory_.defined() && decoder_memory_.numel() >= bytes) {
-        return true;
+        return;
     }
     decoder_memory_ = at::Tensor();
-    if (!decoder_fits_) {
-        return false;
-    }
-    try {
-        decoder_memory_ = streams_->allocate(bytes);
-    } catch (const std::exception& error) {
-        if (!is_out_of_memory(error)) {
-            throw;
-        }
-        decoder_fits_ = false;
-        return false;
-    }
+    decoder_memory_ = streams_->allocate(bytes);
     const std::unique_ptr<StreamEvent> free = streams_->make_event();
     streams_->record(*free, WorkStream::steps);  // earlier steps may still use what was freed there
     streams_->wait(WorkStream::copies, *free);
-    return true;
 }
 
 // Queues the copy of the field's used bytes, and the making of its images. Steps wait for both before they go on, so
-// memory that is freed here is not handed on too early. Where the device is too full to decode, this thread does.
+// memory that is freed here is not handed on too early.
 void DeviceCopier::decode(Batch& batch, const Field& field, const at::Tensor& to) {
-    if (const std::span<const std::byte> pixels = batch.made_pixels(field.at); !pixels.empty()) {
-        const std::int64_t first = pixels.data() - static_cast<const std::byte*>(field.host.const_data_ptr());
-        streams_->copy(to.permute({0, 2, 3, 1}).view({-1}), field.host.flatten().narrow(0, first, std::ssize(pixels)),
-                       batch.pinned());
+    const at::Tensor host = field.host.flatten();
+    const std::vector<UsedRange> used = batch.used_ranges(field.at);
+    const auto part = [](const at::Tensor& memory, const UsedRange& range) {
+        return memory.narrow(0, static_cast<std::int64_t>(range.begin),
+                             static_cast<std::int64_t>(range.end - range.begin));
+    };
+    if (batch.has_only_pixels(field.at)) {
+        decoder_memory_ = at::Tensor();  // steps may need it more
+        streams_->copy(to.permute({0, 2, 3, 1}).view({-1}), part(host, used.front()), batch.pinned());
         return;
     }
     const std::int64_t slot_bytes = aligned_bytes(field.host);
-    const std::int64_t bytes = slot_bytes / std::max<std::int64_t>(batch.size(), 1) * batch.capacity() + kMostDecoded;
-    if (!reserve_decoder(bytes)) {
+    try {
+        reserve_decoder(slot_bytes / std::max<std::int64_t>(batch.size(), 1) * batch.capacity() + kMostDecoded);
+    } catch (const std::exception& error) {
+        if (!is_out_of_memory(error) || !batch.fields()[field.at].late->decode->shared) {
+            throw;
+        }
+        // A full device leaves it to this thread, until the workers are ahead again.
         streams_->copy(to, decoded_on_host(batch, field.at, field.host), /*pinned=*/false);
         return;
     }
     const LateImages images = images_in(batch, field.at, slot_bytes, decoder_memory_, to);
-    const auto used = static_cast<std::int64_t>(batch.used_bytes(batch.fields()[field.at].name));
-    streams_->copy(decoder_memory_.narrow(0, 0, used), field.host.flatten().narrow(0, 0, used), batch.pinned());
+    for (const UsedRange& range : used) {
+        streams_->copy(part(decoder_memory_, range), part(host, range), batch.pinned());
+    }
     streams_->make_images(images);
 }
 
 std::int64_t bytes_of(const Batch& batch, const BatchFields& fields) {
-    std::size_t bytes = batch.used_bytes(fields.input);
-    bytes += fields.target == fields.input ? 0 : batch.used_bytes(fields.target);
+    const auto bytes_of_field = [&](const std::string& name) {
+        const auto spec = std::ranges::find(batch.fields(), name, &FieldSpec::name);
+        if (spec == batch.fields().end() || !spec->late || !spec->late->decode) {
+            return batch.used_bytes(name);
+        }
+        std::size_t bytes = 0;
+        for (const UsedRange& range : batch.used_ranges(static_cast<std::size_t>(spec - batch.fields().begin()))) {
+            bytes += range.end - range.begin;
+        }
+        return bytes;
+    };
+    std::size_t bytes = bytes_of_field(fields.input);
+    bytes += fields.target == fields.input ? 0 : bytes_of_field(fields.target);
     for (const std::string& name : fields.more) {
-        bytes += batch.used_bytes(name);
+        bytes += bytes_of_field(name);
     }
     return static_cast<std::int64_t>(bytes);
 }

@@ -58,7 +58,7 @@ class DeviceCopier {
     std::shared_ptr<Slot> new_slot(const Batch& batch, const std::vector<Field>& fields);
     std::shared_ptr<Slot> take_slot(const Batch& batch, const std::vector<Field>& fields);
     std::vector<at::Tensor> copy_all(const std::shared_ptr<Batch>& batch, const std::vector<Field>& fields);
-    bool reserve_decoder(std::int64_t bytes);
+    void reserve_decoder(std::int64_t bytes);
     void decode(Batch& batch, const Field& field, const at::Tensor& to);
 
     at::Device device_;
@@ -67,7 +67,6 @@ class DeviceCopier {
     std::vector<std::shared_ptr<Slot>> slots_;  // the one that was filled longest ago comes first
     std::ptrdiff_t slots_that_fit_ = kSlots;    // fewer after memory ran out
     at::Tensor decoder_memory_;  // (bytes) uint8 on the device, used for one image field after the other on `copies`
-    bool decoder_fits_ = true;   // false after memory ran out
 };
 
 }  // namespace stoker

@@ -79,11 +79,20 @@ CutSlot Batch::cut_slot(std::size_t field) {
     return {memory_.data() + offsets_.at(field), size_};
 }
 
-std::span<const std::byte> Batch::made_pixels(std::size_t field) const {
+bool Batch::has_only_pixels(std::size_t field) const {
+    return fields_.at(field).late->decode->shared && rooms_[field]->taken() == 0;
+}
+
+std::vector<UsedRange> Batch::used_ranges(std::size_t field) const {
     const LateDecode& decode = *fields_.at(field).late->decode;
-    const bool no_cuts = decode.shared && rooms_[field]->used() == CutSlot::shared_front(size_, decode.image_bytes());
-    const std::byte* const first = memory_.data() + offsets_[field] + CutSlot::front(size_);
-    return {first, no_cuts ? static_cast<std::size_t>(size_) * decode.image_bytes() : 0};
+    const std::size_t used = rooms_[field]->used();
+    const std::size_t pixels = CutSlot::front(size_);
+    const bool all_cuts = decode.shared && rooms_[field]->taken() == size_;
+    if (has_only_pixels(field)) {
+        return {{pixels, pixels + static_cast<std::size_t>(size_) * decode.image_bytes()}};
+    }
+    return all_cuts ? std::vector<UsedRange>{{0, pixels}, {CutSlot::shared_front(size_, decode.image_bytes()), used}}
+                    : std::vector<UsedRange>{{0, used}};
 }
 
 std::size_t Batch::used_bytes(std::string_view name) const {

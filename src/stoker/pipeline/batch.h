@@ -62,6 +62,12 @@ struct LateNormalize {
     bool operator==(const LateNormalize&) const = default;
 };
 
+// Bytes [begin, end) of a field's memory.
+struct UsedRange {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+};
+
 // A field of every batch.
 struct FieldSpec {
     std::string name;
@@ -153,8 +159,10 @@ class Batch {
     // Of a field with LateNormalize::decode.
     CutSlot cut_slot(std::size_t field);
     CutRoom& cut_room(std::size_t field) { return *rooms_.at(field); }
-    // Of such a field that is shared: the pixels of all samples, where workers made them all. Empty otherwise.
-    std::span<const std::byte> made_pixels(std::size_t field) const;
+    // Of such a field that is shared: whether workers made the pixels of all samples.
+    bool has_only_pixels(std::size_t field) const;
+    // The bytes of such a field that a device needs, in order: only the pixels where it has nothing to make.
+    std::vector<UsedRange> used_ranges(std::size_t field) const;
 
     // The bytes of a field that are in use, from the field's beginning on. Throws InvalidArgument for an unknown or
     // ragged field.

@@ -45,7 +45,11 @@ CutPlan plan_cuts(const Dataset& dataset, const Transform& transform, const std:
     dataset.prefetch(tried);
     for (const std::int64_t index : tried) {
         try {
-            read_sample(dataset, index, sample);
+            try {
+                read_sample(dataset, index, sample);
+            } catch (...) {
+                rethrow_located(dataset, index);
+            }
         } catch (const Error&) {
             continue;  // the loader reports it, if it comes to it
         }

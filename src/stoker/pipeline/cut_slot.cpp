@@ -54,6 +54,7 @@ void CutRoom::reset(std::size_t begin, std::size_t end, std::int64_t samples, st
     const std::lock_guard lock(mutex_);
     used_ = begin;
     end_ = end;
+    taken_ = 0;
     least_ = aligned(least);
     kept_ = least_ * static_cast<std::size_t>(samples);
 }
@@ -67,6 +68,7 @@ std::optional<std::size_t> CutRoom::take(std::size_t bytes) {
     kept_ = others;
     const std::size_t at = used_;
     used_ += aligned(bytes);
+    ++taken_;
     return at;
 }
 
@@ -82,6 +84,16 @@ std::size_t CutRoom::take_least() {
 std::size_t CutRoom::used() const {
     const std::lock_guard lock(mutex_);
     return used_;
+}
+
+std::int64_t CutRoom::taken() const {
+    const std::lock_guard lock(mutex_);
+    return taken_;
+}
+
+std::size_t CutRoom::left() const {
+    const std::lock_guard lock(mutex_);
+    return end_ - used_;
 }
 
 std::vector<CutGroup> plan_groups(const CutSlot& slot, std::int64_t samples, std::uint64_t begin,

@@ -61,12 +61,15 @@ class CutRoom {
     std::optional<std::size_t> take(std::size_t bytes);
     // The place of `least` bytes. Throws InternalError if more samples took room than there are.
     std::size_t take_least();
-    std::size_t used() const;  // the end of what is taken
+    std::size_t used() const;    // the end of what is taken
+    std::int64_t taken() const;  // how often
+    std::size_t left() const;    // without what is kept back
 
   private:
     mutable std::mutex mutex_;
     std::size_t used_ = 0;
     std::size_t end_ = 0;
+    std::int64_t taken_ = 0;
     std::size_t kept_ = 0;  // for the samples that are to come
     std::size_t least_ = 0;
 };

@@ -141,7 +141,20 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
     const auto capacity = static_cast<std::size_t>(batch_sampler_.max_slice());
     place_.pixels.streamed = has_image_ && fields_.front().dtype == DType::float32 &&
                              fields_.front().sample_bytes() >= kStreamBytes / capacity;
-    ring_claim_ = claim_ring_or_share_less();
+    try {
+        claim_and_start();
+    } catch (const Error&) {
+        if (!options_.share_decoding || options_.cut_bytes == 0) {
+            throw;
+        }
+        options_.cut_bytes = 0;  // there may be memory for slots without cuts
+        make_fields();
+        claim_and_start();
+    }
+}
+
+void Loader::claim_and_start() {
+    ring_claim_ = claim_ring();
     cache_ = make_sample_cache(dataset_->size(), options_.cache);
     try {
         start(0);
@@ -163,24 +176,14 @@ std::shared_ptr<MemoryClaim> Loader::claim_ring() const {
     const std::uint64_t bytes = batch_bytes(fields_, batch_sampler_.max_slice());
     constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
     const auto count = static_cast<std::uint64_t>(batches);
-    return std::make_shared<MemoryClaim>(
-        bytes > kMost / count ? kMost : count * bytes, "data.batch_size",
-        fmt::format("these are {} batches of {}: lower data.batch_size or data.prefetch", batches,
-                    pluralize(batch_sampler_.max_slice(), "image")));
-}
-
-// Slots without room for cuts are smaller.
-std::shared_ptr<MemoryClaim> Loader::claim_ring_or_share_less() {
-    try {
-        return claim_ring();
-    } catch (const MemoryError&) {
-        if (!options_.share_decoding || options_.cut_bytes == 0) {
-            throw;
-        }
-        options_.cut_bytes = 0;
-        make_fields();
-        return claim_ring();
-    }
+    // With slots that have room for pixels and cuts, as much again stays free for a loader that begins later.
+    const std::uint64_t room = options_.share_decoding && options_.cut_bytes > 0 ? 2 : 1;
+    auto claim =
+        std::make_shared<MemoryClaim>(bytes > kMost / count / room ? kMost : room * count * bytes, "data.batch_size",
+                                      fmt::format("these are {} batches of {}: lower data.batch_size or data.prefetch",
+                                                  batches, pluralize(batch_sampler_.max_slice(), "image")));
+    claim->shrink_to(claim->bytes() / room);
+    return claim;
 }
 
 std::int64_t Loader::end_sequence() const {

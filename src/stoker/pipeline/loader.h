@@ -204,8 +204,8 @@ class Loader {
 
     std::int64_t ring_batches() const;
     std::shared_ptr<MemoryClaim> claim_ring() const;
-    std::shared_ptr<MemoryClaim> claim_ring_or_share_less();
     std::int64_t end_sequence() const;
+    void claim_and_start();
     void start(std::int64_t sequence);
     void stop();
     void resize_workers(int workers);

@@ -279,7 +279,9 @@ void Loader::make_cut(int view, const RngKey& key, const ItemPlace& place, Worke
         make_cut_pixels(view, key, place, scratch, clock);
         return;
     }
-    const std::size_t most = fields_[view_at(view)].sample_bytes() * static_cast<std::size_t>(place.batch.size());
+    const std::size_t most = options_.share_decoding
+                                 ? place.batch.cut_room(view_at(view)).left()
+                                 : fields_[view_at(view)].sample_bytes() * static_cast<std::size_t>(place.batch.size());
     const auto image = transform_.cut(scratch.sample, key, most, scratch.transform, place_, clock);
     if (!image) {
         make_cut_pixels(view, key, place, scratch, clock);
