@@ -449,5 +449,29 @@ TEST(LateImages, ThePlanNamesWhatADeviceCannotDo) {
     EXPECT_GT(plan_cuts(RecordDataset(5), Transform(), {}).cut_bytes, 1000);
 }
 
+// Samples from `first_failure` on are on a disk that fails.
+class FailingRecords final : public Dataset {
+  public:
+    explicit FailingRecords(std::int64_t first_failure) : first_failure_(first_failure) {}
+    std::int64_t size() const override { return records_.size(); }
+    void read(std::int64_t index, Sample& sample) const override {
+        if (index >= first_failure_) {
+            throw IoError("the disk failed");
+        }
+        records_.read(index, sample);
+    }
+    std::string path() const override { return "records"; }
+
+  private:
+    RecordDataset records_{5};
+    std::int64_t first_failure_;
+};
+
+TEST(LateImages, ThePlanNamesTheFailureWhereItCanReadNothing) {
+    EXPECT_GT(plan_cuts(FailingRecords(1), Transform(), {}).cut_bytes, 1000) << "the loader reports the others";
+    EXPECT_THAT([] { plan_cuts(FailingRecords(0), Transform(), {}); },
+                ::testing::ThrowsMessage<IoError>(HasSubstr("the disk failed")));
+}
+
 }  // namespace
 }  // namespace stoker

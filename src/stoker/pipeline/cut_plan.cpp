@@ -3,6 +3,7 @@
 #include "stoker/pipeline/cut_plan.h"
 
 #include <algorithm>
+#include <exception>
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
@@ -36,8 +37,10 @@ CutPlan plan_cuts(const Dataset& dataset, const Transform& transform, const std:
         return {.cut_bytes = 0, .why_not = std::move(why)};
     }
     Sample sample;
+    std::int64_t good = 0;
     std::int64_t records = 0;
     std::int64_t bytes = 0;
+    std::exception_ptr failure;  // of the system
     std::vector<std::int64_t> tried(static_cast<std::size_t>(std::min(kSamples, dataset.size())));
     for (std::size_t i = 0; i < tried.size(); ++i) {
         tried[i] = static_cast<std::int64_t>(i) * dataset.size() / std::ssize(tried);
@@ -50,13 +53,20 @@ CutPlan plan_cuts(const Dataset& dataset, const Transform& transform, const std:
             } catch (...) {
                 rethrow_located(dataset, index);
             }
-        } catch (const Error&) {
+        } catch (const DataError&) {
             continue;  // the loader reports it, if it comes to it
+        } catch (const Error&) {
+            failure = std::current_exception();
+            continue;
         }
+        ++good;
         if (sample.encoded && sniff_dct(sample.bytes)) {
             ++records;
             bytes += static_cast<std::int64_t>(sample.bytes.size());
         }
+    }
+    if (good == 0 && failure) {
+        std::rethrow_exception(failure);
     }
     if (records == 0) {
         return {.cut_bytes = 0,

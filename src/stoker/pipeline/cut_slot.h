@@ -63,7 +63,7 @@ class CutRoom {
     std::size_t take_least();
     std::size_t used() const;    // the end of what is taken
     std::int64_t taken() const;  // how often
-    std::size_t left() const;    // without what is kept back
+    std::size_t left() const;    // bytes that nothing has taken; some may be kept for pixels
 
   private:
     mutable std::mutex mutex_;
