@@ -23,6 +23,7 @@ done | sort -u | while read -r name path; do
     [[ $path =~ $PRESENT ]] || cp -L "$path" "$kit/lib/$name"
 done
 cp -r bench/peers recipes "$kit/"
+find "$kit" -name __pycache__ -prune -exec rm -r {} +
 cp cuda_kit/run.sh cuda_kit/*.py tests/support/sum_junit.py "$kit/"
 for folder in mnist photos; do
     if [[ -n $data && -d $data/$folder ]]; then

@@ -3,6 +3,7 @@
 # as JSON. Each stage also runs by itself. Closes with "N passed, N failed, N skipped".
 # usage: run.sh [--python PYTHON] [--out FOLDER] [doctor|tests|train|bench|sanitizer]...
 set -uo pipefail
+TIMEFORMAT=%0R
 kit=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 python=python3 out=$PWD/cuda-kit-results stages=()
 while [[ $# -gt 0 ]]; do
@@ -48,19 +49,32 @@ has_gpu() {
     [[ $gpu_found == 1 ]]
 }
 
-# check NAME COMMAND...: its output goes to NAME.log.
-check() {
-    local name=$1 begin=$SECONDS
+declare -A running=() # process of each check that was started
+trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
+
+# start NAME COMMAND...: its output goes to NAME.log.
+start() {
+    local name=$1
     shift
-    if "$@" >"$out/$name.log" 2>&1; then
+    { time "$@" >"$out/$name.log" 2>&1; } 2>"$out/$name.seconds" &
+    running[$name]=$!
+}
+
+# finish NAME: waits for it and counts it.
+finish() {
+    local name=$1 result=passed
+    wait "${running[$name]}" || result=FAILED
+    echo "$result  $name ($(<"$out/$name.seconds") s)"
+    if [[ $result == passed ]]; then
         passed=$((passed + 1))
-        echo "passed  $name ($((SECONDS - begin)) s)"
     else
         failed=$((failed + 1))
-        echo "FAILED  $name ($((SECONDS - begin)) s); the end of $out/$name.log:"
+        echo "the end of $out/$name.log:"
         tail -n 15 "$out/$name.log" | cut -c 1-300
     fi
 }
+
+check() { start "$@" && finish "$1"; }
 
 skip() {
     skipped=$((skipped + 1))
@@ -117,23 +131,25 @@ run_bench() {
     has_gpu || { skip bench "no GPU" && return; }
     local data=synth:digits
     [[ -d data/mnist ]] && data=data/mnist
-    check bench-ladder stoker bench ladder --data "$data" --device cuda --epochs 3 --peer --python "$python" \
+    check bench-ladder stoker bench ladder --data "$data" --device cuda --epochs 2 --peer --python "$python" \
         --peer-script peers/mnist_pytorch.py --json
     local batch=256 model=resnet50
     check "bench-step-$model" stoker bench step --model "$model" --size 224 --batch "$batch" --precision bf16 \
-        --device cuda --rounds 2 --seconds 2 --peer --python "$python" --peer-script peers/step_pytorch.py --json
+        --device cuda --rounds 1 --seconds 2 --peer --python "$python" --peer-script peers/step_pytorch.py --json
     check bench-step-small stoker bench step --model resnet18 --size 32 --batch 64 --precision bf16 \
-        --device cuda --rounds 2 --seconds 1 --peer --python "$python" --peer-script peers/step_pytorch.py --json
+        --device cuda --rounds 1 --seconds 1 --peer --python "$python" --peer-script peers/step_pytorch.py --json
     if [[ -d data/photos ]]; then
         check bench-pipeline stoker bench pipeline --data data/photos --json
         # Fed from records: images_per_second beside those of bench-step-resnet50, whose batches lie on the device.
         check pack-photos stoker pack data/photos "$out/photos.stk" --codec dct
         local on feed=(--set device=cuda --set "data.train=$out/photos.stk" --set "data.batch_size=$batch"
-            --set data.epoch_samples=51200 --set train.epochs=2 --json)
+            --set data.epoch_samples=25600 --set train.epochs=2 --json)
         for on in cpu device; do
             check "bench-feed-$model-$on" stoker train recipes/imagefolder_resnet18.toml "${feed[@]}" \
                 --set "model.name=$model" --set "data.decode_on=$on" --out "$out/runs/feed-$on"
         done
+        check "bench-feed-$model-pytorch" "$python" peers/feed_pytorch.py --data data/photos --model "$model" \
+            --batch "$batch" --steps 200
         # One worker cannot decode for the steps, but it can leave the decoding to the GPU.
         check "bench-feed-$model-auto" stoker train recipes/imagefolder_resnet18.toml "${feed[@]}" \
             --set "model.name=$model" --set data.workers=1 --out "$out/runs/feed-auto"
@@ -151,27 +167,32 @@ run_bench() {
     fi
 }
 
+# sanitize NAME TOOL TEST CASES: over our kernels, not LibTorch's.
+sanitize() {
+    start "$1" compute-sanitizer --tool "$2" --error-exitcode 1 --kernel-name-exclude kernel_substring=at:: \
+        "$kit/bin/$3" --gtest_filter="$4"
+}
+
+# All at once: each waits for the processor most of the time.
 run_sanitizer() {
-    local tool
+    local tool name names=()
     for tool in memcheck racecheck initcheck synccheck; do
         if ! has_gpu; then
             skip "sanitizer-$tool" "no GPU"
         elif ! command -v compute-sanitizer >/dev/null; then
             skip "sanitizer-$tool" "compute-sanitizer is not installed"
         else
-            check "sanitizer-$tool-normalize" compute-sanitizer --tool "$tool" --error-exitcode 1 \
-                --kernel-name-exclude kernel_substring=at:: "$kit/bin/bridge_test" \
-                --gtest_filter='NormalizePinnedCuda.*'
-            check "sanitizer-$tool-copies" compute-sanitizer --tool "$tool" --error-exitcode 1 \
-                --kernel-name-exclude kernel_substring=at:: "$kit/bin/bridge_test" --gtest_filter='PixelsCuda.*'
-            check "sanitizer-$tool-decode" compute-sanitizer --tool "$tool" --error-exitcode 1 \
-                --kernel-name-exclude kernel_substring=at:: "$kit/bin/bridge_test" --gtest_filter='DeviceDecodeCuda.*'
-            check "sanitizer-$tool-mlp" compute-sanitizer --tool "$tool" --error-exitcode 1 \
-                --kernel-name-exclude kernel_substring=at:: "$kit/bin/train_test" \
-                --gtest_filter='StepCuda.TheStepOfAnMlp*'
-            check "sanitizer-$tool-batch-norm" compute-sanitizer --tool "$tool" --error-exitcode 1 \
-                --kernel-name-exclude kernel_substring=at:: "$kit/bin/models_test" --gtest_filter='BatchNormReluCuda.*'
+            name=sanitizer-$tool
+            sanitize "$name-normalize" "$tool" bridge_test 'NormalizePinnedCuda.*'
+            sanitize "$name-copies" "$tool" bridge_test 'PixelsCuda.*'
+            sanitize "$name-decode" "$tool" bridge_test 'DeviceDecodeCuda.*'
+            sanitize "$name-mlp" "$tool" train_test 'StepCuda.TheStepOfAnMlp*'
+            sanitize "$name-batch-norm" "$tool" models_test 'BatchNormReluCuda.*'
+            names+=("$name"-{normalize,copies,decode,mlp,batch-norm})
         fi
+    done
+    for name in "${names[@]}"; do
+        finish "$name"
     done
 }
 

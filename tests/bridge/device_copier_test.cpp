@@ -75,7 +75,7 @@ class Feed {
           streams_(streams),
           ring_(std::make_shared<BatchRing>(
               [this] {
-                  const std::vector<FieldSpec> fields = {{.name = "image", .shape = {3, 2, 2}},
+                  const std::vector<FieldSpec> fields = {{.name = "image", .shape = {3, 5, 5}},
                                                          {.name = "label", .dtype = DType::int64}};
                   return std::make_unique<Batch>(fields, kSamples, memory);
               },
@@ -147,9 +147,7 @@ TEST(DeviceCopier, TheFakeFindsASlotThatIsRefilledTooEarly) {
 TEST(DeviceCopier, TheFakeFindsAFirstCopyIntoMemoryInUse) {
     Training training({Planted::used_is_not_recorded});
     train(*training.streams, training.feed, training.copier, 1);
-    EXPECT_THAT(training.streams->faults(),
-                ElementsAre("the write of a copy before an earlier step's use is done",
-                            "the write of a copy before an earlier step's use is done"));  // of image and label
+    EXPECT_THAT(training.streams->faults(), ElementsAre("the write of a copy before an earlier step's use is done"));
 }
 
 TEST(DeviceCopier, TheFakeFindsAStepThatDoesNotWaitForItsCopy) {
@@ -194,13 +192,25 @@ TEST(DeviceCopier, TheFakeFindsASlotThatIsFreedInFlight) {
                 Contains("the release of a slot before the write of a copy is done"));
 }
 
+// Of five batches the last one is smaller, so that unused memory lies between its fields.
+TEST(DeviceCopier, OneCopyMovesAllFieldsOfAWholeBatch) {
+    Training training;
+    train(*training.streams, training.feed, training.copier, 10);
+    EXPECT_EQ(training.streams->copies, 2 * (4 + 2));
+    const std::shared_ptr<Batch> batch = training.feed.next();
+    const DeviceBatch on_device = training.copier.copy(batch);
+    EXPECT_TRUE(on_device.in_slot);
+    EXPECT_TRUE(at::equal(on_device.input, as_tensor(batch, "image")));
+    EXPECT_TRUE(at::equal(on_device.target, as_tensor(batch, "label")));
+}
+
 // A device that never seems done: the host waits for it, and takes no further memory.
 TEST(DeviceCopier, TheHostStaysAFewStepsAheadOfTheDevice) {
     Training training;
     const std::int64_t most = train(*training.streams, training.feed, training.copier, 60);
     EXPECT_GE(most, DeviceCopier::kSlots);
     EXPECT_LE(most, 2 * DeviceCopier::kSlots);
-    EXPECT_EQ(training.streams->allocations(), 2 * DeviceCopier::kSlots);
+    EXPECT_EQ(training.streams->allocations(), DeviceCopier::kSlots);
     EXPECT_EQ(training.feed.memory.allocations, kPrefetch + 1 + DeviceCopier::kSlots);
     EXPECT_EQ(training.feed.memory.frees(), 0U);
 
@@ -228,27 +238,27 @@ TEST(DeviceCopier, ABatchThatIsKeptKeepsItsSlot) {
     for (std::size_t i = 0; i < kept.size(); ++i) {
         EXPECT_EQ(*kept[i].input.const_data_ptr<std::uint8_t>(), i);
     }
-    EXPECT_EQ(training.streams->allocations(), 2 * 8);
+    EXPECT_EQ(training.streams->allocations(), 8);
     kept.clear();
     train(*training.streams, training.feed, training.copier, 20);
-    EXPECT_EQ(training.streams->allocations(), 2 * 8);
+    EXPECT_EQ(training.streams->allocations(), 8);
     EXPECT_THAT(training.streams->faults(), IsEmpty());
 }
 
-// Two allocations a slot. Fewer slots keep the order, and the host waits earlier.
+// Fewer slots keep the order, and the host waits earlier.
 TEST(DeviceCopier, GoesOnWithTheSlotsThatFit) {
-    for (const std::int64_t room : {2, 3, 4, 5}) {
+    for (const std::int64_t room : {1, 2}) {
         for (const bool fast : {false, true}) {
             Training training;
             training.streams->set_fast(fast);
             training.streams->room = room;
             const std::int64_t most = train(*training.streams, training.feed, training.copier, 60);
-            EXPECT_LE(most, 2 * (room / 2));
+            EXPECT_LE(most, 2 * room);
             EXPECT_THAT(training.streams->faults(), IsEmpty());
         }
     }
     Training none;
-    none.streams->room = 1;
+    none.streams->room = 0;
     EXPECT_THROW(train(*none.streams, none.feed, none.copier, 1), c10::OutOfMemoryError);
 }
 

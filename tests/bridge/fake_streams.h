@@ -52,8 +52,9 @@ class FakeStreams final : public DeviceStreams {
     }
 
     void copy(const at::Tensor& to, const at::Tensor& from, bool /*pinned*/) override {
-        log_->touch(kCopies, from.data_ptr(), /*write=*/false, "the read of a copy");
-        log_->touch(kCopies, to.data_ptr(), /*write=*/true, "the write of a copy");
+        log_->touch_all(kCopies, from, /*write=*/false, "the read of a copy");
+        log_->touch_all(kCopies, to, /*write=*/true, "the write of a copy");
+        ++copies;
         to.copy_(from);
     }
 
@@ -106,6 +107,7 @@ class FakeStreams final : public DeviceStreams {
         return std::ranges::count_if(log_->steps, [&](std::int64_t at) { return at > log_->clocks[kHost][kSteps]; });
     }
 
+    std::int64_t copies = 0;  // so far
     // Allocations that fit into the device's memory.
     std::int64_t room = std::numeric_limits<std::int64_t>::max();
 
@@ -156,6 +158,20 @@ class FakeStreams final : public DeviceStreams {
                 require_after(agent, reads[address], what);
             }
             (write ? writes : reads)[address].push_back({agent, clocks[agent][agent], what});
+        }
+        // The tensor's beginning, and all addresses within it that were touched before: one copy may move all fields.
+        void touch_all(std::size_t agent, const at::Tensor& tensor, bool write, const std::string& what) {
+            const auto* const begin = static_cast<const std::byte*>(tensor.data_ptr());
+            std::set<const void*> within = {begin};
+            for (const auto* known : {&writes, &reads}) {
+                const auto end = known->lower_bound(begin + tensor.nbytes());
+                for (auto at = known->upper_bound(begin); at != end; ++at) {
+                    within.insert(at->first);
+                }
+            }
+            for (const void* address : within) {
+                touch(agent, address, write, what);
+            }
         }
         void require_after(std::size_t agent, const std::vector<Access>& earlier, const std::string& what) {
             for (const Access& access : earlier) {

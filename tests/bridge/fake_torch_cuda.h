@@ -14,7 +14,7 @@ namespace stoker::testing {
 
 class FakeTorchCuda final : public TorchCuda {
   public:
-    std::unique_ptr<DeviceGraph> make_graph(const at::Device& /*device*/) override {
+    std::unique_ptr<DeviceGraphs> make_graphs(const at::Device& /*device*/) override {
         throw Unsupported({.where = "device", .expected = "a graph", .got = "a test's device"});
     }
     DeviceMemory memory(const at::Device& /*device*/) override { return {}; }

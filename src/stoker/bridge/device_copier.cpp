@@ -77,10 +77,11 @@ struct DeviceCopier::Field {
         }
     }
     bool decoded() const { return like.is_meta(); }
+    std::byte* host_data() const { return static_cast<std::byte*>(host.data_ptr()); }
 };
 
 struct DeviceCopier::Slot {
-    std::vector<at::Tensor> memory;  // uint8, of each field
+    at::Tensor memory;  // uint8 (bytes), all fields
     std::unique_ptr<StreamEvent> copied;
     std::unique_ptr<StreamEvent> used;  // the steps are done with the last batch
     std::shared_ptr<Batch> source;      // until it is copied
@@ -102,12 +103,6 @@ struct DeviceCopier::Slot {
             copied->wait();
             source.reset();
         }
-    }
-
-    bool holds(const std::vector<Field>& fields) const {
-        return std::ranges::equal(memory, fields, [](const at::Tensor& own, const Field& wanted) {
-            return bytes_in(own) >= bytes_in(wanted.like);
-        });
     }
 };
 
@@ -157,7 +152,8 @@ DeviceBatch DeviceCopier::copy(const std::shared_ptr<Batch>& batch) {
         fields.emplace_back(batch, name);
     }
     std::vector<at::Tensor> tensors;
-    if (!device_.is_cpu() || streams_ != nullptr) {
+    const bool copied = !device_.is_cpu() || streams_ != nullptr;
+    if (copied) {
         tensors = copy_all(batch, fields);
     } else {
         for (const Field& field : fields) {
@@ -167,7 +163,8 @@ DeviceBatch DeviceCopier::copy(const std::shared_ptr<Batch>& batch) {
     DeviceBatch out{.input = tensors.front(),
                     .target = tensors[own_target ? 1 : 0],
                     .input_name = fields_.input,
-                    .late = fields.front().late};
+                    .late = fields.front().late,
+                    .in_slot = copied};
     for (std::size_t i = 0; i < fields_.more.size(); ++i) {
         const std::size_t place = (own_target ? 2 : 1) + i;
         out.fields.push_back({fields_.more[i], tensors[place], fields[place].late});
@@ -181,11 +178,21 @@ std::shared_ptr<DeviceCopier::Slot> DeviceCopier::free_slot() const {
     return std::ssize(slots_) < slots_that_fit_ || found == slots_.end() ? nullptr : *found;
 }
 
-std::shared_ptr<DeviceCopier::Slot> DeviceCopier::new_slot(const Batch& batch, const std::vector<Field>& fields) {
-    auto slot = std::make_shared<Slot>();
+// Where each field begins in a slot, and where the last one ends: one after the other, as the loader's batches have
+// them. The same for smaller batches.
+std::vector<std::int64_t> DeviceCopier::places(const Batch& batch, const std::vector<Field>& fields) {
+    constexpr auto kStep = static_cast<std::int64_t>(kAlignment);
+    std::vector<std::int64_t> places = {0};
     for (const Field& field : fields) {
-        slot->memory.push_back(streams_->allocate(bytes_when_full(field.like, batch)));
+        const std::int64_t end = places.back() + bytes_when_full(field.like, batch);
+        places.push_back((end + kStep - 1) / kStep * kStep);
     }
+    return places;
+}
+
+std::shared_ptr<DeviceCopier::Slot> DeviceCopier::new_slot(std::int64_t bytes) {
+    auto slot = std::make_shared<Slot>();
+    slot->memory = streams_->allocate(bytes);
     slot->copied = streams_->make_event();
     slot->used = streams_->make_event();
     streams_->record(*slot->used, WorkStream::steps);  // earlier steps may still use what was freed there
@@ -193,16 +200,16 @@ std::shared_ptr<DeviceCopier::Slot> DeviceCopier::new_slot(const Batch& batch, c
 }
 
 // As the last one of slots_. Where there is no memory for a new slot, the copier goes on with those that it has.
-std::shared_ptr<DeviceCopier::Slot> DeviceCopier::take_slot(const Batch& batch, const std::vector<Field>& fields) {
+std::shared_ptr<DeviceCopier::Slot> DeviceCopier::take_slot(std::int64_t bytes) {
     std::shared_ptr<Slot> slot = free_slot();
     std::erase(slots_, slot);
-    if (slot == nullptr || !slot->holds(fields)) {
+    if (slot == nullptr || slot->memory.numel() < bytes) {
         slot.reset();  // before the new one is allocated
         try {
-            slot = new_slot(batch, fields);
+            slot = new_slot(bytes);
         } catch (const std::exception& error) {
-            const auto spare =
-                std::ranges::find_if(slots_, [&](const auto& own) { return !own->leased && own->holds(fields); });
+            const auto spare = std::ranges::find_if(
+                slots_, [&](const auto& own) { return !own->leased && own->memory.numel() >= bytes; });
             if (!is_out_of_memory(error) || spare == slots_.end()) {
                 throw;
             }
@@ -221,25 +228,45 @@ std::vector<at::Tensor> DeviceCopier::copy_all(const std::shared_ptr<Batch>& bat
         streams_ = make_device_streams(device_);
     }
     make_room();
-    const std::shared_ptr<Slot> slot = take_slot(*batch, fields);
+    const std::vector<std::int64_t> places = DeviceCopier::places(*batch, fields);
+    const std::shared_ptr<Slot> slot = take_slot(places.back());
     streams_->wait(WorkStream::copies, *slot->used);
     slot->source = batch;
+    const bool together = copy_together(*batch, fields, places, slot->memory);
     const auto lease = std::make_shared<Lease>(streams_, slot);
     std::vector<at::Tensor> copies;
     for (std::size_t i = 0; i < fields.size(); ++i) {
         const Field& from = fields[i];
         copies.push_back(at::from_blob(
-            slot->memory[i].data_ptr(), from.like.sizes(), from.like.strides(), [lease](void*) {},
-            from.host.options().device(device_), device_));
+            slot->memory.mutable_data_ptr<std::uint8_t>() + places[i], from.like.sizes(), from.like.strides(),
+            [lease](void*) {}, from.host.options().device(device_), device_));
         if (from.decoded()) {
             decode(*batch, from, copies.back());
-        } else {
+        } else if (!together) {
             streams_->copy(copies.back(), from.host, batch->pinned());
         }
     }
     streams_->record(*slot->copied, WorkStream::copies);
     streams_->wait(WorkStream::steps, *slot->copied);
     return copies;
+}
+
+// Queues one copy of all fields where they lie in the batch as in the slot, with little between them: for a small batch
+// the host needs longer to queue a copy than the device to make it. Returns false where it did nothing.
+bool DeviceCopier::copy_together(const Batch& batch, const std::vector<Field>& fields,
+                                 const std::vector<std::int64_t>& places, const at::Tensor& slot) {
+    constexpr auto kBetween = static_cast<std::int64_t>(kAlignment);
+    std::int64_t end = 0;
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+        const bool in_place = fields[i].host_data() - fields.front().host_data() == places[i];
+        if (fields[i].decoded() || !in_place || places[i] - end >= kBetween) {
+            return false;
+        }
+        end = places[i] + bytes_in(fields[i].host);
+    }
+    const at::Tensor host = at::from_blob(fields.front().host_data(), {end}, at::TensorOptions().dtype(at::kByte));
+    streams_->copy(slot.narrow(0, 0, end), host, batch.pinned());
+    return true;
 }
 
 void DeviceCopier::reserve_decoder(std::int64_t bytes) {

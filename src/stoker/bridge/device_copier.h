@@ -55,9 +55,12 @@ class DeviceCopier {
     struct Field;
 
     std::shared_ptr<Slot> free_slot() const;
-    std::shared_ptr<Slot> new_slot(const Batch& batch, const std::vector<Field>& fields);
-    std::shared_ptr<Slot> take_slot(const Batch& batch, const std::vector<Field>& fields);
+    static std::vector<std::int64_t> places(const Batch& batch, const std::vector<Field>& fields);
+    std::shared_ptr<Slot> new_slot(std::int64_t bytes);
+    std::shared_ptr<Slot> take_slot(std::int64_t bytes);
     std::vector<at::Tensor> copy_all(const std::shared_ptr<Batch>& batch, const std::vector<Field>& fields);
+    bool copy_together(const Batch& batch, const std::vector<Field>& fields, const std::vector<std::int64_t>& places,
+                       const at::Tensor& slot);
     void reserve_decoder(std::int64_t bytes);
     void decode(Batch& batch, const Field& field, const at::Tensor& to);
 

@@ -14,17 +14,20 @@
 
 namespace stoker {
 
-// A CUDA graph: work captured once and replayed with one launch, on the same memory.
-class DeviceGraph {
+// CUDA graphs: work captured once and replayed with one launch, on the same memory. What the graphs allocate within
+// lies in one pool, so they must not run beside each other.
+class DeviceGraphs {
   public:
-    virtual ~DeviceGraph() = default;
+    virtual ~DeviceGraphs() = default;
 
-    // Captures the kernels that `work` launches, without running them, and replaces an earlier graph. Throws what
-    // `work` throws, and for operations that cannot be captured, such as a synchronisation. Then there is no graph and
-    // the stream is as before.
+    // Captures the kernels that `work` launches, without running them, as a further graph; the first one has number 0.
+    // Throws what `work` throws, and for operations that cannot be captured, such as a synchronisation. Then there is
+    // no further graph and the stream is as before.
     virtual void capture(const std::function<void()>& work) = 0;
-    // Launches the captured work on the current stream. Does not wait.
-    virtual void replay() = 0;
+    // Launches the work of this number on the current stream. Does not wait.
+    virtual void replay(std::size_t number) = 0;
+    // Frees all graphs.
+    virtual void clear() = 0;
 };
 
 // Statistics of LibTorch's caching allocator.
@@ -39,7 +42,7 @@ struct DeviceMemory {
 class TorchCuda {
   public:
     virtual ~TorchCuda() = default;
-    virtual std::unique_ptr<DeviceGraph> make_graph(const at::Device& device) = 0;
+    virtual std::unique_ptr<DeviceGraphs> make_graphs(const at::Device& device) = 0;
     virtual DeviceMemory memory(const at::Device& device) = 0;
     // Bytes that tensors may still take: free on the device, or kept by the allocator for later ones. Takes some
     // milliseconds.

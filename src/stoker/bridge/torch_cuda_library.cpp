@@ -11,8 +11,10 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "stoker/bridge/torch_cuda.h"
 
@@ -21,49 +23,56 @@ namespace {
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
-class CudaGraph final : public DeviceGraph {
+class CudaGraphs final : public DeviceGraphs {
   public:
-    explicit CudaGraph(c10::DeviceIndex device) : device_(device) {}
+    explicit CudaGraphs(c10::DeviceIndex device) : device_(device) {}
 
-    // Captures on a side stream, because the default stream cannot be captured, into a memory pool of its own.
+    // Captures on a side stream, because the default stream cannot be captured. It is the same for all graphs: one
+    // takes only that memory of the pool again that was allocated on its own stream.
     void capture(const std::function<void()>& work) override {
         const c10::cuda::CUDAGuard on_device(device_);
-        graph_.reset();
         c10::cuda::device_synchronize();
-        allocator::emptyCache();  // the graph's pool comes on top of the cached memory of earlier steps
-        const c10::cuda::CUDAStreamGuard on_stream(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device_));
-        const at::MempoolId_t pool = at::cuda::graph_pool_handle();
+        allocator::emptyCache();  // the graphs' pool comes on top of the cached memory of earlier steps
+        if (!stream_) {
+            stream_ = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device_);
+        }
+        if (graphs_.empty()) {  // a pool that no graph uses is gone
+            pool_ = at::cuda::graph_pool_handle();
+        }
+        const c10::cuda::CUDAStreamGuard on_stream(*stream_);
         std::exception_ptr error;
-        graph_.emplace();
+        at::cuda::CUDAGraph& graph = *graphs_.emplace_back(std::make_unique<at::cuda::CUDAGraph>());
         try {
             // Thread-local: other threads, such as the loader's, may allocate pinned memory meanwhile.
-            graph_->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
+            graph.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
             work();
         } catch (...) {
             error = std::current_exception();
         }
         try {
-            graph_->capture_end();
+            graph.capture_end();
         } catch (...) {
             error = error ? error : std::current_exception();
-            leave_capture(pool);
+            leave_capture();
         }
         if (error) {
-            graph_.reset();
+            graphs_.pop_back();
             std::rethrow_exception(error);
         }
     }
 
-    void replay() override { graph_->replay(); }
+    void replay(std::size_t number) override { graphs_[number]->replay(); }
+
+    void clear() override { graphs_.clear(); }
 
   private:
     // If capture_end fails, LibTorch's allocators and its generator remain in capture mode. This ends it.
-    void leave_capture(at::MempoolId_t pool) {
+    void leave_capture() {
         try {
-            allocator::endAllocateToPool(device_, pool);
-            allocator::releasePool(device_, pool);
-            at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool);
-            at::getHostAllocator(at::kCUDA)->release_pool(pool);
+            allocator::endAllocateToPool(device_, pool_);
+            allocator::releasePool(device_, pool_);
+            at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool_);
+            at::getHostAllocator(at::kCUDA)->release_pool(pool_);
         } catch (const std::exception&) {
             // The pool was already released; the graph's destructor frees the memory.
         }
@@ -73,13 +82,15 @@ class CudaGraph final : public DeviceGraph {
     }
 
     c10::DeviceIndex device_;
-    std::optional<at::cuda::CUDAGraph> graph_;
+    std::optional<c10::cuda::CUDAStream> stream_;
+    at::MempoolId_t pool_ = {};
+    std::vector<std::unique_ptr<at::cuda::CUDAGraph>> graphs_;
 };
 
 class Library final : public TorchCuda {
   public:
-    std::unique_ptr<DeviceGraph> make_graph(const at::Device& device) override {
-        return std::make_unique<CudaGraph>(device.index());
+    std::unique_ptr<DeviceGraphs> make_graphs(const at::Device& device) override {
+        return std::make_unique<CudaGraphs>(device.index());
     }
 
     DeviceMemory memory(const at::Device& device) override {

@@ -244,6 +244,18 @@ TEST(InputRules, ARunOfTwoIntervalsIsJudgedByItsWorkers) {
     EXPECT_EQ(diagnose_rank(run.rank()).verdict.rule, "few-workers");
 }
 
+// cuDNN's search of the first step fills the ring: that says nothing about workers that are busy ever after.
+TEST(InputRules, WorkersThatHadNothingToDoAtTheStartAreStillBusy) {
+    MadeUpRun run{.share = {{Phase::wait, 0.9}, {Phase::step, 0.1}}, .stages = {{Stage::pixels, 0.98}}, .seconds = 2};
+    RankRecords rank = run.rank();
+    rank.facts.device.type = "cuda";
+    IntervalEntry& first = rank.intervals.front();
+    first.seconds = 6;
+    (*first.workers)[Stage::blocked] += MadeUpRun::nanoseconds_of(2 * 5);
+    rank.steps.front().host.times[static_cast<std::size_t>(Phase::backward)] = MadeUpRun::nanoseconds_of(5);
+    EXPECT_EQ(diagnose_rank(rank).verdict.rule, "decode-bound");
+}
+
 TEST(InputRules, IntervalsWithoutCountersDoNotCountAsIdle) {
     RankRecords rank =
         MadeUpRun{.share = kWaiting, .stages = kDecoding, .workers = 1, .process_cores = 1.4, .busy_share = 0.7}.rank();

@@ -142,7 +142,7 @@ TEST(DeviceCache, AGraphGathersTheDrawsOfEachReplay) {
         Step step(model, optimizer, account, at::kCPU, {.compile = false});
         testing::FakeCalls calls;
         if (graph) {
-            step.capture_with(std::make_unique<testing::FakeGraph>([&] { return model.state(); }, calls, false));
+            step.capture_with(std::make_unique<testing::FakeGraphs>([&] { return model.state(); }, calls, false));
         }
         DeviceCopier copier(at::kCPU);
         for (int i = 0; i < 16; ++i) {

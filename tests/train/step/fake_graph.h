@@ -1,4 +1,4 @@
-// A fake of a device's graph for the CPU. A capture records the operations and undoes their effect; a replay runs the
+// A fake of a device's graphs for the CPU. A capture records the operations and undoes their effect; a replay runs the
 // step again and requires the recorded operations with the same numbers. So it finds values that a step computes on the
 // host, such as a learning rate that is a number, which a real graph would repeat.
 #pragma once
@@ -159,11 +159,11 @@ struct FakeCalls {
     std::set<const void*> outside = {};  // addresses of tensors that existed before the last capture
 };
 
-class FakeGraph final : public DeviceGraph {
+class FakeGraphs final : public DeviceGraphs {
   public:
     // `state`: all tensors that the recorded work changes, which are restored. `draws_on_host`: the random generator is
     // not restored, as if the work drew from the host's instead of the device's.
-    FakeGraph(std::function<std::vector<NamedTensor>()> state, FakeCalls& calls, bool draws_on_host)
+    FakeGraphs(std::function<std::vector<NamedTensor>()> state, FakeCalls& calls, bool draws_on_host)
         : state_(std::move(state)), calls_(calls), draws_on_host_(draws_on_host) {}
 
     void capture(const std::function<void()>& work) override {
@@ -192,28 +192,34 @@ class FakeGraph final : public DeviceGraph {
             restore();
             throw;
         }
-        recorded_ = recording.operations();
+        graphs_.push_back({work, recording.operations()});
         calls_.outside = recording.outside();
         restore();
-        work_ = work;
     }
 
-    void replay() override {
+    void replay(std::size_t number) override {
         ++calls_.replays;
         const Recording recording;
-        work_();
-        ASSERT_EQ(recording.operations().size(), recorded_.size());
-        for (std::size_t i = 0; i < recorded_.size(); ++i) {
-            ASSERT_EQ(recording.operations()[i], recorded_[i]) << "a graph would repeat the recorded operation";
+        const auto& [work, recorded] = graphs_.at(number);
+        work();
+        ASSERT_EQ(recording.operations().size(), recorded.size());
+        for (std::size_t i = 0; i < recorded.size(); ++i) {
+            ASSERT_EQ(recording.operations()[i], recorded[i]) << "a graph would repeat the recorded operation";
         }
     }
 
+    void clear() override { graphs_.clear(); }
+
   private:
+    struct Graph {
+        std::function<void()> work;
+        std::vector<std::string> recorded;  // operations
+    };
+
     std::function<std::vector<NamedTensor>()> state_;
     FakeCalls& calls_;
     bool draws_on_host_;
-    std::function<void()> work_;
-    std::vector<std::string> recorded_;
+    std::vector<Graph> graphs_;
 };
 
 }  // namespace stoker::testing

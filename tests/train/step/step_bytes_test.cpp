@@ -18,7 +18,7 @@ namespace stoker {
 namespace {
 
 using testing::FakeCalls;
-using testing::FakeGraph;
+using testing::FakeGraphs;
 
 constexpr std::int64_t kClasses = 4;
 constexpr std::int64_t kSide = 16;
@@ -132,7 +132,7 @@ TEST(StepOnBytes, AGraphNormalisesTheBatchOfEachReplay) {
         ByteTraining graph("centring", options);
         ByteTraining eager("centring", options);
         FakeCalls calls;
-        graph.step.capture_with(std::make_unique<FakeGraph>([&graph] { return graph.state(); }, calls, false));
+        graph.step.capture_with(std::make_unique<FakeGraphs>([&graph] { return graph.state(); }, calls, false));
         train(graph, 14, true);
         train(eager, 14, false);
         EXPECT_EQ(calls.captures, 1);
@@ -146,7 +146,7 @@ TEST(StepOnBytes, OtherFactorsAreNotReplayed) {
     ByteTraining graph("centring", {});
     ByteTraining eager("centring", {});
     FakeCalls calls;
-    graph.step.capture_with(std::make_unique<FakeGraph>([&graph] { return graph.state(); }, calls, false));
+    graph.step.capture_with(std::make_unique<FakeGraphs>([&graph] { return graph.state(); }, calls, false));
     train(graph, 5, true);
     train(eager, 5, false);
     EXPECT_EQ(calls.replays, 2);

@@ -21,7 +21,7 @@ namespace stoker {
 namespace {
 
 using testing::FakeCalls;
-using testing::FakeGraph;
+using testing::FakeGraphs;
 
 constexpr std::int64_t kModelClasses = 3;
 constexpr std::int64_t kModelBatch = 6;
@@ -81,7 +81,7 @@ void expect_graph_is_eager_step(const ModelRecipe& recipe, std::int64_t side, co
     ModelTraining eager(recipe, side, options);
     ModelTraining graph(recipe, side, options);
     FakeCalls calls;
-    graph.step.capture_with(std::make_unique<FakeGraph>([&] { return graph.memory(); }, calls, false));
+    graph.step.capture_with(std::make_unique<FakeGraphs>([&] { return graph.memory(); }, calls, false));
     std::uint64_t seed = 0;
     for (const std::int64_t samples :
          {kModelBatch, kModelBatch, kModelBatch, kModelBatch, kModelBatch, kLastModelBatch, kModelBatch, kModelBatch}) {

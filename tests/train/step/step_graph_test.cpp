@@ -29,7 +29,7 @@ namespace stoker {
 namespace {
 
 using testing::FakeCalls;
-using testing::FakeGraph;
+using testing::FakeGraphs;
 
 constexpr std::int64_t kFull = 24;
 
@@ -101,8 +101,8 @@ DeviceBatch graph_batch(std::int64_t samples, std::uint64_t seed, const at::Devi
             .target = at::arange(samples, at::kLong).add(static_cast<std::int64_t>(seed)).remainder(4).to(device)};
 }
 
-std::unique_ptr<FakeGraph> fake(GraphTraining& training, FakeCalls& calls, bool draws_on_host = false) {
-    return std::make_unique<FakeGraph>([&training] { return training.state(); }, calls, draws_on_host);
+std::unique_ptr<FakeGraphs> fake(GraphTraining& training, FakeCalls& calls, bool draws_on_host = false) {
+    return std::make_unique<FakeGraphs>([&training] { return training.state(); }, calls, draws_on_host);
 }
 
 void expect_same(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
@@ -184,6 +184,48 @@ TEST(StepGraph, CarriesAllFieldsOfTheBatch) {
         expect_same(graph.state(), eager.state());
     }
     EXPECT_EQ(calls.replays, 5);
+    EXPECT_EQ(graph.step.take_losses(), eager.step.take_losses());
+}
+
+// A copier refills its slots in turn. Their graphs read them in place; what lies elsewhere is copied into memory that
+// one more graph reads.
+TEST(StepGraph, EachSlotOfACopierHasAGraph) {
+    GraphTraining eager;
+    GraphTraining graph;
+    FakeCalls calls;
+    graph.step.capture_with(fake(graph, calls));
+    std::vector<DeviceBatch> slots;
+    for (std::uint64_t i = 0; i < 4; ++i) {
+        slots.push_back(graph_batch(kFull, i));
+        slots.back().in_slot = true;
+    }
+    const auto step = [&](std::uint64_t i, DeviceBatch& slot) {
+        const DeviceBatch next = graph_batch(kFull, 100 + i);
+        slot.input.copy_(next.input);
+        slot.target.copy_(next.target);
+        eager.step.run(next, lr_of(i));
+        graph.step.run(slot, lr_of(i));
+        expect_same(graph.state(), eager.state());
+    };
+    std::set<const void*> read;
+    for (std::uint64_t i = 0; i < 12; ++i) {
+        step(i, slots[i % 3]);
+        read.insert(calls.outside.begin(), calls.outside.end());
+    }
+    EXPECT_EQ(calls.captures, 3);
+    EXPECT_EQ(calls.replays, 9);
+    for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_TRUE(read.contains(slots[i].input.const_data_ptr()));
+        EXPECT_TRUE(read.contains(slots[i].target.const_data_ptr()));
+    }
+    step(12, slots[3]);
+    EXPECT_EQ(calls.captures, 4);
+    EXPECT_FALSE(calls.outside.contains(slots[3].input.const_data_ptr()));
+    slots[3].in_slot = false;
+    step(13, slots[3]);
+    step(14, slots[1]);
+    EXPECT_EQ(calls.captures, 4);
+    EXPECT_EQ(calls.replays, 12);
     EXPECT_EQ(graph.step.take_losses(), eager.step.take_losses());
 }
 

@@ -20,7 +20,7 @@ namespace {
 
 using testing::FailingAllocator;
 using testing::FakeCalls;
-using testing::FakeGraph;
+using testing::FakeGraphs;
 
 constexpr std::int64_t kSamples = 16;
 
@@ -46,18 +46,19 @@ class DrawingModel final : public Model {
 };
 
 // A replay allocates nothing: its memory is the graph's.
-class GraphWithMemory final : public DeviceGraph {
+class GraphsWithMemory final : public DeviceGraphs {
   public:
-    GraphWithMemory(std::function<std::vector<NamedTensor>()> state, FakeCalls& calls)
-        : graph_(std::move(state), calls, /*draws_on_host=*/false) {}
-    void capture(const std::function<void()>& work) override { graph_.capture(work); }
-    void replay() override {
+    GraphsWithMemory(std::function<std::vector<NamedTensor>()> state, FakeCalls& calls)
+        : graphs_(std::move(state), calls, /*draws_on_host=*/false) {}
+    void capture(const std::function<void()>& work) override { graphs_.capture(work); }
+    void replay(std::size_t number) override {
         const FailingAllocator::Pause pause;
-        graph_.replay();
+        graphs_.replay(number);
     }
+    void clear() override { graphs_.clear(); }
 
   private:
-    FakeGraph graph_;
+    FakeGraphs graphs_;
 };
 
 struct MemoryTraining {
@@ -155,7 +156,7 @@ TEST(StepMemory, MayRunOutAnywhereInAGraphStep) {
             MemoryTraining graph("adamw", 1);
             MemoryTraining eager("adamw", 1);
             FakeCalls calls;
-            graph.step.capture_with(std::make_unique<GraphWithMemory>([&] { return graph.state(); }, calls));
+            graph.step.capture_with(std::make_unique<GraphsWithMemory>([&] { return graph.state(); }, calls));
             failed = train(graph, 0, 6, at, number);
             train(eager, 0, at);
             eager.step.accumulate_at_least(graph.step.accumulate());
@@ -170,7 +171,7 @@ TEST(StepMemory, MayRunOutAnywhereInAGraphStep) {
 TEST(StepMemory, WhatDoesNotFitBesideAGraphEndsIt) {
     MemoryTraining training("sgd", 1);
     FakeCalls calls;
-    training.step.capture_with(std::make_unique<GraphWithMemory>([&] { return training.state(); }, calls));
+    training.step.capture_with(std::make_unique<GraphsWithMemory>([&] { return training.state(); }, calls));
     train(training, 0, 5);
     ASSERT_EQ(training.step.compiled(), "graph");
     int attempts = 0;

@@ -180,23 +180,28 @@ bool is_launch_bound(const RankRecords& rank, const RunSummary& run) {
     return kernels.mean_us() < kShortKernelUs && kernels.count >= kMinKernels * steps_of(rank);
 }
 
-// Without a profile of the GPU: a program that waits for it in each step, and finds nearly nothing left to do there,
-// needs longer to launch a step than the GPU to run it. The GPU may also work while the host waits for a batch or a
-// copy, so these must be short against the launches. How long the GPU works is not known: at worst nothing is gained.
+// Without a profile of the GPU: the launches take much of the time, and where the host waits for the GPU, that has
+// nearly nothing left to do. It has worked off all launches so far, so the host is slower. The GPU may also work while
+// the host waits for a batch or a copy, so these must be short against the launches. A watched program must wait in
+// each step, because not all of its waits are seen. How long the GPU works is not known: at worst nothing is gained.
 std::optional<Finding> launch_bound_by_waits(const RankRecords& rank, const RunSummary& run) {
     constexpr double kEachStep = 0.9;
-    constexpr double kLeft = 0.05;   // of the time, in the waits
+    constexpr double kShare = 0.05;  // of the time, in the waits
+    constexpr double kLeft = 0.25;   // of a step, in a wait
     constexpr double kWarn = 0.3;    // of the time, in the launches
     constexpr double kOthers = 0.5;  // of the launches: waits for batches, copies and the device
     const auto& [syncs, steps] = syncs_of(rank);
     double count = 0;
+    double us = 0;
     for (const SyncEntry& sync : syncs) {
         count += static_cast<double>(sync.count);
+        us += sync.us;
     }
     const double host = run.of(Phase::forward) + run.of(Phase::backward) + run.of(Phase::optimizer);
     const double others = run.of(Phase::wait) + run.of(Phase::copy) + run.of(Phase::sync);
-    if (!run.long_enough() || count < kEachStep * steps || run.of(Phase::sync) > kLeft || host < kWarn ||
-        others > kOthers * host || rank.facts.train.compiled == "compile") {
+    if (!run.long_enough() || run.of(Phase::sync) > kShare || host < kWarn || others > kOthers * host || count == 0 ||
+        us / count > kLeft * 1e6 * run.seconds / static_cast<double>(run.steps) ||
+        (in_python(rank) && count < kEachStep * steps) || rank.facts.train.compiled == "compile") {
         return std::nullopt;
     }
     const SyncEntry& longest = *std::ranges::max_element(syncs, {}, &SyncEntry::us);
@@ -208,7 +213,11 @@ std::optional<Finding> launch_bound_by_waits(const RankRecords& rank, const RunS
         "use a larger batch.",
         100 * host, longest.place, wait_us / 1e3);
     finding.evidence = {{"host_share", host}, {"syncs_per_step", count / steps}, {"wait_us", wait_us}};
-    finding.fix.code = "model = torch.compile(model, mode=\"reduce-overhead\")";
+    if (in_python(rank)) {
+        finding.fix.code = "model = torch.compile(model, mode=\"reduce-overhead\")";
+    } else {
+        finding.fix.recipe = {{"train.compile", "\"auto\""}};
+    }
     finding.gain = gain_of_share(host, 0);
     finding.confidence = 0.5;
     return finding;
@@ -216,7 +225,7 @@ std::optional<Finding> launch_bound_by_waits(const RankRecords& rank, const RunS
 
 std::vector<Finding> launch_bound(const JudgedRun& records) {
     return for_gpus(records, [&](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        if (!rank.profile && in_python(rank) && records.ranks.size() == 1) {
+        if (!rank.profile && records.ranks.size() == 1) {
             if (auto finding = launch_bound_by_waits(rank, run)) {
                 findings.push_back(*std::move(finding));
             }
@@ -342,6 +351,9 @@ std::vector<Finding> memory_headroom(const JudgedRun& records) {
             finding.text =
                 fmt::format("{:.0f} % of the GPU's memory is unused: a larger batch fits.", 100 * (1 - used));
             finding.fix.code = "DataLoader(..., batch_size=2 * batch_size)  # choose the learning rate again";
+            if (const std::int64_t batch = rank.facts.train.batch_size.value_or(0); batch > 0 && !in_python(rank)) {
+                finding.fix.recipe = {{"data.batch_size", fmt::to_string(2 * batch)}};
+            }
             finding.gain = gain_of_share(idle / 2, 0);
         }
         findings.push_back(finding);
@@ -430,9 +442,9 @@ std::span<const Rule> device_rules() {
         Rule{"sync-points", "the host waits for the device in each second step or more, which costs 3 % of the time",
              "keep values on the device, read them every 50 steps", sync_points},
         Rule{"launch-bound",
-             "the GPU waits for launches for 10 % of the time, and kernels take less than 100 us; a watched program "
-             "waits "
-             "for the GPU in each step, finds it done, and launches for 30 % of the time",
+             "the GPU waits for launches for 10 % of the time, and kernels take less than 100 us; without a profile, "
+             "launches take 30 % of the time, and where the host waits for the GPU, it is done within a quarter of a "
+             "step",
              "a CUDA graph (`train.compile`), a fused optimizer, a larger batch", launch_bound},
         Rule{"fp32-on-tensor-cores",
              "operators that tensor cores could compute take 10 % of the time and do not use them",

@@ -104,8 +104,13 @@ void add_intervals(const RankRecords& rank, std::int64_t first, RunSummary& out)
     Mean busy;
     Mean start;
     Mean core_wait;
+    // The start of a run, in which workers fill the ring and libraries choose algorithms, counts only where nothing
+    // else does.
+    const bool steady = std::ranges::any_of(rank.intervals, [&](const IntervalEntry& interval) {
+        return interval.first_step >= first && interval.seconds > 0;
+    });
     for (const IntervalEntry& interval : rank.intervals) {
-        if (interval.last_step < first) {
+        if (interval.last_step < first || (steady && interval.first_step < first)) {
             continue;
         }
         if (interval.workers && interval.seconds > 0) {

@@ -43,6 +43,7 @@ void mix(DeviceBatch& batch, const MixupCutmixOptions& options, std::int64_t epo
         cut ? cut_images(batch.input, options.cutmix, rng, roll) : mix_images(batch.input, options.mixup, rng, roll);
     const at::Tensor own = at::one_hot(batch.target, options.classes).to(at::kFloat);  // (N, classes)
     batch.target = own.mul(lambda).add_(roll(own).mul(1 - lambda));
+    batch.in_slot = false;
 }
 
 }  // namespace stoker

@@ -163,15 +163,15 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
     }
     if (why_eager_.empty()) {
         try {
-            capture_with(torch_cuda().make_graph(device));
+            capture_with(torch_cuda().make_graphs(device));
         } catch (const Unsupported& error) {
             why_eager_ = error.what();
         }
     }
 }
 
-void Step::capture_with(std::unique_ptr<DeviceGraph> graph) {
-    graph_.emplace(std::move(graph), memory());
+void Step::capture_with(std::unique_ptr<DeviceGraphs> graphs) {
+    graph_.emplace(std::move(graphs), memory());
 }
 
 std::vector<at::Tensor> Step::memory() const {

@@ -110,8 +110,8 @@ class Step {
         }
         return work();
     }
-    // Captures the step in `graph`. The constructor calls this on CUDA devices; tests pass a fake graph.
-    void capture_with(std::unique_ptr<DeviceGraph> graph);
+    // Captures steps in `graphs`. The constructor calls this on CUDA devices; tests pass a fake.
+    void capture_with(std::unique_ptr<DeviceGraphs> graphs);
     // Null for a whole model.
     PipelineStep* pipeline() { return pipeline_ ? &*pipeline_ : nullptr; }
     // Null without StepOptions::ema.

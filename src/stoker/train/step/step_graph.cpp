@@ -1,16 +1,18 @@
-// The graph reads and writes tensors that live as long as it does; a step's intermediate tensors lie in the graph's own
-// memory pool.
+// Graphs read and write tensors that live as long as they do, and batches where later batches lie, too. A step's
+// intermediate tensors lie in the graphs' own memory pool.
 #include "stoker/train/step/step_graph.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
+#include "stoker/bridge/device_copier.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/train/step/forward_snapshot.h"
 
@@ -28,41 +30,61 @@ bool same_late(const DeviceBatch& a, const DeviceBatch& b) {
     return a.late == b.late && std::ranges::equal(a.fields, b.fields, {}, &DeviceField::late, &DeviceField::late);
 }
 
-// Strides stay, so that the step is captured for the layout that batches have.
-DeviceBatch empty_like(const DeviceBatch& batch) {
-    DeviceBatch empty{.input = at::empty_like(batch.input), .input_name = batch.input_name, .late = batch.late};
+// The batch with `change` of each tensor.
+template <typename Change>
+DeviceBatch with_each(DeviceBatch batch, const Change& change) {
+    batch.input = change(batch.input);
     if (batch.target.defined()) {
-        empty.target = at::empty_like(batch.target);
+        batch.target = change(batch.target);
     }
-    for (const DeviceField& field : batch.fields) {
-        empty.fields.push_back({field.name, at::empty_like(field.tensor), field.late});
+    for (DeviceField& field : batch.fields) {
+        field.tensor = change(field.tensor);
     }
-    return empty;
+    return batch;
+}
+
+// Strides stay, so that the step is captured for the layout that batches have.
+at::Tensor empty_like(const at::Tensor& tensor) {
+    return at::empty_like(tensor);
+}
+
+at::Tensor shape_of(const at::Tensor& tensor) {
+    return at::empty_like(tensor, tensor.options().device(at::kMeta));
+}
+
+// The same memory, which may be used for other batches meanwhile.
+at::Tensor not_owned(const at::Tensor& tensor) {
+    return at::from_blob(
+        tensor.data_ptr(), tensor.sizes(), tensor.strides(), [](void*) {}, tensor.options(), tensor.device());
+}
+
+std::vector<const void*> addresses(const std::vector<at::Tensor>& tensors) {
+    std::vector<const void*> addresses;
+    for (const at::Tensor& tensor : tensors) {
+        addresses.push_back(tensor.const_data_ptr());
+    }
+    return addresses;
 }
 
 }  // namespace
 
-StepGraph::StepGraph(std::unique_ptr<DeviceGraph> graph, std::vector<at::Tensor> state)
-    : graph_(std::move(graph)),
+StepGraph::StepGraph(std::unique_ptr<DeviceGraphs> graphs, std::vector<at::Tensor> state)
+    : graphs_(std::move(graphs)),
       state_(std::move(state)),
       reason_(fmt::format("a graph is made after {} steps on whole batches", kWarmUpSteps)) {}
 
 bool StepGraph::run(const DeviceBatch& batch, const at::Tensor& loss, const StepFunction& step) {
-    if (graph_ == nullptr || !accepts(batch)) {
+    if (graphs_ == nullptr || !accepts(batch)) {
         return false;
     }
-    if (captured_ && addresses() != recorded_) {  // a parameter has got other memory
-        captured_ = false;
+    if (captured() && addresses(state_) != recorded_) {  // a parameter has got other memory
+        invalidate();
     }
-    const std::vector<at::Tensor> given = batch.tensors();
-    const std::vector<at::Tensor> own = batch_.tensors();
-    for (std::size_t i = 0; i < own.size(); ++i) {
-        own[i].copy_(given[i], /*non_blocking=*/true);
-    }
-    if (!captured_ && !capture(step)) {
+    const std::size_t number = input_for(batch);
+    if (number == captured_ && !capture(step)) {
         return false;
     }
-    graph_->replay();
+    graphs_->replay(number);
     loss.copy_(loss_, /*non_blocking=*/true);
     return true;
 }
@@ -70,23 +92,52 @@ bool StepGraph::run(const DeviceBatch& batch, const at::Tensor& loss, const Step
 // Also chooses the shape to capture: the largest so far, since a resumed run may begin with an epoch's smaller last
 // batch.
 bool StepGraph::accepts(const DeviceBatch& batch) {
-    if (!captured_ && (!batch_.input.defined() || batch.size() > batch_.size())) {
-        batch_ = empty_like(batch);
+    if (!captured() && (!shape_.input.defined() || batch.size() > shape_.size())) {
+        shape_ = with_each(batch, shape_of);
         loss_ = at::empty({}, batch.input.options().dtype(at::kFloat));
         seen_ = 0;
     }
-    if (!std::ranges::equal(batch.tensors(), batch_.tensors(), same_layout) || !same_late(batch, batch_)) {
+    if (!std::ranges::equal(batch.tensors(), shape_.tensors(), same_layout) || !same_late(batch, shape_)) {
         return false;
     }
     return ++seen_ > kWarmUpSteps;
 }
 
+// The number of the input that is this batch, or a copy of it. A new one comes last and has no graph yet.
+std::size_t StepGraph::input_for(const DeviceBatch& batch) {
+    const std::vector<at::Tensor> given = batch.tensors();
+    if (batch.in_slot) {
+        const auto found = std::ranges::find_if(inputs_, [&](const DeviceBatch& input) {
+            return input.in_slot && addresses(input.tensors()) == addresses(given);
+        });
+        if (found != inputs_.end()) {
+            return static_cast<std::size_t>(found - inputs_.begin());
+        }
+        if (std::ranges::count(inputs_, true, &DeviceBatch::in_slot) < DeviceCopier::kSlots) {
+            inputs_.push_back(with_each(batch, not_owned));
+            return inputs_.size() - 1;
+        }
+    }
+    auto own = std::ranges::find(inputs_, false, &DeviceBatch::in_slot);
+    if (own == inputs_.end()) {
+        inputs_.push_back(with_each(batch, empty_like));
+        own = inputs_.end() - 1;
+        own->in_slot = false;
+    }
+    const std::vector<at::Tensor> copies = own->tensors();
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+        copies[i].copy_(given[i], /*non_blocking=*/true);
+    }
+    return static_cast<std::size_t>(own - inputs_.begin());
+}
+
+// Captures the step on the last input.
 bool StepGraph::capture(const StepFunction& step) {
     const at::Generator host = at::globalContext().defaultGenerator(at::kCPU);
     const at::Tensor before = generator_state(host);
     std::string problem;
     try {
-        graph_->capture([this, step] { step(batch_, loss_); });
+        graphs_->capture([step, input = inputs_.back(), loss = loss_] { step(input, loss); });
         problem = at::equal(generator_state(host), before) ? "" : "it draws at random on the host";
     } catch (const std::exception& error) {
         problem = first_sentence(first_line_of(error));
@@ -96,26 +147,26 @@ bool StepGraph::capture(const StepFunction& step) {
         disable("the step cannot be captured: " + problem);
         return false;
     }
-    recorded_ = addresses();
-    captured_ = true;
+    recorded_ = addresses(state_);
+    ++captured_;
     reason_.clear();
     return true;
 }
 
-void StepGraph::disable(std::string reason) {
-    graph_.reset();
-    batch_ = {};
-    loss_ = at::Tensor();
-    captured_ = false;
-    reason_ = std::move(reason);
+void StepGraph::invalidate() {
+    if (graphs_ != nullptr) {
+        graphs_->clear();
+    }
+    inputs_.clear();
+    captured_ = 0;
 }
 
-std::vector<const void*> StepGraph::addresses() const {
-    std::vector<const void*> addresses;
-    for (const at::Tensor& tensor : state_) {
-        addresses.push_back(tensor.const_data_ptr());
-    }
-    return addresses;
+void StepGraph::disable(std::string reason) {
+    invalidate();
+    graphs_.reset();
+    shape_ = {};
+    loss_ = at::Tensor();
+    reason_ = std::move(reason);
 }
 
 }  // namespace stoker

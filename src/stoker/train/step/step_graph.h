@@ -1,9 +1,11 @@
-// A training step as one CUDA graph: captured once (bridge/torch_cuda.h) and replayed for each batch of the same shape,
-// which saves the host the launches of some hundred operations.
+// A training step as a CUDA graph: captured once (bridge/torch_cuda.h) and replayed for each batch of the same shape,
+// which saves the host the launches of some hundred operations. A graph reads its batch at fixed addresses, so each
+// slot of a DeviceCopier gets one; a batch that lies elsewhere is copied into memory that a further graph reads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,7 +24,7 @@ class StepGraph {
     using StepFunction = std::function<void(const DeviceBatch& batch, const at::Tensor& loss)>;
 
     // `state`: all tensors besides the batch that a step reads or writes.
-    StepGraph(std::unique_ptr<DeviceGraph> graph, std::vector<at::Tensor> state);
+    StepGraph(std::unique_ptr<DeviceGraphs> graphs, std::vector<at::Tensor> state);
 
     // Runs `step` on the batch and writes its loss into `loss`. Returns false if it did nothing and the caller must run
     // the step itself: during the first steps, in which libraries choose algorithms and allocate memory, for batches of
@@ -30,28 +32,29 @@ class StepGraph {
     // on the host, because every replay would repeat them.
     bool run(const DeviceBatch& batch, const at::Tensor& loss, const StepFunction& step);
 
-    // The next step is captured again.
-    void invalidate() { captured_ = false; }
-    // Frees the graph and captures no other.
+    // The next steps are captured again.
+    void invalidate();
+    // Frees all graphs and captures no other.
     void disable(std::string reason);
 
-    bool captured() const { return captured_; }
+    bool captured() const { return captured_ > 0; }
     // Why there is no graph, or none yet.
     const std::string& reason() const { return reason_; }
 
   private:
     bool accepts(const DeviceBatch& batch);
+    std::size_t input_for(const DeviceBatch& batch);
     bool capture(const StepFunction& step);
-    std::vector<const void*> addresses() const;
 
-    std::unique_ptr<DeviceGraph> graph_;  // null: disabled
+    std::unique_ptr<DeviceGraphs> graphs_;  // null: disabled
     std::vector<at::Tensor> state_;
     std::string reason_;
-    DeviceBatch batch_;                  // the captured step reads this one
-    at::Tensor loss_;                    // float32 scalar that it writes
-    std::vector<const void*> recorded_;  // addresses of state_ at the capture
-    std::int64_t seen_ = 0;              // batches of batch_'s shape
-    bool captured_ = false;
+    DeviceBatch shape_;                  // of the batches to capture, without memory
+    std::vector<DeviceBatch> inputs_;    // what each graph reads; those in a slot do not own their memory
+    std::size_t captured_ = 0;           // of them
+    at::Tensor loss_;                    // float32 scalar that each graph writes
+    std::vector<const void*> recorded_;  // addresses of state_ at the captures
+    std::int64_t seen_ = 0;              // batches of this shape
 };
 
 }  // namespace stoker

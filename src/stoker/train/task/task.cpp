@@ -272,6 +272,7 @@ void set_weights(Task& task, const ClassWeights& weights, const Dataset& dataset
 }
 
 void prepare(const Task& task, DeviceBatch& batch) {
+    const at::Tensor copied = batch.target;
     switch (task.kind) {
         case TaskKind::multilabel:
         case TaskKind::regression:
@@ -286,6 +287,7 @@ void prepare(const Task& task, DeviceBatch& batch) {
         default:
             break;
     }
+    batch.in_slot = batch.in_slot && batch.target.is_alias_of(copied);
 }
 
 DeviceBatch zero_batch(const Task& task, std::int64_t samples, const at::Device& device) {
