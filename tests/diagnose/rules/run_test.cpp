@@ -1,4 +1,4 @@
-// What a run does besides its steps, and steps that are too small or uneven.
+// What a run does besides its steps, and steps that are too small, uneven or bound by launches.
 #include <gmock/gmock.h>
 
 #include <limits>
@@ -138,6 +138,36 @@ TEST(RunRules, GainsAreOfTheWholeRun) {
     EXPECT_EQ(finding.rule, "few-workers");
     EXPECT_NEAR(finding.gain.high, 1 / (1 - 0.5 * 0.3), 0.01) << "half of the run are steps";
     EXPECT_NEAR(diagnose_rank(with_evaluations(10, 5)).findings.front().gain.high, 1 / 0.6, 0.01);
+}
+
+// A run of Stoker without a profile. It reads losses every 50 steps; a GPU that is behind makes it wait there.
+TEST(RunRules, ARunWhoseHostNeverWaitsForTheGpu) {
+    const auto run = [](const std::map<Phase, double>& share, double wait_us) {
+        RankRecords rank = MadeUpRun{.share = share}.rank();
+        rank.facts.device = {.type = "cuda"};
+        for (IntervalEntry& interval : rank.intervals) {
+            interval.syncs = {{.place = "losses", .count = 2, .us = 2 * wait_us}};
+        }
+        return rank;
+    };
+    const std::map<Phase, double> launches = {{Phase::forward, 0.3}, {Phase::backward, 0.55}, {Phase::copy, 0.04}};
+    const RankRecords eager = run(launches, 90);
+    const Diagnosis diagnosis = diagnose({.ranks = {eager}, .recipe = {{"train.compile", "none"}}});
+    ASSERT_EQ(diagnosis.verdict.rule, "launch-bound");
+    EXPECT_EQ(diagnosis.findings.front().fix.recipe.at(0), (RecipeChange{"train.compile", "\"auto\""}));
+    EXPECT_GT(diagnosis.findings.front().gain.high, 5);
+    const Diagnosis refused = diagnose({.ranks = {eager}, .recipe = {{"train.compile", "auto"}}});
+    EXPECT_EQ(refused.verdict.rule, "launch-bound");
+    EXPECT_TRUE(refused.findings.front().fix.recipe.empty()) << "the step cannot be a graph";
+
+    EXPECT_NE(diagnose_rank(run(launches, 9000)).verdict.rule, "launch-bound") << "a GPU whose queue is full";
+    const std::map<Phase, double> graph = {{Phase::step, 0.9}, {Phase::sync, 0.02}};
+    EXPECT_NE(diagnose_rank(run(graph, 90)).verdict.rule, "launch-bound");
+    const std::map<Phase, double> starved = {{Phase::forward, 0.2}, {Phase::backward, 0.3}, {Phase::wait, 0.5}};
+    EXPECT_NE(diagnose_rank(run(starved, 90)).verdict.rule, "launch-bound");
+    RankRecords cpu = eager;
+    cpu.facts.device.type = "cpu";
+    EXPECT_NE(diagnose_rank(cpu).verdict.rule, "launch-bound");
 }
 
 }  // namespace
