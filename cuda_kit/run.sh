@@ -49,8 +49,18 @@ has_gpu() {
     [[ $gpu_found == 1 ]]
 }
 
-declare -A running=() # process of each check that was started
-trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
+# Each check is a process group of its own, which an interrupt of this script ends.
+set -m
+declare -A running=() # by the check's name
+stop() {
+    local group
+    for group in $(jobs -p); do
+        kill -- "-$group" 2>/dev/null
+    done
+    exit "$1"
+}
+trap 'stop 130' INT
+trap 'stop 143' TERM
 
 # start NAME COMMAND...: its output goes to NAME.log.
 start() {
@@ -64,7 +74,7 @@ start() {
 finish() {
     local name=$1 result=passed
     wait "${running[$name]}" || result=FAILED
-    echo "$result  $name ($(<"$out/$name.seconds") s)"
+    echo "$result  $name ($(tail -n 1 "$out/$name.seconds") s)"
     if [[ $result == passed ]]; then
         passed=$((passed + 1))
     else
@@ -173,7 +183,7 @@ sanitize() {
         "$kit/bin/$3" --gtest_filter="$4"
 }
 
-# All at once: each waits for the processor most of the time.
+# A tool's checks beside each other, since each waits for the processor most of the time; on 16 cores all at once.
 run_sanitizer() {
     local tool name names=()
     for tool in memcheck racecheck initcheck synccheck; do
@@ -190,9 +200,12 @@ run_sanitizer() {
             sanitize "$name-batch-norm" "$tool" models_test 'BatchNormReluCuda.*'
             names+=("$name"-{normalize,copies,decode,mlp,batch-norm})
         fi
-    done
-    for name in "${names[@]}"; do
-        finish "$name"
+        if [[ $(nproc) -lt 16 || $tool == synccheck ]]; then
+            for name in "${names[@]}"; do
+                finish "$name"
+            done
+            names=()
+        fi
     done
 }
 

@@ -45,7 +45,8 @@ struct DeviceBatch {
     std::vector<DeviceField> fields = {};
     std::string input_name = std::string(kImageField);  // the field that `input` is
     std::optional<LateNormalize> late = {};             // of `input`
-    // All tensors lie in a DeviceCopier's slot, where those of later batches will lie, too.
+    // All tensors lie in a DeviceCopier's slot, where those of later batches will lie, too. False where one was
+    // replaced.
     bool in_slot = false;
 
     std::int64_t size() const { return input.size(0); }

@@ -61,7 +61,7 @@ class CudaGraphs final : public DeviceGraphs {
         }
     }
 
-    void replay(std::size_t number) override { graphs_[number]->replay(); }
+    void replay(std::size_t number) override { graphs_.at(number)->replay(); }
 
     void clear() override { graphs_.clear(); }
 

@@ -131,6 +131,10 @@ TEST(Report, RecordsAloneMakeAPage) {
     EXPECT_EQ(data["memory"]["x"], "step");
     EXPECT_EQ(data["memory"]["curves"].size(), 2U);
     EXPECT_EQ(data["ranks"][0]["queue"]["empty"], 0);
+    EXPECT_EQ(data["ranks"][0]["workers"]["on_device"], 0);
+    Report report = records_report();
+    report.records.ranks[0].intervals[0].workers->on_device = 64;
+    EXPECT_EQ(data_of(report)["ranks"][0]["workers"]["on_device"], 64);
     EXPECT_EQ(data_of({.records = {.ranks = {RankRecords{}}}})["ranks"][0]["shares"], nullptr);
     EXPECT_TRUE(data_of({})["ranks"].empty());
 }

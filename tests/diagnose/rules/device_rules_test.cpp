@@ -478,6 +478,13 @@ TEST(RankRules, AWaitForTheGpuIsAWaitForTheOthersToo) {
     }
 }
 
+TEST(DeviceRules, AnEmptyGpuGetsALargerBatch) {
+    RankRecords rank = made({}, {});
+    rank.facts.train.batch_size = 32;
+    rank.intervals.push_back({.first_step = 1, .last_step = 10, .seconds = 0.1, .device_bytes = 80});
+    EXPECT_EQ(find(rank, "memory-headroom")->fix.recipe.at(0), (RecipeChange{"data.batch_size", "64"}));
+}
+
 TEST(DeviceRules, AFullGpuGetsSmallerMicroBatches) {
     RankRecords rank = made({}, {});
     rank.facts.train.accumulate = 4;

@@ -256,6 +256,20 @@ TEST(InputRules, WorkersThatHadNothingToDoAtTheStartAreStillBusy) {
     EXPECT_EQ(diagnose_rank(rank).verdict.rule, "decode-bound");
 }
 
+// The last step of an epoch finds a loader that is done.
+TEST(InputRules, AShortLastIntervalDoesNotJudgeTheWorkers) {
+    MadeUpRun run{.share = {{Phase::wait, 0.9}, {Phase::step, 0.1}}, .stages = {{Stage::pixels, 0.98}}, .seconds = 1};
+    RankRecords rank = run.rank();
+    rank.facts.device.type = "cuda";
+    IntervalEntry last{.first_step = 101, .last_step = 101, .seconds = 0.01};
+    last.workers.emplace();
+    (*last.workers)[Stage::blocked] = MadeUpRun::nanoseconds_of(0.02);
+    rank.steps.push_back(rank.steps.back());
+    rank.steps.back().step = 101;
+    rank.intervals.push_back(last);
+    EXPECT_EQ(diagnose_rank(rank).verdict.rule, "decode-bound");
+}
+
 TEST(InputRules, IntervalsWithoutCountersDoNotCountAsIdle) {
     RankRecords rank =
         MadeUpRun{.share = kWaiting, .stages = kDecoding, .workers = 1, .process_cores = 1.4, .busy_share = 0.7}.rank();

@@ -179,10 +179,12 @@ TEST(StepOnBytes, MixupAndCutmixMixTheFloats) {
                                               MixupCutmixOptions{.cutmix = 1, .classes = kClasses, .seed = 1}}) {
         const ByteTraining training("convnet", {});
         DeviceBatch bytes = bytes_for(*training.model, 6, 1);
+        bytes.in_slot = true;
         DeviceBatch floats = floats_of(bytes);
         mix(bytes, options, 0, 3);
         mix(floats, options, 0, 3);
         EXPECT_FALSE(bytes.late);
+        EXPECT_FALSE(bytes.in_slot);
         EXPECT_TRUE(at::equal(bytes.input, floats.input));
         EXPECT_TRUE(at::equal(bytes.target, floats.target));
     }

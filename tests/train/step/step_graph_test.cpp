@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "stoker/bridge/torch_cuda.h"
 #include "stoker/models/init.h"
@@ -187,26 +188,39 @@ TEST(StepGraph, CarriesAllFieldsOfTheBatch) {
     EXPECT_EQ(graph.step.take_losses(), eager.step.take_losses());
 }
 
+// Batches as a copier's slots hold them.
+std::vector<DeviceBatch> made_slots(std::uint64_t count) {
+    std::vector<DeviceBatch> slots;
+    for (std::uint64_t i = 0; i < count; ++i) {
+        slots.push_back(graph_batch(kFull, i));
+        slots.back().in_slot = true;
+    }
+    return slots;
+}
+
+// Step `i` of both, on the same batch; in `graph` it lies in the slot.
+void step_on_slot(GraphTraining& eager, GraphTraining& graph, DeviceBatch& slot, std::uint64_t i) {
+    const DeviceBatch next = graph_batch(kFull, 100 + i);
+    slot.input.copy_(next.input);
+    slot.target.copy_(next.target);
+    for (auto& [training, batch] : {std::pair<GraphTraining&, const DeviceBatch&>(eager, next), {graph, slot}}) {
+        at::Generator draws = at::globalContext().defaultGenerator(at::kCPU);
+        draws.set_current_seed(i);
+        training.step.run(batch, lr_of(i));
+    }
+    expect_same(graph.state(), eager.state());
+}
+
 // A copier refills its slots in turn. Their graphs read them in place; what lies elsewhere is copied into memory that
 // one more graph reads.
 TEST(StepGraph, EachSlotOfACopierHasAGraph) {
     GraphTraining eager;
     GraphTraining graph;
+    eager.model.dropout = graph.model.dropout = 0.3;
     FakeCalls calls;
     graph.step.capture_with(fake(graph, calls));
-    std::vector<DeviceBatch> slots;
-    for (std::uint64_t i = 0; i < 4; ++i) {
-        slots.push_back(graph_batch(kFull, i));
-        slots.back().in_slot = true;
-    }
-    const auto step = [&](std::uint64_t i, DeviceBatch& slot) {
-        const DeviceBatch next = graph_batch(kFull, 100 + i);
-        slot.input.copy_(next.input);
-        slot.target.copy_(next.target);
-        eager.step.run(next, lr_of(i));
-        graph.step.run(slot, lr_of(i));
-        expect_same(graph.state(), eager.state());
-    };
+    std::vector<DeviceBatch> slots = made_slots(4);
+    const auto step = [&](std::uint64_t i, DeviceBatch& slot) { step_on_slot(eager, graph, slot, i); };
     std::set<const void*> read;
     for (std::uint64_t i = 0; i < 12; ++i) {
         step(i, slots[i % 3]);
@@ -226,7 +240,37 @@ TEST(StepGraph, EachSlotOfACopierHasAGraph) {
     step(14, slots[1]);
     EXPECT_EQ(calls.captures, 4);
     EXPECT_EQ(calls.replays, 12);
+    at::Tensor parameter = graph.model.parameters()[0].tensor;
+    parameter.set_data(parameter.detach().clone());
+    for (std::uint64_t i = 15; i < 21; ++i) {
+        step(i, slots[i % 3]);
+    }
+    EXPECT_EQ(calls.captures, 4 + 3) << "none of them reads the old parameter";
+    EXPECT_EQ(calls.replays, 18);
     EXPECT_EQ(graph.step.take_losses(), eager.step.take_losses());
+}
+
+// Memory has room for one graph, but not for the next.
+TEST(StepGraph, OneGraphServesAllSlotsWhereAFurtherOneFails) {
+    GraphTraining eager;
+    GraphTraining graph;
+    FakeCalls calls;
+    graph.step.capture_with(fake(graph, calls));
+    bool failed = false;
+    graph.model.on_forward = [&](const at::Tensor&) {
+        if (calls.captures == 2 && !std::exchange(failed, true)) {
+            C10_THROW_ERROR(OutOfMemoryError, "CUDA out of memory");
+        }
+    };
+    std::vector<DeviceBatch> slots = made_slots(3);
+    for (std::uint64_t i = 0; i < 12; ++i) {
+        step_on_slot(eager, graph, slots[i % 3], i);
+    }
+    EXPECT_TRUE(failed);
+    EXPECT_EQ(graph.step.compiled(), "graph");
+    EXPECT_EQ(graph.step.accumulate(), 1);
+    EXPECT_EQ(calls.captures, 3);
+    EXPECT_EQ(calls.replays, 12 - 3 - 1) << "three steps of warm-up, and the one whose capture failed";
 }
 
 TEST(StepGraph, SkipsStepsThatOverflow) {

@@ -39,6 +39,7 @@ Loader loader_of(std::shared_ptr<const Dataset> data,
 DeviceBatch batch_of(const Task& task, Loader& loader) {
     DeviceCopier copier(at::kCPU, task.fields);
     DeviceBatch batch = copier.copy(loader.next());
+    batch.in_slot = true;
     prepare(task, batch);
     return batch;
 }
@@ -54,7 +55,9 @@ TEST(Task, TargetsHaveTheShapesOfTheLoss) {
     recipe.task = "segmentation";
     Loader masks = loader_of(std::make_shared<TaskDataset>(8, FieldKind::mask));
     const Task pixels = make_task(recipe, masks);
-    const at::Tensor mask = batch_of(pixels, masks).target;
+    const DeviceBatch segmented = batch_of(pixels, masks);
+    const at::Tensor& mask = segmented.target;
+    EXPECT_FALSE(segmented.in_slot) << "its masks were bytes in the slot";
     EXPECT_EQ(mask.scalar_type(), at::kLong);
     EXPECT_EQ(mask.sizes(), (at::IntArrayRef{8, 4, 4}));
     EXPECT_EQ(pixels.loss.ignore_index, 255);

@@ -68,7 +68,7 @@ Json queue_data(const RankRecords& rank, const std::vector<StepBar>& bars) {
         {"bars", out}, {"steps", steps}, {"empty", empty}, {"capacity", capacity ? Json(*capacity) : Json(nullptr)}};
 }
 
-// {"stages": [[stage, tenths of a percent, microseconds], ...], "samples"} or null.
+// {"stages": [[stage, tenths of a percent, microseconds], ...], "samples", "on_device": of them} or null.
 Json workers_data(const StageTimes& sum) {
     std::array<double, kStages> values{};
     std::ranges::transform(sum.times, values.begin(), us_of);
@@ -80,7 +80,7 @@ Json workers_data(const StageTimes& sum) {
     for (std::size_t i = 0; i < kStages; ++i) {
         stages.push_back({stage_name(static_cast<Stage>(i)), tenths[i], values[i]});
     }
-    return {{"stages", stages}, {"samples", sum.samples}};
+    return {{"stages", stages}, {"samples", sum.samples}, {"on_device", sum.on_device}};
 }
 
 Json evaluations_data(const std::vector<EvaluationEntry>& evaluations) {

@@ -181,13 +181,15 @@ bool is_launch_bound(const RankRecords& rank, const RunSummary& run) {
 }
 
 // Without a profile of the GPU: the launches take much of the time, and where the host waits for the GPU, that has
-// nearly nothing left to do. It has worked off all launches so far, so the host is slower. The GPU may also work while
-// the host waits for a batch or a copy, so these must be short against the launches. A watched program must wait in
-// each step, because not all of its waits are seen. How long the GPU works is not known: at worst nothing is gained.
-std::optional<Finding> launch_bound_by_waits(const RankRecords& rank, const RunSummary& run) {
+// nearly nothing left to do. It has worked off all launches so far, so the host is slower. A full launch queue (1,024
+// launches) hides a slow GPU for all but a part of a step, the smaller the more a step launches. The GPU may also work
+// while the host waits for a batch or a copy, so these must be short against the launches. A watched program must wait
+// in each step, because not all of its waits are seen; of Stoker's runs those are judged that could be graphs. How long
+// the GPU works is not known: at worst nothing is gained.
+std::optional<Finding> launch_bound_by_waits(const JudgedRun& records, const RankRecords& rank, const RunSummary& run) {
     constexpr double kEachStep = 0.9;
     constexpr double kShare = 0.05;  // of the time, in the waits
-    constexpr double kLeft = 0.25;   // of a step, in a wait
+    constexpr double kLeft = 0.1;    // of a micro-batch, in a wait
     constexpr double kWarn = 0.3;    // of the time, in the launches
     constexpr double kOthers = 0.5;  // of the launches: waits for batches, copies and the device
     const auto& [syncs, steps] = syncs_of(rank);
@@ -197,11 +199,17 @@ std::optional<Finding> launch_bound_by_waits(const RankRecords& rank, const RunS
         count += static_cast<double>(sync.count);
         us += sync.us;
     }
+    const auto compile = records.recipe.find("train.compile");
+    const bool judged = in_python(rank) ? count >= kEachStep * steps && rank.facts.train.compiled != "compile"
+                                        : compile != records.recipe.end() && compile->second == "none";
+    if (!judged || count == 0 || !run.long_enough()) {
+        return std::nullopt;
+    }
     const double host = run.of(Phase::forward) + run.of(Phase::backward) + run.of(Phase::optimizer);
     const double others = run.of(Phase::wait) + run.of(Phase::copy) + run.of(Phase::sync);
-    if (!run.long_enough() || run.of(Phase::sync) > kShare || host < kWarn || others > kOthers * host || count == 0 ||
-        us / count > kLeft * 1e6 * run.seconds / static_cast<double>(run.steps) ||
-        (in_python(rank) && count < kEachStep * steps) || rank.facts.train.compiled == "compile") {
+    const double micro_batches = static_cast<double>(run.steps) * std::max(1, rank.facts.train.accumulate.value_or(1));
+    if (us / count > kLeft * 1e6 * run.seconds / micro_batches || run.of(Phase::sync) > kShare || host < kWarn ||
+        others > kOthers * host) {
         return std::nullopt;
     }
     const SyncEntry& longest = *std::ranges::max_element(syncs, {}, &SyncEntry::us);
@@ -226,7 +234,7 @@ std::optional<Finding> launch_bound_by_waits(const RankRecords& rank, const RunS
 std::vector<Finding> launch_bound(const JudgedRun& records) {
     return for_gpus(records, [&](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         if (!rank.profile && records.ranks.size() == 1) {
-            if (auto finding = launch_bound_by_waits(rank, run)) {
+            if (auto finding = launch_bound_by_waits(records, rank, run)) {
                 findings.push_back(*std::move(finding));
             }
             return;
@@ -349,7 +357,8 @@ std::vector<Finding> memory_headroom(const JudgedRun& records) {
         } else {
             const double idle = lost_to_launches(rank, run);
             finding.text =
-                fmt::format("{:.0f} % of the GPU's memory is unused: a larger batch fits.", 100 * (1 - used));
+                fmt::format("{:.0f} % of the GPU's memory is unused: a larger batch fits, with another learning rate.",
+                            100 * (1 - used));
             finding.fix.code = "DataLoader(..., batch_size=2 * batch_size)  # choose the learning rate again";
             if (const std::int64_t batch = rank.facts.train.batch_size.value_or(0); batch > 0 && !in_python(rank)) {
                 finding.fix.recipe = {{"data.batch_size", fmt::to_string(2 * batch)}};
@@ -443,7 +452,7 @@ std::span<const Rule> device_rules() {
              "keep values on the device, read them every 50 steps", sync_points},
         Rule{"launch-bound",
              "the GPU waits for launches for 10 % of the time, and kernels take less than 100 us; without a profile, "
-             "launches take 30 % of the time, and where the host waits for the GPU, it is done within a quarter of a "
+             "launches take 30 % of the time, and where the host waits for the GPU, it is done within a tenth of a "
              "step",
              "a CUDA graph (`train.compile`), a fused optimizer, a larger batch", launch_bound},
         Rule{"fp32-on-tensor-cores",

@@ -104,11 +104,17 @@ void add_intervals(const RankRecords& rank, std::int64_t first, RunSummary& out)
     Mean busy;
     Mean start;
     Mean core_wait;
-    // The start of a run, in which workers fill the ring and libraries choose algorithms, counts only where nothing
-    // else does.
-    const bool steady = std::ranges::any_of(rank.intervals, [&](const IntervalEntry& interval) {
-        return interval.first_step >= first && interval.seconds > 0;
-    });
+    // The start of a run, in which workers fill the ring and libraries choose algorithms, is left out where enough
+    // follows.
+    constexpr double kEnough = 0.2;  // seconds
+    constexpr double kShare = 0.1;   // of the time
+    double all = 0;
+    double later = 0;
+    for (const IntervalEntry& interval : rank.intervals) {
+        all += interval.seconds;
+        later += interval.first_step >= first ? interval.seconds : 0;
+    }
+    const bool steady = later >= std::max(kEnough, kShare * all);
     for (const IntervalEntry& interval : rank.intervals) {
         if (interval.last_step < first || (steady && interval.first_step < first)) {
             continue;

@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 #include <utility>
 
-#include "stoker/bridge/device_copier.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/train/step/forward_snapshot.h"
 
@@ -107,31 +106,32 @@ bool StepGraph::accepts(const DeviceBatch& batch) {
 std::size_t StepGraph::input_for(const DeviceBatch& batch) {
     const std::vector<at::Tensor> given = batch.tensors();
     if (batch.in_slot) {
-        const auto found = std::ranges::find_if(inputs_, [&](const DeviceBatch& input) {
-            return input.in_slot && addresses(input.tensors()) == addresses(given);
+        const auto found = std::ranges::find_if(inputs_, [place = addresses(given)](const DeviceBatch& input) {
+            return input.in_slot && addresses(input.tensors()) == place;
         });
         if (found != inputs_.end()) {
             return static_cast<std::size_t>(found - inputs_.begin());
         }
-        if (std::ranges::count(inputs_, true, &DeviceBatch::in_slot) < DeviceCopier::kSlots) {
+        if (std::ranges::count(inputs_, true, &DeviceBatch::in_slot) < most_slots_) {
             inputs_.push_back(with_each(batch, not_owned));
             return inputs_.size() - 1;
         }
     }
-    auto own = std::ranges::find(inputs_, false, &DeviceBatch::in_slot);
-    if (own == inputs_.end()) {
-        inputs_.push_back(with_each(batch, empty_like));
-        own = inputs_.end() - 1;
-        own->in_slot = false;
-    }
-    const std::vector<at::Tensor> copies = own->tensors();
+    const auto found = std::ranges::find(inputs_, false, &DeviceBatch::in_slot);
+    const auto number = static_cast<std::size_t>(found - inputs_.begin());
+    DeviceBatch own = found != inputs_.end() ? *found : with_each(batch, empty_like);
+    own.in_slot = false;
+    const std::vector<at::Tensor> copies = own.tensors();
     for (std::size_t i = 0; i < copies.size(); ++i) {
         copies[i].copy_(given[i], /*non_blocking=*/true);
     }
-    return static_cast<std::size_t>(own - inputs_.begin());
+    if (number == inputs_.size()) {
+        inputs_.push_back(std::move(own));
+    }
+    return number;
 }
 
-// Captures the step on the last input.
+// Captures the step on the last input. Where there is no room for a further graph, the next step captures a single one.
 bool StepGraph::capture(const StepFunction& step) {
     const at::Generator host = at::globalContext().defaultGenerator(at::kCPU);
     const at::Tensor before = generator_state(host);
@@ -144,7 +144,12 @@ bool StepGraph::capture(const StepFunction& step) {
     }
     if (!problem.empty()) {
         set_generator_state(host, before);
-        disable("the step cannot be captured: " + problem);
+        if (captured()) {
+            invalidate();
+            most_slots_ = 0;
+        } else {
+            disable("the step cannot be captured: " + problem);
+        }
         return false;
     }
     recorded_ = addresses(state_);

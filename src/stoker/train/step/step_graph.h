@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "stoker/bridge/device.h"
+#include "stoker/bridge/device_copier.h"
 #include "stoker/bridge/torch_cuda.h"
 
 namespace stoker {
@@ -49,9 +50,10 @@ class StepGraph {
     std::unique_ptr<DeviceGraphs> graphs_;  // null: disabled
     std::vector<at::Tensor> state_;
     std::string reason_;
-    DeviceBatch shape_;                  // of the batches to capture, without memory
-    std::vector<DeviceBatch> inputs_;    // what each graph reads; those in a slot do not own their memory
-    std::size_t captured_ = 0;           // of them
+    DeviceBatch shape_;                // of the batches to capture, without memory
+    std::vector<DeviceBatch> inputs_;  // what each graph reads; those in a slot do not own their memory
+    std::size_t captured_ = 0;         // of them
+    std::ptrdiff_t most_slots_ = DeviceCopier::kSlots;
     at::Tensor loss_;                    // float32 scalar that each graph writes
     std::vector<const void*> recorded_;  // addresses of state_ at the captures
     std::int64_t seen_ = 0;              // batches of this shape

@@ -83,9 +83,10 @@ function ranksTable({ ranks }) {
 function workers(rank) {
   const title = 'What the loader’s workers did';
   if (!rank?.workers) return section('workers', title, note('The stages of the workers were not recorded.'));
-  const { stages, samples } = rank.workers;
+  const { stages, samples, on_device: onDevice } = rank.workers;
+  const decoded = onDevice ? `, of which the GPU decoded ${(100 * onDevice / samples).toFixed(1)} %` : '';
   return section('workers', title,
-    el('p', `Time of all workers together, ${count(samples, 'sample')}. `,
+    el('p', `Time of all workers together, ${count(samples, 'sample')}${decoded}. `,
       '“Blocked” workers wait for a free slot in the queue: they are faster than the training.'),
     shares('Shares of the workers’ time', stages, ['stage', '#share', '#time', '#per sample'], perUnit(samples)));
 }
