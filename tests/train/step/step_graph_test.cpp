@@ -2,17 +2,10 @@
 #include "stoker/train/step/step_graph.h"
 
 #include <ATen/Context.h>
-#include <ATen/Parallel.h>
-#include <ATen/ops/allclose.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/dropout.h>
 #include <ATen/ops/equal.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/ones_like.h>
-#include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
@@ -21,129 +14,28 @@
 #include <utility>
 
 #include "stoker/bridge/torch_cuda.h"
-#include "stoker/models/init.h"
 #include "stoker/train/step/step.h"
 #include "train/step/fake_graph.h"
+#include "train/step/graph_training.h"
 #include "train/support.h"
 
 namespace stoker {
 namespace {
 
+using testing::expect_same;
 using testing::FakeCalls;
 using testing::FakeGraphs;
-
-constexpr std::int64_t kFull = 24;
-
-// A hidden layer, a buffer that changes with each step, and hooks for tests.
-class SmallModel final : public Model {
-  public:
-    SmallModel() {
-        at::Generator generator = make_generator(1);
-        first_ = parameter("first", default_uniform({16, 16}, 16, generator));
-        second_ = parameter("second", default_uniform({4, 16}, 16, generator));
-        count_ = buffer("count", at::zeros({}));
-    }
-    at::Tensor forward(const at::Tensor& input) override {
-        if (training()) {
-            count_.add_(1);
-        }
-        const at::Tensor hidden = at::linear(input.flatten(1), first_).tanh();  // (N, 16)
-        if (on_forward) {
-            on_forward(hidden);
-        }
-        return at::linear(at::dropout(hidden, dropout, training()), second_);  // (N, 4)
-    }
-
-    double dropout = 0;
-    std::function<void(const at::Tensor& hidden)> on_forward;
-
-  private:
-    at::Tensor first_;
-    at::Tensor second_;
-    at::Tensor count_;
-};
-
-struct GraphTraining {
-    explicit GraphTraining(const StepOptions& options = {}, const at::Device& device = at::kCPU)
-        : optimizer(on(model, device).parameters(),
-                    {.name = "adamw", .lr = 0.01, .weight_decay = 0.1, .no_decay = {"second"}}),
-          step(model, optimizer, account, device, options) {
-        at::set_num_threads(1);
-    }
-
-    static SmallModel& on(SmallModel& model, const at::Device& device) {
-        model.to(device, false);
-        return model;
-    }
-
-    // All tensors that a step changes.
-    std::vector<NamedTensor> state() {
-        std::vector<NamedTensor> all = model.state();
-        const auto add = [&](const std::vector<NamedTensor>& more) { all.insert(all.end(), more.begin(), more.end()); };
-        add(optimizer.state());
-        if (step.scaler() != nullptr) {
-            add(step.scaler()->state());
-        }
-        if (step.ema() != nullptr) {
-            add(step.ema()->state());
-        }
-        return all;
-    }
-
-    SmallModel model;
-    Optimizer optimizer;
-    Account account;
-    Step step;
-};
-
-DeviceBatch graph_batch(std::int64_t samples, std::uint64_t seed, const at::Device& device = at::kCPU) {
-    at::Generator generator = make_generator(seed);
-    return {.input = at::randn({samples, 1, 4, 4}, generator).to(device),
-            .target = at::arange(samples, at::kLong).add(static_cast<std::int64_t>(seed)).remainder(4).to(device)};
-}
+using testing::graph_batch;
+using testing::GraphTraining;
+using testing::kFull;
+using testing::kGraphOptions;
+using testing::lr_of;
+using testing::made_slots;
+using testing::train;
 
 std::unique_ptr<FakeGraphs> fake(GraphTraining& training, FakeCalls& calls, bool draws_on_host = false) {
     return std::make_unique<FakeGraphs>([&training] { return training.state(); }, calls, draws_on_host);
 }
-
-void expect_same(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
-    ASSERT_EQ(a.size(), b.size());
-    for (std::size_t i = 0; i < a.size(); ++i) {
-        EXPECT_TRUE(at::equal(a[i].tensor, b[i].tensor)) << a[i].name;
-    }
-}
-
-double lr_of(std::uint64_t step) {
-    return 0.02 / static_cast<double>(1 + step);
-}
-
-// Epochs of six batches, the last one small, and an evaluation with averaged weights after each.
-void train(GraphTraining& training, std::uint64_t from, std::uint64_t to, const at::Device& device = at::kCPU) {
-    for (std::uint64_t i = from; i < to; ++i) {
-        at::Generator draws = at::globalContext().defaultGenerator(device);
-        draws.set_current_seed(i);
-        training.step.run(graph_batch(i % 6 == 5 ? 5 : kFull, i, device), lr_of(i));
-        if (i % 6 == 5) {
-            const AveragedWeights averaged(training.step.ema());
-            training.model.train(false);
-            training.model.forward(graph_batch(7, 1, device).input);
-            training.model.train(true);
-        }
-    }
-}
-
-const std::vector<StepOptions> kGraphOptions = {
-    {},
-    {.accumulate = 3},
-    {.clip_norm = 0.1, .clip_value = 0.05, .ema = 0.9},
-    {.precision = {.autocast = at::kBFloat16}, .loss = {.label_smoothing = 0.1}, .ema = 0.9},
-    {.precision = {.loss_scaling = true},
-     .accumulate = 2,
-     .clip_norm = 1,
-     .ema = 0.9,
-     .scaler = {.growth_interval = 4}},
-    {.loss = {.focal_gamma = 2}},
-};
 
 TEST(StepGraph, IsTheEagerStep) {
     for (std::size_t i = 0; i < kGraphOptions.size(); ++i) {
@@ -186,16 +78,6 @@ TEST(StepGraph, CarriesAllFieldsOfTheBatch) {
     }
     EXPECT_EQ(calls.replays, 5);
     EXPECT_EQ(graph.step.take_losses(), eager.step.take_losses());
-}
-
-// Batches as a copier's slots hold them.
-std::vector<DeviceBatch> made_slots(std::uint64_t count) {
-    std::vector<DeviceBatch> slots;
-    for (std::uint64_t i = 0; i < count; ++i) {
-        slots.push_back(graph_batch(kFull, i));
-        slots.back().in_slot = true;
-    }
-    return slots;
 }
 
 // Step `i` of both, on the same batch; in `graph` it lies in the slot.
@@ -449,88 +331,5 @@ TEST(StepGraph, ACpuHasNoneAndGivesTheReason) {
 }
 
 // The same with a real graph. `./dev test-cuda` runs the tests with Cuda in their names.
-class StepGraphCuda : public ::testing::Test {
-  protected:
-    void SetUp() override {
-        if (!device_.is_cuda()) {
-            GTEST_SKIP() << "no CUDA device";
-        }
-    }
-    at::Device device_ = pick_device("auto");
-};
-
-TEST_F(StepGraphCuda, IsTheEagerStep) {
-    for (std::size_t i = 0; i < kGraphOptions.size(); ++i) {
-        SCOPED_TRACE(i);
-        StepOptions one_by_one = kGraphOptions[i];
-        one_by_one.compile = false;
-        GraphTraining eager(one_by_one, device_);
-        GraphTraining graph(kGraphOptions[i], device_);
-        eager.model.dropout = graph.model.dropout = 0.3;
-        train(eager, 0, 20, device_);
-        train(graph, 0, 20, device_);
-        EXPECT_EQ(graph.step.compiled(), "graph");
-        const std::vector<double> expected = eager.step.take_losses();
-        const std::vector<double> losses = graph.step.take_losses();
-        ASSERT_EQ(losses.size(), expected.size());
-        for (std::size_t s = 0; s < losses.size(); ++s) {
-            EXPECT_NEAR(losses[s], expected[s], 1e-4) << s;
-        }
-        const std::vector<NamedTensor> a = graph.state();
-        const std::vector<NamedTensor> b = eager.state();
-        ASSERT_EQ(a.size(), b.size());
-        for (std::size_t t = 0; t < a.size(); ++t) {
-            EXPECT_TRUE(at::allclose(a[t].tensor, b[t].tensor, 1e-3, 1e-5)) << a[t].name;
-        }
-    }
-}
-
-// A step that waits for the device cannot be captured. Dropout continues to draw after the failed capture.
-TEST_F(StepGraphCuda, AStepThatWaitsStaysEager) {
-    GraphTraining eager({.compile = false}, device_);
-    GraphTraining graph({}, device_);
-    eager.model.dropout = graph.model.dropout = 0.3;
-    double seen = 0;
-    graph.model.on_forward = [&](const at::Tensor& hidden) { seen += hidden.sum().item<double>(); };
-    train(eager, 0, 20, device_);
-    train(graph, 0, 20, device_);
-    EXPECT_NE(seen, 0);
-    EXPECT_TRUE(graph.step.compiled().starts_with("eager: the step cannot be captured: ")) << graph.step.compiled();
-    EXPECT_EQ(graph.step.take_losses().size(), 20U);
-    for (std::size_t i = 0; i < 2; ++i) {
-        EXPECT_TRUE(at::allclose(graph.model.parameters()[i].tensor, eager.model.parameters()[i].tensor, 1e-3, 1e-5));
-    }
-    GraphTraining after({}, device_);  // the device can capture again
-    train(after, 0, 5, device_);
-    EXPECT_EQ(after.step.compiled(), "graph");
-}
-
-// Both runs draw the same, regardless of earlier draws, and no draw is recorded.
-TEST_F(StepGraphCuda, WhatAModelDrawsOnTheHostIsSeededToo) {
-    std::vector<double> drawn[2];
-    for (std::uint64_t i = 0; i < 2; ++i) {
-        at::manual_seed(i);
-        auto model = std::make_unique<testing::LinearModel>();
-        model->before_forward = [&] { drawn[i].push_back(at::rand({}).item<double>()); };
-        Recipe recipe = testing::small_recipe(2);
-        recipe.device = device_.str();
-        Trainer trainer(recipe, {std::make_shared<testing::SquareDataset>(100), nullptr}, std::move(model));
-        EXPECT_EQ(trainer.fit().compiled, "eager: the step cannot be captured: it draws at random on the host");
-    }
-    EXPECT_GE(drawn[0].size(), 14U);
-    EXPECT_NE(drawn[0][0], drawn[0][1]);
-    EXPECT_EQ(drawn[0], drawn[1]);
-}
-
-TEST_F(StepGraphCuda, TheMemoryIsCounted) {
-    GraphTraining training({}, device_);
-    train(training, 0, 5, device_);
-    const DeviceMemory memory = torch_cuda().memory(device_);
-    EXPECT_GT(memory.allocated, 0);
-    EXPECT_GE(memory.reserved, memory.allocated);
-    EXPECT_GE(memory.peak_allocated, memory.allocated);
-    EXPECT_GE(memory.peak_reserved, memory.peak_allocated);
-}
-
 }  // namespace
 }  // namespace stoker
