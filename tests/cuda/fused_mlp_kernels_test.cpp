@@ -1,4 +1,5 @@
-// The kernels of fused/mlp_cuda on the CPU, compared with FusedMlp: the same bits, in every order of blocks and threads.
+// The kernels of fused/mlp_cuda on the CPU, compared with FusedMlp: the same bits, in every order of blocks and
+// threads.
 #include <gtest/gtest.h>
 
 #include <cmath>
