@@ -47,9 +47,15 @@ TEST(PipelineCost, CountsWhatIsHeld) {
     const PipelineCost cost =
         predict_pipeline(four_blocks(), {.stages = 4, .copies = 2, .micro_batches = 8, .samples = 0.5}, kFast);
     EXPECT_EQ(cost.parameters, 8);
-    EXPECT_EQ(cost.activations_1f1b, 4 * 50) << "the first stage holds four";
-    EXPECT_EQ(cost.activations_gpipe, 8 * (50 + 5)) << "later stages hold their inputs, too";
+    EXPECT_EQ(cost.activations_1f1b, 4 * 50 + 5) << "the first stage holds four, and a gradient that came";
+    EXPECT_EQ(cost.activations_gpipe, 8 * (50 + 5) + 5) << "later stages hold their inputs, too";
     EXPECT_DOUBLE_EQ(cost.messages, 8 * (5 + 5));
+    std::vector<BlockCost> passing = four_blocks();
+    passing[0].passing = 140;
+    passing[1].passing = 60;
+    EXPECT_EQ(predict_pipeline(passing, {.stages = 2, .micro_batches = 8, .samples = 0.5}, kFast).activations_1f1b,
+              2 * 100 + 5 + 30)
+        << "where the first block goes back, the second has freed its 100";
 }
 
 TEST(PipelineCost, AddsMessagesUpdateAndReduction) {

@@ -1,4 +1,5 @@
-// The bytes that LibTorch's tensors hold on the host, in all threads of the process, and the most that they have held.
+// The bytes that LibTorch's tensors hold on the host, and the most that they have held: in all threads of the process,
+// or of those that one thread has allocated.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -8,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
 
 namespace stoker::testing {
@@ -22,24 +24,34 @@ class CountedMemory final : public c10::Allocator {
 
     std::int64_t held() const {
         const std::lock_guard lock(mutex_);
-        return held_;
+        return all_.held;
     }
     std::int64_t peak() const {
         const std::lock_guard lock(mutex_);
-        return peak_;
+        return all_.peak;
     }
     void reset_peak() {
         const std::lock_guard lock(mutex_);
-        peak_ = held_;
+        all_.peak = all_.held;
+    }
+    // Of the calling thread's tensors, the most since `begin_peak_of_thread`, beyond what they held then.
+    void begin_peak_of_thread() {
+        const std::lock_guard lock(mutex_);
+        threads_[std::this_thread::get_id()] = {};
+    }
+    std::int64_t peak_of_thread() const {
+        const std::lock_guard lock(mutex_);
+        return threads_.at(std::this_thread::get_id()).peak;
     }
 
     c10::DataPtr allocate(std::size_t bytes) override {
         void* const data = own_.raw_allocate(bytes);
         const std::lock_guard lock(mutex_);
         if (data != nullptr) {
-            sizes_[data] = bytes;
-            held_ += static_cast<std::int64_t>(bytes);
-            peak_ = std::max(peak_, held_);
+            const std::thread::id thread = std::this_thread::get_id();
+            blocks_[data] = {static_cast<std::int64_t>(bytes), thread};
+            all_.add(static_cast<std::int64_t>(bytes));
+            threads_[thread].add(static_cast<std::int64_t>(bytes));
         }
         return {data, data, &free_block, c10::Device(c10::DeviceType::CPU)};
     }
@@ -51,9 +63,10 @@ class CountedMemory final : public c10::Allocator {
         CountedMemory& counted = instance();
         if (data != nullptr) {
             const std::lock_guard lock(counted.mutex_);
-            const auto block = counted.sizes_.find(data);
-            counted.held_ -= static_cast<std::int64_t>(block->second);
-            counted.sizes_.erase(block);
+            const auto block = counted.blocks_.find(data);
+            counted.all_.add(-block->second.bytes);
+            counted.threads_[block->second.thread].add(-block->second.bytes);
+            counted.blocks_.erase(block);
         }
         counted.own_.raw_deallocate(data);
     }
@@ -63,11 +76,25 @@ class CountedMemory final : public c10::Allocator {
         c10::SetAllocator(c10::DeviceType::CPU, this, kHighest);
     }
 
+    struct Block {
+        std::int64_t bytes;
+        std::thread::id thread;
+    };
+    struct Sum {
+        std::int64_t held = 0;
+        std::int64_t peak = 0;
+
+        void add(std::int64_t bytes) {
+            held += bytes;
+            peak = std::max(peak, held);
+        }
+    };
+
     c10::Allocator& own_;
     mutable std::mutex mutex_;
-    std::unordered_map<void*, std::size_t> sizes_;
-    std::int64_t held_ = 0;
-    std::int64_t peak_ = 0;
+    std::unordered_map<void*, Block> blocks_;
+    Sum all_;
+    std::unordered_map<std::thread::id, Sum> threads_;
 };
 
 }  // namespace stoker::testing

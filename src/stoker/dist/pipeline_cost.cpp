@@ -1,6 +1,7 @@
 #include "stoker/dist/pipeline_cost.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "stoker/dist/pipeline_schedule.h"
 #include "stoker/dist/stage_cut.h"
@@ -26,6 +27,18 @@ std::vector<std::size_t> cut_blocks(std::span<const BlockCost> blocks, std::size
         trained.push_back(block.gradients > 0);
     }
     return cut_runs(seconds, trained_runs(trained), stages);
+}
+
+// The most that the backward pass of a stage takes besides the activations that all micro-batches keep. The blocks that
+// it has passed have freed theirs.
+std::int64_t most_passing(std::span<const BlockCost> blocks) {
+    std::int64_t most = 0;
+    std::int64_t freed = 0;
+    for (const BlockCost& block : std::views::reverse(blocks)) {
+        most = std::max(most, block.passing - freed);
+        freed += block.activations;
+    }
+    return most;
 }
 
 std::int64_t scaled(std::int64_t bytes, double factor) {
@@ -60,8 +73,9 @@ PipelineCost predict_pipeline(std::span<const BlockCost> blocks, const PipelineS
         reduction = std::max(reduction, all_reduce_seconds(gradients * shape.gradient_scale, shape.copies, link));
         cost.parameters = std::max(cost.parameters, total(own, &BlockCost::parameters));
         const std::int64_t held = scaled(total(own, &BlockCost::activations), shape.samples) + scaled(1, input);
+        const std::int64_t passing = scaled(most_passing(own), shape.samples) + scaled(1, output);
         const auto most = [&](PipelineOrder order) {
-            return held * most_in_flight(order, stage, shape.stages, shape.micro_batches);
+            return held * most_in_flight(order, stage, shape.stages, shape.micro_batches) + passing;
         };
         cost.activations_1f1b = std::max(cost.activations_1f1b, most(PipelineOrder::one_forward_one_backward));
         cost.activations_gpipe = std::max(cost.activations_gpipe, most(PipelineOrder::gpipe));

@@ -14,6 +14,7 @@ namespace stoker {
 struct BlockCost {
     double seconds = 0;            // of its forward and its backward pass
     std::int64_t activations = 0;  // bytes that it keeps from the forward to the backward pass
+    std::int64_t passing = 0;      // bytes that its backward pass takes besides them and the output's gradient
     std::int64_t output = 0;       // bytes that it gives the next block
     std::int64_t parameters = 0;   // bytes, with buffers
     std::int64_t gradients = 0;    // bytes; 0: nothing of it is trained

@@ -4,6 +4,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/amax.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/Allocator.h>
@@ -143,10 +144,14 @@ class RankTraining {
         at::Tensor x = batch_.input;
         for (std::size_t i = 0; i < blocks.size(); ++i) {
             const std::int64_t before = counter->held;
-            x = blocks[i].forward(x);
+            const at::Tensor output = blocks[i].forward(x);
+            const std::int64_t activations = counter->held - before;
+            const std::int64_t passing = memory_of_backward(output, *counter);
+            x = output.detach().requires_grad_(output.is_floating_point());
             rank.block_names.push_back(blocks[i].name);
             rank.blocks.push_back({.seconds = seconds[i],
-                                   .activations = counter->held - before,
+                                   .activations = activations,
+                                   .passing = passing,
                                    .output = static_cast<std::int64_t>(x.nbytes()),
                                    .parameters = state_bytes(of_block(plan_.model->state(), blocks[i])),
                                    .gradients = state_bytes(of_block(plan_.model->trainable_parameters(), blocks[i]))});
@@ -154,6 +159,7 @@ class RankTraining {
                                         .parameters = state_bytes(of_block(plan_.model->parameters(), blocks[i])),
                                         .gradients = rank.blocks[i].gradients});
         }
+        optimizer_.zero_grad();
     }
 
     void describe(MeasuredRank& rank) const {
@@ -164,6 +170,19 @@ class RankTraining {
     }
 
   private:
+    // The most bytes that the block's backward pass takes besides what it kept and the gradient of its output.
+    // Gradients of its weights exist, as in all micro-batches but the first. What it kept is freed.
+    static std::int64_t memory_of_backward(const at::Tensor& output, PeakMemory& counter) {
+        if (!output.requires_grad()) {
+            return 0;
+        }
+        const at::Tensor gradient = at::ones_like(output).detach();
+        output.backward(gradient, /*retain_graph=*/true);
+        const std::int64_t before = counter.peak = counter.held;
+        output.backward(gradient);
+        return counter.peak - before;
+    }
+
     static std::vector<NamedTensor> of_block(std::vector<NamedTensor> tensors, const ModelBlock& block) {
         std::erase_if(tensors, [&](const NamedTensor& entry) { return !block.has(entry.name); });
         return tensors;

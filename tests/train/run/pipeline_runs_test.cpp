@@ -1,11 +1,16 @@
 // Runs whose model is cut into stages train what one process trains, write its checkpoints, and go on from them.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fstream>
 
+#include "stoker/dist/pipeline_cost.h"
 #include "stoker/dist/pipeline_schedule.h"
 #include "stoker/train/rank_step.h"
+#include "support/counted_memory.h"
 #include "train/run/rank_runs.h"
 
 namespace stoker {
@@ -343,6 +348,62 @@ TEST(PipelineRuns, WhatCannotBeCutIsRefused) {
                                              group);
                          }),
                 Each(HasSubstr("[train.mesh.pp] expected 1, except for Stoker's own models")));
+}
+
+// Blocks that are cut into these numbers of blocks, and not by their times, which differ from run to run.
+std::vector<BlockCost> cut_into(std::vector<BlockCost> blocks, const std::vector<std::size_t>& counts) {
+    auto block = blocks.begin();
+    for (const std::size_t count : counts) {
+        for (std::size_t i = 0; i < count; ++i, ++block) {
+            block->seconds = 1 / static_cast<double>(count);
+        }
+    }
+    EXPECT_EQ(block, blocks.end());
+    return blocks;
+}
+
+// What a stage's tensors take in its steps beyond its weights: gradients, and the activations of `stoker plan`. The
+// narrow layers of a large batch have small gradients.
+TEST(PipelineRuns, HoldWhatThePlanSays) {
+    at::set_num_threads(1);
+    testing::CountedMemory& memory = testing::CountedMemory::instance();
+    Recipe recipe = small_recipe(1);
+    recipe.data.train = "synth:digits?count=8192";
+    recipe.data.train_ops = {};
+    recipe.data.batch_size = 4096;
+    recipe.data.workers = 0;
+    recipe.model.hidden = std::vector<std::int64_t>(15, 64);
+    recipe.optimizer.name = "sgd";
+    recipe.optimizer.momentum = 0;
+    recipe.train.accumulate = 8;
+    for (const int stages : {2, 4}) {
+        const MeasuredRank rank = measure_rank_step(recipe, {.ranks = stages, .rounds = 1});
+        for (const char* const order : {"1f1b", "gpipe"}) {
+            std::vector<std::int64_t> peaks(static_cast<std::size_t>(stages));
+            std::vector<std::size_t> counts(peaks.size());
+            const auto train = [&](const std::shared_ptr<Group>& group) {
+                Trainer trainer(staged(recipe, {.pp = stages, .pipeline = order}),
+                                {open_train_data(recipe.data).train, nullptr}, nullptr, OptimizerKernel::fused, false,
+                                group);
+                const auto stage = static_cast<std::size_t>(group->rank());
+                counts[stage] = trainer.model().trainable_parameters().size() / 2;  // weight and bias
+                memory.begin_peak_of_thread();
+                trainer.fit();
+                peaks[stage] = memory.peak_of_thread();
+            };
+            EXPECT_THAT(as_ranks(stages, train), Each(""));
+            const PipelineShape shape{.stages = stages,
+                                      .micro_batches = recipe.train.accumulate,
+                                      .samples = 512 / static_cast<double>(rank.micro_batch())};
+            const PipelineCost plan = predict_pipeline(cut_into(rank.blocks, counts), shape, {});
+            const std::int64_t activations =
+                order == std::string("gpipe") ? plan.activations_gpipe : plan.activations_1f1b;
+            const auto planned = static_cast<double>(activations + plan.parameters);  // gradients are as large
+            EXPECT_NEAR(static_cast<double>(std::ranges::max(peaks)) / planned, 1, 0.1)
+                << stages << " stages, " << order << ": " << fmt::to_string(fmt::join(peaks, " ")) << " of " << planned
+                << " with " << fmt::to_string(fmt::join(counts, " ")) << " blocks";
+        }
+    }
 }
 
 }  // namespace
