@@ -1,10 +1,14 @@
 // Runs whose model is divided among ranks train what one process trains, write its checkpoints, and go on from them.
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 
 #include "stoker/formats/arrays/safetensors.h"
+#include "stoker/train/rank_step.h"
+#include "support/counted_memory.h"
 #include "train/run/rank_runs.h"
 
 namespace stoker {
@@ -281,6 +285,40 @@ TEST(MeshRuns, WhatCannotBeDividedIsRefused) {
     EXPECT_THAT(refused(recipe, 2), Each(HasSubstr("[train.mesh.tp] expected 1, except for mlp and vit_s_16")));
     Recipe vit = over(vit_recipe(), 4);
     EXPECT_THAT(refused(vit, 4), Each(HasSubstr("[train.mesh.tp] expected a divisor of the 6 attention heads")));
+}
+
+// A rank's tensors: its slices, their gradients, in the buckets of the copies, and activations.
+TEST(MeshRuns, HoldWhatThePlanSays) {
+    at::set_num_threads(1);
+    testing::CountedMemory& memory = testing::CountedMemory::instance();
+    Recipe recipe = small_recipe(1);
+    recipe.data.train = "synth:digits?count=2048";
+    recipe.data.train_ops = {};
+    recipe.data.batch_size = 1024;
+    recipe.data.workers = 0;
+    recipe.model.hidden = std::vector<std::int64_t>(7, 128);
+    recipe.optimizer.name = "sgd";
+    recipe.optimizer.momentum = 0;
+    for (const int tp : {2, 4}) {
+        for (const int copies : {1, 2}) {
+            const int ranks = tp * copies;
+            const RankMemory plan = measure_rank_step(over(recipe, tp), {.ranks = ranks, .rounds = 1}).memory;
+            std::vector<std::int64_t> peaks(static_cast<std::size_t>(ranks));
+            const auto train = [&](const std::shared_ptr<Group>& group) {
+                memory.begin_peak_of_thread();
+                Trainer trainer(over(recipe, tp), {open_train_data(recipe.data).train, nullptr}, nullptr,
+                                OptimizerKernel::fused, false, group);
+                trainer.fit();
+                peaks[static_cast<std::size_t>(group->rank())] = memory.peak_of_thread();
+            };
+            EXPECT_THAT(as_ranks(ranks, train), Each(""));
+            // The images are the loader's.
+            const double images = 1024.0 / copies * 784 * 4;
+            const double planned = static_cast<double>(plan.sum()) - images;
+            EXPECT_NEAR(static_cast<double>(std::ranges::max(peaks)) / planned, 1, 0.1)
+                << "tp = " << tp << ", dp = " << copies << ": " << std::ranges::max(peaks) << " of " << planned;
+        }
+    }
 }
 
 }  // namespace
