@@ -303,12 +303,7 @@ TEST(FullShardRuns, WeightsAreNotReadInPlace) {
 TEST(FullShardRuns, HoldWhatThePlanSays) {
     at::set_num_threads(1);
     testing::CountedMemory& memory = testing::CountedMemory::instance();
-    Recipe recipe = small_recipe(1);
-    recipe.data.train = "synth:digits?count=24";
-    recipe.data.train_ops = {};
-    recipe.data.batch_size = 12;
-    recipe.data.workers = 0;
-    recipe.model.hidden = std::vector<std::int64_t>(8, 256);
+    Recipe recipe = testing::counted_recipe(12, std::vector<std::int64_t>(8, 256));
     recipe.optimizer.name = "adam";
     for (const int ranks : {2, 3, 4}) {
         const MeasuredRank rank = measure_rank_step(recipe, {.ranks = ranks, .rounds = 1});

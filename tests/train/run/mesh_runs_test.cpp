@@ -291,14 +291,7 @@ TEST(MeshRuns, WhatCannotBeDividedIsRefused) {
 TEST(MeshRuns, HoldWhatThePlanSays) {
     at::set_num_threads(1);
     testing::CountedMemory& memory = testing::CountedMemory::instance();
-    Recipe recipe = small_recipe(1);
-    recipe.data.train = "synth:digits?count=2048";
-    recipe.data.train_ops = {};
-    recipe.data.batch_size = 1024;
-    recipe.data.workers = 0;
-    recipe.model.hidden = std::vector<std::int64_t>(7, 128);
-    recipe.optimizer.name = "sgd";
-    recipe.optimizer.momentum = 0;
+    Recipe recipe = testing::counted_recipe(1024, std::vector<std::int64_t>(7, 128));
     for (const int tp : {2, 4}) {
         for (const int copies : {1, 2}) {
             const int ranks = tp * copies;

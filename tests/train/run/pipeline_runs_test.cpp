@@ -367,14 +367,7 @@ std::vector<BlockCost> cut_into(std::vector<BlockCost> blocks, const std::vector
 TEST(PipelineRuns, HoldWhatThePlanSays) {
     at::set_num_threads(1);
     testing::CountedMemory& memory = testing::CountedMemory::instance();
-    Recipe recipe = small_recipe(1);
-    recipe.data.train = "synth:digits?count=8192";
-    recipe.data.train_ops = {};
-    recipe.data.batch_size = 4096;
-    recipe.data.workers = 0;
-    recipe.model.hidden = std::vector<std::int64_t>(15, 64);
-    recipe.optimizer.name = "sgd";
-    recipe.optimizer.momentum = 0;
+    Recipe recipe = testing::counted_recipe(4096, std::vector<std::int64_t>(15, 64));
     recipe.train.accumulate = 8;
     for (const int stages : {2, 4}) {
         const MeasuredRank rank = measure_rank_step(recipe, {.ranks = stages, .rounds = 1});

@@ -1,6 +1,7 @@
 // Runs of several ranks, and their comparison with each other and with runs of one.
 #pragma once
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -23,6 +24,19 @@ inline constexpr std::int64_t kOddValSamples = 37;
 
 inline RecipeData odd_data() {
     return {std::make_shared<SquareDataset>(kOddSamples), std::make_shared<SquareDataset>(kOddValSamples, 2)};
+}
+
+// Two steps of an `mlp` whose tensors are counted.
+inline Recipe counted_recipe(std::int64_t batch, const std::vector<std::int64_t>& hidden) {
+    Recipe recipe = small_recipe(1);
+    recipe.data.train = fmt::format("synth:digits?count={}", 2 * batch);
+    recipe.data.train_ops = {};
+    recipe.data.batch_size = batch;
+    recipe.data.workers = 0;
+    recipe.model.hidden = hidden;
+    recipe.optimizer.name = "sgd";
+    recipe.optimizer.momentum = 0;
+    return recipe;
 }
 
 struct RankRuns {
