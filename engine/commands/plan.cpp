@@ -249,7 +249,8 @@ void print_pipelines(const MeasuredRank& rank, const std::vector<PipelineRow>& r
         table.row({fmt::to_string(shape.stages), fmt::to_string(shape.copies), fmt::to_string(shape.micro_batches),
                    ms(cost.step), fmt::format("{:.1f} %", 100 * cost.efficiency),
                    fmt::format("{:.1f} %", 100 * cost.bubble), mib(static_cast<std::int64_t>(cost.messages)),
-                   mib(cost.parameters), mib(cost.activations_1f1b), mib(cost.activations_gpipe)});
+                   mib(cost.most(&StageMemory::parameters)), mib(cost.most(&StageMemory::activations_1f1b)),
+                   mib(cost.most(&StageMemory::activations_gpipe))});
     }
     print_lines(table.text());
     for (const auto& [shape, cost] : rows) {
@@ -272,8 +273,10 @@ Json pipelines_json(const MeasuredRank& rank, const std::vector<PipelineRow>& ro
                        {"bubble", cost.bubble},
                        {"message_bytes", cost.messages},
                        {"message_seconds", cost.message_seconds},
-                       {"parameters", cost.parameters},
-                       {"activations", {{"1f1b", cost.activations_1f1b}, {"gpipe", cost.activations_gpipe}}},
+                       {"parameters", cost.most(&StageMemory::parameters)},
+                       {"activations",
+                        {{"1f1b", cost.most(&StageMemory::activations_1f1b)},
+                         {"gpipe", cost.most(&StageMemory::activations_gpipe)}}},
                        {"stages", stage_texts(rank, cost)}});
     }
     return all;

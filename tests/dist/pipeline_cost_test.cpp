@@ -12,7 +12,7 @@ constexpr Link kFast{.bytes_per_second = 1e30, .latency = 0};
 
 std::vector<BlockCost> four_blocks() {
     return std::vector<BlockCost>(
-        4, BlockCost{.seconds = 1, .activations = 100, .output = 10, .parameters = 8, .gradients = 8});
+        4, BlockCost{.seconds = 1, .activations = {.grows = 100}, .output = 10, .parameters = 8, .gradients = 8});
 }
 
 TEST(PipelineCost, OfEqualStagesIsTheBubble) {
@@ -46,16 +46,25 @@ TEST(PipelineCost, StagesEndWithATrainedBlock) {
 TEST(PipelineCost, CountsWhatIsHeld) {
     const PipelineCost cost =
         predict_pipeline(four_blocks(), {.stages = 4, .copies = 2, .micro_batches = 8, .samples = 0.5}, kFast);
-    EXPECT_EQ(cost.parameters, 8);
-    EXPECT_EQ(cost.activations_1f1b, 4 * 50 + 5) << "the first stage holds four, and a gradient that came";
-    EXPECT_EQ(cost.activations_gpipe, 8 * (50 + 5) + 5) << "later stages hold their inputs, too";
+    EXPECT_EQ(cost.most(&StageMemory::parameters), 8);
+    EXPECT_EQ(cost.memory[0].activations_1f1b, 4 * 50 + 5) << "the first stage holds four, and a gradient that came";
+    EXPECT_EQ(cost.memory[1].activations_1f1b, 3 * (50 + 5) + 5 + 5) << "later stages hold their inputs, too, and send";
+    EXPECT_EQ(cost.memory[1].activations_gpipe, 8 * (50 + 5) + 5) << "and begin to send where they hold less";
     EXPECT_DOUBLE_EQ(cost.messages, 8 * (5 + 5));
     std::vector<BlockCost> passing = four_blocks();
-    passing[0].passing = 140;
-    passing[1].passing = 60;
-    EXPECT_EQ(predict_pipeline(passing, {.stages = 2, .micro_batches = 8, .samples = 0.5}, kFast).activations_1f1b,
-              2 * 100 + 5 + 30)
-        << "where the first block goes back, the second has freed its 100";
+    passing[0].passing = {.fixed = 40, .grows = 100};
+    passing[1].passing = {.grows = 60};
+    const PipelineShape two{.stages = 2, .micro_batches = 8, .samples = 0.5};
+    EXPECT_EQ(predict_pipeline(passing, two, kFast).memory[0].activations_1f1b, 2 * 100 + 5 + 40)
+        << "where the first block goes back, the second has freed its 50; a gradient of weights takes 40";
+}
+
+TEST(PipelineCost, TellsWhatGrowsWithTheSamples) {
+    const SampleBytes bytes = SampleBytes::measured(100, 70, 0.25);
+    EXPECT_DOUBLE_EQ(bytes.fixed, 60);
+    EXPECT_DOUBLE_EQ(bytes.of(3), 60 + 3 * 40);
+    EXPECT_DOUBLE_EQ(SampleBytes::measured(100, 120, 0.5).of(3), 100) << "less with more samples is noise";
+    EXPECT_DOUBLE_EQ(SampleBytes::measured(100, 10, 0.5).of(3), 300) << "bytes are not negative";
 }
 
 TEST(PipelineCost, AddsMessagesUpdateAndReduction) {

@@ -31,21 +31,30 @@ std::vector<std::size_t> cut_blocks(std::span<const BlockCost> blocks, std::size
 
 // The most that the backward pass of a stage takes besides the activations that all micro-batches keep. The blocks that
 // it has passed have freed theirs.
-std::int64_t most_passing(std::span<const BlockCost> blocks) {
-    std::int64_t most = 0;
-    std::int64_t freed = 0;
+double most_passing(std::span<const BlockCost> blocks, double samples) {
+    double most = 0;
+    double freed = 0;
     for (const BlockCost& block : std::views::reverse(blocks)) {
-        most = std::max(most, block.passing - freed);
-        freed += block.activations;
+        most = std::max(most, block.passing.of(samples) - freed);
+        freed += block.activations.of(samples);
     }
     return most;
 }
 
-std::int64_t scaled(std::int64_t bytes, double factor) {
-    return static_cast<std::int64_t>(static_cast<double>(bytes) * factor);
+}  // namespace
+
+SampleBytes SampleBytes::measured(double all, double part, double share) {
+    const double grows = std::clamp((all - part) / (1 - share), 0.0, all);
+    return {.fixed = all - grows, .grows = grows};
 }
 
-}  // namespace
+std::int64_t PipelineCost::most(std::int64_t StageMemory::*bytes) const {
+    std::int64_t most = 0;
+    for (const StageMemory& stage : memory) {
+        most = std::max(most, stage.*bytes);
+    }
+    return most;
+}
 
 PipelineCost predict_pipeline(std::span<const BlockCost> blocks, const PipelineShape& shape, const Link& link) {
     PipelineCost cost{.firsts = cut_blocks(blocks, static_cast<std::size_t>(shape.stages)),
@@ -71,14 +80,20 @@ PipelineCost predict_pipeline(std::span<const BlockCost> blocks, const PipelineS
         slowest = std::max(slowest, passes + (shape.stages > 1 ? messages : 0));
         update = std::max(update, shape.update * gradients / all_gradients);
         reduction = std::max(reduction, all_reduce_seconds(gradients * shape.gradient_scale, shape.copies, link));
-        cost.parameters = std::max(cost.parameters, total(own, &BlockCost::parameters));
-        const std::int64_t held = scaled(total(own, &BlockCost::activations), shape.samples) + scaled(1, input);
-        const std::int64_t passing = scaled(most_passing(own), shape.samples) + scaled(1, output);
-        const auto most = [&](PipelineOrder order) {
-            return held * most_in_flight(order, stage, shape.stages, shape.micro_batches) + passing;
+        double held = input;
+        for (const BlockCost& block : own) {
+            held += block.activations.of(shape.samples);
+        }
+        const double passing = most_passing(own, shape.samples) + output;
+        const auto activations = [&](PipelineOrder order, double sent) {
+            const auto in_flight = static_cast<double>(most_in_flight(order, stage, shape.stages, shape.micro_batches));
+            return static_cast<std::int64_t>(held * in_flight + passing + sent);
         };
-        cost.activations_1f1b = std::max(cost.activations_1f1b, most(PipelineOrder::one_forward_one_backward));
-        cost.activations_gpipe = std::max(cost.activations_gpipe, most(PipelineOrder::gpipe));
+        // In 1f1b the gradient of the micro-batch before is still on its way.
+        cost.memory.push_back({.parameters = total(own, &BlockCost::parameters),
+                               .gradients = total(own, &BlockCost::gradients),
+                               .activations_1f1b = activations(PipelineOrder::one_forward_one_backward, input),
+                               .activations_gpipe = activations(PipelineOrder::gpipe, 0)});
     }
     const double alone = static_cast<double>(shape.micro_batches) * total(blocks, &BlockCost::seconds) * shape.samples;
     cost.step = static_cast<double>(shape.micro_batches + shape.stages - 1) * slowest + update + reduction;

@@ -137,17 +137,11 @@ class RankTraining {
         optimizer_.zero_grad();
         const std::vector<double> seconds =
             stoker::measure_blocks(*plan_.model, plan_.task, batch_.size(), options_.precision, plan_.device);
-        const auto counter = std::make_shared<PeakMemory>();
-        const c10::DebugInfoGuard counted(c10::DebugInfoKind::PROFILER_STATE, counter);
-        const Autocast autocast(options_.precision, plan_.device);
         const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
         at::Tensor x = batch_.input;
         for (std::size_t i = 0; i < blocks.size(); ++i) {
-            const std::int64_t before = counter->held;
-            const at::Tensor output = blocks[i].forward(x);
-            const std::int64_t activations = counter->held - before;
-            const std::int64_t passing = memory_of_backward(output, *counter);
-            x = output.detach().requires_grad_(output.is_floating_point());
+            const auto [output, activations, passing] = block_memory(blocks[i], x);
+            x = output;
             rank.block_names.push_back(blocks[i].name);
             rank.blocks.push_back({.seconds = seconds[i],
                                    .activations = activations,
@@ -170,6 +164,42 @@ class RankTraining {
     }
 
   private:
+    struct BlockMemory {
+        at::Tensor output;
+        SampleBytes activations;
+        SampleBytes passing;
+    };
+
+    // What a block takes, as a function of the samples: measured with all of them, and with the first half.
+    BlockMemory block_memory(const ModelBlock& block, const at::Tensor& x) const {
+        const auto [output, activations, passing] = block_bytes(block, x);
+        const std::int64_t samples = x.size(0);
+        if (samples < 2) {
+            return {output, {.grows = activations}, {.grows = passing}};
+        }
+        const at::Tensor first = x.detach().narrow(0, 0, samples / 2).requires_grad_(x.requires_grad());
+        const BlockBytes half = block_bytes(block, first);
+        const double share = static_cast<double>(samples / 2) / static_cast<double>(samples);
+        return {output, SampleBytes::measured(activations, half.activations, share),
+                SampleBytes::measured(passing, half.passing, share)};
+    }
+
+    struct BlockBytes {
+        at::Tensor output;  // a leaf
+        double activations;
+        double passing;
+    };
+
+    BlockBytes block_bytes(const ModelBlock& block, const at::Tensor& x) const {
+        const auto counter = std::make_shared<PeakMemory>();
+        const c10::DebugInfoGuard counted(c10::DebugInfoKind::PROFILER_STATE, counter);
+        const Autocast autocast(options_.precision, plan_.device);
+        const at::Tensor output = block.forward(x);
+        const auto activations = static_cast<double>(counter->held);
+        const auto passing = static_cast<double>(memory_of_backward(output, *counter));
+        return {output.detach().requires_grad_(output.is_floating_point()), activations, passing};
+    }
+
     // The most bytes that the block's backward pass takes besides what it kept and the gradient of its output.
     // Gradients of its weights exist, as in all micro-batches but the first. What it kept is freed.
     static std::int64_t memory_of_backward(const at::Tensor& output, PeakMemory& counter) {

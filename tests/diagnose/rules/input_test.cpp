@@ -244,6 +244,17 @@ TEST(InputRules, ARunOfTwoIntervalsIsJudgedByItsWorkers) {
     EXPECT_EQ(diagnose_rank(run.rank()).verdict.rule, "few-workers");
 }
 
+// A profile keeps the steps without the profiler, and the intervals of all.
+TEST(InputRules, StepsOfTheFirstIntervalAreJudgedWhereTheOthersAreNot) {
+    RankRecords rank = MadeUpRun{.share = kWaiting, .stages = kDecoding, .workers = 1, .seconds = 3}.rank();
+    rank.steps.resize(40);
+    const RunSummary run = summarize(rank);
+    EXPECT_EQ(run.first_step, 5);
+    EXPECT_EQ(run.last_step, 40);
+    rank.steps.clear();
+    EXPECT_EQ(summarize(rank).steps, 0);
+}
+
 // cuDNN's search of the first step fills the ring: that says nothing about workers that are busy ever after.
 TEST(InputRules, WorkersThatHadNothingToDoAtTheStartAreStillBusy) {
     MadeUpRun run{.share = {{Phase::wait, 0.9}, {Phase::step, 0.1}}, .stages = {{Stage::pixels, 0.98}}, .seconds = 2};

@@ -12,15 +12,22 @@ double seconds_of(std::chrono::nanoseconds time) {
 }
 
 // The first step that counts: after the first interval of a run where there are more, and else after a tenth of the
-// steps. The intervals of traces are whole parts, and have no account.
+// steps. The intervals of traces are whole parts, and have no account. A profile keeps the steps without the profiler,
+// which may all lie in the first interval.
 std::int64_t first_steady_step(const RankRecords& rank) {
     constexpr std::size_t kEnoughIntervals = 3;
     constexpr std::size_t kFewSteps = 10;
+    if (rank.steps.empty()) {
+        return 0;
+    }
     if (rank.intervals.size() >= kEnoughIntervals && rank.intervals.front().host.total().count() > 0) {
-        return rank.intervals.front().last_step + 1;
+        const std::int64_t first = rank.intervals.front().last_step + 1;
+        if (rank.steps[rank.steps.size() / 2].step >= first) {
+            return first;
+        }
     }
     const std::size_t skipped = std::max<std::size_t>(rank.steps.size() / kFewSteps, rank.steps.size() > 1 ? 1 : 0);
-    return rank.steps.empty() ? 0 : rank.steps[skipped].step;
+    return rank.steps[skipped].step;
 }
 
 // Seconds of the last read of losses in a run that was killed or still trains: the step that would hold it is missing.
