@@ -217,7 +217,11 @@ void print_plan(const Recipe& recipe, const MeasuredRank& rank, const std::vecto
         memory.row({fmt::to_string(how.ranks), shard_name(how), mib(of.sum()), mib(of.parameters), mib(of.gradients),
                     mib(of.optimizer), mib(of.average), mib(of.buffers), mib(of.activations)});
     }
-    print_lines(times.text() + "\n" + memory.text());
+    print_lines(times.text() + "\n");
+    print_stdout(
+        "exposed: communication that the backward pass does not hide. host: what the backward pass loses of the cores "
+        "to it.\n\n");
+    print_lines(memory.text());
     if (const int ranks = rows.front().how.ranks; rows.back().how.ranks > ranks) {
         print_stdout("\nMore ranks than {}: each with as many samples, so with a larger batch.\n", ranks);
     }

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <fmt/format.h>
+#include <memory>
 #include <string_view>
 
 #include "python/src/bindings.h"
@@ -60,7 +61,7 @@ class SharedMemory {
     SharedMemory& operator=(const SharedMemory&) = delete;
     ~SharedMemory() { munmap(address_, bytes_); }
 
-    // `owner` is kept as long as the array, and has to keep this memory.
+    // `owner` is kept as long as the array, and has to keep this memory. None: the array is a copy.
     nb::object array(std::size_t offset, const std::string& dtype, const std::vector<std::size_t>& shape,
                      nb::handle owner) const {
         const ElementType& type = element_type(dtype);
@@ -76,13 +77,26 @@ class SharedMemory {
                                    .expected = fmt::format("an array within {} bytes", bytes_),
                                    .got = fmt::format("one from byte {} on", offset)});
         }
-        const nb::dlpack::dtype as{static_cast<std::uint8_t>(type.code), type.bits, 1};
-        return nb::cast(nb::ndarray<nb::array_api>(static_cast<std::byte*>(address_) + offset, shape.size(),
-                                                   shape.data(), owner, nullptr, as),
-                        nb::rv_policy::reference);
+        auto* const data = static_cast<std::byte*>(address_) + offset;
+        if (!owner.is_none()) {
+            return array_at(data, type, shape, owner);
+        }
+        auto copy = std::make_unique<std::vector<std::byte>>(data, data + size);
+        std::byte* const copied = copy->data();
+        const nb::capsule own(copy.get(),
+                              [](void* bytes) noexcept { delete static_cast<std::vector<std::byte>*>(bytes); });
+        copy.release();  // NOLINT(bugprone-unused-return-value): the capsule owns it
+        return array_at(copied, type, shape, own);
     }
 
   private:
+    static nb::object array_at(std::byte* data, const ElementType& type, const std::vector<std::size_t>& shape,
+                               nb::handle owner) {
+        const nb::dlpack::dtype as{static_cast<std::uint8_t>(type.code), type.bits, 1};
+        return nb::cast(nb::ndarray<nb::array_api>(data, shape.size(), shape.data(), owner, nullptr, as),
+                        nb::rv_policy::reference);
+    }
+
     void* address_ = nullptr;
     std::size_t bytes_;
 };
@@ -92,7 +106,8 @@ class SharedMemory {
 void bind_memory(nb::module_& module) {
     nb::class_<SharedMemory>(module, "SharedMemory")
         .def(nb::init<int, std::size_t>(), nb::arg("fd"), nb::arg("bytes"))
-        .def("array", &SharedMemory::array, nb::arg("offset"), nb::arg("dtype"), nb::arg("shape"), nb::arg("owner"));
+        .def("array", &SharedMemory::array, nb::arg("offset"), nb::arg("dtype"), nb::arg("shape"),
+             nb::arg("owner").none());
 }
 
 }  // namespace stoker::python

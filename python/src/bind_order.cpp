@@ -135,6 +135,7 @@ void bind_order(nb::module_& module) {
     module.def("auto_workers", [] { return auto_workers(/*on_gpu=*/false); });
     module.def("sample_seed", &sample_seed, nb::arg("seed"), nb::arg("epoch"), nb::arg("index"), nb::arg("occurrence"));
     module.def("bad_sample_budget", &bad_sample_budget, nb::arg("text"), nb::arg("samples"));
+    module.def("most_substitutes", &most_substitutes, nb::arg("budget"));
     nb::class_<Order>(module, "Order")
         .def(nb::init<std::int64_t, std::uint64_t, bool, std::int64_t, bool, int, int>(), nb::arg("size"),
              nb::arg("seed"), nb::arg("shuffle"), nb::arg("batch_size"), nb::arg("drop_last"), nb::arg("rank"),

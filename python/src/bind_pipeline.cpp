@@ -9,6 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 
 #include "python/src/arrays.h"
@@ -121,6 +122,20 @@ nb::object ragged_of(const Batch& batch, const std::string& name) {
     return nb::make_tuple(std::move(values), view.offsets);
 }
 
+// Of a field of fixed shape. A label that a program keeps would keep the images of its batch, so small fields have
+// memory of their own.
+nb::object fixed_of(const Batch& batch, const FieldSpec& spec, nb::handle owner) {
+    constexpr std::size_t kSmall = 1 << 16;  // bytes
+    const TensorView view = batch.field(spec.name);
+    const std::size_t bytes = static_cast<std::size_t>(batch.size()) * spec.sample_bytes();
+    if (bytes == 0 || bytes > kSmall || spec.layout == FieldLayout::channels_last) {
+        return as_array(view, owner, spec.layout);
+    }
+    Buffer memory(bytes);
+    std::memcpy(memory.data(), view.data, bytes);
+    return as_array(std::move(memory), view.dtype, view.shape);
+}
+
 using Names = std::optional<std::vector<std::string>>;
 
 // The fields of these names (empty: all): an array, (values, offsets) of a ragged one, or the list of keys.
@@ -137,7 +152,7 @@ nb::dict arrays_of(const std::shared_ptr<Batch>& batch, const Names& names) {
         } else if (spec.ragged) {
             result[name] = ragged_of(*batch, spec.name);
         } else {
-            result[name] = as_array(batch->field(spec.name), owner, spec.layout);
+            result[name] = fixed_of(*batch, spec, owner);
         }
     }
     return result;

@@ -11,8 +11,8 @@ P = ParamSpec("P")
 _IN_C = "images are found and decoded in C++; a Python data set as the first argument decodes by itself"
 _FIRST = ("the data set as the first argument", "")
 _SAMPLER = (
-    "rank= and world_size= replace a DistributedSampler; "
-    "stoker.open(path)[indices] or torch's Subset is a data set of some of the samples"
+    "rank= and world_size= replace a DistributedSampler, and balance=True, for a data set of stoker.open, a "
+    "WeightedRandomSampler by class; stoker.open(path)[indices] or torch's Subset is a data set of some of the samples"
 )
 
 # Of each keyword: what is expected ({value} is what was given), and a hint. `no NAME`: it has no equal.
@@ -21,14 +21,18 @@ _FOREIGN: dict[str, tuple[str, str]] = {
     "prefetch_factor": ("prefetch={value}", "it counts the batches of all workers together"),
     "num_replicas": ("world_size={value}", ""),
     "generator": ("seed=, an integer", "the order and all random ops follow from it"),
-    "sampler": ("shuffle=, seed= or balance= for the order", _SAMPLER),
-    "batch_sampler": ("batch_size=, drop_last= and shuffle=, seed= or balance= for the order", _SAMPLER),
+    "sampler": ("shuffle= and seed= for the order", _SAMPLER),
+    "batch_sampler": ("batch_size=, drop_last=, and shuffle= and seed= for the order", _SAMPLER),
     "persistent_workers": ("no persistent_workers", "leave it out: workers always stay for all epochs"),
     "worker_init_fn": (
         "no worker_init_fn",
         "leave it out: random, NumPy and torch are seeded before each sample; open files in the data set's __getitem__",
     ),
-    "timeout": ("no timeout", "leave it out: a worker that has ended is reported at once"),
+    "timeout": (
+        "no timeout",
+        "leave it out: a worker that has ended is reported at once, and after a minute without a batch a warning names "
+        "the workers",
+    ),
     "in_order": ("no in_order", "leave it out: batches always come in order"),
     "pin_memory_device": ("pin_memory=True", "or device=, which copies the batches there"),
     "snapshot_every_n_steps": ("no snapshot_every_n_steps", "leave it out: state_dict is exact at every batch"),

@@ -18,6 +18,9 @@ class Field(NamedTuple):
     shape: tuple[int, ...]  # of one sample; a first side of -1 means any length; () also for images and masks
 
 
+# Handles that are never freed in a forked child: that would wait for the parent's threads.
+_of_parents: list[_stoker.Dataset] = []
+
 # "mask", or the field's name in the data and its kind, where they are not what the format takes them for.
 Fields = Sequence[str] | Mapping[str, str | tuple[str, str]]
 
@@ -31,8 +34,9 @@ class Dataset:
     """
 
     def __init__(self, handle: _stoker.Dataset, opened: tuple[Any, ...]) -> None:
-        self._handle = handle
+        self._own_handle = handle
         self._opened = opened  # the arguments of stoker.open, for pickle
+        self._process = os.getpid()
 
     def __len__(self) -> int:
         return self._handle.size()
@@ -107,6 +111,19 @@ class Dataset:
         """(rest, share of the samples), by a hash of the keys: stable under new samples and another order."""
         rest, part = self._handle.split(share)
         return Dataset(rest, self._opened), Dataset(part, self._opened)
+
+    @property
+    def _handle(self) -> _stoker.Dataset:
+        """A forked child has the parent's connections and locks, and none of its threads: it opens remote data again."""
+        if self._process != os.getpid():
+            parents = self._own_handle
+            if "://" in parents.path():
+                _of_parents.append(parents)
+                indices = parents.indices()
+                handle = _open_again(self._opened)
+                self._own_handle = handle if indices is None else handle.subset(indices)
+            self._process = os.getpid()
+        return self._own_handle
 
     def _checked(self, index: int) -> int:
         if isinstance(index, bool) or str(getattr(index, "dtype", "")).endswith("bool"):

@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import json
 import os
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,7 +64,7 @@ class Loader:
     int64 (N), "key" (a list of str), and the data set's further fields: masks uint8 (N, H, W), other fields of a fixed
     shape (N, shape...), fields of any length as a list of N tensors (or with `pad` as one tensor (N, pad, ...) and
     NAME_length int64 (N)), bytes as a list. A tensor lies in the loader's memory and may be changed in place; the memory
-    is reused when all tensors of its batch are gone.
+    is reused when all tensors of its batch above 64 KiB are gone.
 
     Order and random ops depend on (seed, epoch, sample) alone: any number of workers gives the same bytes, which are
     those of `stoker train`. Workers are threads and never wait for Python. While an epoch ends they already prepare the
@@ -138,13 +139,19 @@ class Loader:
         device: Any = None,
     ) -> None:
         self._given = {name: value for name, value in locals().items() if name not in ("self", "source")}
+        if batch_size is None:  # as in DataLoader, for a source whose samples are batches
+            raise InvalidArgument(
+                "[batch_size] expected an integer of at least 1, got None; batch_size=1 with "
+                "collate_fn=operator.itemgetter(0) passes samples on as they are"
+            )
         one_of("framework", framework, ("auto", "torch", "numpy", "jax"))
         self.dataset = _opened(source)
         self.batch_size = batch_size
         self.drop_last = drop_last
         self.bad_samples: dict[int, BadSample] = {}
         self._names = ("image", "label") if as_tuple is True else tuple(as_tuple) if as_tuple else None
-        self._source = self._make_source(_converter(framework))
+        delivers = device is not None or pin_memory
+        self._source = self._make_source(_converter(framework, keeps_arrays=framework == "auto" and not delivers))
         weakref.finalize(self, self._source.collected)  # also when the interpreter ends
         self._deliver = _delivery(device, pin_memory, framework)
         self._prefetcher: Any = None
@@ -155,8 +162,9 @@ class Loader:
         self._epoch = 0
         self._begun = False  # a batch of this epoch was taken since the epoch began or a state was loaded
         self._passes = 0
+        self._asked_for_ranks = False
 
-    def _make_source(self, to_tensor: Callable[[Any], Any]) -> "EngineSource | IndexedSource | StreamSource":
+    def _make_source(self, to_tensor: Callable[..., Any]) -> "EngineSource | IndexedSource | StreamSource":
         ops, in_python = split_python(self._given["ops"])
         if isinstance(self.dataset, Dataset) and in_python is None:
             self._refuse(_OF_PYTHON, "a Python data set, or ops that run in Python")
@@ -183,6 +191,8 @@ class Loader:
         """The data set, for a message, and what to write where it is a folder of images of torchvision."""
         if isinstance(self.dataset, Dataset):
             return "a data set of stoker.open"
+        if isinstance(getattr(self.dataset, "dataset", None), Dataset) and hasattr(self.dataset, "indices"):
+            return f"{type(self.dataset).__name__}; write data[subset.indices] in place of the subset"
         root = getattr(self.dataset, "root", None)
         name = type(self.dataset).__name__
         return f"{name}; write stoker.Loader({os.fspath(root)!r}, ...)" if name == "ImageFolder" and root else name
@@ -203,6 +213,10 @@ class Loader:
         yield from self._prefetcher  # and keeps the loader meanwhile
 
     def _pass(self) -> Iterator[Any]:
+        if not self._asked_for_ranks:
+            self._asked_for_ranks = True
+            if hasattr(self.dataset, "__len__"):  # a stream divides itself, or not
+                _warn_of_ranks(self._given)
         if self._begun:  # the loop before was left early
             self._go_to(self._epoch + 1)
         self._passes += 1
@@ -385,26 +399,47 @@ def _opened(source: Any) -> Any:
     return source
 
 
+def _warn_of_ranks(given: Mapping[str, Any]) -> None:
+    """In a process group without `rank`, each process would train on the same batches."""
+    distributed = sys.modules.get("torch.distributed")
+    if not given["shuffle"] or given["world_size"] != 1 or distributed is None or not distributed.is_available():
+        return
+    if distributed.is_initialized() and distributed.get_world_size() > 1:
+        ranks = distributed.get_world_size()
+        warnings.warn(
+            f"[rank] the process group has {ranks} processes, and each takes the same batches unless its data or seed "
+            f"differ; rank={distributed.get_rank()} and world_size={ranks} (dist.get_rank(), dist.get_world_size()) divide them",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
 def _delivery(device: Any, pin_memory: bool, framework: str) -> Callable[[Any], Any]:
     """What is done with each batch: nothing, or a copy to pinned memory."""
     if device is None and not pin_memory:
         return lambda batch: batch
     if framework not in ("auto", "torch") or not importlib.util.find_spec("torch"):
         raise InvalidArgument("[device, pin_memory] expected torch as the framework, got another one")
-    from stoker.torch import map_tensors, require_device, to_pinned
+    from stoker.torch import map_tensors, object_to_pinned, require_device, to_pinned
 
     if device is not None and require_device(device).type != "cuda":
         return lambda batch: batch
-    return lambda batch: map_tensors(to_pinned, batch)
+    return lambda batch: map_tensors(to_pinned, batch, object_to_pinned)
 
 
-def _converter(framework: str) -> Callable[[Any], Any]:
-    """Makes a tensor over the memory of an array of the extension."""
+def _converter(framework: str, keeps_arrays: bool) -> Callable[..., Any]:
+    """Makes a tensor over the memory of an array of the extension. keeps_arrays: what a collate_fn made as an array of
+    NumPy stays one."""
     if framework == "auto":
         framework = "torch" if importlib.util.find_spec("torch") else "numpy"
     if framework == "numpy":
         numpy = importlib.import_module("numpy")
-        return lambda array: numpy.asarray(array)
-    module = importlib.import_module("torch" if framework == "torch" else "jax.dlpack")
-    from_dlpack: Callable[[Any], Any] = module.from_dlpack
-    return from_dlpack
+        return lambda array, is_array=False: numpy.asarray(array)
+    from_dlpack = importlib.import_module("torch" if framework == "torch" else "jax.dlpack").from_dlpack
+
+    def convert(array: Any, is_array: bool = False) -> Any:
+        if is_array and keeps_arrays:
+            return sys.modules["numpy"].asarray(array)
+        return from_dlpack(array)
+
+    return convert

@@ -22,7 +22,7 @@ class DevicePrefetcher:
     for the loader. The device's memory is not reused before the step has read it, nor the loader's before the copy.
     On the CPU batches pass through as they are.
 
-    loader: yields tensors, or dicts, lists and tuples of them; other values pass through. Its `set_epoch`, `state_dict`
+    loader: yields tensors, objects with a method `to`, or dicts, lists and tuples of them; other values pass through. Its `set_epoch`, `state_dict`
         and `load_state_dict` are called by those here; a state is that of the batch that was handed out last.
     device: default: the current CUDA device, where there is one, otherwise the CPU.
     """
@@ -88,10 +88,14 @@ class _Copier:
         self.device = device
 
     def begin(self, batch: Any) -> Any:
-        return map_tensors(lambda tensor: tensor.to(self.device), batch)
+        return map_tensors(lambda tensor: tensor.to(self.device), batch, self._move)
 
     def finish(self, copy: Any) -> Any:
         return copy
+
+    def _move(self, value: Any) -> Any:
+        """An object that moves its tensors itself, such as a PackedSequence or a batch of graphs."""
+        return value.to(self.device) if callable(getattr(type(value), "to", None)) else value
 
 
 class _CudaCopier(_Copier):
@@ -121,7 +125,8 @@ class _CudaCopier(_Copier):
             tensor.record_stream(current)  # its memory was allocated for the stream of copies
             return tensor
 
-        return map_tensors(used_here, batch)
+        # Objects move their tensors on the stream of the step, because nothing else keeps that memory for it.
+        return map_tensors(used_here, batch, self._move)
 
 
 def require_device(device: torch.device | str | int) -> torch.device:
@@ -140,14 +145,25 @@ def to_pinned(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.pin_memory() if torch.cuda.is_available() else tensor
 
 
-def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
-    """`value` with `function` of each tensor in it, in mappings, lists, tuples and named tuples."""
+def object_to_pinned(value: Any) -> Any:
+    """As `to_pinned`, for an object that pins its tensors itself."""
+    pins = callable(getattr(type(value), "pin_memory", None)) and torch.cuda.is_available()
+    return value.pin_memory() if pins else value
+
+
+def map_tensors(
+    function: Callable[[torch.Tensor], torch.Tensor],
+    value: Any,
+    of_objects: Callable[[Any], Any] = lambda value: value,
+) -> Any:
+    """`value` with `function` of each tensor in it, in mappings, lists, tuples and named tuples, and `of_objects` of
+    what is none of these."""
     if isinstance(value, torch.Tensor):
         return function(value)
     if isinstance(value, Mapping):
-        return with_items(value, {name: map_tensors(function, inner) for name, inner in value.items()})
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(map_tensors(function, inner) for inner in value))
-    if isinstance(value, (list, tuple)):
-        return type(value)(map_tensors(function, inner) for inner in value)
-    return value
+        return with_items(value, {name: map_tensors(function, inner, of_objects) for name, inner in value.items()})
+    moves_itself = callable(getattr(type(value), "to", None))  # such as a PackedSequence
+    if isinstance(value, (list, tuple)) and not moves_itself:
+        parts = (map_tensors(function, inner, of_objects) for inner in value)
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return of_objects(value)

@@ -17,12 +17,15 @@ struct TwoLayers : torch::nn::Module {
 int main() try {
     stoker::Recipe recipe;
     recipe.data.train = "synth:digits?count=2000";
+    recipe.data.val = "10%";  // of the samples
     recipe.data.train_ops = recipe.data.val_ops = {{"normalize", {{"preset", "mnist"}}}};
     recipe.train.epochs = 2;
     stoker::Trainer trainer(recipe, stoker::open_train_data(recipe.data),
                             std::make_unique<stoker::TorchModule<TwoLayers>>(std::make_shared<TwoLayers>()));
     const stoker::TrainResult result = trainer.fit();
-    std::printf("accuracy %.1f %%\n", 100 * result.epochs.back().val_accuracy.value_or(0));
+    const double accuracy = result.epochs.back().val_accuracy.value();
+    std::printf("accuracy %.1f %%\n", 100 * accuracy);
+    return accuracy > 0.8 ? 0 : 1;
 } catch (const stoker::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

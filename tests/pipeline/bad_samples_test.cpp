@@ -274,6 +274,29 @@ TEST(BadSamples, ADataSetOfBadSamplesOnlyEndsWithAMessage) {
     }
 }
 
+// A fault of all samples, such as a wrong codec, is said after some hundreds of reads, and not after all.
+TEST(BadSamples, AFaultOfAllSamplesIsFoundEarly) {
+    constexpr std::int64_t kSamples = 100'000;
+    std::set<std::int64_t> all;
+    for (std::int64_t i = 1; i < kSamples; ++i) {
+        all.insert(i);
+    }
+    const auto source = source_with_bad(kSamples, all);
+    Loader loader(source, random_ops(), {.batch_size = 4, .workers = 0, .prefetch = 1, .bad_samples = 120});
+    source->reads = 0;
+    EXPECT_THROW(loader.next(), TooManyBadSamples);
+    EXPECT_LE(source->reads, 4 * 121);
+    source->reads = 0;
+    source->failures[0] = source->failures[1];
+    try {
+        const Loader other(source, random_ops(), {.batch_size = 4, .bad_samples = 1});
+        ADD_FAILURE() << "no sample gives the shape";
+    } catch (const TooManyBadSamples& error) {
+        EXPECT_THAT(error.what(), HasSubstr("none of the first 101 samples can be read"));
+        EXPECT_EQ(source->reads, 101);
+    }
+}
+
 TEST(BadSamples, MayHaveNoKey) {
     const auto source = source_with_bad(20, {0, 5});
     source->nameless = {0, 5};

@@ -35,6 +35,16 @@ class Failing(Numbers):
         return index
 
 
+class Broken(Numbers):
+    """Its code is at fault, so every sample raises."""
+
+    reads = 0
+
+    def __getitem__(self, index):
+        self.reads += 1
+        return index.shape
+
+
 class Unlucky(Numbers):
     """A quarter of the draws raise, and not the same samples in each epoch."""
 

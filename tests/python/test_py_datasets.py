@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import draw_noise
-from python_datasets import ABSENT, DISK, Failing, Lines, Numbers, Unlucky, Unsendable, collate_randomly
+from python_datasets import ABSENT, DISK, Broken, Failing, Lines, Numbers, Unlucky, Unsendable, collate_randomly
 
 stoker = pytest.importorskip("stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
@@ -194,6 +194,14 @@ def test_errors_that_end_the_run(workers):
             assert "Traceback" in str(caught.value.__cause__)
 
 
+def test_a_fault_of_the_data_sets_code_is_found_early():
+    data = Broken(1_000_000)
+    loader = stoker.Loader(data, 64, workers=0)
+    with pytest.raises(stoker.TooManyBadSamples, match="AttributeError: 'int' object .* look at the data set's own code"):
+        next(iter(loader))
+    assert data.reads <= 1 + 1000 + 1  # with the budget of 0.1 %, and one for the form of a batch
+
+
 def len_of_nothing(samples):
     return samples.nothing
 
@@ -261,7 +269,7 @@ def test_a_collate_function_may_return_anything():
     with stoker_workers([torch.ones(2)] * 4, 4, 1, collate_fn=Holder) as loader:
         (batch,) = loader
     assert isinstance(batch, Holder) and batch.name == "held" and batch.inner[0].shape == (4, 2)
-    assert all(isinstance(value, torch.Tensor) for value in batch.inner)
+    assert [type(value) for value in batch.inner] == [torch.Tensor, np.ndarray]
     (batch,) = stoker.Loader(Numbers(2), 2, workers=0, collate_fn=list, framework="numpy", shuffle=False)
     assert batch[1][0] == 1 and isinstance(batch[1][1], np.ndarray)
 

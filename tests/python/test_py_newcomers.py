@@ -32,7 +32,7 @@ def test_arguments_of_a_data_loader_are_explained():
         TypeError, DIGITS, transform=v2.Compose([v2.Resize(8)])
     )
     sampler = torch.utils.data.RandomSampler(range(60))
-    assert "expected shuffle=, seed= or balance= for the order, got a RandomSampler; rank= and" in refused(
+    assert "expected shuffle= and seed= for the order, got a RandomSampler; rank= and" in refused(
         TypeError, DIGITS, sampler=sampler
     )
     both = refused(TypeError, DIGITS, num_workers=2, persistent_workers=True)

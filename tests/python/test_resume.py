@@ -220,6 +220,22 @@ def test_the_folder_of_checkpoints_is_as_good_as_the_run(tmp_path, recipe):
     assert "this run finished after" in train("--resume", "run/checkpoints", "--set", "train.epochs=2", cwd=tmp_path).err
 
 
+def test_a_folder_in_the_way_is_refused_before_the_data_is_read(tmp_path, recipe):
+    train("--set", "train.epochs=1", cwd=tmp_path)
+    refused = train("--set", "data.train=missing", cwd=tmp_path, status=1).err
+    assert "already holds a run" in refused and "missing" not in refused and refused.count("\n") == 1
+
+
+def test_a_finished_run_does_not_continue_in_another_folder(tmp_path, recipe):
+    train("--set", "train.epochs=1", cwd=tmp_path)
+    more = ["train", "r.toml", "--out", "more", "--resume", "run", "--set"]
+    refused = run_program(*more, "train.epochs=1", cwd=tmp_path, status=1).err.splitlines()[-1]
+    assert refused == ("stoker: [run/checkpoints/40] expected a checkpoint of a run that has epochs left, got one of a "
+                       "finished run; raise train.epochs to continue it in more")
+    assert not (tmp_path / "more").exists()
+    assert run_program(*more, "train.epochs=2", "--json", cwd=tmp_path).json()["resumed_from_step"] == 40
+
+
 @pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json"])
 def test_a_damaged_checkpoint_names_the_one_before(tmp_path, recipe, file):
     train("--set", "train.epochs=1", cwd=tmp_path)  # checkpoints 15, 30 and 40

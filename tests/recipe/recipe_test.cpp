@@ -16,6 +16,7 @@ namespace stoker {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr const char* kEverything = R"(
 seed = 9223372036854775807
@@ -181,10 +182,36 @@ TEST(Recipe, WritesWhatItReads) {
     const Recipe recipe = parse_recipe(kEverything, "r.toml");
     const std::string text = recipe_to_toml(recipe);
     EXPECT_EQ(recipe_to_toml(parse_recipe(text, "r.toml")), text);
-    EXPECT_THAT(text, ::testing::HasSubstr("\n[data]\ntrain = \"C:\\\\data \\\"x\\\"\"\n"));
-    EXPECT_THAT(text, ::testing::HasSubstr("\ncheckpoint_every = \"200 steps\"\n"));
-    EXPECT_THAT(text, ::testing::HasSubstr("\n    {op = \"random_resized_crop\", scale = [0.08, 1], size = 224},\n"));
-    EXPECT_THAT(text, ::testing::HasSubstr("\"a key\" = true"));
+    EXPECT_THAT(text, HasSubstr("\n[data]\ntrain = \"C:\\\\data \\\"x\\\"\"\n"));
+    EXPECT_THAT(text, HasSubstr("\ncheckpoint_every = \"200 steps\"\n"));
+    EXPECT_THAT(text, HasSubstr("\n    {op = \"random_resized_crop\", scale = [0.08, 1], size = 224},\n"));
+    EXPECT_THAT(text, HasSubstr("\"a key\" = true"));
+}
+
+// A word that nothing knows would be taken for another one.
+TEST(Recipe, AProgramsRecipeHasKnownNames) {
+    Recipe recipe;
+    require_known_names(recipe);
+    recipe.data.train = "any where, \"quoted\"";
+    recipe.optimizer.name = "adamw";
+    recipe.train.precision = "bf16";
+    recipe.optimizer.lr = 0;  // as a test of the schedule may want it
+    require_known_names(recipe);
+    const auto refused = [](const auto& change) {
+        Recipe changed;
+        change(changed);
+        try {
+            require_known_names(changed);
+        } catch (const InvalidArgument& error) {
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    EXPECT_THAT(refused([](Recipe& r) { r.optimizer.name = "SGD"; }),
+                HasSubstr("[recipe optimizer.name] expected \"sgd\", \"adam\" or \"adamw\", got \"SGD\""));
+    EXPECT_THAT(refused([](Recipe& r) { r.train.precision = "float32"; }), HasSubstr("train.precision"));
+    EXPECT_THAT(refused([](Recipe& r) { r.schedule.name = "cosine_annealing"; }), HasSubstr("schedule.name"));
+    EXPECT_THAT(refused([](Recipe& r) { r.train.compile = "off"; }), HasSubstr("train.compile"));
 }
 
 TEST(Recipe, WritesDoublesExactly) {

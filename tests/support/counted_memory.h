@@ -34,10 +34,10 @@ class CountedMemory final : public c10::Allocator {
         const std::lock_guard lock(mutex_);
         all_.peak = all_.held;
     }
-    // Of the calling thread's tensors, the most since `begin_peak_of_thread`, beyond what they held then.
+    // Of the tensors that the calling thread allocates from now on. When earlier ones go is another thread's choice.
     void begin_peak_of_thread() {
         const std::lock_guard lock(mutex_);
-        threads_[std::this_thread::get_id()] = {};
+        threads_[std::this_thread::get_id()] = {.first = allocations_};
     }
     std::int64_t peak_of_thread() const {
         const std::lock_guard lock(mutex_);
@@ -49,7 +49,7 @@ class CountedMemory final : public c10::Allocator {
         const std::lock_guard lock(mutex_);
         if (data != nullptr) {
             const std::thread::id thread = std::this_thread::get_id();
-            blocks_[data] = {static_cast<std::int64_t>(bytes), thread};
+            blocks_[data] = {static_cast<std::int64_t>(bytes), thread, allocations_++};
             all_.add(static_cast<std::int64_t>(bytes));
             threads_[thread].add(static_cast<std::int64_t>(bytes));
         }
@@ -65,7 +65,9 @@ class CountedMemory final : public c10::Allocator {
             const std::lock_guard lock(counted.mutex_);
             const auto block = counted.blocks_.find(data);
             counted.all_.add(-block->second.bytes);
-            counted.threads_[block->second.thread].add(-block->second.bytes);
+            if (Sum& own = counted.threads_[block->second.thread]; block->second.number >= own.first) {
+                own.add(-block->second.bytes);
+            }
             counted.blocks_.erase(block);
         }
         counted.own_.raw_deallocate(data);
@@ -79,8 +81,10 @@ class CountedMemory final : public c10::Allocator {
     struct Block {
         std::int64_t bytes;
         std::thread::id thread;
+        std::int64_t number;  // of the allocation
     };
     struct Sum {
+        std::int64_t first = 0;  // the number of the first allocation that counts
         std::int64_t held = 0;
         std::int64_t peak = 0;
 
@@ -93,6 +97,7 @@ class CountedMemory final : public c10::Allocator {
     c10::Allocator& own_;
     mutable std::mutex mutex_;
     std::unordered_map<void*, Block> blocks_;
+    std::int64_t allocations_ = 0;
     Sum all_;
     std::unordered_map<std::thread::id, Sum> threads_;
 };

@@ -379,7 +379,7 @@ TEST(Tasks, RefusalsNameTheKey) {
     refused(recipe_of("segmentation"), FieldKind::label, "a field of kind mask");
     refused(recipe_of("language"), FieldKind::tokens, "model.script or model.export");
     refused(recipe_of("custom"), FieldKind::label, "a loss of your own for custom");
-    refused(recipe_of("detection"), FieldKind::label, "classification, multilabel");
+    refused(recipe_of("detection"), FieldKind::label, "\"classification\", \"multilabel\"");
     Recipe wide = recipe_of("regression");
     wide.model.classes = 5;
     refused(wide, FieldKind::value, "model.classes");

@@ -16,7 +16,7 @@ from stoker.processes.source import IndexedSource, StreamSource
 
 
 def make_source(
-    dataset: Any, given: Mapping[str, Any], to_tensor: Callable[[Any], Any]
+    dataset: Any, given: Mapping[str, Any], to_tensor: Callable[..., Any]
 ) -> IndexedSource | StreamSource:
     """Raises InvalidArgument for impossible arguments."""
     stream = is_stream(dataset)
@@ -54,7 +54,12 @@ def opened_samples(
 ) -> OpenedSamples:
     if not isinstance(dataset, Dataset):
         raise InvalidArgument(
-            f"[ops] expected a data set of stoker.open for ops, got {type(dataset).__name__}; it applies its transforms itself"
+            f"[ops] expected a data set of stoker.open for ops, got {type(dataset).__name__}; {_advice_on_ops(dataset)}"
         )
     channels = one_of("channels", given["channels"], (None, 1, 3))
     return OpenedSamples(dataset, ops, parts, bool(given["exif"]), channels or 0)
+
+
+def _advice_on_ops(dataset: Any) -> str:
+    subset = isinstance(getattr(dataset, "dataset", None), Dataset) and hasattr(dataset, "indices")
+    return "write data[subset.indices] in place of the subset" if subset else "it applies its transforms itself"

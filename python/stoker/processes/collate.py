@@ -67,7 +67,8 @@ def dtype_name(value: Any) -> str | None:
 
 
 def collate(samples: Sequence[Any]) -> Any:
-    """As torch's default_collate, with two differences: a tuple stays a tuple, and torch is not needed.
+    """As torch's default_collate, with three differences: a tuple stays a tuple, dicts must have equal keys, and torch is
+    not needed.
 
     Tensors, arrays and numbers become `Stack`; text and bytes a list; dicts, tuples and lists are joined by their
     parts. Raises InvalidArgument for samples that differ in shape or type, and for other objects.
@@ -75,7 +76,7 @@ def collate(samples: Sequence[Any]) -> Any:
     first = samples[0]
     if isinstance(first, (str, bytes)):
         return list(samples)
-    if type(first) in _NUMBERS:
+    if all(_is_number(sample) for sample in samples) and not (_is_array(first) and _are_equal(samples)):
         return _numbers(samples)
     if _is_tensor(first) or _is_array(first):
         return _stack(samples)
@@ -86,6 +87,8 @@ def collate(samples: Sequence[Any]) -> Any:
         _require_same(samples, len, "lengths")
         parts = [collate(part) for part in zip(*samples)]
         return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
+    if _is_number(first):
+        _require_same(samples, type, "types")
     hint = "; torchvision's ToTensor makes it one" if type(first).__module__.startswith("PIL.") else ""
     raise InvalidArgument(
         "[collate] expected samples of tensors, arrays, numbers, text, or dicts and tuples of these, "
@@ -103,13 +106,26 @@ def _is_array(value: Any) -> bool:
     return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
 
 
+def _is_number(value: Any) -> bool:
+    """Of Python, or a scalar of NumPy, which a program may mix with them."""
+    numpy = sys.modules.get("numpy")
+    scalars = () if numpy is None else (numpy.bool_, numpy.integer, numpy.floating)
+    return isinstance(value, (bool, int, float, *scalars))
+
+
+def _are_equal(samples: Sequence[Any]) -> bool:
+    return all(type(sample) is type(samples[0]) for sample in samples)
+
+
 def _numbers(samples: Sequence[Any]) -> Stack:
-    """Integers beside floats are floats, as in torch."""
-    types = {type(sample) for sample in samples}
-    if types == {int, float}:
-        return Stack([float(sample) for sample in samples], "float64", ())
-    _require_same(samples, type, "types")
-    return Stack(samples, _NUMBERS[types.pop()][0], ())
+    """The widest of bool, int and float that one of them has, as in torch."""
+    plain = [sample.item() if _is_array(sample) else sample for sample in samples]
+    kind: Any = int
+    if any(isinstance(number, float) for number in plain):
+        kind = float
+    elif all(isinstance(number, bool) for number in plain):
+        kind = bool
+    return Stack([kind(number) for number in plain], _NUMBERS[kind][0], ())
 
 
 def _stack(samples: Sequence[Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import sys
@@ -77,12 +78,25 @@ class Fetched:
 class Indexed:
     """Batches of a data set with `__getitem__` and `__len__`, in the C++ loader's order."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, worker: int) -> None:
         self._job = job
         self._order = job.order()
+        self._share = _Share(worker, job.workers, job.seed, job.dataset) if job.workers else None
+        self._epoch: int | None = None  # that the data set was told
+        self._most = _stoker.most_substitutes(job.budget)
 
     def fetch(self, task: Task, between: Callable[[], None]) -> Fetched:
         """`between` is called before each sample."""
+        with _as_worker(self._share):
+            samples, bad = self._samples(task, between)
+        seed_generators(_batch_seed(self._job, task.epoch, task.batch))
+        complete = bool(samples) and not any(one.replaced_by is None for one in bad)
+        return Fetched(self._job.collate(samples) if complete else None, bad)
+
+    def _samples(self, task: Task, between: Callable[[], None]) -> tuple[list[Any], list[Bad]]:
+        if self._epoch != task.epoch and hasattr(self._job.dataset, "set_epoch"):
+            self._job.dataset.set_epoch(task.epoch)
+        self._epoch = task.epoch
         samples: list[Any] = []
         bad: list[Bad] = []
         for item, (index, occurrence) in enumerate(self._order.draw(task.epoch, task.batch)):
@@ -92,7 +106,8 @@ class Indexed:
             used: int | None = index
             attempt = 0
             while used is not None and len(samples) == item:
-                used = self._order.substitute(task.epoch, task.batch, item, attempt)
+                none_left = attempt == self._most
+                used = None if none_left else self._order.substitute(task.epoch, task.batch, item, attempt)
                 attempt += 1
                 if used is not None:
                     between()
@@ -101,9 +116,7 @@ class Indexed:
                 bad.append(replace(reason, replaced_by=used))
             if used is None:
                 break  # no sample is good
-        seed_generators(_batch_seed(self._job, task.epoch, task.batch))
-        complete = bool(samples) and not any(one.replaced_by is None for one in bad)
-        return Fetched(self._job.collate(samples) if complete else None, bad)
+        return samples, bad
 
     def _try(self, index: int, draw: _Draw, samples: list[Any]) -> Bad | None:
         """Appends the sample, or returns why it is bad, without its replacement.
@@ -114,7 +127,7 @@ class Indexed:
             samples.append(draw.read(self._job.dataset, index))
             return None
         except Exception as error:
-            if _is_system_failure(error):
+            if _ends_the_run(error):
                 raise
             bad = Bad(index, _one_line(error), None, traceback.format_exc())
             if self._job.budget == 0:
@@ -160,7 +173,8 @@ class Stream:
             raise self._error
         whole = self._job.batch_size * self._job.world_size
         try:
-            samples = list(itertools.islice(self._samples(task.epoch, between), whole))
+            with _as_worker(self._share if self._job.workers else None):
+                samples = list(itertools.islice(self._samples(task.epoch, between), whole))
         except Exception as error:
             self._error = error  # an iterator may only look as if it had ended
             raise
@@ -177,12 +191,11 @@ class Stream:
 
     def _begin(self, task: Task) -> None:
         self._at, self._read, self._error = (task.generation, task.epoch), 0, None
-        if self._job.workers > 0:
-            _tell_torch(self._share)
-        if hasattr(self._job.dataset, "set_epoch"):
-            self._job.dataset.set_epoch(task.epoch)
-        self._seed(task.epoch)
-        self._iterator = iter(self._job.dataset)
+        with _as_worker(self._share if self._job.workers else None):
+            if hasattr(self._job.dataset, "set_epoch"):
+                self._job.dataset.set_epoch(task.epoch)
+            self._seed(task.epoch)
+            self._iterator = iter(self._job.dataset)
 
     def _samples(self, epoch: int, between: Callable[[], None]) -> Iterator[Any]:
         while True:
@@ -227,15 +240,23 @@ class _Share:
         return self._num_workers
 
 
-def _tell_torch(share: _Share) -> None:
-    if "torch" in sys.modules:
-        import torch.utils.data._utils.worker as worker
+@contextlib.contextmanager
+def _as_worker(share: _Share | None) -> Iterator[None]:
+    """torch's data sets see a worker meanwhile. Its default_collate would write to /dev/shm if it saw one."""
+    if share is None or "torch" not in sys.modules:
+        yield
+        return
+    import torch.utils.data._utils.worker as worker
 
-        worker._worker_info = share  # type: ignore[assignment]
+    worker._worker_info = share  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        worker._worker_info = None
 
 
 def make_fetcher(job: Job, worker: int) -> Indexed | Stream:
-    return Stream(job, worker) if is_stream(job.dataset) else Indexed(job)
+    return Stream(job, worker) if is_stream(job.dataset) else Indexed(job, worker)
 
 
 def is_stream(dataset: Any) -> bool:
@@ -258,9 +279,13 @@ def _batch_seed(job: Job, epoch: int, batch: int) -> int:
     return _stoker.sample_seed(job.seed, epoch, batch * job.world_size + job.rank, _BATCHES)
 
 
-def _is_system_failure(error: Exception) -> bool:
-    system = isinstance(error, OSError) and error.errno in _SYSTEM_FAILURES
-    return system or isinstance(error, (MemoryError, IoError))
+def _ends_the_run(error: Exception) -> bool:
+    """Failures of the system, and of the place where the sample is read: every sample would meet them."""
+    if isinstance(error, (MemoryError, IoError)):
+        return True
+    if isinstance(error, OSError):
+        return error.errno in _SYSTEM_FAILURES
+    return type(error).__name__ == "BdbQuit" or "re-initialize CUDA in forked" in str(error)
 
 
 def _one_line(error: BaseException) -> str:

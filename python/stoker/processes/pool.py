@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ _MOST_TASKS = 64
 # The longest wait for a worker's answer at once. Another thread, such as one of OpenBLAS, may take a Ctrl-C; the wait
 # goes on then, and the interpreter acts on the signal only when it ends.
 _WAIT_SECONDS = 0.5
+# After this time without a batch the workers are named: one may hang.
+_LONG_SECONDS = 60.0
 
 # The loaders' ends of all pipes. A forked child closes its copies: a worker ends when the last copy is closed.
 _open_ends: weakref.WeakSet[Connection] = weakref.WeakSet()
@@ -75,7 +78,7 @@ class WorkerTraceback(Exception):
 class Inline:
     """workers=0: the batches are made where they are asked for."""
 
-    def __init__(self, job: Job, to_tensor: Callable[[Any], Any]) -> None:
+    def __init__(self, job: Job, to_tensor: Callable[..., Any]) -> None:
         self._fetcher = make_fetcher(job, 0)
         self._to_tensor = to_tensor
         self._slots = Slots()
@@ -132,7 +135,7 @@ class Pool:
     It has an owner before `start`: Ctrl-C may come between the call and the assignment of what it returns.
     """
 
-    def __init__(self, job: Job, ahead: int, to_tensor: Callable[[Any], Any]) -> None:
+    def __init__(self, job: Job, ahead: int, to_tensor: Callable[..., Any]) -> None:
         self._job = job
         self._to_tensor = to_tensor
         self._keep = 2 + ahead // job.workers
@@ -140,10 +143,12 @@ class Pool:
         self._done: dict[int, tuple[_Worker, Reply]] = {}
         self._generation = 0
         self._all: list[_Worker] = []
+        self._method = ""
 
     def start(self, method: str | None) -> None:
         """Begins the processes: all of them or, with an exception, none."""
         context = multiprocessing.get_context(method)
+        self._method = context.get_start_method()
         _start_helpers(context.get_start_method())
         try:
             with HeldInterrupts():
@@ -172,13 +177,27 @@ class Pool:
 
     def result(self, task: Task) -> Result:
         """Waits for it. Raises IoError where a worker has ended."""
+        warned_at = time.monotonic() + _LONG_SECONDS
         while task.number not in self._done:
             self._receive()
+            if time.monotonic() >= warned_at and task.number not in self._done:
+                warned_at = float("inf")
+                self._warn_of_a_long_wait()
         worker, reply = self._done.pop(task.number)
         if reply.error is not None:
             reply.error.__cause__ = WorkerTraceback(reply.trace)
             return Result(error=reply.error)
         return Result(read(reply.structure, worker.lease(reply), self._to_tensor), reply.bad, reply.end)
+
+    def _warn_of_a_long_wait(self) -> None:
+        busy = " and ".join(str(worker.process.pid) for worker in self._all if worker.tasks)
+        forked = '. A library may hold a lock since the fork: multiprocessing_context="spawn" has no such locks'
+        warnings.warn(
+            f"[workers] no batch for {_LONG_SECONDS:.0f} s from worker processes {busy}; `py-spy dump --pid PID` shows "
+            f"where one is{forked if self._method == 'fork' else ''}",
+            UserWarning,
+            stacklevel=2,
+        )
 
     def least_loaded(self) -> int:
         return min(range(len(self._all)), key=lambda number: self._all[number].tasks)

@@ -24,7 +24,7 @@ BadTuples = list[tuple[int, str, str, int | None]]
 class Source:
     """What both kinds of data sets share: the workers, which begin with the first batch, and tasks in order."""
 
-    def __init__(self, job: Job, method: str | None, prefetch: int, to_tensor: Callable[[Any], Any]) -> None:
+    def __init__(self, job: Job, method: str | None, prefetch: int, to_tensor: Callable[..., Any]) -> None:
         self.job = job
         self._method = method
         self._to_tensor = to_tensor
@@ -110,7 +110,7 @@ class IndexedSource(Source):
     """A data set with an index, in the C++ loader's order."""
 
     def __init__(
-        self, job: Job, method: str | None, prefetch: int, to_tensor: Callable[[Any], Any], bad_samples: str
+        self, job: Job, method: str | None, prefetch: int, to_tensor: Callable[..., Any], bad_samples: str
     ) -> None:
         super().__init__(job, method, prefetch, to_tensor)
         self._order = job.order()
@@ -180,22 +180,27 @@ class IndexedSource(Source):
         return self._first_result()
 
     def _check_budget(self, found: Sequence[Bad]) -> None:
-        if not found or (self._bad <= self.job.budget and all(bad.replaced_by is not None for bad in found)):
+        replaced = all(bad.replaced_by is not None for bad in found)
+        if not found or (self._bad <= self.job.budget and replaced):
             return
+        advice = (
+            "repair the data or raise bad_samples"
+            if replaced
+            else "no sample that was tried in its place is good: look at the data set's own code, whose traceback is above"
+        )
         listed = "; ".join(f"sample {bad.index}: {bad.reason}" for bad in found[:5])
         raise bad_sample_error(
             found[0].index,
             f"[bad_samples] expected at most {self.job.budget} bad sample{'' if self.job.budget == 1 else 's'} in an epoch "
             f"(bad_samples="
-            f"{self._bad_samples}), got more: {listed}{'; ...' if len(found) > 5 else ''}; "
-            "repair the data or raise bad_samples",
+            f"{self._bad_samples}), got more: {listed}{'; ...' if len(found) > 5 else ''}; {advice}",
         ) from WorkerTraceback(found[0].trace)
 
 
 class StreamSource(Source):
     """An iterable. Its batches are taken in turn from the workers, each of which goes through its share of it."""
 
-    def __init__(self, job: Job, method: str | None, prefetch: int, to_tensor: Callable[[Any], Any]) -> None:
+    def __init__(self, job: Job, method: str | None, prefetch: int, to_tensor: Callable[..., Any]) -> None:
         super().__init__(job, method, prefetch, to_tensor)
         self._epoch = 0
         self._batch = 0  # taken in the epoch

@@ -23,6 +23,7 @@ from stoker.processes.collate import ITEM_BYTES, Stack, dtype_name
 from stoker.processes.interrupts import HeldInterrupts
 
 _ALIGNMENT = 64
+_SMALL = 1 << 16  # bytes
 
 
 class Slot:
@@ -96,20 +97,25 @@ class _Pickler(pickle.Pickler):
         self.leaves: list[tuple[int, Stack]] = []
         self.bytes = 0
 
-    def persistent_id(self, value: Any) -> tuple[int, str, tuple[int, ...]] | None:
+    def persistent_id(self, value: Any) -> tuple[int, str, tuple[int, ...], bool] | None:
         stack = value if isinstance(value, Stack) else _as_stack(value)
         if stack is None:
             return None
         offset = -(-self.bytes // _ALIGNMENT) * _ALIGNMENT
         self.leaves.append((offset, stack))
         self.bytes = offset + prod(stack.shape) * ITEM_BYTES[stack.dtype]
-        return offset, stack.dtype, stack.shape if stack is value else stack.shape[1:]
+        return offset, stack.dtype, stack.shape if stack is value else stack.shape[1:], _is_array(value)
+
+
+def _is_array(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and type(value) is numpy.ndarray
 
 
 def _as_stack(value: Any) -> Stack | None:
     """A tensor or an array as a stack of one."""
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    if not (torch and type(value) is torch.Tensor) and not (numpy and type(value) is numpy.ndarray):
+    torch = sys.modules.get("torch")
+    if not (torch and type(value) is torch.Tensor) and not _is_array(value):
         return None
     name = dtype_name(value)
     return None if name is None else Stack([value], name, tuple(value.shape))
@@ -134,7 +140,7 @@ def write(value: Any, slots: Slots, dropped: list[int]) -> tuple[bytes, Slot | N
 
 
 class Lease:
-    """A batch's hold on its slot. All arrays of the batch own it; the slot is free when the last one is gone."""
+    """A batch's hold on its slot. All large arrays of the batch own it; the slot is free when the last one is gone."""
 
     __slots__ = ("__weakref__", "memory")
 
@@ -170,17 +176,21 @@ class Leases:
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, lease: Lease | None, to_tensor: Callable[[Any], Any]) -> None:
+    def __init__(self, file: io.BytesIO, lease: Lease | None, to_tensor: Callable[..., Any]) -> None:
         super().__init__(file)
         self._lease = lease
         self._to_tensor = to_tensor
 
     def persistent_load(self, leaf: Any) -> Any:
-        offset, dtype, shape = leaf
+        offset, dtype, shape, is_array = leaf
         assert self._lease is not None
-        return self._to_tensor(self._lease.memory.array(offset, dtype, list(shape), self._lease))
+        # A label that a program keeps would keep the images of its batch: small arrays have memory of their own.
+        small = prod(shape) * ITEM_BYTES[dtype] <= _SMALL
+        array = self._lease.memory.array(offset, dtype, list(shape), None if small else self._lease)
+        return self._to_tensor(array, is_array and dtype != "bfloat16")  # which NumPy does not have
 
 
-def read(structure: bytes, lease: Lease | None, to_tensor: Callable[[Any], Any]) -> Any:
-    """What `write` was given, with tensors over the slot's memory."""
+def read(structure: bytes, lease: Lease | None, to_tensor: Callable[..., Any]) -> Any:
+    """What `write` was given, with tensors over the slot's memory. to_tensor: takes an array of the extension, and
+    whether it was one of NumPy's."""
     return _Unpickler(io.BytesIO(structure), lease, to_tensor).load()

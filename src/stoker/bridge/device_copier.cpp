@@ -290,10 +290,15 @@ void DeviceCopier::decode(Batch& batch, const Field& field, const at::Tensor& to
                              static_cast<std::int64_t>(range.end - range.begin));
     };
     if (batch.has_only_pixels(field.at)) {
-        decoder_memory_ = at::Tensor();  // steps may need it more
+        // Steps may need the memory more; but to make it anew waits for all earlier ones.
+        constexpr int kMany = 32;
+        if (++only_pixels_ >= kMany) {
+            decoder_memory_ = at::Tensor();
+        }
         streams_->copy(to.permute({0, 2, 3, 1}).view({-1}), part(host, used.front()), batch.pinned());
         return;
     }
+    only_pixels_ = 0;
     const std::int64_t slot_bytes = aligned_bytes(field.host);
     try {
         reserve_decoder(slot_bytes / std::max<std::int64_t>(batch.size(), 1) * batch.capacity() + kMostDecoded);

@@ -69,6 +69,7 @@ class DeviceCopier {
     std::shared_ptr<DeviceStreams> streams_;
     std::vector<std::shared_ptr<Slot>> slots_;  // the one that was filled longest ago comes first
     std::ptrdiff_t slots_that_fit_ = kSlots;    // fewer after memory ran out
+    int only_pixels_ = 0;                       // batches in a row that needed no decoder
     at::Tensor decoder_memory_;  // (bytes) uint8 on the device, used for one image field after the other on `copies`
 };
 

@@ -93,8 +93,13 @@ void Loader::find_shapes() {
                 throw;
             }
             bad.push_back(record_bad_sample(index, error));
-            if (index + 1 == dataset_->size()) {
-                throw TooManyBadSamples(error.place(), error.info(), std::move(bad));
+            if (index + 1 == dataset_->size() || std::ssize(bad) > most_substitutes(options_.bad_samples)) {
+                ErrorInfo info = error.info();
+                const std::string none = index + 1 == dataset_->size()
+                                             ? "no sample can be read"
+                                             : fmt::format("none of the first {} samples can be read", bad.size());
+                info.hint += (info.hint.empty() ? "" : "; ") + none;
+                throw TooManyBadSamples(error.place(), info, std::move(bad));
             }
         }
     }
@@ -112,7 +117,8 @@ void Loader::fill_batch_item(const ItemPlace& place, WorkerScratch& scratch) {
     std::optional<BadSample> bad = try_sample(chosen.index, key, place, scratch);
     std::optional<std::int64_t> used = bad ? std::nullopt : std::optional(chosen.index);
     const std::int64_t position = batch_sampler_.slice(batch.number()).first + place.item;
-    for (std::int64_t attempt = 0; !used && options_.replace && !ring_->stopped(); ++attempt) {
+    const std::int64_t most = options_.replace ? most_substitutes(options_.bad_samples) : 0;
+    for (std::int64_t attempt = 0; !used && attempt < most && !ring_->stopped(); ++attempt) {
         const std::optional<std::int64_t> other = sampler_->substitute(batch.epoch(), position, attempt);
         if (!other) {
             break;  // no good sample

@@ -210,6 +210,18 @@ Recipe parse_recipe(const std::string& text, const std::string& origin, const st
     return recipe;
 }
 
+void require_known_names(const Recipe& recipe) {
+    static const Recipe kDefaults;
+    Recipe read;
+    for (const SchemaKey& key : recipe_schema()) {
+        const std::string text = key.name == "seed" ? "" : key.write(recipe);  // TOML cannot hold every seed
+        if (text.starts_with('"') && text != key.write(kDefaults)) {
+            const TomlTable table = parse_toml(fmt::format("value = {}\n", text), key.name, /*has_lines=*/false);
+            key.read(read, table.front().value, {.origin = "recipe", .key = key.name});
+        }
+    }
+}
+
 std::string recipe_to_toml(const Recipe& recipe) {
     std::string text;
     std::string_view table;

@@ -210,6 +210,10 @@ Recipe read_recipe(const std::string& path, const std::vector<std::string>& sets
 // The same from text; messages name `origin` as the path.
 Recipe parse_recipe(const std::string& text, const std::string& origin, const std::vector<std::string>& sets = {});
 
+// Checks a recipe that a program has made: the values that are text, such as names, are those that parse_recipe takes.
+// Numbers are taken as they are. Throws InvalidArgument with the key.
+void require_known_names(const Recipe& recipe);
+
 // The recipe as TOML with every key, as run folders keep it. parse_recipe reads it back, except for the secrets of URLs
 // (stored_url).
 std::string recipe_to_toml(const Recipe& recipe);

@@ -65,7 +65,7 @@ struct TrainFacts {
     std::string precision = {};  // fp32 | tf32 | bf16 | fp16
     std::string optimizer = {};
     std::string optimizer_kernel = {};  // single | foreach | fused
-    std::string compiled = {};          // "fused", "graph", "graph, fused", or "eager: reason"
+    std::string compiled = {};          // as Step::compiled
     std::optional<int> accumulate = {};
     std::optional<int> threads = {};          // LibTorch's
     std::optional<double> matmul_flops = {};  // of this rank's layers in a step, forward and backward

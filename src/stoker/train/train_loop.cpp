@@ -347,13 +347,16 @@ std::optional<Evaluation> TrainLoop::evaluate(const std::function<bool()>& stop,
         links.emplace(*plan_.mesh.pipeline, plan_.stage->val);
     }
     const Dataset& dataset = *plan_.data.val;
+    const bool alone = !links && plan_.full == nullptr;  // else other ranks are in the middle of the batch
+    const std::function<bool()> free_graph = [&] { return step_.free_graph(); };
     auto evaluation = stoker::evaluate(*plan_.model, *plan_.val_loader, plan_.task, plan_.device,
                                        {.stop = stop,
                                         .on_bad_samples = [&](const auto& bad) { add_bad_samples(bad, dataset); },
                                         .on_batch = on_batch,
                                         .precision = run_precision(plan_.recipe, plan_.device),
                                         .stage = links ? &*links : nullptr,
-                                        .full = plan_.full.get()},
+                                        .full = plan_.full.get(),
+                                        .free_memory = alone ? free_graph : nullptr},
                                        *plan_.mesh.figures);
     recorder_.bad_samples(ranks_.gather_bad_samples());
     if (evaluation) {

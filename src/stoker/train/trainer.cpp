@@ -112,6 +112,9 @@ Resumed Trainer::resume(const std::filesystem::path& checkpoint, const FitOption
                     .step = loop_.steps(),
                     .epochs = std::ssize(loop_.epochs()),
                     .finished = loop_.finished()};
+    if (resumed.finished) {
+        recorder_.require_unfinished(checkpoint);
+    }
     const bool known = !loaded.recipe.empty();
     if (known && !resumed.finished) {
         resumed.differing =

@@ -35,7 +35,7 @@ struct TrialFacts {
     double cores = 1;
     std::string format = {};    // "image_folder", ...
     std::string codec = {};     // of packed data in which all samples have the same
-    std::string compiled = {};  // "fused", "graph", "eager: reason"
+    std::string compiled = {};  // as Step::compiled
     double memory_left = 0;     // bytes that the process may allocate still
 };
 

@@ -149,7 +149,7 @@ TEST(StepGraph, OneGraphServesAllSlotsWhereAFurtherOneFails) {
         step_on_slot(eager, graph, slots[i % 3], i);
     }
     EXPECT_TRUE(failed);
-    EXPECT_EQ(graph.step.compiled(), "graph");
+    EXPECT_EQ(graph.step.compiled(), "graph, which batches are copied for: CUDA out of memory");
     EXPECT_EQ(graph.step.accumulate(), 1);
     EXPECT_EQ(calls.captures, 3);
     EXPECT_EQ(calls.replays, 12 - 3 - 1) << "three steps of warm-up, and the one whose capture failed";

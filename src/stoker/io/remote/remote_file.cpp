@@ -1,6 +1,8 @@
 // Connects the object, the block pool and the disk cache.
 #include "stoker/io/remote/remote_file.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
@@ -94,7 +96,13 @@ RemoteShared shared_remote() {
     static std::mutex mutex;
     static std::weak_ptr<HttpClient> client;
     static std::weak_ptr<BlockPool> pool;
+    static pid_t process = ::getpid();
     const std::scoped_lock lock(mutex);
+    if (process != ::getpid()) {  // a forked child has the parent's connections, and none of its threads
+        process = ::getpid();
+        client.reset();
+        pool.reset();
+    }
     RemoteShared shared{.client = client.lock(), .pool = pool.lock()};
     if (shared.client == nullptr) {
         client = shared.client = std::make_shared<HttpClient>();
@@ -111,7 +119,12 @@ std::shared_ptr<BlockCache> shared_block_cache(const RemoteOptions& options) {
     }
     static std::mutex mutex;
     static std::map<std::pair<std::string, std::int64_t>, std::weak_ptr<BlockCache>> caches;
+    static pid_t process = ::getpid();
     const std::scoped_lock lock(mutex);
+    if (process != ::getpid()) {  // a thread of the parent may hold a lock of its caches
+        process = ::getpid();
+        caches.clear();
+    }
     std::weak_ptr<BlockCache>& known = caches[{options.cache_dir.lexically_normal().string(), options.cache_bytes}];
     std::shared_ptr<BlockCache> cache = known.lock();
     if (cache == nullptr) {

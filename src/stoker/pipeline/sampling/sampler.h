@@ -43,6 +43,12 @@ class Sampler {
     virtual std::string name() const = 0;
 };
 
+// How many substitutes are tried for one sample. More bad ones in a row are more than `budget` in an epoch, or a fault
+// that all samples have: to go on would read the whole data set for one error.
+constexpr std::int64_t most_substitutes(std::int64_t budget) {
+    return budget > 100 ? budget : 100;
+}
+
 // Samples with equal probability: a class, or one of several data sets.
 struct SamplerGroup {
     double weight = 1;       // its share of an epoch is weight / sum of weights

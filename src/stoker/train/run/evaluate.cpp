@@ -112,17 +112,31 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& tas
             options.stage->flush();
         }
     };
+    const auto forward = [&](const std::shared_ptr<Batch>& batch) {
+        const PhaseSpan copy(account, Phase::copy);
+        DeviceBatch on_device = copier.copy(batch);
+        prepare(task, on_device);
+        const PhaseSpan pass(account, Phase::forward);
+        at::Tensor outputs = options.stage != nullptr
+                                 ? stage_outputs(model, on_device, options.precision, device, *options.stage)
+                                 : evaluation_outputs(model, on_device, options.precision, device, options.full);
+        return std::pair(std::move(on_device), std::move(outputs));
+    };
+    const auto forward_in_memory = [&](const std::shared_ptr<Batch>& batch) {
+        try {
+            return forward(batch);
+        } catch (const std::exception& error) {
+            if (!is_out_of_memory(error) || !options.free_memory || !options.free_memory()) {
+                throw;
+            }
+        }
+        return forward(batch);
+    };
     while (const auto batch = next()) {
         if (batch->size() > 0) {  // a rank may have no samples of the last batch
-            const PhaseSpan copy(account, Phase::copy);
             require_targets(task, *batch, loader.dataset());
-            DeviceBatch on_device = copier.copy(batch);
-            prepare(task, on_device);
-            const PhaseSpan forward(account, Phase::forward);
-            const at::Tensor outputs =
-                options.stage != nullptr
-                    ? stage_outputs(model, on_device, options.precision, device, *options.stage)
-                    : evaluation_outputs(model, on_device, options.precision, device, options.full);
+            const auto [on_device, outputs] = forward_in_memory(batch);
+            const PhaseSpan pass(account, Phase::forward);
             if (outputs.defined()) {
                 scores->add(outputs, on_device);
             }

@@ -52,6 +52,8 @@ struct EvaluateOptions {
     Precision precision = {};               // of training
     StageLinks* stage = nullptr;            // where the model is one of several stages; the last has the outputs
     FullyShardedModel* full = nullptr;      // where the ranks have shards of its parameters
+    // Called where a batch does not fit into memory; true if it has freed some, for a second try.
+    std::function<bool()> free_memory = nullptr;
 };
 
 // `loader.next()`, with a call of `on_bad_samples` for bad samples in the batch or in TooManyBadSamples.

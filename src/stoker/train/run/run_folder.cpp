@@ -164,6 +164,36 @@ void RunFolder::lock() {
     }
 }
 
+fs::path RunFolder::find_start(const std::string& resume) {
+    lock();
+    if (const std::string other = is_run() ? "" : other_file(); !other.empty()) {
+        throw InvalidArgument({.where = path_.string(),
+                               .expected = "a run folder, or a new or empty folder",
+                               .got = fmt::format("a folder with other files, such as {}", other),
+                               .hint = "add --out DIR for another folder"});
+    }
+    if (resume.empty()) {
+        if (exists() && !failed_early() && !killed_early()) {
+            throw InvalidArgument({.where = path_.string(),
+                                   .expected = "a folder for a new run",
+                                   .got = "one that already holds a run",
+                                   .hint = "add --resume auto to resume it, or --out DIR for another folder"});
+        }
+        return {};
+    }
+    const auto checkpoint = find_checkpoint(resume == "auto" ? path_ : fs::path(resume));
+    if (!checkpoint && resume != "auto") {
+        throw IoError({.where = resume, .expected = "a checkpoint, or a run folder with one", .got = "none"});
+    }
+    if (checkpoint && exists() && !holds(*checkpoint)) {
+        throw InvalidArgument({.where = path_.string(),
+                               .expected = "a new folder, or the folder of the checkpoint's run",
+                               .got = "one that holds another run",
+                               .hint = "add --out DIR for a new folder"});
+    }
+    return checkpoint.value_or("");
+}
+
 void RunFolder::open(const std::string& recipe) {
     const bool new_folder = !fs::exists(path_);
     make_directories(path_);

@@ -42,6 +42,10 @@ class RunFolder {
     // locks it succeeds, and `lock_problem` has the reason that the system gave.
     void lock();
     std::string lock_problem() const { return lock_ ? lock_->problem() : ""; }
+    // The checkpoint that a run here begins at; empty: it begins anew. `resume`: empty, "auto", or a checkpoint or run
+    // folder. Locks the folder. Throws InvalidArgument where another run or other files are in the way, and IoError
+    // where `resume` has no checkpoint.
+    std::filesystem::path find_start(const std::string& resume);
     // Begins a run: makes the folder, locks it, writes recipe.toml and removes what an earlier run recorded.
     void create(const std::string& recipe);
     // The same for a run that resumes: everything in the folder stays.

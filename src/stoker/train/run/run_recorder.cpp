@@ -61,36 +61,7 @@ void RunRecorder::set_folder(const std::filesystem::path& folder) {
 }
 
 std::filesystem::path RunRecorder::find_start(const std::string& resume) {
-    if (!folder_) {
-        return {};
-    }
-    folder_->lock();
-    if (const std::string other = folder_->is_run() ? "" : folder_->other_file(); !other.empty()) {
-        throw InvalidArgument({.where = folder_->path().string(),
-                               .expected = "a run folder, or a new or empty folder",
-                               .got = fmt::format("a folder with other files, such as {}", other),
-                               .hint = "add --out DIR for another folder"});
-    }
-    if (resume.empty()) {
-        if (folder_->exists() && !folder_->failed_early() && !folder_->killed_early()) {
-            throw InvalidArgument({.where = folder_->path().string(),
-                                   .expected = "a folder for a new run",
-                                   .got = "one that already holds a run",
-                                   .hint = "add --resume auto to resume it, or --out DIR for another folder"});
-        }
-        return {};
-    }
-    const auto checkpoint = find_checkpoint(resume == "auto" ? folder_->path() : std::filesystem::path(resume));
-    if (!checkpoint && resume != "auto") {
-        throw IoError({.where = resume, .expected = "a checkpoint, or a run folder with one", .got = "none"});
-    }
-    if (checkpoint && folder_->exists() && !folder_->holds(*checkpoint)) {
-        throw InvalidArgument({.where = folder_->path().string(),
-                               .expected = "a new folder, or the folder of the checkpoint's run",
-                               .got = "one that holds another run",
-                               .hint = "add --out DIR for a new folder"});
-    }
-    return checkpoint.value_or("");
+    return folder_ ? folder_->find_start(resume) : std::filesystem::path();
 }
 
 void RunRecorder::create(const std::string& recipe) {
@@ -113,6 +84,16 @@ bool RunRecorder::is_newest(const std::filesystem::path& checkpoint) const {
     const auto newest = folder_ ? find_checkpoint(folder_->path()) : std::nullopt;
     std::error_code none;
     return newest && std::filesystem::equivalent(*newest, checkpoint, none);
+}
+
+void RunRecorder::require_unfinished(const std::filesystem::path& checkpoint) const {
+    if (folder_ && !folder_->holds(checkpoint)) {
+        throw InvalidArgument(
+            {.where = checkpoint.string(),
+             .expected = "a checkpoint of a run that has epochs left",
+             .got = "one of a finished run",
+             .hint = fmt::format("raise train.epochs to continue it in {}", folder_->path().string())});
+    }
 }
 
 bool RunRecorder::holds_best(std::int64_t step) const {

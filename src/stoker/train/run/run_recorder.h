@@ -44,6 +44,9 @@ class RunRecorder {
     void resume(const std::string& recipe, const MetricsPosition& checkpoint);
     // True where the folder has this checkpoint and none of a later step.
     bool is_newest(const std::filesystem::path& checkpoint) const;
+    // For a run that has finished. Throws InvalidArgument where the checkpoint is of another folder: a run there would
+    // have nothing to train.
+    void require_unfinished(const std::filesystem::path& checkpoint) const;
     // For a run that has finished, instead of `resume`: `finish` returns its document, and nothing is recorded.
     void reopen();
 

@@ -18,7 +18,8 @@ namespace stoker {
 namespace {
 
 // A program may make its recipe without reading one.
-void require_no_conflict(const Recipe& recipe) {
+void require_valid(const Recipe& recipe) {
+    require_known_names(recipe);
     if (const auto conflict = find_conflict(recipe)) {
         throw InvalidArgument({conflict->key, conflict->expected, conflict->got, conflict->hint});
     }
@@ -71,7 +72,7 @@ std::optional<StagePlan> TrainPlan::stage_plan() const {
 
 TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> model, bool resumes,
                         std::shared_ptr<Group> group, const CustomTask& custom) {
-    require_no_conflict(recipe);
+    require_valid(recipe);
     const at::Device device = prepare_device(recipe, *group);
     connect_devices(*group, device);  // after the switches, of which NCCL reads that of determinism
     const Mesh mesh = make_mesh(group, recipe.train.mesh);

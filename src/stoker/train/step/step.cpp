@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <string>
 #include <utility>
 
@@ -208,7 +209,9 @@ std::string Step::compiled() const {
         return "fused";
     }
     if (graph_ && graph_->captured()) {
-        return on_device_fused_ ? "graph, fused" : "graph";
+        const std::string& why = graph_->why_one();
+        return fmt::format("graph{}{}", graph_fused_ ? ", fused" : "",
+                           why.empty() ? "" : fmt::format(", which batches are copied for: {}", why));
     }
     return "eager: " + (graph_ ? graph_->reason() : why_eager_);
 }
@@ -243,7 +246,8 @@ bool Step::run_graph(const DeviceBatch& batch) {
     try {
         done =
             graph_->run(batch, losses_.select(0, on_device_), [this](const DeviceBatch& whole, const at::Tensor& mean) {
-                if (!run_fused_on_device(whole, mean)) {
+                graph_fused_ = run_fused_on_device(whole, mean);
+                if (!graph_fused_) {
                     gradients(whole, whole.size(), mean);
                     apply(clip());
                 }
@@ -273,8 +277,7 @@ bool Step::free_graph() {
 // Returns false where the step is not a fused one, or memory has split its batches. What it throws it throws before it
 // changes a weight.
 bool Step::run_fused_on_device(const DeviceBatch& batch, const at::Tensor& mean) {
-    on_device_fused_ = fused_on_device_ && options_.accumulate == 1 && fused_on_device_->takes(batch.size());
-    if (!on_device_fused_) {
+    if (!fused_on_device_ || options_.accumulate > 1 || !fused_on_device_->takes(batch.size())) {
         return false;
     }
     const PhaseSpan span(account_, Phase::step);

@@ -94,7 +94,8 @@ class Step {
     // True where forward, backward and update are one pass on the CPU (fused_step.h).
     bool fused() const { return fused_.has_value(); }
     // How steps run: "fused", "graph", "graph, fused" (an mlp's kernels), or "eager: " and the reason. A graph is
-    // captured in an early step.
+    // captured in an early step. Where there is room for one graph only, ", which batches are copied for: " and the
+    // reason follow.
     std::string compiled() const;
     // Frees the graph if there is one; later steps are eager.
     bool free_graph();
@@ -152,7 +153,7 @@ class Step {
     std::optional<Ema> ema_;
     std::optional<FusedStep> fused_;
     std::optional<FusedDeviceStep> fused_on_device_;
-    bool on_device_fused_ = false;            // the last step, or the captured one
+    bool graph_fused_ = false;                // the captured step is a fused one
     std::optional<GradientReducer> reducer_;  // with several ranks
     bool alone_ = true;                       // no other rank is in the middle of this step
     int ranks_ = 1;

@@ -147,6 +147,8 @@ bool StepGraph::capture(const StepFunction& step) {
         if (captured()) {
             invalidate();
             most_slots_ = 0;
+            why_one_ = std::move(problem);
+            reason_ = "a graph that all batches are copied for is made next";
         } else {
             disable("the step cannot be captured: " + problem);
         }

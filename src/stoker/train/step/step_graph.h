@@ -41,6 +41,8 @@ class StepGraph {
     bool captured() const { return captured_ > 0; }
     // Why there is no graph, or none yet.
     const std::string& reason() const { return reason_; }
+    // Why one graph serves all batches, which are copied for it; empty where each slot may have one.
+    const std::string& why_one() const { return why_one_; }
 
   private:
     bool accepts(const DeviceBatch& batch);
@@ -50,6 +52,7 @@ class StepGraph {
     std::unique_ptr<DeviceGraphs> graphs_;  // null: disabled
     std::vector<at::Tensor> state_;
     std::string reason_;
+    std::string why_one_;
     DeviceBatch shape_;                // of the batches to capture, without memory
     std::vector<DeviceBatch> inputs_;  // what each graph reads; those in a slot do not own their memory
     std::size_t captured_ = 0;         // of them

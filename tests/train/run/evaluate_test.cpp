@@ -1,0 +1,43 @@
+// An evaluation beside a graph of the step, which keeps memory that the evaluation may need.
+#include "stoker/train/run/evaluate.h"
+
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
+
+#include "stoker/train/run/train_plan.h"
+#include "train/support.h"
+
+namespace stoker {
+namespace {
+
+TEST(Evaluate, ABatchThatDoesNotFitIsTriedAgainWhereMemoryIsFreed) {
+    auto model = std::make_unique<testing::LinearModel>();
+    testing::LinearModel& linear = *model;
+    const TrainPlan plan = plan_training(testing::small_recipe(1), testing::small_data(), std::move(model),
+                                         /*resumes=*/false, std::make_shared<Group>());
+    const auto evaluate_with = [&](std::function<bool()> free_memory) {
+        int passes = 0;
+        linear.before_forward = [passes]() mutable {
+            if (++passes == 2) {
+                C10_THROW_ERROR(OutOfMemoryError, "CUDA out of memory");
+            }
+        };
+        return evaluate(linear, *plan.val_loader, plan.task, plan.device, {.free_memory = std::move(free_memory)});
+    };
+    const Evaluation whole = evaluate(linear, *plan.val_loader, plan.task, plan.device).value();
+    int freed = 0;
+    const auto again = evaluate_with([&] {
+        ++freed;
+        return true;
+    });
+    ASSERT_TRUE(again);
+    EXPECT_EQ(freed, 1);
+    EXPECT_EQ(again->loss, whole.loss);
+    EXPECT_EQ(again->accuracy, whole.accuracy);
+    EXPECT_EQ(again->samples, whole.samples);
+    EXPECT_THROW(evaluate_with([] { return false; }), c10::OutOfMemoryError) << "no graph is left";
+    EXPECT_THROW(evaluate_with(nullptr), c10::OutOfMemoryError);
+}
+
+}  // namespace
+}  // namespace stoker
