@@ -43,7 +43,7 @@ class Rows:
     def __getitem__(self, index: int) -> dict[str, object]:
         import numpy
 
-        return {"row": numpy.full(1000, index), "label": index, "text": str(index)}
+        return {"row": numpy.full(20_000, index), "label": index, "text": str(index)}
 
 
 @dataclass

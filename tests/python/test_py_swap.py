@@ -213,17 +213,19 @@ def test_objects_move_their_tensors_themselves():
     assert map_tensors(lambda tensor: tensor + 1, Pair([torch.zeros(1)], "x")) == Pair([torch.ones(1)], "x")
 
 
+# A data set of one's own around one of stoker.open, which the parent has read from before it forks.
+REMOTE = """
+import sys, stoker
 class Remote:
-    """A data set of one's own around one of stoker.open."""
-
-    def __init__(self, url):
-        self.data = stoker.open(url)
-
-    def __len__(self):
-        return len(self.data)
-
-    def __getitem__(self, index):
-        return self.data[index]["label"]
+    def __init__(self, url): self.data = stoker.open(url)
+    def __len__(self): return len(self.data)
+    def __getitem__(self, index): return self.data[index]["label"]
+data = Remote(sys.argv[1])
+print(data[5], flush=True)
+sys.stdin.readline()
+loader = stoker.Loader(data, 8, workers=2, shuffle=False, multiprocessing_context="fork")
+print([label for batch in loader for label in batch.tolist()] == list(range(64)), flush=True)
+"""
 
 
 def test_forked_workers_open_remote_data_again(tmp_path):
@@ -242,13 +244,17 @@ def test_forked_workers_open_remote_data_again(tmp_path):
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(tmp_path)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    data = Remote(f"http://127.0.0.1:{server.server_port}/x.tar")
-    assert data[5] == 5
-    parent = set(ports)
-    ports.clear()
-    loader = stoker.Loader(data, 8, workers=2, shuffle=False, multiprocessing_context="fork")
-    assert torch.cat(list(loader)).tolist() == list(range(64))
-    assert ports and not ports & parent, "a worker used a connection of the parent"
-    loader.close()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    command = [sys.executable, "-c", REMOTE, f"http://127.0.0.1:{server.server_port}/x.tar"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env={"PYTHONPATH": ":".join(sys.path)}, **pipes) as program:
+        assert program.stdout.readline() == "5\n"
+        parent = set(ports)
+        ports.clear()
+        out, _ = program.communicate("\n", timeout=120)
     server.shutdown()
+    server.server_close()
+    thread.join()
+    assert out == "True\n" and program.returncode == 0
+    assert ports and not ports & parent, "a worker used a connection of the parent"

@@ -29,6 +29,18 @@ std::string meaning_of(const fs::path& checkpoint) {
     }
 }
 
+TEST(StateFile, WithoutAStepIsNotWritten) {
+    const TempDir folder;
+    for (const char* const state : {"", "{", "[]", "{}", R"({"step": -1})", R"({"step": "3"})", R"({"epoch": 1})"}) {
+        EXPECT_THROW(write_checkpoint(folder.path(), {.model = {}, .optimizer = {}, .ema = {}, .state = state}),
+                     InvalidArgument)
+            << state;
+        EXPECT_FALSE(fs::exists(folder / "state.json"));
+    }
+    write_checkpoint(folder.path(), {.model = {}, .optimizer = {}, .ema = {}, .state = R"({"step": 3})"});
+    EXPECT_EQ(read_step(folder.path()), 3);
+}
+
 TEST(StateFile, EveryChangedByteIsRefusedOrHarmless) {
     const TempDir folder;
     live(every(1, true), folder / "run", 3);

@@ -2,11 +2,13 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "stoker/train/step/step.h"
 #include "train/run/rank_runs.h"
 
 namespace stoker {
@@ -26,6 +28,19 @@ using testing::small_recipe;
 using testing::SquareDataset;
 using testing::TempDir;
 using testing::train_ranks;
+
+// With the size of the own part the gradients would be those of a batch as many times as large.
+TEST(Ranks, AStepIsToldTheSamplesOfAllRanks) {
+    const auto work = [](const std::shared_ptr<Group>& group) {
+        testing::LinearModel model;
+        Optimizer optimizer(model.parameters(), {.name = "sgd", .lr = 0.01});
+        Account account;
+        Step step(model, optimizer, account, at::kCPU, {.compile = false}, group.get());
+        step.run({.input = at::zeros({2, 1, 4, 4}), .target = at::zeros({2}, at::kLong)}, 0.01);
+    };
+    EXPECT_THAT(as_ranks(2, work), Each(HasSubstr("[Step::run] expected the size of the batch over all ranks")));
+    EXPECT_THAT(as_ranks(1, work), Each(""));
+}
 
 struct RanksCase {
     const char* name;

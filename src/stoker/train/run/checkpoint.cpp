@@ -99,6 +99,16 @@ ModelFile read_part(const fs::path& checkpoint, const Json& state, const char* n
     return read_model_file(checkpoint / name, state.contains(kFiles) ? &state.at(kFiles).at(name) : nullptr);
 }
 
+// A checkpoint without the step could not be read again.
+void require_step(const std::string& state) {
+    const Json json = Json::parse(state, /*cb=*/nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_unsigned()) {
+        throw InvalidArgument({.where = "Checkpoint::state",
+                               .expected = "a JSON object with the number of the step as \"step\"",
+                               .got = state.empty() ? "nothing" : fmt::format("{:.60}", state)});
+    }
+}
+
 bool has_averages(const fs::path& checkpoint, const Json& state) {
     return state.contains(kFiles) ? state.at(kFiles).contains(kEmaFile) : fs::exists(checkpoint / kEmaFile);
 }
@@ -207,6 +217,7 @@ std::uint64_t write_tensors(const fs::path& path, const std::vector<NamedTensor>
 }
 
 void write_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
+    require_step(checkpoint.state);
     Json files = Json::object();
     const auto write = [&](const char* name, const std::vector<NamedTensor>& tensors, const ModelMetadata& metadata) {
         files[name] = to_hex(write_tensors(folder / name, tensors, metadata));

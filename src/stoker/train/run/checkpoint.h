@@ -22,7 +22,7 @@ struct Checkpoint {
     std::vector<NamedTensor> model;
     std::vector<NamedTensor> optimizer;
     std::vector<NamedTensor> ema;  // the averaged weights; empty where there are none
-    std::string state = {};        // JSON
+    std::string state = {};        // a JSON object, with at least "step"
     ModelMetadata metadata = {};   // of model and ema
 };
 
@@ -45,7 +45,7 @@ std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 
 // Writes the files of a checkpoint durably into an existing folder. state.json gets the hashes of the other files and
-// of itself, and every reader compares them. Throws IoError.
+// of itself, and every reader compares them. Throws IoError, and InvalidArgument for a state without a step.
 void write_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
 // Writes the files of a checkpoint into an existing folder; `state` is JSON.

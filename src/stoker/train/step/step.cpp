@@ -216,6 +216,16 @@ std::string Step::compiled() const {
     return "eager: " + (graph_ ? graph_->reason() : why_eager_);
 }
 
+void Step::run(const DeviceBatch& batch, double lr) {
+    if (reducer_) {
+        throw InvalidArgument({.where = "Step::run",
+                               .expected = "the size of the batch over all ranks as the third argument",
+                               .got = "none",
+                               .hint = "loader.batch_sampler().samples(batch.number()) is that"});
+    }
+    run(batch, lr, batch.size());
+}
+
 void Step::run(const DeviceBatch& batch, double lr, std::int64_t samples) {
     if (on_device_ == kOnDevice) {
         fetch_losses();

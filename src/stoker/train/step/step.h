@@ -64,8 +64,8 @@ class Step {
     // (is_out_of_memory) if a single sample does not fit. With several ranks the others are in the middle of the step,
     // so running out of memory throws an Error at once.
     void run(const DeviceBatch& batch, double lr, std::int64_t samples);
-    // The same where this rank has the whole batch.
-    void run(const DeviceBatch& batch, double lr) { run(batch, lr, batch.size()); }
+    // The same where this rank has the whole batch. Throws InvalidArgument where ranks share it.
+    void run(const DeviceBatch& batch, double lr);
 
     // False after a `run` that threw in the middle of its update: weights and optimiser state may belong to no step.
     // After any other failure they are as before that step.
