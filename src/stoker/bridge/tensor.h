@@ -1,5 +1,5 @@
 // Batch fields as LibTorch tensors without a copy. A tensor holds a reference to its batch, so the slot returns to the
-// loader when its last tensor is destroyed: not before an asynchronous copy from it is done, which DeviceCopier sees to.
+// loader when its last tensor is destroyed. Keep it until an asynchronous copy from it is done, as DeviceCopier does.
 #pragma once
 
 #include <ATen/core/Tensor.h>
