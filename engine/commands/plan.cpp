@@ -219,8 +219,8 @@ void print_plan(const Recipe& recipe, const MeasuredRank& rank, const std::vecto
     }
     print_lines(times.text() + "\n");
     print_stdout(
-        "exposed: communication that the backward pass does not hide. host: what the backward pass loses of the cores "
-        "to it.\n\n");
+        "exposed: communication that the backward pass does not hide. host: how much longer the passes take, because "
+        "sending needs the same cores.\n\n");
     print_lines(memory.text());
     if (const int ranks = rows.front().how.ranks; rows.back().how.ranks > ranks) {
         print_stdout("\nMore ranks than {}: each with as many samples, so with a larger batch.\n", ranks);

@@ -22,8 +22,8 @@ class DevicePrefetcher:
     for the loader. The device's memory is not reused before the step has read it, nor the loader's before the copy.
     On the CPU batches pass through as they are.
 
-    loader: yields tensors, objects with a method `to`, or dicts, lists and tuples of them; other values pass through. Its `set_epoch`, `state_dict`
-        and `load_state_dict` are called by those here; a state is that of the batch that was handed out last.
+    loader: yields tensors, objects with a method `to`, or dicts, lists and tuples of them; other values pass through.
+        Its `set_epoch`, `state_dict` and `load_state_dict` are called by those here; a state is that of the batch that was handed out last.
     device: default: the current CUDA device, where there is one, otherwise the CPU.
     """
 
