@@ -23,7 +23,8 @@ class DevicePrefetcher:
     On the CPU batches pass through as they are.
 
     loader: yields tensors, objects with a method `to`, or dicts, lists and tuples of them; other values pass through.
-        Its `set_epoch`, `state_dict` and `load_state_dict` are called by those here; a state is that of the batch that was handed out last.
+        Its `set_epoch`, `state_dict` and `load_state_dict` are called by those here; a state is that of the batch that
+        was handed out last.
     device: default: the current CUDA device, where there is one, otherwise the CPU.
     """
 
