@@ -87,5 +87,26 @@ TEST(Paired, EndsWhenTheTimeIsOver) {
     EXPECT_EQ(result.decision, Decision::open);
 }
 
+// Gains of 4 % in one pair of two and none in the others are no gain.
+TEST(Paired, AnOpenComparisonIsNotBetter) {
+    int pair = 0;
+    const PairedResult result = compare_paired(
+        [] { return 100.0; }, [&pair] { return ++pair % 3 == 0 ? 101.0 : 104.0; }, {}, [] { return false; });
+    EXPECT_EQ(result.b.size(), 15);
+    EXPECT_GT(result.ratio.median, 1.02);
+    EXPECT_EQ(result.decision, Decision::open);
+}
+
+TEST(Paired, DecidesAfterSixPairsAtTheEarliest) {
+    const auto slow = [] { return 100.0; };
+    const auto fast = [] { return 200.0; };
+    EXPECT_EQ(compare_paired(slow, fast, {}, [] { return false; }).b.size(), 6);
+    EXPECT_EQ(compare_paired(slow, fast, {.margin = 0, .least = 7, .most = 7}, [] { return false; }).b.size(), 7);
+    const PairedResult one = compare_paired(slow, fast, {}, [] { return true; });
+    EXPECT_EQ(one.b.size(), 1);
+    EXPECT_FALSE(one.ratio.has_interval());
+    EXPECT_EQ(one.decision, Decision::open);
+}
+
 }  // namespace
 }  // namespace stoker

@@ -1,6 +1,15 @@
 #include "stoker/tune/contender.h"
 
+#include <chrono>
+
 namespace stoker {
+
+Measurement Contender::measure(double seconds) {
+    Measurement found = trial().ask("measure", seconds);
+    seconds_ += found.seconds;
+    wait_seconds_ += std::chrono::duration<double>(found.host.times[static_cast<std::size_t>(Phase::wait)]).count();
+    return found;
+}
 
 PairedResult compare(Contender& a, Contender& b, double seconds, const PairedOptions& options,
                      const std::function<bool()>& out_of_time) {

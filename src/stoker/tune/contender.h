@@ -16,7 +16,9 @@ class Contender {
 
     const TrialFacts& facts() { return trial().facts(); }
     // Throws TrialFailed and TrialStopped.
-    Measurement measure(double seconds) { return trial().ask("measure", seconds); }
+    Measurement measure(double seconds);
+    // The share of its time that the training thread has waited for batches.
+    double wait_share() const { return seconds_ > 0 ? wait_seconds_ / seconds_ : 0; }
     // Ends the trial, which frees its memory; the next measurement opens it again.
     void close() { trial_ = nullptr; }
 
@@ -31,6 +33,8 @@ class Contender {
     const OpenTrial& open_;
     TrialSpec spec_;
     std::unique_ptr<Trial> trial_;
+    double seconds_ = 0;  // measured
+    double wait_seconds_ = 0;
 };
 
 // Compares both in slices of `seconds`. If memory runs out, they are opened one after the other. Throws TrialFailed if

@@ -7,6 +7,7 @@
 
 #include "stoker/recipe/schema.h"
 #include "stoker/recipe/values.h"
+#include "stoker/tune/candidate.h"
 #include "stoker/tune/contender.h"
 #include "stoker/tune/settings.h"
 
@@ -14,11 +15,8 @@ namespace stoker {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr double kWorthTrying = 1.02;    // predicted factors below this are tried only to correct the prediction
-constexpr double kExplored = 0.7;        // neighbours down to this
+constexpr double kMuch = 1.1;            // gains below this are little
 constexpr int kMostExplored = 3;         // so many in a row without a gain
-constexpr double kEqual = 1.01;          // predictions that differ by less are equal
 constexpr double kMuchMore = 1.5;        // a variant that may bring so many times as much is measured first
 constexpr double kBaselineSlices = 2.5;  // that the recipe as it is is measured for
 constexpr double kSlicesOfBudget = 50;   // a short budget has short slices: one change takes twelve and more
@@ -54,14 +52,6 @@ class Tuner {
     }
 
   private:
-    // What may be tried next.
-    struct Candidate {
-        std::vector<RecipeChange> change;
-        Setting setting;
-        Variant* variant = nullptr;  // null: another number of workers or threads
-        double predicted = 1;        // factor; of a variant without costs the most that it can bring
-    };
-
     double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
     double seconds_left() const { return options_.budget_seconds - seconds(); }
     bool out_of_time() const { return seconds_left() < 0; }
@@ -135,10 +125,6 @@ class Tuner {
         }
     }
 
-    static bool packs(const Candidate& candidate) {
-        return candidate.variant != nullptr && !candidate.variant->pack_codec.empty();
-    }
-
     double predicted(const Costs& costs, const Setting& setting) const {
         return predict_gain(costs_, setting_, costs, setting);
     }
@@ -172,13 +158,15 @@ class Tuner {
         return all;
     }
 
-    // A cache holds what decoding gives, so that the way in which the data are stored counts in the first epoch alone.
+    // A cache holds what decoding gives, so that the format of the data counts in the first epoch alone.
     bool holds_pixels() const {
         return recipe_.data.cache_as == "decoded" && (recipe_.data.cache != "none" || has_cache(kept_));
     }
 
-    // With batches enough ahead the rate is what the costs promise. Where fewer are ready, the rate lies below.
-    double queue_gain() const { return predict_rate(costs_, setting_) / result_.tuned; }
+    // With batches enough ahead the rate is what the costs promise, and nobody waits. No more than the wait is gained.
+    double queue_gain() const {
+        return std::min(predict_rate(costs_, setting_) / result_.tuned, 1 / (1 - current_->wait_share()));
+    }
 
     bool was_tried(const Setting& setting) const {
         return std::ranges::any_of(tried_, [&](const Setting& other) {
@@ -197,37 +185,6 @@ class Tuner {
         return change;
     }
 
-    // The best of those that pass, if any. Between equal ones the first, which takes fewer workers and threads.
-    template <typename Passes>
-    static const Candidate* best_of(const std::vector<Candidate>& all, const Passes& passes) {
-        const Candidate* best = nullptr;
-        for (const Candidate& candidate : all) {
-            if (passes(candidate) && (best == nullptr || candidate.predicted > kEqual * best->predicted)) {
-                best = &candidate;
-            }
-        }
-        return best;
-    }
-
-    // How far the threads of a setting are from one for each core.
-    double idle_or_shared_cores(const Setting& setting) const {
-        return std::abs(setting.workers + setting.threads - std::floor(costs_.cores));
-    }
-
-    // Of settings that may be as good, the one that uses each core once: what threads that share a core cost is in no
-    // prediction.
-    const Candidate* neighbour(const std::vector<Candidate>& all) const {
-        const Candidate* best = nullptr;
-        for (const Candidate& each : all) {
-            if (each.variant == nullptr && each.predicted >= kExplored &&
-                (best == nullptr || std::pair(idle_or_shared_cores(each.setting), -each.predicted) <
-                                        std::pair(idle_or_shared_cores(best->setting), -best->predicted))) {
-                best = &each;
-            }
-        }
-        return best;
-    }
-
     // Tries the best prediction, but first measures the costs of a variant that may bring much more; where none
     // promises a gain, those of any variant that might, packing last; then a few neighbours. False once nothing is
     // left.
@@ -239,7 +196,7 @@ class Tuner {
         const auto promising = [](const Candidate& candidate) { return candidate.predicted >= kWorthTrying; };
         const auto* best = best_of(all, [&](const auto& each) { return known(each) && promising(each); });
         const auto* hope =
-            best_of(all, [&](const auto& each) { return !known(each) && promising(each) && !packs(each); });
+            best_of(all, [&](const auto& each) { return !known(each) && promising(each) && !each.packs(); });
         if (best != nullptr && (hope == nullptr || hope->predicted < kMuchMore * best->predicted)) {
             try_candidate(*best);
             return true;
@@ -251,12 +208,12 @@ class Tuner {
             probe_variant(*hope->variant);
             return true;
         }
-        const Candidate* near = neighbour(all);
-        if (near == nullptr || explored_ >= kMostExplored) {
-            return false;
+        const Candidate* near = neighbour_of(setting_, all, costs_.cores, correction_);
+        if (near != nullptr && explored_ < kMostExplored) {
+            try_candidate(*near);
+            return true;
         }
-        try_candidate(*near);
-        return true;
+        return false;
     }
 
     // Samples whose cached pixels, or packed records, stand for the whole data set.
@@ -349,9 +306,9 @@ class Tuner {
 
     void measure_candidate(const Candidate& candidate) {
         mark_tried(candidate);
-        TriedChange tried{.change = packs(candidate) ? std::vector<RecipeChange>() : candidate.change,
+        TriedChange tried{.change = candidate.packs() ? std::vector<RecipeChange>() : candidate.change,
                           .before = values_before(candidate.change),
-                          .pack_codec = packs(candidate) ? candidate.variant->pack_codec : "",
+                          .pack_codec = candidate.packs() ? candidate.variant->pack_codec : "",
                           .predicted = candidate.predicted};
         note(fmt::format("{}: predicted {:.2f}x",
                          candidate.variant != nullptr ? name_of(*candidate.variant) : text_of(candidate.change),
@@ -391,10 +348,10 @@ class Tuner {
         }
     }
 
-    // Where no gain is predicted, a comparison has to show one soon.
+    // Where little is predicted, a comparison has to show it soon.
     PairedOptions effort_for(const Candidate& candidate) const {
         PairedOptions paired = options_.paired;
-        if (candidate.predicted < kWorthTrying) {
+        if (candidate.predicted < kMuch) {
             paired.most = std::min(paired.most, 9);
             paired.worth = std::max(paired.worth, 1.01);
         }
@@ -405,10 +362,10 @@ class Tuner {
         note(fmt::format("  measured {}; {}", text_of(ratio), outcome));
     }
 
-    // What was kept was measured against what was there before. The whole gain is measured too, also where the time is
-    // spent: against the recipe as it was given, and at least until it has an interval.
+    // What was kept was measured against what was there before. The whole gain of several is measured too, against the
+    // recipe as it was given: at least until it has an interval, also where the time is spent.
     void compare_with_original() {
-        if (result_.kept.empty()) {
+        if (result_.kept.size() < 2) {
             return;
         }
         note("comparing with the recipe as it was");
@@ -459,6 +416,12 @@ class Tuner {
             tried_.clear();  // with other costs another number of workers may be better
         }
         setting_ = candidate.setting;
+        if (result_.kept.empty()) {
+            result_.baseline = median(pairs.a);
+            result_.gain = pairs.ratio;
+        } else {
+            result_.gain.reset();
+        }
         result_.tuned = median(pairs.b);
         tried_.push_back(setting_);
         explored_ = 0;
@@ -485,8 +448,7 @@ class Tuner {
     TrialSpec original_;
     std::int64_t samples_ = 0;  // of each trial; 0: all
     int explored_ = 0;
-    // Of the factors that are predicted for workers and threads: what is left of them after those that brought less
-    // than predicted.
+    // Lowers the predictions for workers and threads once some brought less than predicted.
     double correction_ = 1;
 };
 

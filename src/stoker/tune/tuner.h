@@ -53,8 +53,9 @@ struct TriedChange {
 };
 
 struct TuneResult {
-    // Images per second. If anything was kept, both are measured in turn at the end, and `gain` is their ratio. Without
-    // `gain` (nothing was kept, or the end was not reached) each is the latest that was measured.
+    // Images per second. `gain` is their ratio, measured in turn: by the comparison of the one change that was kept, or
+    // of several together at the end. Without `gain` (nothing was kept, or the end was not reached) each is the latest
+    // that was measured.
     double baseline = 0;
     double tuned = 0;
     std::optional<Estimate> gain = {};

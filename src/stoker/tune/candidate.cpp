@@ -1,0 +1,46 @@
+#include "stoker/tune/candidate.h"
+
+#include <cmath>
+#include <utility>
+
+namespace stoker {
+namespace {
+
+constexpr double kExplored = 0.7;  // neighbours are predicted to reach this at least
+constexpr double kEqual = 1.01;    // predictions that differ by less are equal
+
+// How far the threads of a setting are from one for each core.
+double idle_or_shared_cores(const Setting& setting, double cores) {
+    return std::abs(setting.workers + setting.threads - std::floor(cores));
+}
+
+}  // namespace
+
+const Candidate* best_of(const std::vector<Candidate>& all, const std::function<bool(const Candidate&)>& passes) {
+    const Candidate* best = nullptr;
+    for (const Candidate& candidate : all) {
+        if (passes(candidate) && (best == nullptr || candidate.predicted > kEqual * best->predicted)) {
+            best = &candidate;
+        }
+    }
+    return best;
+}
+
+const Candidate* neighbour_of(const Setting& current, const std::vector<Candidate>& all, double cores,
+                              double correction) {
+    const auto order = [cores](const Candidate& candidate) {
+        return std::pair(idle_or_shared_cores(candidate.setting, cores), -candidate.predicted);
+    };
+    const double shared = idle_or_shared_cores(current, cores);
+    const Candidate* best = nullptr;
+    for (const Candidate& each : all) {
+        const bool promising = each.predicted >= kWorthTrying * correction;
+        if (each.variant == nullptr && each.predicted >= kExplored && (promising || order(each).first <= shared) &&
+            (best == nullptr || order(each) < order(*best))) {
+            best = &each;
+        }
+    }
+    return best;
+}
+
+}  // namespace stoker

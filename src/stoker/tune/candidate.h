@@ -1,0 +1,32 @@
+// What the search may try next, and which of it comes first.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "stoker/diagnose/prediction.h"
+#include "stoker/tune/variants.h"
+
+namespace stoker {
+
+constexpr double kWorthTrying = 1.02;  // a predicted factor below this promises nothing
+
+struct Candidate {
+    std::vector<RecipeChange> change;
+    Setting setting;
+    Variant* variant = nullptr;  // null: another number of workers or threads
+    double predicted = 1;        // factor; of a variant without costs the most that it can bring
+
+    bool packs() const { return variant != nullptr && !variant->pack_codec.empty(); }
+};
+
+// The best of those that pass; null without one. Between equal ones the first, which takes fewer workers and threads.
+const Candidate* best_of(const std::vector<Candidate>& all, const std::function<bool(const Candidate&)>& passes);
+
+// Of settings that may be as good as `current`, the one that uses each core once: what threads that share a core cost
+// is in no prediction. More threads than cores are not tried where they promise no gain, also before predictions were
+// lowered by `correction`.
+const Candidate* neighbour_of(const Setting& current, const std::vector<Candidate>& all, double cores,
+                              double correction);
+
+}  // namespace stoker
