@@ -289,6 +289,18 @@ TEST(Tuner, OneThreadForEachCoreIsTriedAlthoughLessIsPredicted) {
     EXPECT_NEAR(result.tuned, 250, 5);
 }
 
+// One thread for each core brought more than predicted. Others are not tried again, by predictions that do not know
+// why.
+TEST(Tuner, ABetterSettingThanPredictedLowersTheOthers) {
+    Machine machine{.load = 0.002, .cached_load = 0.002, .crowded = 0.6};
+    const TuneResult result = tune(photos(), {"data.workers=1"}, {}, opener(machine));
+    EXPECT_THAT(changes_of(result.kept), testing::ElementsAre("train.threads = 1"));
+    for (const int workers : {2, 3, 4}) {
+        EXPECT_THAT(changes_of(result.rolled_back),
+                    testing::Not(testing::Contains(testing::HasSubstr(fmt::format("data.workers = {}", workers)))));
+    }
+}
+
 // One worker keeps up. More of them would only share the step's cores.
 TEST(Tuner, MoreThreadsThanCoresAreNotTriedForNothing) {
     Machine machine{.load = 0.0001, .step = 0.020, .cached_load = 0.0001, .channels_last_step = 0.030};

@@ -26,16 +26,15 @@ const Candidate* best_of(const std::vector<Candidate>& all, const std::function<
     return best;
 }
 
-const Candidate* neighbour_of(const Setting& current, const std::vector<Candidate>& all, double cores,
-                              double correction) {
+const Candidate* neighbour_of(const Setting& current, const std::vector<Candidate>& all, double cores, bool on_device) {
     const auto order = [cores](const Candidate& candidate) {
         return std::pair(idle_or_shared_cores(candidate.setting, cores), -candidate.predicted);
     };
-    const double shared = idle_or_shared_cores(current, cores);
+    const double most = idle_or_shared_cores(current, cores);
     const Candidate* best = nullptr;
     for (const Candidate& each : all) {
-        const bool promising = each.predicted >= kWorthTrying * correction;
-        if (each.variant == nullptr && each.predicted >= kExplored && (promising || order(each).first <= shared) &&
+        const bool may = on_device || idle_or_shared_cores(each.setting, cores) <= most;
+        if (each.variant == nullptr && each.predicted >= kExplored && may &&
             (best == nullptr || order(each) < order(*best))) {
             best = &each;
         }

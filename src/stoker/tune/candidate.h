@@ -24,9 +24,7 @@ struct Candidate {
 const Candidate* best_of(const std::vector<Candidate>& all, const std::function<bool(const Candidate&)>& passes);
 
 // Of settings that may be as good as `current`, the one that uses each core once: what threads that share a core cost
-// is in no prediction. More threads than cores are not tried where they promise no gain, also before predictions were
-// lowered by `correction`.
-const Candidate* neighbour_of(const Setting& current, const std::vector<Candidate>& all, double cores,
-                              double correction);
+// is in no prediction. Where the step runs on the CPU, none that leaves more cores idle or shared than `current`.
+const Candidate* neighbour_of(const Setting& current, const std::vector<Candidate>& all, double cores, bool on_device);
 
 }  // namespace stoker

@@ -208,7 +208,7 @@ class Tuner {
             probe_variant(*hope->variant);
             return true;
         }
-        const Candidate* near = neighbour_of(setting_, all, costs_.cores, correction_);
+        const Candidate* near = neighbour_of(setting_, all, costs_.cores, facts_.device != "cpu");
         if (near != nullptr && explored_ < kMostExplored) {
             try_candidate(*near);
             return true;
@@ -425,7 +425,9 @@ class Tuner {
         result_.tuned = median(pairs.b);
         tried_.push_back(setting_);
         explored_ = 0;
-        correction_ = 1;
+        // A setting that is better than its costs say has what the others lack.
+        correction_ =
+            candidate.variant != nullptr ? 1 : std::min(candidate.predicted / correction_ / pairs.ratio.median, 1.0);
         result_.kept.push_back(std::move(tried));
     }
 
