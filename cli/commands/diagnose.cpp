@@ -70,7 +70,11 @@ RunRecords read_records(std::vector<std::string> paths) {
                                .got = std::to_string(runs) + " run folders",
                                .hint = "diagnose one run at a time"});
     }
-    const std::vector<fs::path> traced = traces_of({traces, paths.end()});
+    std::vector<std::string> of_traces(traces, paths.end());
+    if (const fs::path own = fs::path(paths.front()) / "trace"; runs == 1 && of_traces.empty() && is_folder(own)) {
+        of_traces.push_back(own);  // what stoker profile has written
+    }
+    const std::vector<fs::path> traced = traces_of(of_traces);
     if (runs == 0) {
         return read_traces(traced);
     }
@@ -124,7 +128,8 @@ Command add_diagnose(CLI::App& app) {
     auto options = std::make_shared<DiagnoseArguments>();
     auto* paths = app.add_option("path", options->paths,
                                  "a run folder of Stoker; or traces of torch.profiler (.json, .json.gz), one for each "
-                                 "rank, or a folder of them; or a run folder and traces of it");
+                                 "rank, or a folder of them; or a run folder and traces of it; or what stoker profile "
+                                 "has written");
     auto* rules = app.add_flag("--rules", options->rules, "print the table of all rules as Markdown");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the text");
     app.add_option("--html", options->html, "also write an HTML page with charts to this file")->type_name("FILE");

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <functional>
-#include <map>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -121,23 +119,15 @@ std::string syncs_text(const RankRecords& rank) {
     if (rank.facts.writer != kPythonWriter) {
         return {};
     }
-    std::map<std::string, SyncEntry> places;
     double steps = 0;
     for (const IntervalEntry& interval : rank.intervals) {
         steps += static_cast<double>(interval.last_step - interval.first_step + 1);
-        for (const SyncEntry& sync : interval.syncs) {
-            places[sync.place].count += sync.count;
-            places[sync.place].us += sync.us;
-        }
     }
-    std::vector<std::pair<std::string, SyncEntry>> worst(places.begin(), places.end());
-    std::ranges::sort(worst, std::greater(), [](const auto& place) { return place.second.us; });
     constexpr std::size_t kMost = 5;
-    worst.resize(std::min(worst.size(), kMost));
     std::string text;
-    for (const auto& [place, sync] : worst) {
+    for (const SyncEntry& sync : costly_syncs(rank, kMost)) {
         text += fmt::format("  {:>8.3f} ms in a step, {:>6.2f} times  {}\n", sync.us / 1e3 / steps,
-                            static_cast<double>(sync.count) / steps, place);
+                            static_cast<double>(sync.count) / steps, sync.place);
     }
     return text.empty() ? text : "where it waited for the device\n" + text;
 }

@@ -56,6 +56,29 @@ TEST(Diagnose, TheDocumentHasTheAccountOfEachRank) {
     EXPECT_DOUBLE_EQ(document["ranks"][0]["account"]["forward"], 0.75);
     EXPECT_DOUBLE_EQ(document["ranks"][0]["account"]["wait"], 0.25);
     EXPECT_TRUE(document["ranks"][0]["gpu"].is_null());
+    EXPECT_TRUE(document["ranks"][0]["workers"].is_null()) << "they have no clocks";
+    EXPECT_TRUE(document["ranks"][0]["evaluation"].is_null());
+    EXPECT_TRUE(document["ranks"][0]["syncs"].empty());
+}
+
+TEST(Diagnose, TheDocumentHasWorkersEvaluationsAndWaits) {
+    RunRecords records = records_with(Phase::forward, microseconds(30));
+    RankRecords& rank = records.ranks[0];
+    IntervalEntry interval{.first_step = 1, .last_step = 1, .seconds = 1, .workers = StageTimes{}};
+    (*interval.workers)[Stage::read] = microseconds(30);
+    (*interval.workers)[Stage::pixels] = microseconds(10);
+    interval.syncs = {{.place = "train.py:9", .count = 3, .us = 5}, {.place = "train.py:12", .count = 1, .us = 50}};
+    rank.intervals = {interval, interval};
+    EvaluationEntry evaluation{.step = 1};
+    evaluation.host.times[static_cast<std::size_t>(Phase::wait)] = microseconds(10);
+    evaluation.host.times[static_cast<std::size_t>(Phase::forward)] = microseconds(30);
+    rank.evaluations = {evaluation};
+    const json ranks = json::parse(to_json(records, diagnose(records)))["ranks"];
+    EXPECT_DOUBLE_EQ(ranks[0]["workers"]["read"], 0.75);
+    EXPECT_DOUBLE_EQ(ranks[0]["evaluation"]["wait"], 0.25);
+    ASSERT_EQ(ranks[0]["syncs"].size(), 2U);
+    EXPECT_EQ(ranks[0]["syncs"][0]["place"], "train.py:12") << "the longest first";
+    EXPECT_EQ(ranks[0]["syncs"][1]["count"], 6);
 }
 
 TEST(Diagnose, AFindingIsWrittenWithItsFixAndGain) {

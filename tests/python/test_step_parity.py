@@ -111,6 +111,39 @@ def test_parameters_without_weight_decay(stoker, tmp_path, data, patterns, witho
     assert_alike(tmp_path, weights, *train_in_python(splits, optimizer))
 
 
+@pytest.mark.parametrize("kind", ["sgd", "adamw"])
+def test_parameters_with_rates_of_their_own(stoker, tmp_path, data, kind):
+    folder, splits = data
+    settings = {"sgd": "momentum = 0.9\n", "adamw": "weight_decay = 0.5\n"}[kind]
+    scales = 'lr_scales = ["fc1.bias=3", "fc1.*=0.1"]\n'
+    _, weights = train_with_stoker(stoker, tmp_path, folder, f'name = "{kind}"\nlr = 1e-3\n{settings}{scales}')
+
+    def optimizer(model):
+        named = dict(model.named_parameters())
+        lr = {"fc1.bias": 3e-3, "fc1.weight": 1e-4}
+        groups = [{"params": [parameter], "lr": lr.get(name, 1e-3)} for name, parameter in named.items()]
+        if kind == "sgd":
+            return torch.optim.SGD(groups, lr=1e-3, momentum=0.9)
+        return torch.optim.AdamW(groups, lr=1e-3, weight_decay=0.5)
+
+    assert_alike(tmp_path, weights, *train_in_python(splits, optimizer))
+
+
+@pytest.mark.parametrize(
+    ("scale", "why"),
+    [
+        ("bn*=0.1", 'got "bn*", which matches no trained parameter'),
+        ("fc1.*=0", "a pattern and a number above 0"),
+        ("fc1.*", "a pattern and a number above 0"),
+    ],
+)
+def test_a_rate_that_cannot_be_is_refused(stoker, tmp_path, data, scale, why):
+    folder, _ = data
+    (tmp_path / "r.toml").write_text(f'[data]\ntrain = "{folder}"\n[optimizer]\nlr_scales = ["{scale}"]\n')
+    error = stoker("train", "r.toml", status=1).err
+    assert "[optimizer.lr_scales" in error and why in error
+
+
 def test_a_pattern_without_a_parameter_is_refused(stoker, tmp_path, data):
     folder, _ = data
     (tmp_path / "r.toml").write_text(f'[data]\ntrain = "{folder}"\n[optimizer]\nno_decay = ["bn*"]\n')

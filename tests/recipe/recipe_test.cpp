@@ -1,6 +1,7 @@
 // Reading recipes: defaults, every kind of value, --set, and writing them.
 #include "stoker/recipe/recipe.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -262,6 +263,18 @@ TEST(Recipe, RefusesToWriteASeedThatTomlCannotHold) {
     Recipe recipe;
     recipe.seed = std::uint64_t{1} << 63;
     EXPECT_THROW(recipe_to_toml(recipe), InvalidArgument);
+}
+
+TEST(Recipe, RatesOfPatternsComeBack) {
+    const Recipe recipe =
+        parse_recipe("[data]\ntrain = \"x\"\n[optimizer]\nlr_scales = [\"layer1.*=0.1\", \"a=b=2e-3\"]\n", "r.toml");
+    const std::vector<LrScale> scales = {{"layer1.*", 0.1}, {"a=b", 0.002}};
+    EXPECT_EQ(recipe.optimizer.lr_scales, scales);
+    EXPECT_EQ(parse_recipe(recipe_to_toml(recipe), "r.toml").optimizer.lr_scales, scales);
+    for (const char* wrong : {"=1", "a=", "a=1x", "a=-1", "a=inf", "a= 1", "a"}) {
+        const std::string toml = fmt::format("[data]\ntrain = \"x\"\n[optimizer]\nlr_scales = [\"{}\"]\n", wrong);
+        EXPECT_THROW(parse_recipe(toml, "r.toml"), InvalidArgument) << wrong;
+    }
 }
 
 TEST(Recipe, ReadsFiles) {

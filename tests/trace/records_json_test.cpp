@@ -1,6 +1,7 @@
 // Records survive being written as lines and read back, and damaged lines do no harm.
 #include "stoker/trace/records_json.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -122,6 +123,20 @@ TEST(RecordsJson, StepsAreRead) {
     EXPECT_EQ(step.ready, 2);
     EXPECT_EQ(step.copy_bytes, std::nullopt);
     EXPECT_EQ(step.host.total(), microseconds(5));
+}
+
+TEST(RecordsJson, ProfiledStepsAreMarkedAndNotRead) {
+    const auto odd = [](std::string_view type, std::int64_t step) { return type == "step" && step % 2 == 1; };
+    RunRecords records;
+    for (const int step : {1, 2, 3}) {
+        const std::string line = fmt::format(R"({{"type":"step","schema":1,"step":{},"us":{{"wait":5.0}}}})", step);
+        const std::string marked = marked_as_profiled(line, odd);
+        EXPECT_EQ(marked == line, step == 2);
+        EXPECT_EQ(add_record(marked, records), "");
+    }
+    ASSERT_EQ(records.ranks.at(0).steps.size(), 1U);
+    EXPECT_EQ(records.ranks[0].steps[0].step, 2);
+    EXPECT_EQ(marked_as_profiled("no JSON", odd), "no JSON");
 }
 
 TEST(RecordsJson, OtherTypesAreSkippedAndOtherTextIsNot) {

@@ -36,4 +36,31 @@ std::vector<OperatorEntry> costly_operators(const RankRecords& rank, std::size_t
     return operators;
 }
 
+std::vector<SyncEntry> costly_syncs(const RankRecords& rank, std::size_t most) {
+    std::map<std::string, SyncEntry> places;
+    const auto add = [&](const std::vector<SyncEntry>& syncs) {
+        for (const SyncEntry& sync : syncs) {
+            SyncEntry& sum = places[sync.place];
+            sum.place = sync.place;
+            sum.count += sync.count;
+            sum.us += sync.us;
+        }
+    };
+    if (rank.profile && !rank.profile->syncs.empty()) {
+        add(rank.profile->syncs);
+    } else {
+        for (const IntervalEntry& interval : rank.intervals) {
+            add(interval.syncs);
+        }
+    }
+    std::vector<SyncEntry> syncs;
+    syncs.reserve(places.size());
+    for (auto& [_, sum] : places) {
+        syncs.push_back(std::move(sum));
+    }
+    std::ranges::stable_sort(syncs, std::greater(), &SyncEntry::us);
+    syncs.resize(std::min(most, syncs.size()));
+    return syncs;
+}
+
 }  // namespace stoker

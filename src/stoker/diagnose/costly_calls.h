@@ -1,4 +1,4 @@
-// The functions and operators of a profile that took the most time themselves, for text and JSON.
+// What took the most time, for text and JSON: functions and operators of a profile, and waits for the device.
 #pragma once
 
 #include <cstddef>
@@ -13,5 +13,8 @@ std::vector<FunctionEntry> costly_functions(const RankRecords& rank, std::size_t
 
 // Summed by name, by self_us and device_us together. Empty where no profile was taken.
 std::vector<OperatorEntry> costly_operators(const RankRecords& rank, std::size_t most);
+
+// By place, the longest first: of the profile, or summed over the intervals.
+std::vector<SyncEntry> costly_syncs(const RankRecords& rank, std::size_t most);
 
 }  // namespace stoker

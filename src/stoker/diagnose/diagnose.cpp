@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <tuple>
 #include <vector>
 
@@ -15,14 +16,16 @@
 #include "stoker/diagnose/rules/python_fix.h"
 #include "stoker/diagnose/rules/rule_families.h"
 #include "stoker/diagnose/rules/run_summary.h"
+#include "stoker/diagnose/rules/stoker_fix.h"
 
 namespace stoker {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json account_of(const RankRecords& rank) {
-    const StepRecord sum = sum_of_steps(rank.steps);
+constexpr std::size_t kMostCalls = 20;
+
+Json shares_of(const StepRecord& sum) {
     Json account = Json::object();
     for (std::size_t i = 0; i < kPhases; ++i) {
         account[std::string(phase_name(static_cast<Phase>(i)))] = sum.share(static_cast<Phase>(i));
@@ -49,7 +52,41 @@ Json gpu_of(const RankRecords& rank) {
             {"idle", idle}};
 }
 
-constexpr std::size_t kMostCalls = 20;
+// Shares of the loader's workers' time, over all intervals; null where they have no clocks.
+Json workers_of(const RankRecords& rank) {
+    StageTimes sum;
+    for (const IntervalEntry& interval : rank.intervals) {
+        sum += interval.workers.value_or(StageTimes{});
+    }
+    const auto all = std::accumulate(sum.times.begin(), sum.times.end(), std::chrono::nanoseconds{});
+    if (all.count() == 0) {
+        return nullptr;
+    }
+    Json shares = Json::object();
+    for (std::size_t i = 0; i < kStages; ++i) {
+        shares[std::string(stage_name(static_cast<Stage>(i)))] =
+            static_cast<double>(sum.times[i].count()) / static_cast<double>(all.count());
+    }
+    return shares;
+}
+
+// Shares of the training thread's time within evaluations; null without one.
+Json evaluation_of(const RankRecords& rank) {
+    StepRecord sum;
+    for (const EvaluationEntry& evaluation : rank.evaluations) {
+        add_times(sum.times, evaluation.host.times);
+    }
+    return rank.evaluations.empty() ? Json(nullptr) : shares_of(sum);
+}
+
+// Places where a watched program waited for the device, or that a profile found.
+Json syncs_of(const RankRecords& rank) {
+    Json syncs = Json::array();
+    for (const SyncEntry& sync : costly_syncs(rank, kMostCalls)) {
+        syncs.push_back({{"place", sync.place}, {"count", sync.count}, {"us", sync.us}});
+    }
+    return syncs;
+}
 
 Json functions_of(const RankRecords& rank) {
     Json functions = Json::array();
@@ -201,8 +238,8 @@ std::string_view severity_name(Severity severity) {
 std::span<const Rule> rules() {
     static const std::vector<Rule> kRules = [] {
         std::vector<Rule> all;
-        for (const auto family : {input_rules(), trace_input_rules(), host_rules(), run_rules(), device_rules(),
-                                  operator_rules(), python_rules(), rank_rules()}) {
+        for (const auto family : {input_rules(), trace_input_rules(), host_rules(), run_rules(), copy_rules(),
+                                  device_rules(), operator_rules(), python_rules(), rank_rules()}) {
             all.insert(all.end(), family.begin(), family.end());
         }
         return all;
@@ -233,6 +270,10 @@ Diagnosis diagnose(const RunRecords& records) {
     const bool is_short = too_short(run);
     for (Finding& finding : diagnosis.findings) {
         drop_known(finding.fix, records);
+        const auto rank = std::ranges::find(records.ranks, finding.rank, [](const auto& r) { return r.facts.rank; });
+        if (rank != records.ranks.end() && rank->facts.writer == kOwnWriter) {
+            advise_without_key(finding, *rank);
+        }
         if (is_short) {
             finding.severity = Severity::info;
         }
@@ -247,7 +288,10 @@ std::string to_json(const RunRecords& records, const Diagnosis& diagnosis) {
     for (const RankRecords& rank : records.ranks) {
         Json json = {{"rank", rank.facts.rank},
                      {"steps", rank.steps.size()},
-                     {"account", account_of(rank)},
+                     {"account", shares_of(sum_of_steps(rank.steps))},
+                     {"workers", workers_of(rank)},
+                     {"evaluation", evaluation_of(rank)},
+                     {"syncs", syncs_of(rank)},
                      {"gpu", gpu_of(rank)}};
         if (rank.functions) {
             json["functions"] = functions_of(rank);

@@ -9,6 +9,7 @@
 
 namespace stoker {
 
+// It keeps the image's size and channels, and counts as random.
 class CustomOp {
   public:
     CustomOp() = default;

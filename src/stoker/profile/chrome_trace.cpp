@@ -132,9 +132,11 @@ class TraceWriter {
     // HolisticTraceAnalysis finds the rank by a regular expression with a space after the colon.
     std::string header(const DeviceFacts& device) const {
         const std::string properties =
-            device.type == "cuda" ? fmt::format("{{\"id\": {}, \"name\": {}, \"totalGlobalMem\": {}}}", device_index(),
-                                                json_text(device.name), device.memory_bytes.value_or(0))
-                                  : "";
+            device.type == "cuda"
+                ? fmt::format("{{\"id\": {}, \"name\": {}, \"totalGlobalMem\": {}{}}}", device_index(),
+                              json_text(device.name), device.memory_bytes.value_or(0),
+                              device.compute_major ? fmt::format(", \"computeMajor\": {}", *device.compute_major) : "")
+                : "";
         const std::string backend =
             profile_.backend.empty() ? "" : fmt::format("\"backend\": {}, ", json_text(profile_.backend));
         return fmt::format(

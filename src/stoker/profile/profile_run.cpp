@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,17 +27,27 @@ std::string optimizer_class(const std::string& name) {
 // cycle: in those of the run buffers are allocated and libraries choose their algorithms, in those of later cycles the
 // profiler writes its events down, and meanwhile the loader has filled its ring.
 // Evaluations after steps with the profiler are slowed down, too.
-void keep_plain_steps(const ProfileSchedule& schedule, int prefetch, RankRecords& rank) {
-    constexpr std::ptrdiff_t kEnough = 5;
+// All others are marked in `lines`, unless too few are left.
+void mark_profiled(const ProfileSchedule& schedule, int prefetch, std::vector<std::string>& lines) {
+    constexpr std::int64_t kEnough = 5;
     const std::int64_t first = std::max(3, prefetch + 1);
-    std::vector<StepEntry> plain;
-    const auto is_plain = [&](std::int64_t step) { return schedule.at(step - 1) == ProfileSchedule::Action::none; };
-    std::ranges::copy_if(rank.steps, std::back_inserter(plain), [&](const StepEntry& step) {
-        return (step.step - 1) % schedule.cycle() >= first && is_plain(step.step);
-    });
-    if (std::ssize(plain) >= kEnough) {
-        rank.steps = std::move(plain);
-        std::erase_if(rank.evaluations, [&](const EvaluationEntry& evaluation) { return !is_plain(evaluation.step); });
+    std::int64_t plain = 0;
+    const auto is_profiled = [&](std::string_view type, std::int64_t step) {
+        const bool profiled = schedule.at(step - 1) != ProfileSchedule::Action::none;
+        if (type != "step") {
+            return type == "evaluation" && profiled;
+        }
+        const bool speaks = !profiled && (step - 1) % schedule.cycle() >= first;
+        plain += speaks ? 1 : 0;
+        return !speaks;
+    };
+    std::vector<std::string> marked;
+    marked.reserve(lines.size());
+    for (const std::string& line : lines) {
+        marked.push_back(marked_as_profiled(line, is_profiled));
+    }
+    if (plain >= kEnough) {
+        lines = std::move(marked);
     }
 }
 
@@ -122,13 +131,11 @@ ProfiledRun profile_run(Trainer& trainer, const Recipe& recipe, const ProfileRun
     run.profile.rank = trainer.group().rank();
     run.profile.world_size = trainer.group().size();
     if (!trainer.group().alone()) {
-        run.profile.backend = trainer.device().is_cuda() ? "nccl" : "gloo";
+        run.profile.backend = trainer.group().uses_nccl() ? "nccl" : "gloo";
     }
     run.recipe = recipe_to_toml(recipe);
+    mark_profiled(options.schedule, trainer.train_loader().prefetch(), run.lines);
     run.records = records_of(run.lines, run.recipe);
-    for (RankRecords& rank : run.records.ranks) {
-        keep_plain_steps(options.schedule, trainer.train_loader().prefetch(), rank);
-    }
     return run;
 }
 

@@ -98,6 +98,13 @@ struct ModelRecipe {
     std::vector<std::string> freeze = {};          // parameters that are not trained: patterns of names
 };
 
+// The learning rate of some parameters, as a factor of the others'.
+struct LrScale {
+    std::string pattern;  // of names
+    double factor = 1;
+    bool operator==(const LrScale&) const = default;
+};
+
 // [optimizer] of a recipe.
 struct OptimizerRecipe {
     std::string name = "adam";  // sgd | adam | adamw
@@ -109,7 +116,8 @@ struct OptimizerRecipe {
     double eps = 1e-8;
     double weight_decay = 0;
     std::vector<std::string> no_decay =
-        {};  // parameters without weight decay: patterns of names, or "norms_and_biases"
+        {};                               // parameters without weight decay: patterns of names, or "norms_and_biases"
+    std::vector<LrScale> lr_scales = {};  // the first pattern that matches a parameter counts
 };
 
 // So many epochs or steps.

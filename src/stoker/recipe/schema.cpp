@@ -2,6 +2,8 @@
 #include "stoker/recipe/schema.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 
 #include "stoker/base/pluralize.h"
 #include "stoker/recipe/schema_keys.h"
@@ -263,6 +265,28 @@ std::vector<SchemaKey> model_keys() {
     };
 }
 
+SchemaKey lr_scales() {
+    return array_key(
+        "optimizer.lr_scales", field(&Recipe::optimizer, &OptimizerRecipe::lr_scales), 64,
+        "an array of at most 64 texts such as \"layer1.*=0.1\": a pattern and a number above 0",
+        "parameters whose learning rate is a factor of `lr`: names, with `*` for any part; the first pattern that "
+        "matches counts",
+        [](const TomlValue& item) -> std::optional<LrScale> {
+            const auto* text = item.as<std::string>();
+            const std::size_t equals = text != nullptr ? text->rfind('=') : std::string::npos;
+            if (equals == std::string::npos || equals == 0) {
+                return std::nullopt;
+            }
+            double factor = 0;
+            const char* const end = text->data() + text->size();
+            const auto [stop, error] = std::from_chars(text->data() + equals + 1, end, factor);
+            return error == std::errc() && stop == end && factor > 0 && std::isfinite(factor)
+                       ? std::optional(LrScale{text->substr(0, equals), factor})
+                       : std::nullopt;
+        },
+        [](const LrScale& scale) { return toml_string(scale.pattern + "=" + toml_number(scale.factor)); });
+}
+
 std::vector<SchemaKey> optimizer_keys() {
     const auto at = [](auto member) { return field(&Recipe::optimizer, member); };
     return {
@@ -280,6 +304,7 @@ std::vector<SchemaKey> optimizer_keys() {
                "adamw: decoupled from the gradient; sgd, adam: added to it (L2)"),
         texts("optimizer.no_decay", at(&OptimizerRecipe::no_decay), 64,
               "parameters without weight decay: names, with `*` for any part, or `norms_and_biases`"),
+        lr_scales(),
     };
 }
 

@@ -15,6 +15,7 @@
 namespace stoker {
 
 inline constexpr int kRecordsSchema = 1;
+inline constexpr std::string_view kOwnWriter = "stoker";    // RunFacts::writer of Stoker's own runs
 inline constexpr std::string_view kPythonWriter = "torch";  // python -m stoker watch
 
 // The machine that a rank runs on.
@@ -30,6 +31,7 @@ struct DeviceFacts {
     std::string name = {};     // "NVIDIA H100 80GB HBM3"
     int count = 1;             // devices that this process uses
     std::optional<std::int64_t> memory_bytes = {};
+    std::optional<int> compute_major = {};  // compute capability, its first number
     std::optional<bool> tensor_cores = {};
     std::optional<double> fp32_flops = {};    // a second, measured with a product of two matrices
     std::optional<double> bf16_speedup = {};  // of the same product in bf16
@@ -53,6 +55,9 @@ struct DataFacts {
     std::string cache = {};               // none | ram | disk | device
     std::string decode = {};
     std::string decode_on = {};  // cpu | device | auto: both
+    std::string place = {};      // of a watched program: where it makes its training loader, "train.py:41"
+    // Of a watched program: what stoker.Loader gives of the same data, measured after the program's end.
+    std::optional<double> stoker_samples_per_second = {};
 };
 
 struct TrainFacts {
@@ -72,6 +77,10 @@ struct TrainFacts {
     std::string stages = {};       // of a model that is cut: their blocks, "fc1 to fc3 (4.1 ms) | fc4 (3.9 ms)"
     std::string pipeline = {};     // 1f1b | gpipe, of a model that is cut
     std::string collectives = {};  // nccl | gloo, through which tensors of several ranks go
+    // Of a watched program: where it makes its optimizer, evaluates, and saves.
+    std::string optimizer_place = {};
+    std::string evaluation_place = {};
+    std::string checkpoint_place = {};
 };
 
 struct RunFacts {
@@ -90,7 +99,6 @@ struct StepEntry {
     std::int64_t epoch = 0;  // from 1; 0: unknown
     std::optional<std::int64_t> samples = {};
     StepRecord host = {};                         // the training thread, by phase
-    std::optional<PhaseTimes> device = {};        // the GPU's time by phase, from events
     std::optional<int> ready = {};                // finished batches in the ring when the step asked for its own
     std::optional<std::int64_t> copy_bytes = {};  // copied to the device
 };

@@ -60,6 +60,7 @@ void fields(Facts& facts, Visit visit) {
     visit("name", facts.name);
     visit("count", facts.count);
     visit("memory_bytes", facts.memory_bytes);
+    visit("compute_major", facts.compute_major);
     visit("tensor_cores", facts.tensor_cores);
     visit("fp32_flops", facts.fp32_flops);
     visit("bf16_speedup", facts.bf16_speedup);
@@ -85,6 +86,8 @@ void fields(Facts& facts, Visit visit) {
     visit("cache", facts.cache);
     visit("decode", facts.decode);
     visit("decode_on", facts.decode_on);
+    visit("place", facts.place);
+    visit("stoker_samples_per_second", facts.stoker_samples_per_second);
 }
 
 template <typename Facts, typename Visit>
@@ -106,6 +109,9 @@ void fields(Facts& facts, Visit visit) {
     visit("stages", facts.stages);
     visit("pipeline", facts.pipeline);
     visit("collectives", facts.collectives);
+    visit("optimizer_place", facts.optimizer_place);
+    visit("evaluation_place", facts.evaluation_place);
+    visit("checkpoint_place", facts.checkpoint_place);
 }
 
 template <typename Entry, typename Visit>
@@ -246,18 +252,24 @@ void add_facts(const Json& line, RankRecords& rank) {
     rank.facts = std::move(facts);
 }
 
+bool is_profiled(const Json& line) {
+    bool profiled = false;
+    Reader{line}("profiled", profiled);
+    return profiled;
+}
+
 void add_step(const Json& line, RankRecords& rank) {
     StepEntry step;
     const Reader read{line};
+    if (is_profiled(line)) {
+        return;
+    }
     read_count(read, "step", step.step);
     read_count(read, "epoch", step.epoch);
     read_count(read, "samples", step.samples);
     read("ready", step.ready);
     read("copy_bytes", step.copy_bytes);
     step.host.times = phases_from(part(line, "us"));
-    if (line.contains("device_us")) {
-        step.device = phases_from(part(line, "device_us"));
-    }
     rank.steps.push_back(step);
 }
 
@@ -301,6 +313,9 @@ void add_interval(const Json& line, RankRecords& rank) {
 void add_evaluation(const Json& line, RankRecords& rank) {
     EvaluationEntry evaluation;
     const Reader read{line};
+    if (is_profiled(line)) {
+        return;
+    }
     read_count(read, "step", evaluation.step);
     read_count(read, "samples", evaluation.samples);
     evaluation.host.times = phases_from(part(line, "us"));
@@ -391,6 +406,21 @@ std::string to_json_line(const EvaluationEntry& evaluation, int rank) {
     if (evaluation.workers) {
         json["workers_us"] = json_of(*evaluation.workers);
     }
+    return line_of(json);
+}
+
+std::string marked_as_profiled(std::string line, const std::function<bool(std::string_view, std::int64_t)>& profiled) {
+    Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    std::string type;
+    std::int64_t step = 0;
+    if (json.is_object()) {
+        Reader{json}("type", type);
+        Reader{json}("step", step);
+    }
+    if (type.empty() || !profiled(type, step)) {
+        return line;
+    }
+    json["profiled"] = true;
     return line_of(json);
 }
 

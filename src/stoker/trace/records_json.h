@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,10 @@ std::string to_json_line(const RunFacts& facts, std::int64_t step);
 std::string to_json_line(const IntervalEntry& interval, int rank);
 // {"type": "evaluation", "schema": 1, "rank", "step", "samples", "us", "workers_us"}
 std::string to_json_line(const EvaluationEntry& evaluation, int rank);
+
+// The line with "profiled": true if `profiled(type, step)` says so of it: steps and evaluations that a profiler slowed
+// down are in the file, and no rule reads them.
+std::string marked_as_profiled(std::string line, const std::function<bool(std::string_view, std::int64_t)>& profiled);
 
 // Adds one line of a metrics.jsonl to the rank that it is about, which is made if it is missing. Unknown types and keys
 // are skipped. Returns why the line cannot be used; empty for a good one.

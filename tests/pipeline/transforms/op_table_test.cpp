@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <memory>
 
 #include "stoker/base/error.h"
 
@@ -170,6 +172,32 @@ TEST(OpTable, ValuesThatCannotBe) {
     expect_refused("normalize", {{"mean", Numbers{1, 2, 3, 4, 5}}}, "up to 4 numbers");
     expect_refused("normalize", {{"preset", "imagnet"}}, "one of imagenet, mnist, cifar10, got \"imagnet\"");
     expect_refused("normalize", {{"preset", 1.0}}, ".preset] expected a string, got 1");
+}
+
+struct FillWith : CustomOp {
+    explicit FillWith(int own) : value(own) {}
+    void apply(ImageView image, Rng) const override {
+        for (int row = 0; row < image.height; ++row) {
+            std::fill_n(image.row(row), image.width * image.channels, static_cast<std::uint8_t>(value));
+        }
+    }
+    int value;
+};
+
+TEST(OpTable, AnOpOfTheProgramIsMadeFromARecipe) {
+    const auto register_fill = [] {
+        register_op("fill_with",
+                    [](OpOptions& options) { return std::make_shared<FillWith>(options.whole("value", 7, 0, 255)); });
+    };
+    expect_refused("fill_with", {}, "expected an op:");
+    register_fill();
+    const auto own = std::get<std::shared_ptr<const CustomOp>>(make<PixelOp>("fill_with", {{"value", 9.0}}));
+    EXPECT_EQ(dynamic_cast<const FillWith&>(*own).value, 9);
+    expect_refused("fill_with", {{"valeu", 9.0}}, "valeu");
+    expect_refused("fill_with", {{"value", 300.0}}, "value");
+    expect_refused("fill_wiht", {}, "fill_with");
+    EXPECT_THROW(register_fill(), InvalidArgument) << "the name is taken";
+    EXPECT_THROW(register_op("resize", [](OpOptions&) { return std::make_shared<FillWith>(0); }), InvalidArgument);
 }
 
 }  // namespace

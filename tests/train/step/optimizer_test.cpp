@@ -25,6 +25,9 @@ const std::map<std::string, OptimizerRecipe> kRecipes = {
     {"adam", {.name = "adam", .lr = 1e-2}},
     {"adam_decay", {.name = "adam", .lr = 1e-2, .beta1 = 0.8, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.05}},
     {"adamw", {.name = "adamw", .lr = 1e-2, .weight_decay = 0.1}},
+    {"adamw_scaled",
+     {.name = "adamw", .lr = 1e-2, .weight_decay = 0.1, .no_decay = {"bias"}, .lr_scales = {{"b*", 3}, {"*", 0.1}}}},
+    {"sgd_scaled", {.name = "sgd", .lr = 0.02, .momentum = 0.9, .lr_scales = {{"conv", 0.5}}}},
 };
 
 at::Tensor normal(at::IntArrayRef shape, at::Generator& generator) {
@@ -138,6 +141,27 @@ INSTANTIATE_TEST_SUITE_P(All, OptimizerTest,
                          ::testing::Values("sgd", "sgd_decay", "sgd_momentum", "sgd_nesterov", "adam", "adam_decay",
                                            "adamw"),
                          [](const auto& test) { return test.param; });
+
+TEST(Optimizer, ARateMovesItsParametersOnly) {
+    const auto moved = [](const std::vector<LrScale>& scales) {
+        OptimizerTraining training({.name = "sgd", .lr = 0.1, .lr_scales = scales}, OptimizerKernel::fused);
+        std::vector<at::Tensor> before;
+        for (const auto& [name, tensor] : training.parameters) {
+            before.push_back(tensor.clone());
+        }
+        training.step(1);
+        std::vector<at::Tensor> change;
+        for (std::size_t i = 0; i < before.size(); ++i) {
+            change.push_back(training.parameters[i].tensor - before[i]);
+        }
+        return change;
+    };
+    const std::vector<at::Tensor> plain = moved({});
+    const std::vector<at::Tensor> scaled = moved({{"weight", 0.25}, {"*t*", 8}});
+    EXPECT_TRUE(at::allclose(scaled[0], 0.25 * plain[0], 1e-4, 1e-6)) << "the first pattern counts";
+    EXPECT_TRUE(at::allclose(scaled[1], plain[1])) << "no pattern matches bias";
+    EXPECT_TRUE(at::allclose(scaled[2], plain[2])) << "nor conv";
+}
 
 TEST(Optimizer, StateOfAnotherOptimizerIsRefused) {
     OptimizerTraining sgd(kRecipes.at("sgd_momentum"), OptimizerKernel::fused);

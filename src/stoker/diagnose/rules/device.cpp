@@ -1,4 +1,4 @@
-// The GPU is there and does not work, or works more slowly than it could: copies, waits, launches, precision, memory.
+// The GPU is there and does not work, or works more slowly than it could: waits, launches, precision, memory.
 #include "stoker/diagnose/rules/rule_families.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace stoker {
 namespace {
 
 constexpr double kCritical = 0.20;      // of the time: as for the input
-constexpr double kCopyWarn = 0.02;      // of the time
+constexpr double kCopyWarn = 0.02;      // of the time, as for pageable copies
 constexpr double kSyncWarn = 0.03;      // of the time
 constexpr double kLaunchWarn = 0.10;    // of the time, the page's limit for gaps that nothing explains
 constexpr double kShortKernelUs = 100;  // mean: a launch costs 5 to 10 us, so longer kernels hide it
@@ -25,74 +25,6 @@ constexpr double kBusyWarn = 0.5;       // of the time, the limit of Nsight and 
 
 Severity severity_of(double share) {
     return share >= kCritical ? Severity::critical : Severity::warn;
-}
-
-template <typename Judge>
-std::vector<Finding> for_gpus(const JudgedRun& records, const Judge& judge) {
-    std::vector<Finding> findings;
-    for (const RankRecords& rank : records.ranks) {
-        if (on_gpu(rank)) {
-            judge(rank, records.summary(rank), findings);
-        }
-    }
-    return findings;
-}
-
-const CopyEntry* copy_to_device(const RankRecords& rank, bool pageable) {
-    if (!rank.profile) {
-        return nullptr;
-    }
-    const auto found = std::ranges::find_if(
-        rank.profile->copies, [&](const CopyEntry& copy) { return copy.kind == "HtoD" && copy.pageable == pageable; });
-    return found == rank.profile->copies.end() ? nullptr : &*found;
-}
-
-std::vector<Finding> pageable_copy(const JudgedRun& records) {
-    return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        constexpr std::int64_t kBlocking = 64 << 10;  // smaller copies do not block the host
-        const CopyEntry* copy = copy_to_device(rank, /*pageable=*/true);
-        const double lost = lost_share(rank, run, Phase::copy);
-        if (copy == nullptr || copy->bytes < kBlocking * copy->count || lost < kCopyWarn) {
-            return;
-        }
-        Finding finding = finding_of("pageable-copy", severity_of(lost), rank, run);
-        finding.text = fmt::format(
-            "The GPU is idle for {:.0f} % of the time while batches are copied from pageable memory, which blocks the "
-            "host. Copy from pinned memory.",
-            100 * lost);
-        finding.evidence = {{"lost_share", lost},
-                            {"copies", static_cast<double>(copy->count)},
-                            {"copy_us", copy->us},
-                            {"copy_bytes", static_cast<double>(copy->bytes)}};
-        finding.fix.code = "DataLoader(..., pin_memory=True); batch = batch.to(device, non_blocking=True)";
-        finding.gain = gain_of_share(lost, 0.5);
-        finding.confidence = 0.85;
-        findings.push_back(finding);
-    });
-}
-
-std::vector<Finding> exposed_copy(const JudgedRun& records) {
-    return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        const CopyEntry* copy = copy_to_device(rank, /*pageable=*/false);
-        constexpr double kWarn = 0.05;
-        if (copy == nullptr) {
-            return;
-        }
-        const double exposed = share_of_span(rank, copy->us - copy->overlapped_us);
-        if (exposed < kWarn) {
-            return;
-        }
-        Finding finding = finding_of("copy-not-overlapped", severity_of(exposed), rank, run);
-        finding.text = fmt::format(
-            "Copies to the GPU take {:.0f} % of the time while no kernel runs. Copy the next batch on a stream of its "
-            "own.",
-            100 * exposed);
-        finding.evidence = {{"exposed_share", exposed}, {"copy_us", copy->us}, {"overlapped_us", copy->overlapped_us}};
-        finding.fix.code = "with torch.cuda.stream(copy_stream): next_batch = batch.to(device, non_blocking=True)";
-        finding.gain = gain_of_share(exposed, 0.5);
-        finding.confidence = 0.8;
-        findings.push_back(finding);
-    });
 }
 
 struct Syncs {
@@ -113,6 +45,16 @@ Syncs syncs_of(const RankRecords& rank) {
     }
     syncs.steps = std::max(1.0, static_cast<double>(steps));
     return syncs;
+}
+
+// What to write instead of what waits.
+const char* sync_code(std::string_view place) {
+    constexpr std::array<std::string_view, 4> kSizes = {"nonzero", "masked_select", "unique", "aten::index"};
+    if (std::ranges::any_of(kSizes, [&](std::string_view name) { return place.find(name) != place.npos; })) {
+        return "y = torch.where(mask, x, 0)  # sizes that depend on values are waited for: x[mask], nonzero(), "
+               "unique()";
+    }
+    return "total_loss += loss.detach()  # and total_loss.item() every 50 steps only";
 }
 
 std::vector<Finding> sync_points(const JudgedRun& records) {
@@ -145,7 +87,7 @@ std::vector<Finding> sync_points(const JudgedRun& records) {
             finding.evidence.push_back(
                 {"recoverable_us_per_step", 1e6 * lost * run.seconds / static_cast<double>(run.steps)});
         }
-        finding.fix.code = "total_loss += loss.detach()  # and total_loss.item() every 50 steps only";
+        finding.fix.code = sync_code(worst.place);
         finding.gain = gain_of_share(lost, 0.4);
         finding.confidence = 0.8;
         findings.push_back(finding);
@@ -322,7 +264,8 @@ std::vector<Finding> fp32_on_tensor_cores(const JudgedRun& records) {
 }
 
 std::vector<Finding> memory_headroom(const JudgedRun& records) {
-    return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+    return for_gpus(records, [&records](const RankRecords& rank, const RunSummary& run,
+                                        std::vector<Finding>& findings) {
         std::int64_t peak = 0;
         for (const IntervalEntry& interval : rank.intervals) {
             peak = std::max(peak, interval.device_bytes.value_or(0));
@@ -348,12 +291,16 @@ std::vector<Finding> memory_headroom(const JudgedRun& records) {
         finding.confidence = 0.6;
         if (full) {
             finding.text = fmt::format(
-                "{:.0f} % of the GPU's memory was in use: a slightly larger batch ends the run. Save activations with "
-                "mixed precision or gradient checkpointing.",
+                "{:.0f} % of the GPU's memory was in use: a slightly larger batch ends the run. Recompute activations "
+                "(gradient checkpointing), or train in mixed precision or in smaller parts of a batch.",
                 100 * used);
-            const int accumulate = std::clamp(rank.facts.train.accumulate.value_or(1), 1, 1 << 20);
-            finding.fix = {.recipe = {{"train.accumulate", fmt::to_string(2 * accumulate)}},
+            finding.fix = {.recipe = {{"train.gradient_checkpointing", "true"}},
                            .code = "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)"};
+            const auto set = records.recipe.find("train.gradient_checkpointing");
+            if (set != records.recipe.end() && set->second == "true") {
+                const int accumulate = std::clamp(rank.facts.train.accumulate.value_or(1), 1, 1 << 20);
+                finding.fix.recipe = {{"train.accumulate", fmt::to_string(2 * accumulate)}};
+            }
         } else {
             const double idle = lost_to_launches(rank, run);
             finding.text =
@@ -444,10 +391,6 @@ std::vector<Finding> cudnn_search(const JudgedRun& records) {
 
 std::span<const Rule> device_rules() {
     static constexpr std::array kRules = {
-        Rule{"pageable-copy", "the GPU is idle for 2 % of the time while batches are copied from pageable memory",
-             "`pin_memory=True` and `non_blocking=True`; Stoker's loader always pins", pageable_copy},
-        Rule{"copy-not-overlapped", "copies from pinned memory take 5 % of the time while no kernel runs",
-             "copy the next batch on a stream of its own", exposed_copy},
         Rule{"sync-points", "the host waits for the device in each second step or more, which costs 3 % of the time",
              "keep values on the device, read them every 50 steps", sync_points},
         Rule{"launch-bound",

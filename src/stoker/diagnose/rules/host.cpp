@@ -152,7 +152,8 @@ std::vector<Finding> memory_pressure(const JudgedRun& records) {
         }
         const double swap = mean_of(rank, &IntervalEntry::swap_in_bytes_per_second).value_or(0);
         const double limit = static_cast<double>(rank.facts.host.memory_bytes.value_or(0));
-        const double share = limit > 0 ? most / limit : 0;
+        const int ranks = std::max(1, rank.facts.host.ranks.value_or(1));  // they share the host's memory
+        const double share = limit > 0 ? std::min(ranks * most / limit, 1.0) : 0;
         constexpr double kWarn = 0.92;
         constexpr double kCritical = 0.97;
         constexpr double kSwap = 1e6;    // bytes a second
@@ -165,9 +166,9 @@ std::vector<Finding> memory_pressure(const JudgedRun& records) {
         Finding finding = finding_of("memory-pressure",
                                      share >= kCritical || thrashes ? Severity::critical : Severity::warn, rank, run);
         finding.text = fmt::format(
-            "The process uses {:.0f} % of the memory that it may use{}. Lower data.cache_bytes, "
-            "data.prefetch or data.batch_size.",
-            100 * share, thrashes ? ", and pages come back from the disk all the time" : "");
+            "{} {:.0f} % of the memory that {} may use{}. Lower data.cache_bytes, data.prefetch or data.batch_size.",
+            ranks > 1 ? fmt::format("The {} processes of this host use about", ranks) : "The process uses", 100 * share,
+            ranks > 1 ? "they" : "it", thrashes ? ", and pages come back from the disk all the time" : "");
         finding.evidence = {{"memory_share", share},
                             {"swap_in_bytes_per_second", swap},
                             {"major_faults_per_second", seconds > 0 ? faults / seconds : 0}};

@@ -15,6 +15,7 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/base/shell_quote.h"
 #include "stoker/base/statistics.h"
+#include "stoker/base/url_secrets.h"
 #include "stoker/diagnose/rules/run_summary.h"
 #include "stoker/diagnose/rules/wait_cause.h"
 
@@ -86,6 +87,14 @@ std::string field_options(const JudgedRun& records) {
         options += " --field " + quoted_for_shell(fmt::format("{}{}:{}", name, field.from, field.is));
     }
     return options;
+}
+
+bool is_packed(const RankRecords& rank) {
+    return rank.facts.data.format == "stk";
+}
+
+bool is_remote(const RankRecords& rank) {
+    return is_url(rank.facts.data.path) || rank.facts.data.storage == "network";
 }
 
 std::string pack_command(const JudgedRun& records, const RankRecords& rank, std::string_view options = "") {
@@ -188,37 +197,39 @@ std::vector<Finding> few_workers(const JudgedRun& records) {
 }
 
 std::vector<Finding> storage_bound(const JudgedRun& records) {
-    return for_cause(records, WaitCause::storage, "storage-bound",
-                     [&records](const RankRecords& rank, const RunSummary& run, Finding& finding) {
-                         const double read = share_of_workers(run, run.worker_seconds(Stage::read));
-                         const double bytes = cache_bytes(rank);  // each rank has a cache of its own
-                         const double memory = static_cast<double>(rank.facts.host.memory_bytes.value_or(0));
-                         const bool fits = bytes > 0 &&
-                                           bytes * std::max(1, rank.facts.host.ranks.value_or(1)) < memory / 2 &&
-                                           epochs_of(records) != 1;  // the first epoch reads everything
-                         finding.evidence.push_back({"read_share_of_workers", read});
-                         finding.text = fmt::format(
-                             "Reading takes {:.0f} % of the workers' time while cores are idle: the storage is "
-                             "too slow. {}",
-                             100 * read,
-                             fits ? "The data fit in memory: cache them there."
+    return for_cause(
+        records, WaitCause::storage, "storage-bound",
+        [&records](const RankRecords& rank, const RunSummary& run, Finding& finding) {
+            const double read = share_of_workers(run, run.worker_seconds(Stage::read));
+            const double bytes = cache_bytes(rank);  // each rank has a cache of its own
+            const double memory = static_cast<double>(rank.facts.host.memory_bytes.value_or(0));
+            const bool fits = bytes > 0 && bytes * std::max(1, rank.facts.host.ranks.value_or(1)) < memory / 2 &&
+                              epochs_of(records) != 1;  // the first epoch reads everything
+            finding.evidence.push_back({"read_share_of_workers", read});
+            finding.text = fmt::format(
+                "Reading takes {:.0f} % of the workers' time while cores are idle: the storage is "
+                "too slow. {}",
+                100 * read,
+                fits              ? "The data fit in memory: cache them there."
+                : is_remote(rank) ? "Keep what was read on the local disk."
+                : is_packed(rank) ? "Copy the data to a faster disk."
                                   : "Pack the data into one file, or copy them to a faster disk.");
-                         if (fits) {
-                             finding.fix.recipe = {{"data.cache", "\"ram\""}, {"data.cache_as", "\"encoded\""}};
-                             if (bytes > kDefaultCache || has_own_cache_size(records)) {
-                                 finding.fix.recipe.push_back({"data.cache_bytes", fmt::format("{:.0f}", bytes)});
-                             }
-                         }
-                         finding.fix.code = pack_command(records, rank);
-                         // Work between waits runs on cold cores: once nothing waits, the workers' CPU time is what is
-                         // left.
-                         const double on_core = std::max(run.worker_cpu(), 0.01 * run.worker_busy());
-                         finding.gain = gain_without_wait(run, std::max(speedup_of(read), run.worker_busy() / on_core));
-                         if (fits) {
-                             finding.gain = after_first_epoch(finding.gain, epochs_of(records));
-                         }
-                         finding.confidence = 0.8;
-                     });
+            if (fits || is_remote(rank)) {
+                finding.fix.recipe = {{"data.cache", fits ? "\"ram\"" : "\"disk\""}, {"data.cache_as", "\"encoded\""}};
+                if (bytes > kDefaultCache || (bytes > 0 && has_own_cache_size(records))) {
+                    finding.fix.recipe.push_back({"data.cache_bytes", fmt::format("{:.0f}", bytes)});
+                }
+            }
+            finding.fix.code = is_packed(rank) ? "" : pack_command(records, rank);
+            // Work between waits runs on cold cores: once nothing waits, the workers' CPU time is what is
+            // left.
+            const double on_core = std::max(run.worker_cpu(), 0.01 * run.worker_busy());
+            finding.gain = gain_without_wait(run, std::max(speedup_of(read), run.worker_busy() / on_core));
+            if (fits || is_remote(rank)) {
+                finding.gain = after_first_epoch(finding.gain, epochs_of(records));
+            }
+            finding.confidence = 0.8;
+        });
 }
 
 bool holds_dct(const DataFacts& data) {
@@ -423,7 +434,7 @@ std::vector<Finding> cold_cache(const JudgedRun& records) {
         Finding finding = finding_of("cold-cache", Severity::info, rank, records.summary(rank));
         finding.first_step = rank.steps.front().step;
         finding.text = "The first epoch waits much longer for its data than the later ones, which find them in memory.";
-        finding.fix.code = pack_command(records, rank);
+        finding.fix.code = is_packed(rank) ? "" : pack_command(records, rank);
         finding.text += finding.fix.code.empty() ? "" : " A packed data set shortens the first epoch.";
         finding.evidence = {{"first_epoch_wait_ms", 1e3 * waits->first}, {"later_wait_ms", 1e3 * waits->later}};
         finding.gain = gain_of_share(waits->first_share, 0.2);
@@ -445,7 +456,7 @@ std::span<const Rule> input_rules() {
              "more `data.workers`, up to the cores", few_workers},
         Rule{"storage-bound",
              "the trainer waits, and the workers spend 40 % of their time in reads without using a core",
-             "`data.cache = \"ram\"`, `stoker pack`, or a faster disk", storage_bound},
+             "`data.cache = \"ram\"`, or `\"disk\"` for remote data; `stoker pack`, or a faster disk", storage_bound},
         Rule{"decode-bound", "the trainer waits, and the workers spend 40 % of their time on decoding",
              "`stoker pack --codec dct` (JPEG) or `--codec raw`; more workers only where cores are free", decode_bound},
         Rule{"augment-bound", "the trainer waits, and the workers spend 40 % of their time on `train_ops`",

@@ -5,7 +5,10 @@
 #include <array>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <optional>
+#include <set>
 #include <string_view>
+#include <vector>
 
 #include "stoker/diagnose/rules/lost_time.h"
 #include "stoker/diagnose/rules/run_summary.h"
@@ -15,6 +18,7 @@ namespace {
 
 constexpr double kWarn = 0.05;  // of the time
 constexpr double kInfo = 0.01;
+constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
 
 template <typename Judge>
 std::vector<Finding> for_profiles(const JudgedRun& records, const Judge& judge) {
@@ -35,38 +39,111 @@ std::string at_place(std::string_view place) {
     return place.empty() ? std::string() : fmt::format(" at {}", place);
 }
 
-// A size in "[[100, 250], [250, 30]]" that is no multiple of 8; 0 if there is none. Sizes of 1 broadcast.
-std::int64_t odd_size(std::string_view shapes) {
-    const char* at = shapes.data();
-    const char* end = at + shapes.size();
-    while (at < end) {
-        if (*at < '0' || *at > '9') {
-            ++at;
-            continue;
-        }
-        std::int64_t size = 0;
-        for (; at < end && *at >= '0' && *at <= '9' && size < (std::int64_t{1} << 40); ++at) {
-            size = size * 10 + (*at - '0');
-        }
-        if (size > 1 && size % 8 != 0) {
-            return size;
-        }
-    }
-    return 0;
-}
-
 bool is_half(std::string_view types) {
     return types.find("Half") != std::string_view::npos || types.find("BFloat16") != std::string_view::npos;
 }
 
+// "[[100, 250], [250, 30]]": the sizes of each input.
+std::vector<std::vector<std::int64_t>> sizes_of(std::string_view shapes) {
+    std::vector<std::vector<std::int64_t>> inputs;
+    int depth = 0;
+    for (std::size_t at = 0; at < shapes.size(); ++at) {
+        const char letter = shapes[at];
+        depth += letter == '[' ? 1 : letter == ']' ? -1 : 0;
+        if (letter == '[' && depth == 2) {
+            inputs.emplace_back();
+        } else if (letter >= '0' && letter <= '9' && depth == 2) {
+            std::int64_t size = 0;
+            for (; at < shapes.size() && shapes[at] >= '0' && shapes[at] <= '9' && size < kMostSize; ++at) {
+                size = size * 10 + (shapes[at] - '0');
+            }
+            --at;
+            inputs.back().push_back(size);
+        }
+    }
+    return inputs;
+}
+
+// A product of matrices (rows, inner) and (inner, columns); of bmm for each of a batch.
+struct Product {
+    std::int64_t rows = 0;
+    std::int64_t inner = 0;
+    std::int64_t columns = 0;
+};
+
+// Of aten::mm, addmm, bmm or baddbmm, whose matrices are the last inputs that have sizes.
+std::optional<Product> product_of(const OperatorEntry& op) {
+    constexpr std::array<std::string_view, 4> kProducts = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"};
+    if (std::ranges::find(kProducts, op.name) == kProducts.end()) {
+        return std::nullopt;
+    }
+    std::vector<std::vector<std::int64_t>> inputs = sizes_of(op.shapes);
+    std::erase_if(inputs, [](const auto& sizes) { return sizes.size() < 2; });
+    if (inputs.size() < 2) {
+        return std::nullopt;
+    }
+    const std::vector<std::int64_t>& a = inputs[inputs.size() - 2];
+    const std::vector<std::int64_t>& b = inputs.back();
+    return Product{.rows = a[a.size() - 2], .inner = a.back(), .columns = b.back()};
+}
+
+// What a product's size that is no multiple of 8 belongs to. A backward pass multiplies over the rows of the forward
+// pass, which are samples or tokens and no width of a layer.
+struct OddSize {
+    std::int64_t size = 0;  // 0: none
+    enum { width, samples, sequence } of = width;
+};
+
+OddSize odd_size(const OperatorEntry& op, const std::set<std::int64_t>& rows) {
+    const std::optional<Product> product = product_of(op);
+    if (!product || !is_half(op.types)) {
+        return {};
+    }
+    OddSize found;
+    for (const std::int64_t size : {product->inner, product->columns}) {
+        const bool odd = size > 1 && size % 8 != 0;  // sizes of 1 broadcast
+        if (odd && (found.size == 0 || found.of == OddSize::samples)) {
+            found.size = size;
+            found.of = op.name.ends_with("bmm") ? OddSize::sequence
+                       : rows.contains(size)    ? OddSize::samples
+                                                : OddSize::width;
+        }
+    }
+    return found;
+}
+
+// Of samples or tokens: the rows that a layer multiplies in the forward pass.
+std::set<std::int64_t> rows_of_layers(const RankRecords& rank) {
+    std::set<std::int64_t> rows = {rank.facts.train.batch_size.value_or(0)};
+    for (const OperatorEntry& op : rank.profile->operators) {
+        if (const auto product = product_of(op); product && op.name == "aten::addmm") {
+            rows.insert(product->rows);
+        }
+    }
+    return rows;
+}
+
+std::string padded_code(const OddSize& odd) {
+    const std::int64_t padded = (odd.size + 7) / 8 * 8;
+    switch (odd.of) {
+        case OddSize::samples:
+            return fmt::format("DataLoader(..., batch_size)  # {} samples or tokens instead of {}", padded, odd.size);
+        case OddSize::sequence:
+            return fmt::format("F.scaled_dot_product_attention(q, k, v)  # or pad sequences from {} to {}", odd.size,
+                               padded);
+        case OddSize::width:
+            break;
+    }
+    return fmt::format("nn.Linear(..., {})  # instead of {}", padded, odd.size);
+}
+
 std::vector<Finding> odd_sizes(const JudgedRun& records) {
     return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        constexpr std::array<std::string_view, 4> kProducts = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"};
+        const std::set<std::int64_t> rows = rows_of_layers(rank);
         double us = 0;
         const OperatorEntry* worst = nullptr;
         for (const OperatorEntry& op : rank.profile->operators) {
-            if (std::ranges::find(kProducts, op.name) != kProducts.end() && is_half(op.types) && op.device_us > 0 &&
-                odd_size(op.shapes) != 0) {
+            if (op.device_us > 0 && odd_size(op, rows).size != 0) {
                 us += op.device_us;
                 worst = worst == nullptr || op.device_us > worst->device_us ? &op : worst;
             }
@@ -75,14 +152,14 @@ std::vector<Finding> odd_sizes(const JudgedRun& records) {
         if (worst == nullptr || share < kInfo) {
             return;
         }
-        const std::int64_t size = odd_size(worst->shapes);
+        const OddSize odd = odd_size(*worst, rows);
         Finding finding = finding_of("odd-sizes", severity_of(share), rank, run);
         finding.text = fmt::format(
             "Matrix products with sizes that are no multiples of 8, such as {}, take {:.0f} % of the time: tensor "
             "cores compute them slowly. Pad {} to {}.",
-            worst->shapes, 100 * share, size, (size + 7) / 8 * 8);
-        finding.evidence = {{"share", share}, {"us", us}, {"size", static_cast<double>(size)}};
-        finding.fix.code = fmt::format("nn.Linear(..., {})  # instead of {}", (size + 7) / 8 * 8, size);
+            worst->shapes, 100 * share, odd.size, (odd.size + 7) / 8 * 8);
+        finding.evidence = {{"share", share}, {"us", us}, {"size", static_cast<double>(odd.size)}};
+        finding.fix.code = padded_code(odd);
         finding.gain = {.low = 1, .expected = 1 / (1 - share * 0.2), .high = 1 / (1 - share * 0.5)};
         finding.confidence = 0.6;
         findings.push_back(finding);

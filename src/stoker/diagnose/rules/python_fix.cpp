@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -112,12 +113,15 @@ Words slow_loader(const Advised& of) {
                                "packed.stk",
                                quoted_for_shell(of.data()))
         : own    ? "fewer or cheaper ops, or smaller images: the cores are the limit"
-                 : fmt::format("loader = stoker.Loader({}, ...)  # loads with less work for the cores", of.source())};
+                 : fmt::format("loader = stoker.Loader({}, ...)", of.source())};
 }
 
 Words memory(const Advised& of) {
-    return {fmt::format("The process uses {:.0f} % of the memory that it may use.", of.percent("memory_share")),
-            "DataLoader(..., num_workers, prefetch_factor or batch_size: less of each)"};
+    const int workers = of.rank.facts.data.workers.value_or(0);
+    return {fmt::format("The program uses {:.0f} % of the memory that it may use.", of.percent("memory_share")),
+            workers > 1 ? fmt::format("DataLoader(..., num_workers={}, prefetch_factor=2)  # or a smaller batch_size",
+                                      workers / 2)
+                        : "DataLoader(..., batch_size)  # a smaller one"};
 }
 
 // Evaluations are counted in steps, because a program may evaluate within an epoch.
@@ -182,6 +186,53 @@ constexpr std::array kRows = {
     Row{"small-batch", batch},
 };
 
+constexpr std::array<std::string_view, 6> kInput = {"no-workers",   "few-workers",   "storage-bound",
+                                                    "decode-bound", "augment-bound", "slow-loader"};
+
+// Samples a second of this process, over the judged steps; 0: unknown.
+double rate_of(const RankRecords& rank, const RunSummary& run) {
+    double samples = 0;
+    double seconds = 0;
+    for (const StepEntry& step : rank.steps) {
+        if (step.step >= run.first_step && step.step <= run.last_step && step.samples) {
+            samples += static_cast<double>(*step.samples);
+            seconds += std::chrono::duration<double>(step.host.total()).count();
+        }
+    }
+    return seconds > 0 ? samples / seconds : 0;
+}
+
+// Where the program waits for its data: what stoker.Loader gives of them, if that is more.
+void offer_own_loader(Finding& finding, const RankRecords& rank, const RunSummary& run) {
+    constexpr double kMore = 1.2;
+    const double own = rank.facts.data.stoker_samples_per_second.value_or(0);
+    const double now = rate_of(rank, run);
+    if (std::ranges::find(kInput, finding.rule) == kInput.end() || now == 0 || own < kMore * now) {
+        return;
+    }
+    finding.text += fmt::format(
+        " stoker.Loader gives {:.0f} samples a second of the same data on this machine; the program trains {:.0f}.",
+        own, now);
+    finding.evidence.push_back({"samples_per_second", now});
+    finding.evidence.push_back({"stoker_samples_per_second", own});
+    finding.fix.code += fmt::format(
+        "\n# or: import stoker\nloader = stoker.Loader({:?}, batch_size={}, as_tuple=True,\n"
+        "                       ops=stoker.transforms.from_torchvision(transform))",
+        rank.facts.data.path, rank.facts.train.batch_size.value_or(1) / std::max(1, rank.facts.world_size));
+}
+
+// Where the program has what a rule is about; empty: unknown.
+std::string place_of(std::string_view rule, const RunFacts& facts) {
+    constexpr std::array<std::string_view, 11> kLoader = {
+        "no-workers",   "worker-startup", "few-workers", "many-workers",    "no-prefetch",  "slow-loader",
+        "decode-bound", "augment-bound",  "small-batch", "memory-pressure", "pageable-copy"};
+    return std::ranges::find(kLoader, rule) != kLoader.end() ? facts.data.place
+           : rule == "single-tensor-optimizer"               ? facts.train.optimizer_place
+           : rule == "frequent-evaluation"                   ? facts.train.evaluation_place
+           : rule == "frequent-checkpoints"                  ? facts.train.checkpoint_place
+                                                             : "";
+}
+
 }  // namespace
 
 void advise_in_python(Finding& finding, const RankRecords& rank, const RunSummary& run) {
@@ -194,6 +245,10 @@ void advise_in_python(Finding& finding, const RankRecords& rank, const RunSummar
     if (rank.facts.data.loader == "stoker.Loader") {
         use_own_names(finding.fix.code);
     }
+    if (const std::string place = place_of(finding.rule, rank.facts); !place.empty() && !finding.fix.code.empty()) {
+        finding.fix.code = fmt::format("# {}\n{}", place, finding.fix.code);
+    }
+    offer_own_loader(finding, rank, run);
     finding.fix.recipe.clear();
     // Huffman decoding is not measured by itself.
     std::erase_if(finding.evidence, [](const Evidence& fact) { return fact.name == "entropy_share_of_workers"; });

@@ -28,8 +28,12 @@ double exposed_share(const RankRecords& rank, const RunSummary& run) {
     return on_gpu(rank) && rank.profile ? share_of_span(rank, us) : run.of(Phase::communication);
 }
 
-// Of the time: gloo's reductions that nothing hides. Its barriers and broadcasts move no gradients.
-double gloo_share(const RankRecords& rank) {
+// Of the time: gloo's reductions that nothing hides. Its barriers and broadcasts move no gradients. Without a profile
+// all communication counts of a run that says that it goes through gloo.
+double gloo_share(const RankRecords& rank, const RunSummary& run) {
+    if (on_gpu(rank) && !rank.profile) {
+        return rank.facts.train.collectives == "gloo" ? run.of(Phase::communication) : 0;
+    }
     double us = 0;
     for (std::size_t i = 0; rank.profile && i < rank.profile->collectives.size(); ++i) {
         const CollectiveEntry& collective = rank.profile->collectives[i];
@@ -42,11 +46,11 @@ double gloo_share(const RankRecords& rank) {
 std::vector<Finding> gloo_on_gpu(const JudgedRun& records) {
     std::vector<Finding> findings;
     for (const RankRecords& rank : records.ranks) {
-        const double exposed = gloo_share(rank);
+        const RunSummary& run = records.summary(rank);
+        const double exposed = gloo_share(rank, run);
         if (exposed < kGlooWarn) {
             continue;
         }
-        const RunSummary& run = records.summary(rank);
         Finding finding =
             finding_of("gloo-on-gpu", exposed >= kCritical ? Severity::critical : Severity::warn, rank, run);
         finding.text = fmt::format(
@@ -73,21 +77,27 @@ std::vector<Finding> communication(const JudgedRun& records) {
             least = share;
         }
     }
-    if (best == nullptr || best->facts.world_size < 2 || least < kCommunicationWarn || gloo_share(*best) >= kGlooWarn) {
+    if (best == nullptr || best->facts.world_size < 2 || least < kCommunicationWarn ||
+        gloo_share(*best, records.summary(*best)) >= kGlooWarn) {
         return findings;
     }
     const RunSummary& run = records.summary(*best);
     Finding finding = finding_of("communication", least >= kCritical ? Severity::critical : Severity::warn, *best, run);
     finding.text = fmt::format(
-        "Communication that no computation hides takes {:.0f} % of the time. Take larger batches (with another "
-        "learning rate), or reduce smaller gradients.",
+        "Communication that no computation hides takes {:.0f} % of the time. Send gradients of half the size, or take "
+        "larger batches (with another learning rate).",
         100 * least);
     finding.evidence = {{"exposed_share", least}, {"ranks", static_cast<double>(best->facts.world_size)}};
     const std::int64_t batch = best->facts.train.batch_size.value_or(0);
-    if (constexpr std::int64_t kMost = 1 << 20; batch > 0 && batch < kMost) {
+    const auto compress = records.recipe.find("train.compress_gradients");
+    if (compress == records.recipe.end() || compress->second == "none") {
+        finding.fix.recipe = {{"train.compress_gradients", "\"bf16\""}};
+    } else if (constexpr std::int64_t kMost = 1 << 20; batch > 0 && batch < kMost) {
         finding.fix.recipe = {{"data.batch_size", fmt::to_string(2 * batch)}};
     }
-    finding.fix.code = "model.register_comm_hook(None, default_hooks.bf16_compress_hook)";
+    finding.fix.code =
+        "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
+        "model.register_comm_hook(None, default_hooks.bf16_compress_hook)  # of DistributedDataParallel";
     finding.gain = gain_of_share(least / 2, 0.4);  // the fix halves it
     finding.confidence = 0.7;
     findings.push_back(finding);
@@ -258,7 +268,7 @@ std::span<const Rule> rank_rules() {
         Rule{"gloo-on-gpu", "gloo reduces tensors of GPUs, which costs 3 % of the time", "the NCCL backend",
              gloo_on_gpu},
         Rule{"communication", "communication that nothing hides takes 10 % of the time, on the rank with the least",
-             "a larger `data.batch_size`, larger buckets, bf16 gradients", communication},
+             "gradients in bf16 (`train.compress_gradients`), a larger `data.batch_size`", communication},
         Rule{"straggler",
              "one rank of a job needs a tenth of a step more for itself than the others, in 60 % of the steps (on GPUs "
              "with a profile: on average)",

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <fmt/format.h>
+#include <string_view>
 
 #include "stoker/diagnose/rules/lost_time.h"
 #include "stoker/diagnose/rules/run_summary.h"
@@ -14,6 +15,11 @@ namespace {
 // xprof's limits, as for runs of Stoker.
 constexpr double kWarn = 0.05;
 constexpr double kCritical = 0.20;
+
+// A trace says nothing of the host, so that the program has to ask for its share of the cores.
+constexpr std::string_view kOwnCores =
+    "import os  # a container's CPU quota may allow fewer\n"
+    "cores = max(1, len(os.sched_getaffinity(0)) // int(os.environ.get(\"LOCAL_WORLD_SIZE\", 1)))\n";
 
 std::vector<Finding> input_bound(const JudgedRun& records) {
     std::vector<Finding> findings;
@@ -32,8 +38,8 @@ std::vector<Finding> input_bound(const JudgedRun& records) {
                 "The training thread loads the data itself, which costs {:.0f} % of the time. Let worker processes do "
                 "it.",
                 100 * lost);
-            finding.fix.code =
-                "DataLoader(..., num_workers=len(os.sched_getaffinity(0)), persistent_workers=True, pin_memory=True)";
+            finding.fix.code = fmt::format(
+                "{}DataLoader(..., num_workers=cores, persistent_workers=True, pin_memory=True)", kOwnCores);
             finding.gain = gain_of_share(lost, 0.4);
             finding.confidence = 0.9;
         } else {
@@ -41,7 +47,7 @@ std::vector<Finding> input_bound(const JudgedRun& records) {
                 "Waiting for the next batch costs {:.0f} % of the time. Raise num_workers while cores are free; else "
                 "make loading cheaper: packed files, smaller images, a cache.",
                 100 * lost);
-            finding.fix.code = "DataLoader(..., num_workers=len(os.sched_getaffinity(0)), prefetch_factor=4)";
+            finding.fix.code = fmt::format("{}DataLoader(..., num_workers=cores, prefetch_factor=4)", kOwnCores);
             finding.gain = gain_of_share(lost, 0.2);
             finding.confidence = 0.7;
         }

@@ -16,6 +16,7 @@
 #include "stoker/diagnose/trace/merge_parts.h"
 #include "stoker/diagnose/trace/natural_order.h"
 #include "stoker/diagnose/trace/phases.h"
+#include "stoker/diagnose/trace/recorded_windows.h"
 #include "stoker/diagnose/trace/sequences.h"
 #include "stoker/diagnose/trace/trace_file.h"
 
@@ -210,12 +211,13 @@ RunRecords read_traces(std::span<const std::filesystem::path> paths) {
     RunRecords records{.kind = "trace"};
     std::map<std::string, std::vector<RankRecords>, NaturalLess> processes;  // explicit ranks first, then by name
     for (const std::filesystem::path& path : paths) {
-        const TraceEvents trace = read_trace_file(path);
+        const std::vector<TraceEvents> windows = recorded_windows(read_trace_file(path));
+        const TraceEvents& trace = windows.front();
         const std::string worker = worker_of(path.filename().string());
         const std::string process = trace.rank       ? fmt::format("0 {}", *trace.rank)
                                     : worker.empty() ? fmt::format("2 {}", processes.size())
                                                      : fmt::format("1 {}", worker);
-        processes[process].push_back(rank_records(trace));
+        std::ranges::transform(windows, std::back_inserter(processes[process]), rank_records);
         std::ranges::copy(trace.problems, std::back_inserter(records.problems));
     }
     std::set<int> ranks;

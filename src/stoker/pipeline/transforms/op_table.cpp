@@ -6,6 +6,10 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/base/suggest.h"
@@ -314,19 +318,57 @@ constexpr Entry kOps[] = {
     {"normalize", make_normalize},
 };
 
-const Entry& find_entry(const OpSpec& spec) {
-    const auto* entry = std::ranges::find(kOps, spec.name, &Entry::name);
-    if (entry == std::end(kOps)) {
-        std::vector<std::string> names;
-        for (const Entry& known : kOps) {
-            names.emplace_back(known.name);
-        }
+// Ops of the program.
+struct OwnOps {
+    std::mutex mutex;
+    std::map<std::string, MakeCustomOp> makers;
+};
+
+OwnOps& own_ops() {
+    static OwnOps ops;
+    return ops;
+}
+
+// Null for an unknown name.
+std::function<Op(OpOptions&)> find_maker(const std::string& name) {
+    if (const auto* entry = std::ranges::find(kOps, name, &Entry::name); entry != std::end(kOps)) {
+        return entry->make;
+    }
+    OwnOps& own = own_ops();
+    const std::lock_guard lock(own.mutex);
+    const auto found = own.makers.find(name);
+    if (found == own.makers.end()) {
+        return nullptr;
+    }
+    return [make = found->second](OpOptions& options) { return PixelOp(make(options)); };
+}
+
+std::vector<std::string> op_names() {
+    std::vector<std::string> names;
+    for (const Entry& known : kOps) {
+        names.emplace_back(known.name);
+    }
+    OwnOps& own = own_ops();
+    const std::lock_guard lock(own.mutex);
+    for (const auto& [name, make] : own.makers) {
+        names.push_back(name);
+    }
+    return names;
+}
+
+Op make_op(const OpSpec& spec) {
+    const auto make = find_maker(spec.name);
+    if (!make) {
+        const std::vector<std::string> names = op_names();
         throw InvalidArgument({.where = spec.where,
                                .expected = fmt::format("an op: {}", fmt::join(names, ", ")),
                                .got = fmt::format("\"{}\"", spec.name),
                                .hint = nearest_name_hint(spec.name, names)});
     }
-    return *entry;
+    OpOptions options(spec);
+    Op op = make(options);
+    options.finish();
+    return op;
 }
 
 }  // namespace
@@ -335,9 +377,7 @@ std::vector<Op> make_ops(const std::vector<OpSpec>& specs) {
     std::vector<Op> ops;
     for (const auto& spec : specs) {
         try {
-            OpOptions options(spec);
-            ops.push_back(find_entry(spec).make(options));
-            options.finish();
+            ops.push_back(make_op(spec));
         } catch (const InvalidArgument& error) {
             if (spec.where.starts_with("--set")) {
                 throw BadSetting(error.what());
@@ -346,6 +386,16 @@ std::vector<Op> make_ops(const std::vector<OpSpec>& specs) {
         }
     }
     return ops;
+}
+
+void register_op(const std::string& name, MakeCustomOp make) {
+    if (name.empty() || find_maker(name)) {
+        throw InvalidArgument(
+            {.where = "register_op", .expected = "a name that no op has", .got = fmt::format("\"{}\"", name)});
+    }
+    OwnOps& own = own_ops();
+    const std::lock_guard lock(own.mutex);
+    own.makers.emplace(name, std::move(make));
 }
 
 }  // namespace stoker

@@ -136,6 +136,7 @@ DeviceFacts device_facts(const at::Device& device, const Precision& precision) {
         constexpr int kVolta = 7;  // the first with tensor cores
         facts.name = found->name;
         facts.memory_bytes = static_cast<std::int64_t>(found->memory_bytes);
+        facts.compute_major = found->major;
         facts.tensor_cores = found->major >= kVolta;
     }
     return facts;

@@ -203,7 +203,7 @@ std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, std::
         fresh = model.load_pretrained(std::move(given.tensors), outputs, "model.weights: " + given.path);
     }
     model.freeze(recipe.model.freeze);
-    require_no_decay(model.trainable_parameters(), recipe.optimizer.no_decay);
+    require_patterns(model.trainable_parameters(), recipe.optimizer);
     if (recipe.train.gradient_checkpointing) {
         model.enable_gradient_checkpointing();
     }

@@ -65,8 +65,8 @@ FusedLayer FusedLayerTensors::memory() const {
 std::optional<FusedLayers> fused_layers(const Model& model, const Optimizer& optimizer, const LossOptions& loss) {
     const LinearChain* chain = model.linear_chain();
     const OptimizerRecipe& recipe = optimizer.recipe();
-    const bool one_decay = recipe.weight_decay == 0 || recipe.no_decay.empty();
-    if (chain == nullptr || !loss.plain() || optimizer.kernel() != OptimizerKernel::fused || !one_decay) {
+    const bool all_alike = recipe.lr_scales.empty() && (recipe.weight_decay == 0 || recipe.no_decay.empty());
+    if (chain == nullptr || !loss.plain() || optimizer.kernel() != OptimizerKernel::fused || !all_alike) {
         return std::nullopt;
     }
     FusedLayers found{.layers = {},

@@ -36,7 +36,6 @@ bool names_any(const std::vector<NamedTensor>& parameters, const std::string& pa
 }
 
 std::vector<bool> decaying(const std::vector<NamedTensor>& parameters, const std::vector<std::string>& without) {
-    require_no_decay(parameters, without);
     std::vector<bool> decays;
     for (const NamedTensor& parameter : parameters) {
         decays.push_back(
@@ -74,20 +73,27 @@ at::Tensor Optimizer::Trained::of(const at::Tensor& whole, const at::Tensor& lik
     return piece ? ParameterShards::part(ParameterShards::laid_out_like(whole, like), *piece) : whole;
 }
 
-void require_no_decay(const std::vector<NamedTensor>& parameters, const std::vector<std::string>& patterns) {
-    for (const std::string& pattern : patterns) {
+void require_patterns(const std::vector<NamedTensor>& parameters, const OptimizerRecipe& recipe) {
+    const auto require = [&](const char* key, const std::string& pattern, const char* expected) {
         if (!names_any(parameters, pattern)) {
-            throw InvalidArgument({.where = "optimizer.no_decay",
-                                   .expected = "the name of a parameter, a pattern such as \"bn*.weight\", or "
-                                               "\"norms_and_biases\"",
+            throw InvalidArgument({.where = key,
+                                   .expected = expected,
                                    .got = "\"" + pattern + "\", which matches no trained parameter",
                                    .hint = parameters.empty() ? "" : "the first is " + parameters[0].name});
         }
+    };
+    for (const std::string& pattern : recipe.no_decay) {
+        require("optimizer.no_decay", pattern,
+                "the name of a parameter, a pattern such as \"bn*.weight\", or \"norms_and_biases\"");
+    }
+    for (const LrScale& scale : recipe.lr_scales) {
+        require("optimizer.lr_scales", scale.pattern, "the name of a parameter, or a pattern such as \"layer1.*\"");
     }
 }
 
 OptimizerRecipe stage_recipe(OptimizerRecipe recipe, const std::vector<NamedTensor>& parameters) {
     std::erase_if(recipe.no_decay, [&](const std::string& pattern) { return !names_any(parameters, pattern); });
+    std::erase_if(recipe.lr_scales, [&](const LrScale& scale) { return !names_any(parameters, scale.pattern); });
     return recipe;
 }
 
@@ -99,11 +105,19 @@ Optimizer::Optimizer(const std::vector<NamedTensor>& parameters, const Optimizer
       decays_(decaying(parameters, recipe.no_decay)),
       full_(full),
       lr_value_(recipe.lr) {
+    require_patterns(parameters, recipe);
     const auto device = parameters.empty() ? at::Device(at::kCPU) : parameters.front().tensor.device();
     const at::TensorOptions scalar = at::TensorOptions().dtype(at::kFloat).device(device);
-    lr_ = at::scalar_tensor(lr_value_, scalar);
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
+    rates_.push_back({.lr = at::scalar_tensor(lr_value_, scalar)});
+    for (const LrScale& scale : recipe.lr_scales) {
+        rates_.push_back({.factor = scale.factor, .lr = at::scalar_tensor(lr_value_ * scale.factor, scalar)});
+    }
+    for (const NamedTensor& parameter : parameters) {
         steps_.push_back(at::zeros({}, scalar));
+        const auto scale = std::ranges::find_if(
+            recipe.lr_scales, [&](const LrScale& each) { return matches(parameter.name, each.pattern); });
+        const auto index = static_cast<std::size_t>(scale - recipe.lr_scales.begin());
+        rate_of_.push_back(scale == recipe.lr_scales.end() ? 0 : index + 1);
     }
     if (full != nullptr) {
         shards_.emplace(full->trained_pieces());
@@ -176,33 +190,43 @@ void Optimizer::step(const at::Tensor& found_inf) {
     if (found_inf.defined()) {  // a skipped step does not count; the fused kernels skip by themselves
         at::_foreach_sub_(steps, std::vector<at::Tensor>(steps.size(), found_inf));
     }
-    std::vector<std::size_t> groups[2];  // with and without decay, of trained_
-    for (std::size_t i = 0; i < trained_.size(); ++i) {
-        const std::size_t parameter = trained_[i].parameter;
-        if (has_gradient(parameter)) {
-            groups[decays_[parameter] ? 0 : 1].push_back(i);
-        }
-    }
-    for (const auto& group : groups) {
-        const double weight_decay = &group == &groups[0] ? recipe_.weight_decay : 0;
-        if (group.empty()) {
-            continue;
-        }
+    for (const Alike& group : alike()) {
         if (kernel_ == OptimizerKernel::fused) {
-            fused_step(group, weight_decay, found_inf);
+            fused_step(group, found_inf);
         } else if (!found_inf.defined() || found_inf.item<float>() == 0) {
-            std::ranges::for_each(group, [&](std::size_t i) { single_tensor_step(trained_[i], weight_decay); });
+            std::ranges::for_each(group.trained, [&](std::size_t i) { single_tensor_step(trained_[i], group); });
         }
     }
 }
 
-void Optimizer::fused_step(const std::vector<std::size_t>& group, double weight_decay, const at::Tensor& found_inf) {
+// Those with a gradient, by learning rate and decay.
+std::vector<Optimizer::Alike> Optimizer::alike() const {
+    std::vector<Alike> groups;
+    for (std::size_t i = 0; i < trained_.size(); ++i) {
+        const std::size_t parameter = trained_[i].parameter;
+        if (!has_gradient(parameter)) {
+            continue;
+        }
+        auto group = std::ranges::find_if(groups, [&](const Alike& each) {
+            return each.rate == rate_of_[parameter] && each.decays == decays_[parameter];
+        });
+        if (group == groups.end()) {
+            group = groups.insert(group, {.rate = rate_of_[parameter], .decays = decays_[parameter]});
+        }
+        group->trained.push_back(i);
+    }
+    return groups;
+}
+
+void Optimizer::fused_step(const Alike& group, const at::Tensor& found_inf) {
+    const at::Tensor& lr = rates_[group.rate].lr;
+    const double weight_decay = group.decays ? recipe_.weight_decay : 0;
     std::vector<at::Tensor> values;
     std::vector<at::Tensor> grads;
     std::vector<at::Tensor> first;
     std::vector<at::Tensor> second;
     std::vector<at::Tensor> steps;
-    for (const std::size_t i : group) {
+    for (const std::size_t i : group.trained) {
         const Trained& trained = trained_[i];
         values.push_back(value(trained));
         grads.push_back(gradient(trained));
@@ -218,25 +242,27 @@ void Optimizer::fused_step(const std::vector<std::size_t>& group, double weight_
     if (!is_adam()) {
         // With a momentum buffer of zeros the first step needs no special case: without dampening,
         // momentum * 0 + grad is the copy of grad that torch.optim starts with.
-        at::_fused_sgd_(values, grads, first, weight_decay, recipe_.momentum, lr_, /*dampening=*/0, recipe_.nesterov,
+        at::_fused_sgd_(values, grads, first, weight_decay, recipe_.momentum, lr, /*dampening=*/0, recipe_.nesterov,
                         /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/{}, skip);
         return;
     }
     const auto& r = recipe_;
     if (r.name == "adamw") {
-        at::_fused_adamw_(values, grads, first, second, {}, steps, lr_, r.beta1, r.beta2, weight_decay, r.eps,
+        at::_fused_adamw_(values, grads, first, second, {}, steps, lr, r.beta1, r.beta2, weight_decay, r.eps,
                           /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{}, skip);
     } else {
-        at::_fused_adam_(values, grads, first, second, {}, steps, lr_, r.beta1, r.beta2, weight_decay, r.eps,
+        at::_fused_adam_(values, grads, first, second, {}, steps, lr, r.beta1, r.beta2, weight_decay, r.eps,
                          /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{}, skip);
     }
 }
 
-void Optimizer::single_tensor_step(const Trained& trained, double weight_decay) {
+void Optimizer::single_tensor_step(const Trained& trained, const Alike& group) {
+    const double lr = lr_value_ * rates_[group.rate].factor;
+    const double weight_decay = group.decays ? recipe_.weight_decay : 0;
     const at::Tensor parameter = value(trained);
     at::Tensor grad = gradient(trained);
     if (recipe_.name == "adamw") {
-        parameter.mul_(1 - lr_value_ * weight_decay);
+        parameter.mul_(1 - lr * weight_decay);
     } else if (weight_decay != 0) {
         grad = grad.add(parameter, weight_decay);
     }
@@ -246,7 +272,7 @@ void Optimizer::single_tensor_step(const Trained& trained, double weight_decay) 
             first.mul_(recipe_.momentum).add_(grad);
             grad = recipe_.nesterov ? grad.add(first, recipe_.momentum) : first;
         }
-        parameter.add_(grad, -lr_value_);
+        parameter.add_(grad, -lr);
         return;
     }
     const at::Tensor& second = trained.second;
@@ -256,7 +282,7 @@ void Optimizer::single_tensor_step(const Trained& trained, double weight_decay) 
     const double correction1 = 1 - std::pow(recipe_.beta1, t);
     const double correction2 = std::sqrt(1 - std::pow(recipe_.beta2, t));
     const at::Tensor denominator = second.sqrt().div_(correction2).add_(recipe_.eps);
-    parameter.addcdiv_(first, denominator, -lr_value_ / correction1);
+    parameter.addcdiv_(first, denominator, -lr / correction1);
 }
 
 void Optimizer::gather_parameters() const {
@@ -275,7 +301,9 @@ void Optimizer::zero_grad() {
 void Optimizer::set_lr(double lr) {
     if (lr != lr_value_) {
         lr_value_ = lr;
-        lr_.fill_(lr);
+        for (const Rate& rate : rates_) {
+            rate.lr.fill_(lr * rate.factor);
+        }
     }
 }
 
@@ -291,7 +319,8 @@ std::vector<at::Tensor> Optimizer::own(at::Tensor Trained::*member) const {
 }
 
 std::vector<at::Tensor> Optimizer::tensors() const {
-    std::vector<at::Tensor> all = {lr_};
+    std::vector<at::Tensor> all;
+    std::ranges::transform(rates_, std::back_inserter(all), &Rate::lr);
     for (const auto& list : {own(&Trained::first), own(&Trained::second), steps_}) {
         all.insert(all.end(), list.begin(), list.end());
     }

@@ -21,9 +21,9 @@ enum class OptimizerKernel {
     single_tensor,  // separate ATen calls for each parameter, as in stock LibTorch; the readable reference
 };
 
-// Throws InvalidArgument for a pattern of optimizer.no_decay that matches none of a model's trained parameters.
-void require_no_decay(const std::vector<NamedTensor>& parameters, const std::vector<std::string>& patterns);
-// For one stage of a model: without the patterns of no_decay that only match parameters of other stages.
+// Throws InvalidArgument for a pattern of no_decay or lr_scales that matches none of a model's trained parameters.
+void require_patterns(const std::vector<NamedTensor>& parameters, const OptimizerRecipe& recipe);
+// For one stage of a model: without the patterns that only match parameters of other stages.
 OptimizerRecipe stage_recipe(OptimizerRecipe recipe, const std::vector<NamedTensor>& parameters);
 
 class Optimizer {
@@ -53,7 +53,7 @@ class Optimizer {
     void set_lr(double lr);
     double lr() const { return lr_value_; }
     // The same as a float32 scalar on the parameters' device.
-    const at::Tensor& lr_on_device() const { return lr_; }
+    const at::Tensor& lr_on_device() const { return rates_.front().lr; }
 
     const OptimizerRecipe& recipe() const { return recipe_; }
     OptimizerKernel kernel() const { return kernel_; }
@@ -89,8 +89,21 @@ class Optimizer {
     std::string first_name(const std::string& parameter) const {
         return (is_adam() ? "exp_avg." : "momentum_buffer.") + parameter;
     }
-    void fused_step(const std::vector<std::size_t>& group, double weight_decay, const at::Tensor& found_inf);
-    void single_tensor_step(const Trained& trained, double weight_decay);
+    // The learning rate of some parameters: a factor of that of the others.
+    struct Rate {
+        double factor = 1;
+        at::Tensor lr = {};  // float32 scalar on the parameters' device
+    };
+    // Parameters that one call of a fused kernel updates.
+    struct Alike {
+        std::size_t rate = 0;
+        bool decays = true;
+        std::vector<std::size_t> trained = {};  // in trained_
+    };
+
+    std::vector<Alike> alike() const;
+    void fused_step(const Alike& group, const at::Tensor& found_inf);
+    void single_tensor_step(const Trained& trained, const Alike& group);
     std::vector<at::Tensor> own(at::Tensor Trained::*member) const;
     std::vector<at::Tensor> whole(bool has, at::Tensor Trained::*member) const;
     void load_part(at::Tensor Trained::*member, std::size_t parameter, const at::Tensor& given);
@@ -99,12 +112,13 @@ class Optimizer {
     const OptimizerKernel kernel_;
     std::vector<NamedTensor> parameters_;
     std::vector<bool> decays_;
+    std::vector<std::size_t> rate_of_;  // of each parameter, in rates_
     FullyShardedModel* const full_;
     std::optional<ParameterShards> shards_;
     std::vector<Trained> trained_;   // with shards the pieces of this rank, else all parameters
     std::vector<at::Tensor> steps_;  // of all parameters: float32 scalars on their device
     double lr_value_;
-    at::Tensor lr_;  // float32 scalar on the parameters' device
+    std::vector<Rate> rates_;  // the first has the factor 1
 };
 
 }  // namespace stoker

@@ -160,7 +160,7 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
     if (options.compile && alone_ && device.is_cpu() && model.linear_chain() != nullptr) {
         why_eager_ = !why_not.empty() ? why_not
                                       : "the fused step of an mlp updates all parameters alike (model.freeze, "
-                                        "optimizer.no_decay)";
+                                        "optimizer.no_decay, optimizer.lr_scales)";
     }
     if (why_eager_.empty()) {
         try {

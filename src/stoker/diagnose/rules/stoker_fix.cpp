@@ -1,0 +1,61 @@
+// A table: rule -> what to do. Rules that are not in it have a command of Stoker, or say all in their own.
+#include "stoker/diagnose/rules/stoker_fix.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <string>
+#include <string_view>
+
+namespace stoker {
+namespace {
+
+struct Row {
+    std::string_view rule;
+    std::string (*code)(const RankRecords& rank);
+};
+
+std::string timeline(const RankRecords&) {
+    return "stoker profile RUN/recipe.toml -o profile  # the timeline shows what the host does meanwhile";
+}
+
+// The step is eager although the recipe would capture it: it says why.
+std::string eager(const RankRecords& rank) {
+    const std::string& compiled = rank.facts.train.compiled;
+    return compiled.starts_with("eager")
+               ? fmt::format("mend why the step is not captured ({}), or a larger batch", compiled)
+               : "a larger data.batch_size, with another learning rate";
+}
+
+std::string syncs(const RankRecords&) {
+    return "in the model, the loss and the metrics: no item(), no copy to the host, no size that depends on values";
+}
+
+std::string copies(const RankRecords&) {
+    return "stoker doctor  # the PCIe link's width and generation; else fewer or smaller fields in a batch";
+}
+
+std::string search(const RankRecords&) {
+    return "a fixed size in data.train_ops, such as a crop: cuDNN searches once for each size";
+}
+
+std::string nccl(const RankRecords&) {
+    return "stoker doctor  # looks for NCCL; training says at its start why it is not used";
+}
+
+constexpr std::array kRows = {
+    Row{"launch-bound", eager},   Row{"gpu-idle", timeline},          Row{"sync-points", syncs},
+    Row{"pageable-copy", copies}, Row{"copy-not-overlapped", copies}, Row{"cudnn-search", search},
+    Row{"gloo-on-gpu", nccl},
+};
+
+}  // namespace
+
+void advise_without_key(Finding& finding, const RankRecords& rank) {
+    const auto row = std::ranges::find(kRows, finding.rule, &Row::rule);
+    if (row != kRows.end() && finding.fix.recipe.empty()) {
+        finding.fix.code = row->code(rank);
+    }
+}
+
+}  // namespace stoker

@@ -1,0 +1,76 @@
+# `python -m stoker watch` of a program that waits for an ImageFolder says what stoker.Loader gives of the same images.
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+from test_watch import Runs
+
+SCRIPT = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import transforms as T
+from torchvision.datasets import ImageFolder
+
+torch.set_num_threads(1)
+data = ImageFolder("photos", {transform})
+loader = DataLoader(data, batch_size=4, shuffle=True)
+model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range({epochs}):
+    for images, labels in loader:
+        loss = nn.functional.cross_entropy(model(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+CROPS = "T.Compose([T.RandomResizedCrop(32), T.ToTensor()])"
+
+
+@pytest.fixture
+def runs(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("cats", "dogs"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(16):
+            pixels = rng.integers(0, 255, (160, 200, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{i}.jpg")
+    return Runs(tmp_path)
+
+
+def watched(runs, transform, epochs=8):
+    script = runs.script(SCRIPT.format(transform=transform, epochs=epochs))
+    done = runs.watch("--json", "verdict.json", "--keep", "kept", script)
+    assert done.returncode == 0, done.stderr
+    return done, json.loads((runs.folder / "verdict.json").read_text())
+
+
+def test_the_verdict_says_what_stokers_loader_gives(runs):
+    done, document = watched(runs, CROPS)
+    rate = runs.records("kept", "facts")[-1]["data"]["stoker_samples_per_second"]
+    assert rate > 0
+    finding = document["findings"][0]
+    assert finding["rule"] == document["verdict"]["rule"] and finding["evidence"]["wait_share"] > 0.3
+    now = finding["evidence"].get("samples_per_second")
+    if rate > 1.2 * 1.1 * (now or rate):  # on a busy machine it may be no more
+        assert finding["evidence"]["stoker_samples_per_second"] == pytest.approx(rate)
+    if "stoker_samples_per_second" in finding["evidence"]:
+        assert f"stoker.Loader gives {rate:.0f} samples a second" in done.stderr
+        assert 'stoker.Loader("' in finding["fix"]["code"] and "batch_size=4" in finding["fix"]["code"]
+
+
+def test_what_stays_in_python_is_not_measured(runs):
+    _, document = watched(runs, "T.Compose([T.Resize((32, 32)), T.Lambda(lambda x: x), T.ToTensor()])")
+    assert "stoker_samples_per_second" not in runs.records("kept", "facts")[-1]["data"]
+    assert "stoker_samples_per_second" not in document["findings"][0]["evidence"]
+
+
+def test_a_program_that_does_not_wait_is_not_measured(runs):
+    slow = SCRIPT.replace("loss.backward()", "loss.backward(); [torch.mm(a, a) for a in 20 * [torch.ones(300, 300)]]")
+    script = runs.script(slow.format(transform="T.Compose([T.Resize((32, 32)), T.ToTensor()])", epochs=3))
+    slow_model = runs.watch("--keep", "kept", script)
+    assert slow_model.returncode == 0, slow_model.stderr
+    steps = runs.records("kept", "step")
+    wait = sum(step["us"].get("wait", 0) for step in steps) / sum(sum(step["us"].values()) for step in steps)
+    assert ("stoker_samples_per_second" in runs.records("kept", "facts")[-1]["data"]) == (wait >= 0.05)
