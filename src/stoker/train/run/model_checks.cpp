@@ -235,7 +235,7 @@ void require_inputs(const Recipe& recipe, const Model& model) {
 }
 
 void require_val_images(Model& model, const Task& task, const Shape& val, const at::Device& device) {
-    if (val == task.input || task.kind == TaskKind::language) {
+    if (val.empty() || val == task.input || task.kind == TaskKind::language) {
         return;
     }
     const c10::NoGradGuard no_grad;
@@ -318,7 +318,7 @@ void require_val_samples(const Recipe& recipe, const Loader& val, const Task& ta
     if (task.classifies()) {
         require_val_labels(recipe, val.dataset(), task.outputs);
     }
-    if (task.kind == TaskKind::language) {
+    if (val.image_shape().empty() || task.kind == TaskKind::language) {
         return;
     }
     TransformOptions options = transform_options(recipe.data);

@@ -19,8 +19,8 @@ void require_outputs(const Recipe& recipe, Model& model, Task& task, const at::D
 // What a model of several inputs does not go with.
 void require_inputs(const Recipe& recipe, const Model& model);
 
-// The model must take validation images (C, H, W); checked only if their shape differs
-// from that of training images.
+// The model must take validation images (C, H, W); checked only if their shape differs from that of training images.
+// An empty shape: there are no images.
 void require_val_images(Model& model, const Task& task, const Shape& val, const at::Device& device);
 
 // The model must train on the smallest batch or micro-batch of an epoch, on any rank. It is tried where that is one

@@ -43,7 +43,7 @@ ModelMetadata model_metadata(const Recipe& recipe, const Task& task, const Shape
     ModelMetadata metadata = {{"format", "pt"},  // Python's safetensors requires it
                               {"classes", names.dump(-1, ' ', false, Json::error_handler_t::replace)},
                               {"input", fmt::format("[{}]", fmt::join(input, ", "))}};
-    if (task.kind != TaskKind::language) {
+    if (input.size() == 3) {  // images
         add_normalization(recipe, input.front(), metadata);
     }
     if (!task.classifies()) {

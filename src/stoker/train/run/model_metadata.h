@@ -20,7 +20,7 @@ namespace stoker {
 using ModelMetadata = std::map<std::string, std::string>;
 
 // For a model that the recipe trains on images of shape `input` (C, H, W), as data.val_ops leave them, or on (T)
-// tokens.
+// tokens; or on samples without images, for which it is empty.
 ModelMetadata model_metadata(const Recipe& recipe, const Task& task, const Shape& input,
                              std::span<const std::string> classes);
 
