@@ -20,7 +20,7 @@ int main() try {
     recipe.data.val = "10%";  // of the samples
     recipe.data.train_ops = recipe.data.val_ops = {{"normalize", {{"preset", "mnist"}}}};
     recipe.train.epochs = 2;
-    stoker::Trainer trainer(recipe, stoker::open_train_data(recipe.data),
+    stoker::Trainer trainer(recipe, stoker::open_data(recipe.data),
                             std::make_unique<stoker::TorchModule<TwoLayers>>(std::make_shared<TwoLayers>()));
     const stoker::TrainResult result = trainer.fit();
     const double accuracy = result.epochs.back().val_accuracy.value();

@@ -1,15 +1,18 @@
 // Data sets, models, losses and metrics of one's own, as a C++ program hands them to a Trainer: data without images,
 // and mistakes that show before the first step.
 #include <ATen/ops/mse_loss.h>
+#include <gmock/gmock.h>
 
 #include <array>
 
+#include "stoker/base/error.h"
 #include "stoker/train/run/checkpoint.h"
 #include "train/support.h"
 
 namespace stoker {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::small_recipe;
 using testing::TempDir;
 
@@ -66,6 +69,79 @@ TEST(OwnParts, DataWithoutImagesTrainsWithValidationAndCheckpoints) {
     EXPECT_EQ(saved.metadata.at("input"), "[]");
     EXPECT_FALSE(saved.metadata.contains("mean"));
     EXPECT_EQ(saved.tensors.size(), trainer.model().state().size());
+}
+
+// What the constructor of a Trainer on tables throws.
+std::string refusal_of(const CustomTask& task) {
+    try {
+        const Trainer trainer(recipe_of_tables(), tables(), nullptr, task);
+    } catch (const InvalidArgument& error) {
+        return error.what();
+    }
+    return "nothing was thrown";
+}
+
+TEST(OwnParts, AModelWithOtherOutputsThanTheClassesIsRefused) {
+    Recipe recipe = small_recipe();
+    recipe.model.classes = 5;  // of which the data has four
+    try {
+        const Trainer trainer(recipe, testing::small_data(), std::make_unique<testing::LinearModel>());
+        ADD_FAILURE() << "nothing was thrown";
+    } catch (const InvalidArgument& error) {
+        EXPECT_THAT(error.what(),
+                    HasSubstr("[model] expected float logits [2, 5] for 2 images and 5 classes, got Float [2, 4]"));
+    }
+}
+
+TEST(OwnParts, AModelThatDoesNotTakeTheInputsIsRefused) {
+    const CustomTask task{.loss = squared};
+    try {
+        const Trainer trainer(recipe_of_tables(), tables(), std::make_unique<testing::LinearModel>(), task);
+        ADD_FAILURE() << "nothing was thrown";
+    } catch (const InvalidArgument& error) {
+        EXPECT_THAT(error.what(), HasSubstr("[model] expected a model that takes table (4), got "));
+    }
+}
+
+TEST(OwnParts, ALossAndMetricsAreTriedBeforeTheRun) {
+    const auto unknown = [](const at::Tensor&, const DeviceBatch& batch) { return batch.field("tabel").sum(1); };
+    EXPECT_THAT(refusal_of({.loss = squared, .metrics = {{"off", unknown}}}), HasSubstr("got tabel"));
+    const auto broadcast = [](const at::Tensor& outputs, const DeviceBatch& batch) {
+        return outputs.sub(batch.field("table").sum(1)).abs();  // (N, 1) and (N)
+    };
+    EXPECT_THAT(refusal_of({.loss = squared, .metrics = {{"off", broadcast}}}),
+                HasSubstr("[metric off] expected one number, or one for each of the 2 samples, got [2, 2]"));
+    const auto product = [](const at::Tensor& outputs, const DeviceBatch& batch) {
+        return outputs.matmul(batch.field("table")).mean();  // (N, 1) and (N, 4)
+    };
+    EXPECT_THAT(refusal_of({.loss = product}),
+                HasSubstr("[task] expected a loss and metrics that take outputs [2, 1] and the batch's fields, got "));
+}
+
+TEST(OwnParts, AShareOfTheDataIsKeptForValidation) {
+    Recipe recipe = small_recipe(1);
+    recipe.data.val = "20%";
+    Trainer trainer(recipe, {std::make_shared<testing::SquareDataset>(100), nullptr});
+    ASSERT_NE(trainer.val_loader(), nullptr);
+    EXPECT_EQ(trainer.data().train->size() + trainer.data().val->size(), 100);
+    EXPECT_TRUE(trainer.fit().epochs.back().val_loss);
+    Recipe custom = recipe_of_tables();
+    custom.data.val = "20%";
+    const Trainer own(custom, {.train = tables().train, .val = nullptr}, nullptr, CustomTask{.loss = squared});
+    ASSERT_NE(own.val_loader(), nullptr);
+    EXPECT_EQ(own.data().train->size() + own.data().val->size(), 100);
+}
+
+TEST(OwnParts, ANamedValidationSetIsNotLeftOut) {
+    Recipe recipe = small_recipe(1);
+    recipe.data.val = "synth:digits";
+    try {
+        const Trainer trainer(recipe, {std::make_shared<testing::SquareDataset>(100), nullptr});
+        ADD_FAILURE() << "nothing was thrown";
+    } catch (const InvalidArgument& error) {
+        EXPECT_THAT(error.what(), HasSubstr("got synth:digits; open_data(recipe.data) opens what the recipe names"));
+    }
+    EXPECT_NO_THROW(Trainer(recipe, testing::small_data())) << "its own validation data counts";
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ TEST(TorchModule, TrainsThroughTheTrainer) {
     const at::Tensor frozen = net->frozen->weight.detach().clone();
     const at::Tensor head = net->head->weight.detach().clone();
     Trainer trainer(small_recipe(12), small_data(), std::make_unique<TorchModule<Net>>(net));
+    net->modes.clear();  // of the checks before training
     const TrainResult result = trainer.fit();
     EXPECT_LT(result.epochs.back().train_loss, 0.6 * result.epochs.front().train_loss);
     EXPECT_GT(*result.epochs.back().val_accuracy, 0.6);

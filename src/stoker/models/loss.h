@@ -18,7 +18,7 @@ enum class LossKind : std::uint8_t {
     huber,                 // HuberLoss, delta 1
 };
 
-// A scalar with a gradient, the mean over the samples of `batch`; or a metric, in any shape, which is averaged.
+// A scalar with a gradient, the mean over the samples of `batch`; or a metric, one number or one for each sample.
 using LossFunction = std::function<at::Tensor(const at::Tensor& outputs, const DeviceBatch& batch)>;
 
 // Which loss, and its settings; by default cross entropy.

@@ -163,6 +163,27 @@ RecipeData open_data(const DataRecipe& recipe) {
     return data;
 }
 
+RecipeData with_val_share(const DataRecipe& recipe, RecipeData data) {
+    if (data.val != nullptr || recipe.val.empty()) {
+        return data;
+    }
+    const std::optional<double> share = parse_share(recipe.val);
+    if (!share || data.train_parts.size() > 1) {
+        throw InvalidArgument({.where = "data.val",
+                               .expected = "a share of your own training data such as \"10%\", or none",
+                               .got = shown_url(recipe.val),
+                               .hint = "open_data(recipe.data) opens what the recipe names; RecipeData::val takes a "
+                                       "data set of your own"});
+    }
+    const SplitDatasets split = split_by_key(data.train, *share);
+    data.train = split.rest;
+    data.val = split.share;
+    if (!data.train_parts.empty()) {
+        data.train_parts = {split.rest->size()};
+    }
+    return data;
+}
+
 RecipeData open_val_data(const DataRecipe& recipe) {
     use_memory_limit(recipe);
     if (parse_share(recipe.val)) {

@@ -36,6 +36,11 @@ RecipeData open_train_data(const DataRecipe& recipe);
 // ("10%"), or, if it is empty, the test splits of the training sets that have one. Throws what open_dataset throws.
 RecipeData open_data(const DataRecipe& recipe);
 
+// Your own data, as the recipe divides it: where `data.val` is null and data.val is a share ("10%"), a part of the
+// training data becomes the validation data (split_by_key). Throws InvalidArgument where data.val names a data set,
+// which open_data would have opened.
+RecipeData with_val_share(const DataRecipe& recipe, RecipeData data);
+
 // For evaluation alone: `train` stays null unless `val` is a share of it.
 RecipeData open_val_data(const DataRecipe& recipe);
 

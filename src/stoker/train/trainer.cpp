@@ -20,7 +20,7 @@ Trainer::Trainer(const Recipe& recipe, bool resumes, std::shared_ptr<Group> grou
 Trainer::Trainer(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> model, OptimizerKernel kernel,
                  bool resumes, std::shared_ptr<Group> group)
     : Trainer(with_stoker_errors([&] {
-                  return plan_training(recipe, std::move(data), std::move(model), resumes,
+                  return plan_training(recipe, with_val_share(recipe.data, std::move(data)), std::move(model), resumes,
                                        group != nullptr ? std::move(group) : join_group());
               }),
               kernel) {}
@@ -30,7 +30,7 @@ Trainer::Trainer(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> m
     : Trainer(with_stoker_errors([&] {
                   Recipe own = recipe;
                   own.task = task_name(TaskKind::custom);
-                  return plan_training(own, std::move(data), std::move(model), resumes,
+                  return plan_training(own, with_val_share(own.data, std::move(data)), std::move(model), resumes,
                                        group != nullptr ? std::move(group) : join_group(), task);
               }),
               OptimizerKernel::fused) {}

@@ -21,7 +21,8 @@ class Trainer {
     // checkpoint, so model.weights need not exist any more. `group`: the processes that train together, each of which
     // makes its Trainer and calls the same functions; null: those that the environment names.
     explicit Trainer(const Recipe& recipe, bool resumes = false, std::shared_ptr<Group> group = nullptr);
-    // With data and a model of your own: a null `model` is made from the recipe.
+    // With data and a model of your own: a null `model` is made from the recipe. Without validation data the recipe's
+    // share is split off, as with_val_share does.
     Trainer(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> model = nullptr,
             OptimizerKernel kernel = OptimizerKernel::fused, bool resumes = false,
             std::shared_ptr<Group> group = nullptr);

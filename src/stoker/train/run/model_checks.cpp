@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <functional>
 #include <optional>
 
 #include "stoker/base/cpu_cores.h"
@@ -18,9 +19,11 @@
 #include "stoker/bridge/torch_error.h"
 #include "stoker/models/imported_model.h"
 #include "stoker/train/run/best_epoch.h"
+#include "stoker/train/run/evaluate.h"
 #include "stoker/train/run/run_setup.h"
 #include "stoker/train/step/autocast.h"
 #include "stoker/train/step/forward_snapshot.h"
+#include "stoker/train/task/scores.h"
 
 namespace stoker {
 namespace {
@@ -139,40 +142,79 @@ void require_one_size(const Loader& val, const Transform& transform, std::uint64
 
 constexpr std::int64_t kAny = -1;
 
-// The outputs for one sample; kAny: any number of classes.
-Shape wanted_outputs(const Task& task) {
+// kAny: any number of classes.
+Shape wanted_outputs(const Task& task, std::int64_t samples) {
     const std::int64_t k = task.outputs > 0 ? task.outputs : kAny;
     switch (task.kind) {
         case TaskKind::segmentation:
-            return {1, k, task.target[0], task.target[1]};
+            return {samples, k, task.target[0], task.target[1]};
         case TaskKind::language:
-            return {1, task.target[0], k};
+            return {samples, task.target[0], k};
         default:
-            return {1, k};
+            return {samples, k};
     }
 }
 
-bool fit(const at::Tensor& outputs, const Task& task) {
+bool fit(const at::Tensor& outputs, const Task& task, std::int64_t samples) {
     if (task.kind == TaskKind::custom) {
         return true;
     }
-    if (task.kind == TaskKind::regression) {
-        return outputs.numel() == task.outputs;
+    if (outputs.scalar_type() != at::kFloat) {
+        return false;
     }
-    return std::ranges::equal(outputs.sizes(), wanted_outputs(task), [](std::int64_t own, std::int64_t wanted) {
-        return wanted == kAny ? own > 0 : own == wanted;
-    });
+    if (task.kind == TaskKind::regression) {
+        return outputs.numel() == samples * task.outputs;
+    }
+    return std::ranges::equal(
+        outputs.sizes(), wanted_outputs(task, samples),
+        [](std::int64_t own, std::int64_t wanted) { return wanted == kAny ? own > 0 : own == wanted; });
 }
 
-std::string describe_outputs(const Task& task) {
+std::string describe_outputs(const Task& task, std::int64_t samples) {
+    const auto count = [&](const char* what) {
+        return samples == 1 ? fmt::format("one {}", what) : pluralize(samples, what);
+    };
     if (task.classifies()) {
-        return fmt::format("float logits [1, {}] for one image and {} classes", task.outputs, task.outputs);
+        return fmt::format("float logits [{}, {}] for {} and {} classes", samples, task.outputs, count("image"),
+                           task.outputs);
     }
     std::vector<std::string> sides;
-    for (const std::int64_t side : wanted_outputs(task)) {
+    for (const std::int64_t side : wanted_outputs(task, samples)) {
         sides.push_back(side == kAny ? "classes" : fmt::to_string(side));
     }
-    return fmt::format("float outputs [{}] for one sample, as {} needs", fmt::join(sides, ", "), task_name(task.kind));
+    return fmt::format("float outputs [{}] for {}, as {} needs", fmt::join(sides, ", "), count("sample"),
+                       task_name(task.kind));
+}
+
+// `where`: of the model, for messages. `run` returns the model's outputs for `samples`.
+at::Tensor try_outputs(const char* where, const Task& task, std::int64_t samples,
+                       const std::function<at::Tensor()>& run) {
+    at::Tensor outputs;
+    try {
+        outputs = run();
+    } catch (const c10::Error& error) {
+        if (is_out_of_memory(error)) {
+            throw;
+        }
+        const std::string inputs = task.kind == TaskKind::language    ? "tokens"
+                                   : task.fields.input == kImageField ? "images"
+                                                                      : task.fields.input;
+        throw InvalidArgument(
+            {.where = where,
+             .expected = fmt::format("a model that takes {} ({})", inputs, fmt::join(task.input, ", ")),
+             .got = first_sentence(error.what_without_backtrace()),
+             .hint = "change data.train_ops and data.val_ops, or the model"});
+    }
+    if (!fit(outputs, task, samples)) {
+        throw InvalidArgument(
+            {.where = where,
+             .expected = describe_outputs(task, samples),
+             .got = fmt::format("{} [{}]", at::toString(outputs.scalar_type()), fmt::join(outputs.sizes(), ", ")),
+             .hint = task.classifies() ? "the model's last layer must have as many outputs as the data has classes, "
+                                         "or as model.classes says"
+                                       : ""});
+    }
+    return outputs;
 }
 
 std::string metric_names(const Task& task) {
@@ -196,32 +238,40 @@ void require_outputs(const Recipe& recipe, Model& model, Task& task, const at::D
     }
     const c10::NoGradGuard no_grad;
     model.train(false);
-    at::Tensor outputs;
+    const at::Tensor outputs = try_outputs(where, task, 1, [&] { return model.outputs(zero_batch(task, 1, device)); });
+    model.train(true);
+    if (task.needs_own_model()) {
+        task.outputs = outputs.size(task.kind == TaskKind::language ? 2 : 1);
+    }
+}
+
+void require_own_parts(const Recipe& recipe, Model& model, const Task& task, bool own_model, const at::Device& device) {
+    const bool own_functions = task.loss.function != nullptr;
+    if (!own_model && !own_functions) {
+        return;
+    }
+    ForwardSnapshot before(model, device);
+    before.save();
+    const std::int64_t samples = std::min<std::int64_t>(2, recipe.data.batch_size);
+    DeviceBatch batch = zero_batch(task, samples, device);
+    const at::Tensor outputs = try_outputs("model", task, samples, [&] {
+        return evaluation_outputs(model, batch, run_precision(recipe, device), device);
+    });
     try {
-        outputs = model.outputs(zero_batch(task, 1, device));
+        if (own_functions) {
+            make_scores(task, device)->add(outputs, batch);
+        }
     } catch (const c10::Error& error) {
         if (is_out_of_memory(error)) {
             throw;
         }
-        throw InvalidArgument({.where = where,
-                               .expected = fmt::format("a model that takes {} ({})",
-                                                       task.kind == TaskKind::language ? "tokens" : "images",
-                                                       fmt::join(task.input, ", ")),
-                               .got = first_sentence(error.what_without_backtrace()),
-                               .hint = "change data.train_ops and data.val_ops, or the model"});
-    }
-    model.train(true);
-    if (!fit(outputs, task) || (outputs.scalar_type() != at::kFloat && task.kind != TaskKind::custom)) {
         throw InvalidArgument(
-            {.where = where,
-             .expected = describe_outputs(task),
-             .got = fmt::format("{} [{}]", at::toString(outputs.scalar_type()), fmt::join(outputs.sizes(), ", ")),
-             .hint =
-                 task.classifies() ? "the model's last layer must have as many outputs as the data has classes" : ""});
+            {.where = "task",
+             .expected = fmt::format("a loss and metrics that take outputs [{}] and the batch's fields",
+                                     fmt::join(outputs.sizes(), ", ")),
+             .got = first_sentence(error.what_without_backtrace())});
     }
-    if (task.needs_own_model()) {
-        task.outputs = outputs.size(task.kind == TaskKind::language ? 2 : 1);
-    }
+    before.restore();
 }
 
 void require_inputs(const Recipe& recipe, const Model& model) {

@@ -16,6 +16,10 @@ namespace stoker {
 // So must any model for pixels or tokens, whose outputs give `task.outputs`. Other models are not tried.
 void require_outputs(const Recipe& recipe, Model& model, Task& task, const at::Device& device);
 
+// A model of one's own must give float outputs of the task's shape, and a loss and metrics of one's own must take them.
+// They run once as in a step: with gradients, on up to two samples, in the mode that the model is in.
+void require_own_parts(const Recipe& recipe, Model& model, const Task& task, bool own_model, const at::Device& device);
+
 // What a model of several inputs does not go with.
 void require_inputs(const Recipe& recipe, const Model& model);
 

@@ -79,7 +79,8 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
     const bool channels_last = uses_channels_last(recipe, model.get());
     auto train = make_train_loader(recipe, data, device, channels_last, *mesh.data);
     Task task = make_task(recipe, *train, custom);
-    require_task(recipe, task, model != nullptr, data.val != nullptr);
+    const bool own_model = model != nullptr;
+    require_task(recipe, task, own_model, data.val != nullptr);
     std::unique_ptr<Loader> val;
     if (data.val != nullptr) {
         const Shape& image = train->image_shape();
@@ -104,6 +105,7 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
     require_outputs(recipe, *model, task, device);
     set_weights(task, recipe.train.class_weights, *data.train, device);
     require_smallest_batch(recipe, *model, train->batch_sampler(), task, device);
+    require_own_parts(recipe, *model, task, own_model, device);
     if (val != nullptr) {
         require_val_images(*model, task, val->image_shape(), device);
         require_val_samples(recipe, *val, task);

@@ -10,8 +10,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <tuple>
 
+#include "stoker/base/error.h"
+#include "stoker/base/pluralize.h"
 #include "stoker/train/task/multilabel_scores.h"
 #include "stoker/train/task/regression_scores.h"
 
@@ -28,6 +32,19 @@ std::vector<double> read(const at::Tensor& on_device) {
     const at::Tensor host = on_device.to(at::kCPU, at::kDouble);
     const double* first = host.const_data_ptr<double>();
     return {first, first + host.numel()};
+}
+
+// The mean of a metric of one's own. It would also have one of values that were broadcast by mistake.
+at::Tensor mean_of(const CustomMetric& metric, const at::Tensor& outputs, const DeviceBatch& batch) {
+    const at::Tensor values = metric.function(outputs, batch);
+    if (!values.defined() || (values.numel() != 1 && values.numel() != batch.size())) {
+        throw InvalidArgument(
+            {.where = "metric " + metric.name,
+             .expected = fmt::format("one number, or one for each of the {}", pluralize(batch.size(), "sample")),
+             .got = values.defined() ? fmt::format("[{}]", fmt::join(values.sizes(), ", ")) : "an undefined tensor",
+             .hint = "take the mean over the other sides; (N, 1) and (N) are broadcast to (N, N)"});
+    }
+    return values.to(at::kDouble).mean();
 }
 
 class ClassScores final : public Scores {
@@ -182,7 +199,7 @@ class CustomScores final : public Scores {
         const auto samples = static_cast<double>(batch.size());
         on_device_[0].add_(compute_loss(outputs, batch, task_.loss).to(at::kDouble).mean(), samples);
         for (std::size_t i = 0; i < task_.metrics.size(); ++i) {
-            on_device_[i + 1].add_(task_.metrics[i].function(outputs, batch).to(at::kDouble).mean(), samples);
+            on_device_[i + 1].add_(mean_of(task_.metrics[i], outputs, batch), samples);
         }
         samples_ += batch.size();
     }

@@ -20,15 +20,16 @@ std::string_view task_name(TaskKind kind);
 // Throws InvalidArgument for an unknown name.
 TaskKind task_named(std::string_view name);
 
-// A metric of your own: the mean of `function` over all samples. It returns one number for each sample, (N), or for a
-// batch, which then counts as often as it has samples.
+// A metric of your own: the mean of `function` over all samples. It returns one number for each sample, (N) or (N, 1),
+// or for a batch, which then counts as often as it has samples.
 struct CustomMetric {
     std::string name;  // a recipe's train.keep_best takes it as "val_NAME"
     LossFunction function;
     bool higher_is_better = true;
 };
 
-// A loss and metrics of your own. Both see all fields of the batch that have a fixed shape (DeviceBatch::field).
+// A loss and metrics of your own. Both see all fields of the batch that have a fixed shape (DeviceBatch::field). They
+// are tried once before the run, on zeros.
 struct CustomTask {
     LossFunction loss = nullptr;
     std::vector<CustomMetric> metrics = {};
