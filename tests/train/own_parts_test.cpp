@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <set>
 
 #include "stoker/base/error.h"
 #include "stoker/train/run/checkpoint.h"
@@ -12,6 +13,7 @@
 namespace stoker {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::small_recipe;
 using testing::TempDir;
@@ -142,6 +144,26 @@ TEST(OwnParts, ANamedValidationSetIsNotLeftOut) {
         EXPECT_THAT(error.what(), HasSubstr("got synth:digits; open_data(recipe.data) opens what the recipe names"));
     }
     EXPECT_NO_THROW(Trainer(recipe, testing::small_data())) << "its own validation data counts";
+}
+
+TEST(OwnParts, ALossAndMetricsAreComputedInFloat32) {
+    Recipe recipe = recipe_of_tables();
+    recipe.train.precision = "bf16";
+    std::set<at::ScalarType> types;
+    const auto note = [&](const at::Tensor& outputs) {
+        types.insert(outputs.scalar_type());
+        types.insert(outputs.t().mm(outputs).scalar_type());
+    };
+    const auto loss = [&](const at::Tensor& outputs, const DeviceBatch& batch) {
+        note(outputs);
+        return squared(outputs, batch);
+    };
+    const auto metric = [&](const at::Tensor& outputs, const DeviceBatch& batch) {
+        note(outputs);
+        return off(outputs, batch);
+    };
+    Trainer(recipe, tables(), nullptr, CustomTask{.loss = loss, .metrics = {{"off", metric}}}).fit();
+    EXPECT_THAT(types, ElementsAre(at::kFloat));
 }
 
 }  // namespace

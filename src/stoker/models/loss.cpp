@@ -9,6 +9,7 @@
 #include <ATen/ops/huber_loss.h>
 #include <ATen/ops/l1_loss.h>
 #include <ATen/ops/mse_loss.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -96,9 +97,14 @@ at::Tensor difference(const at::Tensor& outputs, const at::Tensor& target, LossK
 
 }  // namespace
 
+at::Tensor as_float(const at::Tensor& outputs) {
+    return outputs.is_floating_point() ? outputs.to(at::kFloat) : outputs;
+}
+
 at::Tensor compute_loss(const at::Tensor& outputs, const DeviceBatch& batch, const LossOptions& options) {
     if (options.function) {
-        return options.function(outputs, batch);
+        const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+        return options.function(as_float(outputs), batch);
     }
     switch (options.kind) {
         case LossKind::cross_entropy:

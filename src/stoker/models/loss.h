@@ -18,7 +18,8 @@ enum class LossKind : std::uint8_t {
     huber,                 // HuberLoss, delta 1
 };
 
-// A scalar with a gradient, the mean over the samples of `batch`; or a metric, one number or one for each sample.
+// A scalar with a gradient, the mean over the samples of `batch`; or a metric, one number or one for each sample. The
+// outputs are float32 in training and in evaluation, and autocast is off.
 using LossFunction = std::function<at::Tensor(const at::Tensor& outputs, const DeviceBatch& batch)>;
 
 // Which loss, and its settings; by default cross entropy.
@@ -35,6 +36,9 @@ struct LossOptions {
         return kind == LossKind::cross_entropy && focal_gamma == 0 && !weight.defined() && function == nullptr;
     }
 };
+
+// Outputs as losses and metrics take them: float32 where they are floating point, as a pass under autocast may not be.
+at::Tensor as_float(const at::Tensor& outputs);
 
 // The mean loss, a scalar. Outputs and targets of
 //   cross entropy         (N, K) with (N) int64 classes or (N, K) float32 probabilities; pixels (N, K, H, W) with

@@ -49,10 +49,6 @@ std::optional<double> value_of(const std::vector<Metric>& metrics, std::string_v
     return found == metrics.end() ? std::nullopt : std::optional(found->value);
 }
 
-at::Tensor as_float(const at::Tensor& outputs) {
-    return outputs.is_floating_point() ? outputs.to(at::kFloat) : outputs;
-}
-
 // The same as `evaluation_outputs` on the last stage; undefined on others, which send theirs.
 at::Tensor stage_outputs(const Model& model, DeviceBatch& batch, const Precision& precision, const at::Device& device,
                          StageLinks& links) {

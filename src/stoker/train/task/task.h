@@ -28,8 +28,8 @@ struct CustomMetric {
     bool higher_is_better = true;
 };
 
-// A loss and metrics of your own. Both see all fields of the batch that have a fixed shape (DeviceBatch::field). They
-// are tried once before the run, on zeros.
+// A loss and metrics of your own. Both see all fields of the batch that have a fixed shape (DeviceBatch::field), and
+// float32 outputs in any precision of the run. They are tried once before it, on zeros.
 struct CustomTask {
     LossFunction loss = nullptr;
     std::vector<CustomMetric> metrics = {};
