@@ -30,6 +30,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using testing::FakeStreams;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::PixelDataset;
 using testing::Planted;
@@ -287,6 +288,19 @@ TEST(DeviceCopier, OnTheCpuNothingIsCopied) {
     EXPECT_EQ(on_device.target.data_ptr(), batch->field(kLabelField).data);
     EXPECT_FALSE(on_device.late);
     EXPECT_EQ(batch.use_count(), 3);  // here and under the two tensors, not in the copier
+}
+
+TEST(DeviceCopier, AFieldThatWasNotCopiedIsRefusedWithTheNamesOfThoseThatWere) {
+    const auto loader = make_loader({.batch_size = 8});
+    DeviceCopier copier(at::kCPU, {.more = {"index"}});
+    const DeviceBatch on_device = copier.copy(loader->next());
+    EXPECT_EQ(on_device.field("index").numel(), 8);
+    try {
+        static_cast<void>(on_device.field("table"));
+        ADD_FAILURE() << "nothing was thrown";
+    } catch (const InvalidArgument& error) {
+        EXPECT_THAT(error.what(), HasSubstr("a field that it has: image, index, got table; a copier copies"));
+    }
 }
 
 class DeviceCopierCuda : public ::testing::Test {

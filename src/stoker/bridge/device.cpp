@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <optional>
 
 #include "stoker/base/error.h"
@@ -105,7 +106,17 @@ const at::Tensor* DeviceBatch::find(std::string_view name) const {
 const at::Tensor& DeviceBatch::field(std::string_view name) const {
     const at::Tensor* const found = find(name);
     if (found == nullptr) {
-        throw InvalidArgument({.where = "batch", .expected = "a field that the task reads", .got = std::string(name)});
+        std::vector<std::string_view> names = {input_name};
+        for (const DeviceField& own : fields) {
+            if (own.name != input_name) {
+                names.push_back(own.name);
+            }
+        }
+        throw InvalidArgument(
+            {.where = "batch",
+             .expected = fmt::format("a field that it has: {}", fmt::join(names, ", ")),
+             .got = std::string(name),
+             .hint = "a copier copies those of BatchFields::more; a field of any length needs `pad`"});
     }
     return *found;
 }
