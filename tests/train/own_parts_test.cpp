@@ -9,6 +9,7 @@
 #include "stoker/base/error.h"
 #include "stoker/train/run/checkpoint.h"
 #include "train/support.h"
+#include "train/task_data.h"
 
 namespace stoker {
 namespace {
@@ -164,6 +165,36 @@ TEST(OwnParts, ALossAndMetricsAreComputedInFloat32) {
     };
     Trainer(recipe, tables(), nullptr, CustomTask{.loss = loss, .metrics = {{"off", metric}}}).fit();
     EXPECT_THAT(types, ElementsAre(at::kFloat));
+}
+
+// A model of an image and the numbers of a field.
+class WithNumbers final : public Model {
+  public:
+    explicit WithNumbers(std::string field) : field_(std::move(field)) {
+        at::Generator generator = make_generator(1);
+        weight_ = parameter("weight", default_uniform({testing::kNumbers, 16}, 16, generator));
+    }
+    at::Tensor forward(const at::Tensor& input) override { return at::linear(input.flatten(1), weight_); }
+    std::vector<std::string> inputs() const override { return {"image", field_}; }
+    at::Tensor outputs(const DeviceBatch& batch) override { return forward(batch.input).add(batch.field(field_)); }
+
+  private:
+    std::string field_;
+    at::Tensor weight_;
+};
+
+TEST(OwnParts, AModelDoesNotTakeTheTarget) {
+    Recipe recipe = small_recipe(1);
+    recipe.task = "regression";
+    const RecipeData data = {std::make_shared<testing::TaskDataset>(100, FieldKind::value), nullptr};
+    try {
+        const Trainer trainer(recipe, data, std::make_unique<WithNumbers>("angles"));
+        ADD_FAILURE() << "nothing was thrown";
+    } catch (const InvalidArgument& error) {
+        EXPECT_THAT(error.what(), HasSubstr("[model] expected inputs beside the target angles, got image, angles"));
+    }
+    const CustomTask task{.loss = [](const at::Tensor& outputs, const DeviceBatch&) { return outputs.mean(); }};
+    EXPECT_NO_THROW(Trainer(recipe, data, std::make_unique<WithNumbers>("angles"), task)) << "it has no such target";
 }
 
 }  // namespace

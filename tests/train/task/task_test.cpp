@@ -4,6 +4,8 @@
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "stoker/base/error.h"
 #include "stoker/bridge/tensor.h"
 #include "train/task_data.h"
@@ -100,6 +102,36 @@ TEST(Task, PaddingOfTokensIsIgnored) {
     }
     recipe.task = "regression";
     EXPECT_THROW(make_task(recipe, loader), InvalidArgument);  // no images
+}
+
+// Two numbers in float64, as a table of text has them.
+class Doubles final : public Dataset {
+  public:
+    std::int64_t size() const override { return 8; }
+    bool has_image() const override { return false; }
+    std::span<const Field> fields() const override { return fields_; }
+    void read(std::int64_t index, Sample& sample) const override {
+        sample.field(0).copy_elements(std::array{static_cast<double>(index), 0.5});
+    }
+
+  private:
+    std::vector<Field> fields_ = {{.name = "table", .dtype = DType::float64, .shape = {2}}};
+};
+
+TEST(Task, NumbersInFloat64BecomeFloat32) {
+    Recipe recipe;
+    recipe.task = "custom";
+    Loader loader = loader_of(std::make_shared<Doubles>());
+    const Task task = make_task(recipe, loader);
+    const DeviceBatch batch = batch_of(task, loader);
+    EXPECT_FALSE(batch.in_slot);
+    const DeviceBatch zeros = zero_batch(task, 8, at::kCPU);
+    for (const DeviceBatch* of : {&batch, &zeros}) {
+        EXPECT_EQ(of->input.scalar_type(), at::kFloat);
+        EXPECT_EQ(of->field("table").scalar_type(), at::kFloat);
+    }
+    EXPECT_EQ(batch.input[7][0].item<float>(), 7);
+    EXPECT_EQ(batch.input[7][1].item<float>(), 0.5F);
 }
 
 TEST(Task, WeightsOfRareClassesAreLarger) {

@@ -274,13 +274,19 @@ void require_own_parts(const Recipe& recipe, Model& model, const Task& task, boo
     before.restore();
 }
 
-void require_inputs(const Recipe& recipe, const Model& model) {
+void require_inputs(const Recipe& recipe, const Model& model, const Task& task) {
     const TrainRecipe& train = recipe.train;
     if (!model.inputs().empty() && (train.mixup > 0 || train.cutmix > 0)) {
         throw InvalidArgument({.where = train.mixup > 0 ? "train.mixup" : "train.cutmix",
                                .expected = "0 for a model of several inputs",
                                .got = fmt::to_string(std::max(train.mixup, train.cutmix)),
                                .hint = "it would mix the image alone"});
+    }
+    if (task.kind != TaskKind::custom && std::ranges::count(task.inputs, task.fields.target) > 0) {
+        throw InvalidArgument({.where = "model",
+                               .expected = fmt::format("inputs beside the target {}", task.fields.target),
+                               .got = fmt::format("{}", fmt::join(model.inputs(), ", ")),
+                               .hint = "the target is the first field of the task's kind: name another one before it"});
     }
 }
 

@@ -21,7 +21,7 @@ void require_outputs(const Recipe& recipe, Model& model, Task& task, const at::D
 void require_own_parts(const Recipe& recipe, Model& model, const Task& task, bool own_model, const at::Device& device);
 
 // What a model of several inputs does not go with.
-void require_inputs(const Recipe& recipe, const Model& model);
+void require_inputs(const Recipe& recipe, const Model& model, const Task& task);
 
 // The model must take validation images (C, H, W); checked only if their shape differs from that of training images.
 // An empty shape: there are no images.

@@ -151,6 +151,7 @@ void predict(Model& model, Loader& loader, const at::Device& device,
             std::vector<Prediction> own;
             if (batch->size() > 0) {  // a rank may have no samples of the last batch
                 DeviceBatch on_device = copier.copy(batch);
+                cast_doubles(on_device);
                 const at::Tensor outputs = evaluation_outputs(model, on_device, precision, device);
                 own = predictions(*batch, batch->sampled(), loader.dataset(), outputs, task.kind);
             }

@@ -95,7 +95,7 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
         model->division(mesh.tensor->size());  // refuses it before the other checks, which take longer
     }
     add_inputs(task, model->inputs(), train->field_specs());
-    require_inputs(recipe, *model);
+    require_inputs(recipe, *model, task);
     auto new_tensors = prepare_model(*model, recipe, task.outputs, device, resumes);
     if (!mesh.pipeline->alone()) {
         require_stages(*model, mesh.pipeline->size());

@@ -151,7 +151,7 @@ std::vector<std::int64_t> with_samples(std::int64_t samples, const Shape& shape)
 
 // Of a field's values in the step.
 at::ScalarType value_type(const FieldSpec& spec) {
-    return spec.late ? at::kFloat : scalar_type(spec.dtype);
+    return spec.late || spec.dtype == DType::float64 ? at::kFloat : scalar_type(spec.dtype);
 }
 
 at::ScalarType input_type(const Task& task) {
@@ -271,7 +271,21 @@ void set_weights(Task& task, const ClassWeights& weights, const Dataset& dataset
     task.loss.weight = host.to(device);
 }
 
+void cast_doubles(DeviceBatch& batch) {
+    const auto cast = [&](at::Tensor& values) {
+        if (values.scalar_type() == at::kDouble) {
+            values = values.to(at::kFloat);
+            batch.in_slot = false;
+        }
+    };
+    cast(batch.input);
+    for (DeviceField& field : batch.fields) {
+        cast(field.tensor);
+    }
+}
+
 void prepare(const Task& task, DeviceBatch& batch) {
+    cast_doubles(batch);
     const at::Tensor copied = batch.target;
     switch (task.kind) {
         case TaskKind::multilabel:

@@ -71,6 +71,9 @@ void add_inputs(Task& task, std::span<const std::string> names, std::span<const 
 // and for "balanced" where the labels of `dataset` are not known without reading it.
 void set_weights(Task& task, const ClassWeights& weights, const Dataset& dataset, const at::Device& device);
 
+// Values in float64, as text and JSON have them, become float32, which models and losses take.
+void cast_doubles(DeviceBatch& batch);
+
 // Brings a copied batch into the task's shapes and types, on its device.
 void prepare(const Task& task, DeviceBatch& batch);
 
