@@ -2,6 +2,8 @@
 // and samples whose values have a wrong length.
 #include <gmock/gmock.h>
 
+#include <array>
+
 #include "pipeline/pixel_source.h"
 #include "support/temp_dir.h"
 
@@ -92,6 +94,33 @@ TEST(LoaderFields, AValueOfAWrongLengthIsABadSample) {
     ASSERT_EQ(batch->bad_samples().size(), 1u);
     EXPECT_EQ(batch->bad_samples()[0].reason, "expected 16 bytes for box, got 24");
     expect_fields_of_indices(*batch);
+}
+
+// Integers have as many bytes as the floats that the field holds.
+TEST(LoaderFields, AValueOfAnotherTypeIsABadSample) {
+    struct Table final : Dataset {
+        std::int64_t size() const override { return 2; }
+        bool has_image() const override { return false; }
+        void read(std::int64_t index, Sample& sample) const override {
+            if (index == 1) {
+                sample.field(0).copy_elements(std::vector<std::array<int, 2>>{{1, 2}, {3, 4}});
+            } else {
+                sample.field(0).copy_elements(std::vector<std::array<float, 2>>{{1, 2}, {3, 4}});
+            }
+            sample.field(1).copy_elements(std::array{std::uint64_t{7}});
+            sample.field(2).copy_elements(std::array{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}});
+        }
+        std::span<const Field> fields() const override { return names; }
+        std::vector<Field> names = {{.name = "table", .shape = {2, 2}},
+                                    {.name = "id", .dtype = DType::int64},
+                                    {.name = "raw", .dtype = DType::int32}};
+    };
+    Loader loader(std::make_shared<Table>(), Transform(), {.batch_size = 2, .shuffle = false, .bad_samples = 1});
+    const auto batch = loader.next();
+    ASSERT_EQ(batch->bad_samples().size(), 1u);
+    EXPECT_EQ(batch->bad_samples()[0].index, 1);
+    EXPECT_EQ(batch->bad_samples()[0].reason, "expected float32 for table, got int32");
+    EXPECT_EQ(batch->field("table").as<float>()[3], 4);
 }
 
 TEST(LoaderFields, WithoutASubstituteTheyAreZero) {

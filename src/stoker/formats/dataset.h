@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "stoker/base/buffer.h"
@@ -77,6 +79,26 @@ struct Field {
 // "angle float32 (), mask uint8 (32, 32)", for messages; "none".
 std::string describe_fields(std::span<const Field> fields);
 
+// The type of a field that holds elements T, or arrays of them. Empty for types of one byte, which may hold anything,
+// and for those that no field has.
+template <typename T>
+constexpr std::optional<DType> element_dtype() {
+    if constexpr (std::is_array_v<T> || std::is_const_v<T>) {
+        return element_dtype<std::remove_cv_t<std::remove_all_extents_t<T>>>();
+    } else if constexpr (requires {
+                             typename T::value_type;
+                             std::tuple_size<T>::value;
+                         }) {  // std::array
+        return element_dtype<typename T::value_type>();
+    } else if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+        return dtype_of<T>::value;
+    } else if constexpr (std::is_integral_v<T> && sizeof(T) >= sizeof(std::int32_t)) {
+        return sizeof(T) == sizeof(std::int32_t) ? DType::int32 : DType::int64;
+    } else {
+        return std::nullopt;
+    }
+}
+
 // A sample's value of one field as stored. `bytes` is an encoded image (JPEG, PNG, ...), raw uint8 pixels (height,
 // width, channels), or an array's elements. It points into the dataset or into `storage` and stays valid until the
 // sample is read into again.
@@ -86,7 +108,8 @@ struct FieldValue {
     int height = 0;        // of raw pixels; otherwise 0
     int width = 0;
     int channels = 0;
-    Buffer storage;  // for datasets that have to copy or read
+    std::optional<DType> dtype = std::nullopt;  // of elements, where their type said it
+    Buffer storage;                             // for datasets that have to copy or read
 
     // All of them set everything but `storage`.
     void set_raw(std::span<const std::byte> pixels, int rows, int columns, int depth) {
@@ -95,23 +118,28 @@ struct FieldValue {
         height = rows;
         width = columns;
         channels = depth;
+        dtype.reset();
     }
     void set_encoded_image(std::span<const std::byte> image) {
         set_raw(image, 0, 0, 0);
         encoded = true;
     }
-    // Refers to `elements`, which stay valid as `bytes` does.
+    // Refers to `elements`, which stay valid as `bytes` does. Their type must be the field's.
     template <typename Elements>
     void set_elements(const Elements& elements) {
-        set_raw(std::as_bytes(std::span(elements)), 0, 0, 0);
+        const std::span values(elements);
+        set_raw(std::as_bytes(values), 0, 0, 0);
+        dtype = element_dtype<typename decltype(values)::element_type>();
     }
     // The same of a copy.
     template <typename Elements>
     void copy_elements(const Elements& elements) {
-        const auto source = std::as_bytes(std::span(elements));
+        const std::span values(elements);
+        const auto source = std::as_bytes(values);
         storage.resize(source.size());
         std::ranges::copy(source, storage.data());
         set_raw(storage.bytes(), 0, 0, 0);
+        dtype = element_dtype<typename decltype(values)::element_type>();
     }
 };
 
@@ -144,8 +172,8 @@ class Dataset {
     // False where the samples have no image, such as the windows of a token stream.
     virtual bool has_image() const { return true; }
 
-    // The fields beside image and label. `read` sets Sample::fields in this order; a value of another length than its
-    // field has makes the sample a bad one.
+    // The fields beside image and label. `read` sets Sample::fields in this order; a value of another length, or of
+    // elements of another type, than its field has makes the sample a bad one.
     virtual std::span<const Field> fields() const { return {}; }
 
     // The fields beside image and label that the data hold, asked for or not, under the names that FieldRequest::from

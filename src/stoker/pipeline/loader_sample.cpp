@@ -58,6 +58,13 @@ void check_fields(std::span<const Field> fields, const Sample& sample) {
             }
             continue;
         }
+        const std::optional<DType> given = i < sample.fields.size() ? sample.fields[i].dtype : std::nullopt;
+        if (given.value_or(field.dtype) != field.dtype) {
+            throw DataError({}, {.where = fmt::format("field {}", field.name),
+                                 .expected = fmt::format("{} for {}", dtype_name(field.dtype), field.name),
+                                 .got = std::string(dtype_name(*given)),
+                                 .hint = "Dataset::fields() says the type, as Field::dtype"});
+        }
         const std::size_t bytes = i < sample.fields.size() ? sample.fields[i].bytes.size() : 0;
         const bool fits = field.any_length() ? bytes % field.item_bytes() == 0 : bytes == field.item_bytes();
         if (!fits) {
