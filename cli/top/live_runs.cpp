@@ -11,6 +11,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/statistics.h"
 #include "stoker/monitor/counter_text.h"
 #include "stoker/track/run_record.h"
@@ -106,7 +107,7 @@ std::optional<RunTail> parse_run_tail(std::string_view text) {
     while (!text.empty() && seconds.size() < kMost) {  // from the last line to the first
         text.remove_suffix(text.ends_with('\n') ? 1 : 0);
         const std::size_t start = text.rfind('\n') + 1;  // npos + 1 is 0
-        const Json json = Json::parse(text.substr(start), nullptr, /*allow_exceptions=*/false);
+        const Json json = parse_json<Json>(text.substr(start));
         text.remove_suffix(text.size() - start);
         const std::optional<Step> step = parse_step(json);
         if (!step) {

@@ -40,5 +40,21 @@ TEST(ExportedFile, StaysTheOneThatWasChecked) {
     EXPECT_THROW(read_exported_file(path), Error);
 }
 
+// Both are read before the file's graphs are checked.
+TEST(ExportedFile, DeepJsonIsRefused) {
+    const TempDir folder;
+    const std::string path = folder / "net.pt2";
+    const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+    const std::string header = R"({"a":{"dtype":"U8","shape":)" + deep + R"(,"data_offsets":[0,1]}})";
+    write_file(path,
+               zip(pt2_members({{"net/extra/weights.safetensors", little_endian(header.size(), 8) + header + "x"}})));
+    EXPECT_THROW(read_exported_file(path), DataError);
+    const std::string description =
+        R"({"version": 2, "compiled": false, "device": "cpu", "inputs": [{"dtype": "C64", "shape": )" + deep + "}]}";
+    write_file(path, zip(pt2_members({{"net/extra/stoker.json", description},
+                                      {"net/extra/weights.safetensors", little_endian(2, 8) + "{}"}})));
+    EXPECT_THROW(read_exported_file(path), DataError);
+}
+
 }  // namespace
 }  // namespace stoker

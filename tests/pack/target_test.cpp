@@ -186,6 +186,20 @@ TEST_P(Target, AnIncompleteJournalLineIsIgnored) {
     EXPECT_GT(resumed.size(), 2U);
 }
 
+TEST_P(Target, ADeepJournalLineIsIgnored) {
+    EXPECT_THROW(pack(*dataset_, target(), stopping("pack", dataset_->size())), Stopped);
+    fs::path journal;
+    for (const auto& entry : fs::recursive_directory_iterator(dir_ / "out")) {
+        journal = entry.path().filename() == "journal.jsonl" ? entry.path() : journal;
+    }
+    const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+    const std::string hash = R"("0123456789abcdef")";
+    write_file(journal, read_text(journal) + R"({"samples":1,"codecs":{},"content":)" + hash + R"(,"hash":)" + hash +
+                            R"(,"state":)" + deep + R"(,"notes":"{}"})" + "\n");
+    const PackResult result = pack(*dataset_, target(), options_);
+    EXPECT_TRUE(stored(*open_dataset(result.path, Split::train)) == stored(*dataset_));
+}
+
 TEST_P(Target, ADamagedPartIsPackedAgain) {
     if (GetParam().payload == nullptr) {
         GTEST_SKIP() << "LMDB trusts the pages of its file";

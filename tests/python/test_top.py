@@ -142,6 +142,13 @@ def test_the_last_steps_of_a_run_are_read(stoker, held_run):
     assert 0 <= run["written_seconds_ago"] < 60
 
 
+def test_a_deep_line_is_no_step(stoker, held_run):
+    deep = "[" * 60_000 + "]" * 60_000
+    folder = held_run(f'{step_line(7)}\n{{"type":"step","us":{deep}}}\n')
+    (run,) = run_at(stoker, folder)
+    assert run["step"] == 7
+
+
 def test_a_run_without_steps_is_listed(stoker, held_run):
     folder = held_run("")
     (run,) = run_at(stoker, folder)

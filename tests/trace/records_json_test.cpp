@@ -169,6 +169,8 @@ TEST(RecordsJson, WrongTypesAndHugeNumbersDoNoHarm) {
     EXPECT_EQ(damaged.ranks[0].intervals.at(0).first_step, 0);
     EXPECT_EQ(damaged.ranks[0].intervals[0].last_step, kMost);
     EXPECT_EQ(damaged.ranks[0].intervals[0].workers->samples, kMost);
+    const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+    EXPECT_NE(add_record(R"({"type":"facts","schema":1,"host":)" + deep + "}", damaged), "");
     for (const char* rank : {"-1", "100000"}) {
         RunRecords records;
         EXPECT_NE(add_record(R"({"type":"facts","schema":1,"rank":)" + std::string(rank) + "}", records), "") << rank;

@@ -155,6 +155,21 @@ TEST_F(MetricsFileTest, OtherFilesAreRefused) {
     EXPECT_THROW(read_metrics(dir_.path()), IoError);
 }
 
+TEST_F(MetricsFileTest, DeepAndWideValuesAreRefused) {
+    const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+    for (const char* key : {"us", "schema", "loss"}) {
+        const std::string line = fmt::format(R"({{"type":"step","schema":1,"{}":{}}})", key, deep);
+        EXPECT_THAT(refused(line + "\n"), HasSubstr("got other text")) << key;
+    }
+    std::string wide = R"({"type":"epoch","schema":[0)";
+    for (int i = 0; i < 100'000; ++i) {
+        wide += ",0";
+    }
+    const std::string text = refused(wide + "]}\n");
+    EXPECT_THAT(text, HasSubstr("schema [0,0"));
+    EXPECT_LT(text.size(), 500U);
+}
+
 TEST_F(MetricsFileTest, ManyLinesOverThePiecesItIsReadIn) {
     const std::string text = metrics_text(4, 4000);
     ASSERT_GT(text.size(), std::size_t{2} << 20);

@@ -7,6 +7,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/trace/records_json.h"
 #include "stoker/track/line_file.h"
 #include "stoker/track/recipe_keys.h"
@@ -74,7 +75,7 @@ std::optional<StepRecord> read_total(const std::filesystem::path& run) {
     if (!is_file(run / kAccountFile)) {
         return std::nullopt;
     }
-    const auto json = nlohmann::json::parse(read_text(run / kAccountFile), nullptr, /*allow_exceptions=*/false);
+    const auto json = parse_json<nlohmann::json>(read_text(run / kAccountFile));
     const auto account = json.is_object() ? json.find("account") : json.end();
     if (account == json.end() || !account->is_object() || !account->value("seconds", nlohmann::json()).is_number()) {
         return std::nullopt;

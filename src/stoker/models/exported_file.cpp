@@ -58,10 +58,11 @@ at::Tensor find_tensor(const std::vector<NamedTensor>& tensors, const std::strin
 
 // The type and the shape of one sample.
 ExportedInput described(const Json& json, const std::string& path) {
-    const auto type = safetensors_dtype(json.at("dtype").get<std::string>());
+    const auto name = json.at("dtype").get<std::string>();
+    const auto type = safetensors_dtype(name);
     if (!type) {
         throw DataError({.path = path},
-                        {.where = "model.export", .expected = "a supported type of inputs", .got = json.dump()});
+                        {.where = "model.export", .expected = "a supported type of inputs", .got = in_quotes(name)});
     }
     return {.shape = json.at("shape").get<Shape>(), .type = scalar_type(*type)};
 }

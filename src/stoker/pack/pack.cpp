@@ -8,6 +8,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/formats/stk/stk.h"
 #include "stoker/pack/ordered_parallel_for.h"
@@ -196,7 +197,7 @@ class Packing {
         for (std::size_t part = 0; part < target.parts(); ++part) {
             try {
                 target.check_part(part, progress_for("check"));
-                const PackStats stats = pack_stats_from_json(Json::parse(target.part_notes(part), nullptr, false));
+                const PackStats stats = pack_stats_from_json(parse_json<Json>(target.part_notes(part)));
                 if (stats.samples_in != target.part_samples(part) + static_cast<std::int64_t>(stats.skipped.size()) ||
                     stats.samples_in > indices_.size() - total_.samples_in) {
                     throw DataError({}, {.where = "pack", .expected = "notes that fit the part", .got = "other notes"});

@@ -11,6 +11,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/hash.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/formats/stk/stk_manifest.h"
 #include "stoker/pack/packed_fields.h"
 #include "stoker/recipe/values.h"
@@ -117,7 +118,7 @@ Json plan_of(const Dataset& dataset, const PackOptions& options, bool shards) {
 
 void check_plan(const std::string& directory, const std::string& origin, const Json& wanted, const std::string& done,
                 const std::string& hint) {
-    const Json parsed = Json::parse(origin, nullptr, false);
+    const Json parsed = parse_json<Json>(origin);
     const Json found = parsed.is_object() ? parsed.value("plan", Json()) : Json();
     if (!found.is_object()) {
         throw InvalidArgument({.where = directory,

@@ -11,6 +11,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/parse_number.h"
 
 namespace stoker {
@@ -55,7 +56,7 @@ StagedPart part_from(const Json& json) {
 
 // Reads a record. Throws DataError for another document.
 Json read_record(const fs::path& path) {
-    Json json = Json::parse(read_text(path), nullptr, false);
+    Json json = parse_json<Json>(read_text(path));
     if (!json.is_object() || json.value("stoker_pack", Json()) != kVersion || !json.contains("files")) {
         throw DataError({.path = path.string()},
                         {.where = "pack", .expected = "a record of `stoker pack`", .got = "another document"});
@@ -223,7 +224,7 @@ void StagingFolder::read_journal(const std::string& origin) {
     const fs::path path = names_.folder / kJournal;
     const std::string text = read_text(path);
     std::size_t at = text.find('\n');
-    const Json head = Json::parse(text.substr(0, at), nullptr, false);
+    const Json head = parse_json<Json>(text.substr(0, at));
     if (at == std::string::npos || !head.is_object() || head.value("origin", Json()) != origin) {
         if (at == std::string::npos || at + 1 == text.size()) {  // no parts yet
             return start_journal();
@@ -239,7 +240,7 @@ void StagingFolder::read_journal(const std::string& origin) {
             break;
         }
         try {
-            parts_.push_back(part_from(Json::parse(text.substr(at, end - at))));
+            parts_.push_back(part_from(parse_json<Json>(text.substr(at, end - at))));
         } catch (const nlohmann::json::exception&) {
             break;
         } catch (const DataError&) {
@@ -349,7 +350,7 @@ std::optional<std::string> unfinished_origin(const fs::path& path) {
     if (std::ranges::count(text, '\n') < 2) {
         return std::nullopt;  // no parts yet
     }
-    const Json head = Json::parse(text.substr(0, text.find('\n')), nullptr, false);
+    const Json head = parse_json<Json>(text.substr(0, text.find('\n')));
     if (!head.is_object() || !head.value("origin", Json()).is_string()) {
         throw DataError({.path = journal.string()},
                         {.where = "pack", .expected = "the journal of a packing", .got = "another document"});

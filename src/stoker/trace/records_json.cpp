@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "stoker/base/json_depth.h"
+
 namespace stoker {
 namespace {
 
@@ -425,7 +427,7 @@ std::string marked_as_profiled(std::string line, const std::function<bool(std::s
 }
 
 std::string add_record(std::string_view line, RunRecords& records) {
-    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const Json json = parse_json<Json>(line);
     std::string type;
     if (json.is_object()) {
         Reader{json}("type", type);

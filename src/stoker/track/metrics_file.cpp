@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "stoker/base/error.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/track/line_file.h"
 #include "stoker/track/step_thinner.h"
 
@@ -45,7 +46,7 @@ class LineReader {
 
   private:
     LineError parse(std::string_view line) {
-        const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+        const Json json = parse_json<Json>(line);
         if (!json.is_object() || !json.contains("type") || !json["type"].is_string()) {
             return "other text";
         }
@@ -54,7 +55,8 @@ class LineReader {
             return std::nullopt;
         }
         if (json.value("schema", Json()) != kSchema) {
-            return "schema " + json.value("schema", Json()).dump(-1, ' ', false, Json::error_handler_t::replace);
+            const std::string schema = json.value("schema", Json()).dump(-1, ' ', true, Json::error_handler_t::replace);
+            return "schema " + schema.substr(0, 80);
         }
         const bool good = type == "step" ? add_step(json) : add_epoch(json);
         return good ? std::nullopt : LineError("a line of type " + type + " with values missing");

@@ -265,6 +265,32 @@ TEST(Safetensors, DeepNestingIsRefusedWithoutDeepRecursion) {
     EXPECT_THROW(SafetensorsFile(folder / "x"), DataError);
     put(folder / "x", file_of(R"({"a":)" + std::string(500'000, '[') + std::string(500'000, ']') + "}", 0));
     EXPECT_THROW(SafetensorsFile(folder / "x"), DataError);
+    const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+    for (const std::string& header : {entry("U8", deep, "[0,1]"), entry("U8", "[1]", deep)}) {
+        const std::string file = file_of(header, 1);
+        EXPECT_THAT([&] { parse_safetensors(as_bytes(file)); },
+                    ::testing::ThrowsMessage<DataError>(HasSubstr("at most 64 levels of JSON")));
+    }
+}
+
+TEST(Safetensors, MessagesAreShortWhereTheFileIsNot) {
+    std::string wide = "[-1";
+    for (int i = 0; i < 100'000; ++i) {
+        wide += ",1";
+    }
+    wide += "]";
+    const std::string name(100'000, 'n');
+    for (const std::string& header :
+         {entry("U8", wide, "[0,1]"), entry(name, "[1]", "[0,1]"), entry("U8", "[1]", wide),
+          R"({")" + name + R"(":{"dtype":"U8","shape":[2],"data_offsets":[0,1]}})", R"({")" + name + R"(":3})"}) {
+        const std::string file = file_of(header, 1);
+        try {
+            parse_safetensors(as_bytes(file));
+            ADD_FAILURE() << header.substr(0, 40);
+        } catch (const DataError& error) {
+            EXPECT_LT(std::string_view(error.what()).size(), 500u);
+        }
+    }
 }
 
 TEST(Safetensors, DamagedHeadersNeverLeadOutsideTheFile) {

@@ -168,6 +168,16 @@ TEST(Pt2Check, RefusesTextsBeyondTheMemoryLimit) {
                 AllOf(HasSubstr("[net/models/eval.json]"), HasSubstr("80.0 MiB"), HasSubstr("data.memory allows")));
 }
 
+// LibTorch's reader and ours would recurse.
+TEST(Pt2Check, RefusesDeepTexts) {
+    for (const std::size_t levels : {std::size_t{100}, std::size_t{200'000}}) {
+        const std::string deep = std::string(levels, '[') + std::string(levels, ']');
+        for (const char* member : {"net/models/train.json", "net/data/weights/train_weights_config.json"}) {
+            EXPECT_THAT(refusal({{member, deep}}), HasSubstr("JSON of at most 64 levels")) << member;
+        }
+    }
+}
+
 // nativert takes the memory of these tensors as large as their sizes say.
 TEST(Pt2Check, RefusesTensorsThatAreNotStoredInFull) {
     EXPECT_THAT(refusal({{"net/data/weights/weight_0", std::string(20, '\0')}}), HasSubstr("all elements of \"c\""));

@@ -67,6 +67,19 @@ TEST(StateFile, EveryChangedByteIsRefusedOrHarmless) {
     EXPECT_GT(refused, changed - 30) << "only the name of the hash itself may change";
 }
 
+// Reading a checkpoint writes its state again, and so does an export with the model's metadata.
+TEST(StateFile, DeepJsonIsRefused) {
+    const TempDir folder;
+    const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+    const std::string state = R"({"step": 3, "x": )" + deep + "}";
+    write_checkpoint(folder.path(), {.model = {}, .optimizer = {}, .ema = {}, .state = R"({"step": 3})"});
+    std::ofstream(folder / "state.json") << state;
+    EXPECT_THAT([&] { read_checkpoint(folder.path()); },
+                ::testing::ThrowsMessage<DataError>(HasSubstr("or is nested too deeply")));
+    EXPECT_EQ(to_json(ModelMetadata{{"classes", deep}, {"input", "[1, 2, 2]"}}),
+              to_json(ModelMetadata{{"input", "[1, 2, 2]"}}));
+}
+
 TEST(StateFile, OneWithoutAHashIsRead) {
     const TempDir folder;
     live(every(1, true), folder / "run", 3);

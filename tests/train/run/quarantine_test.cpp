@@ -81,6 +81,17 @@ TEST(Quarantine, ALineThatWasCutShortSpoilsNoOther) {
     EXPECT_EQ(keys, (std::vector<std::string>{"cat/3", "cat/4", "cat/5", "cat/6"}));
 }
 
+TEST(Quarantine, ADeepLineIsNoSample) {
+    const testing::TempDir dir;
+    const auto file = dir / "quarantine.jsonl";
+    const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+    std::ofstream(file) << R"({"source": 1, "key": )" << deep << "}\n";
+    Quarantine quarantine;
+    quarantine.open(file);
+    quarantine.add(Quarantine::lines(bad({3}), Named(), 0));
+    EXPECT_EQ(lines_of(file).size(), 2);
+}
+
 TEST(Quarantine, ThrowsWhereItCannotWrite) {
     Quarantine quarantine;
     quarantine.open("/proc/none/quarantine.jsonl");

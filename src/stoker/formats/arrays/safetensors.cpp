@@ -15,6 +15,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/memory_limit.h"
 
 namespace stoker {
@@ -51,9 +52,19 @@ std::string_view type_name(DType dtype) {
     return found == std::end(kTypes) ? "?" : found->name;
 }
 
+// The beginning of a text of the file, for messages.
+std::string clipped(std::string text) {
+    constexpr std::size_t kMost = 100;
+    if (text.size() > kMost) {
+        text.resize(kMost);
+        text += "...";
+    }
+    return text;
+}
+
 // Invalid UTF-8 of the header is replaced: dump() would throw.
 std::string shown(const nlohmann::ordered_json& json) {
-    return json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+    return clipped(json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
 }
 
 [[noreturn]] void refuse(std::string expected, std::string got) {
@@ -77,12 +88,13 @@ constexpr std::uint64_t kMaxHeader = 100'000'000;  // as the reference implement
 constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 62;
 constexpr const char* kMetadata = "__metadata__";
 
-SafetensorsEntry parse_entry(const std::string& name, const nlohmann::ordered_json& json,
+SafetensorsEntry parse_entry(const std::string& key, const nlohmann::ordered_json& json,
                              std::span<const std::byte> data) {
-    SafetensorsEntry entry{.name = name, .dtype = json.at("dtype").get<std::string>(), .shape = {}, .bytes = {}};
+    SafetensorsEntry entry{.name = key, .dtype = json.at("dtype").get<std::string>(), .shape = {}, .bytes = {}};
+    const std::string name = clipped(key);
     const Type* type = find_type(entry.dtype);
     if (type == nullptr) {
-        refuse(fmt::format("a known dtype for {}", name), entry.dtype);
+        refuse(fmt::format("a known dtype for {}", name), clipped(entry.dtype));
     }
     entry.shape = natural_numbers(json.at("shape"));
     std::uint64_t elements = 1;
@@ -113,8 +125,10 @@ SafetensorsEntry parse_entry(const std::string& name, const nlohmann::ordered_js
 
 // Parses the header. A key that occurs twice is refused: readers would disagree on which of the two counts.
 nlohmann::ordered_json parse_header(const char* text, std::uint64_t length) {
-    constexpr std::uint64_t kParsedRatio = 40;  // the most memory of parsed JSON for a byte of its text
-    require_memory(kParsedRatio * length, "header");
+    if (json_depth({text, length}) > kMaxJsonDepth) {
+        refuse(fmt::format("a header of at most {} levels of JSON", kMaxJsonDepth), "more");
+    }
+    require_memory(kParsedJsonRatio * length, "header");
     std::vector<std::set<std::string>> keys;  // of each open object
     std::string twice;
     const auto callback = [&](int /*depth*/, nlohmann::ordered_json::parse_event_t event,
@@ -150,8 +164,8 @@ void require_apart(const std::vector<SafetensorsEntry>& entries) {
     for (std::size_t i = 1; i < order.size(); ++i) {
         const auto& before = order[i - 1]->bytes;
         if (order[i]->bytes.data() < before.data() + before.size()) {
-            refuse("tensors that do not overlap",
-                   fmt::format("bytes that belong to both {:?} and {:?}", order[i - 1]->name, order[i]->name));
+            refuse("tensors that do not overlap", fmt::format("bytes that belong to both {:?} and {:?}",
+                                                              clipped(order[i - 1]->name), clipped(order[i]->name)));
         }
     }
 }
@@ -281,7 +295,7 @@ std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes
         try {
             entries.push_back(parse_entry(name, json, data));
         } catch (const nlohmann::json::exception& error) {
-            refuse(fmt::format("dtype, shape and data_offsets for {}", name), error.what());
+            refuse(fmt::format("dtype, shape and data_offsets for {}", clipped(name)), error.what());
         }
     }
     require_apart(entries);
@@ -293,7 +307,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
         for (SafetensorsEntry& entry : parse_safetensors(file_.bytes(), &metadata_)) {
             const std::optional<DType> dtype = safetensors_dtype(entry.dtype);
             if (!dtype) {
-                refuse(fmt::format("a type that Stoker computes with for tensor {}", entry.name), entry.dtype);
+                refuse(fmt::format("a type that Stoker computes with for tensor {}", clipped(entry.name)), entry.dtype);
             }
             by_name_.emplace(entry.name, tensors_.size());
             // TensorView has no const variant. The map is read-only, and readers copy from it.

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/formats/pt2/pt2_operators.h"
 
@@ -207,8 +209,10 @@ void refuse_native(const std::string& found) {
 }
 
 Json parse_unambiguous_json(std::span<const std::byte> text, const std::string& name) {
-    constexpr std::uint64_t kParsedRatio = 40;  // the most memory of parsed JSON for a byte of its text
-    require_memory(kParsedRatio * text.size(), name);
+    if (json_depth(as_text(text)) > kMaxJsonDepth) {
+        damaged(fmt::format("JSON of at most {} levels in {}", kMaxJsonDepth, in_quotes(name)), "more");
+    }
+    require_memory(kParsedJsonRatio * text.size(), name);
     std::vector<std::set<std::string>> keys;  // of the open objects
     const auto on_event = [&](int, Json::parse_event_t event, Json& value) {
         if (event == Json::parse_event_t::object_start) {

@@ -17,7 +17,8 @@ namespace stoker {
 std::string in_quotes(std::string_view text);
 
 // Parses the JSON of the member `name`. Throws DataError for an object with the same key twice, of which another reader
-// may take the other one, and MemoryError for a text that is too long to be parsed in memory.
+// may take the other one, and for more than kMaxJsonDepth levels; MemoryError for a text that is too long to be parsed
+// in memory.
 nlohmann::json parse_unambiguous_json(std::span<const std::byte> text, const std::string& name);
 
 // The stored sizes in bytes of the tensors that belong to a graph, by name.

@@ -2,7 +2,6 @@
 // as doubles.
 #include "stoker/formats/stk/stk_manifest.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -11,6 +10,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/parse_number.h"
 #include "stoker/base/self_hash.h"
 #include "stoker/formats/shard_names.h"
@@ -23,33 +23,10 @@ using Json = nlohmann::ordered_json;
 
 // In bytes. A shard takes at most 102, so kMaxShards shards leave a quarter of the limit for `origin`.
 constexpr std::size_t kMaxManifest = std::size_t{128} << 20;
-// nlohmann::json copies and writes values recursively, so the nesting depth is limited. `notes` lie at most three
-// levels down in the manifest.
-constexpr int kMaxDepth = 64;
-constexpr int kMaxNoteDepth = kMaxDepth - 3;
+constexpr int kMaxNoteDepth = kMaxJsonDepth - 3;  // `notes` lie at most three levels down in the manifest
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& expected, const std::string& got) {
     throw DataError({.path = path.string()}, {.where = "stk", .expected = expected, .got = got});
-}
-
-// The nesting depth of arrays and objects in a JSON text.
-int depth_of(std::string_view text) {
-    int depth = 0;
-    int deepest = 0;
-    bool quoted = false;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const char c = text[i];
-        if (quoted && c == '\\') {
-            ++i;  // an escaped character does not end the string
-        } else if (c == '"') {
-            quoted = !quoted;
-        } else if (!quoted && (c == '[' || c == '{')) {
-            deepest = std::max(deepest, ++depth);
-        } else if (!quoted && (c == ']' || c == '}')) {
-            --depth;
-        }
-    }
-    return deepest;
 }
 
 void check_written(const fs::path& path, const char* what, std::size_t count, std::size_t most) {
@@ -62,7 +39,7 @@ void check_written(const fs::path& path, const char* what, std::size_t count, st
 }
 
 Json parse_note(const std::string& text) {
-    if (const int depth = depth_of(text); depth > kMaxNoteDepth) {
+    if (const int depth = json_depth(text); depth > kMaxNoteDepth) {
         throw InvalidArgument({.where = "stk",
                                .expected = fmt::format("JSON of at most {} levels", kMaxNoteDepth),
                                .got = fmt::format("{}", depth)});
@@ -99,9 +76,10 @@ void check_size(const fs::path& path, std::uintmax_t size) {
 }
 
 StkManifest parse_manifest(const fs::path& path, const std::string& text) {
-    if (const int depth = depth_of(text); depth > kMaxDepth) {
-        refuse(path, fmt::format("a manifest of at most {} levels", kMaxDepth), fmt::format("{}", depth));
+    if (const int depth = json_depth(text); depth > kMaxJsonDepth) {
+        refuse(path, fmt::format("a manifest of at most {} levels", kMaxJsonDepth), fmt::format("{}", depth));
     }
+    require_json_memory(text.size());
     const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object() || json.value("format", Json()) != "stk") {
         refuse(path, "the manifest of an stk data set", "another document");

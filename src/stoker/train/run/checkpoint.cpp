@@ -8,6 +8,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/base/self_hash.h"
 #include "stoker/bridge/tensor.h"
@@ -77,9 +78,9 @@ std::optional<std::int64_t> step_of(const fs::path& checkpoint) {
 template <typename Use>
 auto from_state(const fs::path& checkpoint, Use use) {
     const std::string text = read_text(checkpoint / kStateFile);
-    const Json state = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const Json state = parse_json<Json>(text);
     if (state.is_discarded()) {
-        refuse_state(checkpoint, "text that is not JSON");
+        refuse_state(checkpoint, "text that is not JSON, or is nested too deeply");
     }
     if (!self_hash_fits(text)) {
         refuse_state(checkpoint, "a damaged one: its hash differs");

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "stoker/base/json_depth.h"
 #include "stoker/pipeline/transforms/op_table.h"
 
 namespace stoker {
@@ -19,7 +20,7 @@ namespace {
 
 Json value_of(const ModelMetadata& metadata, const char* key) {
     const auto found = metadata.find(key);
-    return found == metadata.end() ? Json() : Json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+    return found == metadata.end() ? Json() : parse_json<Json>(found->second);
 }
 
 void add_normalization(const Recipe& recipe, std::int64_t channels_of_images, ModelMetadata& metadata) {
@@ -60,7 +61,7 @@ ModelMetadata model_metadata(const Recipe& recipe, const Task& task, const Shape
 std::string to_json(const ModelMetadata& metadata) {
     Json object = Json::object();
     for (const auto& [key, value] : metadata) {
-        Json parsed = Json::parse(value, nullptr, /*allow_exceptions=*/false);
+        Json parsed = parse_json<Json>(value);
         if (!parsed.is_discarded()) {  // the value of "format" is not JSON
             object[key] = std::move(parsed);
         }

@@ -8,6 +8,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/json_depth.h"
 
 namespace stoker {
 namespace {
@@ -29,7 +30,7 @@ void Quarantine::open(const std::filesystem::path& file) {
     }
     std::ifstream lines(file);
     for (std::string line; std::getline(lines, line);) {
-        const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+        const Json json = parse_json<Json>(line);
         if (json.is_object() && json.contains("source") && json.contains("key")) {
             listed_.insert(name_of(json));
         }

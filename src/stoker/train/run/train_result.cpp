@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "stoker/base/json_depth.h"
+
 namespace stoker {
 
 using Json = nlohmann::ordered_json;
@@ -102,7 +104,7 @@ std::string to_json(const TrainResult& result) {
 }
 
 std::string reuse_document(const std::string& stored, const std::string& current) {
-    Json document = Json::parse(stored, nullptr, /*allow_exceptions=*/false);
+    Json document = parse_json<Json>(stored);
     const Json result = Json::parse(current);
     const bool same_run = document.is_object() && document.value("interrupted", Json()) == Json(false) &&
                           document.value("steps", Json()) == result["steps"] &&

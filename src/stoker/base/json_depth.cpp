@@ -1,0 +1,36 @@
+// Counts brackets outside of strings. A parser that stops earlier has entered no more levels than were counted.
+#include "stoker/base/json_depth.h"
+
+#include <algorithm>
+
+#include "stoker/base/memory_limit.h"
+
+namespace stoker {
+
+int json_depth(std::string_view text) {
+    int depth = 0;
+    int deepest = 0;
+    bool quoted = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (quoted && c == '\\') {
+            ++i;  // an escaped character does not end the string
+        } else if (c == '"') {
+            quoted = !quoted;
+        } else if (!quoted && (c == '[' || c == '{')) {
+            deepest = std::max(deepest, ++depth);
+        } else if (!quoted && (c == ']' || c == '}')) {
+            --depth;
+        }
+    }
+    return deepest;
+}
+
+void require_json_memory(std::size_t bytes) {
+    constexpr std::size_t kAlwaysParsed = std::size_t{1} << 20;
+    if (bytes > kAlwaysParsed) {
+        require_memory(kParsedJsonRatio * bytes, "");
+    }
+}
+
+}  // namespace stoker

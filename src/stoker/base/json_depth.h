@@ -1,0 +1,32 @@
+// JSON from outside. nlohmann::json copies, compares and writes values by recursion, once for each level, so a text
+// with too many levels is refused before it is parsed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace stoker {
+
+inline constexpr int kMaxJsonDepth = 64;
+inline constexpr std::uint64_t kParsedJsonRatio = 40;  // the most memory of parsed JSON for a byte of its text
+
+// The levels of arrays and objects within each other. For text that is not JSON, at least as many as a parser enters
+// before it stops.
+int json_depth(std::string_view text);
+
+// Throws MemoryError for a text that is too long to be parsed in memory. Below 1 MiB nothing is checked.
+void require_json_memory(std::size_t bytes);
+
+// nlohmann::json or ordered_json of a text; discarded (is_discarded()) for text that is not JSON or has more than
+// kMaxJsonDepth levels. Throws as require_json_memory.
+template <typename Json>
+Json parse_json(std::string_view text) {
+    if (json_depth(text) > kMaxJsonDepth) {
+        return Json(Json::value_t::discarded);
+    }
+    require_json_memory(text.size());
+    return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+}  // namespace stoker
