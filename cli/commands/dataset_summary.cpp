@@ -146,15 +146,18 @@ void add(DatasetSummary& sum, const DatasetSummary& part) {
     sum.bad.insert(sum.bad.end(), part.bad.begin(), part.bad.end());
 }
 
-// From labels that are known without reading the samples; empty if they are not.
+// From labels that are known without reading the samples; empty if they are not. A bad label is not counted.
 std::vector<std::int64_t> count_known_labels(const Dataset& dataset) {
     std::vector<std::int64_t> counts(dataset.classes().size());
     for (std::int64_t i = 0; i < dataset.size(); ++i) {
-        const std::optional<std::int64_t> label = dataset.label(i);
-        if (!label) {
-            return {};
+        try {
+            const std::optional<std::int64_t> label = dataset.label(i);
+            if (!label) {
+                return {};
+            }
+            count_label(*label, counts);
+        } catch (const DataError&) {  // listed when the sample is read
         }
-        count_label(*label, counts);
     }
     return counts;
 }

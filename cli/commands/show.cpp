@@ -79,7 +79,7 @@ std::string label_text(const Line& line) {
 Line load(TrainingData& data, const SampledIndex& drawn, GridImage& to) {
     const auto bad = [&](std::string error) {
         const Dataset& dataset = data.dataset();
-        Line line = describe(dataset, drawn.index, dataset.label(drawn.index).value_or(-1));
+        Line line = describe(dataset, drawn.index, known_label(dataset, drawn.index).value_or(-1));
         line.error = std::move(error);
         return line;
     };

@@ -165,10 +165,17 @@ def test_labels_beyond_the_classes_are_bad_samples(stoker, tmp_path):
     write_ten(tmp_path / "cifar", "binary")
     path = tmp_path / "cifar" / "data_batch_2.bin"
     records = bytearray(path.read_bytes())
-    records[3073 * 2] = 10
+    records[3073 * 2] = 200
     path.write_bytes(records)
-    report = stoker("inspect", "cifar", "--verify", "--json", status=1)
-    assert "a label below 10" in report.out + report.err
+    report = stoker("inspect", "cifar", "--verify", "--json", status=1).json()
+    (bad,) = report["bad"]
+    assert bad["index"] == COUNT + 2 and "a label below 10, got 200" in bad["reason"]
+    assert report["samples"] == 5 * COUNT and sum(report["class_counts"]) == 5 * COUNT - 1
+    assert "bad  train/9 @ byte 6146: expected a label below 10" in stoker("inspect", "cifar", status=1).out
+    shown = stoker("show", "cifar", "--json")
+    (sample,) = (sample for sample in shown.json()["samples"] if "error" in sample)
+    assert sample["index"] == COUNT + 2 and sample["label"] == -1 and "a label below 10" in sample["error"]
+    assert len(shown.json()["samples"]) == 5 * COUNT
 
 
 def test_calls_in_a_batch_are_refused(stoker, tmp_path):

@@ -55,4 +55,12 @@ std::string key_or_index(const Dataset& dataset, std::int64_t index) {
     }
 }
 
+std::optional<std::int64_t> known_label(const Dataset& dataset, std::int64_t index) {
+    try {
+        return dataset.label(index);
+    } catch (const DataError&) {
+        return std::nullopt;
+    }
+}
+
 }  // namespace stoker

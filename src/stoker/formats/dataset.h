@@ -218,4 +218,7 @@ class Dataset {
 // The sample's key, or its index where the record that holds the key is damaged.
 std::string key_or_index(const Dataset& dataset, std::int64_t index);
 
+// Dataset::label; empty also for a bad label, which is reported when the sample is read.
+std::optional<std::int64_t> known_label(const Dataset& dataset, std::int64_t index);
+
 }  // namespace stoker

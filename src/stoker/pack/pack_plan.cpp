@@ -48,16 +48,6 @@ std::string option_text(std::string name, const Json& value) {
     return fmt::format("--{} {}", name, value.dump());
 }
 
-// The label if it is known without reading the sample. A bad label is reported when the sample is read.
-std::int64_t label_of(const Dataset& dataset, std::int64_t index) {
-    constexpr std::int64_t kUnknown = -2;
-    try {
-        return dataset.label(index).value_or(kUnknown);
-    } catch (const DataError&) {
-        return kUnknown;
-    }
-}
-
 // Modification time of the file that represents the data set; empty if there is none. It is the only part of the plan
 // that shows changed pixels in a file of the same size.
 std::optional<std::int64_t> modified_ns(const fs::path& path) {
@@ -74,11 +64,12 @@ std::optional<std::int64_t> modified_ns(const fs::path& path) {
 // Identifies the source by its content, as far as that is known without reading all samples. Its path is not used,
 // since it may differ between machines.
 Json plan_of(const Dataset& dataset, const PackOptions& options, bool shards) {
+    constexpr std::int64_t kUnknown = -2;  // the label of a sample that has to be read
     std::uint64_t keys = 0;
     std::uint64_t labels = 0;
     std::uint64_t classes = 0;
     for (std::int64_t i = 0; i < dataset.size(); ++i) {
-        const std::int64_t label = label_of(dataset, i);
+        const std::int64_t label = known_label(dataset, i).value_or(kUnknown);
         keys = hash_text(dataset.key(i), keys);
         labels = hash_bytes(std::as_bytes(std::span(&label, 1)), labels);
     }

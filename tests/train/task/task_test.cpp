@@ -147,6 +147,19 @@ TEST(Task, WeightsOfRareClassesAreLarger) {
     EXPECT_NEAR(task.loss.weight[0].item<double>(), 10 / (3 * 8.0), 1e-6);
     EXPECT_NEAR(task.loss.weight[1].item<double>(), 10 / (3 * 2.0), 1e-6);
     EXPECT_EQ(task.loss.weight[2].item<double>(), 0);  // never occurs
+    struct OneBad final : Dataset {
+        std::int64_t size() const override { return 10; }
+        void read(std::int64_t /*index*/, Sample& /*sample*/) const override {}
+        std::optional<std::int64_t> label(std::int64_t index) const override {
+            if (index == 9) {
+                throw DataError({}, {.where = "test", .expected = "a label below 3", .got = "200"});
+            }
+            return index < 8 ? 0 : 1;
+        }
+    };
+    set_weights(task, {.balanced = true}, OneBad(), at::kCPU);
+    EXPECT_NEAR(task.loss.weight[0].item<double>(), 10 / (3 * 8.0), 1e-6);
+    EXPECT_NEAR(task.loss.weight[1].item<double>(), 10 / (3 * 1.0), 1e-6);
     EXPECT_THROW(set_weights(task, {.values = {1, 2}}, Labelled(), at::kCPU), InvalidArgument);
     EXPECT_THROW(set_weights(task, {.balanced = true}, TaskDataset(3, FieldKind::label), at::kCPU), InvalidArgument);
 }

@@ -55,14 +55,6 @@ std::int64_t smallest_part(std::int64_t samples, const Division& division) {
     return smallest;
 }
 
-std::optional<std::int64_t> known_label(const Dataset& data, std::int64_t index) {
-    try {
-        return data.label(index);
-    } catch (const DataError&) {  // of a damaged sample
-        return std::nullopt;
-    }
-}
-
 // Tries a training forward pass. Returns what the model throws, or an empty string. Too little memory says nothing
 // about the model: it is thrown.
 std::string forward_error(std::int64_t samples, Model& model, const Task& task, const at::Device& device,

@@ -122,18 +122,27 @@ void add_all_fields(Task& task, std::span<const FieldSpec> specs) {
     }
 }
 
-std::vector<double> balanced_weights(const Dataset& dataset, std::int64_t classes) {
-    std::vector<double> counts(static_cast<std::size_t>(classes));
-    for (std::int64_t i = 0; i < dataset.size(); ++i) {
-        const std::optional<std::int64_t> label = dataset.label(i);
+// The label for "balanced", -1 where it is a bad one. Throws InvalidArgument where labels are not known.
+std::int64_t counted_label(const Dataset& dataset, std::int64_t index) {
+    try {
+        const std::optional<std::int64_t> label = dataset.label(index);
         if (!label) {
             throw InvalidArgument({.where = "train.class_weights",
                                    .expected = "data whose labels are known without reading it, for \"balanced\"",
                                    .got = dataset.path(),
                                    .hint = "give one weight for each class, or pack the data (stoker pack)"});
         }
-        if (*label >= 0 && *label < classes) {
-            ++counts[static_cast<std::size_t>(*label)];
+        return *label;
+    } catch (const DataError&) {  // reported when the sample is read
+        return -1;
+    }
+}
+
+std::vector<double> balanced_weights(const Dataset& dataset, std::int64_t classes) {
+    std::vector<double> counts(static_cast<std::size_t>(classes));
+    for (std::int64_t i = 0; i < dataset.size(); ++i) {
+        if (const std::int64_t label = counted_label(dataset, i); label >= 0 && label < classes) {
+            ++counts[static_cast<std::size_t>(label)];
         }
     }
     const auto all = static_cast<double>(dataset.size());
