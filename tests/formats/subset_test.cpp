@@ -103,6 +103,22 @@ TEST(Subset, ASamplesSideDependsOnItsKeyAlone) {
     }
 }
 
+// The key of an LMDB record is part of the record.
+TEST(Subset, ASampleWithADamagedKeyHasASideToo) {
+    struct OneBad final : Dataset {
+        std::int64_t size() const override { return 40; }
+        void read(std::int64_t /*index*/, Sample& /*sample*/) const override {}
+        std::string key(std::int64_t index) const override {
+            if (index == 9) {
+                throw DataError({}, {.where = "test", .expected = "a record", .got = "damage"});
+            }
+            return std::to_string(index);
+        }
+    };
+    const SplitDatasets split = split_by_key(std::make_shared<OneBad>(), 0.2);
+    EXPECT_EQ(split.share->size() + split.rest->size(), 40);
+}
+
 // Must never change: a release that moved samples between training and validation would leak one into the other.
 TEST(Subset, TheSplitNeverChanges) {
     const auto split = split_by_key(std::make_shared<Numbers>(40), 0.2);

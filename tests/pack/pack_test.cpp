@@ -11,6 +11,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/formats/folder/image_folder.h"
+#include "stoker/formats/lmdb/lmdb_writer.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/stk/stk.h"
 #include "stoker/formats/stk/stk_writer.h"
@@ -382,6 +383,30 @@ TEST_F(Pack, ABadSampleEndsItUnlessBadOnesAreSkipped) {
             EXPECT_NE(packed.key(i), "c1/5.jpg");
             EXPECT_EQ(packed.label(i), packed.key(i)[1] - '0');
         }
+    }
+}
+
+// The keys of an LMDB that `stoker pack` wrote are parts of its records.
+TEST_F(Pack, ADamagedRecordOfAnLmdbIsABadSample) {
+    const fs::path source = dir_ / "source.lmdb";
+    pack(folder(), source, {});
+    {
+        LmdbWriter writer(source);
+        const auto record = writer.get("00000007");
+        ASSERT_TRUE(record);
+        const std::vector<std::byte> half(record->begin(), record->begin() + std::ssize(*record) / 2);
+        writer.put("00000007", half);
+        writer.commit();
+    }
+    const auto dataset = open_dataset(source, Split::train);
+    EXPECT_THROW(dataset->key(7), DataError);
+    for (const char* name : {"x.stk", "x.tar"}) {  // x.tar needs unique keys
+        EXPECT_THAT([&] { pack(*dataset, dir_ / name, {}); },
+                    ::testing::ThrowsMessage<DataError>(AllOf(HasSubstr("00000007"), HasSubstr("--skip-bad"))));
+        const PackResult result = pack(*dataset, dir_ / name, {.skip_bad = true});
+        EXPECT_EQ(result.samples, 11);
+        ASSERT_EQ(result.skipped.size(), 1u);
+        EXPECT_EQ(result.skipped[0].key, "7");
     }
 }
 

@@ -82,7 +82,7 @@ SplitDatasets split_by_key(std::shared_ptr<const Dataset> dataset, double share)
     std::vector<std::int64_t> rest;
     std::vector<std::int64_t> chosen;
     for (std::int64_t index = 0; index < dataset->size(); ++index) {
-        (hash_fraction(dataset->key(index)) < share ? chosen : rest).push_back(index);
+        (hash_fraction(key_or_index(*dataset, index)) < share ? chosen : rest).push_back(index);
     }
     if (rest.empty() || chosen.empty()) {
         if (dataset->size() > 0) {

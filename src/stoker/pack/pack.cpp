@@ -68,12 +68,15 @@ void check_recoding(const Dataset& dataset, const TranscodeOptions& options) {
 }
 
 // Throws DataError that names two samples with the same key. Takes 16 bytes per sample: sorts the keys' hashes and
-// compares only keys with the same hash.
+// compares only keys with the same hash. A sample whose key is damaged is a bad one, which is not stored.
 void check_unique_keys(const Dataset& dataset, std::string_view format) {
     std::vector<std::pair<std::uint64_t, std::int64_t>> keys;
     keys.reserve(static_cast<std::size_t>(dataset.size()));
     for (std::int64_t i = 0; i < dataset.size(); ++i) {
-        keys.emplace_back(hash_text(dataset.key(i)), i);
+        try {
+            keys.emplace_back(hash_text(dataset.key(i)), i);
+        } catch (const DataError&) {
+        }
     }
     std::ranges::sort(keys);
     for (std::size_t i = 1; i < keys.size(); ++i) {
@@ -209,10 +212,18 @@ class Packing {
         }
     }
 
+    std::string key_of(std::int64_t index) const {
+        try {
+            return dataset_.key(index);
+        } catch (const DataError& error) {  // the key is part of a damaged record
+            throw with_skip_hint(error.located({.path = dataset_.path(), .index = index}));
+        }
+    }
+
     // Runs before the first sample, so that a bad key at the end does not waste all the work before it.
     void check_keys(const PackTarget& target) const {
         for (std::int64_t i = indices_.begin; !options_.skip_bad && i < indices_.end; ++i) {
-            const std::string key = dataset_.key(i);
+            const std::string key = key_of(i);
             try {
                 target.check_key(key);
             } catch (const DataError& error) {
@@ -251,9 +262,10 @@ class Packing {
     void read(std::int64_t index, Transcoder& transcoder, Slot& slot) const {
         slot.bad.reset();
         slot.bytes_in = 0;
-        slot.key = dataset_.key(index);
+        slot.key = std::to_string(index);  // of a sample whose key is damaged
         slot.sample.label = -1;
         try {
+            slot.key = dataset_.key(index);
             if (stk_ != nullptr) {
                 stk_->reader().verify(index);  // otherwise damaged bytes would get a valid hash
             }

@@ -70,7 +70,7 @@ Json plan_of(const Dataset& dataset, const PackOptions& options, bool shards) {
     std::uint64_t classes = 0;
     for (std::int64_t i = 0; i < dataset.size(); ++i) {
         const std::int64_t label = known_label(dataset, i).value_or(kUnknown);
-        keys = hash_text(dataset.key(i), keys);
+        keys = hash_text(key_or_index(dataset, i), keys);
         labels = hash_bytes(std::as_bytes(std::span(&label, 1)), labels);
     }
     for (const std::string& name : dataset.classes()) {
