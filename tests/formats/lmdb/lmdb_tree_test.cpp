@@ -311,5 +311,29 @@ TEST_F(Tree, AWalkThroughACircleEnds) {
     EXPECT_THAT(error_of<DataError>(walk), AllOf(HasSubstr("keys in ascending order"), HasSubstr("copy it again")));
 }
 
+// A branch page that is its own first child, in a file of so many pages that one level for each overflows the stack.
+TEST_F(Tree, AWalkThroughACircleHasTheTreesDepth) {
+    std::map<std::string, std::string> entries;
+    for (int i = 0; i < 40; ++i) {
+        entries[fmt::format("{:05}", i)] = png("");
+    }
+    write_lmdb(dir_ / "db.lmdb", entries);
+    const LmdbSnapshot snapshot(dir_ / "db.lmdb");
+    const LmdbKeys keys(snapshot);
+    ASSERT_TRUE(keys.sequential());
+    constexpr std::size_t kPage = 256;
+    std::vector<std::byte> pages(200'000 * kPage);
+    const auto store = [&](std::size_t at, std::uint16_t number) {
+        std::memcpy(pages.data() + kPage + at, &number, sizeof number);
+    };
+    store(0, 1);     // the page's number
+    store(10, 1);    // a branch
+    store(12, 18);   // the end of the offsets of its nodes: one node
+    store(16, 200);  // which lies here, and leads to page 1
+    store(200, 1);
+    const LmdbTree tree(pages, {.page_size = kPage, .root = 1, .depth = 2}, "circle");
+    EXPECT_EQ(LmdbLeaves(tree, keys).size(), 0U);
+}
+
 }  // namespace
 }  // namespace stoker

@@ -11,7 +11,7 @@ namespace stoker {
 LmdbLeaves::LmdbLeaves(const LmdbTree& tree, const LmdbKeys& keys) : tree_(tree) {
     const auto root = keys.sequential() ? tree.page(tree.root()) : std::nullopt;
     std::uint64_t nodes = tree.page_count();  // a sound tree has each page once
-    if (!root || !walk(*root, {}, keys, nodes) || leaves_.empty()) {
+    if (!root || !walk(*root, tree.depth(), {}, keys, nodes) || leaves_.empty()) {
         leaves_.clear();
         return;
     }
@@ -19,10 +19,11 @@ LmdbLeaves::LmdbLeaves(const LmdbTree& tree, const LmdbKeys& keys) : tree_(tree)
 }
 
 // Collects the leaves below a branch, in order. Only the first child of each branch is read, which shows whether the
-// children are leaves. A branch's first node has no key; `first_key` is the key of its parent. `nodes`: the limit of
-// nodes left, so that a damaged tree cannot make the walk endless.
-bool LmdbLeaves::walk(const LmdbPage& branch, std::string_view first_key, const LmdbKeys& keys, std::uint64_t& nodes) {
-    if (!branch.branch()) {
+// children are leaves. A branch's first node has no key; `first_key` is the key of its parent. `depth`, the levels from
+// the branch down, and `nodes`, how many may be visited, end the walk of a damaged tree.
+bool LmdbLeaves::walk(const LmdbPage& branch, std::size_t depth, std::string_view first_key, const LmdbKeys& keys,
+                      std::uint64_t& nodes) {
+    if (!branch.branch() || depth == 0) {
         return false;
     }
     bool leaves = false;
@@ -35,7 +36,7 @@ bool LmdbLeaves::walk(const LmdbPage& branch, std::string_view first_key, const 
         leaves = at == 0 ? below && below->leaf() : leaves;  // all children of a branch are of one kind
         const std::string_view key = at == 0 ? first_key : node->key;
         if (!leaves) {
-            if (!below || !walk(*below, key, keys, nodes)) {
+            if (!below || !walk(*below, depth - 1, key, keys, nodes)) {
                 return false;
             }
             continue;

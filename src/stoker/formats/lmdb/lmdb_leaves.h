@@ -35,7 +35,8 @@ class LmdbLeaves {
         std::uint64_t page = 0;
     };
 
-    bool walk(const LmdbPage& branch, std::string_view first_key, const LmdbKeys& keys, std::uint64_t& nodes);
+    bool walk(const LmdbPage& branch, std::size_t depth, std::string_view first_key, const LmdbKeys& keys,
+              std::uint64_t& nodes);
     void index(std::int64_t keys);
     std::size_t leaf_of(std::int64_t index) const;
 

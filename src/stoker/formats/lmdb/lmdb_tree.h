@@ -70,6 +70,7 @@ class LmdbTree {
     std::optional<std::span<const std::byte>> find(std::string_view key) const;
 
     std::uint64_t root() const { return root_; }
+    std::size_t depth() const { return depth_; }  // levels from the root to the leaves, as the meta page says
     bool empty() const;
 
     // Walks the entries in the order of the keys. Each call returns an entry, or nothing beyond either end; after that,
