@@ -9,13 +9,14 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/formats/checked_growth.h"
 
 namespace stoker {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kMaxBytes = std::uintmax_t{1} << 28;
+constexpr std::uintmax_t kMaxBytes = std::uintmax_t{1} << 26;
 
 // The possible names of the set, the longest first: "x--7", "x-", "x" for the stem "x--7".
 std::vector<std::string> set_names(const std::string& stem) {
@@ -50,6 +51,16 @@ std::vector<fs::path> class_name_files(const fs::path& first_shard) {
     return files;
 }
 
+std::string class_text(const fs::path& file) {
+    std::error_code unknown;
+    if (const auto bytes = fs::file_size(file, unknown); !unknown && bytes > kMaxBytes) {
+        throw DataError({.path = file.string()}, {.where = "classes",
+                                                  .expected = fmt::format("at most {} bytes", kMaxBytes),
+                                                  .got = fmt::format("{}", bytes)});
+    }
+    return read_text(file);
+}
+
 std::vector<std::string> read_class_names(const fs::path& first_shard, std::int64_t largest_label) {
     std::error_code unknown;
     std::vector<std::string> names;
@@ -61,10 +72,7 @@ std::vector<std::string> read_class_names(const fs::path& first_shard, std::int6
             throw DataError({.path = file.string()},
                             {.where = "classes", .expected = std::move(expected), .got = std::move(got)});
         };
-        if (const auto bytes = fs::file_size(file, unknown); !unknown && bytes > kMaxBytes) {
-            refuse(fmt::format("at most {} bytes", kMaxBytes), fmt::format("{}", bytes));
-        }
-        const std::string text = read_text(file);
+        const std::string text = class_text(file);
         std::string_view rest = std::string_view(text).substr(0, text.find_last_not_of(" \t\r\n") + 1);
         while (!rest.empty()) {
             const std::size_t end = std::min(rest.find('\n'), rest.size());
@@ -74,7 +82,7 @@ std::vector<std::string> read_class_names(const fs::path& first_shard, std::int6
             if (line.empty()) {
                 refuse("a class name on each line", fmt::format("an empty line after {} names", names.size()));
             }
-            names.emplace_back(line);
+            push_checked(names, std::string(line));
         }
         if (static_cast<std::int64_t>(names.size()) <= largest_label) {
             refuse(fmt::format("a line for each class from 0 to {}", largest_label),

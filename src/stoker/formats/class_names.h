@@ -14,6 +14,9 @@ namespace stoker {
 // and the second for shards.
 std::vector<std::filesystem::path> class_name_files(const std::filesystem::path& first_shard);
 
+// The text of a file of class names. Throws DataError for one of more than 64 MiB.
+std::string class_text(const std::filesystem::path& file);
+
 // The names in the first of these files that exists; empty where none does. Throws DataError where it has fewer lines
 // than `largest_label` needs, or an empty line between others.
 std::vector<std::string> read_class_names(const std::filesystem::path& first_shard, std::int64_t largest_label);

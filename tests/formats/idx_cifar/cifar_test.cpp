@@ -11,6 +11,7 @@
 #include "formats/pickle/pickle_support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/rng.h"
+#include "support/memory_room.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -106,6 +107,19 @@ TEST(Cifar, RecordsInOrder) {
     EXPECT_EQ(test.size(), 2);
     EXPECT_EQ(test.key(1), "test/1");
     EXPECT_EQ(test.label(1), 1);
+}
+
+TEST(Cifar, NamesThatTakeTooMuchMemoryAreRefused) {
+    const TempDir folder;
+    write_ten(folder.path());
+    std::string lines;
+    for (int i = 0; i < 3'000'000; ++i) {
+        lines += "c\n";
+    }
+    write_file(folder / "batches.meta.txt", lines);
+    EXPECT_EQ(CifarDataset(folder.path(), Split::train).classes().size(), 3'000'000U);
+    const MemoryRoom room(60 * kMiB);
+    EXPECT_THROW(CifarDataset(folder.path(), Split::train), MemoryError);
 }
 
 TEST(Cifar, FineAndCoarseLabels) {

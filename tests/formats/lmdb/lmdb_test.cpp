@@ -25,6 +25,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/formats/open.h"
+#include "support/memory_room.h"
 #include "support/page_cache.h"
 #include "support/temp_dir.h"
 
@@ -222,6 +223,10 @@ TEST_F(Lmdb, ClassesFromAList) {
     }
     write_lmdb(dir_ / "numbers", {{"0", png("")}, {"__classes__", "[1, 2]"}});
     EXPECT_TRUE(LmdbDataset(dir_ / "numbers").classes().empty());
+    write_lmdb(dir_ / "wide", {{"0", png("")}, {"__classes__", "[" + std::string(4'000'000, ' ') + "]"}});
+    EXPECT_TRUE(LmdbDataset(dir_ / "wide").classes().empty());
+    const testing::MemoryRoom room(100 * testing::kMiB);  // parsed JSON takes far more memory than its text
+    EXPECT_THROW(LmdbDataset(dir_ / "wide"), MemoryError);
 }
 
 TEST_F(Lmdb, LargeValuesThatAreNotInMemoryAreRead) {

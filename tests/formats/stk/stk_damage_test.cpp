@@ -10,6 +10,8 @@
 #include "stoker/base/hash.h"
 #include "stoker/base/rng.h"
 #include "stoker/formats/stk/stk_manifest.h"
+#include "stoker/formats/stk/stk_schema.h"
+#include "support/memory_room.h"
 #include "support/put.h"
 #include "support/temp_dir.h"
 
@@ -120,6 +122,14 @@ TEST(StkDamage, ChangesOfTheManifestAreFoundOrHarmless) {
     }
     put(path, R"({"format":"stk","version":2})");
     EXPECT_THAT(result_of(dir / "x.stk"), HasSubstr("expected version 1 of the stk format, got version 2"));
+}
+
+// A class without a name takes 4 bytes of the file and 32 of memory.
+TEST(StkDamage, ASchemaThatTakesTooMuchMemoryIsRefused) {
+    const std::string text = encode_schema(stk_image_schema(std::vector<std::string>(2'000'000)));
+    EXPECT_EQ(decode_schema(as_bytes(text)).fields.back().classes.size(), 2'000'000U);
+    const MemoryRoom room(60 * kMiB);
+    EXPECT_THROW(decode_schema(as_bytes(text)), MemoryError);
 }
 
 // A deeply nested JSON text would overflow the stack of its parser.

@@ -11,6 +11,7 @@
 #include "stoker/formats/arrays/npz_writer.h"
 #include "stoker/formats/field_values.h"
 #include "stoker/formats/webdataset/webdataset.h"
+#include "support/memory_room.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -210,7 +211,19 @@ TEST_F(TarFields, DeepJsonIsNotWrittenAgain) {
     Sample sample;
     dataset.read(0, sample);
     EXPECT_EQ(text_of(sample.fields[0]), std::string(20, '[') + std::string(20, ']'));
-    EXPECT_THAT([&] { dataset.read(1, sample); }, ThrowsMessage<DataError>(HasSubstr("JSON of at most 256 levels")));
+    EXPECT_THAT([&] { dataset.read(1, sample); }, ThrowsMessage<DataError>(HasSubstr("object of at most 64 levels")));
+}
+
+// Parsed JSON takes far more memory than its text.
+TEST_F(TarFields, JsonThatTakesTooMuchMemoryIsRefused) {
+    const std::string spaces(4'000'000, ' ');
+    const auto dataset = open(tar_member("a.jpg", "A") + tar_member("a.json", R"({"k": 1})") +
+                                  tar_member("b.jpg", "B") + tar_member("b.json", R"({"k": )" + spaces + "2}"),
+                              {{.name = "k", .from = "json:k"}});
+    Sample sample;
+    dataset.read(1, sample);
+    const MemoryRoom room(100 * kMiB);
+    EXPECT_THROW(dataset.read(1, sample), MemoryError);
 }
 
 // A single member such as x.2019.npy is the image of a sample without a better one, unless it is another field.

@@ -16,6 +16,7 @@
 #include "stoker/formats/class_names.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/webdataset/sample_grouper.h"
+#include "support/memory_room.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -323,6 +324,18 @@ TEST_F(WebDatasetTest, ClassNames) {
     EXPECT_THAT(class_name_files("x--000000.tar"),
                 ElementsAre("x--000000-classes.txt", "x--classes.txt", "x-classes.txt", "classes.txt"));
     EXPECT_THAT(class_name_files("2012.tar"), ElementsAre("2012-classes.txt", "classes.txt"));
+}
+
+TEST_F(WebDatasetTest, ClassNamesThatTakeTooMuchMemoryAreRefused) {
+    std::string lines;
+    for (int i = 0; i < 3'000'000; ++i) {
+        lines += "c\n";
+    }
+    write_file(dir_ / "classes.txt", lines);
+    const std::string shard = write("x.tar", tar_member("a.png", "A") + tar_member("a.cls", "1"));
+    EXPECT_EQ(WebDataset(shard).classes().size(), 3'000'000U);
+    const MemoryRoom room(60 * kMiB);
+    EXPECT_THROW(WebDataset{shard}, MemoryError);
 }
 
 // A single large label does not create millions of class names.

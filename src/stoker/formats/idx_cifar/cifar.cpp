@@ -12,6 +12,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/formats/array.h"
+#include "stoker/formats/checked_growth.h"
 #include "stoker/formats/class_names.h"
 
 namespace stoker {
@@ -62,7 +63,7 @@ std::vector<std::string> batch_names(Version version, Split split) {
 }
 
 std::vector<std::string> lines_of(const fs::path& path) {
-    const std::string text = read_text(path);
+    const std::string text = class_text(path);
     std::vector<std::string> lines;
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -71,7 +72,7 @@ std::vector<std::string> lines_of(const fs::path& path) {
             line.pop_back();
         }
         if (!line.empty()) {
-            lines.push_back(std::move(line));
+            push_checked(lines, std::move(line));
         }
         at = end + 1;
     }

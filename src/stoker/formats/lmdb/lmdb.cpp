@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/parse_number.h"
 #include "stoker/base/prefetch.h"
 #include "stoker/base/utf8.h"
@@ -21,7 +22,7 @@ using Kind = PickleValue::Kind;
 
 // Empty for anything but a list of texts.
 std::vector<std::string> json_names(std::string_view text) {
-    const auto list = nlohmann::json::parse(text, nullptr, false);
+    const auto list = parse_json<nlohmann::json>(text);
     const bool texts = list.is_array() && std::ranges::all_of(list, [](const auto& name) { return name.is_string(); });
     return texts ? list.get<std::vector<std::string>>() : std::vector<std::string>();
 }

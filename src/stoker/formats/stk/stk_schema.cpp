@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/checked_growth.h"
 
 namespace stoker {
 namespace {
@@ -88,7 +89,7 @@ StkField take_field(Cursor& cursor) {
     if (head.classes > cursor.left() / sizeof(std::uint32_t)) {
         bad(at, "classes that fit into the schema", fmt::format("{}", head.classes));
     }
-    field.classes.reserve(head.classes);
+    grow_checked(field.classes, head.classes);
     for (std::uint32_t i = 0; i < head.classes; ++i) {
         const auto size = cursor.take<std::uint32_t>();
         field.classes.push_back(cursor.text(size));

@@ -7,6 +7,7 @@
 #include "stoker/base/ascii.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/formats/arrays/npy.h"
 #include "stoker/formats/field_values.h"
 #include "stoker/formats/image_kind.h"
@@ -15,7 +16,6 @@ namespace stoker {
 namespace {
 
 constexpr std::size_t kMaxJson = std::size_t{16} << 20;
-constexpr int kMaxDepth = 256;  // of a value that is written again, which recurses
 
 bool is_npy(std::span<const std::byte> bytes) {
     return as_text(bytes).starts_with("\x93NUMPY");
@@ -75,9 +75,9 @@ nlohmann::json parse_object(std::span<const std::byte> bytes) {
     if (bytes.size() > kMaxJson) {
         bad(fmt::format("JSON of at most {} bytes", kMaxJson), fmt::format("{}", bytes.size()));
     }
-    nlohmann::json object = nlohmann::json::parse(as_text(bytes), nullptr, false);
+    auto object = parse_json<nlohmann::json>(as_text(bytes));
     if (!object.is_object()) {
-        bad("a JSON object", describe_bytes(bytes));
+        bad(fmt::format("a JSON object of at most {} levels", kMaxJsonDepth), describe_bytes(bytes));
     }
     return object;
 }
@@ -91,28 +91,8 @@ nlohmann::json value_of_key(const TarFieldSource& source, std::span<const std::b
     return std::move(*found);
 }
 
-// True for lists and objects within each other beyond kMaxDepth.
-bool is_deep(const nlohmann::json& value) {
-    std::vector<const nlohmann::json*> level = {&value};
-    for (int depth = 0; depth < kMaxDepth && !level.empty(); ++depth) {
-        std::vector<const nlohmann::json*> below;
-        for (const nlohmann::json* parent : level) {
-            for (const nlohmann::json& child : *parent) {
-                if (child.is_structured()) {
-                    below.push_back(&child);
-                }
-            }
-        }
-        level = std::move(below);
-    }
-    return !level.empty();
-}
-
 // Text as it is, other values as JSON.
 std::string json_text(const nlohmann::json& value) {
-    if (value.is_structured() && is_deep(value)) {
-        bad(fmt::format("JSON of at most {} levels", kMaxDepth), "more");
-    }
     return value.is_string() ? value.get<std::string>()
                              : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -199,8 +179,7 @@ void read_tar_field(const Field& field, const TarFieldSource& source, std::span<
 
 std::vector<std::string> json_number_keys(std::span<const std::byte> bytes) {
     std::vector<std::string> keys;
-    const nlohmann::json object =
-        bytes.size() > kMaxJson ? nlohmann::json() : nlohmann::json::parse(as_text(bytes), nullptr, false);
+    const auto object = bytes.size() > kMaxJson ? nlohmann::json() : parse_json<nlohmann::json>(as_text(bytes));
     if (!object.is_object()) {
         return keys;
     }
