@@ -323,7 +323,9 @@ class Loader:
             bad = BadSample(index, key, for_python(reason), replaced_by)
             if bad.index not in self.bad_samples:
                 self.bad_samples[bad.index] = bad
-                warnings.warn(f"[{bad.key}] replaced: {bad.reason}", BadSampleWarning, stacklevel=3)
+                text = f"[{bad.key}] replaced: {bad.reason}"  # a key may have any character of a file name
+                shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+                warnings.warn(shown, BadSampleWarning, stacklevel=3)
 
 
 class _Undelivered:

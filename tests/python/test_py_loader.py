@@ -240,6 +240,18 @@ def test_bad_samples_are_replaced_with_a_warning(tmp_path):
     assert isinstance(caught.value, ValueError)
 
 
+def test_a_warning_has_no_control_characters(tmp_path):
+    for i in range(20):
+        draw_noise(tmp_path / f"data/a/{i:02}.png", seed=i)
+    name = "07\x1b[2J\u202e\nä.png"
+    (tmp_path / "data/a" / name).write_bytes(b"no image")
+    loader = stoker.Loader(tmp_path / "data", 7, shuffle=False, bad_samples=1)
+    with pytest.warns(stoker.BadSampleWarning) as caught:
+        list(loader)
+    assert str(caught[0].message).startswith(r"[a/07\x1b[2J\u202e\nä.png] replaced: ")
+    assert [bad.key for bad in loader.bad_samples.values()] == [f"a/{name}"]
+
+
 def test_numpy_alone(drawn):
     text = f"""
         import sys, stoker
