@@ -2,6 +2,7 @@
 #include "engine/commands/mask_folder.h"
 
 #include <array>
+#include <fmt/format.h>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "cli/terminal/output_path.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/hash.h"
 #include "stoker/codecs/encode.h"
 
 namespace stoker::cli {
@@ -18,14 +20,14 @@ namespace {
 namespace fs = std::filesystem;
 
 // A key comes from the data: its path must not lead out of the folder.
-fs::path inside(const fs::path& folder, const std::string& key) {
+std::string inside(const fs::path& folder, const std::string& key) {
     fs::path path = folder;
     for (const fs::path& part : fs::path(key).relative_path()) {
         if (part != ".." && part != "." && !part.empty()) {
             path /= part;
         }
     }
-    return path += ".png";
+    return path.string();
 }
 
 }  // namespace
@@ -34,11 +36,22 @@ MaskFolder::MaskFolder(fs::path folder) : folder_(std::move(folder)) {
     require_writable_folder(folder_);
 }
 
-void MaskFolder::write(const Prediction& prediction) const {
+fs::path MaskFolder::free_name(const std::string& key) {
+    const std::string name = inside(folder_, key);
+    std::int64_t& number = number_[hash_text(name)];
+    std::string path;
+    do {
+        path = ++number == 1 ? name + ".png" : fmt::format("{}-{}.png", name, number);
+    } while (!written_.insert(hash_text(path)).second);
+    numbered_ += number > 1 ? 1 : 0;
+    return path;
+}
+
+void MaskFolder::write(const Prediction& prediction) {
     if (prediction.mask.empty()) {
         return;
     }
-    const fs::path path = inside(folder_, prediction.key);
+    const fs::path path = free_name(prediction.key);
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
     if (error) {

@@ -1,7 +1,11 @@
 // Writes predicted masks as grey PNG files, a class for each pixel.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "stoker/train/run/predict.h"
 
@@ -12,11 +16,19 @@ class MaskFolder {
     // Throws IoError if the folder cannot be written.
     explicit MaskFolder(std::filesystem::path folder);
 
-    // Writes <folder>/<key>.png; a prediction with an error has no file. Throws IoError.
-    void write(const Prediction& prediction) const;
+    // Writes <folder>/<key>.png, or <key>-2.png where an earlier prediction has that name: keys such as ../a/1.jpg and
+    // a/1.jpg give the same. A prediction with an error has no file. Throws IoError.
+    void write(const Prediction& prediction);
+
+    std::int64_t numbered() const { return numbered_; }  // the files with such a number
 
   private:
+    std::filesystem::path free_name(const std::string& key);
+
     std::filesystem::path folder_;
+    std::unordered_set<std::uint64_t> written_;               // hashes of paths
+    std::unordered_map<std::uint64_t, std::int64_t> number_;  // of the last file, by the hash of its path without one
+    std::int64_t numbered_ = 0;
 };
 
 }  // namespace stoker::cli

@@ -113,7 +113,11 @@ class MaskSink final : public Sink {
   public:
     explicit MaskSink(const PredictArguments& options) : folder_(options.out), out_(options.out) {}
     void write(const Prediction& prediction) override { folder_.write(prediction); }
-    std::string place() const override { return "masks in " + (fs::path(out_) / "").string() + " (class numbers)"; }
+    std::string place() const override {
+        const std::int64_t numbered = folder_.numbered();
+        return fmt::format("masks in {} (class numbers){}", (fs::path(out_) / "").string(),
+                           numbered > 0 ? fmt::format("; {} numbered, as the name was taken", numbered) : "");
+    }
 
   private:
     MaskFolder folder_;

@@ -4,10 +4,12 @@ import csv
 import io
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
 import torch
+from conftest import run_program
 from PIL import Image
 from safetensors.torch import load_file, save_file
 from test_import import export_training
@@ -395,6 +397,24 @@ def test_masks_are_written_as_images(stoker, tmp_path, folder, photos):
     assert [file.name for file in files] == [f"{i}.png.png" for i in range(5)]
     for file, mask in zip(files, expected, strict=True):
         assert (np.array(Image.open(file)) == mask).mean() > 0.98  # rounding may change a class
+
+
+def test_no_mask_takes_the_place_of_another(stoker, tmp_path, folder, photos):
+    write_recipe(tmp_path, folder, "segmentation", scripted(folder, "pixels", Pixels)[1], epochs=1)
+    stoker("train", "r.toml", "--out", "run")
+    here = tmp_path / "here"
+    shutil.copytree(tmp_path / "photos", here / "photos")
+    Image.new("L", (SIDE, SIDE), 255).save(here / "photos/0.png")
+    own = ["--set", "data.channels=1", "-o"]
+    run_program("predict", "../run", "../photos", *own, "first", cwd=here)
+    run_program("predict", "../run", "photos", *own, "second", cwd=here)
+    done = run_program("predict", "../run", "../photos", "photos", *own, "both", cwd=here)
+    assert "masks in both/ (class numbers); 5 numbered, as the name was taken\n" in done.err
+    assert len(list((here / "both").rglob("*.png"))) == 10
+    first = here / "first" / "0.png.png"
+    second = here / "second" / "0.png.png"
+    assert (here / "both/photos/0.png.png").read_bytes() == first.read_bytes()
+    assert (here / "both/photos/0.png-2.png").read_bytes() == second.read_bytes()
 
 
 def test_language_has_no_predictions(stoker, tmp_path, folder):
