@@ -30,7 +30,7 @@ std::int32_t parse_text(std::string_view text) {
     return label ? checked_label(*label) : kBadTarLabel;
 }
 
-std::int32_t parse_json(const LabelMember& member, std::string_view text) {
+std::int32_t parse_label_json(const LabelMember& member, std::string_view text) {
     const auto json = nlohmann::json::parse(text, nullptr, false);
     if (!json.is_object()) {
         return kBadTarLabel;
@@ -73,7 +73,7 @@ std::int32_t parse_label(const LabelMember& member, std::span<const std::byte> b
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const std::int32_t label = bytes.size() > max_label_bytes(member) ? kBadTarLabel
                                : member.keys.empty()                  ? parse_text(text)
-                                                                      : parse_json(member, text);
+                                                                      : parse_label_json(member, text);
     return label == kBadTarLabel && !member.strict ? kNoTarLabel : label;
 }
 
