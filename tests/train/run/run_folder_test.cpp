@@ -45,6 +45,23 @@ TEST(RunFolder, LeftoversOfAKilledProcessAreRemoved) {
     EXPECT_TRUE(fs::exists(checkpoints / "14" / "state.json"));
 }
 
+// Where names cannot be exchanged, a process may be killed when the old checkpoint has lost its name and the new one
+// has not got it.
+TEST(RunFolder, ACheckpointThatWasBeingReplacedIsFound) {
+    const TempDir folder;
+    const fs::path checkpoints = folder / "run" / "checkpoints";
+    live(every(1, true), folder / "run", 3);
+    fs::copy(checkpoints / "2", checkpoints / ".replaced-best", fs::copy_options::recursive);
+    fs::copy(checkpoints / "3", checkpoints / ".writing-3", fs::copy_options::recursive);
+    fs::rename(checkpoints / "3", checkpoints / ".replaced-3");
+    EXPECT_EQ(RunFolder(folder / "run").find_start("auto"), checkpoints / "3");
+    EXPECT_EQ(read_step(folder / "run" / "best"), 2);
+    fs::copy(checkpoints / "3", checkpoints / ".replaced-3", fs::copy_options::recursive);  // the new one had its name
+    EXPECT_EQ(live(every(1, true), folder / "run").result.resumed_from_step, 3);
+    EXPECT_FALSE(fs::exists(checkpoints / ".replaced-3"));
+    EXPECT_FALSE(fs::exists(checkpoints / ".writing-3"));
+}
+
 // Without shuffling, so that the index of a bad sample decides in which step it is read. The loader reads sample 0 when
 // it is made.
 Recipe in_order() {

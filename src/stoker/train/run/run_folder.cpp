@@ -53,9 +53,12 @@ void remove_checkpoint(const fs::path& checkpoint) {
     remove_path(old);
 }
 
+// Before the name of a checkpoint that is being replaced; not .old-, which may be half removed.
+constexpr std::string_view kReplaced = ".replaced-";
+
 // Gives a finished checkpoint its name. The step may already have one, written before the epoch's evaluation: the two
 // are exchanged atomically and the old one is removed, so that there is one at every moment. A file system that cannot
-// exchange names, as NFS, has none between two renames.
+// exchange names, as NFS, has none between two renames; find_start() gives the old one its name again.
 void commit(const fs::path& temporary, const fs::path& final_name) {
     if (!fs::exists(final_name)) {
         rename_folder(temporary, final_name);
@@ -66,7 +69,7 @@ void commit(const fs::path& temporary, const fs::path& final_name) {
         if (errno != EINVAL && errno != ENOSYS) {
             throw errno_error(final_name.string(), "a checkpoint that can be replaced", errno);
         }
-        old = temporary.parent_path() / (".old-" + final_name.filename().string());
+        old = temporary.parent_path() / (std::string(kReplaced) + final_name.filename().string());
         remove_path(old);
         rename_folder(final_name, old);
         rename_folder(temporary, final_name);
@@ -105,11 +108,25 @@ bool is_temporary(const std::string& name) {
     return std::ranges::any_of(names, [&](const char* file) { return name.starts_with(std::string(file) + ".tmp-"); });
 }
 
+// Of a process that was killed between the two renames of commit().
+void restore_replaced(const fs::path& run) {
+    for (const std::string& name : names_in(run / kCheckpoints)) {
+        if (!name.starts_with(kReplaced)) {
+            continue;
+        }
+        const std::string own = name.substr(kReplaced.size());
+        const fs::path final_name = own == kBest ? run / own : run / kCheckpoints / own;
+        if (!fs::exists(final_name)) {
+            rename_folder(run / kCheckpoints / name, final_name);
+        }
+    }
+}
+
 void remove_leftovers(const fs::path& checkpoints) {
     std::error_code none;
     for (const auto& entry : fs::directory_iterator(checkpoints, none)) {
         const std::string name = entry.path().filename().string();
-        if (name.starts_with(".writing-") || name.starts_with(".old-")) {
+        if (name.starts_with(".writing-") || name.starts_with(".old-") || name.starts_with(kReplaced)) {
             remove_path(entry.path());
         }
     }
@@ -166,6 +183,7 @@ void RunFolder::lock() {
 
 fs::path RunFolder::find_start(const std::string& resume) {
     lock();
+    restore_replaced(path_);
     if (const std::string other = is_run() ? "" : other_file(); !other.empty()) {
         throw InvalidArgument({.where = path_.string(),
                                .expected = "a run folder, or a new or empty folder",
