@@ -54,6 +54,15 @@ TEST(MapOrRead, LargePiecesInMemoryOfSetsThatFit) {
     }
 }
 
+TEST(MapOrRead, WhatFitsIsMeasuredByTheMemoryOfTheProcess) {
+    set_memory_limit(80 << 20);
+    const MapOrRead fits(10 << 20);
+    const MapOrRead too_large((10 << 20) + 1);
+    set_memory_limit(0);
+    EXPECT_EQ(got(fits, {}, kReadBytes), 'a');
+    EXPECT_EQ(got(too_large, {}, kReadBytes), 'b');
+}
+
 TEST(MapOrRead, OnlyLargePiecesAreFetchedAhead) {
     const std::vector<std::byte> bytes(kReadBytes);
     int fetched = 0;

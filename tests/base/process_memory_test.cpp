@@ -12,8 +12,6 @@ TEST(ProcessMemory, PeakGrowsByWhatIsAllocated) {
     const double before = peak_rss_mb();
     const std::vector<char> large((static_cast<std::size_t>(before) + 64) << 20, 'x');
     EXPECT_GE(peak_rss_mb(), before + 60);
-    EXPECT_GT(machine_memory(), large.size());
-    EXPECT_LT(machine_memory(), std::uint64_t{1} << 50);
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <span>
 
 #include "stoker/base/buffer.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/base/prefetch.h"
-#include "stoker/base/process_memory.h"
 
 namespace stoker {
 
@@ -19,12 +19,12 @@ inline constexpr std::size_t kReadBytes = std::size_t{16} << 10;
 // that have to come from the disk are read: one call instead of a page fault for every few pages, and a failure is an
 // error instead of a signal. A signal remains possible only if the file is cut short, or a page is evicted and lost,
 // between the check and the use. Mapped pages that were used count as the process's memory, so all large pieces are
-// read if the data set takes more than an eighth of the machine's memory.
+// read if the data set takes more than an eighth of the memory that the process may use.
 class MapOrRead {
   public:
     MapOrRead() = default;  // reads all large pieces
     // `data_bytes`: size of the whole data set, all shards together.
-    explicit MapOrRead(std::uint64_t data_bytes, std::uint64_t memory = machine_memory())
+    explicit MapOrRead(std::uint64_t data_bytes, std::uint64_t memory = memory_limit().total)
         : large_(data_bytes <= memory / 8) {}
 
     // True if a piece of `size` bytes is to be used through the map. `in_memory()` is called for large pieces only.

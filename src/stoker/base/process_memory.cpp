@@ -2,18 +2,10 @@
 // launcher that started this program.
 #include "stoker/base/process_memory.h"
 
-#include <unistd.h>
-
 #include <fstream>
 #include <string>
 
 namespace stoker {
-
-std::uint64_t machine_memory() {
-    const long pages = ::sysconf(_SC_PHYS_PAGES);
-    const long page = ::sysconf(_SC_PAGESIZE);
-    return pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page) : 0;
-}
 
 double peak_rss_mb() {
     std::ifstream status("/proc/self/status");
