@@ -3,7 +3,10 @@
 // line per sample, and has the exact names.
 #include "engine/commands/prediction_file.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -26,14 +29,18 @@ fs::path resolve(const std::string& path) {
     return none ? fs::path(path) : target;
 }
 
-// The file that is written: a temporary one beside a regular file, or the target itself, such as a pipe.
-fs::path temporary_of(const fs::path& target) {
+// Whether it is written as it is, such as a pipe. A regular file is replaced when all is written.
+bool is_special(const fs::path& target) {
     std::error_code none;
-    if (fs::exists(target, none) && !fs::is_regular_file(target, none)) {
-        return target;
+    return fs::exists(target, none) && !fs::is_regular_file(target, none);
+}
+
+std::FILE* open_stream(const fs::path& path, const std::optional<TemporaryFile>& temporary) {
+    if (!temporary) {
+        return std::fopen(path.c_str(), "w");
     }
-    fs::path part = target;
-    return part += ".part";
+    const int own = ::fcntl(temporary->get(), F_DUPFD_CLOEXEC, 0);  // which fclose closes
+    return own < 0 ? nullptr : ::fdopen(own, "w");
 }
 
 // True if a spreadsheet would run `text` as a formula. Numbers, such as the class name "-1", are not formulas.
@@ -74,13 +81,14 @@ void PredictionFile::check(const std::string& path) {
         throw InvalidArgument({.where = "-o", .expected = "a file name that ends in .csv or .json", .got = path});
     }
     require_openable_file(path);
-    require_openable_file(temporary_of(resolve(path)));
+    if (const fs::path target = resolve(path); !is_special(target)) {
+        require_writable_file(target);
+    }
 }
 
 PredictionFile::PredictionFile(const std::string& path, std::vector<std::string> columns, std::int64_t top,
                                TaskKind task)
     : path_(resolve(path)),
-      written_(temporary_of(path_)),
       columns_(std::move(columns)),
       top_(std::min(static_cast<std::size_t>(top), columns_.size())),
       task_(task),
@@ -88,7 +96,10 @@ PredictionFile::PredictionFile(const std::string& path, std::vector<std::string>
       file_(stdout) {
     check(path);
     if (!path.empty()) {
-        file_ = std::fopen(written_.c_str(), "w");
+        if (!is_special(path_)) {
+            temporary_.emplace(path_);
+        }
+        file_ = open_stream(path_, temporary_);
         if (file_ == nullptr) {
             throw errno_error(path, "a file that can be written");
         }
@@ -99,10 +110,6 @@ PredictionFile::PredictionFile(const std::string& path, std::vector<std::string>
 PredictionFile::~PredictionFile() {
     if (file_ != nullptr && file_ != stdout) {
         std::fclose(file_);
-        std::error_code none;
-        if (written_ != path_) {
-            fs::remove(written_, none);
-        }
     }
 }
 
@@ -195,10 +202,9 @@ void PredictionFile::finish() {
     if (std::fflush(file_) != 0 || std::ferror(file_) != 0) {
         throw errno_error(path_.string(), "the predictions to be written");
     }
-    std::error_code error;
-    fs::rename(written_, path_, error);
-    if (error) {
-        throw errno_error(path_.string(), "a file that can be written", error.value());
+    if (temporary_ && !temporary_->rename_to(path_)) {
+        const MappedFile written(fs::path(fmt::format("/proc/self/fd/{}", temporary_->get())));
+        write_file(path_, std::array{written.bytes()}, /*sync=*/false);
     }
     std::fclose(std::exchange(file_, nullptr));
 }

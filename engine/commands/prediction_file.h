@@ -5,9 +5,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "stoker/base/file.h"
 #include "stoker/train/run/predict.h"
 
 namespace stoker::cli {
@@ -27,7 +29,8 @@ class PredictionFile {
     ~PredictionFile();
 
     void write(const Prediction& prediction);
-    // Renames the temporary file to `path`; an existing file is unchanged until then. Throws IoError if writing failed.
+    // Gives what was written the name `path`; an existing file is unchanged until then. Throws IoError if writing
+    // failed.
     void finish();
 
   private:
@@ -39,7 +42,7 @@ class PredictionFile {
     void add_values(const Prediction& prediction, nlohmann::ordered_json& row) const;
 
     std::filesystem::path path_;
-    std::filesystem::path written_;  // temporary file beside path_; path_ itself if that is not a regular file
+    std::optional<TemporaryFile> temporary_;  // none for stdout, and where path_ is no regular file, such as a pipe
     std::vector<std::string> columns_;
     std::size_t top_;
     TaskKind task_;

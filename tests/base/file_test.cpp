@@ -265,6 +265,23 @@ TEST(WriteFile, TakesANameWithoutADirectory) {
     EXPECT_EQ(read_text(directory / "bare"), "x");
 }
 
+TEST(TemporaryFile, IsNotThereBeforeItIsRenamed) {
+    const TempDir dir;
+    for (const bool nameless : {true, false}) {
+        const std::filesystem::path target = dir / (nameless ? "nameless" : "named");
+        for (const bool renamed : {false, true}) {
+            {
+                TemporaryFile file(target, nameless);
+                EXPECT_EQ(write_bytes(file.get(), as_bytes("text")), 4U);
+                EXPECT_TRUE(!renamed || file.rename_to(target));
+            }
+            EXPECT_EQ(std::filesystem::exists(target), renamed);
+        }
+        EXPECT_EQ(read_text(target), "text");
+    }
+    EXPECT_EQ(names_in(dir).size(), 2U);
+}
+
 TEST(WriteFile, StepsAroundAnotherProcesssTemporaryFile) {
     const TempDir directory;
     const std::string taken = "f.tmp-" + std::to_string(::getpid()) + "-0";

@@ -235,6 +235,13 @@ def test_a_full_disk_leaves_the_predictions_of_before(here, name):
     assert (here / "link.csv").is_symlink() and (here / name).read_text().startswith("key,")
 
 
+def test_other_files_beside_the_predictions_stay(here):
+    (here / "out.csv.part").write_text("mine")
+    predict(here, "val", "-o", "out.csv")
+    assert (here / "out.csv.part").read_text() == "mine"
+    assert sorted(path.name for path in here.glob("out.*")) == ["out.csv", "out.csv.part"]
+
+
 def test_a_line_break_in_a_name_or_in_a_reason_breaks_no_line(here):
     flat = here / "flat"
     flat.mkdir()

@@ -121,75 +121,9 @@ std::string entry_text(int folder, const std::filesystem::path& name, int code) 
     return special ? type_text(entry.st_mode) : "a file that cannot be opened: " + errno_text(code);
 }
 
-// A new file beside its target, removed unless it was renamed. Names are taken with O_EXCL or link, because threads of
-// one process, and processes on hosts that share a file system, may write the same target.
-class TemporaryFile {
-  public:
-    // With `nameless`, and where the file system allows it (O_TMPFILE), the file has no name until it is complete, so a
-    // killed process leaves nothing.
-    TemporaryFile(const std::filesystem::path& target, bool nameless) : file_(create(target, nameless)) {}
-    TemporaryFile(const TemporaryFile&) = delete;
-    TemporaryFile& operator=(const TemporaryFile&) = delete;
-    ~TemporaryFile() {
-        if (!name_.empty()) {
-            ::unlink(name_.c_str());
-        }
-    }
-    int get() const { return file_.get(); }
-
-    // Returns false if the file has no name and the file system gives it none, which only shows here.
-    bool rename_to(const std::filesystem::path& target) {
-        if (name_.empty() && !link(target)) {
-            return false;
-        }
-        if (::rename(name_.c_str(), target.c_str()) != 0) {
-            fail(target, "a name to write to");
-        }
-        name_.clear();
-        return true;
-    }
-
-  private:
-    static std::string temporary_name(const std::filesystem::path& target, int number) {
-        return fmt::format("{}.tmp-{}-{}", target.string(), ::getpid(), number);
-    }
-
-    // Gives the nameless file a name, which `rename` needs to replace the target.
-    bool link(const std::filesystem::path& target) {
-        const std::string file = fmt::format("/proc/self/fd/{}", file_.get());
-        for (int number = 0;; ++number) {
-            const std::string name = temporary_name(target, number);
-            if (::linkat(AT_FDCWD, file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
-                name_ = name;
-                return true;
-            }
-            if (errno != EEXIST) {
-                return false;
-            }
-        }
-    }
-
-    Descriptor create(const std::filesystem::path& target, bool nameless) {
-        static const bool has_proc = ::access("/proc/self/fd", X_OK) == 0;
-        const std::filesystem::path folder = target.has_parent_path() ? target.parent_path() : ".";
-        if (Descriptor file(nameless && has_proc ? open_file(folder, O_WRONLY | O_TMPFILE) : -1); file.get() >= 0) {
-            return file;
-        }
-        for (int number = 0;; ++number) {
-            name_ = temporary_name(target, number);
-            Descriptor file(open_file(name_, O_WRONLY | O_CREAT | O_EXCL));
-            if (file.get() >= 0) {
-                return file;
-            }
-            if (errno != EEXIST) {
-                fail(target, "a place to write");
-            }
-        }
-    }
-
-    std::filesystem::path name_;  // declared before file_, whose creation sets it
-    Descriptor file_;
-};
+std::string temporary_name(const std::filesystem::path& target, int number) {
+    return fmt::format("{}.tmp-{}-{}", target.string(), ::getpid(), number);
+}
 
 }  // namespace
 
@@ -370,6 +304,58 @@ std::string read_text(const std::filesystem::path& path) {
     const auto shown = [&] { return path; };
     read_all(file.get(), file_stat(file.get(), shown).st_size, shown, buffer);
     return {reinterpret_cast<const char*>(buffer.data()), buffer.size()};
+}
+
+TemporaryFile::TemporaryFile(const std::filesystem::path& target, bool nameless) : file_(create(target, nameless)) {}
+
+TemporaryFile::~TemporaryFile() {
+    if (!name_.empty()) {
+        ::unlink(name_.c_str());
+    }
+}
+
+bool TemporaryFile::rename_to(const std::filesystem::path& target) {
+    if (name_.empty() && !link(target)) {
+        return false;
+    }
+    if (::rename(name_.c_str(), target.c_str()) != 0) {
+        fail(target, "a name to write to");
+    }
+    name_.clear();
+    return true;
+}
+
+// Gives the nameless file a name, which `rename` needs to replace the target.
+bool TemporaryFile::link(const std::filesystem::path& target) {
+    const std::string file = fmt::format("/proc/self/fd/{}", file_.get());
+    for (int number = 0;; ++number) {
+        const std::string name = temporary_name(target, number);
+        if (::linkat(AT_FDCWD, file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+            name_ = name;
+            return true;
+        }
+        if (errno != EEXIST) {
+            return false;
+        }
+    }
+}
+
+Descriptor TemporaryFile::create(const std::filesystem::path& target, bool nameless) {
+    static const bool has_proc = ::access("/proc/self/fd", X_OK) == 0;
+    const std::filesystem::path folder = target.has_parent_path() ? target.parent_path() : ".";
+    if (Descriptor file(nameless && has_proc ? open_file(folder, O_WRONLY | O_TMPFILE) : -1); file.get() >= 0) {
+        return file;
+    }
+    for (int number = 0;; ++number) {
+        name_ = temporary_name(target, number);
+        Descriptor file(open_file(name_, O_WRONLY | O_CREAT | O_EXCL));
+        if (file.get() >= 0) {
+            return file;
+        }
+        if (errno != EEXIST) {
+            fail(target, "a place to write");
+        }
+    }
 }
 
 void write_file(const std::filesystem::path& path, std::span<const std::span<const std::byte>> pieces, bool sync) {

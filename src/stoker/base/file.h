@@ -137,6 +137,31 @@ void write_file(const std::filesystem::path& path, std::span<const std::span<con
                 bool sync = true);
 void write_file(const std::filesystem::path& path, std::string_view text);
 
+// What write_file writes into, for content that comes bit by bit: a new file beside its target, removed unless it is
+// renamed. Names are taken with O_EXCL or link, because threads of one process, and processes on hosts that share a
+// file system, may write the same target.
+class TemporaryFile {
+  public:
+    // With `nameless`, and where the file system allows it (O_TMPFILE), the file has no name until it is complete, so a
+    // killed process leaves nothing. Throws IoError.
+    explicit TemporaryFile(const std::filesystem::path& target, bool nameless = true);
+    TemporaryFile(const TemporaryFile&) = delete;
+    TemporaryFile& operator=(const TemporaryFile&) = delete;
+    ~TemporaryFile();
+
+    int get() const { return file_.get(); }
+
+    // Returns false if the file has no name and the file system gives it none, which only shows here. Throws IoError.
+    bool rename_to(const std::filesystem::path& target);
+
+  private:
+    bool link(const std::filesystem::path& target);
+    Descriptor create(const std::filesystem::path& target, bool nameless);
+
+    std::filesystem::path name_;  // declared before file_, whose creation sets it
+    Descriptor file_;
+};
+
 // Waits until the file's bytes, or a directory's entries, are on the disk. Throws IoError that names `path`.
 void sync_file(int fd, const std::filesystem::path& path);
 void sync_directory(const std::filesystem::path& directory);
