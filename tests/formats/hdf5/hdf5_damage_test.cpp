@@ -86,7 +86,7 @@ std::vector<std::string> sound_files(const TempDir& dir) {
         {
             H5Writer file(dir / "a.h5", {.version_18 = version_18});
             file.add_sequences("images", {steps(5), steps(700), {}, steps(20'000), steps(3)});
-            file.add_sequences("caption", {steps(1), {}, steps(90), steps(2), steps(3)});
+            file.add_sequences("caption", {steps(1), {}, steps(90), steps(2), steps(3)}, {.storage = Storage::compact});
         }
         contents.push_back(read_text(dir / "a.h5"));
     }

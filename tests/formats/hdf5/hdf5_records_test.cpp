@@ -2,12 +2,14 @@
 // filters.
 #include "stoker/formats/hdf5/hdf5_records.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
 
 #include "formats/hdf5/hdf5_support.h"
+#include "stoker/base/error.h"
 #include "stoker/base/rng.h"
 #include "stoker/formats/hdf5/hdf5.h"
 #include "stoker/formats/hdf5/hdf5_index.h"
@@ -122,9 +124,10 @@ TEST(Hdf5Records, RandomSequences) {
         } else if (rng.chance(0.2f)) {
             form = {.storage = Storage::compact};
         }
-        H5Writer(dir / "a.h5", {.user_block = rng.chance(0.3f) ? 512u : 0u,
-                                .newest = rng.chance(0.3f),
-                                .address_bytes = rng.chance(0.3f) ? 4 : 8})
+        const bool newest = rng.chance(0.3f);
+        const bool user_block = rng.chance(0.3f) && !(newest && form.storage == Storage::chunked);  // refused
+        H5Writer(dir / "a.h5",
+                 {.user_block = user_block ? 512u : 0u, .newest = newest, .address_bytes = rng.chance(0.3f) ? 4 : 8})
             .add_sequences("images", rows, form);
         for (const Hdf5Access access : {Hdf5Access::fast, Hdf5Access::library}) {
             const Hdf5Dataset dataset((dir / "a.h5").string(), Split::train, {}, access);
@@ -136,6 +139,21 @@ TEST(Hdf5Records, RandomSequences) {
             }
         }
     }
+}
+
+// Only the library could, and it crashes on a damaged heap.
+TEST(Hdf5Records, SequencesThatAreFoundByTheLibraryAloneAreRefused) {
+    const TempDir dir;
+    const std::vector<Bytes> rows(1001, Bytes{1, 2, 3});
+    const Form chunked{.storage = Storage::chunked, .chunk = {1}};
+    H5Writer(dir / "many.h5", {.newest = true}).add_sequences("images", rows, chunked);
+    H5Writer(dir / "block.h5", {.user_block = 512, .newest = true}).add_sequences("images", {{1}, {2}}, chunked);
+    for (const char* name : {"many.h5", "block.h5"}) {
+        EXPECT_THAT([&] { Hdf5Dataset((dir / name).string(), Split::train, {}); },
+                    ::testing::ThrowsMessage<Unsupported>(::testing::HasSubstr("h5repack")));
+    }
+    H5Writer(dir / "older.h5").add_sequences("images", rows, chunked);
+    EXPECT_EQ(Hdf5Dataset((dir / "older.h5").string(), Split::train, {}).size(), 1001);
 }
 
 // A B-tree of three levels, compared with the library's list of chunks.

@@ -94,13 +94,16 @@ class Hdf5Cursor {
 std::span<const std::byte> read_sequence(const Hdf5Bytes& file, std::span<const std::byte> record, Buffer& storage);
 
 // ---- Messages of an object header (hdf5_header.cpp): where the chunk index begins, which the library does not report,
-// where an attribute's values lie, because the library crashes on damaged ones of variable length, and a group's links,
-// because it crashes on damaged trees of them. ----
+// a compact dataset's elements, where an attribute's values lie, because the library crashes on damaged ones of
+// variable length, and a group's links, because it crashes on damaged trees of them. ----
 
 // The address of the version 1 B-tree that lists a dataset's chunks; undefined (all ones) if none was written yet.
 // `header`: address of the dataset's object header. Empty for a layout message of version 4 or later, which has other
 // kinds of indexes. Throws DataError for a damaged header.
 std::optional<std::uint64_t> find_chunk_tree(const Hdf5Bytes& file, std::uint64_t header);
+
+// Where the elements of a compact dataset lie, which its header holds. Throws DataError for a damaged header.
+ByteRange find_compact_data(const Hdf5Bytes& file, std::uint64_t header);
 
 // Where the values of an attribute begin, up to the end of the header's block. Empty if the header has no attribute of
 // that name, or if the attributes lie elsewhere, as they do beyond 8 attributes in newer files.

@@ -15,6 +15,7 @@ constexpr std::uint64_t kLayoutMessage = 0x08;
 constexpr std::uint64_t kAttributeMessage = 0x0c;
 constexpr std::uint64_t kContinuationMessage = 0x10;
 constexpr std::uint64_t kSymbolTableMessage = 0x11;
+constexpr std::uint64_t kCompactClass = 0;
 constexpr std::uint64_t kChunkedClass = 2;
 constexpr std::size_t kMaxBlocks = 1000;  // real files have a few
 constexpr const char* kHeader = "an object header";
@@ -147,15 +148,36 @@ std::optional<Hdf5Cursor> find_message(const Hdf5Bytes& file, std::uint64_t head
     return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<std::uint64_t> find_chunk_tree(const Hdf5Bytes& file, std::uint64_t header) {
+// A cursor at the layout message of a dataset.
+Hdf5Cursor find_layout(const Hdf5Bytes& file, std::uint64_t header) {
     const auto layout = find_message(file, header, kLayoutMessage, [](const Hdf5Cursor&) { return true; });
     if (!layout) {
         file.damaged(file.offset_of(header, kHeader), "a header with a layout", "none");
     }
-    Hdf5Cursor cursor = *layout;
+    return *layout;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> find_chunk_tree(const Hdf5Bytes& file, std::uint64_t header) {
+    Hdf5Cursor cursor = find_layout(file, header);
     return read_layout(file, cursor);
+}
+
+ByteRange find_compact_data(const Hdf5Bytes& file, std::uint64_t header) {
+    Hdf5Cursor cursor = find_layout(file, header);
+    const std::uint64_t offset = cursor.offset();
+    const std::uint64_t version = cursor.number(1);
+    const std::uint64_t sides = version < 3 ? cursor.number(1) : 0;
+    const std::uint64_t kind = cursor.number(1);
+    if (version == 0 || kind != kCompactClass) {
+        file.damaged(offset, "the layout of a compact dataset", fmt::format("version {}, class {}", version, kind));
+    }
+    cursor.skip(version < 3 ? 5 + 4 * sides : 0);
+    const std::uint64_t size = cursor.number(version < 3 ? 4 : 2);
+    const ByteRange data{.offset = cursor.offset(), .size = size};
+    cursor.skip(size);
+    return data;
 }
 
 std::optional<ByteRange> find_attribute(const Hdf5Bytes& file, std::uint64_t header, std::string_view name) {

@@ -23,8 +23,8 @@ std::uint64_t record_bytes(const Hdf5Info& info, const std::string& path) {
 
 class ContiguousRecords final : public Hdf5Records {
   public:
-    ContiguousRecords(const Hdf5Bytes& file, const Hdf5Info& info)
-        : file_(file), offset_(info.offset), bytes_(record_bytes(info, file.path())) {
+    ContiguousRecords(const Hdf5Bytes& file, const Hdf5Info& info, std::uint64_t offset)
+        : file_(file), offset_(offset), bytes_(record_bytes(info, file.path())) {
         file.view(offset_, hdf5_shape_bytes(info, info.shape, file.path()), info.name);
     }
 
@@ -113,21 +113,26 @@ class Hdf5Sequences final : public Hdf5Records {
     std::unique_ptr<const Hdf5Records> records_;
 };
 
-// A shape that promises more would make the library read beyond the header that holds the elements.
-void check_compact(const Hdf5Bytes& file, const Hdf5Info& info) {
-    constexpr std::uint64_t kMaxCompact = std::uint64_t{1} << 16;
+// The offset of a compact dataset's elements. A shape that promises more would make the library read beyond the header
+// that holds them.
+std::uint64_t compact_offset(const Hdf5Bytes& file, const Hdf5Info& info) {
+    const ByteRange data = find_compact_data(file, info.header);
     const std::uint64_t size = hdf5_shape_bytes(info, info.shape, file.path());
-    if (size > kMaxCompact) {
+    if (size != data.size) {
         throw DataError({.path = file.path()}, {.where = info.name,
-                                                .expected = "a compact dataset of 64 KiB at most",
-                                                .got = fmt::format("{} bytes", size)});
+                                                .expected = fmt::format("a compact dataset of {} bytes", size),
+                                                .got = fmt::format("{} bytes", data.size)});
     }
+    return data.offset;
 }
 
 // Null if the library has to read the records.
 std::unique_ptr<const Hdf5Records> open_fast(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info) {
+    if (info.layout == Hdf5Layout::compact) {
+        return std::make_unique<ContiguousRecords>(file, info, compact_offset(file, info));
+    }
     if (info.layout == Hdf5Layout::contiguous && info.stored) {
-        return std::make_unique<ContiguousRecords>(file, info);
+        return std::make_unique<ContiguousRecords>(file, info, info.offset);
     }
     if (info.layout == Hdf5Layout::chunked && !info.unfiltered_edges && !info.other_fill) {
         if (auto index = read_chunk_index(file, dataset, info)) {
@@ -142,10 +147,18 @@ std::unique_ptr<const Hdf5Records> open_fast(const Hdf5Bytes& file, const Hdf5Id
 std::unique_ptr<const Hdf5Records> open_records(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info,
                                                 Hdf5Access access) {
     check_filters(info, file.path());
-    if (info.layout == Hdf5Layout::compact) {
-        check_compact(file, info);
+    if (access == Hdf5Access::library) {
+        return std::make_unique<LibraryRecords>(file, std::move(dataset), info);
     }
-    auto records = access == Hdf5Access::fast ? open_fast(file, dataset, info) : nullptr;
+    auto records = open_fast(file, dataset, info);
+    if (records == nullptr && info.sequences) {
+        throw Unsupported({.where = file.path(),
+                           .expected = fmt::format("elements of variable length in {} that can be read without the "
+                                                   "HDF5 library, which crashes on damaged ones",
+                                                   info.name),
+                           .got = "another layout",
+                           .hint = "`h5repack IN.h5 OUT.h5` writes them anew"});
+    }
     if (records == nullptr) {
         return std::make_unique<LibraryRecords>(file, std::move(dataset), info);
     }

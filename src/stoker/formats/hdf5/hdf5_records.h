@@ -27,9 +27,10 @@ class Hdf5Records {
     virtual std::span<const std::byte> read(std::int64_t index, Buffer& storage) const = 0;
 };
 
-// `fast` falls back to the library for compact datasets (64 KiB at most), for contiguous ones that were never written,
-// for chunk indexes of the newer kinds with more than 1,000 chunks or in a file with a user block, and for chunked ones
-// whose filters are not applied at the edge or whose fill value is a number other than zero.
+// `fast` falls back to the library for contiguous datasets that were never written, for chunk indexes of the newer
+// kinds with more than 1,000 chunks or in a file with a user block, and for chunked ones whose filters are not applied
+// at the edge or whose fill value is a number other than zero. It throws Unsupported for such datasets of
+// variable-length elements, since the library crashes on a damaged heap.
 std::unique_ptr<const Hdf5Records> open_records(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info,
                                                 Hdf5Access access);
 
