@@ -46,6 +46,8 @@ struct TraceEvent {
 class TextTable {
   public:
     TextTable() { number(""); }
+    TextTable(TextTable&&) = default;  // a copy's keys would point into the original
+    TextTable& operator=(TextTable&&) = default;
     std::uint32_t number(std::string_view text);
     std::optional<std::uint32_t> find(std::string_view text) const;
     const std::string& operator[](std::uint32_t number) const { return texts_[number]; }
@@ -59,6 +61,9 @@ class TextTable {
 // A vector that grows in blocks: growing copies nothing.
 class EventList {
   public:
+    EventList() = default;
+    EventList(EventList&&) = default;
+    EventList& operator=(EventList&&) = default;
     void push_back(const TraceEvent& event);
     std::size_t size() const { return size_; }
     const TraceEvent& operator[](std::size_t i) const { return blocks_[i / kBlock][i % kBlock]; }
