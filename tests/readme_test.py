@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 PAGES = [("README.md", "photos"), ("README.zh-CN.md", "photos")] + [
-    ("docs/cpp.md", name) for name in ("squares", "fields", "masks", "own_op", "own_model", "custom_task")
+    ("docs/cpp.md", name) for name in ("squares", "fields", "masks", "own_op", "own_model", "custom_task", "own_loop")
 ]
 
 

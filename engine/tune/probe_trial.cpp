@@ -24,7 +24,7 @@ constexpr std::int64_t kFetchStride = 7919;  // a prime, so that reading jumps t
 class Probe {
   public:
     explicit Probe(const TrialOptions& options)
-        : plan_(plan_training(endless(options.recipe), open_trial_data(options), nullptr, false,
+        : plan_(plan_training(trial_recipe(options.recipe), open_trial_data(options), nullptr, false,
                               std::make_shared<Group>())),
           optimizer_(plan_.model->trainable_parameters(), plan_.recipe.optimizer, options.kernel),
           step_(*plan_.model, optimizer_, account_, plan_.device, step_options(plan_.recipe, plan_.task, plan_.device),

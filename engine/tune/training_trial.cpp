@@ -36,19 +36,10 @@ class Pace {
     std::int64_t steps_ = 0;
 };
 
-// Without what needs validation data, which open_trial_data leaves out.
-Recipe trained_recipe(const TrialOptions& options) {
-    Recipe recipe = endless(options.recipe);
-    recipe.data.val.clear();
-    recipe.train.keep_best.clear();
-    recipe.train.early_stop = 0;
-    return recipe;
-}
-
 class TrainingTrial {
   public:
     explicit TrainingTrial(const TrialOptions& options)
-        : recipe_(trained_recipe(options)),
+        : recipe_(trial_recipe(options.recipe)),
           data_(open_trial_data(options)),
           trainer_(recipe_, data_, nullptr, options.kernel, /*resumes=*/false, std::make_shared<Group>()),
           workers_(trainer_.train_loader().workers()),

@@ -11,6 +11,7 @@
 #include <span>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "engine/tune/data_part.h"
 #include "stoker/base/cpu_cores.h"
@@ -90,6 +91,13 @@ Recipe endless(Recipe recipe) {
     recipe.train.epochs = kEpochs;
     recipe.train.stop_at_nan = false;
     return recipe;
+}
+
+Recipe trial_recipe(Recipe recipe) {
+    recipe.data.val.clear();
+    recipe.train.keep_best.clear();
+    recipe.train.early_stop = 0;
+    return endless(std::move(recipe));
 }
 
 RecipeData open_trial_data(const TrialOptions& options) {

@@ -13,6 +13,8 @@ namespace stoker::cli {
 
 // The recipe of a run that never ends by itself.
 Recipe endless(Recipe recipe);
+// The same without what needs validation data, which open_trial_data leaves out.
+Recipe trial_recipe(Recipe recipe);
 
 // The training data, or `options.samples` of them; of a mixture all.
 RecipeData open_trial_data(const TrialOptions& options);

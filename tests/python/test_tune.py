@@ -99,6 +99,16 @@ def test_a_trial_measures_on_request_and_sleeps_between(slow, tmp_path):
     assert not (tmp_path / "runs").exists()  # it leaves no run folder
 
 
+# Its recipe may name validation data, or ask for the best epoch: a trial has neither.
+@pytest.mark.parametrize("val", ["25%", "PHOTOS"])
+@pytest.mark.parametrize("kind", [(), ("--probe",)])
+def test_a_trial_goes_without_validation(slow, drawn, val, kind):
+    val = val.replace("PHOTOS", str(drawn))
+    with Trial(slow, *kind, "--set", f"data.val={val}", "--set", "train.keep_best=val_loss") as trial:
+        assert "error" not in trial.facts and trial.facts["samples"] > 0
+        assert trial.ask("step 0.1 1" if kind else "measure 0.1 0")["images"] > 0
+
+
 def test_a_probe_measures_costs_one_by_one(slow):
     with Trial(slow, "--probe", "--set", "data.workers=1") as trial:
         step = trial.ask("step 0.2 1")

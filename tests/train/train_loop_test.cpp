@@ -165,6 +165,7 @@ TEST(TrainLoop, FactsFollowTheFormOfTheStep) {
     full = true;  // after the checks before training
     const std::vector<Json> facts = records_of("facts", trainer);
     ASSERT_EQ(facts.size(), 2u);
+    EXPECT_EQ(facts[0]["train"]["model"], "own") << "not the recipe's";
     EXPECT_EQ(facts[0]["train"]["accumulate"], 1);
     EXPECT_EQ(facts[1]["train"]["accumulate"], 2);
     EXPECT_EQ(facts[1]["data"], facts[0]["data"]);

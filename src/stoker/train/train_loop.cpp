@@ -1,13 +1,9 @@
 #include "stoker/train/train_loop.h"
 
-#include <ATen/Context.h>
-
 #include <algorithm>
 #include <iterator>
-#include <mutex>
 #include <utility>
 
-#include "stoker/base/rng.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/trace/records_json.h"
 #include "stoker/train/run/best_epoch.h"
@@ -16,12 +12,12 @@
 #include "stoker/train/run/run_facts.h"
 #include "stoker/train/run/run_setup.h"
 #include "stoker/train/step/schedule.h"
+#include "stoker/train/step/seed_step.h"
 #include "stoker/train/task/target_check.h"
 
 namespace stoker {
 namespace {
 
-constexpr std::uint16_t kModelDraws = 0xFFFF;   // no op of the data has this number
 constexpr std::size_t kStepsBetweenReads = 50;  // of the losses, each of which waits for the device
 
 // What the ranks vote on after a step: the number of a request for a checkpoint, or kStopVote plus the signal. The
@@ -137,26 +133,12 @@ DeviceBatch TrainLoop::copy(const std::shared_ptr<Batch>& batch) {
     });
 }
 
-// The model's random numbers (dropout) are a function of seed, step and the rank's slice of the batch, so a resumed run
-// draws the same, and so do ranks that share a model.
+// Of a resumed run as of one that never stopped, and of ranks that share a model alike.
 void TrainLoop::seed_generators() {
     if (plan_.model->linear_chain() != nullptr) {
         return;  // it draws nothing, and its steps are so short that seeding would take a visible share
     }
-    Rng rng({.seed = plan_.recipe.seed,
-             .epoch = static_cast<std::uint32_t>(plan_.mesh.data->rank()),
-             .sample = static_cast<std::uint64_t>(steps_),
-             .op = kModelDraws});
-    const std::uint64_t seed = rng.next();
-    const auto seed_on = [seed](const at::Device& device) {
-        at::Generator generator = at::globalContext().defaultGenerator(device);
-        const std::lock_guard lock(generator.mutex());
-        generator.set_current_seed(seed);
-    };
-    seed_on(plan_.device);
-    if (!plan_.device.is_cpu()) {
-        seed_on(at::kCPU);  // a model on a GPU may draw on the host, too
-    }
+    seed_step(plan_.recipe.seed, steps_, plan_.device, plan_.mesh.data->rank());
 }
 
 void TrainLoop::after_step(const Batch& batch, const DeviceBatch& on_device, double lr, const FitOptions& options) {

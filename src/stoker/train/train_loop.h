@@ -98,8 +98,6 @@ class TrainLoop {
     void write_checkpoint(bool as_best);
     void write_files(const std::filesystem::path& folder, const std::string& state);
     bool saved() const { return saved_steps_ == steps_ && saved_epochs_ == std::ssize(epochs_); }
-    std::vector<NamedTensor> scaler_tensors() const;
-    std::vector<NamedTensor> ema_tensors() const;
     ModelMetadata metadata() const;
     Checkpoint checkpoint();  // without its state
     bool has_parts() const;

@@ -8,17 +8,10 @@
 #include "stoker/train/run/model_checks.h"
 #include "stoker/train/run/resume_checks.h"
 #include "stoker/train/run/run_setup.h"
+#include "stoker/train/run/step_state.h"
 #include "stoker/train/train_loop.h"
 
 namespace stoker {
-
-std::vector<NamedTensor> TrainLoop::scaler_tensors() const {
-    return step_.scaler() != nullptr ? step_.scaler()->state() : std::vector<NamedTensor>();
-}
-
-std::vector<NamedTensor> TrainLoop::ema_tensors() const {
-    return step_.ema() != nullptr ? step_.ema()->state() : std::vector<NamedTensor>();
-}
 
 std::vector<NamedTensor> TrainLoop::gather_model() const {
     return plan_.full != nullptr ? plan_.full->gather(plan_.full->state())
@@ -35,10 +28,10 @@ ModelMetadata TrainLoop::metadata() const {
 Checkpoint TrainLoop::checkpoint() {
     const StateGatherer whole(*plan_.model, plan_.mesh);
     std::vector<NamedTensor> optimizer = whole.gather(optimizer_.state());
-    std::ranges::move(scaler_tensors(), std::back_inserter(optimizer));
+    std::ranges::move(scaler_tensors(step_), std::back_inserter(optimizer));
     return {.model = gather_model(),
             .optimizer = std::move(optimizer),
-            .ema = plan_.full != nullptr ? plan_.full->gather(ema_tensors()) : whole.gather(ema_tensors()),
+            .ema = plan_.full != nullptr ? plan_.full->gather(ema_tensors(step_)) : whole.gather(ema_tensors(step_)),
             .metadata = metadata()};
 }
 
@@ -58,9 +51,9 @@ CheckpointParts TrainLoop::checkpoint_parts() const {
     const bool full = plan_.full != nullptr;
     CheckpointParts parts{.model = full ? plan_.full->parts(plan_.full->state()) : whole(plan_.model->state()),
                           .optimizer = optimizer_.parts(),
-                          .ema = full ? plan_.full->parts(ema_tensors()) : whole(ema_tensors()),
+                          .ema = full ? plan_.full->parts(ema_tensors(step_)) : whole(ema_tensors(step_)),
                           .metadata = metadata()};
-    for (const NamedTensor& entry : scaler_tensors()) {
+    for (const NamedTensor& entry : scaler_tensors(step_)) {
         parts.optimizer.add_whole(entry, plan_.group->first());
     }
     return parts;
@@ -104,11 +97,7 @@ TrainLoop::Loaded TrainLoop::load(const std::filesystem::path& checkpoint) {
     } else {
         plan_.model->load(saved.model, checkpoint.string());
     }
-    const auto scaler =
-        std::stable_partition(saved.optimizer.begin(), saved.optimizer.end(),
-                              [](const NamedTensor& entry) { return !entry.name.starts_with("scaler."); });
-    optimizer_.load({saved.optimizer.begin(), scaler});
-    step_.load({scaler, saved.optimizer.end()}, saved.ema);
+    load_step(saved, optimizer_, step_);
     check_maps();  // of the checkpoint's files
     Loaded loaded{.recipe = std::move(recipe), .metrics_bytes = state.metrics_bytes, .data = state.data};
     restore(std::move(state));
@@ -140,7 +129,7 @@ RankSync::SharedState TrainLoop::shared_state() {
             (slice ? state.slices : state.whole).push_back(entry.tensor);
         }
     };
-    add(scaler_tensors());
+    add(scaler_tensors(step_));
     if (plan_.full != nullptr) {  // each rank has another part of all else; the shards are made of rank 0's parameters
         add(plan_.model->buffers());
         return state;
@@ -149,7 +138,7 @@ RankSync::SharedState TrainLoop::shared_state() {
     if (!optimizer_.sharded()) {  // else each rank has another part of it
         add(optimizer_.state());
     }
-    add(ema_tensors());
+    add(ema_tensors(step_));
     return state;
 }
 

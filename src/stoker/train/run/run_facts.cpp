@@ -107,7 +107,11 @@ std::string precision_name(const Precision& precision) {
     return precision.tf32 ? "tf32" : "fp32";
 }
 
-std::string model_name(const ModelRecipe& model) {
+std::string model_name(const TrainPlan& plan) {
+    if (plan.own_model) {
+        return "own";
+    }
+    const ModelRecipe& model = plan.recipe.model;
     return !model.script.empty() ? model.script : !model.exported.empty() ? model.exported : model.name;
 }
 
@@ -162,7 +166,7 @@ RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& opt
                    .host = host_facts(),
                    .device = device_facts(plan.device, precision),
                    .data = data_facts(plan),
-                   .train = {.model = model_name(recipe.model),
+                   .train = {.model = model_name(plan),
                              .parameters = plan.parameters,
                              .batch_size = recipe.data.batch_size,
                              .steps_per_epoch = plan.train_loader->batches_per_epoch(),

@@ -1,5 +1,5 @@
-// A checkpoint is written under a temporary name, each file synced, and renamed: the rename commits it. An old
-// checkpoint is renamed before it is deleted, so no name ever holds half a checkpoint.
+// A checkpoint's files are synced before its folder gets its name (atomic_folder.h). An old checkpoint is renamed
+// before it is deleted, so no name ever holds half a checkpoint.
 #include "stoker/train/run/run_folder.h"
 
 #include <fcntl.h>
@@ -17,65 +17,17 @@
 #include "stoker/base/file.h"
 #include "stoker/track/event_file.h"
 #include "stoker/track/run_record.h"
+#include "stoker/train/run/atomic_folder.h"
 
 namespace stoker {
 namespace {
 
 namespace fs = std::filesystem;
 
-void make_directories(const fs::path& path) {
-    std::error_code error;
-    fs::create_directories(path, error);
-    if (error) {
-        throw errno_error(path.string(), "a folder that can be made", error.value());
-    }
-}
-
-void rename_folder(const fs::path& from, const fs::path& to) {
-    std::error_code error;
-    fs::rename(from, to, error);
-    if (error) {
-        throw errno_error(to.string(), "a free name", error.value());
-    }
-}
-
-void remove_path(const fs::path& path) {
-    std::error_code error;
-    fs::remove_all(path, error);
-    if (error) {
-        throw errno_error(path.string(), "something that can be removed", error.value());
-    }
-}
-
 void remove_checkpoint(const fs::path& checkpoint) {
     const fs::path old = checkpoint.parent_path() / (".old-" + checkpoint.filename().string());
     rename_folder(checkpoint, old);
     remove_path(old);
-}
-
-// Before the name of a checkpoint that is being replaced; not .old-, which may be half removed.
-constexpr std::string_view kReplaced = ".replaced-";
-
-// Gives a finished checkpoint its name. The step may already have one, written before the epoch's evaluation: the two
-// are exchanged atomically and the old one is removed, so that there is one at every moment. A file system that cannot
-// exchange names, as NFS, has none between two renames; find_start() gives the old one its name again.
-void commit(const fs::path& temporary, const fs::path& final_name) {
-    if (!fs::exists(final_name)) {
-        rename_folder(temporary, final_name);
-        return;
-    }
-    fs::path old = temporary;
-    if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_name.c_str(), RENAME_EXCHANGE) != 0) {
-        if (errno != EINVAL && errno != ENOSYS) {
-            throw errno_error(final_name.string(), "a checkpoint that can be replaced", errno);
-        }
-        old = temporary.parent_path() / (std::string(kReplaced) + final_name.filename().string());
-        remove_path(old);
-        rename_folder(final_name, old);
-        rename_folder(temporary, final_name);
-    }
-    std::error_code kept;  // the new checkpoint is safe; a later one removes what is left of the old one
-    fs::remove_all(old, kept);
 }
 
 std::set<std::string> names_in(const fs::path& folder) {
@@ -108,17 +60,13 @@ bool is_temporary(const std::string& name) {
     return std::ranges::any_of(names, [&](const char* file) { return name.starts_with(std::string(file) + ".tmp-"); });
 }
 
-// Of a process that was killed between the two renames of commit().
-void restore_replaced(const fs::path& run) {
+void restore_checkpoints(const fs::path& run) {
     for (const std::string& name : names_in(run / kCheckpoints)) {
         if (!name.starts_with(kReplaced)) {
             continue;
         }
         const std::string own = name.substr(kReplaced.size());
-        const fs::path final_name = own == kBest ? run / own : run / kCheckpoints / own;
-        if (!fs::exists(final_name)) {
-            rename_folder(run / kCheckpoints / name, final_name);
-        }
+        restore_replaced(own == kBest ? run / own : run / kCheckpoints / own, run / kCheckpoints);
     }
 }
 
@@ -183,7 +131,7 @@ void RunFolder::lock() {
 
 fs::path RunFolder::find_start(const std::string& resume) {
     lock();
-    restore_replaced(path_);
+    restore_checkpoints(path_);
     if (const std::string other = is_run() ? "" : other_file(); !other.empty()) {
         throw InvalidArgument({.where = path_.string(),
                                .expected = "a run folder, or a new or empty folder",
@@ -345,12 +293,7 @@ std::string RunFolder::read_account() const {
 
 void RunFolder::make_checkpoint(const fs::path& final_name, const std::string& state, const WriteFiles& write) const {
     const fs::path all = path_ / kCheckpoints;
-    make_directories(all);
-    const fs::path temporary = all / (".writing-" + final_name.filename().string());
-    remove_path(temporary);
-    make_directories(temporary);
-    write(temporary, state);
-    commit(temporary, final_name);
+    write_folder(final_name, all, [&](const fs::path& folder) { write(folder, state); });
     sync_directory(all);
     sync_directory(path_);  // `checkpoints` may be new
 }

@@ -135,6 +135,7 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
             .val_loader = std::move(val),
             .task = std::move(task),
             .model = std::move(model),
+            .own_model = own_model,
             .full = std::move(full),
             .stage = std::move(stage),
             .parameters = parameters,

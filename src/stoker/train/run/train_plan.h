@@ -26,6 +26,7 @@ struct TrainPlan {
     std::unique_ptr<Loader> val_loader;  // null without validation data
     Task task;
     std::unique_ptr<Model> model;  // on `device`, with this rank's part of the weights that training begins with
+    bool own_model;                // a program's, not the recipe's
     std::unique_ptr<FullyShardedModel> full;  // the model's shards and passes, with train.shard = "full"; else null
     std::optional<ModelStage> stage;          // which one the model is; empty for one that is not cut
     std::int64_t parameters;                  // elements of the whole model

@@ -1,0 +1,69 @@
+#include "stoker/train/run/own_checkpoint.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "stoker/base/file.h"
+#include "stoker/base/map_damage.h"
+#include "stoker/train/run/atomic_folder.h"
+#include "stoker/train/run/checkpoint.h"
+#include "stoker/train/run/model_checks.h"
+#include "stoker/train/run/run_state.h"
+#include "stoker/train/run/step_state.h"
+
+namespace stoker {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Without a slash at its end.
+fs::path whole_name(const fs::path& path) {
+    return (fs::absolute(path) / "").lexically_normal().parent_path();
+}
+
+}  // namespace
+
+void save_checkpoint(const fs::path& path, std::int64_t steps, const Model& model, const Optimizer& optimizer,
+                     const Step& step, const Loader& loader) {
+    const auto classes = loader.dataset().classes();
+    Checkpoint checkpoint{.model = model.state(),
+                          .optimizer = optimizer.state(),
+                          .ema = ema_tensors(step),
+                          .state = to_json(RunState{.loader = loader.state(),
+                                                    .classes = {classes.begin(), classes.end()},
+                                                    .step = steps,
+                                                    .epochs = {},
+                                                    .sums = {},
+                                                    .account = {},
+                                                    .accumulate = step.accumulate(),
+                                                    .data = summary_of(loader.dataset())}),
+                          .metadata = {{"format", "pt"}}};  // Python's safetensors requires it
+    std::ranges::move(scaler_tensors(step), std::back_inserter(checkpoint.optimizer));
+    const fs::path name = whole_name(path);
+    write_folder(name, name.parent_path(), [&](const fs::path& folder) { write_checkpoint(folder, checkpoint); });
+    sync_directory(name.parent_path());
+}
+
+std::int64_t resume_from(const fs::path& path, Model& model, Optimizer& optimizer, Step& step, Loader& loader) {
+    const fs::path name = whole_name(path);
+    restore_replaced(name, name.parent_path());
+    const std::optional<fs::path> found = find_checkpoint(name);
+    if (!found) {
+        return 0;
+    }
+    const Checkpoint saved = read_checkpoint(*found);
+    const RunState state = run_state_from_json(saved.state);
+    require_same_sampler(loader.state(), state.loader);  // before anything is changed
+    require_classes(state.classes, "the checkpoint", loader.dataset());
+    model.load(saved.model, found->string());
+    load_step(saved, optimizer, step);
+    check_maps();  // of the checkpoint's files
+    loader.restore(state.loader);
+    step.accumulate_at_least(state.accumulate);
+    return state.step;
+}
+
+}  // namespace stoker

@@ -1,0 +1,19 @@
+// What a checkpoint has of a step and its optimiser. Its file of the optimiser holds the scaler's tensors, too.
+#pragma once
+
+#include <vector>
+
+#include "stoker/train/run/checkpoint.h"
+#include "stoker/train/step/optimizer.h"
+#include "stoker/train/step/step.h"
+
+namespace stoker {
+
+// Empty where the step has none.
+std::vector<NamedTensor> scaler_tensors(const Step& step);
+std::vector<NamedTensor> ema_tensors(const Step& step);
+
+// Gives both what `saved` has of them. Throws InvalidArgument where that is another optimiser's or step's.
+void load_step(const Checkpoint& saved, Optimizer& optimizer, Step& step);
+
+}  // namespace stoker
