@@ -1,7 +1,5 @@
 """The loader: threads of the C++ engine or worker processes prepare batches, Python takes them without a copy."""
 
-import importlib
-import importlib.util
 import json
 import os
 import sys
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from stoker import _waiting
 from stoker._arguments import one_of, whole
+from stoker._frameworks import chosen, converter, delivery, dtype_name
 from stoker._keywords import explain_keywords
 from stoker._recipe_keys import for_python
 from stoker.dataset import Dataset
@@ -144,16 +143,16 @@ class Loader:
                 "[batch_size] expected an integer of at least 1, got None; batch_size=1 with "
                 "collate_fn=operator.itemgetter(0) passes samples on as they are"
             )
-        one_of("framework", framework, ("auto", "torch", "numpy", "jax"))
+        used = chosen(framework, dtype)
         self.dataset = _opened(source)
         self.batch_size = batch_size
         self.drop_last = drop_last
         self.bad_samples: dict[int, BadSample] = {}
         self._names = ("image", "label") if as_tuple is True else tuple(as_tuple) if as_tuple else None
         delivers = device is not None or pin_memory
-        self._source = self._make_source(_converter(framework, keeps_arrays=framework == "auto" and not delivers))
+        self._source = self._make_source(converter(used, keeps_arrays=framework == "auto" and not delivers))
         weakref.finalize(self, self._source.collected)  # also when the interpreter ends
-        self._deliver = _delivery(device, pin_memory, framework)
+        self._deliver = delivery(device, pin_memory, used)
         self._prefetcher: Any = None
         if device is not None:
             from stoker.torch import DevicePrefetcher
@@ -355,8 +354,7 @@ def _engine_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     dtype, workers, pad, field_ops = (given[name] for name in ("dtype", "workers", "pad", "field_ops"))
     world_size = whole("world_size", given["world_size"], 1)
     ops = op_tables(given["ops"])
-    dtype_name = str(dtype).rpartition(".")[2] if not isinstance(dtype, type) else dtype.__name__
-    if dtype_name == "uint8" and any(name == "normalize" for name, _ in ops):
+    if dtype_name(dtype) == "uint8" and any(name == "normalize" for name, _ in ops):
         warnings.warn("[dtype] uint8 images are not normalised: Normalize has no effect", UserWarning, stacklevel=5)
     return {
         "batch_size": whole("batch_size", given["batch_size"], 1) * world_size,
@@ -368,7 +366,7 @@ def _engine_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
         "rank": whole("rank", given["rank"], 0),
         "world_size": world_size,
         "prefetch": whole("prefetch", given["prefetch"], 1),
-        "dtype": dtype_name,
+        "dtype": dtype_name(dtype),
         "channels_last": bool(given["channels_last"]),
         "views": whole("views", given["views"], 1),
         "balance": bool(given["balance"]),
@@ -414,34 +412,3 @@ def _warn_of_ranks(given: Mapping[str, Any]) -> None:
             UserWarning,
             stacklevel=4,
         )
-
-
-def _delivery(device: Any, pin_memory: bool, framework: str) -> Callable[[Any], Any]:
-    """What is done with each batch: nothing, or a copy to pinned memory."""
-    if device is None and not pin_memory:
-        return lambda batch: batch
-    if framework not in ("auto", "torch") or not importlib.util.find_spec("torch"):
-        raise InvalidArgument("[device, pin_memory] expected torch as the framework, got another one")
-    from stoker.torch import map_tensors, object_to_pinned, require_device, to_pinned
-
-    if device is not None and require_device(device).type != "cuda":
-        return lambda batch: batch
-    return lambda batch: map_tensors(to_pinned, batch, object_to_pinned)
-
-
-def _converter(framework: str, keeps_arrays: bool) -> Callable[..., Any]:
-    """Makes a tensor over the memory of an array of the extension. keeps_arrays: what a collate_fn made as an array of
-    NumPy stays one."""
-    if framework == "auto":
-        framework = "torch" if importlib.util.find_spec("torch") else "numpy"
-    if framework == "numpy":
-        numpy = importlib.import_module("numpy")
-        return lambda array, is_array=False: numpy.asarray(array)
-    from_dlpack = importlib.import_module("torch" if framework == "torch" else "jax.dlpack").from_dlpack
-
-    def convert(array: Any, is_array: bool = False) -> Any:
-        if is_array and keeps_arrays:
-            return sys.modules["numpy"].asarray(array)
-        return from_dlpack(array)
-
-    return convert

@@ -285,6 +285,7 @@ def test_numpy_names_and_mistakes():
         ([1, "a"], {}, "equal types, got str beside int"),
         ([object()] * 2, {}, "got object; collate_fn"),
         ([{"a": 1}, {"b": 1}], {}, "equal keys"),
+        ([torch.ones(1, dtype=torch.bfloat16)] * 2, {"framework": "numpy"}, "types that NumPy has, got bfloat16"),
     ]
     for data, options, message in mistakes:
         with pytest.raises(stoker.InvalidArgument, match=message):

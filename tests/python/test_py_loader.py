@@ -273,6 +273,7 @@ MISTAKES = {
     "workers": ({"workers": -1}, "expected an integer of at least 0"),
     "rank": ({"rank": 2, "world_size": 2}, "rank"),
     "dtype": ({"dtype": "int8"}, "expected float32, float16, bfloat16 or uint8"),
+    "dtype of NumPy": ({"dtype": torch.bfloat16, "framework": "numpy"}, "float16 or uint8, got bfloat16; NumPy has no"),
     "op": ({"ops": [{"op": "random_resized_corp", "size": 3}]}, "random_resized_crop"),
     "option": ({"ops": [{"op": "resize", "sise": 3}]}, r"ops\[0\]"),
     "no op": ({"ops": ["resize"]}, "from_torchvision"),
