@@ -125,17 +125,17 @@ def _random_resized_crop(part: Any) -> ops.Transform:
 
 
 def _random_crop(part: Any) -> ops.Transform:
-    return ops.RandomCrop(_size(part), part.padding, part.pad_if_needed, _fill(part) or 0, part.padding_mode)
+    return ops.RandomCrop(_size(part), part.padding, part.pad_if_needed, _fill(part), part.padding_mode)
 
 
 def _rotation(part: Any) -> ops.Transform:
     _require(part, not part.expand and part.center is None, "a rotation about the centre without expand")
-    return ops.RandomRotation(part.degrees, _mode(part), _fill(part) or 0)
+    return ops.RandomRotation(part.degrees, _mode(part), fill=_fill(part))
 
 
 def _affine(part: Any) -> ops.Transform:
     _require(part, getattr(part, "center", None) is None, "a transform about the centre")
-    return ops.RandomAffine(part.degrees, part.translate, part.scale, part.shear, _mode(part), _fill(part) or 0)
+    return ops.RandomAffine(part.degrees, part.translate, part.scale, part.shear, _mode(part), _fill(part))
 
 
 def _grayscale(part: Any) -> ops.Transform:
@@ -158,7 +158,7 @@ def _erasing(part: Any, normalize: ops.Normalize | None) -> ops.Transform:
 
 
 _MAKERS: dict[str, Callable[[Any], ops.Transform]] = {
-    "AutoAugment": lambda part: ops.AutoAugment(part.policy.value, _mode(part), _fill(part)),
+    "AutoAugment": lambda part: ops.AutoAugment(part.policy, _mode(part), _fill(part)),
     "CenterCrop": lambda part: ops.CenterCrop(_size(part)),
     "ColorJitter": lambda part: ops.ColorJitter(part.brightness, part.contrast, part.saturation, part.hue),
     "GaussianBlur": lambda part: ops.GaussianBlur(part.kernel_size, part.sigma),

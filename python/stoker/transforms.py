@@ -1,18 +1,21 @@
 """Image ops with the names and arguments of torchvision.transforms.v2, which the C++ loader runs.
 
 They are descriptions: the loader folds them, decodes only the pixels that they read, and draws their random numbers
-from (seed, epoch, sample). docs/recipe.md lists the few differences from torchvision's pixels.
+from (seed, epoch, sample). docs/recipe.md lists the few differences from torchvision's pixels. Arguments that are no option
+of the op, such as `antialias`, are taken with the value that is what the op does.
 """
 
+import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from stoker.errors import InvalidArgument
+from stoker.errors import InvalidArgument, Unsupported
 
 Size = int | Sequence[int]  # a side, or (height, width)
 Range = float | Sequence[float]  # a number for a range around the neutral value, or (low, high)
 Color = float | Sequence[float]  # from 0 to 255, one for all channels or one for each
 Option = bool | float | str | list[float]
+Mode = str | int | enum.Enum  # "nearest", "bilinear", or torchvision's or Pillow's constant for it
 
 
 class Transform:
@@ -24,6 +27,20 @@ class Transform:
         self.options: dict[str, Option] = {
             name: _option(name, value) for name, value in options.items() if value is not None
         }
+
+    def _has_only(self, name: str, value: Any, *ours: Any) -> None:
+        """Of an argument that is not an option of the op: `ours` are the values that change nothing."""
+        if value not in ours:
+            op = type(self).__name__
+            raise Unsupported(
+                f"[{op}] expected {name}={' or '.join(map(repr, ours))}, got {value!r}; torchvision's {op} does it in "
+                "Python: stoker.transforms.from_torchvision keeps it there"
+            )
+
+    def _either(self, interpolation: Mode) -> str:
+        mode: str = _mode(interpolation)
+        self._has_only("interpolation", mode, "nearest", "bilinear")
+        return mode
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.options.items())})"
@@ -39,7 +56,16 @@ class Resize(Transform):
 
     op = "resize"
 
-    def __init__(self, size: Size) -> None:
+    def __init__(
+        self,
+        size: Size,
+        interpolation: Mode = "bilinear",
+        max_size: None = None,
+        antialias: bool | None = True,
+    ) -> None:
+        self._has_only("interpolation", _mode(interpolation), "bilinear")
+        self._has_only("max_size", max_size, None)
+        self._has_only("antialias", antialias, True, None)
         super().__init__(size=size)
 
 
@@ -57,7 +83,16 @@ class RandomResizedCrop(Transform):
 
     op = "random_resized_crop"
 
-    def __init__(self, size: Size, scale: Sequence[float] = (0.08, 1.0), ratio: Sequence[float] = (3 / 4, 4 / 3)) -> None:
+    def __init__(
+        self,
+        size: Size,
+        scale: Sequence[float] = (0.08, 1.0),
+        ratio: Sequence[float] = (3 / 4, 4 / 3),
+        interpolation: Mode = "bilinear",
+        antialias: bool | None = True,
+    ) -> None:
+        self._has_only("interpolation", _mode(interpolation), "bilinear")
+        self._has_only("antialias", antialias, True, None)
         super().__init__(size=size, scale=scale, ratio=ratio)
 
 
@@ -71,7 +106,7 @@ class RandomCrop(Transform):
         size: Size,
         padding: int | Sequence[int] | None = None,
         pad_if_needed: bool = False,
-        fill: Color = 0,
+        fill: Color | None = 0,
         padding_mode: str = "constant",
     ) -> None:
         super().__init__(size=size, padding=padding, pad_if_needed=pad_if_needed, fill=fill, padding_mode=padding_mode)
@@ -100,8 +135,17 @@ class RandomRotation(Transform):
 
     op = "random_rotation"
 
-    def __init__(self, degrees: Range, interpolation: str = "nearest", fill: Color = 0) -> None:
-        super().__init__(degrees=degrees, interpolation=interpolation, fill=fill)
+    def __init__(
+        self,
+        degrees: Range,
+        interpolation: Mode = "nearest",
+        expand: bool = False,
+        center: None = None,
+        fill: Color | None = 0,
+    ) -> None:
+        self._has_only("expand", expand, False)
+        self._has_only("center", center, None)
+        super().__init__(degrees=degrees, interpolation=self._either(interpolation), fill=fill)
 
 
 class RandomAffine(Transform):
@@ -115,11 +159,18 @@ class RandomAffine(Transform):
         translate: Sequence[float] | None = None,
         scale: Sequence[float] | None = None,
         shear: Range | None = None,
-        interpolation: str = "nearest",
-        fill: Color = 0,
+        interpolation: Mode = "nearest",
+        fill: Color | None = 0,
+        center: None = None,
     ) -> None:
+        self._has_only("center", center, None)
         super().__init__(
-            degrees=degrees, translate=translate, scale=scale, shear=shear, interpolation=interpolation, fill=fill
+            degrees=degrees,
+            translate=translate,
+            scale=scale,
+            shear=shear,
+            interpolation=self._either(interpolation),
+            fill=fill,
         )
 
 
@@ -228,8 +279,11 @@ class TrivialAugmentWide(Transform):
 
     op = "trivial_augment_wide"
 
-    def __init__(self, num_magnitude_bins: int = 31, interpolation: str = "nearest", fill: Color | None = None) -> None:
-        super().__init__(num_magnitude_bins=num_magnitude_bins, interpolation=interpolation, fill=fill)
+    def __init__(
+        self, num_magnitude_bins: int = 31, interpolation: Mode = "nearest", fill: Color | None = None
+    ) -> None:
+        mode = self._either(interpolation)
+        super().__init__(num_magnitude_bins=num_magnitude_bins, interpolation=mode, fill=fill)
 
 
 class RandAugment(Transform):
@@ -242,14 +296,14 @@ class RandAugment(Transform):
         num_ops: int = 2,
         magnitude: int = 9,
         num_magnitude_bins: int = 31,
-        interpolation: str = "nearest",
+        interpolation: Mode = "nearest",
         fill: Color | None = None,
     ) -> None:
         super().__init__(
             num_ops=num_ops,
             magnitude=magnitude,
             num_magnitude_bins=num_magnitude_bins,
-            interpolation=interpolation,
+            interpolation=self._either(interpolation),
             fill=fill,
         )
 
@@ -259,14 +313,17 @@ class AutoAugment(Transform):
 
     op = "auto_augment"
 
-    def __init__(self, policy: str = "imagenet", interpolation: str = "nearest", fill: Color | None = None) -> None:
-        super().__init__(policy=policy, interpolation=interpolation, fill=fill)
+    def __init__(
+        self, policy: str | enum.Enum = "imagenet", interpolation: Mode = "nearest", fill: Color | None = None
+    ) -> None:
+        super().__init__(policy=policy, interpolation=self._either(interpolation), fill=fill)
 
 
 class RandomErasing(Transform):
     """Fills a box of a share `scale` of the area and with height / width `ratio`.
 
-    `value` is a level from 0 to 255, because this op runs before Normalize; "random" is uniform noise.
+    `value` is a level from 0 to 255, because this op runs before Normalize; "random" is uniform noise. `inplace` makes
+    no difference here.
     """
 
     op = "random_erasing"
@@ -277,16 +334,18 @@ class RandomErasing(Transform):
         scale: Sequence[float] = (0.02, 0.33),
         ratio: Sequence[float] = (0.3, 3.3),
         value: Color | str = 0,
+        inplace: bool = False,
     ) -> None:
         super().__init__(p=p, scale=scale, ratio=ratio, value=value)
 
 
 class Normalize(Transform):
-    """(pixel / 255 - mean) / std: one number for each channel, or one for all. The last op."""
+    """(pixel / 255 - mean) / std: one number for each channel, or one for all. The last op. `inplace` makes no
+    difference here."""
 
     op = "normalize"
 
-    def __init__(self, mean: Range, std: Range) -> None:
+    def __init__(self, mean: Range, std: Range, inplace: bool = False) -> None:
         super().__init__(mean=mean, std=std)
 
 
@@ -365,12 +424,18 @@ def from_torchvision(transform: Any) -> list[Transform]:
     return [] if transform is None else translate(transform)
 
 
+def _mode(interpolation: Mode) -> Any:
+    """The name of an interpolation."""
+    value = interpolation.value if isinstance(interpolation, enum.Enum) else interpolation
+    return {0: "nearest", 2: "bilinear"}.get(value, value)  # Pillow's numbers
+
+
 def _option(name: str, value: Any) -> Option:
+    if isinstance(value, enum.Enum):
+        value = value.value
     if isinstance(value, (bool, str)):
         return value
-    if isinstance(value, Iterable):
-        return [float(number) for number in value]
     try:
-        return float(value)
+        return [float(number) for number in value] if isinstance(value, Iterable) else float(value)
     except (TypeError, ValueError):
         raise InvalidArgument(f"[{name}] expected a number, text or a list of numbers, got {value!r}") from None

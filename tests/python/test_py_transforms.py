@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torchvision.transforms as v1
+from PIL import Image
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import InterpolationMode, v2
 
@@ -37,15 +38,51 @@ def test_there_is_a_class_for_each_op_of_a_recipe(drawn):
     assert sorted(op.op for op in OPS) == sorted(known)
 
 
+# Arguments of torchvision that do not have its defaults, and why.
+OTHER_DEFAULTS = {("Grayscale", "num_output_channels"): "one channel is an option of the loader"}
+
+
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.__name__)
 def test_arguments_are_torchvisions(op):
-    theirs = inspect.signature(getattr(v2, op.__name__)).parameters
-    for name, parameter in inspect.signature(op).parameters.items():
-        assert name in theirs, f"torchvision has {list(theirs)}"
-        default = theirs[name].default
-        default = getattr(default, "value", default)  # of an enumeration
-        if name != "num_output_channels":  # one channel is an option of the loader
-            assert parameter.default == pytest.approx(default) if isinstance(default, tuple) else parameter.default == default
+    parameters = inspect.signature(getattr(v2, op.__name__)).parameters
+    needed = {name: 3 for name, parameter in parameters.items() if parameter.default is parameter.empty}
+    wanted = op(**needed)
+    for name, parameter in parameters.items():
+        if name not in needed and (op.__name__, name) not in OTHER_DEFAULTS:
+            assert op(**needed, **{name: parameter.default}) == wanted, name
+    assert list(inspect.signature(op).parameters) == list(parameters)
+
+
+def test_enumerations_and_numbers_of_torchvision():
+    bilinear = transforms.RandomRotation(10, "bilinear")
+    for value in (InterpolationMode.BILINEAR, 2, Image.Resampling.BILINEAR):
+        assert transforms.RandomRotation(10, interpolation=value) == bilinear
+        assert transforms.Resize(9, value) == transforms.Resize(9)
+    assert transforms.TrivialAugmentWide(interpolation=0) == transforms.TrivialAugmentWide()
+    assert transforms.AutoAugment(v2.AutoAugmentPolicy.CIFAR10) == transforms.AutoAugment("cifar10")
+
+
+OTHER_VALUES = {
+    "bicubic": (lambda: transforms.RandomResizedCrop(9, interpolation=InterpolationMode.BICUBIC), "got 'bicubic'"),
+    "lanczos": (lambda: transforms.RandAugment(interpolation=1), "interpolation='nearest' or 'bilinear', got 1"),
+    "longest side": (lambda: transforms.Resize(9, max_size=20), "max_size=None, got 20"),
+    "aliased": (lambda: transforms.Resize(9, antialias=False), "antialias=True or None, got False"),
+    "expanded": (lambda: transforms.RandomRotation(9, "nearest", True), "expand=False, got True"),
+    "off the centre": (lambda: transforms.RandomAffine(9, center=[0, 0]), r"center=None, got \[0, 0\]"),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_VALUES)
+def test_what_an_op_does_not_do_stays_in_python(case):
+    make, message = OTHER_VALUES[case]
+    with pytest.raises(stoker.Unsupported, match=rf"{message}; torchvision's .* from_torchvision keeps it there") as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_fill_of_each_type_is_refused():
+    with pytest.raises(stoker.InvalidArgument, match=r"\[fill\] expected a number, text or a list of numbers"):
+        transforms.RandomCrop(9, fill={torch.Tensor: 0})
 
 
 EXACT = {
