@@ -9,6 +9,11 @@ endif()
 if(NOT STOKER_TORCH AND DEFINED STOKER_TORCH_DEFAULT)
   set(STOKER_TORCH ${STOKER_TORCH_DEFAULT})
 endif()
+if(NOT STOKER_TORCH AND SKBUILD)  # pip: the torch of the environment that it installs into
+  execute_process(COMMAND ${Python_EXECUTABLE} -c "import sysconfig; print(sysconfig.get_path('platlib'))"
+    OUTPUT_VARIABLE platlib OUTPUT_STRIP_TRAILING_WHITESPACE)
+  set(STOKER_TORCH ${platlib}/torch)
+endif()
 if(NOT STOKER_TORCH)
   file(GLOB STOKER_TORCH_FOUND ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
   if(STOKER_TORCH_FOUND)

@@ -1,9 +1,9 @@
-"""`python -m stoker COMMAND`: `watch` and `bottleneck` run here, every other command in the program `stoker`."""
+"""`stoker COMMAND` of the installed package, and `python -m stoker COMMAND`: `watch` and `bottleneck` run here, every
+other command in the program `stoker`."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,10 +19,10 @@ def main() -> int:
 
         return watch(words[0], words[1:])
     from stoker._certificates import find_certificates
-    from stoker._program import find_program
+    from stoker._program import find_program, needs_engine
 
     try:
-        program = find_program()
+        program = find_program(engine=needs_engine(words))
     except FileNotFoundError as error:
         print(error, file=sys.stderr)
         return 1
@@ -31,8 +31,11 @@ def main() -> int:
     find_certificates()
     os.execv(program, [str(program), *words])
 
+
 def _help(program: Path) -> int:
     """The program's own help, with the commands that run here at the end of its list."""
+    import subprocess
+
     done = subprocess.run([program, "--help"], stdout=subprocess.PIPE, text=True, encoding="utf-8")
     commands, gap, rest = done.stdout.partition("\n\nExit status")
     print(commands + _OWN_COMMANDS + gap + rest, end="")

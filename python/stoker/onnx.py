@@ -26,10 +26,10 @@ def export_onnx(
 
     run: a run folder. checkpoint: another checkpoint than the newest, such as RUN/best.
 
-    Needs torch, onnx, onnxscript and the program stoker with its engine. A wheel has no engine: set $STOKER_BIN to a
-    program that has one. Raises ImportError or FileNotFoundError
-    without them, Unsupported for a model that ONNX cannot express, Error with the program's message for a run that
-    cannot be exported, and OSError if `path` cannot be written.
+    Needs torch, onnx, onnxscript and the program stoker with its engine, which a wheel has only if it was built with it
+    (docs/python.md); otherwise set $STOKER_BIN to one. Raises ImportError or FileNotFoundError without them, Unsupported
+    for a model that ONNX cannot express, Error with the program's message for a run that cannot be exported, and OSError
+    if `path` cannot be written.
     """
     onnx = importlib.import_module("onnx")
     importlib.import_module("onnxscript")  # which torch's exporter needs

@@ -3,9 +3,11 @@
 import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 
 import pytest
 from conftest import ROOT
@@ -72,37 +74,112 @@ def test_metadata_and_requirements():
         assert (ROOT / name).is_file()
     pinned = dict(line.split("==") for line in (ROOT / "requirements.txt").read_text().splitlines() if "==" in line)
     assert f"nanobind=={pinned['nanobind']}" in PROJECT["build-system"]["requires"]
+    assert importlib.import_module("stoker._program").TORCH == pinned["torch"]
+    assert f"pip install torch=={pinned['torch']} " in (ROOT / "docs/python.md").read_text()
     excluded = [name.strip("/") for name in PROJECT["tool"]["scikit-build"]["sdist"]["exclude"]]
     assert {"src", "cli", "python", "cmake"}.isdisjoint(excluded)
 
 
-def test_the_script_becomes_the_program_of_the_wheel(tmp_path, monkeypatch):
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """stoker._program, as in the package of an environment without other programs."""
+    program = importlib.import_module("stoker._program")
+    monkeypatch.setattr(program, "__file__", str(tmp_path / "stoker/_program.py"))
+    monkeypatch.delenv("STOKER_BIN", raising=False)
+    monkeypatch.setenv("PATH", "")
+    return program
+
+
+def empty_program(path, engine=None):
+    """engine: its path from the folder above."""
+    for made in (path, *([path.parents[1] / engine] if engine else [])):
+        made.parent.mkdir(parents=True, exist_ok=True)
+        made.touch(0o755)
+    return path
+
+
+def test_the_script_becomes_the_program_of_the_wheel(installed, tmp_path, monkeypatch, capsys):
     module, function = PROJECT["project"]["scripts"]["stoker"].split(":")
     main = importlib.import_module(module)
-    monkeypatch.setattr(main, "__file__", str(tmp_path / "_main.py"))
-    with pytest.raises(SystemExit, match="expected the program at"):
-        getattr(main, function)()
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/stoker").touch()
+    made = empty_program(tmp_path / "stoker/bin/stoker")
     called = []
     monkeypatch.setattr(os, "execv", lambda *arguments: called.append(arguments))
     monkeypatch.setattr(sys, "argv", ["stoker", "inspect", "data"])
     getattr(main, function)()
-    assert called == [(tmp_path / "bin/stoker", [str(tmp_path / "bin/stoker"), "inspect", "data"])]
-
-
-def test_an_installed_package_finds_the_engine_elsewhere(tmp_path, monkeypatch):
-    program = importlib.import_module("stoker._program")
-    monkeypatch.setattr(program, "__file__", str(tmp_path / "stoker/_program.py"))
-    own, built = tmp_path / "stoker/bin/stoker", tmp_path / "build/stoker"
-    for path in own, built, tmp_path / "build/stoker-engine":
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(0o755)
+    assert called == [(made, [str(made), "inspect", "data"])]
+    monkeypatch.setattr(sys, "argv", ["stoker", "train", "r.toml"])
+    assert getattr(main, function)() == 1 and len(called) == 1
+    assert "stoker: expected the engine" in capsys.readouterr().err
+    built = empty_program(tmp_path / "build/stoker", engine="build/stoker-engine")
     monkeypatch.setenv("STOKER_BIN", str(built))
-    assert program.find_program() == own and program.find_program(engine=True) == built
-    built.unlink()
-    monkeypatch.setenv("PATH", "")
-    assert program.find_program(engine=True) == own  # it says what is missing
+    getattr(main, function)()
+    assert called[1:] == [(built, [str(built), "train", "r.toml"])]
+
+
+def test_an_installed_package_finds_the_engine_elsewhere(installed, tmp_path, monkeypatch):
+    own = empty_program(tmp_path / "stoker/bin/stoker")
+    with pytest.raises(FileNotFoundError, match="expected the engine"):
+        installed.find_program(engine=True)
+    for built in (
+        empty_program(tmp_path / "build/stoker", engine="build/stoker-engine"),
+        empty_program(tmp_path / "usr/bin/stoker", engine="libexec/stoker/stoker-engine"),
+    ):
+        monkeypatch.setenv("STOKER_BIN", str(built))
+        assert installed.find_program() == own and installed.find_program(engine=True) == built
+    own_engine = empty_program(own, engine="bin/stoker-engine")
+    assert installed.find_program(engine=True) == own_engine == own
+
+
+def test_the_command_that_pip_makes_is_not_taken_for_the_program(installed, tmp_path, monkeypatch):
+    """It would start itself for ever."""
+    script = empty_program(tmp_path / "bin/stoker")
+    monkeypatch.setenv("PATH", str(script.parent))
+    assert installed.find_program() == script
+    script.write_text("#!/usr/bin/python3\n")
+    with pytest.raises(FileNotFoundError, match="was not found"):
+        installed.find_program()
+
+
+@pytest.mark.parametrize(
+    ("here", "wanted"),
+    [
+        (None, "fits torch {0}, here is none: `pip install torch=={0}`, and then `pip install . --config-settings"),
+        ("1.9.0+cpu", "fits torch {0}, here is 1.9.0+cpu: `pip install torch=={0}`, and then `pip install . --config"),
+        ("{0}+cu130", "beside the program; `pip install . --config-settings=cmake.define.STOKER_ENGINE=ON` in Stoker's"),
+    ],
+    ids=["no torch", "another torch", "the torch"],
+)
+def test_a_missing_engine_is_told_with_the_command_that_builds_it(installed, here, wanted, tmp_path, monkeypatch):
+    def version(name):
+        if here is None:
+            raise metadata.PackageNotFoundError(name)
+        return here.format(installed.TORCH)
+
+    monkeypatch.setattr(metadata, "version", version)
+    empty_program(tmp_path / "stoker/bin/stoker")
+    with pytest.raises(FileNotFoundError) as caught:
+        installed.find_program(engine=True)
+    assert wanted.format(installed.TORCH) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_commands_of_the_engine_are_those_of_the_program(tmp_path, program):
+    """A program without an engine says which of its commands need one."""
+    needs_engine = importlib.import_module("stoker._program").needs_engine
+    alone = shutil.copy(program, tmp_path / "stoker")
+
+    def said(*words):
+        done = subprocess.run([alone, *words, "--help"], capture_output=True, text=True)
+        return done.stdout + done.stderr
+
+    def commands(text):
+        return re.findall(r"^  ([a-z]+) ", text.split("Subcommands:\n")[1].split("\n\n")[0], re.MULTILINE)
+
+    lines = [[name] for name in commands(said())] + [["bench", name] for name in commands(said("bench"))]
+    assert len(lines) > 20
+    for words in lines:
+        assert needs_engine([*words, "x"]) == ("expected the engine" in said(*words)), words
+    assert needs_engine(["launch", "--nproc-per-node", "2", "--", "stoker", "train", "r.toml"])
+    assert not needs_engine(["launch", "--nproc-per-node", "2", "--", "python", "train.py"]) and not needs_engine([])
 
 
 def test_certificates_of_certifi_where_the_system_has_none(monkeypatch):
