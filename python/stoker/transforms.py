@@ -426,7 +426,7 @@ def from_torchvision(transform: Any) -> list[Transform]:
 
 def _mode(interpolation: Mode) -> Any:
     """The name of an interpolation."""
-    value = interpolation.value if isinstance(interpolation, enum.Enum) else interpolation
+    value: Any = interpolation.value if isinstance(interpolation, enum.Enum) else interpolation
     return {0: "nearest", 2: "bilinear"}.get(value, value)  # Pillow's numbers
 
 
