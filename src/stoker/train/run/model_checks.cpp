@@ -283,7 +283,7 @@ void require_inputs(const Recipe& recipe, const Model& model, const Task& task) 
 }
 
 void require_val_images(Model& model, const Task& task, const Shape& val, const at::Device& device) {
-    if (val.empty() || val == task.input || task.kind == TaskKind::language) {
+    if (task.fields.input != kImageField || val == task.input) {
         return;
     }
     const c10::NoGradGuard no_grad;

@@ -23,8 +23,8 @@ void require_own_parts(const Recipe& recipe, Model& model, const Task& task, boo
 // What a model of several inputs does not go with.
 void require_inputs(const Recipe& recipe, const Model& model, const Task& task);
 
-// The model must take validation images (C, H, W); checked only if their shape differs from that of training images.
-// An empty shape: there are no images.
+// The model must take validation images (C, H, W); checked only if their shape differs from that of training images,
+// and where the task takes images.
 void require_val_images(Model& model, const Task& task, const Shape& val, const at::Device& device);
 
 // The model must train on the smallest batch or micro-batch of an epoch, on any rank. It is tried where that is one
