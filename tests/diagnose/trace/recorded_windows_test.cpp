@@ -55,9 +55,9 @@ TEST(RecordedWindows, WithoutAHoleATraceStaysWhole) {
 }
 
 TEST(RecordedWindows, TheHoleIsNoIdleTime) {
-    const TempDir dir;
-    write_file(dir.path() / "trace.json", trace_with_a_hole());
-    const RunRecords records = read_traces(std::array{dir.path() / "trace.json"});
+    const testing::TempDir dir;
+    write_file(dir / "trace.json", trace_with_a_hole());
+    const RunRecords records = read_traces(std::array{dir / "trace.json"});
     ASSERT_EQ(records.ranks.size(), 1U);
     const ProfileEntry& profile = *records.ranks[0].profile;
     EXPECT_EQ(profile.steps, 10);

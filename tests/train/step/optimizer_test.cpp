@@ -152,13 +152,13 @@ TEST(Optimizer, ARateMovesItsParametersOnly) {
         training.step(1);
         std::vector<at::Tensor> change;
         for (std::size_t i = 0; i < before.size(); ++i) {
-            change.push_back(training.parameters[i].tensor - before[i]);
+            change.push_back(training.parameters[i].tensor.sub(before[i]));
         }
         return change;
     };
     const std::vector<at::Tensor> plain = moved({});
     const std::vector<at::Tensor> scaled = moved({{"weight", 0.25}, {"*t*", 8}});
-    EXPECT_TRUE(at::allclose(scaled[0], 0.25 * plain[0], 1e-4, 1e-6)) << "the first pattern counts";
+    EXPECT_TRUE(at::allclose(scaled[0], plain[0].mul(0.25), 1e-4, 1e-6)) << "the first pattern counts";
     EXPECT_TRUE(at::allclose(scaled[1], plain[1])) << "no pattern matches bias";
     EXPECT_TRUE(at::allclose(scaled[2], plain[2])) << "nor conv";
 }
