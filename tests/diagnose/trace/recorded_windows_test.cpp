@@ -62,7 +62,7 @@ TEST(RecordedWindows, TheHoleIsNoIdleTime) {
     const ProfileEntry& profile = *records.ranks[0].profile;
     EXPECT_EQ(profile.steps, 10);
     EXPECT_DOUBLE_EQ(profile.span_us, 10'000);
-    EXPECT_NEAR(profile.gpu->busy(), 0.9, 0.02);
+    EXPECT_GT(profile.gpu->busy(), 0.9) << "of the span of the kernels of four steps each, as HTA counts";
     EXPECT_EQ(records.ranks[0].steps.back().step, 105);
 }
 

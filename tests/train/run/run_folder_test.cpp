@@ -50,14 +50,14 @@ TEST(RunFolder, LeftoversOfAKilledProcessAreRemoved) {
 TEST(RunFolder, ACheckpointThatWasBeingReplacedIsFound) {
     const TempDir folder;
     const fs::path checkpoints = folder / "run" / "checkpoints";
-    live(every(1, true), folder / "run", 3);
+    live(every(1, false), folder / "run", 3);
     fs::copy(checkpoints / "2", checkpoints / ".replaced-best", fs::copy_options::recursive);
     fs::copy(checkpoints / "3", checkpoints / ".writing-3", fs::copy_options::recursive);
     fs::rename(checkpoints / "3", checkpoints / ".replaced-3");
     EXPECT_EQ(RunFolder(folder / "run").find_start("auto"), checkpoints / "3");
     EXPECT_EQ(read_step(folder / "run" / "best"), 2);
     fs::copy(checkpoints / "3", checkpoints / ".replaced-3", fs::copy_options::recursive);  // the new one had its name
-    EXPECT_EQ(live(every(1, true), folder / "run").result.resumed_from_step, 3);
+    EXPECT_EQ(live(every(1, false), folder / "run").result.resumed_from_step, 3);
     EXPECT_FALSE(fs::exists(checkpoints / ".replaced-3"));
     EXPECT_FALSE(fs::exists(checkpoints / ".writing-3"));
 }
