@@ -141,7 +141,7 @@ def test_a_rate_that_cannot_be_is_refused(stoker, tmp_path, data, scale, why):
     folder, _ = data
     (tmp_path / "r.toml").write_text(f'[data]\ntrain = "{folder}"\n[optimizer]\nlr_scales = ["{scale}"]\n')
     error = stoker("train", "r.toml", status=1).err
-    assert "[optimizer.lr_scales" in error and why in error
+    assert "optimizer.lr_scales] expected" in error and why in error
 
 
 def test_a_pattern_without_a_parameter_is_refused(stoker, tmp_path, data):
