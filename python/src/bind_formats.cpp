@@ -14,6 +14,7 @@
 #include "python/src/bindings.h"
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
+#include "stoker/formats/concat.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/subset.h"
 #include "stoker/formats/table/table_dataset.h"
@@ -70,6 +71,14 @@ OpenData open(const std::string& path, const std::string& split, const std::stri
     return {.dataset =
                 open_dataset(path, split == "test" ? Split::test : Split::train, {.fields = names, .context = context}),
             .names = names};
+}
+
+// The samples of all, one data set after the other.
+OpenData concat(const std::vector<OpenData>& all) {
+    const nb::gil_scoped_release release;
+    std::vector<std::shared_ptr<const Dataset>> parts;
+    std::ranges::transform(all, std::back_inserter(parts), &OpenData::dataset);
+    return {.dataset = std::make_shared<ConcatDataset>(parts), .names = all.front().names, .parts = parts};
 }
 
 // A copy of pixels as rows without padding.
@@ -247,6 +256,7 @@ void bind_formats(nb::module_& module) {
                nb::arg("context"));
     module.def("open_table", &open_table, nb::arg("folder"), nb::arg("csv"), nb::arg("image"), nb::arg("label"),
                nb::arg("fields"));
+    module.def("concat", &concat, nb::arg("all"));
     nb::class_<SampleReader>(module, "SampleReader")
         .def(nb::init<const OpenData&, const OpTables&, bool, std::int64_t>(), nb::arg("data"), nb::arg("ops"),
              nb::arg("exif"), nb::arg("channels"))

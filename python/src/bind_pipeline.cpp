@@ -17,6 +17,7 @@
 #include "python/src/loader_handle.h"
 #include "stoker/base/error.h"
 #include "stoker/pipeline/recipe_data.h"
+#include "stoker/recipe/schema.h"
 
 namespace stoker::python {
 namespace {
@@ -58,12 +59,32 @@ std::vector<FieldRecipe> field_recipes(const Arguments& arguments) {
     return fields;
 }
 
+// Those of data.train and data.mix.
+std::vector<std::shared_ptr<const Dataset>> datasets_of(const OpenData& data) {
+    return data.parts.empty() ? std::vector{data.dataset} : data.parts;
+}
+
+RecipeData recipe_data(const OpenData& data) {
+    RecipeData sets{.train = data.dataset, .val = nullptr};
+    for (const auto& dataset : datasets_of(data)) {
+        sets.train_parts.push_back(dataset->size());
+    }
+    return sets;
+}
+
 // The same settings as those of a run, so that both load the same batches.
 Recipe recipe_of(const OpenData& data, const Arguments& arguments) {
     Recipe recipe;
     recipe.seed = arguments.get<std::uint64_t>("seed");
     DataRecipe& own = recipe.data;
-    own.train = data.dataset->path();
+    for (const auto& dataset : datasets_of(data)) {
+        own.mix.push_back(dataset->path());
+    }
+    own.train = own.mix.front();
+    own.mix.erase(own.mix.begin());
+    own.weights = arguments.get<std::vector<double>>("weights");
+    own.epoch_samples = arguments.get<std::int64_t>("epoch_samples");
+    own.shuffle_window = arguments.get<std::optional<std::int64_t>>("shuffle_window");
     own.batch_size = arguments.get<std::int64_t>("batch_size");
     own.prefetch = arguments.get<int>("prefetch");
     own.shuffle = arguments.get<bool>("shuffle");
@@ -91,8 +112,10 @@ std::unique_ptr<LoaderHandle> make_loader(const OpenData& data, const nb::dict& 
     const int world_size = arguments.get<int>("world_size");
     const nb::gil_scoped_release release;
     const Transform transform(recipe.data.train_ops, transform_options(recipe.data));
-    LoaderOptions options =
-        train_loader_options(recipe, {.train = data.dataset, .val = nullptr, .train_parts = {data.dataset->size()}});
+    LoaderOptions options = train_loader_options(recipe, recipe_data(data));
+    if (const auto conflict = find_conflict(recipe)) {
+        throw InvalidArgument({conflict->key, conflict->expected, conflict->got, conflict->hint});
+    }
     options.epochs = 0;
     options.workers = workers.value_or(auto_workers(/*on_gpu=*/false));
     options.rank = rank;

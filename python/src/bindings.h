@@ -22,6 +22,7 @@ namespace nb = nanobind;
 struct OpenData {
     std::shared_ptr<const Dataset> dataset;
     FieldNames names = {};
+    std::vector<std::shared_ptr<const Dataset>> parts = {};  // of several data sets in one; otherwise empty
 };
 
 // Ops as Python passes them: the name and the options of each.

@@ -22,14 +22,16 @@ _PHRASES = {
     "use another share in data.val": "use another share",
     'a field: [data.fields.NAME] with is = "value"': 'a field: fields={NAME: (NAME_IN_THE_DATA, "value")}',
     "data.fields.image": "image=",
+    ", for data.train and each of data.mix": ", one for each data set",
+    " can be mixed (data.mix)": " can be mixed",
     "--field NEW_NAME=NAME gives": "stoker.open(path, fields={NEW_NAME: NAME}) gives",
     "--skip-bad": "skip_bad=True",
     "--codec raw makes": 'codec="raw" makes',
 }
 # data.KEY is KEY in Python, and so are options of `stoker pack`.
 _KEYS = (
-    "bad_samples|balance|batch_size|cache_bytes|cache|channels|context|decode|drop_last|exif|prefetch|shuffle|views|"
-    "workers"
+    "bad_samples|balance|batch_size|cache_bytes|cache|channels|context|decode|drop_last|epoch_samples|exif|prefetch|"
+    "shuffle_window|shuffle|views|weights|workers"
 )
 _KEY = re.compile(rf"(?<![\w./-])data\.({_KEYS})(?![\w./-])( = )?(true\b|false\b)?")
 _OPTION = re.compile(r"(?<![\w./-])(?<!pack )--(codec|quality|resize-shorter|shard-size|workers)\b")

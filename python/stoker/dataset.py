@@ -35,7 +35,7 @@ class Dataset:
 
     def __init__(self, handle: _stoker.Dataset, opened: tuple[Any, ...]) -> None:
         self._own_handle = handle
-        self._opened = opened  # the arguments of stoker.open, for pickle
+        self._opened = opened  # the arguments of stoker.open, or the data sets that are joined, for pickle
         self._process = os.getpid()
 
     def __len__(self) -> int:
@@ -172,7 +172,15 @@ def open(
     return Dataset(_open_again(opened), opened)
 
 
+def joined(datasets: Sequence[Dataset]) -> Dataset:
+    """One data set with the samples of all, which have the same classes and fields, one data set after the other."""
+    opened = tuple(datasets)
+    return Dataset(_open_again(opened), opened)
+
+
 def _open_again(opened: tuple[Any, ...]) -> _stoker.Dataset:
+    if isinstance(opened[0], Dataset):
+        return _stoker.concat([part._handle for part in opened])
     return _stoker.open(*opened) if len(opened) == 6 else _stoker.open_table(*opened)
 
 

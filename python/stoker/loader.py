@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from stoker import _waiting
-from stoker._arguments import one_of, whole
+from stoker._arguments import numbers, one_of, whole
 from stoker._frameworks import chosen, converter, delivery, dtype_name
 from stoker._keywords import explain_keywords
 from stoker._recipe_keys import for_python
 from stoker.dataset import Dataset
+from stoker.dataset import joined as joined_datasets
 from stoker.dataset import open as open_dataset
 from stoker.engine import BadTuples, EngineSource
 from stoker.errors import InvalidArgument
@@ -34,6 +35,9 @@ _OF_OPENED: dict[str, Any] = {
     "channels_last": False,
     "views": 1,
     "balance": False,
+    "weights": None,
+    "epoch_samples": None,
+    "shuffle_window": "auto",
     "pad": None,
     "field_ops": None,
     "cache": "none",
@@ -73,7 +77,8 @@ class Loader:
     workers are processes, a batch has the form of a sample, as in torch's DataLoader, and the order is the same one. The
     global generators of `random`, NumPy and torch are seeded before each sample. docs/python.md has the rules.
 
-    source: a data set of stoker.open, what stoker.open takes, a Python data set, or a stream.
+    source: a data set of stoker.open, what stoker.open takes, a list of such data sets (of the same classes), a Python
+        data set, or a stream.
     batch_size: samples in a batch of this rank, as in torch's DataLoader.
     ops: stoker.transforms, or tables as in a recipe's train_ops; they run on the image, on masks and on boxes. Images
         are divided by 255 also without Normalize, unless dtype is "uint8". InPython as the last op: see there.
@@ -89,6 +94,10 @@ class Loader:
     framework: of the tensors; "auto": torch where it is installed, otherwise NumPy.
     views: images of each sample, each with random ops of its own: "image", "image_2", ...
     balance: draw every class equally often.
+    weights: of a list of data sets: how often samples of each are drawn, such as [3, 1]; None: by their sizes.
+    epoch_samples: samples in an epoch of all ranks, which continues where the one before ended; None: all.
+    shuffle_window: shuffle the shards, and samples within windows of this many; 0: everything; "auto": 0, and for
+        remote data as many as 128 MiB hold.
     pad: entries in the batch of fields of any length, by name.
     field_ops: other ops for a further image or a mask, by name.
     bad_samples: how many samples of an epoch may be replaced because they cannot be decoded, or their share ("0.1%");
@@ -124,6 +133,9 @@ class Loader:
         framework: Literal["auto", "torch", "numpy", "jax"] = "auto",
         views: int = 1,
         balance: bool = False,
+        weights: Sequence[float] | None = None,
+        epoch_samples: int | None = None,
+        shuffle_window: int | Literal["auto"] = "auto",
         pad: Mapping[str, int] | None = None,
         field_ops: Mapping[str, Ops] | None = None,
         bad_samples: int | str = "0.1%",
@@ -351,7 +363,8 @@ def _unpickle(dataset: Dataset, given: dict[str, Any], state: dict[str, Any]) ->
 
 def _engine_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the C++ loader."""
-    dtype, workers, pad, field_ops = (given[name] for name in ("dtype", "workers", "pad", "field_ops"))
+    dtype, workers, window = (given[name] for name in ("dtype", "workers", "shuffle_window"))
+    pad, field_ops = given["pad"], given["field_ops"]
     world_size = whole("world_size", given["world_size"], 1)
     ops = op_tables(given["ops"])
     if dtype_name(dtype) == "uint8" and any(name == "normalize" for name, _ in ops):
@@ -370,6 +383,9 @@ def _engine_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
         "channels_last": bool(given["channels_last"]),
         "views": whole("views", given["views"], 1),
         "balance": bool(given["balance"]),
+        "weights": numbers("weights", given["weights"] if given["weights"] is not None else ()),
+        "epoch_samples": 0 if (samples := given["epoch_samples"]) is None else whole("epoch_samples", samples, 1, 63),
+        "shuffle_window": None if window == "auto" else whole("shuffle_window", window, 0, 63),
         "pad": {name: whole(f"pad[{name!r}]", entries, 1) for name, entries in (pad or {}).items()},
         "field_ops": {name: op_tables(own) for name, own in (field_ops or {}).items()},
         "bad_samples": str(given["bad_samples"]),
@@ -385,6 +401,8 @@ def _opened(source: Any) -> Any:
     """A data set of stoker.open, or a Python object that is one."""
     if isinstance(source, (str, os.PathLike)):
         return open_dataset(source)
+    if isinstance(source, (list, tuple)) and source and all(isinstance(part, Dataset) for part in source):
+        return joined_datasets(source)
     indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__") and not isinstance(source, (Mapping, bytes))
     if hasattr(source, "__next__"):
         raise InvalidArgument(

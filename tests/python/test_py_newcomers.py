@@ -162,7 +162,7 @@ def test_the_snippet_of_a_page_is_complete(page, tmp_path, monkeypatch):
 
 
 # What Python does not reach, or what is no key.
-KEYS = "mix|weights|epoch_samples|shuffle_window|decode_on|memory|val|train"
+KEYS = "mix|decode_on|memory|val|train"
 OTHERS = rf"data\.(mdb|pkl|md|stk|tar|lmdb|h5|npz|{KEYS})\b"
 REACHED = ("base", "codecs", "formats", "io", "ops", "pack", "pipeline")
 
