@@ -52,3 +52,37 @@ class EngineSource:
             return [memory[begin:end].tobytes() for begin, end in ranges]
         tensor = self._to_tensor(values)
         return [tensor[begin:end] for begin, end in ranges]
+
+
+def late_normalize(
+    dataset: Dataset, arguments: dict[str, Any], names: tuple[str, ...] | None, device: Any
+) -> Callable[[Any], Any] | None:
+    """Lets a GPU normalise: `arguments` become those of bytes, which are a quarter of the floats to copy.
+
+    Returns what makes the images of a batch there, or None where the loader normalises.
+    """
+    dtype, norms = arguments["dtype"], _norms(dataset, arguments)
+    if device is None or norms is None or dtype not in ("float32", "float16", "bfloat16"):
+        return None
+    from stoker.torch import LateNormalize, require_device
+
+    if require_device(device).type != "cuda":
+        return None
+    arguments["dtype"] = "uint8"
+    if names is None:
+        return LateNormalize(dtype, norms)
+    return LateNormalize(dtype, {place: norms[name] for place, name in enumerate(names) if name in norms})
+
+
+def _norms(dataset: Dataset, arguments: dict[str, Any]) -> dict[str, tuple[Any, Any]] | None:
+    """Mean and std of each image of a batch. None without images, and for a preset, which only the engine knows."""
+    ops = arguments["ops"]
+    tables = {"image": ops} if dataset.has_image else {}
+    tables |= {f"image_{view}": ops for view in range(2, arguments["views"] + 1)}
+    for field in dataset.fields:
+        if field.kind == "image":
+            tables[field.name] = arguments["field_ops"].get(field.name, ops)
+    last = {name: own[-1][1] if own and own[-1][0] == "normalize" else {} for name, own in tables.items()}
+    if not last or any("preset" in options for options in last.values()):
+        return None
+    return {name: (options.get("mean", 0.0), options.get("std", 1.0)) for name, options in last.items()}

@@ -17,7 +17,7 @@ from stoker._recipe_keys import for_python
 from stoker.dataset import Dataset
 from stoker.dataset import joined as joined_datasets
 from stoker.dataset import open as open_dataset
-from stoker.engine import BadTuples, EngineSource
+from stoker.engine import BadTuples, EngineSource, late_normalize
 from stoker.errors import InvalidArgument
 from stoker.transforms import Transform, op_tables, split_python
 
@@ -108,7 +108,8 @@ class Loader:
     collate_fn: joins a list of samples of a Python data set to a batch.
     multiprocessing_context: "fork", "spawn" or "forkserver"; None: Python's default.
     pin_memory: tensors in pinned memory, where there is a CUDA device.
-    device: copy batches there, one ahead of their use (stoker.torch.DevicePrefetcher), through pinned memory.
+    device: copy batches there, one ahead of their use (stoker.torch.DevicePrefetcher), through pinned memory. To a GPU
+        images go as bytes and are divided by 255 and normalised there, with the bits that they have without `device`.
 
     Raises InvalidArgument for impossible arguments, and the error of the first sample if that cannot be read.
     """
@@ -161,10 +162,11 @@ class Loader:
         self.drop_last = drop_last
         self.bad_samples: dict[int, BadSample] = {}
         self._names = ("image", "label") if as_tuple is True else tuple(as_tuple) if as_tuple else None
+        self._deliver = delivery(device, pin_memory, used)
+        self._late: Callable[[Any], Any] | None = None  # what is done with batches on their device
         delivers = device is not None or pin_memory
         self._source = self._make_source(converter(used, keeps_arrays=framework == "auto" and not delivers))
         weakref.finalize(self, self._source.collected)  # also when the interpreter ends
-        self._deliver = delivery(device, pin_memory, used)
         self._prefetcher: Any = None
         if device is not None:
             from stoker.torch import DevicePrefetcher
@@ -179,7 +181,9 @@ class Loader:
         ops, in_python = split_python(self._given["ops"])
         if isinstance(self.dataset, Dataset) and in_python is None:
             self._refuse(_OF_PYTHON, "a Python data set, or ops that run in Python")
-            source = EngineSource(self.dataset, _engine_arguments(self._given), self._names, to_tensor)
+            settings = _engine_arguments(self._given)
+            self._late = late_normalize(self.dataset, settings, self._names, self._given["device"])
+            source = EngineSource(self.dataset, settings, self._names, to_tensor)
             for name in self._names or ():
                 one_of("as_tuple", name, source.fields)
             return source
@@ -221,7 +225,8 @@ class Loader:
         return self._pass() if self._prefetcher is None else self._prefetched()
 
     def _prefetched(self) -> Iterator[Any]:
-        yield from self._prefetcher  # and keeps the loader meanwhile
+        for batch in self._prefetcher:  # and keeps the loader meanwhile
+            yield batch if self._late is None else self._late(batch)
 
     def _pass(self) -> Iterator[Any]:
         if not self._asked_for_ranks:
@@ -368,7 +373,10 @@ def _engine_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     world_size = whole("world_size", given["world_size"], 1)
     ops = op_tables(given["ops"])
     if dtype_name(dtype) == "uint8" and any(name == "normalize" for name, _ in ops):
-        warnings.warn("[dtype] uint8 images are not normalised: Normalize has no effect", UserWarning, stacklevel=5)
+        hint = "of a float dtype they are copied to a GPU as uint8, too, and normalised there (device=)"
+        warnings.warn(
+            f"[dtype] uint8 images are not normalised: Normalize has no effect; {hint}", UserWarning, stacklevel=5
+        )
     return {
         "batch_size": whole("batch_size", given["batch_size"], 1) * world_size,
         "ops": ops,

@@ -82,6 +82,40 @@ class DevicePrefetcher:
         self._state = None
 
 
+class LateNormalize:
+    """Makes the images of batches that lie on a device as bytes: (x / 255 - mean) / std, with the loader's own bits.
+
+    dtype: "float32", "float16" or "bfloat16". norms: mean and std of each image, by its key in a batch.
+    """
+
+    def __init__(self, dtype: str, norms: Mapping[Any, tuple[Any, Any]]) -> None:
+        self._dtype: torch.dtype = getattr(torch, dtype)
+        self._norms = norms
+        self._factors: dict[Any, torch.Tensor] = {}  # of the images, where those are
+
+    def __call__(self, batch: Any) -> Any:
+        """The same dict or tuple with other images."""
+        made = {key: self._image(key, batch[key]) for key in self._norms}
+        if isinstance(batch, tuple):
+            return tuple(made.get(place, value) for place, value in enumerate(batch))
+        return {**batch, **made}
+
+    def _image(self, key: Any, pixels: torch.Tensor) -> torch.Tensor:
+        if key not in self._factors:
+            self._factors[key] = _factors(*self._norms[key]).to(pixels.device)
+        scale, bias = self._factors[key]
+        scaled = pixels * scale
+        made = scaled if scaled.dtype is self._dtype else torch.empty_like(scaled, dtype=self._dtype)
+        return torch.add(scaled, bias, out=made)
+
+
+def _factors(mean: Any, std: Any) -> torch.Tensor:
+    """(2, C, 1, 1): x * scale + bias is (x / 255 - mean) / std, as in src/stoker/ops/normalize.cpp."""
+    given = (torch.tensor(value, dtype=torch.float64).float().double() for value in (mean, std))
+    mean, std = torch.broadcast_tensors(*given)
+    return torch.stack([1 / (255 * std), -mean / std]).float().view(2, -1, 1, 1)
+
+
 class _Copier:
     """Copies at once, for devices without streams of ours."""
 

@@ -2,12 +2,14 @@
 import collections
 from collections import namedtuple
 
+import numpy as np
 import pytest
 import torch
 
 stoker = pytest.importorskip("stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 from stoker.torch import DevicePrefetcher, map_tensors  # noqa: E402
+from stoker.transforms import Normalize, RandomHorizontalFlip, RandomResizedCrop  # noqa: E402
 
 DIGITS = "synth:digits?count=60"
 Pair = namedtuple("Pair", "image label")
@@ -120,11 +122,65 @@ def test_pinned_copies_are_made_for_a_cuda_device(monkeypatch):
     assert len(pinned) == 3
 
 
+@pytest.fixture
+def gpu(monkeypatch):
+    """A made-up GPU, whose tensors are those of the host: a list of the batches that were copied there."""
+    copied = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor.clone())
+    monkeypatch.setattr("stoker.torch._CudaCopier", lambda device: Recorder(device, [], copied))
+    return copied
+
+
+OPS = [RandomResizedCrop(32), RandomHorizontalFlip(), Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])]
+
+
+@pytest.mark.parametrize("dtype", ["float32", torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_a_gpu_normalises_as_the_loader_does(drawn, gpu, dtype, channels_last):
+    options = {"ops": OPS, "dtype": dtype, "channels_last": channels_last, "views": 2, "seed": 3}
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    on_gpu, on_host = stoker.Loader(drawn, 5, device="cuda", **options), stoker.Loader(drawn, 5, **options)
+    for there, here in zip(on_gpu, on_host, strict=True):
+        assert list(there) == list(here) and there["key"] == here["key"] and torch.equal(there["label"], here["label"])
+        for name in ("image", "image_2"):
+            assert there[name].dtype == here[name].dtype and there[name].is_contiguous(memory_format=layout)
+            assert torch.equal(there[name], here[name])
+    assert {batch[name].dtype for batch in gpu for name in ("image", "image_2")} == {torch.uint8}
+
+
+NORMALISED = {
+    "one of a tuple": ({"as_tuple": ("label", "image")}, [torch.int64, torch.uint8]),
+    "no image": ({"as_tuple": ("label", "mask")}, [torch.int64, torch.uint8]),
+    "without Normalize": ({"as_tuple": ("image",), "ops": []}, [torch.uint8]),
+    "ops of a further image": (
+        {"as_tuple": ("second", "mask", "image"), "field_ops": {"second": [Normalize(0.5, 0.25)]}},
+        [torch.uint8] * 3,
+    ),
+    "a preset": ({"as_tuple": ("image",), "ops": [{"op": "normalize", "preset": "imagenet"}]}, [torch.float32]),
+    "bytes": ({"as_tuple": ("image",), "dtype": "uint8", "ops": []}, [torch.uint8]),
+}
+
+
+@pytest.mark.parametrize("case", NORMALISED)
+def test_which_fields_a_gpu_normalises(tmp_path, gpu, case):
+    options, copied = NORMALISED[case]
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 3), dtype=np.uint8)
+    np.savez(tmp_path / "d.npz", images=pixels, labels=np.zeros(6, int), mask=pixels[..., 0], second=pixels[::-1])
+    data = stoker.open(tmp_path / "d.npz", fields={"mask": ("mask", "mask"), "second": ("second", "image")})
+    options = {"ops": OPS[2:], "shuffle": False, **options}
+    (there,), (here,) = stoker.Loader(data, 6, device="cuda", **options), stoker.Loader(data, 6, **options)
+    assert all(torch.equal(a, b) and a.dtype == b.dtype for a, b in zip(there, here, strict=True))
+    assert [tensor.dtype for tensor in gpu[0]] == copied
+
+
 class Recorder:
-    def __init__(self, device, moved):
+    def __init__(self, device, moved, copied=None):
         moved.append(device)
+        self.copied = [] if copied is None else copied
 
     def begin(self, batch):
+        self.copied.append(batch)
         return batch
 
     def finish(self, copy):
@@ -139,6 +195,15 @@ def test_a_loader_with_a_cuda_device(source):
     found = [index for index, _ in stoker.Loader(source, 8, device="cuda", **options)]
     assert all(index.is_cuda for index in found) and [index.tolist() for index in found] == wanted
     assert all(index.is_pinned() for index, _ in stoker.Loader(source, 8, pin_memory=True, **options))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_cuda_device_normalises_as_the_loader_does(drawn, dtype):
+    options = {"ops": OPS, "dtype": dtype, "channels_last": True}
+    for there, here in zip(stoker.Loader(drawn, 5, device="cuda", **options), stoker.Loader(drawn, 5, **options)):
+        assert there["image"].is_cuda and there["image"].is_contiguous(memory_format=torch.channels_last)
+        assert torch.equal(there["image"].cpu(), here["image"])
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
