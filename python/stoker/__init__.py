@@ -13,6 +13,10 @@ TYPE_CHECKING = False  # as in typing, whose import takes longer than all of thi
 if TYPE_CHECKING:
     from typing import Any
 
+    from stoker import errors as errors
+    from stoker import export as export
+    from stoker import torch as torch
+    from stoker import transforms as transforms
     from stoker._stoker import version as __version__
     from stoker.dataset import Dataset, Field, open
     from stoker.errors import DataError, Error, InvalidArgument, IoError, TooManyBadSamples, Unsupported
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from stoker.onnx import export_onnx
     from stoker.packing import PackResult, pack
     from stoker.watch import watching
+    from stoker.watch import watching as watch  # so the module is called
 
 __all__ = [
     "BadSample",
@@ -58,21 +63,23 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    import importlib
+if not TYPE_CHECKING:  # a checker would take any name for one of these
 
-    if name == "_stoker":
-        return _extension()
-    if name == "__version__":
-        return _extension().version
-    if name in _SUBMODULES:
-        return importlib.import_module(f"stoker.{name}")
-    for module, names in _HOMES.items():
-        if name in names:
-            value = getattr(importlib.import_module(f"stoker.{module}"), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module 'stoker' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        import importlib
+
+        if name == "_stoker":
+            return _extension()
+        if name == "__version__":
+            return _extension().version
+        if name in _SUBMODULES:
+            return importlib.import_module(f"stoker.{name}")
+        for module, names in _HOMES.items():
+            if name in names:
+                value = getattr(importlib.import_module(f"stoker.{module}"), name)
+                globals()[name] = value
+                return value
+        raise AttributeError(f"module 'stoker' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 import torch
+from stoker.watch.seen import LoaderNote
 from test_watch import Runs, train
 from test_watch_program import DATA, records, watched
 from test_watch_program import train as train_in_process
@@ -308,8 +309,15 @@ def test_waiting_for_a_stoker_loader_is_waiting(tmp_path):
     assert [(of["step"], of["samples"]) for of in records(tmp_path, "evaluation")] == [(6, 48), (12, 48)]
     facts = records(tmp_path, "facts")[-1]
     assert facts["data"]["samples"] == 48 and facts["data"]["workers"] == 0 and facts["train"]["batch_size"] == 8
-    assert facts["data"]["loader"] == "stoker.Loader"
+    assert facts["data"]["loader"] == "stoker.Loader" and "pinned" not in facts["data"]  # what wraps it may pin
     assert stoker._waiting.around is None
+
+
+def test_a_stoker_loader_knows_whether_it_pins():
+    stoker = pytest.importorskip("stoker")
+    pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
+    pinned = {"pin_memory": True}, {"device": "cpu"}, {}
+    assert [LoaderNote.of_stoker(stoker.Loader(DATA, 8, workers=0, **how)).pinned for how in pinned] == [True, None, None]
 
 
 class Napping(Dataset):

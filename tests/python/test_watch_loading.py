@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("stoker._watch", reason="needs the extension modules: STOKER_PYTHON=ON")
 import torch
 from stoker import _watch
+from stoker.watch.counters import CounterReader
 from stoker.watch.fetch_clock import FIELDS, WorkerTarget
 from stoker.watch.seen import LoaderNote, Seen
 from test_watch_program import DATA, records, train, watched
@@ -61,6 +62,30 @@ def test_a_worker_on_a_full_disk_runs_unwatched(tmp_path, monkeypatch):
 
 def test_the_sums_of_hooks_stand_at_the_beginning():
     assert FIELDS[: len(_watch.SUMS)] == _watch.SUMS == ("samples", "fetch", "core")
+
+
+class Holding(Dataset):
+    """Each worker keeps 64 MiB of its own, beside all that it has from the process that forked it."""
+
+    held = b""
+
+    def __len__(self):
+        return len(DATA)
+
+    def __getitem__(self, index):
+        if torch.utils.data.get_worker_info() is not None and not self.held:
+            self.held = b"1" * (64 << 20)
+        return DATA[index]
+
+
+def test_the_memory_of_workers_is_counted_and_what_they_share_only_once(tmp_path):
+    inherited = b"1" * (256 << 20)
+    own = CounterReader().read([], 0).rss
+    loader = DataLoader(Holding(), batch_size=8, num_workers=2, persistent_workers=True)
+    with watched(tmp_path):
+        train(nn.Linear(8, 4), loader)
+    used = records(tmp_path, "interval")[-1]["rss_bytes"]
+    assert len(inherited) < own and 120 << 20 < used - own < 240 << 20
 
 
 class Drawing(Sampler):

@@ -17,6 +17,8 @@ import types
 from pathlib import Path
 from typing import Any
 
+from stoker.watch.begin import DelayedWatch
+from stoker.watch.ranks import Rank
 from stoker.watch.verdict import flush_output, say
 
 _FOLDER = os.path.dirname(__file__) + os.sep  # of hooks
@@ -162,20 +164,18 @@ def main(name: str, words: list[str]) -> int:
     if importlib.util.find_spec("torch") is None:
         say(f"stoker {name}: expected PyTorch in {sys.executable}, found none: it watches PyTorch programs")
         return 2
-    from stoker.watch.run import Watch
-
     paths = (options.keep, options.report, options.json)
     whole = [None if path is None else path.absolute() for path in paths]  # the program may change its folder
-    watch = Watch(*whole, profiled=name == "bottleneck")
     try:
-        watch.start()
-    except (OSError, RuntimeError) as error:
+        if whole[0] is not None:
+            Rank.of_environment().named(whole[0]).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
         say(f"stoker {name}: {error}")
         return 2
-    pid = os.getpid()
+    watch = DelayedWatch(name, whole)
+    watch.wait()
     status = _execute(code, names)
-    if os.getpid() == pid:
-        watch.finish()
+    watch.finish()
     if status is None:  # Python then ends as it does after Ctrl-C; the error has been printed
         sys.excepthook = lambda *error: None
         raise KeyboardInterrupt

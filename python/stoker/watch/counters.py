@@ -67,6 +67,11 @@ def allowed_memory() -> int | None:
     return min(limits, default=None)
 
 
+def private_bytes() -> int:
+    """Memory that this process shares with no other and that no file holds; 0 where the kernel does not tell."""
+    return 1024 * (_named(_read("/proc/self/smaps_rollup"), "Private_Dirty") or 0)
+
+
 @dataclass
 class Counters:
     """One reading. What could not be read is None."""
@@ -74,7 +79,7 @@ class Counters:
     time: float = field(default_factory=time.perf_counter)
     user: float = 0.0  # seconds of CPU time of this process, and of workers where they have ended
     system: float = 0.0
-    rss: int | None = None  # bytes, without mapped files
+    rss: int | None = None  # bytes of this process and its workers, without mapped files
     read_bytes: int | None = None
     major_faults: int = 0
     cores: list[int] | None = None  # ticks of the cores that the process may use: busy, idle, iowait, steal
@@ -90,13 +95,15 @@ class CounterReader:
         self._affinity = {f"cpu{core}" for core in os.sched_getaffinity(0)}
         self._stat = next((f for f in _group_folders("cpu") if os.path.exists(f"{f}/cpu.stat")), None)
 
-    def read(self, workers: list[int]) -> Counters:
+    def read(self, workers: list[int], private: int) -> Counters:
+        """workers: process ids. private: bytes that these have for themselves."""
         now = Counters()
         usage = resource.getrusage(resource.RUSAGE_SELF)
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         now.user, now.system = usage.ru_utime + ended.ru_utime, usage.ru_stime + ended.ru_stime
         now.major_faults = usage.ru_majflt
-        now.rss = self._resident("self")
+        resident = self._resident()
+        now.rss = None if resident is None else resident + private
         for pid in workers:
             self._add_worker(now, pid)
         now.read_bytes = _named(_read("/proc/self/io"), "read_bytes")
@@ -107,8 +114,8 @@ class CounterReader:
         now.swapped_in = _named(_read("/proc/vmstat"), "pswpin")
         return now
 
-    def _resident(self, pid: int | str) -> int | None:
-        words = _read(f"/proc/{pid}/statm").split()
+    def _resident(self) -> int | None:
+        words = _read("/proc/self/statm").split()
         return _PAGE * (int(words[1]) - int(words[2])) if len(words) > 2 else None
 
     def _add_worker(self, now: Counters, pid: int) -> None:

@@ -49,11 +49,12 @@ def data_facts(seen: Seen, codec: int, decoder: str | None) -> Facts:
     )
 
 
-def train_facts(seen: Seen, rank: Rank, accumulate: int, flops: int) -> Facts:
+def train_facts(seen: Seen, evaluation: Facts, rank: Rank, accumulate: int, flops: int) -> Facts:
     batch = seen.loader.get("batch_size") or seen.batch_length
     return {**seen.model, **seen.loader, **seen.optimizer} | known(
         batch_size=batch * rank.world_size * accumulate if batch else None,
-        val_samples=seen.val_samples,
+        **evaluation,
+        checkpoint_place=seen.checkpoint_place,
         precision=seen.precision,
         compiled="compile" if seen.compiled else None,
         accumulate=accumulate,

@@ -6,12 +6,14 @@ itself ends the watch, and not the program.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
 import torch
+from torch.compiler import is_compiling
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.data import DataLoader
@@ -21,8 +23,10 @@ from stoker._watch import Hook
 from stoker.watch.account import BACKWARD, CHECKPOINT, COMMUNICATION, OPTIMIZER, WAIT
 from stoker.watch.batches import batch_length, ready_batches, sample_bytes
 from stoker.watch.fetch_clock import FetchClock
+from stoker.watch.made import MadeHooks
 from stoker.watch.modules import ModuleHooks
 from stoker.watch.own_loader import OwnLoaderHook
+from stoker.watch.places import find_frames, place_of
 from stoker.watch.seen import LoaderNote
 from stoker.watch.state import HookState
 from stoker.watch.steps import LOADER
@@ -58,6 +62,7 @@ class Hooks:
         self._clock = clock
         self._modules = ModuleHooks(state)
         self._transfers = TransferHooks(state, syncs)
+        self._made = MadeHooks(state)
         self._own_loader = OwnLoaderHook(state, clock)
         self._handles: list[Any] = []
         self._optimizer_noted = False
@@ -84,7 +89,8 @@ class Hooks:
         self._hook_backward()
         self._hook_optimizers()
         self._transfers.install()
-        state.replace_phase(torch, "save", CHECKPOINT)
+        self._made.install()
+        self._hook_save()
         self._hook_distributed()
         self._hook_autocast()
 
@@ -223,6 +229,26 @@ class Hooks:
         for name in _COLLECTIVES:
             self._state.replace_phase(torch.distributed, name, COMMUNICATION)
         self._state.replace_phase(torch.nn.parallel.DistributedDataParallel, "_sync_buffers", COMMUNICATION)
+
+    def _hook_save(self) -> None:
+        state, seen = self._state, self._state.seen
+
+        def make(original: Any) -> Any:
+            hook = state.hook("phase", original, number=CHECKPOINT)
+
+            def save(*args: Any, **options: Any) -> Any:
+                if is_compiling():
+                    return original(*args, **options)
+                if not seen.checkpoint_place and state.here() and state.steps.rows.steps > 0:
+                    try:
+                        seen.checkpoint_place = place_of(*find_frames(sys._getframe(1)))
+                    except Exception as error:
+                        state.fail(error)
+                return hook(*args, **options)
+
+            return save
+
+        state.replace(torch, "save", make)
 
     def _hook_autocast(self) -> None:
         state, seen = self._state, self._state.seen

@@ -15,15 +15,13 @@ from types import CodeType, FrameType
 from typing import Any
 
 from stoker.watch.account import WAIT, Account
-from stoker.watch.places import find_line, is_own, place_name
+from stoker.watch.places import Line, find_line, is_own, place_name
 
 PERIOD = 0.02  # seconds
 LATE_PERIOD = 0.1
 EARLY_SECONDS = 10.0
 COUNTED_STEPS = (5, 9)
 _MOST_EVENTS = 50_000  # of a counted step; the rest of the step runs untraced
-
-Line = tuple[str, int]
 
 
 class LineSampler:

@@ -9,6 +9,7 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import torch
@@ -16,7 +17,8 @@ from torch.compiler import is_compiling
 
 from stoker._watch import Hook
 from stoker.watch.account import BACKWARD
-from stoker.watch.seen import length_of
+from stoker.watch.places import find_frames, place_of
+from stoker.watch.seen import Facts, length_of
 from stoker.watch.state import HookState
 from stoker.watch.steps import EVALUATION
 
@@ -30,6 +32,11 @@ def _names_in(module: Any) -> dict[str, Any]:
     except AttributeError:  # a program may put anything into sys.modules
         return {}
     return names if isinstance(names, dict) else {}
+
+
+def _is_loading(module: Any) -> bool:
+    """Whether a module of Python is being executed: a watch begins while the program imports torch."""
+    return bool(getattr(_names_in(module).get("__spec__"), "_initializing", False))
 
 
 def _inherited_by(kind: Any) -> Callable[..., Any]:
@@ -74,7 +81,7 @@ class ModuleHooks:
                     _Module.__call__ = discover
 
         self._discovers = True
-        self._known = set(sys.modules)
+        self._known = {name for name, module in list(sys.modules.items()) if not _is_loading(module)}
         self._discover = discover
         state.patches.replace(_Module, "__call__", discover)
 
@@ -136,14 +143,20 @@ class ModuleHooks:
             self._state.fail(error)
 
     def _passed(self) -> None:
-        steps, seen = self._state.steps, self._state.seen
+        steps = self._state.steps
         try:
             steps.passed()
-            if seen.val_samples is None and steps.use == EVALUATION:
-                note = steps.loader
-                seen.val_samples = length_of(note.dataset) if note is not None else None
+            if steps.use == EVALUATION and "val_samples" not in steps.evaluation:
+                self._note_evaluation(steps.evaluation, sys._getframe(1))
         except Exception as error:
             self._state.fail(error)
+
+    def _note_evaluation(self, facts: Facts, frame: FrameType) -> None:
+        if "evaluation_place" not in facts:
+            facts["evaluation_place"] = place_of(*find_frames(frame))
+        note = self._state.steps.loader
+        if note is not None:
+            facts["val_samples"] = length_of(note.dataset)
 
     def _note(self, module: Any) -> bool:
         key = id(module)

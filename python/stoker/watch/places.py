@@ -1,4 +1,7 @@
-"""Source lines of the watched program: "train.py:41". Lines of PyTorch and of Python's own library are skipped."""
+"""Source lines of the watched program: "train.py:41". Lines of PyTorch and of Python's own library are skipped.
+
+Where an installed package has called PyTorch, its line is named, too: "train.py:90, within lightning/loops/fit.py:123".
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,10 @@ from types import FrameType
 import torch
 
 _LIBRARY = sysconfig.get_path("stdlib") + os.sep
-_PACKAGES = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
+_PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))  # of any environment
 _NEVER = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep, "<")
+
+Line = tuple[str, int]
 
 _OTHERS, _INSTALLED, _OWN = range(3)
 
@@ -20,7 +25,7 @@ _OTHERS, _INSTALLED, _OWN = range(3)
 def _kind(file: str) -> int:
     if file.startswith(_NEVER):
         return _OTHERS
-    if file.startswith(_PACKAGES):
+    if any(folder in file for folder in _PACKAGES):
         return _INSTALLED
     return _OTHERS if file.startswith(_LIBRARY) else _OWN
 
@@ -32,7 +37,11 @@ def is_own(file: str) -> bool:
 
 @lru_cache(maxsize=None)
 def short_name(file: str) -> str:
-    """A path for the reader: relative to the working folder where it lies below it, else its last two parts."""
+    """A path for the reader: from the package's name on where it is installed, relative to the working folder where it
+    lies below it, else its last two parts."""
+    for folder in _PACKAGES:
+        if folder in file:
+            return file.rpartition(folder)[2]
     try:
         relative = os.path.relpath(file)
     except (OSError, ValueError):
@@ -42,18 +51,31 @@ def short_name(file: str) -> str:
     return os.path.join(*file.split(os.sep)[-2:])
 
 
-def find_line(frame: FrameType | None) -> tuple[str, int] | None:
-    """File and line of the innermost frame of the program, or of an installed package if none is the program's."""
-    installed: FrameType | None = None
+def find_frames(frame: FrameType | None) -> tuple[FrameType | None, FrameType | None]:
+    """The innermost frame of the program, and the innermost one of an installed package if that was called by it."""
+    package: FrameType | None = None
     while frame is not None:
         kind = _kind(frame.f_code.co_filename)
         if kind == _OWN:
-            return frame.f_code.co_filename, frame.f_lineno
-        if kind == _INSTALLED and installed is None:
-            installed = frame
+            return frame, package
+        if kind == _INSTALLED and package is None:
+            package = frame
         frame = frame.f_back
-    return None if installed is None else (installed.f_code.co_filename, installed.f_lineno)
+    return None, package
 
 
-def place_name(line: tuple[str, int] | None) -> str:
-    return "unknown" if line is None else f"{short_name(line[0])}:{line[1]}"
+def find_line(frame: FrameType | None) -> Line | None:
+    """File and line of the innermost frame of the program, or of an installed package if none is the program's."""
+    own, package = find_frames(frame)
+    found = own or package
+    return None if found is None else (found.f_code.co_filename, found.f_lineno)
+
+
+def place_name(line: Line) -> str:
+    return f"{short_name(line[0])}:{line[1]}"
+
+
+def place_of(own: FrameType | None, package: FrameType | None) -> str:
+    """Of what `find_frames` has found; empty if that is nothing."""
+    frames = (frame for frame in (own, package) if frame is not None)
+    return ", within ".join(place_name((frame.f_code.co_filename, frame.f_lineno)) for frame in frames)

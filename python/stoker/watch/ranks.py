@@ -1,13 +1,15 @@
-"""Several processes of one job, as torchrun starts them: a folder for their records, and one verdict for all."""
+"""Several processes of one job, as launchers start them: a folder for their records, and one verdict for all."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _PATIENCE = 20.0  # seconds that the first process of a host waits for the records of the others
 
@@ -17,26 +19,59 @@ def _number(name: str, otherwise: int) -> int:
     return int(text) if text.isdigit() else otherwise
 
 
+def _of_group() -> tuple[int, int] | None:
+    """Rank and number of processes, where the program has told torch.distributed."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return distributed.get_rank(), distributed.get_world_size()
+
+
+def _job(local_rank: int) -> str:
+    """The same for all processes of a job on this host, and for no others: who has started them, and when that began.
+
+    A launcher gives each process its RANK. Without that the first process has started the others, as in Lightning, and
+    may not know it yet.
+    """
+    launched = "RANK" in os.environ or "LOCAL_RANK" not in os.environ
+    leader = os.getppid() if launched or local_rank > 0 else os.getpid()
+    names = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT") if launched else ()
+    return "-".join([*(os.environ.get(name, "") for name in names), _process(leader)]).replace(os.sep, "_")
+
+
+def _process(pid: int) -> str:
+    """Its number and the time of its start: another one may get the number later."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return str(pid)
+    return f"{pid}-{fields[19]}" if len(fields) > 19 else str(pid)
+
+
 @dataclass(frozen=True)
 class Rank:
     rank: int = 0
     world_size: int = 1
     local_rank: int = 0
     local_world_size: int = 1
-    job: str = ""  # the same for all processes of the job on this host
+    job: str = ""
+    counted: bool = True  # the launcher has told how many processes are on this host
 
     @staticmethod
     def of_environment() -> Rank:
-        world = _number("WORLD_SIZE", 1)
+        """As the process group says, or before there is one the launcher."""
+        local = _number("LOCAL_RANK", 0)
+        rank, world = _of_group() or (_number("RANK", local), _number("WORLD_SIZE", 1))
         if world < 2:
-            return Rank()
-        job = "-".join(os.environ.get(name, "") for name in ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"))
+            return Rank(job=_process(os.getpid()))
+        local = _number("LOCAL_RANK", rank)
         return Rank(
-            rank=_number("RANK", 0),
+            rank=rank,
             world_size=world,
-            local_rank=_number("LOCAL_RANK", 0),
-            local_world_size=_number("LOCAL_WORLD_SIZE", world),
-            job=f"{job}-{os.getppid()}".replace(os.sep, "_"),
+            local_rank=local,
+            local_world_size=_number("LOCAL_WORLD_SIZE", max(1, world - (rank - local))),
+            job=_job(local),
+            counted="LOCAL_WORLD_SIZE" in os.environ,
         )
 
     @property
@@ -44,24 +79,33 @@ class Rank:
         """Whether this process prints the verdict: the first one of each host."""
         return self.local_rank == 0
 
+    def named(self, path: Path) -> Path:
+        """A file or folder of this host's own, where several may share a disk: report.html -> report-rank8.html."""
+        if self.local_world_size >= self.world_size:
+            return path
+        return path.with_name(f"{path.stem}-rank{self.rank - self.local_rank}{path.suffix}")
+
+    def at_end(self) -> Rank:
+        """As of_environment, where a process that began alone has started others since."""
+        now = Rank.of_environment()
+        return now if now.world_size > self.world_size and now.judges == self.judges else self
+
 
 class RecordFolder:
-    """Where the records go: a folder that is kept, or a temporary one."""
+    """Where the records go: a folder that is kept, or a temporary one that the processes of this host share."""
 
     def __init__(self, rank: Rank, keep: Path | None) -> None:
         self.rank = rank
         self.kept = keep is not None
         if keep is not None:
-            self.path = keep.absolute()
+            self.path = rank.named(keep.absolute())
             self.path.mkdir(parents=True, exist_ok=True)
-        elif rank.world_size == 1:
-            self.path = Path(tempfile.mkdtemp(prefix="stoker-watch-"))
         else:
             self.path = self._shared_folder()
         self.clocks = self.path / f"clocks-{rank.rank}"
         shutil.rmtree(self.clocks, ignore_errors=True)
         self.clocks.mkdir()
-        self._done.unlink(missing_ok=True)
+        self._done(rank.rank).unlink(missing_ok=True)
 
     def _shared_folder(self) -> Path:
         path = Path(tempfile.gettempdir()) / f"stoker-watch-{os.getuid()}-{self.rank.job}"
@@ -72,40 +116,40 @@ class RecordFolder:
 
     @property
     def records(self) -> Path:
-        """The lines of this rank."""
-        alone = self.rank.world_size == 1
-        return self.path / ("metrics.jsonl" if alone else f"rank-{self.rank.rank}.jsonl")
+        """The lines of this rank. The first one's file gets those of the others at the end."""
+        return self.path / "metrics.jsonl" if self.rank.judges else self._part(self.rank.rank)
 
-    @property
-    def _done(self) -> Path:
-        return self.path / f"rank-{self.rank.rank}.done"
+    def _part(self, rank: int) -> Path:
+        return self.path / f"rank-{rank}.jsonl"
+
+    def _done(self, rank: int) -> Path:
+        return self.path / f"rank-{rank}.done"
 
     def finish(self) -> list[int]:
         """Ends this rank's part. The first process of a host joins all records, and gets the ranks that it missed."""
         shutil.rmtree(self.clocks, ignore_errors=True)
-        if self.rank.world_size == 1:
-            return []
-        self._done.touch()
         if not self.rank.judges:
+            self._done(self.rank.rank).touch()
             return []
-        first = self.rank.rank
-        ranks = range(first, first + self.rank.local_world_size)
+        others = self._others()
         until = time.monotonic() + _PATIENCE
-        while not all(self._is_done(rank) for rank in ranks) and time.monotonic() < until:
+        while not all(self._done(rank).exists() for rank in others) and time.monotonic() < until:
             time.sleep(0.05)
-        with open(self.path / "metrics.jsonl", "wb") as joined:
-            for rank in ranks:
-                part = self.path / f"rank-{rank}.jsonl"
-                if part.exists():
-                    joined.write(part.read_bytes())
-        missed = [rank for rank in ranks if not self._is_done(rank)]
-        for rank in ranks:
-            (self.path / f"rank-{rank}.done").unlink(missing_ok=True)
-            (self.path / f"rank-{rank}.jsonl").unlink(missing_ok=True)
+        missed = [rank for rank in others if not self._done(rank).exists()]
+        with open(self.records, "ab") as joined:
+            for rank in others:
+                if self._part(rank).exists():
+                    joined.write(self._part(rank).read_bytes())
+        for rank in others:
+            self._done(rank).unlink(missing_ok=True)
+            self._part(rank).unlink(missing_ok=True)
         return missed
 
-    def _is_done(self, rank: int) -> bool:
-        return (self.path / f"rank-{rank}.done").exists()
+    def _others(self) -> list[int]:
+        """Of this host: all where their number is known, else those that have begun."""
+        now = self.rank.at_end()
+        ranks = range(now.rank + 1, now.rank + now.local_world_size)
+        return [rank for rank in ranks if now.counted or self._part(rank).exists()]
 
     def remove(self) -> None:
         if not self.kept and self.rank.judges:

@@ -25,6 +25,7 @@ class RecordWriter:
         self,
         path: str,
         rank: int,
+        thread: int,  # that is watched, as the system numbers it
         clocks: fetch_clock.WorkerClocks,
         own_clock: fetch_clock.FetchClock,
         lines: LineSampler,
@@ -44,13 +45,13 @@ class RecordWriter:
         self._times = no_time()  # of the interval's steps
         self._first = 1
         self._reader = CounterReader()
-        self._queued_time = fetch_clock.QueuedTime()
+        self._queued_time = fetch_clock.QueuedTime(f"self/task/{thread}")
         self.begin()
 
     def begin(self) -> None:
         """The first interval begins now; what was before is no step."""
         workers, pids = self._clocks.read()
-        self._open_interval(workers, self._reader.read(pids))
+        self._open_interval(workers, self._reader.read(pids, workers[fetch_clock.PRIVATE]))
 
     @property
     def steps(self) -> int:
@@ -127,7 +128,7 @@ class RecordWriter:
     def _close_interval(self) -> None:
         if self.steps >= self._first and not self.paused:
             workers, pids = self._clocks.read()
-            counters = self._reader.read(pids)
+            counters = self._reader.read(pids, workers[fetch_clock.PRIVATE])
             self._format_steps()
             self._write(self._interval(workers, counters))
             self._open_interval(workers, counters)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 from stoker.watch.session import Session
 from stoker.watch.verdict import Verdict, print_verdict, say
 
 
 class Watch:
-    """profiled: `python -m stoker bottleneck`, with profilers in some of the steps."""
+    """profiled: `python -m stoker bottleneck`, with profilers in some of the steps. thread: None: the one that starts it.
+    """
 
     def __init__(
         self,
@@ -19,11 +21,12 @@ class Watch:
         document: Path | None = None,
         *,
         profiled: bool = False,
+        thread: Thread | None = None,
     ) -> None:
-        self._report = report
-        self._document = document
         self._name = "stoker bottleneck" if profiled else "stoker watch"
-        self._session = Session(keep, profiled)
+        self._session = Session(keep, profiled, thread)
+        named = self._session.rank.named
+        self._report, self._document = (None if path is None else named(path) for path in (report, document))
 
     def start(self) -> None:
         self._session.start()

@@ -21,6 +21,7 @@ from torch.utils.data import (
 _SAMPLERS = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
 
 Facts = dict[str, Any]
+PLACE = "_stoker_place"  # on a loader or an optimizer: where the program has made it (made.py)
 
 
 def known(**values: Any) -> Facts:
@@ -39,9 +40,10 @@ class LoaderNote:
         self.batch_size = loader.batch_size
         self.workers = int(loader.num_workers)
         self.prefetch_factor = loader.prefetch_factor
-        self.pinned = bool(loader.pin_memory)
+        self.pinned: bool | None = bool(loader.pin_memory)
         self.persistent = bool(loader.persistent_workers)
         self.drop_last = bool(loader.drop_last)
+        self.place: str | None = attribute_of(loader, PLACE)
 
     @staticmethod
     def of_stoker(loader: Any) -> LoaderNote:
@@ -49,7 +51,9 @@ class LoaderNote:
         note: LoaderNote = object.__new__(LoaderNote)
         note.dataset, note.sampler, note.batch_size = loader.dataset, loader, loader.batch_size
         note.workers, note.persistent, note.drop_last = loader.workers, True, loader.drop_last
-        note.prefetch_factor, note.pinned, note.name, note.counts = None, False, "stoker.Loader", True
+        note.prefetch_factor, note.name, note.counts, note.place = None, "stoker.Loader", True, None
+        copies = loader._prefetcher is not None and loader._prefetcher.device.type == "cuda"
+        note.pinned = loader._given["pin_memory"] or copies or None  # what wraps the loader may pin, too
         return note
 
 
@@ -59,7 +63,7 @@ class Seen:
     def __init__(self) -> None:
         self.data: Facts = {}  # of the training loader
         self.loader: Facts = {}
-        self.val_samples: int | None = None
+        self.checkpoint_place = ""  # of the first torch.save after the first step
         self.optimizer: Facts = {}
         self.model: Facts = {}
         self.sample_bytes: int | None = None  # of a sample in the first batch
@@ -86,8 +90,9 @@ class Seen:
             path=dataset.path if opened else _folder_of(dataset),
             format=dataset.format if opened else type(dataset).__name__,
             samples=length_of(note.dataset),
-            sample_bytes=_mean_file_bytes(_attribute(dataset, "samples")),
+            sample_bytes=_mean_file_bytes(attribute_of(dataset, "samples")),
             loader=note.name,
+            place=note.place,
             iterable=isinstance(dataset, torch.utils.data.IterableDataset) or None,
             workers=note.workers,
             prefetch=note.workers * (note.prefetch_factor or 0) if note.workers else None,
@@ -122,7 +127,11 @@ class Seen:
         self.model = {"model": type(inner).__name__, "parameters": _size_of(inner)}
 
     def note_optimizer(self, optimizer: Any) -> None:
-        self.optimizer = {"optimizer": type(optimizer).__name__, "optimizer_kernel": optimizer_kernel(optimizer)}
+        self.optimizer = known(
+            optimizer=type(optimizer).__name__,
+            optimizer_kernel=optimizer_kernel(optimizer),
+            optimizer_place=attribute_of(optimizer, PLACE),
+        )
 
     @property
     def precision(self) -> str:
@@ -170,7 +179,7 @@ def _counts(sampler: Any) -> bool:
     return kind in _SAMPLERS
 
 
-def _attribute(of: Any, name: str) -> Any:
+def attribute_of(of: Any, name: str) -> Any:
     try:
         return getattr(of, name, None)
     except Exception:  # likewise of a property
@@ -206,5 +215,5 @@ def _mean_file_bytes(files: Any) -> float | None:
 
 
 def _folder_of(dataset: Any) -> str:
-    root = _attribute(dataset, "root")
+    root = attribute_of(dataset, "root")
     return str(Path(root).absolute()) if isinstance(root, (str, os.PathLike)) else ""

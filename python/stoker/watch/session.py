@@ -48,15 +48,18 @@ os.register_at_fork(before=_before_fork, after_in_child=leave_child)
 
 
 class Session:
-    """Watches the thread that starts it, from `start` to `stop`. One at a time.
+    """Watches a thread, from `start` to `stop`. One at a time.
 
-    profiled: some steps run under cProfile and torch.profiler (profiles.py).
+    thread: None: the one that makes the session. profiled: some steps run under cProfile and torch.profiler (profiles.py).
     """
 
-    def __init__(self, keep: Path | None = None, profiled: bool = False) -> None:
+    def __init__(
+        self, keep: Path | None = None, profiled: bool = False, thread: threading.Thread | None = None
+    ) -> None:
         self.rank = Rank.of_environment()
         self._keep = keep
         self._profiled = profiled
+        self._thread = thread or threading.current_thread()
         self.profiles: Profiles | None = None
         self._pid = os.getpid()
 
@@ -69,12 +72,16 @@ class Session:
         self._account = account = Account()
         own_clock = FetchClock(array("q", bytes(8 * len(fetch_clock.FIELDS))))
         self._own_clock = own_clock
-        self._sampler = LineSampler(account, threading.get_ident())
+        ident, native = self._thread.ident or 0, self._thread.native_id or 0
+        self._sampler = LineSampler(account, ident)
         self._clocks = WorkerClocks(str(self.folder.clocks))
-        self.writer = RecordWriter(str(self.folder.records), self.rank.rank, self._clocks, own_clock, self._sampler)
+        self.writer = RecordWriter(
+            str(self.folder.records), self.rank.rank, native, self._clocks, own_clock, self._sampler
+        )
         self._products = ProductCounter()
         self._steps = Steps(account, self.writer)
         self._state = state = HookState(account, self._steps, self.seen)
+        state.thread = ident
         state.on_fault = self._give_up
         self._hooks = Hooks(state, own_clock, lambda: self.writer.syncs)
         self._hooks.loader_start = self._add_loader_start
@@ -197,14 +204,17 @@ class Session:
         decoders = {"Pillow": fetch_clock.PILLOW, "torchvision": fetch_clock.TORCHVISION}
         decoder = max(decoders, key=lambda name: workers[decoders[name]] + own[decoders[name]])
         decodes = workers[decoders[decoder]] + own[decoders[decoder]] > 0
+        rank = self.rank.at_end()
         steps = max(1, self.writer.steps)
         accumulate = max(1, round(self._steps.backwards / steps))
         self.writer.facts(
             {
-                "world_size": self.rank.world_size,
-                "host": host_facts(self.rank),
+                "world_size": rank.world_size,
+                "host": host_facts(rank),
                 "device": device_facts(self.seen, rates),
                 "data": data_facts(self.seen, codec, decoder if decodes else None),
-                "train": train_facts(self.seen, self.rank, accumulate, self._products.flops),
+                "train": train_facts(
+                    self.seen, self._steps.evaluation, rank, accumulate, self._products.flops
+                ),
             }
         )

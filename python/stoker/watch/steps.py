@@ -49,6 +49,8 @@ class Steps(StepState):
         self._times = {TRAINING: no_time(), EVALUATION: no_time()}
         self._copied = {TRAINING: 0, EVALUATION: 0}  # bytes, settled as the times are
         self._eval_samples = 0
+        self.evaluation: dict[str, Any] = {}  # facts of the first one
+        self._evaluated = False  # it is over
         self._sure = (no_time(), 0, 0)  # of the evaluation, without the batches since the last boundary
         self._last_event = 0
 
@@ -213,10 +215,13 @@ class Steps(StepState):
         self._times[EVALUATION], self._eval_samples = sure, samples
         self.use = TRAINING
         self._end_evaluation()
+        if not self._evaluated:
+            self.evaluation.clear()
 
     def _end_evaluation(self) -> None:
         times = self._times[EVALUATION]
         if any(times):
+            self._evaluated = True
             self._times[EVALUATION] = no_time()
             self._recorder.evaluation(times, self._eval_samples)
         self._eval_samples = 0

@@ -15,7 +15,7 @@ import torch
 from torch.compiler import is_compiling
 
 from stoker.watch.account import COPY, SYNC
-from stoker.watch.places import find_line, place_name
+from stoker.watch.places import find_frames, place_of
 from stoker.watch.state import HookState
 from stoker.watch.steps import EVALUATION
 
@@ -81,6 +81,6 @@ class TransferHooks:
         self._state.account.charge(SYNC, nanoseconds)
         if self._state.steps.use == EVALUATION:
             return
-        entry = self._syncs().setdefault(place_name(find_line(frame)), [0, 0])
+        entry = self._syncs().setdefault(place_of(*find_frames(frame)) or "unknown", [0, 0])
         entry[0] += 1
         entry[1] += nanoseconds
