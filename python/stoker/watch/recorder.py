@@ -9,7 +9,7 @@ from typing import Any
 
 from stoker._watch import StepRows
 from stoker.watch import fetch_clock
-from stoker.watch.account import Times, add_times, microseconds, no_time
+from stoker.watch.account import WAIT, Times, add_times, microseconds, no_time
 from stoker.watch.counters import CounterReader, Counters, differences
 from stoker.watch.lines import LineCounter, LineSampler, line_entries
 
@@ -43,6 +43,7 @@ class RecordWriter:
         self.loader_starts = 0  # nanoseconds in which workers were started and stopped
         self._lines: list[str] = []
         self._times = no_time()  # of the interval's steps
+        self._total = no_time()
         self._first = 1
         self._reader = CounterReader()
         self._queued_time = fetch_clock.QueuedTime(f"self/task/{thread}")
@@ -74,6 +75,12 @@ class RecordWriter:
         lines, times = self.rows.take_lines(self._rank)
         self._lines.append(lines)
         add_times(self._times, times)
+        add_times(self._total, times)
+
+    def wait_share(self) -> float:
+        """Of the time of all steps."""
+        self._format_steps()
+        return self._total[WAIT] / max(1, sum(self._total))
 
     def evaluation_begins(self) -> None:
         if not self.paused and perf_counter_ns() - self._began >= _SHORT:

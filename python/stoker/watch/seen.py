@@ -18,6 +18,8 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
+from stoker.watch.own_rate import ImageSource, image_source
+
 _SAMPLERS = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
 
 Facts = dict[str, Any]
@@ -64,6 +66,7 @@ class Seen:
         self.data: Facts = {}  # of the training loader
         self.loader: Facts = {}
         self.checkpoint_place = ""  # of the first torch.save after the first step
+        self.images: ImageSource | None = None
         self.optimizer: Facts = {}
         self.model: Facts = {}
         self.sample_bytes: int | None = None  # of a sample in the first batch
@@ -99,6 +102,7 @@ class Seen:
             pinned=note.pinned,
             persistent=note.persistent if note.workers else None,
         )
+        self.images = image_source(dataset, note.batch_size) if note.name == "DataLoader" else None
         self.loader = known(batch_size=note.batch_size, steps_per_epoch=_steps_of(note, self.data.get("samples")))
 
     def note_module(self, module: Any) -> bool:

@@ -19,15 +19,17 @@ from stoker.watch.hooks import Hooks
 from stoker.watch.lines import COUNTED_STEPS, LineSampler
 from stoker.watch.patches import Patches
 from stoker.watch.products import ProductCounter
+from stoker.watch.own_rate import measure
 from stoker.watch.profiles import Profiles
 from stoker.watch.ranks import Rank, RecordFolder
 from stoker.watch.recorder import RecordWriter
-from stoker.watch.seen import Facts, Seen
+from stoker.watch.seen import Facts, Seen, known
 from stoker.watch.state import HookState
 from stoker.watch.steps import Steps
 
 _DISCOVERY_STEPS = 3  # in which outermost modules are found
 _PRODUCT_STEP = 7  # in which a model's products are counted
+_WAITS = 0.05  # of the time, from which on a wait for batches is judged
 _current: Session | None = None
 
 
@@ -120,11 +122,18 @@ class Session:
         if self._state.fault is not None:
             raise self._state.fault
         self._steps.end()
+        self._measure_own_loader()
         self._write_facts(measure_products(self.seen.device, self.seen.precision) if self.seen.model else {})
         functions = self.profiles.record() if self.profiles is not None else None
         if functions is not None:
             self.writer.functions(functions)
         self.writer.close()
+
+    def _measure_own_loader(self) -> None:
+        """Where the program waits for images, what stoker.Loader gives of them: alone, as other ranks may still run."""
+        images = self.seen.images
+        if images is not None and self.rank.world_size == 1 and self.writer.wait_share() >= _WAITS:
+            self.seen.data |= known(stoker_samples_per_second=measure(images))
 
     @property
     def is_of_this_process(self) -> bool:

@@ -273,6 +273,17 @@ TEST(Safetensors, DeepNestingIsRefusedWithoutDeepRecursion) {
     }
 }
 
+// Each key is compared with all before it: a million of them would take hours.
+TEST(Safetensors, TooManyTensorsAreRefusedSoon) {
+    std::string header = "{";
+    for (int i = 0; i < 1'000'000; ++i) {
+        header += fmt::format("{}\"{}\":0", i == 0 ? "" : ",", i);
+    }
+    const std::string file = file_of(header + "}", 0);
+    EXPECT_THAT([&] { parse_safetensors(as_bytes(file)); },
+                ::testing::ThrowsMessage<DataError>(HasSubstr("at most 32768 tensors")));
+}
+
 TEST(Safetensors, MessagesAreShortWhereTheFileIsNot) {
     std::string wide = "[-1";
     for (int i = 0; i < 100'000; ++i) {

@@ -85,6 +85,7 @@ Shape natural_numbers(const nlohmann::ordered_json& json) {
 
 constexpr std::uint64_t kMaxSide = std::uint64_t{1} << 31;
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // as the reference implementation limits it
+constexpr std::size_t kMaxKeys = 32'768;           // an ordered object compares each new key with all before it
 constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 62;
 constexpr const char* kMetadata = "__metadata__";
 
@@ -140,6 +141,8 @@ nlohmann::ordered_json parse_header(const char* text, std::uint64_t length) {
             keys.pop_back();
         } else if (event == Event::key && !keys.back().insert(json.get<std::string>()).second) {
             twice = shown(json);
+        } else if (event == Event::key && keys.back().size() > kMaxKeys) {
+            refuse(fmt::format("a header of at most {} tensors", kMaxKeys), "more");
         }
         return true;
     };
