@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from stoker.metrics import read_metrics
     from stoker.onnx import export_onnx
     from stoker.packing import PackResult, pack
+    from stoker.watch import watch as watch  # a checker knows no modules that can be called
     from stoker.watch import watching
-    from stoker.watch import watching as watch  # so the module is called
 
 __all__ = [
     "BadSample",

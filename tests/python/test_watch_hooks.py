@@ -316,8 +316,8 @@ def test_waiting_for_a_stoker_loader_is_waiting(tmp_path):
 def test_a_stoker_loader_knows_whether_it_pins():
     stoker = pytest.importorskip("stoker")
     pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
-    pinned = {"pin_memory": True}, {"device": "cpu"}, {}
-    assert [LoaderNote.of_stoker(stoker.Loader(DATA, 8, workers=0, **how)).pinned for how in pinned] == [True, None, None]
+    for how, pinned in (({"pin_memory": True}, True), ({"device": "cpu"}, None), ({}, None)):
+        assert LoaderNote.of_stoker(stoker.Loader(DATA, 8, workers=0, **how)).pinned is pinned
 
 
 class Napping(Dataset):

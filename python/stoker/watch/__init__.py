@@ -41,6 +41,10 @@ def watching(
         watch.finish()
 
 
+if TYPE_CHECKING:
+    watch = watching
+
+
 class _Callable(ModuleType):
     """`with stoker.watch():` is `with stoker.watching():`, because it is what people write first."""
 

@@ -22,9 +22,9 @@ from stoker.watch.patches import Patches
 
 # SUMS has `samples`, `fetch` and `core`, which hooks of C count, too. All but counts are nanoseconds, summed over
 # batches of `samples`: `fetch` is the wall time of whole batches, `core` CPU time of the thread, `queued` the time in
-# which it was ready to run and had no core, `decode` the wall time of image decoders, `idle` the time in which a worker
-# had nothing to do. `pillow` and `torchvision` are counts of the images that each has decoded. The last two are no sums:
-# a position in CODECS, and the bytes that a worker has for itself.
+# which it was ready to run and had no core, `decode` the wall time of image decoders, `idle` the time in which a
+# worker had nothing to do. `pillow` and `torchvision` are counts of the images that each has decoded. The last two
+# are no sums: a position in CODECS, and the bytes that a worker has for itself.
 FIELDS = (*SUMS, "queued", "decode", "idle", "pillow", "torchvision", "codec", "private")
 SAMPLES, FETCH, CORE, QUEUED, DECODE, IDLE, PILLOW, TORCHVISION, CODEC, PRIVATE = range(len(FIELDS))
 CODECS = ("", "jpeg", "png", "webp", "bmp", "gif", "tiff", "other")

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from stoker.watch.places import find_frames, place_of
-from stoker.watch.seen import PLACE, attribute_of
+from stoker.watch.seen import PLACE, attribute_of, place_on
 from stoker.watch.state import HookState
 
 
@@ -50,7 +50,7 @@ class MadeHooks:
             if package is None:
                 self._loaders[data] = made
             else:  # Lightning and Accelerate make a loader anew: the line to change is that of the first
-                place = getattr(self._loaders.get(data), PLACE, place)
+                place = place_on(self._loaders.get(data)) or place
         object.__setattr__(made, PLACE, place)  # past methods of its class, which may count attributes
 
 

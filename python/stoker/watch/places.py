@@ -77,5 +77,10 @@ def place_name(line: Line) -> str:
 
 def place_of(own: FrameType | None, package: FrameType | None) -> str:
     """Of what `find_frames` has found; empty if that is nothing."""
-    frames = (frame for frame in (own, package) if frame is not None)
-    return ", within ".join(place_name((frame.f_code.co_filename, frame.f_lineno)) for frame in frames)
+    inner = package or own
+    if inner is None:
+        return ""
+    place = place_name((inner.f_code.co_filename, inner.f_lineno))
+    if own is None or own is inner:
+        return place
+    return f"{place_name((own.f_code.co_filename, own.f_lineno))}, within {place}"

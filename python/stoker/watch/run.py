@@ -11,8 +11,7 @@ from stoker.watch.verdict import Verdict, print_verdict, say
 
 
 class Watch:
-    """profiled: `python -m stoker bottleneck`, with profilers in some of the steps. thread: None: the one that starts it.
-    """
+    """profiled: `python -m stoker bottleneck`, with profilers in some of the steps. thread: None: the calling one."""
 
     def __init__(
         self,

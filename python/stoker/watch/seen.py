@@ -45,7 +45,7 @@ class LoaderNote:
         self.pinned: bool | None = bool(loader.pin_memory)
         self.persistent = bool(loader.persistent_workers)
         self.drop_last = bool(loader.drop_last)
-        self.place: str | None = attribute_of(loader, PLACE)
+        self.place = place_on(loader)
 
     @staticmethod
     def of_stoker(loader: Any) -> LoaderNote:
@@ -53,7 +53,7 @@ class LoaderNote:
         note: LoaderNote = object.__new__(LoaderNote)
         note.dataset, note.sampler, note.batch_size = loader.dataset, loader, loader.batch_size
         note.workers, note.persistent, note.drop_last = loader.workers, True, loader.drop_last
-        note.prefetch_factor, note.name, note.counts, note.place = None, "stoker.Loader", True, None
+        note.prefetch_factor, note.name, note.counts, note.place = None, "stoker.Loader", True, ""
         copies = loader._prefetcher is not None and loader._prefetcher.device.type == "cuda"
         note.pinned = loader._given["pin_memory"] or copies or None  # what wraps the loader may pin, too
         return note
@@ -134,7 +134,7 @@ class Seen:
         self.optimizer = known(
             optimizer=type(optimizer).__name__,
             optimizer_kernel=optimizer_kernel(optimizer),
-            optimizer_place=attribute_of(optimizer, PLACE),
+            optimizer_place=place_on(optimizer),
         )
 
     @property
@@ -188,6 +188,12 @@ def attribute_of(of: Any, name: str) -> Any:
         return getattr(of, name, None)
     except Exception:  # likewise of a property
         return None
+
+
+def place_on(made: Any) -> str:
+    """Where the program has made a loader or an optimizer; empty where that is not known."""
+    place = attribute_of(made, PLACE)
+    return place if isinstance(place, str) else ""
 
 
 def _steps_of(note: LoaderNote, samples: int | None) -> int | None:

@@ -52,7 +52,7 @@ os.register_at_fork(before=_before_fork, after_in_child=leave_child)
 class Session:
     """Watches a thread, from `start` to `stop`. One at a time.
 
-    thread: None: the one that makes the session. profiled: some steps run under cProfile and torch.profiler (profiles.py).
+    profiled: some steps run under cProfile and torch.profiler (profiles.py). thread: None: the calling one.
     """
 
     def __init__(
