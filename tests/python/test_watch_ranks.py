@@ -18,10 +18,10 @@ def runs(tmp_path):
     return Runs(tmp_path)
 
 
-def run(runs, script, **environment):
-    """Below a folder for temporary files, which is empty at the end."""
-    settings = [f"{name}={value}" for name, value in environment.items()]
-    done = runs.python(script, prefix=("env", f"TMPDIR={runs.folder}/temporary", *settings, sys.executable))
+def run(runs, script):
+    """With a folder for temporary files, which is empty at the end. What hangs is ended with its children."""
+    within = ("timeout", "110", "env", f"TMPDIR={runs.folder}/temporary")
+    done = runs.python(script, prefix=(*within, sys.executable))
     assert done.returncode == 0, done.stderr
     left = [name for name in os.listdir(runs.folder / "temporary") if name.startswith("stoker")]
     assert left == []
