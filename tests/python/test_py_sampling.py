@@ -18,8 +18,9 @@ def numbered(tmp_path):
 
     def make(first, count=40, classes=2):
         path = tmp_path / f"{first}.npz"
-        images = np.zeros((count, 4, 4, 3), np.uint8)
-        np.savez(path, images=images, labels=np.arange(count) % classes, number=np.arange(first, first + count))
+        if not path.exists():
+            images = np.zeros((count, 4, 4, 3), np.uint8)
+            np.savez(path, images=images, labels=np.arange(count) % classes, number=np.arange(first, first + count))
         return stoker.open(path, fields={"number": "number"})
 
     return make
