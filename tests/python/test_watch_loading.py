@@ -79,6 +79,7 @@ class Holding(Dataset):
 
 
 def test_the_memory_of_workers_is_counted_and_what_they_share_only_once(tmp_path):
+    train(nn.Linear(8, 4), DataLoader(DATA, batch_size=8))  # what PyTorch loads at the first use
     inherited = b"1" * (256 << 20)
     own = CounterReader().read([], 0).rss
     loader = DataLoader(Holding(), batch_size=8, num_workers=2, persistent_workers=True)

@@ -222,8 +222,6 @@ class Session:
                 "host": host_facts(rank),
                 "device": device_facts(self.seen, rates),
                 "data": data_facts(self.seen, codec, decoder if decodes else None),
-                "train": train_facts(
-                    self.seen, self._steps.evaluation, rank, accumulate, self._products.flops
-                ),
+                "train": train_facts(self.seen, self._steps.evaluation, rank, accumulate, self._products.flops),
             }
         )
