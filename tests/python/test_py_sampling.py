@@ -9,8 +9,6 @@ from torchvision.transforms import v2
 stoker = pytest.importorskip("stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 
-in_cpp = pytest.mark.skipif(not hasattr(stoker._stoker, "concat"), reason="needs a new extension module")
-
 
 @pytest.fixture
 def numbered(tmp_path):
@@ -31,7 +29,6 @@ def numbers(loader):
     return [batch["number"].tolist() for batch in loader]
 
 
-@in_cpp
 def test_data_sets_are_drawn_by_their_weights(numbered):
     data = [numbered(0), numbered(100)]
     plain = stoker.Loader(data, 8)
@@ -44,7 +41,6 @@ def test_data_sets_are_drawn_by_their_weights(numbered):
     assert {number for epoch in drawn for number in epoch if number >= 100} == set(range(100, 140))  # 20 and 20
 
 
-@in_cpp
 def test_samples_have_the_number_of_their_data_set_in_the_key(numbered):
     loader = stoker.Loader([numbered(0), numbered(100)], 80, shuffle=False)
     (batch,) = loader
@@ -52,7 +48,6 @@ def test_samples_have_the_number_of_their_data_set_in_the_key(numbered):
     assert len(loader.dataset) == 80 and loader.dataset[79]["number"] == 139
 
 
-@in_cpp
 def test_epochs_of_another_length_continue_the_pass(numbered):
     loader = stoker.Loader(numbered(0), 4, epoch_samples=10)
     epochs = [sum(numbers(loader), []) for _ in range(4)]
@@ -62,7 +57,6 @@ def test_epochs_of_another_length_continue_the_pass(numbered):
     assert len(longer) == 60 and set(longer) == set(range(40))
 
 
-@in_cpp
 def test_a_window_has_an_order_of_its_own(numbered):
     orders = {window: stoker.Loader(numbered(0), 8, shuffle_window=window) for window in (0, 16)}
     found = {window: sum(numbers(loader), []) for window, loader in orders.items()}
@@ -72,7 +66,6 @@ def test_a_window_has_an_order_of_its_own(numbered):
         orders[0].load_state_dict(orders[16].state_dict())
 
 
-@in_cpp
 def test_states_ranks_and_pickles_of_a_mix(numbered):
     def make(batch_size=8, **options):
         return stoker.Loader([numbered(0), numbered(100)], batch_size, weights=[1, 2], epoch_samples=48, **options)
@@ -96,7 +89,6 @@ def refused(*arguments, **options):
     return str(caught.value)
 
 
-@in_cpp
 def test_what_cannot_be_sampled_is_told(numbered):
     data = [numbered(0), numbered(100)]
     assert refused(data, 8, weights=[1]).startswith("[weights] expected 2 weights, one for each data set, got 1")
