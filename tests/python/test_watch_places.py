@@ -195,3 +195,16 @@ def test_a_loader_that_a_package_makes_anew_is_the_programs(tmp_path, library, m
 
     place, _ = fitted(tmp_path, library, make)
     assert names(place, "makes the first")
+
+
+def test_a_loader_that_a_package_makes_anew_is_not_taken_for_another_over_the_same_data(tmp_path, library, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+
+    def make():
+        loader = DataLoader(DATA, batch_size=8)
+        kept.append(DataLoader(DATA, batch_size=24))  # for an evaluation
+        return library["prepare"](loader)  # prepares it
+
+    kept = []
+    place, _ = fitted(tmp_path, library, make)
+    assert names(place.split(", ")[0], "prepares it") and place.endswith(", within trainer/loops.py:6")

@@ -22,7 +22,7 @@ class MadeHooks:
 
     def __init__(self, state: HookState) -> None:
         self._state = state
-        self._loaders: WeakValueDictionary[int, Any] = WeakValueDictionary()  # of the program, by the id of their data
+        self._loaders: WeakValueDictionary[int, Any] = WeakValueDictionary()  # that the program makes itself, by id
 
     def install(self) -> None:
         for kind in (DataLoader, Optimizer):
@@ -46,12 +46,19 @@ class MadeHooks:
         own, package = find_frames(frame)
         place = place_of(own, package)
         if isinstance(made, DataLoader):
-            data = id(attribute_of(made, "dataset"))
             if package is None:
-                self._loaders[data] = made
-            else:  # Lightning and Accelerate make a loader anew: the line to change is that of the first
-                place = place_on(self._loaders.get(data)) or place
+                self._loaders[id(made)] = made
+            else:
+                place = self._first_place(attribute_of(made, "dataset")) or place
         object.__setattr__(made, PLACE, place)  # past methods of its class, which may count attributes
+
+    def _first_place(self, data: Any) -> str:
+        """Lightning and Accelerate make a loader anew: the line to change is that of the program's own over its data.
+
+        Empty where several lines have made one.
+        """
+        places = {place_on(own) for own in list(self._loaders.values()) if attribute_of(own, "dataset") is data}
+        return places.pop() if len(places) == 1 else ""
 
 
 def _maker(made: Any, frame: FrameType | None) -> FrameType | None:
