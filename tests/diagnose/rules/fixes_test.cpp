@@ -163,6 +163,20 @@ TEST(PythonFixes, UnpinnedCopiesAreSeenWithoutAProfile) {
     EXPECT_FALSE(found_in({.ranks = {rank}}, "pageable-copy")) << "unknown";
 }
 
+TEST(PythonFixes, StokersLoaderIsOfferedWhereItGivesMore) {
+    RankRecords rank = MadeUpRun{.share = {{Phase::wait, 0.5}, {Phase::forward, 0.5}}, .workers = 0}.rank();
+    rank.facts.writer = kPythonWriter;
+    const auto found = [&] { return *found_in({.ranks = {rank}}, "no-workers"); };
+    EXPECT_THAT(found().fix.code, Not(HasSubstr("stoker.Loader("))) << "not measured";
+    rank.facts.data.stoker_samples_per_second = 20'000;  // the program trains 64 in 10 ms
+    EXPECT_THAT(found().text, HasSubstr("stoker.Loader gives 20000 samples a second of the same data on this machine; "
+                                        "the program trains 6400."));
+    EXPECT_THAT(found().fix.code, AllOf(HasSubstr("DataLoader(..., num_workers"),
+                                        HasSubstr("stoker.Loader(\"photos\", batch_size=64, as_tuple=True")));
+    rank.facts.data.stoker_samples_per_second = 7'000;
+    EXPECT_THAT(found().fix.code, Not(HasSubstr("stoker.Loader("))) << "little more";
+}
+
 TEST(PythonFixes, WorkersAreThisProcesssShareOfTheCores) {
     RankRecords rank = made({{Phase::wait, 0.1}}, {}, false);
     rank.facts.data.workers = 0;

@@ -13,12 +13,7 @@
 namespace stoker {
 namespace {
 
-constexpr double kCritical = 0.20;  // of the time: as for the input
 constexpr double kCopyWarn = 0.02;  // of the time
-
-Severity severity_of(double share) {
-    return share >= kCritical ? Severity::critical : Severity::warn;
-}
 
 const CopyEntry* copy_to_device(const RankRecords& rank, bool pageable) {
     if (!rank.profile) {
@@ -37,7 +32,7 @@ std::optional<Finding> pageable_copy_by_facts(const RankRecords& rank, const Run
         !run.long_enough()) {
         return std::nullopt;
     }
-    Finding finding = finding_of("pageable-copy", severity_of(share), rank, run);
+    Finding finding = finding_of("pageable-copy", severity_of_lost(share), rank, run);
     finding.text = fmt::format(
         "The training thread copies batches to the GPU for {:.0f} % of the time, from memory that is not pinned, which "
         "blocks it. Copy from pinned memory.",
@@ -61,7 +56,7 @@ std::vector<Finding> pageable_copy(const JudgedRun& records) {
         if (copy == nullptr || copy->bytes < kBlocking * copy->count || lost < kCopyWarn) {
             return;
         }
-        Finding finding = finding_of("pageable-copy", severity_of(lost), rank, run);
+        Finding finding = finding_of("pageable-copy", severity_of_lost(lost), rank, run);
         finding.text = fmt::format(
             "The GPU is idle for {:.0f} % of the time while batches are copied from pageable memory, which blocks the "
             "host. Copy from pinned memory.",
@@ -89,7 +84,7 @@ std::vector<Finding> exposed_copy(const JudgedRun& records) {
         if (exposed < kWarn) {
             return;
         }
-        Finding finding = finding_of("copy-not-overlapped", severity_of(exposed), rank, run);
+        Finding finding = finding_of("copy-not-overlapped", severity_of_lost(exposed), rank, run);
         finding.text = fmt::format(
             "Copies to the GPU take {:.0f} % of the time while no kernel runs. Copy the next batch on a stream of its "
             "own.",

@@ -15,17 +15,12 @@
 namespace stoker {
 namespace {
 
-constexpr double kCritical = 0.20;      // of the time: as for the input
 constexpr double kCopyWarn = 0.02;      // of the time, as for pageable copies
 constexpr double kSyncWarn = 0.03;      // of the time
 constexpr double kLaunchWarn = 0.10;    // of the time, the page's limit for gaps that nothing explains
 constexpr double kShortKernelUs = 100;  // mean: a launch costs 5 to 10 us, so longer kernels hide it
 constexpr double kEligibleWarn = 0.10;  // of the time, in operators that tensor cores could compute
 constexpr double kBusyWarn = 0.5;       // of the time, the limit of Nsight and torch_tb_profiler
-
-Severity severity_of(double share) {
-    return share >= kCritical ? Severity::critical : Severity::warn;
-}
 
 struct Syncs {
     std::vector<SyncEntry> places = {};
@@ -75,7 +70,7 @@ std::vector<Finding> sync_points(const JudgedRun& records) {
         }
         const auto cost = [](const SyncEntry& sync) { return sync.idle_us.value_or(sync.us); };
         const SyncEntry& worst = *std::ranges::max_element(syncs, {}, cost);
-        Finding finding = finding_of("sync-points", severity_of(lost), rank, run);
+        Finding finding = finding_of("sync-points", severity_of_lost(lost), rank, run);
         finding.text = fmt::format(
             "The host waits for the GPU {:.1f} times in a step, mostly in {}, and the GPU then has nothing to do for "
             "{:.0f} % of the time. Keep such values on the GPU and read them every 50 steps.",
@@ -156,7 +151,7 @@ std::optional<Finding> launch_bound_by_waits(const JudgedRun& records, const Ran
     }
     const SyncEntry& longest = *std::ranges::max_element(syncs, {}, &SyncEntry::us);
     const double wait_us = longest.us / static_cast<double>(longest.count);
-    Finding finding = finding_of("launch-bound", severity_of(host / 2), rank, run);
+    Finding finding = finding_of("launch-bound", severity_of_lost(host / 2), rank, run);
     finding.text = fmt::format(
         "The host needs longer for a step than the GPU: forward, backward and optimizer take it {:.0f} % of the time, "
         "and where it waits for the GPU ({}), the GPU is done after {:.2f} ms. Capture the step as a CUDA graph, or "
@@ -187,7 +182,7 @@ std::vector<Finding> launch_bound(const JudgedRun& records) {
         const double lost = lost_to_launches(rank, run);
         const GpuEntry& gpu = *rank.profile->gpu;
         const Kernels kernels = computing_kernels(rank);
-        Finding finding = finding_of("launch-bound", severity_of(lost), rank, run);
+        Finding finding = finding_of("launch-bound", severity_of_lost(lost), rank, run);
         finding.text = fmt::format(
             "The GPU waits for launches for {:.0f} % of the time: {:.0f} kernels in a step, of {:.0f} us each, are "
             "shorter than the host needs to launch them. Capture the step as a CUDA graph, or use a larger batch.",
@@ -243,7 +238,7 @@ std::vector<Finding> fp32_on_tensor_cores(const JudgedRun& records) {
         const std::string& name = rank.facts.device.name;
         const bool half = name.find("V100") != std::string::npos || name.find("T4") != std::string::npos ||
                           name.find("TITAN") != std::string::npos || name.find("RTX 20") != std::string::npos;
-        Finding finding = finding_of("fp32-on-tensor-cores", severity_of(share / 2), rank, run);
+        Finding finding = finding_of("fp32-on-tensor-cores", severity_of_lost(share / 2), rank, run);
         finding.text = fmt::format(
             "Matrix products and convolutions take {:.0f} % of the time in fp32, and the tensor cores are unused. "
             "Train "
@@ -372,7 +367,7 @@ std::vector<Finding> cudnn_search(const JudgedRun& records) {
             return;
         }
         const double saved = share * (1 - kNeeded * calls / kernels);
-        Finding finding = finding_of("cudnn-search", severity_of(saved), rank, run);
+        Finding finding = finding_of("cudnn-search", severity_of_lost(saved), rank, run);
         finding.text = fmt::format(
             "cuDNN tries algorithms again and again: {:.0f} kernels in each convolution, at {} input sizes. Turn the "
             "search off, or pad the inputs to a few sizes.",

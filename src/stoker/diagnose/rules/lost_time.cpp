@@ -40,6 +40,11 @@ double lost_share(const RankRecords& rank, const RunSummary& run, Phase phase) {
     return run.of(phase);
 }
 
+Severity severity_of_lost(double share) {
+    constexpr double kCritical = 0.20;
+    return share >= kCritical ? Severity::critical : Severity::warn;
+}
+
 double lost_to_syncs(const RankRecords& rank, const RunSummary& run) {
     if (rank.profile && rank.profile->idle_during) {
         return share_of_span(rank, std::max(sync_idle_us(rank), us_of(*rank.profile->idle_during, Phase::sync)));

@@ -31,6 +31,9 @@ double share_of_span(const RankRecords& rank, double us);
 // From the GPU's idle time where a profile has it, else from the account.
 double lost_share(const RankRecords& rank, const RunSummary& run, Phase phase);
 
+// Of what a rule about the GPU has found: critical from a fifth of the time on, as for the input.
+Severity severity_of_lost(double share);
+
 // Of waits for the GPU, with the idle time after them until the next work arrives.
 double lost_to_syncs(const RankRecords& rank, const RunSummary& run);
 
