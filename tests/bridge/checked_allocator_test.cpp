@@ -5,6 +5,7 @@
 
 #include <ATen/ops/empty.h>
 #include <c10/core/CPUAllocator.h>
+#include <cstring>
 
 #include "stoker/bridge/torch_error.h"
 
@@ -44,6 +45,16 @@ TEST(CheckedAllocator, ReadsTheLimitSeldom) {
     }
     EXPECT_LE(limit.asked, 6);
     EXPECT_GE(limit.asked, 5);
+}
+
+// No limit counts pages before they are written.
+TEST(CheckedAllocator, BlocksThatAreNotWrittenYetAreCounted) {
+    Limit limit{.left = 100 * kMiB};
+    const c10::DataPtr first = limit.allocator.allocate(50 * kMiB);
+    EXPECT_THROW(limit.allocator.allocate(60 * kMiB), c10::Error);
+    std::memset(first.get(), 1, 50 * kMiB);  // `left` is what was measured afterwards
+    EXPECT_NE(limit.allocator.allocate(60 * kMiB).get(), nullptr);
+    EXPECT_NE(limit.allocator.allocate(90 * kMiB).get(), nullptr) << "the last one was freed";
 }
 
 TEST(CheckedAllocator, SmallBlocksAreNotCounted) {

@@ -196,10 +196,11 @@ threads = 2
 """
 
 
-# The whole step takes 8 GiB.
-def test_a_step_beyond_the_cgroups_limit_is_split(limited, tmp_path):
+# The whole step takes 2.6 GiB. With 1350 MiB, memory runs out in a kernel's own buffers if nothing is kept for them.
+@pytest.mark.parametrize("limit", [900, 1350])
+def test_a_step_beyond_the_cgroups_limit_is_split(limit, limited, tmp_path):
     (tmp_path / "r.toml").write_text(LARGE_STEP)
-    done = limited(1300, "train", "r.toml", "--out", "run")
+    done = limited(limit, "train", "r.toml", "--out", "run")
     assert done.returncode == 0, done.stderr
     assert "[memory] a batch does not fit: steps are split into" in done.stderr
     lines = map(json.loads, (tmp_path / "run/metrics.jsonl").read_text().splitlines())

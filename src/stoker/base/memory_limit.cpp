@@ -106,19 +106,11 @@ class Promised {
     void remove(const std::byte* data) { blocks_.erase(data); }
 
   private:
-    // Bytes of registered blocks that have no page yet.
+    // Of the registered blocks.
     std::uint64_t unwritten() const {
-        const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
         std::uint64_t bytes = 0;
-        std::vector<unsigned char> resident;
         for (const auto& [data, size] : blocks_) {
-            const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(data) / page * page;
-            const std::size_t pages = (reinterpret_cast<std::uintptr_t>(data) + size - begin + page - 1) / page;
-            resident.assign(pages, 0);
-            if (::mincore(reinterpret_cast<void*>(begin), pages * page, resident.data()) == 0) {
-                bytes += page * static_cast<std::uint64_t>(
-                                    std::ranges::count_if(resident, [](unsigned char one) { return (one & 1) == 0; }));
-            }
+            bytes += unwritten_bytes(data, size);
         }
         return bytes;
     }
@@ -185,7 +177,20 @@ MemoryLimit memory_limit(const MemorySources& sources) {
 
 std::uint64_t system_memory_left() {
     const MemoryLimit limit = system_limit({});
-    return limit.available - reserve_of(limit);
+    static const std::uint64_t reserve = reserve_of(limit);
+    return limit.available - std::min(limit.available, reserve);
+}
+
+std::uint64_t unwritten_bytes(const std::byte* data, std::size_t bytes) {
+    const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(data) / page * page;
+    const std::size_t pages = (reinterpret_cast<std::uintptr_t>(data) + bytes - begin + page - 1) / page;
+    std::vector<unsigned char> resident(pages);
+    if (::mincore(reinterpret_cast<void*>(begin), pages * page, resident.data()) != 0) {
+        return 0;
+    }
+    return page * static_cast<std::uint64_t>(
+                      std::ranges::count_if(resident, [](unsigned char one) { return (one & 1) == 0; }));
 }
 
 void set_memory_limit(std::int64_t bytes) {

@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
@@ -15,10 +16,37 @@ constexpr std::uint64_t kUnchecked = std::uint64_t{1} << 20;  // smaller blocks 
 }  // namespace
 
 c10::DataPtr CheckedAllocator::allocate(std::size_t bytes) {
-    if (bytes >= kUnchecked) {
-        require(bytes);
+    if (bytes < kUnchecked) {
+        return allocator_.allocate(bytes);
     }
-    return allocator_.allocate(bytes);
+    require(bytes);
+    c10::DataPtr block = allocator_.allocate(bytes);
+    const std::lock_guard lock(mutex_);
+    recent_[next_++ % recent_.size()] = {static_cast<const std::byte*>(block.get()), bytes};
+    return block;
+}
+
+std::uint64_t CheckedAllocator::left() {
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t left = memory_left_();
+    return left - std::min(left, unwritten());
+}
+
+std::uint64_t CheckedAllocator::unwritten() const {
+    std::uint64_t sum = 0;
+    for (const auto& [data, bytes] : recent_) {
+        sum += unwritten_bytes(data, bytes);
+    }
+    return sum;
+}
+
+// Gives back what was freed and kept. A freed block that is still mapped would then look like one that is not written.
+void CheckedAllocator::trim() {
+    const std::lock_guard lock(mutex_);
+    for (auto& [data, bytes] : recent_) {
+        bytes = unwritten_bytes(data, bytes) > 0 ? bytes : 0;
+    }
+    ::malloc_trim(0);
 }
 
 void CheckedAllocator::require(std::uint64_t bytes) {
@@ -26,10 +54,10 @@ void CheckedAllocator::require(std::uint64_t bytes) {
     if (unchecked_.fetch_sub(wanted, std::memory_order_relaxed) >= wanted) {
         return;
     }
-    std::uint64_t left = memory_left_();
+    std::uint64_t left = this->left();
     if (left < bytes) {
-        ::malloc_trim(0);  // gives back what was freed and kept
-        left = memory_left_();
+        trim();
+        left = this->left();
     }
     if (left < bytes) {
         unchecked_.store(0, std::memory_order_relaxed);
@@ -40,6 +68,7 @@ void CheckedAllocator::require(std::uint64_t bytes) {
 }
 
 void check_host_tensors() {
+    system_memory_left();  // sets the reserve
     static auto& checked = *new CheckedAllocator(*c10::GetDefaultCPUAllocator(), system_memory_left);
     constexpr std::uint8_t kPriority = 1;  // above that of LibTorch's own, which is 0
     c10::SetAllocator(c10::DeviceType::CPU, &checked, kPriority);

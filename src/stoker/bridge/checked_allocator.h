@@ -4,9 +4,13 @@
 
 #include <c10/core/Allocator.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <mutex>
+#include <utility>
 
 namespace stoker {
 
@@ -27,10 +31,20 @@ class CheckedAllocator final : public c10::Allocator {
 
   private:
     void require(std::uint64_t bytes);
+    std::uint64_t left();
+    std::uint64_t unwritten() const;
+    void trim();
 
     c10::Allocator& allocator_;
     std::function<std::uint64_t()> memory_left_;
     std::atomic<std::int64_t> unchecked_{0};  // bytes that may be allocated before memory_left_ is asked again
+
+    // The last blocks: an operator allocates several before it writes them, and until then no limit counts them. A
+    // freed one is unmapped, or its pages were written.
+    static constexpr std::size_t kRecent = 8;
+    std::mutex mutex_;
+    std::array<std::pair<const std::byte*, std::size_t>, kRecent> recent_{};
+    std::size_t next_ = 0;
 };
 
 // From now on all tensors on the host are allocated so, against the limits of the system (memory_limit.h). Call it

@@ -9,7 +9,7 @@ def main():
     torch.set_num_threads(1)
     loader = vectors(6400, 128, batch=128)
     test = vectors(640, 128, batch=128)
-    model = nn.Sequential(nn.Linear(128, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 4))
+    model = nn.Sequential(nn.Linear(128, 1536), nn.ReLU(), nn.Linear(1536, 1536), nn.ReLU(), nn.Linear(1536, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
     bf16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()
     for epoch in range(4):
