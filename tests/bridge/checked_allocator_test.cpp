@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <ATen/ops/empty.h>
+#include <algorithm>
 #include <c10/core/CPUAllocator.h>
 #include <cstring>
 
@@ -17,9 +18,9 @@ constexpr std::size_t kMiB = std::size_t{1} << 20;
 struct Limit {
     std::uint64_t left = 0;
     int asked = 0;
-    CheckedAllocator allocator{*c10::GetDefaultCPUAllocator(), [this] {
+    CheckedAllocator allocator{*c10::GetDefaultCPUAllocator(), [this](std::uint64_t unwritten) {
                                    ++asked;
-                                   return left;
+                                   return left - std::min(left, unwritten);
                                }};
 };
 
@@ -55,6 +56,16 @@ TEST(CheckedAllocator, BlocksThatAreNotWrittenYetAreCounted) {
     std::memset(first.get(), 1, 50 * kMiB);  // `left` is what was measured afterwards
     EXPECT_NE(limit.allocator.allocate(60 * kMiB).get(), nullptr);
     EXPECT_NE(limit.allocator.allocate(90 * kMiB).get(), nullptr) << "the last one was freed";
+}
+
+// A freed block's pages are usually the next one's.
+TEST(CheckedAllocator, AFreedBlockIsNotCountedWithTheNextOneInItsPlace) {
+    Limit limit{.left = 140 * kMiB};
+    for (int i = 0; i < 10; ++i) {
+        limit.allocator.allocate(50 * kMiB);
+    }
+    const c10::DataPtr last = limit.allocator.allocate(50 * kMiB);
+    EXPECT_NE(limit.allocator.allocate(80 * kMiB).get(), nullptr);
 }
 
 TEST(CheckedAllocator, SmallBlocksAreNotCounted) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <fmt/format.h>
 #include <fstream>
@@ -175,22 +176,31 @@ MemoryLimit memory_limit(const MemorySources& sources) {
     return given > 0 ? given_limit(given) : system_limit(sources);
 }
 
-std::uint64_t system_memory_left() {
+std::uint64_t system_memory_left(std::uint64_t unwritten) {
+    static std::atomic<std::uint64_t> most = 0;
     const MemoryLimit limit = system_limit({});
-    static const std::uint64_t reserve = reserve_of(limit);
-    return limit.available - std::min(limit.available, reserve);
+    most = std::max(most.load(), reserve_of(limit));
+    const std::uint64_t kept =
+        std::min(most.load(), limit.total / 8) + (limit.source == kAddressSource ? 0 : unwritten);
+    return limit.available - std::min(limit.available, kept);
 }
 
 std::uint64_t unwritten_bytes(const std::byte* data, std::size_t bytes) {
     const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-    const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(data) / page * page;
-    const std::size_t pages = (reinterpret_cast<std::uintptr_t>(data) + bytes - begin + page - 1) / page;
-    std::vector<unsigned char> resident(pages);
-    if (::mincore(reinterpret_cast<void*>(begin), pages * page, resident.data()) != 0) {
-        return 0;
+    const auto end = reinterpret_cast<std::uintptr_t>(data) + bytes;
+    std::array<unsigned char, 16384> resident;  // of a piece of the block, 64 MiB
+    std::uint64_t unwritten = 0;
+    for (std::uintptr_t at = reinterpret_cast<std::uintptr_t>(data) / page * page; at < end;) {
+        const std::size_t pages = std::min((end - at + page - 1) / page, resident.size());
+        if (::mincore(reinterpret_cast<void*>(at), pages * page, resident.data()) != 0) {
+            return 0;
+        }
+        unwritten += page * static_cast<std::uint64_t>(
+                                std::count_if(resident.begin(), resident.begin() + static_cast<std::ptrdiff_t>(pages),
+                                              [](unsigned char one) { return (one & 1) == 0; }));
+        at += pages * page;
     }
-    return page * static_cast<std::uint64_t>(
-                      std::ranges::count_if(resident, [](unsigned char one) { return (one & 1) == 0; }));
+    return unwritten;
 }
 
 void set_memory_limit(std::int64_t bytes) {

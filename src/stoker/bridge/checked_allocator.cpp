@@ -2,7 +2,6 @@
 
 #include <malloc.h>
 
-#include <algorithm>
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
@@ -15,36 +14,45 @@ constexpr std::uint64_t kUnchecked = std::uint64_t{1} << 20;  // smaller blocks 
 
 }  // namespace
 
+std::uint64_t CheckedAllocator::Block::unwritten() const {
+    return bytes == 0 ? 0 : unwritten_bytes(reinterpret_cast<const std::byte*>(begin), bytes);
+}
+
 c10::DataPtr CheckedAllocator::allocate(std::size_t bytes) {
     if (bytes < kUnchecked) {
         return allocator_.allocate(bytes);
     }
     require(bytes);
     c10::DataPtr block = allocator_.allocate(bytes);
-    const std::lock_guard lock(mutex_);
-    recent_[next_++ % recent_.size()] = {static_cast<const std::byte*>(block.get()), bytes};
+    remember(reinterpret_cast<std::uintptr_t>(block.get()), bytes);
     return block;
+}
+
+// Live blocks do not overlap: one that does was freed.
+void CheckedAllocator::remember(std::uintptr_t begin, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    for (Block& old : recent_) {
+        if (old.begin < begin + bytes && begin < old.begin + old.bytes) {
+            old.bytes = 0;
+        }
+    }
+    recent_[next_++ % recent_.size()] = {.begin = begin, .bytes = bytes};
 }
 
 std::uint64_t CheckedAllocator::left() {
     const std::lock_guard lock(mutex_);
-    const std::uint64_t left = memory_left_();
-    return left - std::min(left, unwritten());
-}
-
-std::uint64_t CheckedAllocator::unwritten() const {
-    std::uint64_t sum = 0;
-    for (const auto& [data, bytes] : recent_) {
-        sum += unwritten_bytes(data, bytes);
+    std::uint64_t unwritten = 0;
+    for (const Block& block : recent_) {
+        unwritten += block.unwritten();
     }
-    return sum;
+    return memory_left_(unwritten);
 }
 
 // Gives back what was freed and kept. A freed block that is still mapped would then look like one that is not written.
 void CheckedAllocator::trim() {
     const std::lock_guard lock(mutex_);
-    for (auto& [data, bytes] : recent_) {
-        bytes = unwritten_bytes(data, bytes) > 0 ? bytes : 0;
+    for (Block& block : recent_) {
+        block.bytes = block.unwritten() > 0 ? block.bytes : 0;
     }
     ::malloc_trim(0);
 }

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <utility>
 
 namespace stoker {
 
@@ -18,8 +17,9 @@ namespace stoker {
 // as much was allocated as it said before: in a loop that frees what it allocates this is seldom. Thread-safe.
 class CheckedAllocator final : public c10::Allocator {
   public:
-    // `memory_left`: the bytes that may be allocated still. The allocator must outlive this object.
-    CheckedAllocator(c10::Allocator& allocator, std::function<std::uint64_t()> memory_left)
+    // `memory_left`: the bytes that may be allocated still, where so many are allocated but not written. The allocator
+    // must outlive this object.
+    CheckedAllocator(c10::Allocator& allocator, std::function<std::uint64_t(std::uint64_t unwritten)> memory_left)
         : allocator_(allocator), memory_left_(std::move(memory_left)) {}
 
     // Throws c10::OutOfMemoryError.
@@ -31,19 +31,25 @@ class CheckedAllocator final : public c10::Allocator {
 
   private:
     void require(std::uint64_t bytes);
+    void remember(std::uintptr_t begin, std::size_t bytes);
     std::uint64_t left();
-    std::uint64_t unwritten() const;
     void trim();
 
     c10::Allocator& allocator_;
-    std::function<std::uint64_t()> memory_left_;
+    std::function<std::uint64_t(std::uint64_t unwritten)> memory_left_;
     std::atomic<std::int64_t> unchecked_{0};  // bytes that may be allocated before memory_left_ is asked again
 
+    struct Block {
+        std::uintptr_t begin = 0;
+        std::size_t bytes = 0;
+
+        std::uint64_t unwritten() const;
+    };
     // The last blocks: an operator allocates several before it writes them, and until then no limit counts them. A
-    // freed one is unmapped, or its pages were written.
+    // freed one is unmapped, or another block's, or its pages were written.
     static constexpr std::size_t kRecent = 8;
     std::mutex mutex_;
-    std::array<std::pair<const std::byte*, std::size_t>, kRecent> recent_{};
+    std::array<Block, kRecent> recent_{};
     std::size_t next_ = 0;
 };
 
