@@ -107,7 +107,7 @@ class Promised {
     void remove(const std::byte* data) { blocks_.erase(data); }
 
   private:
-    // Of the registered blocks.
+    // Bytes of the registered blocks that are not written.
     std::uint64_t unwritten() const {
         std::uint64_t bytes = 0;
         for (const auto& [data, size] : blocks_) {

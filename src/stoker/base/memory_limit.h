@@ -41,11 +41,11 @@ void set_memory_limit(std::int64_t bytes);
 std::uint64_t memory_left();
 
 // The same against the limits of the system alone, without data.memory and without what is claimed: for memory that no
-// key limits, such as LibTorch's. The reserve is the largest so far: it does not shrink while memory fills up, for the
-// kernels of a step need it, too. `unwritten`: bytes allocated but not written, which only RLIMIT_AS counts by itself.
+// key limits, such as LibTorch's. The reserve never shrinks: LibTorch's operators allocate buffers that nothing checks.
+// `unwritten`: bytes that are allocated but not written; ignored under RLIMIT_AS, which counts them already.
 std::uint64_t system_memory_left(std::uint64_t unwritten = 0);
 
-// The bytes of a block's pages that were never written, which no limit counts as used; 0 for a block that was unmapped.
+// The bytes of a block's pages that are not in memory: not written yet, or swapped out. 0 if the block was unmapped.
 std::uint64_t unwritten_bytes(const std::byte* data, std::size_t bytes);
 
 // Memory that is allocated or claimed but not used yet, which memory_limit() counts as available.

@@ -48,7 +48,7 @@ std::uint64_t CheckedAllocator::left() {
     return memory_left_(unwritten);
 }
 
-// Gives back what was freed and kept. A freed block that is still mapped would then look like one that is not written.
+// Returns freed memory to the system. Written blocks are forgotten first: once freed and returned they look unwritten.
 void CheckedAllocator::trim() {
     const std::lock_guard lock(mutex_);
     for (Block& block : recent_) {

@@ -17,8 +17,8 @@ namespace stoker {
 // as much was allocated as it said before: in a loop that frees what it allocates this is seldom. Thread-safe.
 class CheckedAllocator final : public c10::Allocator {
   public:
-    // `memory_left`: the bytes that may be allocated still, where so many are allocated but not written. The allocator
-    // must outlive this object.
+    // `memory_left(unwritten)`: the bytes that may still be allocated, if `unwritten` bytes are allocated but not
+    // written. The allocator must outlive this object.
     CheckedAllocator(c10::Allocator& allocator, std::function<std::uint64_t(std::uint64_t unwritten)> memory_left)
         : allocator_(allocator), memory_left_(std::move(memory_left)) {}
 
