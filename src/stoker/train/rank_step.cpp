@@ -67,10 +67,7 @@ class RankTraining {
         plan_.model->require_autograd();
         options_.accumulate = std::min(options_.accumulate, samples_);
         // The largest micro-batch, as in MeasuredRank::micro_batch.
-        batch_ = zero_batch(plan_.task, (samples_ - 1) / options_.accumulate + 1, plan_.device);
-        if (batch_.input.is_floating_point()) {
-            batch_.input.normal_();
-        }
+        batch_ = random_batch(plan_.task, (samples_ - 1) / options_.accumulate + 1, plan_.device);
         for (const auto& [name, parameter] : plan_.model->trainable_parameters()) {
             parameter.register_hook([this](const at::Tensor& gradient) {
                 found_.push_back(

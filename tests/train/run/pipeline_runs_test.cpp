@@ -1,4 +1,7 @@
 // Runs whose model is cut into stages train what one process trains, write its checkpoints, and go on from them.
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/randn.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -12,6 +15,7 @@
 #include "stoker/train/rank_step.h"
 #include "support/counted_memory.h"
 #include "train/run/rank_runs.h"
+#include "train/task_data.h"
 
 namespace stoker {
 namespace {
@@ -348,6 +352,47 @@ TEST(PipelineRuns, WhatCannotBeCutIsRefused) {
                                              group);
                          }),
                 Each(HasSubstr("[train.mesh.pp] expected 1, except for Stoker's own models")));
+}
+
+// Predicts the next token from the one before: an embedding, and a layer.
+class TokenModel final : public Model {
+  public:
+    TokenModel() {
+        at::Generator generator = make_generator(4);
+        table_ = parameter("table", at::randn({testing::kVocabulary, 8}, generator));
+        weight_ = parameter("weight", at::randn({testing::kVocabulary, 8}, generator));
+    }
+    at::Tensor forward(const at::Tensor& input) override { return at::linear(at::embedding(table_, input), weight_); }
+    std::vector<ModelBlock> blocks() const override {
+        return {{.name = "embedding",
+                 .tensors = {"table"},
+                 .forward = [this](const at::Tensor& tokens) { return at::embedding(table_, tokens); }},
+                {.name = "layer", .tensors = {"weight"}, .forward = [this](const at::Tensor& x) {
+                     return at::linear(x, weight_);
+                 }}};
+    }
+
+  private:
+    at::Tensor table_;   // (K, 8)
+    at::Tensor weight_;  // (K, 8)
+};
+
+// Its input are tokens, also where the samples have images too.
+TEST(PipelineRuns, AnOwnLanguageModelIsEvaluatedAsInOneProcess) {
+    Recipe recipe = small_recipe(2);
+    recipe.task = "language";
+    recipe.data.train_ops = {};
+    const auto fit = [](const Recipe& trained, const std::shared_ptr<Group>& group) {
+        const RecipeData data{.train = std::make_shared<testing::TaskDataset>(100, FieldKind::tokens),
+                              .val = std::make_shared<testing::TaskDataset>(40, FieldKind::tokens, 2)};
+        return Trainer(trained, data, std::make_unique<TokenModel>(), OptimizerKernel::fused, false, group).fit();
+    };
+    const TrainResult one = fit(recipe, std::make_shared<Group>());
+    const auto ends_alike = [&](const std::shared_ptr<Group>& group) {
+        const TrainResult result = fit(staged(recipe, {.pp = 2}), group);
+        EXPECT_NEAR(result.epochs.back().val_loss.value(), one.epochs.back().val_loss.value(), 1e-5);
+    };
+    EXPECT_THAT(as_ranks(2, ends_alike), Each(""));
 }
 
 // As training has cut them, by times that differ from run to run.

@@ -92,9 +92,9 @@ std::vector<double> measure_blocks(Model& model, const Task& task, std::int64_t 
     std::vector<double> fastest(blocks.size(), std::numeric_limits<double>::infinity());
     ForwardSnapshot before(model, device);
     before.save();
-    const at::Tensor images = zero_batch(task, samples, device).input.normal_();
+    const at::Tensor input = random_batch(task, samples, device).input;
     for (int round = 0; round < kRounds; ++round) {
-        at::Tensor x = images;
+        at::Tensor x = input;
         for (std::size_t i = 0; i < blocks.size(); ++i) {
             x = x.detach().requires_grad_(i > 0);
             wait_for_device(x);

@@ -49,7 +49,7 @@ StageCut agree_on_cut(const Recipe& recipe, Model& model, const Task& task, cons
     return cut_model(model, {first, first + seconds.numel()}, static_cast<std::size_t>(mesh.pipeline->size()));
 }
 
-// `val`: the shape of the images of an evaluation.
+// `val`: the shape of the input of an evaluation, whose images may have another size.
 ModelStage keep_stage_of(const StageCut& cut, Model& model, const Task& task, const Shape& val,
                          const Precision& precision, const at::Device& device, const Group& stages) {
     const auto stage = static_cast<std::size_t>(stages.rank());
@@ -119,8 +119,9 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
     divide_model(*model, *group, mesh);
     std::optional<ModelStage> stage;
     if (!mesh.pipeline->alone()) {
-        const Shape& images = val != nullptr ? val->image_shape() : task.input;
-        stage = keep_stage_of(cut, *model, task, images, run_precision(recipe, device), device, *mesh.pipeline);
+        const bool images = val != nullptr && task.fields.input == kImageField;
+        const Shape& evaluated = images ? val->image_shape() : task.input;
+        stage = keep_stage_of(cut, *model, task, evaluated, run_precision(recipe, device), device, *mesh.pipeline);
     }
     std::unique_ptr<FullyShardedModel> full;
     if (recipe.train.shard == "full" && !mesh.data->alone()) {

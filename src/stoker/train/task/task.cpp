@@ -327,6 +327,14 @@ DeviceBatch zero_batch(const Task& task, std::int64_t samples, const at::Device&
     return batch;
 }
 
+DeviceBatch random_batch(const Task& task, std::int64_t samples, const at::Device& device) {
+    DeviceBatch batch = zero_batch(task, samples, device);
+    if (batch.input.is_floating_point()) {
+        batch.input.normal_();
+    }
+    return batch;
+}
+
 std::int64_t class_count(const Recipe& recipe, const Dataset& dataset) {
     const auto in_data = static_cast<std::int64_t>(dataset.classes().size());
     const std::int64_t classes = recipe.model.classes.value_or(in_data);

@@ -79,6 +79,8 @@ void prepare(const Task& task, DeviceBatch& batch);
 
 // A batch of zeros as `prepare` leaves it.
 DeviceBatch zero_batch(const Task& task, std::int64_t samples, const at::Device& device);
+// The same for a measurement: an input of floats is drawn from the standard normal distribution.
+DeviceBatch random_batch(const Task& task, std::int64_t samples, const at::Device& device);
 
 // model.classes, or the number of classes in the data. Throws InvalidArgument where the data has more.
 std::int64_t class_count(const Recipe& recipe, const Dataset& dataset);
