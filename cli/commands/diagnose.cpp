@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/commands/diagnosis_text.h"
+#include "cli/terminal/output_path.h"
 #include "cli/terminal/print.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -101,9 +102,20 @@ int print_rules() {
     return 0;
 }
 
+// Any other name may be that of a trace.
+void require_page(const std::string& path) {
+    if (!path.ends_with(".html") && !path.ends_with(".htm")) {
+        throw InvalidArgument({.where = "--html", .expected = "a file name that ends in .html or .htm", .got = path});
+    }
+    require_writable_file(path);
+}
+
 int run(const DiagnoseArguments& options) {
     if (options.rules) {
         return print_rules();
+    }
+    if (!options.html.empty()) {
+        require_page(options.html);
     }
     const RunRecords records = read_records(options.paths);
     const Diagnosis diagnosis = diagnose(records);
@@ -132,7 +144,7 @@ Command add_diagnose(CLI::App& app) {
                                  "has written");
     auto* rules = app.add_flag("--rules", options->rules, "print the table of all rules as Markdown");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the text");
-    app.add_option("--html", options->html, "also write an HTML page with charts to this file")->type_name("FILE");
+    app.add_option("--html", options->html, "also write an HTML page with charts to this file")->type_name("FILE.html");
     paths->excludes(rules);
     app.callback([options] {
         if (options->paths.empty() && !options->rules) {

@@ -2,11 +2,13 @@
 #include "stoker/pack/pack.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "cli/command.h"
 #include "cli/commands/dataset_options.h"
@@ -233,6 +235,18 @@ int run(const PackArguments& given) {
         });
 }
 
+// The parts were packed with their own options: merging takes only those that say how it works and reports.
+void check_merge_options(const CLI::App& app) {
+    constexpr std::array<std::string_view, 4> kTaken = {"--merge", "--workers", "--json", "--memory"};
+    for (const CLI::Option* option : app.get_options()) {
+        if (const std::string name = option->get_name();
+            !option->empty() && std::ranges::find(kTaken, name) == kTaken.end()) {
+            throw CLI::ValidationError("--merge",
+                                       fmt::format("takes no {}: that belongs to the packing of the parts", name));
+        }
+    }
+}
+
 // Packing needs a source and a target; merging only the target.
 void check_positionals(const PackArguments& options) {
     const bool any = !options.data.empty() || !options.target.empty();
@@ -260,8 +274,11 @@ void add_recode_options(CLI::App& app, const std::shared_ptr<PackArguments>& opt
                        "encode every image again as a JPEG of this quality, 1 to 100 (default for resized images: 90)")
             ->type_name("Q")
             ->check(CLI::Range(1, 100));
-    app.callback([options, quality] {
+    app.callback([&app, options, quality] {
         check_positionals(*options);
+        if (!options->merge.empty()) {
+            check_merge_options(app);
+        }
         if (!quality->empty() && options->codec == "raw") {
             throw CLI::ValidationError("--quality", "raw pixels have no quality");
         }

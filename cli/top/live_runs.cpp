@@ -54,15 +54,21 @@ std::optional<Step> parse_step(const Json& json) {
     return step;
 }
 
-// The end of the file, and how long ago it was written.
+// The end of the file, and how long ago it was written. Each rank of a large job writes lines between two steps, so
+// more of the file is read where its end has none.
 void read_tail(const fs::path& metrics, LiveRun& run) {
     constexpr std::uint64_t kTail = std::uint64_t{1} << 17;  // about 500 steps
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
     try {
         const File file(metrics);
         const FileInfo info = file.info();
-        std::string text(std::min(info.size, kTail), '\0');
-        file.read(info.size - text.size(), std::as_writable_bytes(std::span(text)));
-        run.tail = parse_run_tail(text);
+        bool whole = false;
+        for (std::uint64_t bytes = kTail; !whole && !run.tail && bytes <= kMost; bytes *= 2) {
+            std::string text(std::min(info.size, bytes), '\0');
+            file.read(info.size - text.size(), std::as_writable_bytes(std::span(text)));
+            run.tail = parse_run_tail(text);
+            whole = text.size() == info.size;
+        }
         const auto now = std::chrono::system_clock::now().time_since_epoch();
         run.written_seconds =
             std::max(1e-9 * static_cast<double>(std::chrono::nanoseconds(now).count() - info.modified_ns), 0.0);

@@ -1,8 +1,8 @@
 // stoker eval: evaluates a checkpoint on the recipe's validation data, or on other data, and prints the confusion
 // matrix.
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cli/terminal/advice.h"
@@ -16,6 +16,7 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/base/url_secrets.h"
 #include "stoker/formats/open.h"
+#include "stoker/pipeline/recipe_data.h"
 #include "stoker/recipe/recipe.h"
 #include "stoker/recipe/values.h"
 #include "stoker/track/recipe_keys.h"
@@ -36,6 +37,19 @@ bool is_same_data(const std::string& one, const std::string& other) {
     return stored_url(one) == stored_url(other) || std::filesystem::equivalent(one, other, none);
 }
 
+// The data sets that a checkpoint was trained on, and its data.val.
+DataRecipe trained_data(const std::string& recipe, const std::filesystem::path& checkpoint) {
+    try {
+        return parse_recipe(recipe, checkpoint.string()).data;
+    } catch (const InvalidArgument&) {  // possibly from another version of Stoker
+        auto keys = recipe_keys(recipe, "the checkpoint's recipe");
+        DataRecipe data;
+        data.train = keys["data.train"];
+        data.val = keys["data.val"];
+        return data;
+    }
+}
+
 // What to say where data.val has samples that the model was trained on: it is the training data itself, or a larger
 // share of it than was held back. Another split of it is none. Empty where there is nothing to say.
 std::string training_data_note(const Recipe& recipe, const std::filesystem::path& checkpoint) {
@@ -43,16 +57,18 @@ std::string training_data_note(const Recipe& recipe, const std::filesystem::path
     if (val.empty()) {
         return "";
     }
-    const std::string trained = read_trained_recipe(checkpoint);
-    auto keys = trained.empty() ? std::map<std::string, std::string>{{"data.train", recipe.data.train}}
-                                : recipe_keys(trained, "the checkpoint's recipe");
+    const std::string stored = read_trained_recipe(checkpoint);
+    const DataRecipe trained = stored.empty() ? recipe.data : trained_data(stored, checkpoint);
+    const auto was_trained_on = [sets = training_sets(trained)](const std::string& data) {
+        return std::ranges::any_of(sets, [&](const std::string& set) { return is_same_data(data, set); });
+    };
     if (const auto share = parse_share(val)) {
-        const bool more = *share > parse_share(keys["data.val"]).value_or(0);
-        return !trained.empty() && more && is_same_data(recipe.data.train, keys["data.train"])
+        const bool more = *share > parse_share(trained.val).value_or(0);
+        return !stored.empty() && more && std::ranges::any_of(training_sets(recipe.data), was_trained_on)
                    ? "the model was trained on a part of this data"
                    : "";
     }
-    return !has_splits(val, open_options(recipe.data).fields) && is_same_data(val, keys["data.train"])
+    return !has_splits(val, open_options(recipe.data).fields) && was_trained_on(val)
                ? "this is the data that the model was trained on"
                : "";
 }

@@ -1,5 +1,8 @@
 // stoker export: writes a trained model for other programs.
+#include <filesystem>
 #include <fmt/format.h>
+#include <system_error>
+#include <utility>
 
 #include "cli/terminal/output_path.h"
 #include "cli/terminal/print.h"
@@ -45,6 +48,20 @@ Shape image_shape(const Trained& trained, const ModelMetadata& metadata) {
     return loader->image_shape();
 }
 
+// Throws InvalidArgument where the output would take the place of a file that the recipe's model is made from.
+void require_other_file(const std::string& out, const ModelRecipe& model) {
+    for (const auto& [key, file] : {std::pair("model.script", model.script), std::pair("model.export", model.exported),
+                                    std::pair("model.weights", model.weights)}) {
+        std::error_code none;
+        if (!file.empty() && std::filesystem::equivalent(out, file, none)) {
+            throw InvalidArgument({.where = out,
+                                   .expected = fmt::format("another file than {} of the recipe", key),
+                                   .got = "that file",
+                                   .hint = "choose another name for the output"});
+        }
+    }
+}
+
 int run(const ExportArguments& options) {
     const bool script = options.out.ends_with(".pt");
     if (!script && !options.out.ends_with(".safetensors")) {
@@ -65,6 +82,7 @@ int run(const ExportArguments& options) {
     std::vector<std::string> data = training_sets(recipe.data);
     data.push_back(recipe.data.val);
     require_outside_data(options.out, data);
+    require_other_file(options.out, recipe.model);
     const auto& checkpoint = trained.checkpoint;
     ModelFile weights = read_model(checkpoint);
     for (NamedTensor& entry : weights.tensors) {
@@ -83,7 +101,8 @@ int run(const ExportArguments& options) {
     } else {
         with_stoker_errors([&] {
             const Shape image = image_shape(trained, weights.metadata);
-            const auto classes = static_cast<std::int64_t>(class_names(recipe, checkpoint).size());
+            const bool classifies = task_named(recipe.task) == TaskKind::classification;  // others store their outputs
+            const std::int64_t classes = classifies ? std::ssize(class_names(recipe, checkpoint)) : 0;
             Task task = trained_task(recipe, weights.metadata, image, classes);
             const auto model = make_trained_model(recipe, weights, task, at::kCPU, {});
             save_torchscript(*model, image, options.out, to_json(weights.metadata));

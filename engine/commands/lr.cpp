@@ -10,6 +10,7 @@
 #include "cli/terminal/progress.h"
 #include "cli/terminal/signals.h"
 #include "engine/commands.h"
+#include "engine/ranks.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/pluralize.h"
@@ -120,6 +121,7 @@ void print_result(const RangeTest& test, const Recipe& recipe) {
 }
 
 int run(const LrArguments& options) {
+    require_one_rank("stoker lr");
     if (options.test.from >= options.test.to) {
         throw BadSetting(
             {.where = "--from", .expected = "a rate below --to", .got = fmt::to_string(options.test.from)});

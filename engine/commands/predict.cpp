@@ -64,6 +64,18 @@ std::vector<std::string> expand_patterns(const std::vector<std::string>& given) 
     return paths;
 }
 
+// The data need not have the label that data.fields.label names. Where they have it, it is not taken for the image.
+std::unique_ptr<Dataset> open_unlabelled(const std::string& data, OpenOptions options) {
+    if (!options.fields.label.empty()) {
+        try {
+            return open_dataset(data, Split::test, options);
+        } catch (const DataError&) {
+            options.fields.label.clear();
+        }
+    }
+    return open_dataset(data, Split::test, options);
+}
+
 // One data set of any format, or any number of images and folders of images.
 std::shared_ptr<const Dataset> open_images(const std::vector<std::string>& data, const DataRecipe& recipe) {
     use_memory_limit(recipe);
@@ -79,7 +91,7 @@ std::shared_ptr<const Dataset> open_images(const std::vector<std::string>& data,
                                .got = "a data set of another format",
                                .hint = "give it alone"});
     }
-    std::shared_ptr<const Dataset> dataset = open_dataset(*found, Split::test, open_options(recipe));
+    std::shared_ptr<const Dataset> dataset = open_unlabelled(*found, open_options(recipe));
     if (const auto* paired = dynamic_cast<const PairedFolder*>(dataset.get())) {  // the masks need not be there
         return std::make_shared<ImageFileList>(std::vector{paired->image_folder()});
     }
@@ -215,9 +227,6 @@ void keep_inputs(DataRecipe& recipe, const std::vector<std::string>& data, const
 
 int run(const PredictArguments& options, const Group& group) {
     require_outside_data(options.out, options.data);
-    if (std::filesystem::path(options.out).has_extension()) {  // a file, and not the folder of a segmentation
-        PredictionFile::check(options.out);
-    }
     const TaskKind kind = task_named(open_recipe(options).task);
     require_options(options, kind);
     require_predictable({.kind = kind});

@@ -21,6 +21,7 @@
 #include "stoker/base/parse_number.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/shell_quote.h"
+#include "stoker/pipeline/recipe_data.h"
 #include "stoker/recipe/field_keys.h"
 #include "stoker/recipe/recipe_edit.h"
 #include "stoker/recipe/values.h"
@@ -220,6 +221,14 @@ std::optional<PackedPart> pack_for_trial(const Recipe& recipe, const PackRequest
     }
 }
 
+std::optional<std::int64_t> count_val_samples(const DataRecipe& recipe) {
+    try {
+        return open_val_data(recipe).val->size();
+    } catch (const std::exception&) {  // there are none, or the run will say what is wrong with them
+        return std::nullopt;
+    }
+}
+
 // Fails before the search if the text cannot be edited.
 void require_editable(const std::string& text, const TuneArguments& options, const Recipe& recipe) {
     std::vector<RecipeEdit> edits = edits_of(options, recipe, {});
@@ -296,6 +305,7 @@ int run(const TuneArguments& options) {
             .allowed = allowed,
             .keep_packed = !options.pack.empty(),
             .pack_sample = [&](const PackRequest& request) { return pack_for_trial(recipe, request, folder.path()); },
+            .val_samples = [&] { return count_val_samples(recipe.data); },
             .on_progress = [](const std::string& line) { print_stderr("{}\n", line); }};
         TuneResult result;
         try {

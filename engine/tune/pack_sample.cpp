@@ -29,7 +29,7 @@ double seconds_since(Clock::time_point begin) {
 
 PackOptions options_of(const Recipe& recipe, const std::string& codec) {
     return {.fields = open_options(recipe.data).fields,
-            .transcode = {.codec = parse_pack_codec(codec)},
+            .transcode = {.codec = parse_pack_codec(codec), .first_frame = recipe.data.first_frame},
             .workers = cpu_cores().usable,
             .skip_bad = true};
 }
@@ -47,29 +47,31 @@ PackResult pack_within(const Dataset& dataset, const fs::path& target, PackOptio
     return pack(dataset, target, options);
 }
 
-bool is_useless(const PackResult& packed, const std::string& codec) {
-    return packed.samples == 0 || (codec == "dct" && !packed.codecs.contains("dct"));
+// Pixels that data.exif would have turned are not turned when they are packed.
+bool is_useless(const PackResult& packed, const std::string& codec, const DataRecipe& data) {
+    return packed.samples == 0 || (codec == "dct" && !packed.codecs.contains("dct")) ||
+           (data.exif && packed.exif_lost > 0);
 }
 
 // How many of `samples` fit; 0 where the codec has no use for a few of them.
 std::int64_t fitting(const std::shared_ptr<const Dataset>& dataset, std::int64_t samples, const fs::path& target,
                      const std::string& codec, const PackOptions& options, const PackLimits& limits,
-                     std::int64_t least) {
+                     const DataRecipe& data) {
     const auto begin = Clock::now();
     const PackResult few =
         pack_within(*part_of(dataset, std::min(samples, kFewSamples)), target, options, limits.seconds);
     std::error_code ignored;
     fs::remove_all(target, ignored);
-    if (is_useless(few, codec)) {
+    if (is_useless(few, codec, data)) {
         return 0;
     }
     const auto packed = static_cast<double>(few.samples);
     const double bytes = static_cast<double>(few.bytes_out) / packed;
     const double most = std::min(limits.bytes / bytes, limits.seconds / (seconds_since(begin) / packed));
     const auto fit = static_cast<std::int64_t>(std::min(static_cast<double>(samples), most));
-    if (fit < std::min(samples, least)) {
+    if (fit < std::min(samples, data.batch_size)) {
         throw IoError({.where = "packing a part of the data",
-                       .expected = fmt::format("room and time for a batch of {}", least),
+                       .expected = fmt::format("room and time for a batch of {}", data.batch_size),
                        .got = fmt::format("{} samples of {}", fit, byte_text(static_cast<std::int64_t>(bytes)))});
     }
     return fit;
@@ -85,13 +87,13 @@ std::optional<PackedPart> pack_part(const Recipe& recipe, const std::string& cod
     const PackOptions options = options_of(recipe, codec);
     if (samples > 0 && std::isfinite(limits.bytes + limits.seconds)) {
         samples = fitting(all, std::min(samples, all->size()), folder / ("few-" + codec + ".stk"), codec, options,
-                          limits, recipe.data.batch_size);
+                          limits, recipe.data);
         if (samples == 0) {
             return std::nullopt;
         }
     }
     const PackResult packed = pack_within(*part_of(all, samples), folder / (codec + ".stk"), options, limits.seconds);
-    if (is_useless(packed, codec)) {
+    if (is_useless(packed, codec, recipe.data)) {
         return std::nullopt;
     }
     if (samples > 0) {

@@ -18,8 +18,8 @@ struct PackLimits {
 
 // About `samples` samples, spread over data.train, as `folder`/`codec`.stk; 0: all. With limits as many of them as a
 // few samples, which are packed before, promise to fit. A part is not in the page cache afterwards. Empty where the
-// codec has no use: dct for images that are not JPEGs. Throws IoError where not even a batch fits, or where packing
-// takes twice as long as it may; Interrupted; and what `pack` throws.
+// codec has no use: dct for images that are not JPEGs, raw for images that data.exif turns. Throws IoError where not
+// even a batch fits, or where packing takes twice as long as it may; Interrupted; and what `pack` throws.
 std::optional<PackedPart> pack_part(const Recipe& recipe, const std::string& codec, std::int64_t samples,
                                     const std::filesystem::path& folder, const PackLimits& limits = {});
 

@@ -24,6 +24,8 @@ class Account:
 class StepRows:
     @property
     def steps(self) -> int: ...
+    @property
+    def samples(self) -> int: ...
     until: int
     due: Callable[[], None] | None
     paused: bool

@@ -81,6 +81,22 @@ TEST(RunReader, RecordsOfAPythonProgramNeedNoRecipe) {
     EXPECT_EQ(problems("stoker"), 1U);
 }
 
+// A resumed run that was killed, or still runs, has the account of the process before.
+TEST(RunReader, AnAccountOfAnEarlierStepIsNotTheRuns) {
+    const stoker::testing::TempDir folder;
+    std::ofstream(folder.path() / "metrics.jsonl") << step_line(1) + step_line(2) + step_line(3);
+    const auto total = [&](const std::string& steps) {
+        std::ofstream(folder.path() / "account.json") << "{" << steps << R"("account":{"seconds":2,"forward":0.5}})";
+        return read_run_records(folder.path()).ranks.front().total;
+    };
+    EXPECT_FALSE(total(R"("steps":2,)"));
+    for (const char* current : {R"("steps":3,)", ""}) {
+        const std::optional<StepRecord> found = total(current);
+        ASSERT_TRUE(found);
+        EXPECT_EQ(found->total(), std::chrono::seconds(1));
+    }
+}
+
 TEST(RunReader, TooManyStepsAreAProblem) {
     const RunRecords records = read(interval_line(0, "1", "3000000"));
     EXPECT_EQ(records.ranks[0].steps.size(), 2'000'000U);

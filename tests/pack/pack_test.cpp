@@ -7,6 +7,7 @@
 
 #include <chrono>
 
+#include "codecs/writers.h"
 #include "pack/support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -416,6 +417,23 @@ TEST_F(Pack, NothingButBadSamples) {
     write_file(dir_ / "images/c/1.jpg", std::string_view("no image"));
     EXPECT_THAT([&] { pack(folder(), dir_ / "x.stk", {.skip_bad = true}); },
                 ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("at least one sample")));
+}
+
+TEST_F(Pack, AnAnimationIsReadAsInTraining) {
+    const Bytes still = encode_webp(picture(7, 12).view(), /*lossless=*/true);
+    put(dir_ / "still/c/1.webp", still);
+    put(dir_ / "animated/c/1.webp", animated_webp(still, 7, 12));
+    const ImageFolder animated(dir_ / "animated");
+    EXPECT_THROW(pack(animated, dir_ / "no.stk", {.transcode = {.codec = PackCodec::raw}}), DataError);
+    const PackOptions options{.transcode = {.codec = PackCodec::raw, .first_frame = true}, .skip_bad = true};
+    const PackResult result = pack(animated, dir_ / "x.stk", options);
+    EXPECT_TRUE(result.skipped.empty());
+    EXPECT_EQ(all_of(StkDataset(dir_ / "x.stk")), all_of(ImageFolder(dir_ / "still")));
+    EXPECT_TRUE(pack(animated, dir_ / "x.stk", options).nothing_to_do);
+    EXPECT_THAT([&] { pack(animated, dir_ / "x.stk", {.transcode = {.codec = PackCodec::raw}}); },
+                ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("expected data.first_frame = true, as the data")));
+    const PackOptions kept{.transcode = {.codec = PackCodec::dct, .first_frame = true}};
+    EXPECT_EQ(pack(animated, dir_ / "dct.stk", kept).kept.at("webp image"), 1);
 }
 
 TEST_F(Pack, NotIntoItsOwnSource) {

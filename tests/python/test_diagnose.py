@@ -270,6 +270,18 @@ def test_the_page_is_named_after_the_run(tmp_path, stoker, path):
     assert '"title":"photos"' in (tmp_path / "page.html").read_text()
 
 
+def test_the_page_takes_the_place_of_no_trace(tmp_path, stoker):
+    write_run(tmp_path / "run", ranks=1)
+    (tmp_path / "trace.json").write_text("mine")
+    error = stoker("diagnose", "run", "--html", "trace.json", status=1).err
+    assert error == "stoker: [--html] expected a file name that ends in .html or .htm, got trace.json\n"
+    assert (tmp_path / "trace.json").read_text() == "mine"
+    error = stoker("diagnose", "missing.json", "--html", "no/page.html", status=1).err
+    assert error == "stoker: [no/page.html] expected a file that can be written, but no does not exist\n"
+    stoker("diagnose", "run", "--html", "page.htm")
+    assert "<html" in (tmp_path / "page.htm").read_text()
+
+
 def test_files_of_a_folder_are_in_the_order_of_their_numbers(tmp_path, stoker):
     (tmp_path / "traces").mkdir()
     for i in range(11):

@@ -129,6 +129,19 @@ def test_classes_of_validation_data_are_matched_by_name(here):
         assert last["val_loss"] == pytest.approx(expected["val_loss"], abs=1e-6)
 
 
+def test_other_tasks_have_no_classes_to_match(stoker, tmp_path):
+    for split, name in (("train", "ash"), ("val", "oak")):
+        lines = ["path,label,age"]
+        for i in range(8):
+            draw_noise(tmp_path / f"{split}-{i}.png", i, size=SIZE)
+            lines.append(f"{split}-{i}.png,{'elm' if i % 2 else name},{i}")
+        (tmp_path / f"{split}.csv").write_text("\n".join(lines) + "\n")
+    recipe = small_recipe("train.csv", "val.csv", 'fields.age.is = "value"')
+    (tmp_path / "r.toml").write_text(f'task = "regression"\n{recipe}')
+    last = stoker("train", "r.toml", "--out", "run", "--json").json()["epochs"][-1]
+    assert stoker("eval", "run", "--json").json()["val_metrics"] == pytest.approx(last["val_metrics"], abs=1e-9)
+
+
 def test_a_class_that_was_not_trained_is_named(here):
     (here / "val/date").rename(here / "val/elm")
     for command in (["eval", "run"], ["train", "r.toml", "--out", "no"]):

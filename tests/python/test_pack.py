@@ -373,6 +373,9 @@ def test_parts_that_are_killed_and_repeated_are_merged_to_the_same_bytes(program
         (["synth:digits", "x.stk", "--part", "3of8"], "INDEX/COUNT, such as 0/8"),
         (["synth:digits", "x.tar", "--part", "0/8"], "a target x.stk"),
         (["--merge", "x.stk"], "its parts beside it"),
+        (["--merge", "x.stk", "--workers", "1", "--json", "--memory", "1GiB"], "its parts beside it"),
+        (["--merge", "x.stk", "--codec", "dct"], "--merge: takes no --codec"),
+        (["--merge", "x.stk", "--skip-bad"], "--merge: takes no --skip-bad"),
     ],
 )
 def test_parts_that_cannot_be(program, tmp_path, options, said):

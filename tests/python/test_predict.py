@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 import torch
-from conftest import run_program
+from conftest import draw_noise, run_program, small_recipe
 from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
@@ -96,6 +96,22 @@ def test_what_training_needs_may_be_missing(here, tmp_path):
         rows = list(csv.DictReader(io.StringIO(out)))
         assert [row["key"] for row in rows] == keys
         assert all(row["class"] in CLASSES and not row["error"] and list(row)[3:6] == CLASSES for row in rows)
+
+
+def test_the_column_of_classes_may_be_missing(stoker, tmp_path):
+    lines = ["path,breed"]
+    for i in range(8):
+        draw_noise(tmp_path / f"{i}.png", i, size=8)
+        lines.append(f"{i}.png,{'ash' if i % 2 else 'elm'}")
+    (tmp_path / "labels.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "r.toml").write_text(small_recipe("labels.csv", "", 'fields.label = "breed"'))
+    stoker("train", "r.toml", "--out", "run")
+    (tmp_path / "bare.csv").write_text("path,note\n3.png,good\n1.png,bad\n")
+    whole = {row["key"]: row for row in rows(stoker("predict", "run", "labels.csv").out)}
+    found = rows(stoker("predict", "run", "bare.csv").out)
+    assert [row["key"] for row in found] == ["3.png", "1.png"] and len(whole) == 8
+    for row in found:
+        assert float(row["ash"]) == pytest.approx(float(whole[row["key"]]["ash"]), abs=1e-6) and not row["error"]
 
 
 def test_predictions_are_pytorchs(trained):
@@ -276,6 +292,16 @@ def test_evaluating_the_training_data_is_told(here):
     assert again.err == f"./train/: {warning}\n" and "accuracy" in again.out
     # The data that the checkpoint was trained on counts, not the recipe's present data.train.
     assert warning not in run_program("eval", "mlp", "--set", "data.val=val", "--set", "data.train=val", cwd=here).err
+
+
+def test_every_data_set_of_a_mixture_is_training_data(here):
+    mixed = ("train", "mlp/recipe.toml", "--set", 'data.mix=["val"]', "-o")
+    run_program(*mixed, "mixed", cwd=here)
+    assert run_program("eval", "mixed", cwd=here).err == "val: this is the data that the model was trained on\n"
+    run_program(*mixed, "parts", "--set", "data.val=20%", cwd=here)
+    sets = ("--set", "data.train=val", "--set", "data.mix=[]", "--set", "data.val=40%")
+    more = run_program("eval", "parts", *sets, cwd=here).err
+    assert more.startswith("40%: the model was trained on a part of this data\n")
 
 
 def test_more_of_the_data_than_was_held_back_is_training_data(here):

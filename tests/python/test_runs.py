@@ -255,7 +255,10 @@ def test_a_resume_keeps_what_its_checkpoint_saw(stoker, make, tmp_path):
     make("before", epochs=2)
     make("resumed", epochs=1, more=[step(i, 2, 9.0) for i in range(11, 16)])
     stoker("runs", "export", "before", "--tensorboard", "logs")
-    stoker("runs", "export", "resumed", "--tensorboard", "logs", "--after", "10")
+    later = stoker("runs", "export", "resumed", "--tensorboard", "logs", "--after", "10", "--svg", "all.svg").out
+    assert [line.split(": ")[1] for line in later.splitlines()] == ["5 steps, 0 epochs", "curves of 15 steps, 1 epoch"]
+    alone = stoker("runs", "export", "resumed", "--svg", "all.svg", "--after", "10", status=2).err
+    assert "--tensorboard" in alone and alone.count("\n") == 1
     found = scalars(tmp_path / "logs")
     assert [event.step for event in found["train/loss"]] == list(range(1, 16))
     assert [event.value for event in found["train/loss"][9:12]] == pytest.approx([0.2, 9.0, 9.0])

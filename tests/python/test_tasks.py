@@ -399,6 +399,51 @@ def test_masks_are_written_as_images(stoker, tmp_path, folder, photos):
         assert (np.array(Image.open(file)) == mask).mean() > 0.98  # rounding may change a class
 
 
+def test_a_folder_of_masks_may_have_a_point_in_its_name(stoker, tmp_path, folder, photos):
+    write_recipe(tmp_path, folder, "segmentation", scripted(folder, "pixels", Pixels)[1], epochs=1)
+    stoker("train", "r.toml", "--out", "run")
+    stoker("predict", "run", "photos", "--set", "data.channels=1", "-o", "masks_v1.2")
+    assert len(list((tmp_path / "masks_v1.2").rglob("*.png"))) == 5
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("task", ["multilabel", "regression"])
+def test_the_exported_model_needs_no_data(stoker, tmp_path, folder, photos, task):
+    own = tmp_path / "own"
+    own.mkdir()
+    for name in ("train.npz", "val.npz"):
+        shutil.copy(folder / name, own)
+    write_recipe(tmp_path, own, task, "hidden = [8]", epochs=1)
+    stoker("train", "r.toml", "--out", "run")
+    stoker("export", "run", "-o", "before.pt")
+    shutil.rmtree(own)
+    stoker("export", "run", "-o", "after.pt")
+    net = mlp(LABELS if task == "multilabel" else NUMBERS)
+    net.load_state_dict(load_file(newest(tmp_path / "run") / "model.safetensors"))
+    for name in ("before.pt", "after.pt"):
+        assert (torch.jit.load(tmp_path / name)(photos) - net(photos)).abs().max() <= 1e-5
+
+
+def test_the_models_own_file_is_not_replaced(stoker, tmp_path, folder):
+    for name in ("pixels.pt", "numbers.safetensors"):
+        shutil.copy(folder / name, tmp_path)
+    cases = (
+        ("segmentation", 'script = "pixels.pt"', "pixels.pt", "model.script"),
+        ("regression", 'hidden = [8]\nweights = "numbers.safetensors"', "numbers.safetensors", "model.weights"),
+    )
+    for task, model, file, key in cases:
+        write_recipe(tmp_path, folder, task, model, epochs=1)
+        stoker("train", "r.toml", "--out", task)
+        before = (tmp_path / file).read_bytes()
+        (tmp_path / f"link-{file}").symlink_to(file)
+        for out in (f"./{file}", f"link-{file}"):
+            error = stoker("export", task, "-o", out, status=1).err
+            assert error.startswith(f"stoker: [{out}] expected another file than {key} of the recipe"), error
+            assert error.count("\n") == 1
+        assert (tmp_path / file).read_bytes() == before
+        stoker("export", task, "-o", f"other-{file}")
+
+
 def test_no_mask_takes_the_place_of_another(stoker, tmp_path, folder, photos):
     write_recipe(tmp_path, folder, "segmentation", scripted(folder, "pixels", Pixels)[1], epochs=1)
     stoker("train", "r.toml", "--out", "run")

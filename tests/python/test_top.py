@@ -142,6 +142,13 @@ def test_the_last_steps_of_a_run_are_read(stoker, held_run):
     assert 0 <= run["written_seconds_ago"] < 60
 
 
+def test_a_step_before_the_lines_of_many_ranks_is_read(stoker, held_run):
+    interval = json.dumps({"type": "interval", "schema": 1, "rank": 7, "us": {"wait": 6000}})
+    folder = held_run("\n".join([step_line(7), *[interval] * 20_000, ""]))  # 1.3 MB
+    (run,) = run_at(stoker, folder)
+    assert run["step"] == 7
+
+
 def test_a_deep_line_is_no_step(stoker, held_run):
     deep = "[" * 60_000 + "]" * 60_000
     folder = held_run(f'{step_line(7)}\n{{"type":"step","us":{deep}}}\n')

@@ -263,7 +263,7 @@ def test_wrong_usage(stoker, slow, tmp_path):
     assert not (tmp_path / "tuned.toml").exists()
 
 
-@pytest.mark.parametrize("command", [["tune"], ["bench", "techniques"], ["bench", "overhead"]])
+@pytest.mark.parametrize("command", [["tune"], ["lr"], ["bench", "techniques"], ["bench", "overhead"]])
 def test_several_ranks_are_refused(stoker, slow, monkeypatch, command):
     for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
         monkeypatch.setenv(name, value)

@@ -16,6 +16,7 @@ class Log:
         self.events = []
         self.times = []
         self.copied = []
+        self.loader_starts = 0
         self.rows = StepRows()
         self.rows.due = self.step  # after each one
 

@@ -391,6 +391,18 @@ TEST(Tuner, ASmallCacheIsMadeLargeEnough) {
     EXPECT_THAT(changes_of(result.kept), testing::Contains("data.cache = \"ram\", data.cache_bytes = \"1GiB\""));
 }
 
+// Three times as many samples of validation as of training: a cache of 8000 bytes has 2000 for the 5000 of training.
+TEST(Tuner, TheCacheHasRoomForValidationData) {
+    const Recipe recipe = parse_recipe("[data]\ntrain = \"photos\"\nworkers = 0\ncache_bytes = 8000\n", "photos.toml");
+    for (const auto& [samples, change] : {std::pair(15'000, "data.cache = \"ram\", data.cache_bytes = \"1GiB\""),
+                                          std::pair(0, "data.cache = \"ram\"")}) {
+        Machine machine;
+        const auto val = [count = samples]() -> std::optional<std::int64_t> { return count; };
+        const TuneResult result = tune(recipe, {}, {.val_samples = val}, opener(machine));
+        EXPECT_THAT(changes_of(result.kept), testing::Contains(change));
+    }
+}
+
 TEST(Tuner, AFailingTrialIsNotTheEnd) {
     Machine machine{.fails = "data.cache=\"ram\""};
     const TuneResult result = tune(photos(), {}, {}, opener(machine));

@@ -35,6 +35,18 @@ TEST(Variants, OnlyWhereTheyCanBeMeasured) {
     }
 }
 
+// Raw pixels do not store the orientation by which training turns them; dct records do.
+TEST(Variants, PixelsThatTrainingTurnsAreNotPackedRaw) {
+    Recipe turned = photo_recipe();
+    turned.data.exif = true;
+    std::vector<std::string> codecs;
+    for (const Variant& variant : variants_of(turned, {.format = "image_folder"}, {})) {
+        codecs.push_back(variant.pack_codec);
+    }
+    EXPECT_THAT(codecs, testing::Contains("dct"));
+    EXPECT_THAT(codecs, testing::Not(testing::Contains("raw")));
+}
+
 TEST(Variants, AGpuMayDecodeDctRecords) {
     const auto decodes = [](const Recipe& recipe, const TrialFacts& facts) {
         return std::ranges::any_of(variants_of(recipe, facts, {}), [](const Variant& variant) {

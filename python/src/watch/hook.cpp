@@ -21,7 +21,7 @@ constexpr std::array<Kind, 9> kKinds = {{
     {"next", call_next, kHookCalls},
     {"forward", call_forward, 2},
     {"backward", call_backward, 2},
-    {"optimizer_begin", call_optimizer_begin, 0},
+    {"optimizer_begin", call_optimizer_begin, 1},
     {"optimizer_end", call_optimizer_end, 1},
     {"move", call_move, 1},
     {"read", call_read, 3},

@@ -68,7 +68,8 @@ struct Torch {
     PyObject* modes = nullptr;      // how many of the program see calls of plain tensors, too
     PyObject* with_grad = nullptr;  // torch.is_grad_enabled
     // Names that are looked up.
-    PyObject *training = nullptr, *workers = nullptr, *is_cpu = nullptr, *shape = nullptr, *call = nullptr;
+    PyObject *training = nullptr, *workers = nullptr, *is_cpu = nullptr, *shape = nullptr, *call = nullptr,
+             *requires_grad = nullptr;
 };
 extern Torch torch;
 

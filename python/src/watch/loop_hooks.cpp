@@ -97,6 +97,19 @@ PyObject* tell_around(const Hook* hook, PyObject* module, PyObject* begins, PyOb
     return result;
 }
 
+// Whether it is a plain tensor without gradients, such as a loss that is only printed.
+bool leads_to_no_loss(PyObject* result) {
+    if (!is(result, torch.tensor) || ask(torch.modes) != 0) {
+        PyErr_Clear();
+        return false;
+    }
+    PyObject* gradient = PyObject_GetAttr(result, torch.requires_grad);
+    const int needs = gradient == nullptr ? -1 : PyObject_IsTrue(gradient);
+    Py_XDECREF(gradient);
+    PyErr_Clear();
+    return needs == 0;
+}
+
 // A forward pass that learns. The loss follows it, and the backward pass: it stays in its phase.
 PyObject* call_learning(Hook* hook, Arguments arguments, std::size_t count, PyObject* names, int before) {
     HookFlags* flags = hook->flags;
@@ -111,7 +124,7 @@ PyObject* call_learning(Hook* hook, Arguments arguments, std::size_t count, PyOb
     if (looks && looks_into(flags)) {
         result = tell_around(hook, arguments[0], Py_False, result);
     }
-    if (result == nullptr) {
+    if (result == nullptr || leads_to_no_loss(result)) {
         hook->account()->enter(before);
     }
     return result;
@@ -182,7 +195,9 @@ PyObject* call_backward(PyObject* self, Arguments arguments, std::size_t count, 
     return tell(hook->calls[backward_calls::Stepped], result, nullptr, 0);
 }
 
-PyObject* call_optimizer_begin(PyObject* self, Arguments, std::size_t, PyObject*) {
+// Takes an optimizer, the arguments of its step, of which it is the first, and those with names. calls: returns both
+// with another closure, or None.
+PyObject* call_optimizer_begin(PyObject* self, Arguments arguments, std::size_t count, PyObject*) {
     Hook* hook = hook_of(self);
     HookFlags* flags = hook->flags;
     if (flags->here()) {
@@ -194,6 +209,10 @@ PyObject* call_optimizer_begin(PyObject* self, Arguments, std::size_t, PyObject*
             flags->base = Optimizer;
         }
         flags->begun = 1;
+        const bool whole = PyVectorcall_NARGS(count) == 3 && PyTuple_Check(arguments[1]) && PyDict_Check(arguments[2]);
+        if (whole && (PyTuple_Size(arguments[1]) > 1 || PyDict_Size(arguments[2]) > 0)) {
+            return PyObject_Vectorcall(hook->calls[0], arguments, 3, nullptr);
+        }
     }
     Py_RETURN_NONE;
 }

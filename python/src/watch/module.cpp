@@ -12,7 +12,8 @@ bool learn_names() {
     torch.is_cpu = PyUnicode_InternFromString("is_cpu");
     torch.shape = PyUnicode_InternFromString("shape");
     torch.call = PyUnicode_InternFromString("__call__");
-    return torch.call != nullptr && torch.shape != nullptr && torch.is_cpu != nullptr && torch.workers != nullptr &&
+    torch.requires_grad = PyUnicode_InternFromString("requires_grad");
+    return torch.requires_grad != nullptr && torch.call != nullptr && torch.shape != nullptr && torch.is_cpu != nullptr && torch.workers != nullptr &&
            torch.training != nullptr;
 }
 

@@ -19,6 +19,7 @@ struct StepRow {
 struct StepRows {
     PyObject_HEAD long long steps;  // that were made, also while it was paused
     long long until;                // a step that ends later calls `due`
+    long long samples;              // in these steps
     PyObject* due;
     char paused;  // steps are counted, not kept
     std::vector<StepRow>* rows;

@@ -31,8 +31,35 @@ def _first_tensor(batch: Any) -> torch.Tensor | None:
     return None
 
 
+def _listed_samples(batch: Any) -> int:
+    """Samples of a batch that is not stacked, as detection has them; 0 for others.
+
+    They are a list of samples, or (images, targets), each a list with one entry for each sample.
+    """
+    if not isinstance(batch, (list, tuple)) or not batch:
+        return 0
+    first = batch[0]
+    if isinstance(first, Mapping):
+        return len(batch) if isinstance(batch, list) and all(isinstance(sample, Mapping) for sample in batch) else 0
+    parts = [part for part in batch if isinstance(part, (list, tuple))]
+    if len(parts) != len(batch) or any(len(part) != len(first) for part in parts):
+        return 0
+    tensors = [part for part in first if isinstance(part, torch.Tensor)]
+    if not tensors:
+        return 0
+    with _unseen():
+        alike = len(tensors) == len(first) and all(tensor.dim() == tensors[0].dim() for tensor in tensors)
+    return len(first) if alike and len(batch) > 1 else len(batch)
+
+
 def batch_length(batch: Any) -> int:
-    """Samples of a batch: the first size of its first tensor. No `__torch_function__` of the program is asked."""
+    """Samples of a batch: the first size of its first tensor, or the entries of its lists.
+
+    No `__torch_function__` of the program is asked.
+    """
+    listed = _listed_samples(batch)
+    if listed > 0:
+        return listed
     tensor = _first_tensor(batch)
     if tensor is None:
         return 0
@@ -44,5 +71,6 @@ def sample_bytes(batch: Any) -> int:
     tensor = _first_tensor(batch)
     if tensor is None:
         return 0
+    samples = 1 if _listed_samples(batch) > 0 else max(1, batch_length(batch))
     with _unseen():
-        return tensor.numel() * tensor.element_size() // max(1, batch_length(batch))
+        return tensor.numel() * tensor.element_size() // samples

@@ -65,7 +65,7 @@ def _load_script(path: str) -> tuple[types.CodeType, dict[str, Any]]:
     whole = os.path.abspath(path)
     with io.open_code(whole) as file:
         code = compile(file.read(), whole, "exec", dont_inherit=True)
-    _search_first(os.path.dirname(whole))
+    _search_first(os.path.dirname(os.path.realpath(whole)))
     loader = importlib.machinery.SourceFileLoader("__main__", whole)
     return code, {"__file__": whole, "__loader__": loader, "__cached__": None}
 

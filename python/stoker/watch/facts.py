@@ -82,8 +82,8 @@ def measure_products(device: torch.device | None, precision: str) -> Facts:
 
 
 def _product_seconds(size: int, dtype: torch.dtype, device: torch.device | None = None, rounds: int = 8) -> float:
-    generator = torch.Generator().manual_seed(0)  # the program's own generator stays as it is
-    matrix = torch.rand(size, size, generator=generator).to(device or "cpu", dtype)
+    generator = torch.Generator("cpu").manual_seed(0)  # the program's own generator stays as it is
+    matrix = torch.rand(size, size, generator=generator, dtype=torch.float32, device="cpu").to(device or "cpu", dtype)
     wait: Callable[[], Any] = torch.cuda.synchronize if matrix.is_cuda else lambda: None
     times = []
     with torch.no_grad():

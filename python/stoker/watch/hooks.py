@@ -6,6 +6,7 @@ itself ends the watch, and not the program.
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from stoker._watch import Hook
-from stoker.watch.account import BACKWARD, CHECKPOINT, COMMUNICATION, OPTIMIZER, WAIT
+from stoker.watch.account import BACKWARD, CHECKPOINT, COMMUNICATION, OPTIMIZER, UNMEASURED, WAIT
 from stoker.watch.batches import batch_length, ready_batches, sample_bytes
 from stoker.watch.fetch_clock import FetchClock
 from stoker.watch.made import MadeHooks
@@ -68,7 +69,6 @@ class Hooks:
         self._optimizer_noted = False
         self._loader_noted = False
         self._all_optimizers = _AllOptimizers()
-        self.loader_start: Callable[[int], None] = lambda nanoseconds: None
         self._after_step: Callable[[], None] | None = None
 
     @property
@@ -129,12 +129,9 @@ class Hooks:
                     iterator = original(loader)
                 finally:
                     account.enter(before)
-                    if loader.num_workers > 0:
-                        self.loader_start(account.since - start)
                 if isinstance(iterator, _BaseDataLoaderIter):
                     try:
-                        setattr(iterator, LOADER, LoaderNote(loader))
-                        steps.loader_started(iterator)
+                        steps.loader_started(iterator, account.since - start if loader.num_workers > 0 else 0)
                     except Exception as error:
                         state.fail(error)
                 return iterator
@@ -142,18 +139,32 @@ class Hooks:
             return begin
 
         state.replace(DataLoader, "__iter__", make_iter)
+        state.replace(_BaseDataLoaderIter, "__init__", self._noting)
         rare = self._first_batch, self._batches_ended, state.settle_base
         calls = steps.asks, ready_batches, batch_length, *rare
         sums = self._clock.sums
         state.replace(_BaseDataLoaderIter, "__next__", lambda original: state.hook("next", original, *calls, sums=sums))
 
+    def _noting(self, original: Any) -> Any:
+        """Also of an iterator that a library makes by itself, as fastai's loader does."""
+        state = self._state
+
+        def init(iterator: Any, loader: Any, *args: Any, **options: Any) -> None:
+            original(iterator, loader, *args, **options)
+            if state.here():
+                try:
+                    setattr(iterator, LOADER, LoaderNote(loader))
+                except Exception as error:
+                    state.fail(error)
+
+        return init
+
     def _first_batch(self, batch: Any, samples: int) -> None:
         self._state.seen.sample_bytes, self._state.seen.batch_length = sample_bytes(batch), samples
 
     def _batches_ended(self, iterator: Any, nanoseconds: int) -> None:
-        self._state.steps.ended()
-        if iterator._num_workers > 0 and not iterator._persistent_workers:
-            self.loader_start(nanoseconds)
+        stops = iterator._num_workers > 0 and not iterator._persistent_workers
+        self._state.steps.ended(nanoseconds if stops else 0)
 
     def _hook_backward(self) -> None:
         state = self._state
@@ -173,11 +184,34 @@ class Hooks:
 
     def _hook_optimizers(self) -> None:
         state = self._state
-        begin = state.hook("optimizer_begin", None)
+        begin = state.hook("optimizer_begin", None, self._with_closure)
         end = state.hook("optimizer_end", None, self._stepped)
         self._handles.append(register_optimizer_step_pre_hook(begin))
         self._handles.append(register_optimizer_step_post_hook(end))
         state.replace_phase(Optimizer, "zero_grad", OPTIMIZER)
+
+    def _with_closure(self, optimizer: Any, args: Any, options: Any) -> Any:
+        """The arguments of an optimizer's step. Its closure, which may be the whole training step, is no part of it."""
+        state, account = self._state, self._state.account
+        given = options.get("closure", args[1] if len(args) > 1 else None)
+        if not callable(given):
+            return None
+
+        @functools.wraps(given)
+        def closure(*more: Any, **others: Any) -> Any:
+            if not state.here():
+                return given(*more, **others)
+            base, state.base = state.base, UNMEASURED
+            before = account.enter(UNMEASURED)
+            try:
+                return given(*more, **others)
+            finally:
+                state.base = base
+                account.enter(before)
+
+        if "closure" in options:
+            return args, {**options, "closure": closure}
+        return (args[0], closure, *args[2:]), options
 
     def _stepped(self, optimizer: Any) -> None:
         """An optimizer has made a step, here or in another thread, and more may be to do than to write it down."""

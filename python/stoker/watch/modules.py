@@ -23,6 +23,7 @@ from stoker.watch.state import HookState
 from stoker.watch.steps import EVALUATION
 
 _Module: Any = torch.nn.Module
+_WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "DeepSpeedEngine")
 
 
 def _names_in(module: Any) -> dict[str, Any]:
@@ -46,6 +47,21 @@ def _inherited_by(kind: Any) -> Callable[..., Any]:
         return super(kind, module).__call__(*args, **options)
 
     return inherited
+
+
+def _wrapped(module: Any) -> list[Any]:
+    """The modules that a wrapper of PyTorch, or one like it, calls: programs often evaluate those without it."""
+    found: list[Any] = []
+    while len(found) < 4:
+        parts = _names_in(module).get("_modules") or {}
+        inner = parts.get("_orig_mod")  # of torch.compile
+        if inner is None and type(module).__name__ in _WRAPPERS:
+            inner = parts.get("module")
+        if not isinstance(inner, _Module):
+            break
+        found.append(inner)
+        module = inner
+    return found
 
 
 class ModuleHooks:
@@ -74,7 +90,8 @@ class ModuleHooks:
             if own:
                 _Module.__call__ = original
             try:
-                self._discovered(type(module))
+                for found in (module, *_wrapped(module)):
+                    self._discovered(type(found))
                 return self._outermost(original)(module, *args, **options)
             finally:
                 if own and self._discovers and vars(_Module)["__call__"] is original:
@@ -137,6 +154,8 @@ class ModuleHooks:
                 trains = self._note(module)
             if trains and learning:
                 steps.trains(key)
+                for inner in _wrapped(module):
+                    steps.trains(self._follow(inner))
             elif trains:
                 steps.predicts(key, not module.training)
         except Exception as error:
@@ -159,7 +178,16 @@ class ModuleHooks:
             facts["val_samples"] = length_of(note.dataset)
 
     def _note(self, module: Any) -> bool:
+        key = self._follow(module)
+        with torch._C.DisableTorchFunction():  # the program's do not see our questions
+            self.uses[key] = self._state.seen.note_module(module)
+        return self.uses[key]
+
+    def _follow(self, module: Any) -> int:
+        """Its id, which is forgotten when it is gone."""
         key = id(module)
+        if key in self._references:
+            return key
 
         def forget(reference: Any) -> None:  # another object may get its id
             for known in (self.uses, self._references):
@@ -167,6 +195,4 @@ class ModuleHooks:
             self._state.steps.forget(key)
 
         self._references[key] = weakref.ref(module, forget)
-        with torch._C.DisableTorchFunction():  # the program's do not see our questions
-            self.uses[key] = self._state.seen.note_module(module)
-        return self.uses[key]
+        return key

@@ -1,6 +1,6 @@
 """Source lines of the watched program: "train.py:41". Lines of PyTorch and of Python's own library are skipped.
 
-Where an installed package has called PyTorch, its line is named, too: "train.py:90, within lightning/loops/fit.py:123".
+Where an installed package, or PyTorch's GradScaler, has called PyTorch, its line is named, too: "train.py:90, within lightning/loops/fit.py:123".
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 
 _LIBRARY = sysconfig.get_path("stdlib") + os.sep
 _PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))  # of any environment
+_SCALER = os.path.join(os.path.dirname(torch.__file__), "amp", "grad_scaler.py")  # waits by itself in each step
 _NEVER = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep, "<")
 
 Line = tuple[str, int]
@@ -23,6 +24,8 @@ _OTHERS, _INSTALLED, _OWN = range(3)
 
 @lru_cache(maxsize=None)
 def _kind(file: str) -> int:
+    if file == _SCALER:
+        return _INSTALLED
     if file.startswith(_NEVER):
         return _OTHERS
     if any(folder in file for folder in _PACKAGES):

@@ -39,10 +39,13 @@ class ProductCounter:
     def _count(self, module: Any, inputs: Any, output: Any, products: int = 0) -> None:
         if not isinstance(output, torch.Tensor):  # a subclass may return anything
             return
-        if isinstance(module, nn.Linear):
-            inner = module.in_features
-        else:
-            inner = module.in_channels // module.groups * math.prod(module.kernel_size)
+        try:
+            if isinstance(module, nn.Linear):
+                inner = int(module.in_features)
+            else:
+                inner = int(module.in_channels // module.groups * math.prod(module.kernel_size))
+        except (AttributeError, TypeError):  # a subclass with a constructor of its own need not have them
+            return
         with torch._C.DisableTorchFunction():
             outputs = output.numel()
             products = products or (2 if output.requires_grad else 1)  # a frozen layer passes gradients on at most

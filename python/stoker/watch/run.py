@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
-from stoker.watch.session import Session
+from stoker.watch.session import AlreadyWatched, Session
 from stoker.watch.verdict import Verdict, print_verdict, say
 
 
@@ -24,16 +24,22 @@ class Watch:
     ) -> None:
         self._name = "stoker bottleneck" if profiled else "stoker watch"
         self._session = Session(keep, profiled, thread)
+        self._ended = False
         named = self._session.rank.named
         self._report, self._document = (None if path is None else named(path) for path in (report, document))
 
     def start(self) -> None:
-        self._session.start()
+        """Within another watch, this one does nothing but say so."""
+        try:
+            self._session.start()
+        except AlreadyWatched as error:
+            self._ended = True
+            say(f"{self._name}: {error}: the watch around this one gives the verdict")
 
     def finish(self) -> None:
         """Prints the verdict and writes what was asked for. Errors are printed: the watched program has its own end."""
         session = self._session
-        if not session.is_of_this_process:  # a child that the program has forked
+        if self._ended or not session.is_of_this_process:  # a child that the program has forked
             return
         try:
             missed = session.stop()

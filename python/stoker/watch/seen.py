@@ -37,14 +37,15 @@ class LoaderNote:
     counts = False  # its batches when it is asked for its length
 
     def __init__(self, loader: Any) -> None:
+        batches = attribute_of(loader, "batch_sampler")
         self.dataset = loader.dataset
-        self.sampler = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
-        self.batch_size = loader.batch_size
+        self.sampler = batches if batches is not None else attribute_of(loader, "sampler")
+        self.batch_size = attribute_of(loader, "batch_size")
         self.workers = int(loader.num_workers)
-        self.prefetch_factor = loader.prefetch_factor
+        self.prefetch_factor = attribute_of(loader, "prefetch_factor")
         self.pinned: bool | None = bool(loader.pin_memory)
-        self.persistent = bool(loader.persistent_workers)
-        self.drop_last = bool(loader.drop_last)
+        self.persistent = bool(attribute_of(loader, "persistent_workers"))
+        self.drop_last = bool(attribute_of(loader, "drop_last"))
         self.place = place_on(loader)
 
     @staticmethod
@@ -123,7 +124,7 @@ class Seen:
         first = next(module.parameters(), None)
         if first is None:
             return
-        self.compiled = hasattr(module, "_orig_mod")
+        self.compiled = any(_is_compiled(part) for part in module.modules())
         self.device, self.dtype = first.device, first.dtype
         inner = getattr(module, "_orig_mod", getattr(module, "module", module))  # compiled, or within DDP
         inner = inner if isinstance(inner, torch.nn.Module) else module
@@ -203,6 +204,11 @@ def _steps_of(note: LoaderNote, samples: int | None) -> int | None:
         return None
     batch = int(note.batch_size)
     return samples // batch if note.drop_last else -(-samples // batch)
+
+
+def _is_compiled(module: Any) -> bool:
+    """By torch.compile(module) or module.compile()."""
+    return "_orig_mod" in module._modules or vars(module).get("_compiled_call_impl") is not None
 
 
 def _size_of(module: Any) -> int:

@@ -49,6 +49,10 @@ def _before_fork() -> None:
 os.register_at_fork(before=_before_fork, after_in_child=leave_child)
 
 
+class AlreadyWatched(RuntimeError):
+    """By a watch around this one."""
+
+
 class Session:
     """Watches a thread, from `start` to `stop`. One at a time.
 
@@ -68,7 +72,7 @@ class Session:
     def start(self) -> None:
         global _current
         if _current is not None:
-            raise RuntimeError("stoker watch: this process is watched already")
+            raise AlreadyWatched("this process is watched already")
         self.folder = RecordFolder(self.rank, self._keep)
         self.seen = Seen()
         self._account = account = Account()
@@ -86,7 +90,6 @@ class Session:
         state.thread = ident
         state.on_fault = self._give_up
         self._hooks = Hooks(state, own_clock, lambda: self.writer.syncs)
-        self._hooks.loader_start = self._add_loader_start
         self._hooks.after_step = self._after_step
         self._patches = Patches()
         target = WorkerTarget(str(self.folder.clocks), torch_worker._worker_loop)
@@ -160,9 +163,6 @@ class Session:
         self._products.end()
         self._hooks.remove()
 
-    def _add_loader_start(self, nanoseconds: int) -> None:
-        self.writer.loader_starts += nanoseconds
-
     def _after_step(self) -> None:
         steps = self.writer.steps
         if steps == 1 or steps == COUNTED_STEPS[-1]:
@@ -215,7 +215,9 @@ class Session:
         decodes = workers[decoders[decoder]] + own[decoders[decoder]] > 0
         rank = self.rank.at_end()
         steps = max(1, self.writer.steps)
-        accumulate = max(1, round(self._steps.backwards / steps))
+        batch = self.seen.loader.get("batch_size") or self.seen.batch_length
+        batches = self.writer.rows.samples / batch if batch else 0.0  # several backward passes may share one
+        accumulate = max(1, round((batches or self._steps.backwards) / steps))
         self.writer.facts(
             {
                 "world_size": rank.world_size,

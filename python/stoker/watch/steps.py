@@ -27,6 +27,7 @@ class Recorder(Protocol):
     """Who is told about evaluations, and has the rows of whole steps."""
 
     rows: StepRows
+    loader_starts: int  # nanoseconds in which workers were started and stopped
 
     def begin(self) -> None: ...
 
@@ -46,6 +47,7 @@ class Steps(StepState):
         self.undecided = False
         self._iterator: weakref.ref[Any] | None = None  # the one that gave the last batch; the program may drop it
         self._fresh = False  # it has given no batch to training yet
+        self._starting = 0  # nanoseconds that it took to start its workers
         self._times = {TRAINING: no_time(), EVALUATION: no_time()}
         self._copied = {TRAINING: 0, EVALUATION: 0}  # bytes, settled as the times are
         self._eval_samples = 0
@@ -68,10 +70,12 @@ class Steps(StepState):
         """A module is gone."""
         self.trained.discard(module_id)
 
-    def loader_started(self, iterator: Any) -> None:
-        """A loop over a loader begins; creating its iterator belongs to what the loop turns out to be."""
-        self._settle()
-        self._doubt()
+    def loader_started(self, iterator: Any, starting: int = 0) -> None:
+        """A loop over a loader begins; creating its iterator belongs to what the loop turns out to be.
+
+        starting: nanoseconds that it took where there are workers.
+        """
+        self._starting = starting
         self._iterator = weakref.ref(iterator)
         self._fresh = True
         self.batches = 0
@@ -86,16 +90,20 @@ class Steps(StepState):
     def asks(self, iterator: Any) -> None:
         """The loop over a loader asks for its next batch. Need not be called for the iterator of `asked`."""
         known = self._iterator
-        if known is None or iterator is not known() or getattr(iterator, _MARK, self.use) != self.use:
+        same = known is not None and iterator is known()
+        if not same or (not self.undecided and getattr(iterator, _MARK, self.use) != self.use):
             self._settle()
             self._doubt()
             self._iterator = weakref.ref(iterator)
             self._fresh = not hasattr(iterator, _MARK)
+            self._starting = 0
             self.batches = 0
         self.asked = self._iterator
 
-    def ended(self) -> None:
-        """The loop over a loader has had all batches."""
+    def ended(self, stopping: int = 0) -> None:
+        """The loop over a loader has had all batches. stopping: nanoseconds that its workers took to end."""
+        if getattr(self.iterator, _MARK, None) == TRAINING:
+            self._recorder.loader_starts += stopping
         self._iterator = None
         self.asked = None
 
@@ -111,7 +119,7 @@ class Steps(StepState):
         if self.training:
             return
         iterator = self.iterator
-        if self.use == EVALUATION and not self.undecided and iterator is not None and self.batches == 1:
+        if self.use == EVALUATION and not self.undecided and iterator is not None and self._fresh:
             self._take_back()
         self._decide(TRAINING)
         if iterator is not None:
@@ -119,6 +127,8 @@ class Steps(StepState):
         if self._fresh:
             self.epoch += 1
             self._fresh = False
+            self._recorder.loader_starts += self._starting
+            self._starting = 0
 
     def predicts(self, module_id: int, evaluates: bool) -> None:
         """A forward pass without gradients. `evaluates`: the module is in evaluation mode."""

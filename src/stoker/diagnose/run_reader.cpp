@@ -70,14 +70,18 @@ void add_steps_of_other_ranks(RunRecords& records) {
     }
 }
 
-// The account of a run that has ended. A killed run has none.
-std::optional<StepRecord> read_total(const std::filesystem::path& run) {
+// The account of a run that has ended. A killed run has none, or, where it had been resumed, that of an earlier step.
+std::optional<StepRecord> read_total(const std::filesystem::path& run, std::int64_t last_step) {
     if (!is_file(run / kAccountFile)) {
         return std::nullopt;
     }
     const auto json = parse_json<nlohmann::json>(read_text(run / kAccountFile));
     const auto account = json.is_object() ? json.find("account") : json.end();
     if (account == json.end() || !account->is_object() || !account->value("seconds", nlohmann::json()).is_number()) {
+        return std::nullopt;
+    }
+    const auto steps = json.find("steps");
+    if (steps != json.end() && steps->is_number_integer() && steps->get<std::int64_t>() < last_step) {
         return std::nullopt;
     }
     StepRecord total;
@@ -119,7 +123,8 @@ RunRecords read_run_records(const std::filesystem::path& run) {
     for (RankRecords& rank : records.ranks) {
         drop_repeated(rank);
     }
-    records.ranks.front().total = read_total(run);
+    RankRecords& own = records.ranks.front();
+    own.total = read_total(run, own.steps.empty() ? 0 : own.steps.back().step);
     const bool has_recipe = records.ranks.front().facts.writer != kPythonWriter || is_file(run / kRecipeFile);
     try {
         records.recipe = has_recipe ? recipe_keys(read_text(run / kRecipeFile), kRecipeFile) : records.recipe;

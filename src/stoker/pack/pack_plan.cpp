@@ -24,9 +24,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::array kSourceKeys = {"format", "samples", "bytes", "keys", "labels", "classes", "modified_ns"};
 constexpr std::array kOptionKeys = {"image_field",    "label_field", "fields",     "context", "codec",
-                                    "resize_shorter", "quality",     "shard_size", "part"};
+                                    "resize_shorter", "quality",     "shard_size", "part",    "first_frame"};
 
-// "--shard-size 256MiB", "no --quality".
+// "--shard-size 256MiB", "no --quality"; the key of a recipe that is no option.
 std::string option_text(std::string name, const Json& value) {
     if (name == "fields") {
         std::vector<std::string> options;
@@ -34,6 +34,9 @@ std::string option_text(std::string name, const Json& value) {
             options.push_back("--field " + (field.is_string() ? field.get<std::string>() : field.dump()));
         }
         return options.empty() ? "no --field" : fmt::format("{}", fmt::join(options, " "));
+    }
+    if (name == "first_frame") {
+        return value == true ? "data.first_frame = true" : "data.first_frame = false";
     }
     std::ranges::replace(name, '_', '-');
     if (value.is_null() || value == 0) {
@@ -98,6 +101,9 @@ Json plan_of(const Dataset& dataset, const PackOptions& options, bool shards) {
     plan["codec"] = pack_codec_name(options.transcode.codec.value_or(PackCodec::keep));
     plan["resize_shorter"] = options.transcode.resize_shorter;
     plan["quality"] = options.transcode.quality;
+    if (options.transcode.first_frame) {
+        plan["first_frame"] = true;
+    }
     if (shards) {
         plan["shard_size"] = options.shard_size;
     }

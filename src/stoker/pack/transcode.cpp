@@ -73,7 +73,9 @@ std::string_view pack_codec_name(PackCodec codec) {
 }
 
 Transcoder::Transcoder(const TranscodeOptions& options)
-    : options_(options), codec_(options.codec.value_or(PackCodec::keep)) {
+    : options_(options),
+      codec_(options.codec.value_or(PackCodec::keep)),
+      transform_(std::vector<Op>(), {.first_frame = options.first_frame}) {
     if (options.quality < 0 || options.quality > 100 || options.resize_shorter < 0) {
         throw InvalidArgument({.where = "pack",
                                .expected = "a quality of 1 to 100 and a positive size, or 0",
@@ -101,7 +103,8 @@ void Transcoder::run(const Sample& sample, bool original, TranscodedImage& out) 
     const bool to_raw = sample.encoded && codec_ == PackCodec::raw;
     if (to_raw || wanted.data != pixels.data || options_.quality > 0) {
         encode(wanted, sample, out);
-        out.exif_lost = sample.encoded && scratch_.decoder.info(sample.bytes).orientation != 1;
+        const DecodeOptions as_decoded{.first_frame = options_.first_frame};
+        out.exif_lost = sample.encoded && scratch_.decoder.info(sample.bytes, as_decoded).orientation != 1;
         return;
     }
     keep(sample, out);

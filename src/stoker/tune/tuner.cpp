@@ -284,10 +284,18 @@ class Tuner {
         }
     }
 
+    // What all samples take: a run's cache is divided between training and validation data by their samples.
+    double cache_bytes(double sample_bytes) const {
+        constexpr double kRoom = 1.05;     // other samples may be larger
+        constexpr double kUnknown = 1.25;  // with validation data of a fourth as many samples
+        const auto train = static_cast<double>(facts_.samples);
+        const auto val = options_.val_samples ? options_.val_samples() : std::nullopt;
+        return sample_bytes * (val ? kRoom * (train + static_cast<double>(*val)) : kUnknown * train);
+    }
+
     // A cache that cannot hold all samples is not tried: with a random order it helps too little.
     void fit_cache(Variant& variant, double sample_bytes) {
-        constexpr double kRoom = 1.25;  // validation data has its share
-        const double bytes = kRoom * sample_bytes * static_cast<double>(facts_.samples);
+        const double bytes = cache_bytes(sample_bytes);
         if (bytes > kCacheShare * facts_.memory_left) {
             variant.refused = fmt::format("the cache would take {:.1f} GiB", bytes / (1 << 30));
             result_.rolled_back.push_back({.change = variant.change, .reason = variant.refused});

@@ -38,6 +38,8 @@ struct TuneOptions {
     PairedOptions paired = {.worth = 1};
     // Empty where the data cannot be packed so; throws TrialFailed where packing fails. Null: packing is not tried.
     std::function<std::optional<PackedPart>(const PackRequest& request)> pack_sample = nullptr;
+    // Of the validation data; empty where they are not known. Trials have none. Is asked before a cache is tried.
+    std::function<std::optional<std::int64_t>()> val_samples = nullptr;
     // One line on what is being done.
     std::function<void(const std::string& line)> on_progress = nullptr;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <string_view>
 #include <system_error>
 
 #include "stoker/base/error.h"
@@ -46,6 +47,9 @@ void add_loader_variants(std::vector<Variant>& variants, const Recipe& recipe, c
         variants.push_back({.change = {{"data.decode_on", "\"auto\""}}});
     }
     for (const char* codec : {"dct", "raw"}) {
+        if (recipe.data.exif && std::string_view(codec) == "raw") {
+            continue;  // raw pixels have lost the orientation
+        }
         if (recipe.data.mix.empty() && !drawn && !remote && images && codec != facts.codec) {
             variants.push_back({.change = {}, .pack_codec = codec});
         }

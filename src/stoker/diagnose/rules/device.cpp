@@ -49,6 +49,9 @@ const char* sync_code(std::string_view place) {
         return "y = torch.where(mask, x, 0)  # sizes that depend on values are waited for: x[mask], nonzero(), "
                "unique()";
     }
+    if (place.find("grad_scaler.py") != place.npos) {
+        return "torch.optim.AdamW(..., fused=True)  # GradScaler then reads nothing back; bf16 needs no scaler at all";
+    }
     return "total_loss += loss.detach()  # and total_loss.item() every 50 steps only";
 }
 

@@ -182,7 +182,7 @@ std::vector<Finding> few_workers(const JudgedRun& records) {
     return for_cause(
         records, WaitCause::few_workers, "few-workers",
         [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
-            const int workers = rank.facts.data.workers.value_or(1);
+            const int workers = rank.facts.data.workers.value();  // wait_cause has it
             const int useful = useful_workers(run);
             finding.evidence.push_back({"workers", static_cast<double>(workers)});
             finding.text = fmt::format(

@@ -141,13 +141,19 @@ Words checkpoints(const Advised&) {
     return {"", "if step % 1000 == 0: torch.save(...)"};
 }
 
+// Of all processes: a step's batch size is that of a loader times as many.
+std::int64_t batches_of_a_step(const RankRecords& rank) {
+    const std::int64_t ranks = std::max(1, rank.facts.world_size);
+    return ranks * std::clamp(rank.facts.train.accumulate.value_or(1), 1, 1 << 20);
+}
+
 Words batch(const Advised& of) {
     const auto change = std::ranges::find(of.finding.fix.recipe, "data.batch_size", &RecipeChange::key);
     if (change == of.finding.fix.recipe.end()) {
         return {};
     }
     const std::int64_t ranks = std::max(1, of.rank.facts.world_size);  // each process loads its part
-    const std::int64_t own = std::strtoll(change->value.c_str(), nullptr, 10) / ranks;
+    const std::int64_t own = std::strtoll(change->value.c_str(), nullptr, 10) / batches_of_a_step(of.rank);
     return {"", fmt::format("DataLoader(..., batch_size={})  # {}choose the learning rate again", own,
                             ranks > 1 ? "in each process; " : "")};
 }
@@ -218,7 +224,7 @@ void offer_own_loader(Finding& finding, const RankRecords& rank, const RunSummar
     finding.fix.code += fmt::format(
         "\n# or: import stoker\nloader = stoker.Loader({:?}, batch_size={}, as_tuple=True,\n"
         "                       ops=stoker.transforms.from_torchvision(transform))",
-        rank.facts.data.path, rank.facts.train.batch_size.value_or(1) / std::max(1, rank.facts.world_size));
+        rank.facts.data.path, rank.facts.train.batch_size.value_or(1) / batches_of_a_step(rank));
 }
 
 // Where the program has what a rule is about; empty: unknown.

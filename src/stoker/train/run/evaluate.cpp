@@ -201,7 +201,7 @@ Evaluation evaluate_weights(const Recipe& given, const ModelFile& weights, const
         if (on_data) {
             on_data(*data.val);
         }
-        if (!classes.empty()) {
+        if (classifies && !classes.empty()) {
             data.val = match_classes(classes, "the checkpoint", data.val);
         }
         const at::Device device = prepare_device(recipe, group);

@@ -84,7 +84,9 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
     std::unique_ptr<Loader> val;
     if (data.val != nullptr) {
         const Shape& image = train->image_shape();
-        data.val = match_classes(data.train->classes(), data.train->path(), data.val);
+        if (task.classifies() || task.kind == TaskKind::custom) {  // a loss of your own may read labels, too
+            data.val = match_classes(data.train->classes(), data.train->path(), data.val);
+        }
         val = make_val_loader(recipe, data, device, channels_last, image.empty() ? 0 : image.front(), *mesh.data);
     }
     std::string model_hash = imported_model_hash(recipe.model);
