@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("stoker._watch", reason="needs the extension modules: STOKER_PYTHON=ON")
 import torch
 from stoker._watch import Hook
-from stoker.watch.account import FORWARD, OPTIMIZER, UNMEASURED
+from stoker.watch.account import FORWARD, UNMEASURED
 from stoker.watch.lines import LineCounter
 from stoker.watch.ranks import Rank
 from stoker.watch.session import Session

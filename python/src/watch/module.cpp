@@ -13,8 +13,8 @@ bool learn_names() {
     torch.shape = PyUnicode_InternFromString("shape");
     torch.call = PyUnicode_InternFromString("__call__");
     torch.requires_grad = PyUnicode_InternFromString("requires_grad");
-    return torch.requires_grad != nullptr && torch.call != nullptr && torch.shape != nullptr && torch.is_cpu != nullptr && torch.workers != nullptr &&
-           torch.training != nullptr;
+    return torch.requires_grad != nullptr && torch.call != nullptr && torch.shape != nullptr &&
+           torch.is_cpu != nullptr && torch.workers != nullptr && torch.training != nullptr;
 }
 
 // learn(Tensor, Parameter, Module, modes, with_grad)

@@ -167,9 +167,10 @@ Verdict verdict_of(const JudgedRun& run, const std::vector<Finding>& findings) {
         const std::size_t steps = run.ranks.empty() ? 0 : run.ranks.front().steps.size();
         if (python && steps == 0) {
             return {.rule = "too-short",
-                    .text = "No optimizer of torch made a step in the thread that was watched, the main one. Other "
-                            "threads, processes that it starts by itself, and updates by hand are not seen: start "
-                            "several processes with torchrun, or put `with stoker.watch():` around the loop."};
+                    .text =
+                        "No optimizer of torch made a step in the thread that was watched, the main one. Other "
+                        "threads, processes that it starts by itself, and updates by hand are not seen: start "
+                        "several processes with torchrun, or put `with stoker.watch():` around the loop."};
         }
         return {.rule = "too-short",
                 .text = fmt::format("{} recorded: too few to judge. Train for some seconds more.{}",

@@ -46,7 +46,8 @@ WaitCause first_cause(const RankRecords& rank, const RunSummary& run) {
     if (storage_is_slow(run)) {
         return WaitCause::storage;
     }
-    if (rank.facts.data.workers && *rank.facts.data.workers < useful_workers(run) && run.free_cores().value_or(0) >= kFreeCore) {
+    if (rank.facts.data.workers && *rank.facts.data.workers < useful_workers(run) &&
+        run.free_cores().value_or(0) >= kFreeCore) {
         return WaitCause::few_workers;
     }
     if (augment_share(run) >= std::max(kStageShare, decode_share(run))) {
