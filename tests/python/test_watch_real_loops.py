@@ -263,3 +263,11 @@ def test_threads_of_the_program_are_named_where_no_step_was_seen(tmp_path):
     script = f"import threading\n\ndef main():{body}\n\nthread = threading.Thread(target=main)\nthread.start()\nthread.join()\n"
     done = runs.watch(runs.script(script))
     assert done.returncode == 0 and "No optimizer of torch made a step in the thread that was watched" in done.stderr
+
+
+def test_a_report_of_another_name_is_refused_at_the_start(tmp_path):
+    runs = Runs(tmp_path)
+    done = runs.watch("-o", "report.txt", runs.script("print('ran')\n"))
+    assert (done.returncode, done.stdout) == (2, "") and "ends in .html, found report.txt" in done.stderr
+    with pytest.raises(ValueError, match="ends in .html"), stoker.watch(report="report.txt"):
+        pass

@@ -164,6 +164,9 @@ def main(name: str, words: list[str]) -> int:
     if importlib.util.find_spec("torch") is None:
         say(f"stoker {name}: expected PyTorch in {sys.executable}, found none: it watches PyTorch programs")
         return 2
+    if options.report is not None and options.report.suffix not in (".html", ".htm"):
+        say(f"stoker {name}: --report: expected a file name that ends in .html, found {options.report}")
+        return 2
     paths = (options.keep, options.report, options.json)
     whole = [None if path is None else path.absolute() for path in paths]  # the program may change its folder
     try:

@@ -1,6 +1,7 @@
 """Source lines of the watched program: "train.py:41". Lines of PyTorch and of Python's own library are skipped.
 
-Where an installed package, or PyTorch's GradScaler, has called PyTorch, its line is named, too: "train.py:90, within lightning/loops/fit.py:123".
+Where an installed package, or PyTorch's GradScaler, has called PyTorch, its line is named, too:
+"train.py:90, within lightning/loops/fit.py:123".
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ class Watch:
         profiled: bool = False,
         thread: Thread | None = None,
     ) -> None:
+        if report is not None and report.suffix not in (".html", ".htm"):
+            raise ValueError(f"report: expected a file name that ends in .html, found {report}")
         self._name = "stoker bottleneck" if profiled else "stoker watch"
         self._session = Session(keep, profiled, thread)
         self._ended = False
