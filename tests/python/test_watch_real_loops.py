@@ -1,7 +1,6 @@
 # Loops as programs have them: models that are evaluated without their wrapper, optimizers with closures, loaders that look
 # ahead or that a library makes by itself, and batches that are not stacked.
 import os
-import subprocess
 import sys
 import time
 
@@ -9,10 +8,11 @@ import pytest
 import stoker
 import torch
 from stoker.watch.batches import batch_length, sample_bytes
+from stoker.watch.places import find_frames, place_of
 from test_watch import Runs
 from test_watch_program import DATA, records, watched
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
 
 
@@ -217,6 +217,13 @@ def test_a_link_to_a_script_finds_the_scripts_own_modules(tmp_path):
     os.symlink("project/train.py", tmp_path / "link.py")
     done = Runs(tmp_path).watch("link.py")
     assert (done.returncode, done.stdout) == (0, "found\n"), done.stderr
+
+
+def test_the_wait_of_a_grad_scaler_is_named_as_its_own():
+    found = {"sys": sys}
+    exec(compile("frame = sys._getframe()", torch.amp.grad_scaler.__file__, "exec"), found)
+    assert place_of(*find_frames(found["frame"])).endswith("torch/amp/grad_scaler.py:1")
+    assert "test_watch_real_loops.py" in place_of(*find_frames(found["frame"]))
 
 
 IMAGE, LABEL = torch.zeros(3, 4, 5), torch.zeros(2)

@@ -18,8 +18,8 @@ struct StepRow {
 // stoker._watch.StepRows.
 struct StepRows {
     PyObject_HEAD long long steps;  // that were made, also while it was paused
-    long long until;                // a step that ends later calls `due`
     long long samples;              // in these steps
+    long long until;                // a step that ends later calls `due`
     PyObject* due;
     char paused;  // steps are counted, not kept
     std::vector<StepRow>* rows;

@@ -27,8 +27,9 @@ def watching(
     """Watches the training steps of this thread within the block, then prints the verdict on stderr.
 
     keep: a folder for the records, for `stoker diagnose` later. report: an HTML page. json: the document of
-    `stoker diagnose --json`. Within another watch this one does nothing but say so.
-    Raises OSError if a folder cannot be made, ValueError for a report whose name does not end in .html. After the block nothing is raised: what goes wrong with the verdict is a line on stderr.
+    `stoker diagnose --json`. Within another watch this one does nothing but say so. Raises OSError if a folder cannot be
+    made, ValueError for a report whose name does not end in .html. After the block nothing is raised: what goes wrong
+    with the verdict is a line on stderr.
     """
     from stoker.watch.run import Watch
 

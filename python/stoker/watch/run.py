@@ -26,7 +26,7 @@ class Watch:
             raise ValueError(f"report: expected a file name that ends in .html, found {report}")
         self._name = "stoker bottleneck" if profiled else "stoker watch"
         self._session = Session(keep, profiled, thread)
-        self._ended = False
+        self._nested = False
         named = self._session.rank.named
         self._report, self._document = (None if path is None else named(path) for path in (report, document))
 
@@ -35,13 +35,13 @@ class Watch:
         try:
             self._session.start()
         except AlreadyWatched as error:
-            self._ended = True
+            self._nested = True
             say(f"{self._name}: {error}: the watch around this one gives the verdict")
 
     def finish(self) -> None:
         """Prints the verdict and writes what was asked for. Errors are printed: the watched program has its own end."""
         session = self._session
-        if self._ended or not session.is_of_this_process:  # a child that the program has forked
+        if self._nested or not session.is_of_this_process:  # a child that the program has forked
             return
         try:
             missed = session.stop()

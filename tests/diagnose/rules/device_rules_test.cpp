@@ -75,6 +75,10 @@ TEST(DeviceRules, WaitsForTheDevice) {
     rank.profile->syncs = {{.place = "train.py:9 (step), aten::item", .count = 10, .us = 3e4, .idle_us = 5e3},
                            {.place = "aten::nonzero", .count = 10, .us = 1e3, .idle_us = 1e3}};
     const auto found = find(rank, "sync-points");
+    RankRecords scaled = rank;
+    scaled.profile->syncs[0].place = "train.py:9, within torch/amp/grad_scaler.py:371";
+    scaled.profile->syncs[0].idle_us = 1e6;
+    EXPECT_THAT(find(scaled, "sync-points")->fix.code, HasSubstr("fused=True"));
     ASSERT_TRUE(found);
     EXPECT_DOUBLE_EQ(value(*found, "syncs_per_step"), 2);
     EXPECT_DOUBLE_EQ(value(*found, "lost_share"), 0.06);
@@ -210,7 +214,13 @@ TEST(OperatorRules, SingleTensorOptimizer) {
     // Half of its time is Python between the operators; a quarter of the rest stays.
     EXPECT_THAT(found->gain.low, DoubleNear(1 / (1 - 0.2), 1e-9));
     EXPECT_THAT(found->gain.high, DoubleNear(1 / (1 - 0.35), 1e-9));
-    EXPECT_THAT(found->fix.code, HasSubstr("torch.optim.Adam("));
+    EXPECT_THAT(found->fix.code, HasSubstr("torch.optim.Adam(model.parameters(), ..., fused=True)"));
+    RankRecords other = rank;
+    other.facts.train.optimizer = "RMSprop";  // has no such argument
+    EXPECT_THAT(find(other, "single-tensor-optimizer")->fix.code,
+                HasSubstr("RMSprop(model.parameters(), ..., foreach="));
+    other.facts.train.optimizer = "Lion";
+    EXPECT_THAT(find(other, "single-tensor-optimizer")->fix.code, HasSubstr("torch.optim.AdamW("));
     RankRecords fused = rank;
     fused.facts.train.optimizer_kernel = "fused";
     EXPECT_FALSE(find(fused, "single-tensor-optimizer"));
