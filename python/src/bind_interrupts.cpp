@@ -37,19 +37,28 @@ void start_again_in_child() {
     }
 }
 
-// May be nested. The signal is blocked, too, for the sake of processes that are started meanwhile.
+// May be nested. `blocked` blocks the signal, too, for processes that are started meanwhile. Not everywhere: another
+// thread takes the signal then, and may tell Python of it inside of the next object.
 class HeldInterrupts {
   public:
+    explicit HeldInterrupts(bool blocked) : blocked_(blocked) {}
+
     void enter() {
-        sigset_t interrupt;
-        sigemptyset(&interrupt);
-        sigaddset(&interrupt, SIGINT);
-        pthread_sigmask(SIG_BLOCK, &interrupt, &mask_);
+        if (blocked_) {
+            sigset_t interrupt;
+            sigemptyset(&interrupt);
+            sigaddset(&interrupt, SIGINT);
+            pthread_sigmask(SIG_BLOCK, &interrupt, &mask_);
+        }
         if (entered++ == 0) {
             struct sigaction held = {};
             held.sa_handler = remember;
             held.sa_flags = SA_RESTART | SA_ONSTACK;
             sigaction(SIGINT, &held, &usual);
+        }
+        if (PyErr_CheckSignals() != 0) {  // one that came before, and would be raised between two lines
+            leave();
+            throw nb::python_error();
         }
     }
 
@@ -58,14 +67,17 @@ class HeldInterrupts {
         if (entered == 0) {
             restore();
         }
-        pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
-        if (entered == 0 && arrived != 0) {  // another thread took it
+        if (blocked_) {
+            pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
+        }
+        if (entered == 0 && arrived != 0) {
             arrived = 0;
             raise(SIGINT);
         }
     }
 
   private:
+    bool blocked_;
     sigset_t mask_ = {};
 };
 
@@ -74,7 +86,7 @@ class HeldInterrupts {
 void bind_interrupts(nb::module_& module) {
     pthread_atfork(nullptr, nullptr, start_again_in_child);
     nb::class_<HeldInterrupts>(module, "HeldInterrupts")
-        .def(nb::init<>())
+        .def(nb::init<bool>(), nb::arg("blocked") = false)
         .def("__enter__", &HeldInterrupts::enter)
         .def("__exit__", [](HeldInterrupts& held, const nb::args& /*error*/) { held.leave(); });
 }

@@ -42,8 +42,12 @@ class Order:
     def restore(self, state: str) -> tuple[int, int, int]: ...
 
 class HeldInterrupts:
-    """While it is entered, Ctrl-C waits; so do those of processes that are started meanwhile."""
+    """While it is entered, Ctrl-C waits; with `blocked` also those of processes that are started meanwhile.
 
+    Entering raises what came before.
+    """
+
+    def __init__(self, blocked: bool = False) -> None: ...
     def __enter__(self) -> None: ...
     def __exit__(self, *error: object) -> None: ...
 

@@ -1,13 +1,16 @@
 # Ctrl-C at 30 random moments of a loop over stoker.Loader, of files and of Python data sets: each time the loop ends at
 # once, and no thread, process, file or shared memory stays. Then Ctrl-C at each line of some functions.
 # test_py_workers.py interrupts whole programs.
+import _thread
 import gc
+import operator
 import os
 import random
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -148,6 +151,38 @@ def test_ctrl_c_at_any_line_that_begins_or_ends_workers_leaves_nothing(called, w
         gc.collect()
         assert children() == [] and len(os.listdir("/proc/self/fd")) == files, at
     assert at > 3
+
+
+def test_ctrl_c_that_came_before_is_raised_before_anything_is_held():
+    from stoker.processes.interrupts import HeldInterrupts
+
+    held, entered = HeldInterrupts(), []
+    with pytest.raises(KeyboardInterrupt):  # no line of Python lies between the two calls
+        entered.extend(map(operator.call, (_thread.interrupt_main, held.__enter__)))
+    assert len(entered) < 2
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_ctrl_c_that_waits_comes_at_the_end_of_what_holds_it():
+    """It is not taken by another thread, which tells Python of it later."""
+    from stoker.processes.interrupts import HeldInterrupts
+
+    waiting, moments = threading.Event(), 0
+    threads = [threading.Thread(target=waiting.wait) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(2000):
+            with pytest.raises(KeyboardInterrupt):
+                with HeldInterrupts():
+                    os.kill(os.getpid(), signal.SIGINT)
+                moments += 1  # reached where it comes later
+    finally:
+        waiting.set()
+        for thread in threads:
+            thread.join()
+    assert moments == 0
 
 
 @pytest.mark.parametrize("data", [Numbers(24), Lines(24)])

@@ -151,7 +151,7 @@ class Pool:
         self._method = context.get_start_method()
         _start_helpers(context.get_start_method())
         try:
-            with HeldInterrupts():
+            with HeldInterrupts(blocked=True):
                 for number in range(self._job.workers):
                     self._all.append(_started(context, self._job, number))
         except BaseException as error:

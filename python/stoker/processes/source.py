@@ -62,12 +62,12 @@ class Source:
     def _stop(self) -> None:
         """Ends the workers. They begin again with the next batch."""
         with HeldInterrupts():
-            runner, self._runner = self._runner, None
+            if self._runner is not None:
+                self._runner.close()
+            self._runner = None
             self._tasks.clear()
             self._generation += 1
             self._broken = False
-            if runner is not None:
-                runner.close()
 
     def _discard(self) -> None:
         if self._broken:
