@@ -45,6 +45,7 @@ struct PackArguments {
     int quality = 0;
     std::string part;   // "3/8"
     std::string merge;  // the target to merge to, instead of packing
+    bool first_frame = false;
     bool skip_bad = false;
     bool test = false;
     bool json = false;
@@ -208,7 +209,8 @@ int run(const PackArguments& given) {
         .fields = options.fields,
         .transcode = {.codec = options.codec.empty() ? std::nullopt : std::optional(parse_pack_codec(options.codec)),
                       .resize_shorter = options.resize_shorter,
-                      .quality = options.quality},
+                      .quality = options.quality,
+                      .first_frame = options.first_frame},
         .shard_size = checked_shard_size(options.shard_size),
         .workers = usable_workers(options),
         .skip_bad = options.skip_bad,
@@ -274,6 +276,8 @@ void add_recode_options(CLI::App& app, const std::shared_ptr<PackArguments>& opt
                        "encode every image again as a JPEG of this quality, 1 to 100 (default for resized images: 90)")
             ->type_name("Q")
             ->check(CLI::Range(1, 100));
+    app.add_flag("--first-frame", options->first_frame,
+                 "take the first frame of an animated WebP, which is a bad sample otherwise");
     app.callback([&app, options, quality] {
         check_positionals(*options);
         if (!options->merge.empty()) {

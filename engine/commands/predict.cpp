@@ -227,7 +227,13 @@ void keep_inputs(DataRecipe& recipe, const std::vector<std::string>& data, const
 
 int run(const PredictArguments& options, const Group& group) {
     require_outside_data(options.out, options.data);
+    if (PredictionFile::is_named(options.out)) {
+        PredictionFile::check(options.out);
+    }
     const TaskKind kind = task_named(open_recipe(options).task);
+    if (kind != TaskKind::segmentation) {
+        PredictionFile::check(options.out);
+    }
     require_options(options, kind);
     require_predictable({.kind = kind});
     auto [recipe, checkpoint] = open_trained(options);

@@ -73,11 +73,15 @@ std::string number(float probability) {
 
 }  // namespace
 
+bool PredictionFile::is_named(const std::string& path) {
+    return path.ends_with(".json") || path.ends_with(".csv");
+}
+
 void PredictionFile::check(const std::string& path) {
     if (path.empty()) {
         return;
     }
-    if (!path.ends_with(".json") && !path.ends_with(".csv")) {
+    if (!is_named(path)) {
         throw InvalidArgument({.where = "-o", .expected = "a file name that ends in .csv or .json", .got = path});
     }
     require_openable_file(path);

@@ -18,6 +18,8 @@ class PredictionFile {
   public:
     // Throws InvalidArgument for a name that ends in neither .csv nor .json, and IoError if the path cannot be written.
     static void check(const std::string& path);
+    // Whether the name ends in .csv or .json.
+    static bool is_named(const std::string& path);
 
     // `path` ends in .csv or .json; empty: CSV on stdout. `columns` names the values of a prediction. A classification
     // has the likeliest class in front of them; `top`: only the most probable classes, this many; 0: all values, in

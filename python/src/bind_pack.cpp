@@ -59,12 +59,13 @@ nb::dict as_dict(const PackResult& result) {
 }
 
 nb::dict run_pack(const OpenData& data, const std::string& target, const std::optional<std::string>& codec,
-                  int resize_shorter, int quality, std::int64_t shard_size, std::optional<int> workers, bool skip_bad,
-                  const nb::object& progress) {
+                  int resize_shorter, int quality, bool first_frame, std::int64_t shard_size,
+                  std::optional<int> workers, bool skip_bad, const nb::object& progress) {
     PackOptions options{.fields = data.names,
                         .transcode = {.codec = codec ? std::optional(parse_pack_codec(*codec)) : std::nullopt,
                                       .resize_shorter = resize_shorter,
-                                      .quality = quality},
+                                      .quality = quality,
+                                      .first_frame = first_frame},
                         .shard_size = static_cast<std::uint64_t>(shard_size),
                         .workers = workers.value_or(cpu_cores().usable),
                         .skip_bad = skip_bad,
@@ -81,8 +82,8 @@ nb::dict run_pack(const OpenData& data, const std::string& target, const std::op
 
 void bind_pack(nb::module_& module) {
     module.def("pack", &run_pack, nb::arg("data"), nb::arg("target"), nb::arg("codec"), nb::arg("resize_shorter"),
-               nb::arg("quality"), nb::arg("shard_size"), nb::arg("workers"), nb::arg("skip_bad"),
-               nb::arg("progress").none());
+               nb::arg("quality"), nb::arg("first_frame"), nb::arg("shard_size"), nb::arg("workers"),
+               nb::arg("skip_bad"), nb::arg("progress").none());
 }
 
 }  // namespace stoker::python

@@ -95,6 +95,7 @@ Recipe recipe_of(const OpenData& data, const Arguments& arguments) {
     own.cache = arguments.get<std::string>("cache");
     own.cache_bytes = arguments.get<std::int64_t>("cache_bytes");
     own.exif = arguments.get<bool>("exif");
+    own.first_frame = arguments.get<bool>("first_frame");
     own.channels = arguments.get<std::optional<std::int64_t>>("channels");
     own.decode = arguments.get<std::string>("decode");
     own.train_ops = op_specs(arguments.get<OpTables>("ops"), "ops");

@@ -18,7 +18,7 @@ _PHRASES = {
     ", or set a higher limit with data.memory or --memory": "",
     "set data.cache_dir to another folder": "set STOKER_CACHE to another folder",
     "data.cache_dir": "STOKER_CACHE",
-    "data.first_frame = true reads its first frame; or save": "save",
+    "data.first_frame = true, or --first-frame where it is packed, reads": "first_frame=True reads",
     "use another share in data.val": "use another share",
     'a field: [data.fields.NAME] with is = "value"': 'a field: fields={NAME: (NAME_IN_THE_DATA, "value")}',
     "data.fields.image": "image=",
@@ -30,7 +30,7 @@ _PHRASES = {
 }
 # data.KEY is KEY in Python, and so are options of `stoker pack`.
 _KEYS = (
-    "bad_samples|balance|batch_size|cache_bytes|cache|channels|context|decode|drop_last|epoch_samples|exif|prefetch|"
+    "bad_samples|balance|batch_size|cache_bytes|cache|channels|context|decode|drop_last|epoch_samples|exif|first_frame|prefetch|"
     "shuffle_window|shuffle|views|weights|workers"
 )
 _KEY = re.compile(rf"(?<![\w./-])data\.({_KEYS})(?![\w./-])( = )?(true\b|false\b)?")

@@ -56,7 +56,9 @@ class SharedMemory:
     def array(self, offset: int, dtype: str, shape: list[int], owner: object) -> Any: ...
 
 class SampleReader:
-    def __init__(self, data: Dataset, ops: list[tuple[str, dict[str, Any]]], exif: bool, channels: int) -> None: ...
+    def __init__(
+        self, data: Dataset, ops: list[tuple[str, dict[str, Any]]], exif: bool, first_frame: bool, channels: int
+    ) -> None: ...
     def read(self, index: int, seed: int, epoch: int, drawn: int, occurrence: int) -> dict[str, Any]: ...
 
 def auto_workers() -> int: ...
@@ -74,6 +76,7 @@ def pack(
     codec: str | None,
     resize_shorter: int,
     quality: int,
+    first_frame: bool,
     shard_size: int,
     workers: int | None,
     skip_bad: bool,

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 Ops = Sequence[Transform | Mapping[str, Any]]
 
-# Arguments for data sets of stoker.open alone, with their default values; ops that run in Python allow the first three.
+# Arguments for data sets of stoker.open alone, with their default values; ops that run in Python allow the first four.
 _OF_OPENED: dict[str, Any] = {
     "ops": (),
     "exif": False,
+    "first_frame": False,
     "channels": None,
     "dtype": "float32",
     "channels_last": False,
@@ -105,6 +106,7 @@ class Loader:
     cache, cache_bytes: keep samples for the next epochs in "ram" or on "disk".
     decode: "fast" decodes JPEGs at 1/2, 1/4 or 1/8 where they are reduced anyway, with slightly other pixels.
     exif: rotate images by their EXIF orientation. channels: 1 for grey images.
+    first_frame: read the first frame of an animated WebP, which is a bad sample otherwise.
     collate_fn: joins a list of samples of a Python data set to a batch.
     multiprocessing_context: "fork", "spawn" or "forkserver"; None: Python's default.
     pin_memory: tensors in pinned memory, where there is a CUDA device.
@@ -144,6 +146,7 @@ class Loader:
         cache_bytes: int = 4 << 30,
         decode: Literal["exact", "fast"] = "exact",
         exif: bool = False,
+        first_frame: bool = False,
         channels: int | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         multiprocessing_context: Literal["fork", "spawn", "forkserver"] | None = None,
@@ -192,7 +195,7 @@ class Loader:
         if in_python is None:
             self._refuse(_OF_OPENED, "a data set of stoker.open")
             return arguments.make_source(self.dataset, self._given, to_tensor)
-        self._refuse({name: _OF_OPENED[name] for name in list(_OF_OPENED)[3:]}, "ops that run in C++ alone")
+        self._refuse({name: _OF_OPENED[name] for name in list(_OF_OPENED)[4:]}, "ops that run in C++ alone")
         samples = arguments.opened_samples(self.dataset, op_tables(ops), in_python.parts, self._given)
         return arguments.make_source(samples, self._given, to_tensor)
 
@@ -401,6 +404,7 @@ def _engine_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
         "cache_bytes": whole("cache_bytes", given["cache_bytes"], 0, 63),
         "decode": one_of("decode", given["decode"], ("exact", "fast")),
         "exif": bool(given["exif"]),
+        "first_frame": bool(given["first_frame"]),
         "channels": one_of("channels", given["channels"], (None, 1, 3)),
     }
 

@@ -40,6 +40,7 @@ def pack(
     codec: Literal["keep", "jpeg", "dct", "dct-zstd", "raw"] | None = None,
     resize_shorter: int = 0,
     quality: int = 0,
+    first_frame: bool = False,
     shard_size: int = 256 << 20,
     workers: int | Literal["auto"] = "auto",
     skip_bad: bool = False,
@@ -53,6 +54,7 @@ def pack(
     codec: of the images; None: the default of the format. "dct" decodes faster than JPEG, with the same pixels.
     resize_shorter: reduces larger images until their shorter side has this many pixels.
     quality: encodes every image again as a JPEG of this quality, 1 to 100.
+    first_frame: takes the first frame of an animated WebP, which is a bad sample otherwise.
     shard_size: in bytes, for formats with shards.
     workers: threads; "auto": the cores that this process may use.
     skip_bad: leaves bad samples out and lists them; otherwise the first one raises DataError.
@@ -69,7 +71,9 @@ def pack(
     threads = None if workers == "auto" else whole("workers", workers, 1, 10)
     shard = whole("shard_size", shard_size, 1, 62)
     try:
-        done = _stoker.pack(dataset._handle, target, codec, resize_shorter, quality, shard, threads, skip_bad, report)
+        done = _stoker.pack(
+            dataset._handle, target, codec, resize_shorter, quality, first_frame, shard, threads, skip_bad, report
+        )
     finally:
         if bar is not None:
             bar.close()

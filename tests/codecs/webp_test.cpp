@@ -83,7 +83,7 @@ TEST(WebpTest, AnimationsAreRefused) {
     for (const auto& text : {error_of([&] { decode(webp); }), error_of([&] { Decoder().info(webp); })}) {
         EXPECT_THAT(
             text,
-            HasSubstr("expected one still image, got an animated WebP; data.first_frame = true reads its first frame"));
+            HasSubstr("expected one still image, got an animated WebP; data.first_frame = true, or --first-frame"));
     }
 }
 

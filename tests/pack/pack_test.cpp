@@ -431,7 +431,7 @@ TEST_F(Pack, AnAnimationIsReadAsInTraining) {
     EXPECT_EQ(all_of(StkDataset(dir_ / "x.stk")), all_of(ImageFolder(dir_ / "still")));
     EXPECT_TRUE(pack(animated, dir_ / "x.stk", options).nothing_to_do);
     EXPECT_THAT([&] { pack(animated, dir_ / "x.stk", {.transcode = {.codec = PackCodec::raw}}); },
-                ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("expected data.first_frame = true, as the data")));
+                ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("expected --first-frame, as the data")));
     const PackOptions kept{.transcode = {.codec = PackCodec::dct, .first_frame = true}};
     EXPECT_EQ(pack(animated, dir_ / "dct.stk", kept).kept.at("webp image"), 1);
 }

@@ -267,10 +267,12 @@ def test_an_animation_is_refused_or_its_first_frame_is_pillows(stoker, tmp_path)
     Image.fromarray(smooth(3)).save(one / "still.webp", lossless=True)
     (tmp_path / "r.toml").write_text('[data]\ntrain = "data"\nfirst_frame = true\ntrain_ops = []\n')
     refused = stoker("show", "data", "--index", 0, "--npy", "x.npy", status=1).err
-    assert "got an animated WebP; data.first_frame = true reads its first frame" in refused
+    assert "got an animated WebP; data.first_frame = true, or --first-frame where it is packed, reads its first frame" in refused
     for index, file in enumerate(sorted(one.iterdir())):
         stoker("show", "data", "--recipe", "r.toml", "--index", index, "--npy", "x.npy")
         with Image.open(file) as image:
             theirs = np.asarray(image.convert("RGB"))
         mine = np.rint(np.load(tmp_path / "x.npy").transpose(1, 2, 0) * 255)
         assert (mine == theirs).all(), file.name
+    stoker("pack", "data", "x.stk", "--codec", "raw", "--first-frame")
+    assert "expected --first-frame, as the data" in stoker("pack", "data", "x.stk", "--codec", "raw", status=1).err

@@ -4,6 +4,7 @@ import filecmp
 import numpy as np
 import pytest
 from conftest import draw_noise, run_program
+from PIL import Image
 
 stoker = pytest.importorskip("stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
@@ -26,6 +27,25 @@ def test_pixels_labels_and_fields_are_kept(tmp_path):
     packed = stoker.open(tmp_path / "e.h5", fields=["angle"])
     assert [sample["label"] for sample in packed] == [sample["angle"] for sample in packed] == list(range(2, 8))
     assert all((sample["image"] == pixels[2 + i]).all() for i, sample in enumerate(packed))
+
+
+def test_the_first_frame_of_an_animation(tmp_path):
+    frames = [Image.fromarray(np.full((8, 12, 3), 40 * i, np.uint8)) for i in range(3)]
+    (tmp_path / "data/one").mkdir(parents=True)
+    frames[0].save(tmp_path / "data/one/0.webp", save_all=True, append_images=frames[1:], lossless=True)
+    with pytest.raises(stoker.DataError, match="got an animated WebP; first_frame=True reads its first frame"):
+        stoker.pack(tmp_path / "data", tmp_path / "no.stk", codec="raw", progress=False)
+    stoker.pack(tmp_path / "data", tmp_path / "a.stk", codec="raw", first_frame=True, progress=False)
+    data = stoker.open(tmp_path / "data")
+    loaders = [
+        stoker.Loader(tmp_path / "a.stk", 1),
+        stoker.Loader(data, 1, first_frame=True),
+        stoker.Loader(data, 1, first_frame=True, ops=[stoker.transforms.InPython(np.asarray)], workers=1),
+    ]
+    for loader in loaders:
+        (images, _) = next(iter(loader))
+        assert np.asarray(images).size == 8 * 12 * 3 and not np.asarray(images).any()
+        loader.close()
 
 
 def test_progress_is_reported(drawn, tmp_path):

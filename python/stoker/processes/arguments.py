@@ -57,7 +57,7 @@ def opened_samples(
             f"[ops] expected a data set of stoker.open for ops, got {type(dataset).__name__}; {_advice_on_ops(dataset)}"
         )
     channels = one_of("channels", given["channels"], (None, 1, 3))
-    return OpenedSamples(dataset, ops, parts, bool(given["exif"]), channels or 0)
+    return OpenedSamples(dataset, ops, parts, bool(given["exif"]), bool(given["first_frame"]), channels or 0)
 
 
 def _advice_on_ops(dataset: Any) -> str:

@@ -19,7 +19,13 @@ class OpenedSamples:
     """`ops` run in C++ with the loader's random numbers; `parts` get a PIL image, as from torchvision's ImageFolder."""
 
     def __init__(
-        self, dataset: Dataset, ops: Tables, parts: Sequence[Callable[[Any], Any]], exif: bool, channels: int
+        self,
+        dataset: Dataset,
+        ops: Tables,
+        parts: Sequence[Callable[[Any], Any]],
+        exif: bool,
+        first_frame: bool,
+        channels: int,
     ) -> None:
         moving = [field.name for field in dataset.fields if field.kind in ("image", "mask", "boxes")]
         if moving or not dataset.has_image:
@@ -27,7 +33,7 @@ class OpenedSamples:
                 "[ops] expected an image alone for ops that run in Python, "
                 f"got {'the fields ' + ', '.join(moving) if moving else 'none'}; a Dataset of your own can change them all"
             )
-        self._arguments = (dataset, ops, parts, exif, channels)
+        self._arguments = (dataset, ops, parts, exif, first_frame, channels)
         self._dataset = dataset
         self._parts = parts
         self._process = os.getpid()
@@ -57,5 +63,5 @@ class OpenedSamples:
         if self._process != os.getpid():
             self._process = os.getpid()
             self._dataset = pickle.loads(pickle.dumps(self._dataset))
-        _, ops, _, exif, channels = self._arguments
-        self._reader = _stoker.SampleReader(self._dataset._handle, ops, exif, channels)
+        _, ops, _, exif, first_frame, channels = self._arguments
+        self._reader = _stoker.SampleReader(self._dataset._handle, ops, exif, first_frame, channels)

@@ -36,11 +36,12 @@ struct Slot {  // a worker's result for one sample
 };
 
 DataError with_skip_hint(const DataError& error) {
+    const std::string own = error.info().hint;
     return {error.place(),
             {.where = error.info().where,
              .expected = error.info().expected,
              .got = error.info().got,
-             .hint = "repair or remove it, or leave bad samples out with --skip-bad"}};
+             .hint = (own.empty() ? "repair or remove it" : own) + ", or leave bad samples out with --skip-bad"}};
 }
 
 SkippedSample skipped(const std::string& key, std::int64_t index, const DataError& error) {

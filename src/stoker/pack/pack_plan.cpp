@@ -26,7 +26,7 @@ constexpr std::array kSourceKeys = {"format", "samples", "bytes", "keys", "label
 constexpr std::array kOptionKeys = {"image_field",    "label_field", "fields",     "context", "codec",
                                     "resize_shorter", "quality",     "shard_size", "part",    "first_frame"};
 
-// "--shard-size 256MiB", "no --quality"; the key of a recipe that is no option.
+// "--shard-size 256MiB", "no --quality".
 std::string option_text(std::string name, const Json& value) {
     if (name == "fields") {
         std::vector<std::string> options;
@@ -35,12 +35,12 @@ std::string option_text(std::string name, const Json& value) {
         }
         return options.empty() ? "no --field" : fmt::format("{}", fmt::join(options, " "));
     }
-    if (name == "first_frame") {
-        return value == true ? "data.first_frame = true" : "data.first_frame = false";
-    }
     std::ranges::replace(name, '_', '-');
     if (value.is_null() || value == 0) {
         return "no --" + name;
+    }
+    if (value == true) {
+        return "--" + name;
     }
     if (value.is_string()) {
         return fmt::format("--{} {}", name, value.get<std::string>());
