@@ -30,8 +30,8 @@ _PHRASES = {
 }
 # data.KEY is KEY in Python, and so are options of `stoker pack`.
 _KEYS = (
-    "bad_samples|balance|batch_size|cache_bytes|cache|channels|context|decode|drop_last|epoch_samples|exif|first_frame|prefetch|"
-    "shuffle_window|shuffle|views|weights|workers"
+    "bad_samples|balance|batch_size|cache_bytes|cache|channels|context|decode|drop_last|epoch_samples|exif|first_frame|"
+    "prefetch|shuffle_window|shuffle|views|weights|workers"
 )
 _KEY = re.compile(rf"(?<![\w./-])data\.({_KEYS})(?![\w./-])( = )?(true\b|false\b)?")
 _OPTION = re.compile(r"(?<![\w./-])(?<!pack )--(codec|quality|resize-shorter|shard-size|workers)\b")

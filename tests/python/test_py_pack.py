@@ -43,8 +43,8 @@ def test_the_first_frame_of_an_animation(tmp_path):
         stoker.Loader(data, 1, first_frame=True, ops=[stoker.transforms.InPython(np.asarray)], workers=1),
     ]
     for loader in loaders:
-        (images, _) = next(iter(loader))
-        assert np.asarray(images).size == 8 * 12 * 3 and not np.asarray(images).any()
+        images = np.asarray(next(iter(loader))[0])
+        assert images.size == 8 * 12 * 3 and not images.any()
         loader.close()
 
 
