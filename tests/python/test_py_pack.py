@@ -43,7 +43,7 @@ def test_the_first_frame_of_an_animation(tmp_path):
         stoker.Loader(data, 1, first_frame=True, ops=[stoker.transforms.InPython(np.asarray)], workers=1),
     ]
     for loader in loaders:
-        images = np.asarray(next(iter(loader))[0])
+        images = np.asarray(next(iter(loader))["image"])
         assert images.size == 8 * 12 * 3 and not images.any()
         loader.close()
 

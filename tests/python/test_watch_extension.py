@@ -80,14 +80,18 @@ def test_references_and_memory_are_steady(kind, original):
     counted = (argument, hook, original, None, True, False, *KINDS[kind][0])
     for _ in range(1000):
         call_quietly(hook, argument)
-    gc.collect()
-    before, memory = [sys.getrefcount(of) for of in counted], resident()
-    for _ in range(CALLS // (2 * len(KINDS))):
-        call_quietly(hook, argument)
-    gc.collect()
-    changes = [now - then for now, then in zip(map(sys.getrefcount, counted), before)]
-    assert all(abs(change) < 50 for change in changes), changes
-    assert resident() - memory < 4 << 20
+    found = []
+    while len(found) < 3:  # what another thread of the process does shows once, a leak each time
+        gc.collect()
+        before, memory = [sys.getrefcount(of) for of in counted], resident()
+        for _ in range(CALLS // (2 * len(KINDS))):
+            call_quietly(hook, argument)
+        gc.collect()
+        changes, grown = [now - then for now, then in zip(map(sys.getrefcount, counted), before)], resident() - memory
+        if all(abs(change) < 50 for change in changes) and grown < 4 << 20:
+            return
+        found.append((changes, grown))
+    raise AssertionError(f"references and bytes that stay: {found}")
 
 
 def test_a_million_steps_lose_no_time_and_no_reference():
