@@ -25,6 +25,8 @@ class StepRows:
     @property
     def steps(self) -> int: ...
     @property
+    def batches(self) -> int: ...
+    @property
     def samples(self) -> int: ...
     until: int
     due: Callable[[], None] | None
@@ -40,8 +42,9 @@ class StepState:
     optimizer: ref[Any] | None  # the one that counts
     @property
     def trained(self) -> set[int]: ...  # ids of modules
-    batches: int  # since the last boundary
-    samples: int  # that are in no step and no evaluation yet
+    per_batch: int  # samples in a batch of the loader: 0 where each is measured; -1 before its first one
+    batches: int  # that are in no step and no evaluation yet
+    samples: int  # likewise
     ready: int  # batches that workers had finished; -1 where that is not known
     copied: int  # bytes to the device since the last boundary
     others: int  # steps of other optimizers since the one that counts has made one

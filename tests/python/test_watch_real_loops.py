@@ -1,5 +1,6 @@
 # Loops as programs have them: models that are evaluated without their wrapper, optimizers with closures, loaders that look
 # ahead or that a library makes by itself, and batches that are not stacked.
+import itertools
 import os
 import sys
 import time
@@ -7,7 +8,8 @@ import time
 import pytest
 import stoker
 import torch
-from stoker.watch.batches import batch_length, sample_bytes
+from stoker.watch.batches import batch_length, note_batch
+from stoker.watch.seen import LoaderNote, optimizer_kernel
 from stoker.watch.places import find_frames, place_of
 from test_watch import Runs
 from test_watch_program import DATA, records, watched
@@ -196,8 +198,11 @@ def test_a_watch_within_another_does_nothing_but_say_so(tmp_path, capfd):
         for x, y in DataLoader(DATA, batch_size=8):
             step(model, optimizer, x, y)
     assert len(records(tmp_path, "step")) == 6
-    said = "stoker watch: this process is watched already: the watch around this one gives the verdict\n"
-    assert capfd.readouterr().err == said
+    said = "stoker watch: this process is watched already: the other watch gives the verdict"
+    assert capfd.readouterr().err == said + "\n"
+    with watched(tmp_path / "more"), stoker.watch(report=tmp_path / "report.html"):
+        pass
+    assert capfd.readouterr().err.startswith(said + "; no file that was asked for here is written\n")
 
 
 def test_what_was_compiled_in_place_is_compiled(tmp_path):
@@ -226,6 +231,13 @@ def test_the_wait_of_a_grad_scaler_is_named_as_its_own():
     assert "test_watch_real_loops.py" in place_of(*find_frames(found["frame"]))
 
 
+def test_what_the_program_asks_of_a_grad_scaler_is_named():
+    names = {}
+    exec(compile("def get_scale(see): return see()", torch.amp.grad_scaler.__file__, "exec"), names)
+    place = names["get_scale"](lambda: place_of(*find_frames(sys._getframe().f_back)))
+    assert place.endswith("torch/amp/grad_scaler.py:1 (get_scale)")
+
+
 IMAGE, LABEL = torch.zeros(3, 4, 5), torch.zeros(2)
 STACKED = torch.zeros(6, 3, 4, 5)
 
@@ -243,9 +255,32 @@ STACKED = torch.zeros(6, 3, 4, 5)
     ],
 )
 def test_samples_of_a_batch(batch, samples):
-    assert batch_length(batch) == samples
+    note = LoaderNote(DataLoader(DATA, batch_sampler=[range(samples)]))
+    assert batch_length(batch) == samples == note_batch(note, batch)
     if samples:
-        assert sample_bytes(batch) == 3 * 4 * 5 * 4
+        assert note.sample_bytes == 3 * 4 * 5 * 4
+
+
+PACKED = nn.utils.rnn.pack_sequence([torch.zeros(9)] * 6)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        [{"image": STACKED}, {"boxes": torch.zeros(6, 2)}],  # a sample is ({...}, {...})
+        [[STACKED, STACKED], [torch.zeros(6), torch.zeros(6)]],
+        ([STACKED, STACKED],),
+        (PACKED, torch.zeros(6)),
+        (PACKED, PACKED),
+        [torch.zeros(9, 6, 2), torch.zeros(6)],  # the time first
+        [torch.zeros(1, 50), torch.zeros(7)],  # joined without padding
+    ],
+)
+def test_a_loader_knows_how_many_samples_it_was_asked_for(batch):
+    note = LoaderNote(DataLoader(DATA, batch_size=6))
+    assert note_batch(note, batch) == note_batch(note, batch) == 6
+    small = LoaderNote(DataLoader(torch.utils.data.Subset(DATA, range(4)), batch_size=6))
+    assert note_batch(small, [torch.zeros(4, 3)]) == 4 and small.per_batch == 0
 
 
 SCALED = """
@@ -269,7 +304,7 @@ def test_threads_of_the_program_are_named_where_no_step_was_seen(tmp_path):
     body = SCALED.replace("\n", "\n    ")
     script = f"import threading\n\ndef main():{body}\n\nthread = threading.Thread(target=main)\nthread.start()\nthread.join()\n"
     done = runs.watch(runs.script(script))
-    assert done.returncode == 0 and "No optimizer of torch made a step in the thread that was watched" in done.stderr
+    assert done.returncode == 0 and "No optimizer of torch made a step in the watched thread" in done.stderr
 
 
 def test_a_report_of_another_name_is_refused_at_the_start(tmp_path):
@@ -278,3 +313,128 @@ def test_a_report_of_another_name_is_refused_at_the_start(tmp_path):
     assert (done.returncode, done.stdout) == (2, "") and "ends in .html, found report.txt" in done.stderr
     with pytest.raises(ValueError, match="ends in .html"), stoker.watch(report="report.txt"):
         pass
+
+
+def test_a_model_of_torchscript_runs_as_before(tmp_path):
+    model = torch.jit.script(nn.Sequential(nn.Linear(8, 4)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path):
+        for x, y in DataLoader(DATA, batch_size=8):
+            step(model, optimizer, x, y)
+    assert len(records(tmp_path, "step")) == 6
+
+
+def test_what_an_optimizer_is_given_beside_a_function_stays_as_it_is(tmp_path):
+    class Counted:
+        calls = 0
+
+        def __call__(self):
+            self.calls += 1
+            return torch.zeros(())
+
+    class Own(torch.optim.SGD):
+        def step(self, model, closure=None):
+            model.eval()
+            assert closure is None or closure() is not None and closure.calls == calls.calls
+            return super().step()
+
+    model, calls = nn.Linear(8, 4), Counted()
+    optimizer = Own(model.parameters(), lr=0.1)
+    with watched(tmp_path):
+        for x, y in DataLoader(DATA, batch_size=8):
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step(model)
+            optimizer.step(model, calls)
+    assert calls.calls == 6 and len(records(tmp_path, "step")) == 12
+
+
+def accumulated(tmp_path):
+    facts = records(tmp_path, "facts")[-1]["train"]
+    return facts["accumulate"], facts["batch_size"]
+
+
+def test_batches_of_two_loaders_make_one_step(tmp_path):
+    model = nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(DATA, batch_size=8, num_workers=1)
+    with watched(tmp_path) as session:
+        starts = []
+        for _ in range(2):
+            for (x, y), _ in zip(loader, DataLoader(DATA, batch_size=8, num_workers=1)):
+                step(model, optimizer, x, y)
+                starts.append(session.writer.loader_starts)
+    assert accumulated(tmp_path) == (1, 8) and len(records(tmp_path, "step")) == 12
+    assert starts[0] > 0 and {record["epoch"] for record in records(tmp_path, "step")} == {1, 2}
+
+
+def test_the_size_of_a_batch_is_that_of_training(tmp_path):
+    model = nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batches = [[0] * 4] + [list(range(20))] * 5
+    with watched(tmp_path):
+        model.eval()
+        with torch.no_grad():
+            for x, _ in DataLoader(DATA, batch_size=1):
+                model(x)
+        model.train()
+        for x, y in DataLoader(DATA, batch_sampler=batches):
+            step(model, optimizer, x, y)
+    assert accumulated(tmp_path) == (1, 17)  # 104 samples in 6 batches
+
+
+@pytest.mark.parametrize("ahead", [False, True], ids=["tensors in memory", "looking ahead"])
+def test_an_evaluation_on_an_iterator_that_lives_on_is_no_part_of_a_step(tmp_path, ahead):
+    model = nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    validation = DataLoader(DATA, batch_size=8)
+    kept = []  # iterators that a program does not drop
+    with watched(tmp_path):
+        train = iter(DataLoader(DATA, batch_size=8))
+        batch = next(train) if ahead else DATA[:8]
+        step(model, optimizer, *batch)
+        for _ in range(4):
+            following = next(train) if ahead else DATA[:8]
+            model.eval()
+            with torch.no_grad():
+                kept.append(iter(validation))
+                for x, _ in itertools.islice(kept[-1], 4):
+                    model(x)
+            model.train()
+            step(model, optimizer, *batch)
+            batch = following
+    assert [record["samples"] for record in records(tmp_path, "evaluation")] == [32] * 4
+    steps = records(tmp_path, "step")
+    assert {(record["epoch"], record.get("samples", 8)) for record in steps} == {(1, 8)}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_labels_that_the_model_gives_itself_belong_to_the_step(tmp_path, compiled):
+    net = Net(nn.Linear(8, 4))
+    model = torch.compile(net, backend="eager") if compiled else net
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path):
+        for _ in range(3):
+            for x, _ in DataLoader(DATA, batch_size=8):
+                net.eval()
+                with torch.no_grad():
+                    y = net(x).argmax(1)
+                net.train()
+                step(model, optimizer, x, y)
+    assert records(tmp_path, "evaluation") == []
+    assert [record.get("samples") for record in records(tmp_path, "step")] == [8] * 18
+
+
+@pytest.mark.parametrize(
+    "optimizer, kernel",
+    [
+        (lambda of: torch.optim.LBFGS(of), ""),
+        (lambda of: torch.optim.SGD(of, lr=0.1), "single"),
+        (lambda of: torch.optim.SGD(of, lr=0.1, fused=True), "fused"),
+        (lambda of: torch.optim.SparseAdam(of), ""),
+    ],
+)
+def test_the_kernel_of_an_optimizer_is_known_where_it_has_a_choice(optimizer, kernel):
+    parameter = nn.Parameter(torch.zeros(4, 2))
+    assert optimizer_kernel(optimizer([parameter])) == kernel
+    nn.functional.embedding(torch.tensor([1]), parameter, sparse=True).sum().backward()
+    assert optimizer_kernel(optimizer([parameter])) == ("" if kernel == "single" else kernel)

@@ -63,7 +63,7 @@ class Program:
 
     def end(self, iterator):
         self.steps.asks(iterator)
-        self.steps.ended()
+        self.steps.ended(iterator)
 
     def predict(self, module, evaluates):
         self.steps.predicts(module, evaluates)

@@ -94,27 +94,23 @@ void add_fetch(Hook* hook, long long samples, std::int64_t wall, std::int64_t co
 
 // False: Python has an error.
 bool note_batch(Hook* hook, PyObject* batch, long long ready, bool alone, std::int64_t wall, std::int64_t core) {
-    long long samples = usual_length(batch);
-    if (samples == kUnknown) {
+    StepState* steps = hook->steps();
+    long long samples = steps->per_batch > 0 ? steps->per_batch : usual_length(batch);
+    if (steps->per_batch < 0 && samples != kError) {
+        samples = number_of(hook->calls[First], batch);  // and sets per_batch
+    } else if (samples == kUnknown) {
         samples = number_of(hook->calls[Length], batch);
     }
     if (samples == kError) {
         return false;
     }
-    StepState* steps = hook->steps();
     steps->batches += 1;
     steps->samples += samples;
     steps->ready = ready;
     if (alone) {
         add_fetch(hook, samples, wall, core);
     }
-    if (hook->noted) {
-        return true;
-    }
-    hook->noted = 1;
-    PyObject* done = PyObject_CallFunction(hook->calls[First], "OL", batch, samples);
-    Py_XDECREF(done);
-    return done != nullptr;
+    return true;
 }
 
 // Python has an error of the program, which stays. If it is the end of the loop, the watch is told.

@@ -21,7 +21,6 @@ struct Hook {
     std::array<PyObject*, kHookCalls> calls;  // functions of Python for what is rare
     int number;                               // a phase, or whether it is a whole backward pass
     Py_buffer sums;                           // of a FetchClock, in the order of kSumNames
-    char noted;                               // the first batch was
     char measures;                            // the last batch took long enough to read the CPU time of the next one
 
     Account* account() const { return flags->account; }

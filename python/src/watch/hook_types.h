@@ -44,8 +44,9 @@ struct StepState {
     PyObject* asked;      // weak reference to the iterator of the last batch, while its next one changes nothing
     PyObject* optimizer;  // weak reference to the one that counts
     PyObject* trained;    // a set: ids of modules
-    long long batches;    // since the last boundary
-    long long samples;    // that are in no step yet
+    long long per_batch;  // samples in a batch of the loader: 0 where each is measured; -1 before its first one
+    long long batches;    // that are in no step yet
+    long long samples;    // likewise
     long long ready;      // batches that workers had finished; -1 where that is not known
     long long copied;     // bytes to the device since the last boundary
     long long others;     // steps of other optimizers since the one that counts has made one

@@ -120,6 +120,7 @@ PyMethodDef methods[] = {
 };
 PyMemberDef members[] = {
     {"steps", T_LONGLONG, offsetof(StepRows, steps), READONLY, nullptr},
+    {"batches", T_LONGLONG, offsetof(StepRows, batches), READONLY, nullptr},
     {"samples", T_LONGLONG, offsetof(StepRows, samples), READONLY, nullptr},
     {"until", T_LONGLONG, offsetof(StepRows, until), 0, nullptr},
     {"due", T_OBJECT, offsetof(StepRows, due), 0, nullptr},
@@ -141,6 +142,7 @@ PyType_Spec spec = {"stoker._watch.StepRows", sizeof(StepRows), 0, Py_TPFLAGS_DE
 
 bool StepRows::add(const StepRow& row, std::int64_t now) {
     ++steps;
+    batches += row.batches;
     samples += row.samples;
     if (paused) {
         return true;

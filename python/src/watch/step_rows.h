@@ -9,6 +9,7 @@ namespace stoker::watch {
 
 struct StepRow {
     long long epoch;
+    long long batches;
     long long samples;  // 0: unknown
     long long ready;    // -1: unknown
     long long copied;
@@ -18,7 +19,8 @@ struct StepRow {
 // stoker._watch.StepRows.
 struct StepRows {
     PyObject_HEAD long long steps;  // that were made, also while it was paused
-    long long samples;              // in these steps
+    long long batches;              // in these steps
+    long long samples;              // likewise
     long long until;                // a step that ends later calls `due`
     PyObject* due;
     char paused;  // steps are counted, not kept

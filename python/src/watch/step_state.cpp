@@ -36,6 +36,7 @@ int init_steps(PyObject* self, PyObject* arguments, PyObject*) {
     assign(steps_of(self)->trained, trained);
     Py_DECREF(trained);
     steps_of(self)->ready = -1;
+    steps_of(self)->per_batch = -1;
     return 0;
 }
 
@@ -144,6 +145,7 @@ PyMemberDef step_members[] = {
     {"asked", T_OBJECT, offsetof(StepState, asked), 0, nullptr},
     {"optimizer", T_OBJECT, offsetof(StepState, optimizer), 0, nullptr},
     {"trained", T_OBJECT, offsetof(StepState, trained), READONLY, nullptr},
+    {"per_batch", T_LONGLONG, offsetof(StepState, per_batch), 0, nullptr},
     {"batches", T_LONGLONG, offsetof(StepState, batches), 0, nullptr},
     {"samples", T_LONGLONG, offsetof(StepState, samples), 0, nullptr},
     {"ready", T_LONGLONG, offsetof(StepState, ready), 0, nullptr},
@@ -186,12 +188,12 @@ PyType_Spec flags_spec = {"stoker._watch.HookFlags", sizeof(HookFlags), 0, kFlag
 
 bool StepState::close(const Times* parts) {
     account->enter(Unmeasured);
-    StepRow row{epoch, samples, ready, copied, account->times};
+    StepRow row{epoch, batches, samples, ready, copied, account->times};
     account->times = {};
     for (std::size_t phase = 0; parts != nullptr && phase < row.times.size(); ++phase) {
         row.times[phase] += (*parts)[phase];
     }
-    samples = copied = others = 0;
+    batches = samples = copied = others = 0;
     ready = -1;
     return rows->add(row, account->since);
 }

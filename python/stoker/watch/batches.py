@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import PackedSequence
+
+from stoker.watch.seen import LoaderNote
 
 _unseen = torch._C.DisableTorchFunction
+_CHANNELS = 4  # the most that an image has as its first size
 
 
 def ready_batches(iterator: Any) -> int | None:
@@ -18,9 +22,9 @@ def ready_batches(iterator: Any) -> int | None:
         return None
 
 
-def _first_tensor(batch: Any) -> torch.Tensor | None:
+def _first_tensor(batch: Any) -> torch.Tensor | PackedSequence | None:
     for _ in range(4):
-        if isinstance(batch, torch.Tensor):
+        if isinstance(batch, (torch.Tensor, PackedSequence)):
             return batch
         if isinstance(batch, (list, tuple)):
             batch = batch[0] if batch else None
@@ -31,6 +35,18 @@ def _first_tensor(batch: Any) -> torch.Tensor | None:
     return None
 
 
+def _are_stacked(parts: Any) -> bool:
+    """Whether parts of samples, which are mappings or lists of tensors, have one batch in common."""
+    if not all(isinstance(part, (Mapping, list, tuple)) for part in parts):
+        return False
+    values = [value for part in parts for value in (part.values() if isinstance(part, Mapping) else part)]
+    if not values or not all(isinstance(value, torch.Tensor) for value in values):
+        return False
+    with _unseen():
+        sizes = {value.size(0) if value.dim() > 0 else 0 for value in values}
+    return len(sizes) == 1 and sizes.pop() > _CHANNELS
+
+
 def _listed_samples(batch: Any) -> int:
     """Samples of a batch that is not stacked, as detection has them; 0 for others.
 
@@ -39,6 +55,8 @@ def _listed_samples(batch: Any) -> int:
     if not isinstance(batch, (list, tuple)) or not batch:
         return 0
     first = batch[0]
+    if isinstance(first, PackedSequence) or _are_stacked(batch):
+        return 0
     if isinstance(first, Mapping):
         return len(batch) if isinstance(batch, list) and all(isinstance(sample, Mapping) for sample in batch) else 0
     parts = [part for part in batch if isinstance(part, (list, tuple))]
@@ -52,25 +70,45 @@ def _listed_samples(batch: Any) -> int:
     return len(first) if alike and len(batch) > 1 else len(batch)
 
 
-def batch_length(batch: Any) -> int:
-    """Samples of a batch: the first size of its first tensor, or the entries of its lists.
-
-    No `__torch_function__` of the program is asked.
-    """
-    listed = _listed_samples(batch)
-    if listed > 0:
-        return listed
+def _stacked_samples(batch: Any) -> int:
+    """The first size of the first tensor; 0 without one."""
     tensor = _first_tensor(batch)
+    if isinstance(tensor, PackedSequence):
+        return int(tensor.batch_sizes[0])
     if tensor is None:
         return 0
     with _unseen():
         return tensor.size(0) if tensor.dim() > 0 else 1
 
 
-def sample_bytes(batch: Any) -> int:
+def batch_length(batch: Any) -> int:
+    """Samples of a batch: the entries of its lists, or the first size of its first tensor.
+
+    No `__torch_function__` of the program is asked.
+    """
+    return _listed_samples(batch) or _stacked_samples(batch)
+
+
+def note_batch(note: LoaderNote | None, batch: Any) -> int:
+    """Samples of a batch. Notes at a loader's first one how they are found: what is not stacked along its first size,
+    as a sequence with its time first, has those that the loader was asked for."""
+    if note is None or note.per_batch == 0:
+        return batch_length(batch)
+    if note.per_batch > 0:
+        return note.per_batch
+    samples = measured = batch_length(batch)
+    if isinstance(note.batch_size, int) and measured != note.batch_size:
+        with _unseen():
+            samples = note.expected()
+    note.per_batch = 0 if measured == samples else note.batch_size
+    listed = measured == samples and measured == _listed_samples(batch)
+    note.sample_bytes = _sample_bytes(batch, 1 if listed else samples)
+    return samples
+
+
+def _sample_bytes(batch: Any, samples: int) -> int | None:
     tensor = _first_tensor(batch)
-    if tensor is None:
-        return 0
-    samples = 1 if _listed_samples(batch) > 0 else max(1, batch_length(batch))
+    if not isinstance(tensor, torch.Tensor):
+        return None
     with _unseen():
-        return tensor.numel() * tensor.element_size() // samples
+        return tensor.numel() * tensor.element_size() // max(1, samples)

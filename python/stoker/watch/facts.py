@@ -49,8 +49,8 @@ def data_facts(seen: Seen, codec: int, decoder: str | None) -> Facts:
     )
 
 
-def train_facts(seen: Seen, evaluation: Facts, rank: Rank, accumulate: int, flops: int) -> Facts:
-    batch = seen.loader.get("batch_size") or seen.batch_length
+def train_facts(seen: Seen, evaluation: Facts, rank: Rank, batch: int, accumulate: int, flops: int) -> Facts:
+    """batch: samples of one; 0 where that is not known."""
     return {**seen.model, **seen.loader, **seen.optimizer} | known(
         batch_size=batch * rank.world_size * accumulate if batch else None,
         **evaluation,

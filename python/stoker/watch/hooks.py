@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import types
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any
@@ -22,7 +23,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from stoker._watch import Hook
 from stoker.watch.account import BACKWARD, CHECKPOINT, COMMUNICATION, OPTIMIZER, UNMEASURED, WAIT
-from stoker.watch.batches import batch_length, ready_batches, sample_bytes
+from stoker.watch.batches import batch_length, note_batch, ready_batches
 from stoker.watch.fetch_clock import FetchClock
 from stoker.watch.made import MadeHooks
 from stoker.watch.modules import ModuleHooks
@@ -46,6 +47,8 @@ _COLLECTIVES = (
     "reduce",
     "reduce_scatter_tensor",
 )
+
+_CLOSURES = (types.FunctionType, types.MethodType, functools.partial)
 
 
 class _AllOptimizers:
@@ -159,12 +162,17 @@ class Hooks:
 
         return init
 
-    def _first_batch(self, batch: Any, samples: int) -> None:
-        self._state.seen.sample_bytes, self._state.seen.batch_length = sample_bytes(batch), samples
+    def _first_batch(self, batch: Any) -> int:
+        """The samples of the first batch of an iterator."""
+        steps = self._state.steps
+        note = steps.loader
+        samples = note_batch(note, batch)
+        steps.per_batch = 0 if note is None else note.per_batch
+        return samples
 
     def _batches_ended(self, iterator: Any, nanoseconds: int) -> None:
         stops = iterator._num_workers > 0 and not iterator._persistent_workers
-        self._state.steps.ended(nanoseconds if stops else 0)
+        self._state.steps.ended(iterator, nanoseconds if stops else 0)
 
     def _hook_backward(self) -> None:
         state = self._state
@@ -194,7 +202,7 @@ class Hooks:
         """The arguments of an optimizer's step. Its closure, which may be the whole training step, is no part of it."""
         state, account = self._state, self._state.account
         given = options.get("closure", args[1] if len(args) > 1 else None)
-        if not callable(given):
+        if not isinstance(given, _CLOSURES):  # what has methods or counts its calls would not be the same
             return None
 
         @functools.wraps(given)

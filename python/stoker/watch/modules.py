@@ -53,10 +53,12 @@ def _wrapped(module: Any) -> list[Any]:
     """The modules that a wrapper of PyTorch, or one like it, calls: programs often evaluate those without it."""
     found: list[Any] = []
     while len(found) < 4:
-        parts = _names_in(module).get("_modules") or {}
+        parts = _names_in(module).get("_modules")
+        if not isinstance(parts, dict):  # of a module of TorchScript
+            break
         inner = parts.get("_orig_mod")  # of torch.compile
         if inner is None and type(module).__name__ in _WRAPPERS:
-            inner = parts.get("module")
+            inner = parts.get("module", parts.get("_fsdp_wrapped_module"))
         if not isinstance(inner, _Module):
             break
         found.append(inner)
@@ -90,8 +92,7 @@ class ModuleHooks:
             if own:
                 _Module.__call__ = original
             try:
-                for found in (module, *_wrapped(module)):
-                    self._discovered(type(found))
+                self._discovered(module)
                 return self._outermost(original)(module, *args, **options)
             finally:
                 if own and self._discovers and vars(_Module)["__call__"] is original:
@@ -118,12 +119,13 @@ class ModuleHooks:
                 names[key] = self._original
         self._known = loaded
 
-    def _discovered(self, kind: Any) -> None:
+    def _discovered(self, module: Any) -> None:
         try:
             self._free_references()
-            if kind not in self._hooked:
-                self._hooked.add(kind)
-                self._hook_class(kind)
+            for kind in map(type, (module, *_wrapped(module))):
+                if kind not in self._hooked:
+                    self._hooked.add(kind)
+                    self._hook_class(kind)
         except Exception as error:  # of its metaclass
             self._state.fail(error)
 

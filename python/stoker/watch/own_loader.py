@@ -9,7 +9,7 @@ from typing import Any
 
 from stoker import _waiting
 from stoker.watch.account import UNMEASURED, WAIT
-from stoker.watch.batches import batch_length, sample_bytes
+from stoker.watch.batches import note_batch
 from stoker.watch.fetch_clock import CORE, FETCH, SAMPLES, FetchClock
 from stoker.watch.seen import LoaderNote
 from stoker.watch.state import HookState
@@ -55,7 +55,7 @@ class OwnLoaderHook:
             account.enter(state.base)
         try:
             if taken is None:
-                steps.ended()
+                steps.ended(self._passes.get(loader))
             else:
                 self._got(loader, taken[0], account.since - start)
         except Exception as error:
@@ -73,11 +73,10 @@ class OwnLoaderHook:
             steps.asks(running)
 
     def _got(self, loader: Any, batch: Any, wall: int) -> None:
-        samples, seen, sums = batch_length(batch), self._state.seen, self._clock.sums
-        self._state.steps.got(samples, None)
+        steps, sums = self._state.steps, self._clock.sums
+        samples = note_batch(steps.loader, batch)
+        steps.got(samples, None)
         if loader.workers == 0:  # the batch was made within the wait
             sums[FETCH] += wall
             sums[CORE] += wall
             sums[SAMPLES] += samples or 1
-        if seen.sample_bytes is None:
-            seen.sample_bytes, seen.batch_length = sample_bytes(batch), samples

@@ -85,6 +85,8 @@ def place_of(own: FrameType | None, package: FrameType | None) -> str:
     if inner is None:
         return ""
     place = place_name((inner.f_code.co_filename, inner.f_lineno))
+    if inner.f_code.co_filename == _SCALER and inner.f_code.co_name.isidentifier():
+        place += f" ({inner.f_code.co_name})"  # get_scale is the program's wish
     if own is None or own is inner:
         return place
     return f"{place_name((own.f_code.co_filename, own.f_lineno))}, within {place}"

@@ -27,6 +27,7 @@ class Watch:
         self._name = "stoker bottleneck" if profiled else "stoker watch"
         self._session = Session(keep, profiled, thread)
         self._nested = False
+        self._asked = sum(path is not None for path in (keep, report, document))
         named = self._session.rank.named
         self._report, self._document = (None if path is None else named(path) for path in (report, document))
 
@@ -36,7 +37,8 @@ class Watch:
             self._session.start()
         except AlreadyWatched as error:
             self._nested = True
-            say(f"{self._name}: {error}: the watch around this one gives the verdict")
+            unwritten = "" if self._asked == 0 else "; no file that was asked for here is written"
+            say(f"{self._name}: {error}: the other watch gives the verdict{unwritten}")
 
     def finish(self) -> None:
         """Prints the verdict and writes what was asked for. Errors are printed: the watched program has its own end."""

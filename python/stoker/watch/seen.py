@@ -35,6 +35,8 @@ class LoaderNote:
 
     name = "DataLoader"
     counts = False  # its batches when it is asked for its length
+    per_batch = -1  # samples in a batch: 0 where each is measured; -1 before the first one
+    sample_bytes: int | None = None  # of a sample in the first batch
 
     def __init__(self, loader: Any) -> None:
         batches = attribute_of(loader, "batch_sampler")
@@ -47,6 +49,11 @@ class LoaderNote:
         self.persistent = bool(attribute_of(loader, "persistent_workers"))
         self.drop_last = bool(attribute_of(loader, "drop_last"))
         self.place = place_on(loader)
+
+    def expected(self) -> int:
+        """Samples of the first batch. Asks the data set for its length."""
+        size: int = self.batch_size
+        return min(size, length_of(self.dataset) or size)
 
     @staticmethod
     def of_stoker(loader: Any) -> LoaderNote:
@@ -70,8 +77,7 @@ class Seen:
         self.images: ImageSource | None = None
         self.optimizer: Facts = {}
         self.model: Facts = {}
-        self.sample_bytes: int | None = None  # of a sample in the first batch
-        self.batch_length: int | None = None
+        self.sample_bytes: int | None = None  # of a sample in the training loader's first batch
         self.autocast: torch.dtype | None = None
         self.dtype: torch.dtype | None = None  # of the model's first parameter
         self.device: torch.device | None = None
@@ -103,6 +109,7 @@ class Seen:
             pinned=note.pinned,
             persistent=note.persistent if note.workers else None,
         )
+        self.sample_bytes = note.sample_bytes
         self.images = image_source(dataset, note.batch_size) if note.name == "DataLoader" else None
         self.loader = known(batch_size=note.batch_size, steps_per_epoch=_steps_of(note, self.data.get("samples")))
 
@@ -159,14 +166,21 @@ def _allows_tf32() -> bool:
 
 
 def optimizer_kernel(optimizer: Any) -> str:
-    """single, foreach or fused, as torch.optim chooses it where the program does not."""
+    """single, foreach or fused, as torch.optim chooses it where the program does not. Empty where it has no choice:
+    LBFGS, optimizers that torch does not have, and gradients that are sparse."""
     group = optimizer.param_groups[0]
     if group.get("fused"):
         return "fused"
+    if "foreach" not in group or any(_has_sparse(parameter) for parameter in group["params"]):
+        return ""
     foreach = group.get("foreach")
     if foreach is None:
         foreach = all(parameter.is_cuda for parameter in group["params"])
     return "foreach" if foreach else "single"
+
+
+def _has_sparse(parameter: Any) -> bool:
+    return parameter.grad is not None and parameter.grad.layout is not torch.strided
 
 
 def length_of(of: Any) -> int | None:

@@ -215,15 +215,16 @@ class Session:
         decodes = workers[decoders[decoder]] + own[decoders[decoder]] > 0
         rank = self.rank.at_end()
         steps = max(1, self.writer.steps)
-        batch = self.seen.loader.get("batch_size") or self.seen.batch_length
-        batches = self.writer.rows.samples / batch if batch else 0.0  # several backward passes may share one
-        accumulate = max(1, round((batches or self._steps.backwards) / steps))
+        rows, passes = self.writer.rows, self._steps.backwards
+        batch = self.seen.loader.get("batch_size") or (round(rows.samples / rows.batches) if rows.batches else 0)
+        # Several backward passes may share a batch, and several batches, of two loaders, a backward pass.
+        accumulate = max(1, round(min(passes or rows.batches, rows.batches or passes) / steps))
         self.writer.facts(
             {
                 "world_size": rank.world_size,
                 "host": host_facts(rank),
                 "device": device_facts(self.seen, rates),
                 "data": data_facts(self.seen, codec, decoder if decodes else None),
-                "train": train_facts(self.seen, self._steps.evaluation, rank, accumulate, self._products.flops),
+                "train": train_facts(self.seen, self._steps.evaluation, rank, batch, accumulate, self._products.flops),
             }
         )

@@ -19,7 +19,9 @@ from stoker.watch.account import UNMEASURED, Account, Times, add_times, no_time
 
 NOTHING, TRAINING, EVALUATION = range(3)
 _FORSAKEN = 20
+_FEW = 2  # batches or forward passes: a teacher's, or those that give labels to a step
 _MARK = "_stoker_use"  # on a loader's iterator: TRAINING or EVALUATION, once that is known
+_STARTED = "_stoker_started"  # likewise: nanoseconds in which its workers began; None once they are counted
 LOADER = "_stoker_loader"  # on a loader's iterator: what is known of the loader
 
 
@@ -47,13 +49,16 @@ class Steps(StepState):
         self.undecided = False
         self._iterator: weakref.ref[Any] | None = None  # the one that gave the last batch; the program may drop it
         self._fresh = False  # it has given no batch to training yet
-        self._starting = 0  # nanoseconds that it took to start its workers
+        self._asked: weakref.WeakSet[Any] = weakref.WeakSet()  # fresh ones that were asked since the last proof
         self._times = {TRAINING: no_time(), EVALUATION: no_time()}
         self._copied = {TRAINING: 0, EVALUATION: 0}  # bytes, settled as the times are
         self._eval_samples = 0
+        self._eval_batches = 0
+        self._passes = 0  # since it was decided that this is an evaluation
+        self._ahead = (0, 0)  # samples and batches for training that came before those of another iterator
         self.evaluation: dict[str, Any] = {}  # facts of the first one
         self._evaluated = False  # it is over
-        self._sure = (no_time(), 0, 0)  # of the evaluation, without the batches since the last boundary
+        self._sure = (no_time(), 0, 0, 0)  # of the evaluation, without the batches since the last boundary
         self._last_event = 0
 
     @property
@@ -75,10 +80,8 @@ class Steps(StepState):
 
         starting: nanoseconds that it took where there are workers.
         """
-        self._starting = starting
-        self._iterator = weakref.ref(iterator)
-        self._fresh = True
-        self.batches = 0
+        setattr(iterator, _STARTED, starting)
+        self._turn_to(iterator)
 
     def before_iterator(self) -> None:
         """An iterator is about to be created: the time before it belongs to what ran."""
@@ -94,15 +97,24 @@ class Steps(StepState):
         if not same or (not self.undecided and getattr(iterator, _MARK, self.use) != self.use):
             self._settle()
             self._doubt()
-            self._iterator = weakref.ref(iterator)
-            self._fresh = not hasattr(iterator, _MARK)
-            self._starting = 0
-            self.batches = 0
+            self._turn_to(iterator)
         self.asked = self._iterator
 
-    def ended(self, stopping: int = 0) -> None:
-        """The loop over a loader has had all batches. stopping: nanoseconds that its workers took to end."""
+    def _turn_to(self, iterator: Any) -> None:
+        """The next batches come from it."""
         if getattr(self.iterator, _MARK, None) == TRAINING:
+            self._ahead = (self._ahead[0] + self.samples, self._ahead[1] + self.batches)
+            self.samples = self.batches = 0
+        self._iterator = weakref.ref(iterator)
+        self._fresh = getattr(iterator, _STARTED, None) is not None or not hasattr(iterator, _MARK)
+        if self._fresh:
+            self._asked.add(iterator)
+        note = getattr(iterator, LOADER, None)
+        self.per_batch = 0 if note is None else note.per_batch
+
+    def ended(self, iterator: Any, stopping: int = 0) -> None:
+        """The loop over a loader has had all batches. stopping: nanoseconds that its workers took to end."""
+        if getattr(iterator, _MARK, None) == TRAINING:
             self._recorder.loader_starts += stopping
         self._iterator = None
         self.asked = None
@@ -119,16 +131,30 @@ class Steps(StepState):
         if self.training:
             return
         iterator = self.iterator
-        if self.use == EVALUATION and not self.undecided and iterator is not None and self._fresh:
+        evaluated = self.use == EVALUATION and not self.undecided and iterator is not None
+        if evaluated and self._gave_few(iterator):
             self._take_back()
+            evaluated = False
         self._decide(TRAINING)
-        if iterator is not None:
+        self.samples += self._ahead[0]
+        self.batches += self._ahead[1]
+        self._ahead = (0, 0)
+        if iterator is not None and not evaluated:
             setattr(iterator, _MARK, TRAINING)
-        if self._fresh:
+        for asked in self._asked:  # of two loaders whose batches make one step, too
+            setattr(asked, _MARK, TRAINING)
+            self._recorder.loader_starts += getattr(asked, _STARTED, None) or 0
+            setattr(asked, _STARTED, None)
+        self._asked.clear()
+        if self._fresh and not evaluated:
             self.epoch += 1
             self._fresh = False
-            self._recorder.loader_starts += self._starting
-            self._starting = 0
+
+    def _gave_few(self, iterator: Any) -> bool:
+        """Whether the evaluation had no more of the iterator, whose batch now trains, than a step may ask for."""
+        if self._fresh:
+            return self._eval_batches - self._sure[2] <= _FEW
+        return getattr(iterator, _MARK, None) == TRAINING and self._passes <= _FEW
 
     def predicts(self, module_id: int, evaluates: bool) -> None:
         """A forward pass without gradients. `evaluates`: the module is in evaluation mode."""
@@ -140,14 +166,18 @@ class Steps(StepState):
         if (iterator is None or of_training) and not (evaluates and module_id in self.trained):
             return
         self._decide(EVALUATION)
+        self._passes = 0
+        self._asked.clear()
         if iterator is not None and mark is None:
             setattr(iterator, _MARK, EVALUATION)
 
     def passed(self) -> None:
         """A forward pass without gradients has ended."""
         if self.use == EVALUATION:
+            self._passes += 1
             self._eval_samples += self.samples
-            self.samples = 0
+            self._eval_batches += self.batches
+            self.samples = self.batches = 0
             self._last_event = perf_counter_ns()
 
     def stepped(self, optimizer: Any) -> None:
@@ -203,7 +233,7 @@ class Steps(StepState):
                 self._recorder.begin()
             self._settle()
         if use == EVALUATION:
-            self._sure = (list(self._times[EVALUATION]), self._eval_samples, self._copied[EVALUATION])
+            self._sure = (list(self._times[EVALUATION]), self._eval_samples, self._eval_batches, self._copied[EVALUATION])
         before, self.use = self.use, use
         self.undecided = False
         self.training = use == TRAINING
@@ -215,14 +245,15 @@ class Steps(StepState):
             self._recorder.evaluation_begins()
 
     def _take_back(self) -> None:
-        """What looked like an evaluation was a teacher's pass over the first training batch."""
+        """What looked like an evaluation was a teacher's pass over a training batch, or gave it its labels."""
         self._settle()
-        sure, samples, copied = self._sure
+        sure, samples, batches, copied = self._sure
         wrong = [now - before for now, before in zip(self._times[EVALUATION], sure)]
         add_times(self._times[TRAINING], wrong)
         self.samples += self._eval_samples - samples
+        self.batches += self._eval_batches - batches
         self._copied[TRAINING] += self._copied[EVALUATION] - copied
-        self._times[EVALUATION], self._eval_samples = sure, samples
+        self._times[EVALUATION], self._eval_samples, self._eval_batches = sure, samples, batches
         self.use = TRAINING
         self._end_evaluation()
         if not self._evaluated:
@@ -234,5 +265,5 @@ class Steps(StepState):
             self._evaluated = True
             self._times[EVALUATION] = no_time()
             self._recorder.evaluation(times, self._eval_samples)
-        self._eval_samples = 0
+        self._eval_samples = self._eval_batches = 0
         self._copied[EVALUATION] = 0

@@ -168,9 +168,10 @@ Verdict verdict_of(const JudgedRun& run, const std::vector<Finding>& findings) {
         if (python && steps == 0) {
             return {.rule = "too-short",
                     .text =
-                        "No optimizer of torch made a step in the thread that was watched, the main one. Other "
-                        "threads, processes that it starts by itself, and updates by hand are not seen: start "
-                        "several processes with torchrun, or put `with stoker.watch():` around the loop."};
+                        "No optimizer of torch made a step in the watched thread. Other threads, processes that the "
+                        "program starts, and updates by hand are not seen. Start several processes with torchrun. For "
+                        "another thread put `with stoker.watch():` around the loop there, and start the program "
+                        "without `-m stoker watch`."};
         }
         return {.rule = "too-short",
                 .text = fmt::format("{} recorded: too few to judge. Train for some seconds more.{}",

@@ -78,7 +78,12 @@ TEST(DeviceRules, WaitsForTheDevice) {
     RankRecords scaled = rank;
     scaled.profile->syncs[0].place = "train.py:9, within torch/amp/grad_scaler.py:371";
     scaled.profile->syncs[0].idle_us = 1e6;
-    EXPECT_THAT(find(scaled, "sync-points")->fix.code, HasSubstr("fused=True"));
+    scaled.facts.train.optimizer = "SGD";
+    EXPECT_THAT(find(scaled, "sync-points")->fix.code, HasSubstr("torch.optim.SGD(..., fused=True)"));
+    scaled.facts.train.optimizer = "RMSprop";  // has no fused kernel
+    EXPECT_THAT(find(scaled, "sync-points")->fix.code, HasSubstr("bfloat16"));
+    scaled.profile->syncs[0].place = "train.py:9, within torch/amp/grad_scaler.py:574 (get_scale)";
+    EXPECT_THAT(find(scaled, "sync-points")->fix.code, HasSubstr("if step % 50 == 0: scaler.get_scale()"));
     ASSERT_TRUE(found);
     EXPECT_DOUBLE_EQ(value(*found, "syncs_per_step"), 2);
     EXPECT_DOUBLE_EQ(value(*found, "lost_share"), 0.06);
@@ -216,11 +221,18 @@ TEST(OperatorRules, SingleTensorOptimizer) {
     EXPECT_THAT(found->gain.high, DoubleNear(1 / (1 - 0.35), 1e-9));
     EXPECT_THAT(found->fix.code, HasSubstr("torch.optim.Adam(model.parameters(), ..., fused=True)"));
     RankRecords other = rank;
-    other.facts.train.optimizer = "RMSprop";  // has no such argument
-    EXPECT_THAT(find(other, "single-tensor-optimizer")->fix.code,
-                HasSubstr("RMSprop(model.parameters(), ..., foreach="));
-    other.facts.train.optimizer = "Lion";
-    EXPECT_THAT(find(other, "single-tensor-optimizer")->fix.code, HasSubstr("torch.optim.AdamW("));
+    other.facts.train.optimizer = "NAdam";
+    EXPECT_THAT(find(other, "single-tensor-optimizer")->fix.code, HasSubstr("NAdam(model.parameters(), ..., foreach="));
+    EXPECT_DOUBLE_EQ(find(other, "single-tensor-optimizer")->gain.low, 1);
+    other.facts.train.optimizer = "Adagrad";
+    EXPECT_THAT(find(other, "single-tensor-optimizer")->fix.code, HasSubstr("fused=True"));
+    for (const char* none : {"Rprop", "Lion"}) {  // nothing is faster on a CPU; no optimizer of torch
+        other.facts.train.optimizer = none;
+        EXPECT_FALSE(find(other, "single-tensor-optimizer")) << none;
+    }
+    other.facts.device.type = "cuda";
+    other.facts.train.optimizer = "Rprop";
+    EXPECT_THAT(find(other, "single-tensor-optimizer")->fix.code, HasSubstr("foreach=True"));
     RankRecords fused = rank;
     fused.facts.train.optimizer_kernel = "fused";
     EXPECT_FALSE(find(fused, "single-tensor-optimizer"));

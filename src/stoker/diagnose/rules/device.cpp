@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "stoker/diagnose/rules/lost_time.h"
+#include "stoker/diagnose/rules/python_fix.h"
 #include "stoker/diagnose/rules/run_summary.h"
 
 namespace stoker {
@@ -42,15 +43,28 @@ Syncs syncs_of(const RankRecords& rank) {
     return syncs;
 }
 
+// In each step GradScaler reads whether a gradient overflowed. A fused optimizer reads it on the GPU.
+std::string scaler_code(const RankRecords& rank, std::string_view place) {
+    if (place.find("(get_scale)") != place.npos) {
+        return "if step % 50 == 0: scaler.get_scale()  # it reads the scale back from the GPU";
+    }
+    if (faster_kernel(rank) != "fused") {
+        return "torch.autocast(\"cuda\", torch.bfloat16)  # needs no GradScaler, which reads back in each step";
+    }
+    const std::string& name = rank.facts.train.optimizer;
+    return fmt::format("torch.optim.{}(..., fused=True)  # GradScaler then reads nothing back; bf16 needs no scaler",
+                       name.empty() ? "AdamW" : name);
+}
+
 // What to write instead of what waits.
-const char* sync_code(std::string_view place) {
+std::string sync_code(const RankRecords& rank, std::string_view place) {
     constexpr std::array<std::string_view, 4> kSizes = {"nonzero", "masked_select", "unique", "aten::index"};
     if (std::ranges::any_of(kSizes, [&](std::string_view name) { return place.find(name) != place.npos; })) {
         return "y = torch.where(mask, x, 0)  # sizes that depend on values are waited for: x[mask], nonzero(), "
                "unique()";
     }
     if (place.find("grad_scaler.py") != place.npos) {
-        return "torch.optim.AdamW(..., fused=True)  # GradScaler then reads nothing back; bf16 needs no scaler at all";
+        return scaler_code(rank, place);
     }
     return "total_loss += loss.detach()  # and total_loss.item() every 50 steps only";
 }
@@ -85,7 +99,7 @@ std::vector<Finding> sync_points(const JudgedRun& records) {
             finding.evidence.push_back(
                 {"recoverable_us_per_step", 1e6 * lost * run.seconds / static_cast<double>(run.steps)});
         }
-        finding.fix.code = sync_code(worst.place);
+        finding.fix.code = sync_code(rank, worst.place);
         finding.gain = gain_of_share(lost, 0.4);
         finding.confidence = 0.8;
         findings.push_back(finding);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "stoker/diagnose/rules/lost_time.h"
+#include "stoker/diagnose/rules/python_fix.h"
 #include "stoker/diagnose/rules/run_summary.h"
 
 namespace stoker {
@@ -194,16 +195,6 @@ RangeCost cost_within(const RankRecords& rank, std::string_view range) {
     return cost;
 }
 
-// The argument of one of torch.optim's classes; empty for other optimizers, which have none.
-std::string faster_kernel(std::string_view optimizer) {
-    constexpr std::array<std::string_view, 4> kFused = {"", "SGD", "Adam", "AdamW"};
-    constexpr std::array<std::string_view, 8> kForeach = {"Adagrad", "RMSprop", "Adadelta", "Adamax",
-                                                          "NAdam",   "RAdam",   "ASGD",     "Rprop"};
-    return std::ranges::find(kFused, optimizer) != kFused.end()       ? "fused"
-           : std::ranges::find(kForeach, optimizer) != kForeach.end() ? "foreach"
-                                                                      : "";
-}
-
 std::vector<Finding> single_tensor_optimizer(const JudgedRun& records) {
     std::vector<Finding> findings;
     for (const RankRecords& rank : records.ranks) {
@@ -212,6 +203,10 @@ std::vector<Finding> single_tensor_optimizer(const JudgedRun& records) {
         constexpr double kManyOperators = 20;  // in a step
         if (rank.facts.train.optimizer_kernel != "single" ||
             (rank.profile && cost.count < kManyOperators * steps_of(rank))) {
+            continue;
+        }
+        const std::string kernel = faster_kernel(rank);
+        if (kernel.empty()) {
             continue;
         }
         // The host's time counts where the GPU is idle meanwhile; the kernels' time where it is not.
@@ -223,11 +218,11 @@ std::vector<Finding> single_tensor_optimizer(const JudgedRun& records) {
         // Python between the operators goes away; of the operators' passes over memory one of about four remains.
         const double operators =
             on_gpu(rank) || !rank.profile ? share / 2 : std::min(share, share_of_span(rank, cost.host_us));
-        const double least = rank.profile && !on_gpu(rank) ? share - operators : share / 4;
-        const double most = share - operators / 4;
+        const bool slow = kernel == "foreach" && !on_gpu(rank);  // its passes over memory stay
+        const double least = slow ? 0 : rank.profile && !on_gpu(rank) ? share - operators : share / 4;
+        const double most = slow ? 0.4 * share : share - operators / 4;
         const std::string& name = rank.facts.train.optimizer;
         Finding finding = finding_of("single-tensor-optimizer", Severity::warn, rank, run);
-        const std::string kernel = faster_kernel(rank.facts.train.optimizer);
         finding.text = fmt::format(
             "The optimizer takes {:.0f} % of the time, because it updates one tensor after the other. Use {}.",
             100 * share, kernel == "fused" ? "the fused one" : "one that updates all at once");
@@ -236,9 +231,7 @@ std::vector<Finding> single_tensor_optimizer(const JudgedRun& records) {
             finding.evidence.push_back({"operators_per_step", cost.count / steps_of(rank)});
         }
         finding.fix.code =
-            kernel.empty() ? "torch.optim.AdamW(model.parameters(), ..., fused=True)  # choose the learning rate again"
-                           : fmt::format("torch.optim.{}(model.parameters(), ..., {}=True)",
-                                         name.empty() ? "AdamW" : name, kernel);
+            fmt::format("torch.optim.{}(model.parameters(), ..., {}=True)", name.empty() ? "AdamW" : name, kernel);
         const Gain bounds = gain_of_share(most, most > 0 ? least / most : 0);
         finding.gain = bounds;
         finding.confidence = 0.75;
