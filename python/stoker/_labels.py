@@ -5,39 +5,74 @@ from __future__ import annotations
 import csv
 import importlib
 import io
+import numbers
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from stoker.errors import InvalidArgument, IoError, Unsupported
 
 
-def csv_text(table: Any) -> str:
-    """`table`: pandas, polars, pyarrow, {name: values}, or the path of a .csv or .parquet file."""
+# As src/stoker/formats/table/table_dataset.cpp finds the columns of paths and of classes.
+_PATHS = ("path", "file", "image", "filename", "file_name")
+_LABELS = ("label", "class", "target")
+
+Fields = Sequence[tuple[str, str, str]]  # name, name in the data, kind
+
+
+class _Columns(NamedTuple):
+    """The names of those that are read."""
+
+    paths: set[str]
+    others: set[str]
+
+
+def csv_text(table: Any, folder: str, image: str = "", label: str = "", fields: Fields = ()) -> str:
+    """`table`: pandas, polars, pyarrow, {name: values}, or the path of a .csv or .parquet file.
+
+    Paths within `folder` become relative to it. Of a table in memory only the columns that are read have their cells.
+    """
     if isinstance(table, (str, os.PathLike)):
         path = Path(table)
-        if path.suffix == ".parquet":
-            return _from_columns(_read_parquet(path))
-        try:
-            return path.read_text(encoding="utf-8-sig")
-        except OSError as error:
-            raise IoError(f"[{path}] expected a .csv or .parquet file, got {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise InvalidArgument(f"[{path}] expected a table in UTF-8, got {error.reason}") from error
-    return _from_columns(table)
-
-
-def _from_columns(table: Any) -> str:
-    names = [str(name) for name in _column_names(table)]
-    columns = [_values(table[name]) for name in _column_names(table)]
-    lengths = {len(column) for column in columns}
+        if path.suffix != ".parquet":
+            return _with_relative_paths(_read_csv(path), folder, image, label, fields)
+        table = _read_parquet(path)
+    names = _column_names(table)
+    read = _columns_to_read(names, image, label, fields)
+    given = [table[name] for name in names]
+    given = [column if hasattr(column, "__len__") else list(column) for column in given]
+    lengths = {len(column) for column in given}
     if len(lengths) != 1:
         raise InvalidArgument(f"[labels] expected columns of one length, got {sorted(lengths)}")
+    columns = [_cells(column, str(name), read, folder) for name, column in zip(names, given)]
+    return _joined([[str(name) for name in names], *zip(*columns)])
+
+
+def _read_csv(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise IoError(f"[{path}] expected a .csv or .parquet file, got {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"[{path}] expected a table in UTF-8, got {error.reason}") from error
+
+
+def _with_relative_paths(text: str, folder: str, image: str, label: str, fields: Fields) -> str:
+    if _begin_of(folder) not in text:
+        return text
+    rows = list(csv.reader(io.StringIO(text, newline="")))
+    read = _columns_to_read(rows[0], image, label, fields)
+    for at in [at for at, name in enumerate(rows[0]) if _plain(name) in read.paths]:
+        for row in rows[1:]:
+            row[at : at + 1] = [path.removeprefix(_begin_of(folder)) for path in row[at : at + 1]]
+    return _joined(rows)
+
+
+def _joined(rows: Iterable[Iterable[Any]]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    writer.writerow(names)
-    writer.writerows(zip(*columns))
+    csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(rows)
     return text.getvalue()
 
 
@@ -53,20 +88,69 @@ def _column_names(table: Any) -> list[Any]:
     return list(names)
 
 
-def _values(column: Any) -> list[str]:
-    values = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
-    return [_cell(value) for value in values]
+def _columns_to_read(header: Iterable[Any], image: str, label: str, fields: Fields) -> _Columns:
+    names = [_plain(name) for name in header]
+    first = next(filter(None, names), "")
+    read = _Columns({image or _usual(names, _PATHS) or first}, set())
+    for name, source, kind in fields:
+        columns = [source or name, *(part.strip(" ") for part in source.split(","))]
+        (read.paths if kind in ("image", "mask") else read.others).update(columns)
+    left = [name for name in names if name not in read.paths | read.others]
+    read.others.add(label or _usual(left, _LABELS))
+    return read
 
 
-def _cell(value: Any) -> str:
+def _plain(name: Any) -> str:
+    return str(name).strip(" \t")
+
+
+def _usual(names: list[str], usual: tuple[str, ...]) -> str:
+    return next((name for wanted in usual for name in names if name.lower() == wanted), "")
+
+
+def _begin_of(folder: str) -> str:
+    """What the paths of all files in it begin with."""
+    return os.path.join(os.path.abspath(folder), "")
+
+
+def _cells(column: Any, name: str, read: _Columns, folder: str) -> list[str]:
+    if _plain(name) in read.paths:
+        return [_cell(value, name).removeprefix(_begin_of(folder)) for value in _listed(column)]
+    if _plain(name) in read.others:
+        return [_cell(value, name) for value in _listed(column)]
+    first: Any = next(iter(column), None)  # Dataset.stored_fields tells the kind of other columns by their first cell
+    first = first.as_py() if hasattr(first, "as_py") else first
+    shown = str(first) if isinstance(first, (str, numbers.Number)) else ""
+    return ([shown] + [""] * len(column))[: len(column)]
+
+
+def _listed(column: Any) -> list[Any]:
+    if _is_tensor(column):
+        return list(column.tolist())
+    return list(column.to_pylist() if hasattr(column, "to_pylist") else column)
+
+
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _cell(value: Any, column: str) -> str:
     """Empty for what is missing: None, NaN, NaT and pandas.NA."""
+    if _is_tensor(value) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, (list, tuple, set, Mapping)) or getattr(value, "ndim", 0) > 0:
+        raise InvalidArgument(
+            f"[labels] expected text or a number in each cell of column {column!r}, got a {type(value).__name__}"
+        )
     if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
         return ""
     if isinstance(value, bytes):
         try:
             return value.decode()
         except UnicodeDecodeError:
-            raise InvalidArgument(f"[labels] expected text in UTF-8, got {value!r}") from None
+            got = f"{value[:40]!r}{'...' if len(value) > 40 else ''}"
+            raise InvalidArgument(f"[labels] expected text in UTF-8 in column {column!r}, got {got}") from None
     return str(value).lower() if type(value).__name__ in ("bool", "bool_") else str(value)
 
 

@@ -1,7 +1,7 @@
-"""Mappings of the kind that a program has: OrderedDict, defaultdict, transformers' BatchEncoding."""
+"""Mappings and sequences of the kind that a program has: OrderedDict, transformers' BatchEncoding, named tuples."""
 
 import copy
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any
 
 
@@ -12,3 +12,17 @@ def with_items(mapping: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
     made = copy.copy(mapping)
     made.update(items)
     return made
+
+
+def with_parts(sequence: tuple[Any, ...] | list[Any], parts: Iterable[Any]) -> Any:
+    """A sequence of the same kind with other parts; a plain one where it cannot be made of them, as torch.Size."""
+    parts = list(parts)
+    if hasattr(sequence, "_make"):  # a named tuple
+        return sequence._make(parts)
+    try:
+        made = type(sequence)(parts)
+        if len(made) == len(parts) and all(kept is part for kept, part in zip(made, parts)):
+            return made
+    except Exception:  # of a program's own class
+        pass
+    return tuple(parts) if isinstance(sequence, tuple) else parts

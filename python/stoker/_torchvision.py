@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from stoker import transforms as ops
-from stoker.errors import Unsupported
+from stoker.errors import InvalidArgument, Unsupported
 
 # These change the type of an image and no pixel.
 _CONVERSIONS = {"ToTensor", "ToImage", "ToPureTensor", "PILToTensor", "ToImageTensor", "Identity"}
-
+_TO_DTYPE = {"ToDtype", "ConvertImageDtype"}
 
 # From these on, an image is a float tensor, which the C++ ops do not take.
-_TO_FLOATS = {"ToTensor", "ToDtype", "ConvertImageDtype", "Normalize", "RandomErasing"}
+_TO_FLOATS = {"ToTensor", "Normalize", "RandomErasing"} | _TO_DTYPE
 
 
 def translate(transform: Any) -> list[ops.Transform]:
@@ -32,32 +32,53 @@ def _with_rest(parts: list[Any]) -> list[ops.Transform]:
     translated: list[ops.Transform] = []
     conversions: list[Any] = []
     for at, part in enumerate(parts):
-        if type(part).__name__ in _TO_FLOATS:
+        name = _name(part)
+        stays_bytes = name in _TO_DTYPE and _dtype(part) == "uint8"
+        if isinstance(part, (ops.Normalize, ops.InPython)) or (name in _TO_FLOATS and not stays_bytes):
             break
-        if type(part).__name__ in _CONVERSIONS:
+        if name in _CONVERSIONS or stays_bytes:
             conversions.append(part)
             continue
         try:
             translated += _translated([part])
         except Unsupported:
             break
-    return [*translated, ops.InPython(*conversions, *parts[at:])]
+    return [*translated, ops.InPython(*conversions, *_callables(parts[at:]))]
+
+
+def _callables(rest: list[Any]) -> Iterator[Any]:
+    """What runs in Python. An op of ours cannot."""
+    for part in rest:
+        if isinstance(part, ops.InPython):
+            yield from part.parts
+        elif isinstance(part, ops.Transform):
+            raise InvalidArgument(
+                f"[{type(part).__name__}] expected ops of stoker.transforms before what runs in Python, got {part}; "
+                "write torchvision's transform here"
+            )
+        else:
+            yield part
 
 
 def _translated(parts: list[Any]) -> list[ops.Transform]:
     translated: list[ops.Transform] = []
+    floats = False  # the image has values from 0 to 1, which our ops take as 0 to 255
     for part in parts:
-        name = type(part).__name__
-        if name in ("ToDtype", "ConvertImageDtype"):
-            _check_dtype(part)
+        name = _name(part)
+        if isinstance(part, ops.Transform):
+            translated.append(part)
+        elif name in _TO_DTYPE:
+            floats = _is_float(part, floats)
         elif name == "RandomErasing" and translated and isinstance(translated[-1], ops.Normalize):
-            translated.insert(-1, _erasing(part, translated[-1]))
+            translated.insert(-1, _erasing(part, 255, translated[-1]))
         elif name == "RandomErasing":
-            translated.append(_erasing(part, None))
+            translated.append(_erasing(part, 255 if floats else 1, None))
         elif name in _MAKERS:
-            translated.append(_MAKERS[name](part))
+            op = _MAKERS[name](part)
+            translated.append(_of_floats(part, op) if floats else op)
         elif name not in _CONVERSIONS:
-            raise _unsupported(part, "a transform that stoker.transforms has")
+            raise _unsupported(part, "one of torchvision's transforms that stoker.transforms has")
+        floats = floats or name in ("ToTensor", "Normalize")
     for before in translated[:-1]:
         if isinstance(before, ops.Normalize):
             raise Unsupported(f"[Normalize] expected it as the last transform but RandomErasing, got {translated}")
@@ -68,10 +89,17 @@ def _parts(transform: Any) -> Iterator[Any]:
     if isinstance(transform, (list, tuple)):
         for part in transform:
             yield from _parts(part)
-    elif type(transform).__name__ in ("Compose", "Sequential"):
-        yield from _parts(list(getattr(transform, "transforms", None) or transform))
+    elif _name(transform) in ("Compose", "Sequential"):
+        yield from _parts(list(getattr(transform, "transforms", transform)))
     else:
         yield transform
+
+
+def _name(part: Any) -> str:
+    """Of torchvision's own class; empty for a program's, which may do something else under the same name."""
+    kind = type(part)
+    of_torch = kind.__module__.startswith("torch.nn.") and kind.__name__ in ("Sequential", "Identity")
+    return kind.__name__ if of_torch or kind.__module__.startswith("torchvision.") else ""
 
 
 def _unsupported(part: Any, expected: str) -> Unsupported:
@@ -84,10 +112,36 @@ def _require(part: Any, condition: bool, expected: str) -> None:
         raise _unsupported(part, expected)
 
 
-def _check_dtype(part: Any) -> None:
-    dtype = str(getattr(part, "dtype", None)).rpartition(".")[2]
-    scales = getattr(part, "scale", True)
-    _require(part, dtype in ("float32", "float16", "bfloat16") and scales, "a float type with scale=True")
+def _dtype(part: Any) -> str:
+    return str(getattr(part, "dtype", None)).removeprefix("torch.")
+
+
+def _is_float(part: Any, before: bool) -> bool:
+    """Of the image after a change of its type."""
+    dtype, scales = _dtype(part), getattr(part, "scale", True)
+    if dtype == "uint8" and not before:
+        return False  # no change
+    if dtype not in ("float32", "float16", "bfloat16") or not (scales or before):
+        raise Unsupported(
+            f"[{type(part).__name__}] expected a float type with scale=True, got {dtype} with scale={scales} "
+            f"for {'floats' if before else 'bytes'}"
+        )
+    return True
+
+
+def _of_floats(part: Any, op: ops.Transform) -> ops.Transform:
+    """With levels from 0 to 255 in place of those from 0 to 1. Only the threshold need not be whole."""
+    for name, digits in (("fill", 0), ("threshold", 3)):
+        if name in op.options:
+            levels = [round(255 * level, digits) for level in _numbers(op.options[name])]
+            _require(part, all(0 <= level <= 255 for level in levels), f"a {name} from 0 to 1")
+            op.options[name] = levels if len(levels) > 1 else levels[0]
+    return op
+
+
+def _numbers(value: Any) -> list[float]:
+    """Of one number, or several."""
+    return [float(number) for number in value] if isinstance(value, (list, tuple)) else [float(value)]
 
 
 def _size(part: Any) -> Any:
@@ -125,7 +179,11 @@ def _random_resized_crop(part: Any) -> ops.Transform:
 
 
 def _random_crop(part: Any) -> ops.Transform:
-    return ops.RandomCrop(_size(part), part.padding, part.pad_if_needed, _fill(part), part.padding_mode)
+    padding = part.padding
+    if type(part).__module__.startswith("torchvision.transforms.v2") and padding is not None:
+        left, right, top, bottom = padding  # as v2 keeps it
+        padding = [left, top, right, bottom]
+    return ops.RandomCrop(_size(part), padding, part.pad_if_needed, _fill(part), part.padding_mode)
 
 
 def _rotation(part: Any) -> ops.Transform:
@@ -143,16 +201,19 @@ def _grayscale(part: Any) -> ops.Transform:
     return ops.Grayscale(3)
 
 
-def _erasing(part: Any, normalize: ops.Normalize | None) -> ops.Transform:
-    """With the level that becomes `value` when it is normalised, because the op runs on pixels from 0 to 255."""
+def _erasing(part: Any, unit: int, normalize: ops.Normalize | None) -> ops.Transform:
+    """With the level that becomes `value` when it is normalised, because the op runs on pixels from 0 to 255.
+
+    unit: the level of what is 1 in the image that torchvision has here.
+    """
     value = part.value
     _require(part, value is not None and value != "random", "a constant value (torchvision's noise is normal)")
-    levels = [float(level) for level in (value if isinstance(value, (list, tuple)) else [value])]
-    mean, std = ([0.0], [1.0]) if normalize is None else (normalize.options["mean"], normalize.options["std"])
-    assert isinstance(mean, list) and isinstance(std, list)
+    levels = _numbers(value)
+    given = {"mean": 0, "std": 1} if normalize is None else normalize.options
+    mean, std = _numbers(given["mean"]), _numbers(given["std"])
     channels = max(len(levels), len(mean), len(std))
     levels, mean, std = (list(part) * (channels // len(part)) for part in (levels, mean, std))
-    pixels = [round(255 * (m + s * level)) for level, m, s in zip(levels, mean, std)]
+    pixels = [round(unit * (m + s * level)) for level, m, s in zip(levels, mean, std)]
     _require(part, all(0 <= pixel <= 255 for pixel in pixels), "a value from black to white")
     return ops.RandomErasing(part.p, part.scale, part.ratio, pixels)
 

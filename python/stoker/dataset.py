@@ -21,6 +21,8 @@ class Field(NamedTuple):
 # Handles that are never freed in a forked child: that would wait for the parent's threads.
 _of_parents: list[_stoker.Dataset] = []
 
+OPEN_EACH = "write [stoker.open(p) for p in paths]"  # for messages about a list
+
 # "mask", or the field's name in the data and its kind, where they are not what the format takes them for.
 Fields = Sequence[str] | Mapping[str, str | tuple[str, str]]
 
@@ -49,7 +51,7 @@ class Dataset:
         """The sample, or a subset. Raises IndexError, InvalidArgument for a mask, and DataError for a sample that cannot be decoded."""
         if isinstance(index, slice):
             return self._subset(range(*index.indices(len(self))))
-        if isinstance(index, Iterable):
+        if isinstance(index, Iterable) and getattr(index, "ndim", 1) != 0:  # an array of no dimension is one index
             return self._subset([self._checked(i) for i in index])
         sample = self._handle.sample(self._checked(index))
         return {name: _numpy(value) for name, value in sample.items()}
@@ -125,7 +127,7 @@ class Dataset:
             self._process = os.getpid()
         return self._own_handle
 
-    def _checked(self, index: int) -> int:
+    def _checked(self, index: Any) -> int:
         if isinstance(index, bool) or str(getattr(index, "dtype", "")).endswith("bool"):
             raise InvalidArgument(f"[{self.path}] expected indices, got truth values; numpy.flatnonzero makes indices")
         number = operator.index(index)
@@ -155,27 +157,38 @@ def open(
     image, label: the names of these fields in the data, where they are not the usual ones.
     context: the number of tokens in a sample of a token stream, which needs it.
     labels: the samples of a folder of images, as a table with a row for each: a DataFrame (pandas, polars, pyarrow), a
-        dict of columns, or a .csv or .parquet file. Its columns are those of a table of images (docs/data.md): paths
-        relative to the folder, classes, and further fields.
+        dict of columns, or a .csv or .parquet file. Its columns are those of a table of images (docs/data.md): paths in
+        the folder, classes, and further fields; others may hold anything.
 
     Raises IoError for a missing path, DataError or Unsupported for one that holds nothing readable, and InvalidArgument
     for a field that the data do not have.
     """
+    folder, further = _path_text(path), _field_tuples(fields)
     if labels is None:
-        opened: tuple[Any, ...] = (os.fspath(path), split, image, label, _field_tuples(fields), context)
+        opened: tuple[Any, ...] = (folder, split, image, label, further, context)
     else:
         from stoker._labels import csv_text
 
         if split != "train" or context != 0:
             raise InvalidArgument("[labels] expected neither split nor context beside a table of labels, got one")
-        opened = (os.fspath(path), csv_text(labels), image, label, _field_tuples(fields))
+        opened = (folder, csv_text(labels, folder, image, label, further), image, label, further)
     return Dataset(_open_again(opened), opened)
 
 
 def joined(datasets: Sequence[Dataset]) -> Dataset:
     """One data set with the samples of all, which have the same classes and fields, one data set after the other."""
     opened = tuple(datasets)
+    others = [type(part).__name__ for part in opened if not isinstance(part, Dataset)]
+    if others:
+        got = f"{others[0]} among them"
+        raise InvalidArgument(f"[source] expected data sets of stoker.open alone in a list, got {got}; {OPEN_EACH}")
     return Dataset(_open_again(opened), opened)
+
+
+def parts_of(dataset: Dataset) -> list[Dataset]:
+    """The data sets that are joined in it, or it alone."""
+    opened = dataset._opened
+    return [inner for part in opened for inner in parts_of(part)] if isinstance(opened[0], Dataset) else [dataset]
 
 
 def _open_again(opened: tuple[Any, ...]) -> _stoker.Dataset:
@@ -190,11 +203,24 @@ def _reopen(opened: tuple[Any, ...], indices: list[int] | None) -> Dataset:
 
 
 def _field_tuples(fields: Fields) -> list[tuple[str, str, str]]:
-    if isinstance(fields, str):
+    if isinstance(fields, str) or not isinstance(fields, Iterable):
         raise InvalidArgument(f"[fields] expected a list of names or a dict, got {fields!r}")
-    if not isinstance(fields, Mapping):
-        return [(name, "", "") for name in fields]
-    return [(name, *((of, "") if isinstance(of, str) else of)) for name, of in fields.items()]
+    made = []
+    for name, of in fields.items() if isinstance(fields, Mapping) else [(name, "") for name in fields]:
+        parts = (of, "") if isinstance(of, str) else tuple(of) if isinstance(of, Sequence) else ()
+        if len(parts) != 2 or not all(isinstance(part, str) for part in (name, *parts)):
+            raise InvalidArgument(
+                f"[fields] expected a name in the data or (name, kind) for each field, got {of!r} for {name!r}"
+            )
+        made.append((name, *parts))
+    return made
+
+
+def _path_text(path: Any) -> str:
+    try:
+        return os.fsdecode(path)
+    except TypeError:
+        raise InvalidArgument(f"[path] expected a path or a URL, got {type(path).__name__}") from None
 
 
 def _numpy(value: Any) -> Any:

@@ -14,7 +14,7 @@ from stoker._arguments import numbers, one_of, whole
 from stoker._frameworks import chosen, converter, delivery, dtype_name
 from stoker._keywords import explain_keywords
 from stoker._recipe_keys import for_python
-from stoker.dataset import Dataset
+from stoker.dataset import OPEN_EACH, Dataset
 from stoker.dataset import joined as joined_datasets
 from stoker.dataset import open as open_dataset
 from stoker.engine import BadTuples, EngineSource, late_normalize
@@ -78,8 +78,8 @@ class Loader:
     workers are processes, a batch has the form of a sample, as in torch's DataLoader, and the order is the same one. The
     global generators of `random`, NumPy and torch are seeded before each sample. docs/python.md has the rules.
 
-    source: a data set of stoker.open, what stoker.open takes, a list of such data sets (of the same classes), a Python
-        data set, or a stream.
+    source: a data set of stoker.open, what stoker.open takes, a list of data sets of stoker.open (of the same classes),
+        a Python data set, or a stream.
     batch_size: samples in a batch of this rank, as in torch's DataLoader.
     ops: stoker.transforms, or tables as in a recipe's train_ops; they run on the image, on masks and on boxes. Images
         are divided by 255 also without Normalize, unless dtype is "uint8". InPython as the last op: see there.
@@ -161,9 +161,9 @@ class Loader:
             )
         used = chosen(framework, dtype)
         self.dataset = _opened(source)
-        self.batch_size = batch_size
-        self.drop_last = drop_last
         self.bad_samples: dict[int, BadSample] = {}
+        if isinstance(as_tuple, str):
+            raise InvalidArgument(f"[as_tuple] expected True or a list of names, got {as_tuple!r}")
         self._names = ("image", "label") if as_tuple is True else tuple(as_tuple) if as_tuple else None
         self._deliver = delivery(device, pin_memory, used)
         self._late: Callable[[Any], Any] | None = None  # what is done with batches on their device
@@ -176,7 +176,7 @@ class Loader:
 
             self._prefetcher = DevicePrefetcher(_Undelivered(weakref.proxy(self)), device)
         self._epoch = 0
-        self._begun = False  # a batch of this epoch was taken since the epoch began or a state was loaded
+        self._begun = False  # a batch was asked for since the epoch began or a state was loaded
         self._passes = 0
         self._asked_for_ranks = False
 
@@ -192,23 +192,27 @@ class Loader:
             return source
         from stoker.processes import arguments
 
-        if in_python is None:
+        if not isinstance(self.dataset, Dataset):
             self._refuse(_OF_OPENED, "a data set of stoker.open")
             return arguments.make_source(self.dataset, self._given, to_tensor)
-        self._refuse({name: _OF_OPENED[name] for name in list(_OF_OPENED)[4:]}, "ops that run in C++ alone")
+        assert in_python is not None
+        of_cpp = {name: _OF_OPENED[name] for name in list(_OF_OPENED)[4:]}
+        self._refuse(of_cpp, "ops that run in C++ alone", "ops that run in Python (InPython)")
         samples = arguments.opened_samples(self.dataset, op_tables(ops), in_python.parts, self._given)
         return arguments.make_source(samples, self._given, to_tensor)
 
-    def _refuse(self, defaults: Mapping[str, Any], expected: str) -> None:
+    def _refuse(self, defaults: Mapping[str, Any], expected: str, got: str = "") -> None:
         for name, default in defaults.items():
             given = self._given[name]
             if (tuple(given) if isinstance(given, list) else given) != default:
-                raise InvalidArgument(f"[{name}] expected {expected} for this argument, got {self._told()}")
+                raise InvalidArgument(f"[{name}] expected {expected} for this argument, got {got or self._told()}")
 
     def _told(self) -> str:
         """The data set, for a message, and what to write where it is a folder of images of torchvision."""
         if isinstance(self.dataset, Dataset):
             return "a data set of stoker.open"
+        if isinstance(self.dataset, (list, tuple)) and isinstance(next(iter(self.dataset), None), (str, os.PathLike)):
+            return f"a list of paths or text; {OPEN_EACH}"
         if isinstance(getattr(self.dataset, "dataset", None), Dataset) and hasattr(self.dataset, "indices"):
             return f"{type(self.dataset).__name__}; write data[subset.indices] in place of the subset"
         root = getattr(self.dataset, "root", None)
@@ -243,6 +247,16 @@ class Loader:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (self.dataset, self._given, self.state_dict())
+
+    @property
+    def batch_size(self) -> int:
+        """Samples in a batch of this rank. Another batch size needs another loader."""
+        return self._given["batch_size"]  # type: ignore[no-any-return]
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether the last batch of an epoch is left out where it is smaller than the others."""
+        return self._given["drop_last"]  # type: ignore[no-any-return]
 
     @property
     def classes(self) -> list[str]:
@@ -315,7 +329,11 @@ class Loader:
             if number != self._passes:
                 raise InvalidArgument("[loader] expected one iterator at a time, got a newer one or another position")
             take = self._source.next
-            taken = take() if _waiting.around is None else _waiting.around(self, take)
+            try:
+                taken = take() if _waiting.around is None else _waiting.around(self, take)
+            except Exception:  # not Ctrl-C, after which the same batch comes
+                self._begun = True
+                raise
             if taken is None:
                 self._epoch += 1
                 self._begun = False
@@ -413,7 +431,7 @@ def _opened(source: Any) -> Any:
     """A data set of stoker.open, or a Python object that is one."""
     if isinstance(source, (str, os.PathLike)):
         return open_dataset(source)
-    if isinstance(source, (list, tuple)) and source and all(isinstance(part, Dataset) for part in source):
+    if isinstance(source, (list, tuple)) and any(isinstance(part, Dataset) for part in source):
         return joined_datasets(source)
     indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__") and not isinstance(source, (Mapping, bytes))
     if hasattr(source, "__next__"):

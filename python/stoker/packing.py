@@ -2,13 +2,13 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from stoker import _stoker
 from stoker._arguments import whole
-from stoker.dataset import Dataset
+from stoker.dataset import Dataset, joined, parts_of
 from stoker.dataset import open as open_dataset
 from stoker.errors import InvalidArgument
 
@@ -34,7 +34,7 @@ class PackResult(NamedTuple):
 
 
 def pack(
-    source: Dataset | str | os.PathLike[str],
+    source: Dataset | Sequence[Dataset] | str | os.PathLike[str],
     target: str | os.PathLike[str],
     *,
     codec: Literal["keep", "jpeg", "dct", "dct-zstd", "raw"] | None = None,
@@ -49,7 +49,7 @@ def pack(
     """Writes `source` as `target`, whose ending chooses the format: .stk, .tar, x-{000000..}.tar, .lmdb, .h5, .npz.
 
     Order, keys, labels, pixels and fields are kept. The result is read back and verified. An interrupted packing is
-    resumed by the same call.
+    resumed by the same call. A list of data sets of the same classes is packed as one, with keys as in stoker.Loader.
 
     codec: of the images; None: the default of the format. "dct" decodes faster than JPEG, with the same pixels.
     resize_shorter: reduces larger images until their shorter side has this many pixels.
@@ -63,9 +63,10 @@ def pack(
 
     Raises InvalidArgument for another ending, or a target inside of the source's folder, and IoError for a full disk.
     """
-    dataset = source if isinstance(source, Dataset) else open_dataset(source)
+    dataset = _opened(source)
     target = os.fspath(target)
-    _check_outside(Path(target), Path(dataset.path))
+    for part in parts_of(dataset):
+        _check_outside(Path(target), Path(part.path))
     bar = _Bar() if progress is True else None
     report = bar.update if bar is not None else progress if callable(progress) else None
     threads = None if workers == "auto" else whole("workers", workers, 1, 10)
@@ -78,6 +79,17 @@ def pack(
         if bar is not None:
             bar.close()
     return PackResult(**done)
+
+
+def _opened(source: Any) -> Dataset:
+    if isinstance(source, Dataset):
+        return source
+    if isinstance(source, (list, tuple)) and source:
+        return joined(source)
+    if not isinstance(source, (str, os.PathLike)):
+        expected = "a path, a URL, a data set of stoker.open or a list of these"
+        raise InvalidArgument(f"[source] expected {expected}, got {type(source).__name__}")
+    return open_dataset(source)
 
 
 def _check_outside(target: Path, source: Path) -> None:

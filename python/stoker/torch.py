@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from stoker._mappings import with_items
+from stoker._mappings import with_items, with_parts
 from stoker.errors import InvalidArgument
 
 
@@ -199,6 +199,5 @@ def map_tensors(
         return with_items(value, {name: map_tensors(function, inner, of_objects) for name, inner in value.items()})
     moves_itself = callable(getattr(type(value), "to", None))  # such as a PackedSequence
     if isinstance(value, (list, tuple)) and not moves_itself:
-        parts = (map_tensors(function, inner, of_objects) for inner in value)
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+        return with_parts(value, (map_tensors(function, inner, of_objects) for inner in value))
     return of_objects(value)

@@ -1,12 +1,13 @@
 # stoker.open: single samples, subsets, fields, and what the package imports.
 import pickle
+import re
 import subprocess
 import sys
 import types
 
 import numpy as np
 import pytest
-from conftest import PYTHON_PACKAGE
+from conftest import PYTHON_PACKAGE, ROOT, draw_noise
 from PIL import Image
 
 stoker = pytest.importorskip("stoker", reason="needs the extension module: STOKER_PYTHON=ON")
@@ -46,6 +47,17 @@ def test_masks_are_refused(drawn, mask):
         stoker.open(drawn)[mask]
 
 
+def test_an_array_without_dimensions_is_an_index(drawn):
+    torch = pytest.importorskip("torch")
+    data = stoker.open(drawn)
+    for index in (torch.tensor(3), np.array(3), np.int64(3)):
+        assert data[index]["key"] == data.key(3)
+    assert [len(data[torch.tensor([3])]), len(data[np.array([], int)])] == [1, 0]
+    for mask in (torch.tensor(True), np.array(True)):
+        with pytest.raises(stoker.InvalidArgument, match="got truth values"):
+            data[mask]
+
+
 def test_fields(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (3, 8, 6, 1), dtype=np.uint8)
     np.savez(tmp_path / "d.npz", images=pixels, labels=[2, 0, 1], m=pixels[..., 0], point=np.ones((3, 2, 2), np.float32))
@@ -80,6 +92,12 @@ def test_mistakes_are_named(drawn, tmp_path):
         stoker.open(drawn, split="test")
     with pytest.raises(ValueError, match="a kind: value, label"):
         stoker.open(drawn, fields={"mask": ("mask", "picture")})
+    for fields in ({"x": ("a", "b", "c")}, {"x": 5}, {"x": ("a", None)}, [3]):
+        with pytest.raises(stoker.InvalidArgument, match=r"\[fields\] expected a name in the data or \(name, kind\)"):
+            stoker.open(drawn, fields=fields)
+    with pytest.raises(stoker.InvalidArgument, match=r"\[path\] expected a path or a URL, got list"):
+        stoker.open([drawn])
+    assert stoker.open(str(drawn).encode()).path == str(drawn)
     with pytest.raises(stoker.InvalidArgument, match="not image, label, index or key"):
         stoker.open(drawn, fields=["key"])
     with pytest.raises(IndexError, match="from -24 to 23, got 24"):
@@ -171,8 +189,74 @@ def test_bytes_of_a_column_are_text(tmp_path):
     Image.new("RGB", (4, 3)).save(tmp_path / "a.png")
     data = stoker.open(tmp_path, labels={"path": [b"a.png"], "label": ["ä".encode()]})
     assert data.classes == ["ä"] and data.key(0) == "a.png"
-    with pytest.raises(stoker.InvalidArgument, match="text in UTF-8"):
+    with pytest.raises(stoker.InvalidArgument, match="text in UTF-8 in column 'path', got"):
         stoker.open(tmp_path, labels={"path": [b"\xff.png"]})
+
+
+def test_labels_of_tensors(tmp_path):
+    torch = pytest.importorskip("torch")
+    names = [f"{i}.png" for i in range(12)]
+    for labels in (torch.arange(12), list(torch.arange(12)), np.arange(12)):
+        data = stoker.open(tmp_path, labels={"path": names, "label": labels})
+        assert [data.label(i) for i in range(12)] == list(range(12)) and len(data.classes) == 12
+    truths = stoker.open(tmp_path, labels={"path": names[:2], "label": torch.tensor([True, False])})
+    assert truths.classes == ["false", "true"]
+
+
+def test_columns_that_nobody_asked_for_may_hold_anything(tmp_path):
+    Image.new("RGB", (4, 3)).save(tmp_path / "a.png")
+    rows = {
+        "image": [b"\xff\xd8", b"\xff"],
+        "Path": ["a.png", "b.png"],
+        "class": ["x", "y"],
+        "embedding": list(np.ones((2, 3))),
+        "lists": [[1, 2], [3]],
+        "age": [1.5, 2.5],
+        "left": [1, 2],
+        "right": [3, 4],
+    }
+    plain = stoker.open(tmp_path, labels=rows)
+    assert (plain.classes, plain.key(1)) == (["x", "y"], "b.png")
+    assert [field.kind for field in plain.stored_fields if field.name == "age"] == ["value"]
+    data = stoker.open(tmp_path, labels=rows, fields={"sides": ("left, right", "value"), "age": "age"})
+    assert data[0]["sides"].tolist() == [1, 3] and data[0]["age"] == 1.5
+    for options, column, kind in [
+        ({"fields": ["embedding"]}, "embedding", "ndarray"),
+        ({"fields": {"x": "age,lists"}}, "lists", "list"),
+        ({"label": "embedding"}, "embedding", "ndarray"),
+    ]:
+        with pytest.raises(stoker.InvalidArgument, match=f"a number in each cell of column '{column}', got a {kind}"):
+            stoker.open(tmp_path, labels=rows, **options)
+    with pytest.raises(stoker.InvalidArgument, match="in column 'image'"):
+        stoker.open(tmp_path, labels=rows, image="image")
+
+
+def test_the_usual_names_of_columns_are_those_of_the_engine():
+    from stoker import _labels
+
+    source = (ROOT / "src/stoker/formats/table/table_dataset.cpp").read_text()
+    for name, ours in [("kPaths", _labels._PATHS), ("kLabels", _labels._LABELS)]:
+        listed = re.search(rf"{name} = {{(.*?)}};", source)[1]
+        assert tuple(re.findall(r'"(\w+)"', listed)) == ours
+
+
+def test_absolute_paths_within_the_folder(tmp_path, monkeypatch):
+    """As glob gives them."""
+    for name in ("a, 1.png", "masks/m.png"):
+        draw_noise(tmp_path / "data" / name)
+    folder = tmp_path / "data"
+    rows = {"path": [folder / "a, 1.png"], "mask": [str(folder / "masks/m.png")], "label": [f"{folder}/x"]}
+    (tmp_path / "rows.csv").write_text(f'path,mask,label\n"{rows["path"][0]}",{rows["mask"][0]},{folder}/x\n')
+    monkeypatch.chdir(tmp_path)
+    for table in (rows, "rows.csv"):
+        for opened in (folder, "data", "./data/"):
+            data = stoker.open(opened, labels=table, fields={"mask": ("mask", "label")})
+            assert data.key(0) == "a, 1.png" and data.classes == [f"{folder}/x"]
+            assert data[0]["image"].shape == (16, 16, 3)
+        data = stoker.open(folder, labels=table, fields={"mask": ("mask", "image")})
+        assert data[0]["mask"].shape == (16, 16, 3)
+    with pytest.raises(stoker.DataError, match="a path within the table's folder"):
+        stoker.open(folder, labels={"path": [str(tmp_path / "b.png")]})
 
 
 def test_parquet_files_that_cannot_be_read(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from python_datasets import ABSENT, DISK, Broken, Failing, Lines, Numbers, Unluc
 
 stoker = pytest.importorskip("stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
+from stoker.torch import map_tensors  # noqa: E402
 
 METHODS = ["fork", "spawn", "forkserver"]
 Pair = collections.namedtuple("Pair", "image label")
@@ -225,6 +226,7 @@ SAMPLES = {
     "ordered": collections.OrderedDict(b=1, a=torch.ones(2)),
     "defaults": collections.defaultdict(int, {"a": 1}),
     "user": collections.UserDict({"a": np.ones(3)}),
+    "big-endian": (np.arange(3, dtype=">f4"), np.arange(4, dtype=">i2").reshape(2, 2)),
 }
 
 
@@ -233,7 +235,8 @@ SAMPLES = {
 def test_batches_have_the_form_of_a_sample(form, workers):
     """And the values and types of torch's default_collate, but that a tuple stays one."""
     sample = SAMPLES[form]
-    expected = torch.utils.data.default_collate([sample] * 4)
+    native = tuple(part.astype(part.dtype.newbyteorder("=")) for part in sample) if form == "big-endian" else sample
+    expected = torch.utils.data.default_collate([native] * 4)
     with stoker_workers([sample] * 4, 4, workers, multiprocessing_context="fork") as loader:
         (batch,) = loader
     assert type(batch) is (torch.Tensor if isinstance(sample, np.ndarray) else type(sample))
@@ -241,6 +244,24 @@ def test_batches_have_the_form_of_a_sample(form, workers):
         assert batch["absent"] == 0
         del batch["absent"]
     assert_same(batch, expected)
+
+
+class Own(tuple):
+    """Is not made of its parts."""
+
+    def __new__(cls, first, second=0):
+        return super().__new__(cls, (first, second))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_sequence_that_is_not_made_of_its_parts_becomes_a_plain_one(workers):
+    sample = {"size": torch.Size([2, 3]), "own": Own(1, 2), "named": Pair(1, torch.Size([4]))}
+    with stoker_workers([sample] * 2, 2, workers, multiprocessing_context="fork") as loader:
+        (batch,) = loader
+    assert [part.tolist() for part in batch["size"]] == [[2, 2], [3, 3]] and type(batch["size"]) is tuple
+    assert [part.tolist() for part in batch["own"]] == [[1, 1], [2, 2]] and type(batch["own"]) is tuple
+    assert type(batch["named"]) is Pair and batch["named"].label[0].tolist() == [4, 4]
+    assert map_tensors(lambda tensor: tensor, Own(torch.ones(1), torch.ones(2)))[1].tolist() == [1, 1]
 
 
 def assert_same(ours, theirs):
@@ -293,6 +314,9 @@ def test_numpy_names_and_mistakes():
 
 
 ARGUMENTS = {
+    "paths": (["a", "b"], {"ops": [stoker.transforms.Resize(3)]}, r"got a list of paths or text; write \[stoker.open"),
+    "paths to Python": (["a"], {"ops": [stoker.transforms.InPython(len)]}, r"got a list .*; write \[stoker.open"),
+    "a mixture": ([stoker.open("synth:digits?count=9"), "a"], {}, r"alone in a list, got str among them; write"),
     "a generator": ((i for i in range(3)), {}, "got a generator"),
     "no data": (5, {}, "an object with __getitem__ and __len__, or one with __iter__, got int"),
     "a dict": ({"train": 1}, {}, "got dict"),

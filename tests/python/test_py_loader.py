@@ -207,6 +207,14 @@ def test_a_state_restores_the_exact_position(drawn, taken):
     assert len(found) == len(rest) and all(torch.equal(a, b) for a, b in zip(found, rest))
 
 
+def test_a_batch_size_cannot_be_changed(drawn):
+    loader = stoker.Loader(drawn, 4, drop_last=True)
+    assert (loader.batch_size, loader.drop_last) == (4, True)
+    for name in ("batch_size", "drop_last"):
+        with pytest.raises(AttributeError):
+            setattr(loader, name, 8)
+
+
 def test_a_state_of_other_data_is_refused(drawn):
     state = stoker.Loader(drawn, 4, ops=TRAIN).state_dict()
     for other in (stoker.Loader(DIGITS, 4), stoker.Loader(drawn, 8, ops=TRAIN), stoker.Loader(drawn, 4, ops=TRAIN, seed=1)):
@@ -282,7 +290,7 @@ MISTAKES = {
     "cache": ({"cache": "disc"}, "none, ram, disk"),
     "pad": ({"pad": {"boxes": 3}}, "a field boxes"),
     "bad samples": ({"bad_samples": "many"}, "a share such as"),
-    "classes": ({"as_tuple": "image"}, "expected one of"),
+    "classes": ({"as_tuple": "image"}, r"\[as_tuple\] expected True or a list of names, got 'image'"),
 }
 
 

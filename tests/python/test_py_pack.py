@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from conftest import draw_noise, run_program
 from PIL import Image
+from torchvision.datasets import ImageFolder
 
 stoker = pytest.importorskip("stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
@@ -27,6 +28,16 @@ def test_pixels_labels_and_fields_are_kept(tmp_path):
     packed = stoker.open(tmp_path / "e.h5", fields=["angle"])
     assert [sample["label"] for sample in packed] == [sample["angle"] for sample in packed] == list(range(2, 8))
     assert all((sample["image"] == pixels[2 + i]).all() for i, sample in enumerate(packed))
+
+
+def test_a_list_of_data_sets_is_one(tmp_path):
+    for i in range(3):
+        draw_noise(tmp_path / f"{i}/cat/1.png", seed=i)
+    parts = [stoker.open(tmp_path / str(i)) for i in range(3)]
+    stoker.pack(parts, tmp_path / "all.stk", codec="raw", progress=False)
+    packed = stoker.open(tmp_path / "all.stk")
+    assert [packed.key(i) for i in range(3)] == ["0:cat/1.png", "1:cat/1.png", "2:cat/1.png"]
+    assert all((packed[i]["image"] == parts[i][0]["image"]).all() for i in range(3))
 
 
 def test_the_first_frame_of_an_animation(tmp_path):
@@ -97,6 +108,12 @@ def test_mistakes_are_named(drawn, tmp_path):
         stoker.pack(drawn, tmp_path / "x.tfrecord", progress=False)
     with pytest.raises(stoker.InvalidArgument, match="keep"):
         stoker.pack(drawn, tmp_path / "x.stk", codec="webp", progress=False)
+    with pytest.raises(stoker.InvalidArgument, match=r"\[source\] expected a path, .* got ImageFolder"):
+        stoker.pack(ImageFolder(drawn), tmp_path / "x.stk", progress=False)
+    with pytest.raises(stoker.InvalidArgument, match=r"got str among them; write \[stoker.open\(p\) for p in paths\]"):
+        stoker.pack([stoker.open(drawn), str(drawn)], tmp_path / "x.stk", progress=False)
+    with pytest.raises(stoker.InvalidArgument, match="outside of the data set's folder"):
+        stoker.pack([stoker.open(drawn)] * 2, drawn / "inner/x.stk", progress=False)
     for wrong in ({"workers": 0}, {"workers": -1}, {"shard_size": 0}, {"shard_size": -1}):
         with pytest.raises(stoker.InvalidArgument, match=rf"^\[{next(iter(wrong))}\] expected an integer of at least 1"):
             stoker.pack(drawn, tmp_path / "x.stk", progress=False, **wrong)

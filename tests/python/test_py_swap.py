@@ -13,6 +13,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 import torch
+from conftest import draw_noise
 from python_datasets import Numbers
 from torch.nn.utils.rnn import pack_sequence
 from torch.utils.data import Subset, default_collate, get_worker_info
@@ -133,6 +134,71 @@ def test_a_loop_may_go_on_behind_an_error(workers):
             seen.append(batch)
     loader.load_state_dict(loader.state_dict())
     assert seen + list(loader) == [[0, 1], [4, 5], [6, 7]] and loader.epoch == 1
+    loader.close()
+
+
+class Once:
+    """Raises at its first call."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, value=None):
+        self.calls += 1
+        if self.calls == 1:
+            raise ValueError("once")
+        return value
+
+
+class OnceData(Numbers):
+    def __init__(self, size, error):
+        super().__init__(size)
+        self.error = error
+
+    def __getitem__(self, index):
+        return self.error(index) if index == 0 else index
+
+
+class OnceStream:
+    def __init__(self, error):
+        self.error = error
+
+    def __iter__(self):
+        self.error()
+        return iter(range(4))
+
+
+FIRST_ERRORS = {
+    "a sample": lambda: stoker.Loader(OnceData(4, Once()), 2, workers=0, bad_samples=0, shuffle=False),
+    "collate_fn": lambda: stoker.Loader(list(range(4)), 2, workers=0, collate_fn=Once()),
+    "a stream": lambda: stoker.Loader(OnceStream(Once()), 2, workers=0),
+}
+
+
+@pytest.mark.parametrize("source", FIRST_ERRORS)
+def test_the_loop_after_an_error_in_the_first_batch_is_another_epoch(source):
+    loader = FIRST_ERRORS[source]()
+    with pytest.raises((ValueError, stoker.TooManyBadSamples), match="once"):
+        list(loader)
+    assert loader.epoch == 0 and sorted(np.concatenate([*loader]).tolist()) == [0, 1, 2, 3] and loader.epoch == 2
+    again = FIRST_ERRORS[source]()
+    with pytest.raises((ValueError, stoker.TooManyBadSamples)):
+        list(again)
+    again.load_state_dict(again.state_dict())
+    assert len(list(again)) == 1 and again.epoch == 1  # the rest of the same one
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_error_in_the_first_batch_of_files(tmp_path, workers):
+    for index in range(4):
+        draw_noise(tmp_path / f"a/{index}.png", seed=index)
+    (tmp_path / "a/1.png").write_bytes(b"no image")
+    loader = stoker.Loader(tmp_path, 2, workers=workers, bad_samples=0, shuffle=False)
+    for epoch in range(3):  # each begins with the same batch
+        assert loader.state_dict()["batch"] == (0 if epoch == 0 else 1)
+        with pytest.raises(stoker.TooManyBadSamples, match="1.png"):
+            list(loader)
+        assert loader.epoch == epoch
     loader.close()
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torchvision.transforms as v1
+from conftest import draw_noise
 from PIL import Image
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import InterpolationMode, v2
@@ -85,6 +86,7 @@ def test_a_fill_of_each_type_is_refused():
         transforms.RandomCrop(9, fill={torch.Tensor: 0})
 
 
+TO_FLOATS = v2.ToDtype(torch.float32, scale=True)
 EXACT = {
     "imagenet evaluation": [v2.PILToTensor(), v2.Resize(60), v2.CenterCrop(56)],
     "both sides": [v2.PILToTensor(), v2.Resize((40, 70)), v2.RandomHorizontalFlip(1), v2.RandomVerticalFlip(1)],
@@ -104,6 +106,88 @@ def test_pixels_are_torchvisions_where_nothing_is_left_to_chance(drawn, case):
     assert difference.max() < 1.01 and (difference < 0.01).float().mean() > 0.95
     levels = ours_of(ops, drawn, dtype="uint8")
     assert (levels - theirs_of(v2.Compose(pipeline[:-1]), drawn).float()).abs().max() <= 1
+
+
+FLOATS = {
+    "a colour behind ToTensor": [v1.CenterCrop(50), v1.ToTensor(), v1.RandomCrop(58, 4, fill=0.8)],
+    "colours of floats": [v2.ToImage(), v2.CenterCrop(50), TO_FLOATS, v2.RandomRotation((45, 45), fill=[0, 0.4, 1])],
+    "a threshold": [v1.CenterCrop(50), v1.PILToTensor(), v1.ConvertImageDtype(torch.float), v1.RandomSolarize(0.4, 1)],
+    "bytes before": [v2.ToImage(), v2.CenterCrop(50), v2.RandomCrop(58, 4, fill=99), TO_FLOATS],
+    "unequal padding": [v2.ToImage(), v2.CenterCrop(50), v2.RandomCrop((60, 54), (1, 7, 3, 3), fill=9), TO_FLOATS],
+    "bytes as bytes": [v2.ToImage(), v2.ToDtype(torch.uint8), v2.CenterCrop(50), v2.RandomSolarize(99, 1), TO_FLOATS],
+}
+
+
+@pytest.mark.parametrize("case", FLOATS)
+def test_levels_are_those_of_the_image_that_torchvision_has(drawn, case):
+    """From 0 to 1 for floats, otherwise from 0 to 255."""
+    pipeline = v1.Compose(FLOATS[case])
+    difference = (ours_of(transforms.from_torchvision(pipeline), drawn) - theirs_of(pipeline, drawn)).abs() * 255
+    assert difference.max() < 1.01 and (difference < 0.01).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("before, value, level", [([], 1, 1), ([TO_FLOATS], 0.4, 102)])
+def test_erased_boxes_have_torchvisions_level(tmp_path, before, value, level):
+    draw_noise(tmp_path / "a/1.png", levels=(0, 1))
+    last = [] if before else [TO_FLOATS]
+    pipeline = v2.Compose([v2.ToImage(), *before, v2.RandomErasing(1, value=value), *last])
+    for image in (ours_of(transforms.from_torchvision(pipeline), tmp_path), theirs_of(pipeline, tmp_path)):
+        assert (image * 255).round().unique().tolist() == [0, level]
+
+
+def test_a_mean_of_all_channels_is_one_number():
+    pipeline = [v1.ToTensor(), v1.Normalize(0.5, 0.5), v1.RandomErasing()]
+    assert transforms.from_torchvision(pipeline)[0] == transforms.RandomErasing(value=[128])
+
+
+class ToTensor:
+    def __call__(self, image):
+        return torch.from_numpy(np.array(image)).permute(2, 0, 1).float() - 100
+
+
+class Resize:
+    def __call__(self, image):
+        return image
+
+
+class ColorJitter(v1.ColorJitter):
+    def forward(self, image):
+        return image
+
+
+class Compose(v1.Compose):
+    def __call__(self, image):
+        return image
+
+
+@pytest.mark.parametrize("own", [ToTensor(), Resize(), ColorJitter(0.4), Compose([v1.ToTensor()])])
+def test_a_programs_own_class_of_torchvisions_name_stays_in_python(own):
+    assert kept([v1.Resize(9), own, v1.CenterCrop(8)])[0] == transforms.Resize(9)
+    (op,) = kept(own)
+    assert op.parts == (own,)
+
+
+def test_ops_of_ours_stay():
+    ours = [transforms.Resize(9), transforms.InPython(abs)]
+    assert transforms.from_torchvision(ours) == ours
+    mixed = [transforms.RandomHorizontalFlip(), v1.ToTensor(), transforms.Normalize(MEAN, STD)]
+    assert transforms.from_torchvision(mixed) == [mixed[0], mixed[2]]
+    assert kept([transforms.Resize(9), transforms.InPython(abs), v1.Lambda(abs)])[1].parts[0] is abs
+    refused = pytest.raises(stoker.InvalidArgument, match=r"\[Resize\] .* before what runs")
+    with pytest.warns(transforms.KeptInPython), refused:
+        transforms.from_torchvision([v1.Lambda(abs), transforms.Resize(9)])
+
+
+def test_the_pipeline_that_torchvision_recommends_runs_in_cpp():
+    to_bytes = v2.ToDtype(torch.uint8, scale=True)
+    pipeline = v2.Compose([v2.ToImage(), to_bytes, v2.RandomResizedCrop(224, antialias=True), TO_FLOATS])
+    assert transforms.from_torchvision(pipeline) == [transforms.RandomResizedCrop((224, 224))]
+    assert kept([v2.ToImage(), to_bytes, v2.Resize(9), v2.Lambda(abs)])[0] == transforms.Resize(9)
+
+
+def test_an_empty_pipeline_has_no_ops():
+    for empty in (v1.Compose([]), v2.Compose([v2.Identity()]), torch.nn.Sequential()):
+        assert transforms.from_torchvision(empty) == []
 
 
 def test_normalised_batches_are_torchvisions(drawn):
@@ -149,6 +233,8 @@ TORCHVISION = [
     (v2.Resize(9), transforms.Resize(9)),
     (v2.CenterCrop(9), transforms.CenterCrop((9, 9))),
     (v2.RandomCrop(8, (1, 2), True, 7, "edge"), transforms.RandomCrop((8, 8), [1, 2, 1, 2], True, 7, "edge")),
+    (v1.RandomCrop(8, (1, 2, 3, 4)), transforms.RandomCrop((8, 8), [1, 2, 3, 4])),
+    (v2.RandomCrop(8, (1, 2, 3, 4)), transforms.RandomCrop((8, 8), [1, 2, 3, 4])),
     (v2.RandomRotation(10), transforms.RandomRotation((-10, 10))),
     (v2.RandomAffine(10, (0.1, 0.2), (0.5, 2), 3), transforms.RandomAffine((-10, 10), (0.1, 0.2), (0.5, 2), (-3, 3))),
     (v2.ColorJitter(0.4, hue=0.1), transforms.ColorJitter((0.6, 1.4), hue=(-0.1, 0.1))),
@@ -159,16 +245,16 @@ TORCHVISION = [
     (v2.RandAugment(3, 7), transforms.RandAugment(3, 7)),
     (v2.AutoAugment(v2.AutoAugmentPolicy.CIFAR10), transforms.AutoAugment("cifar10")),
     (v1.RandAugment(), transforms.RandAugment()),
-    (v1.RandomErasing(value=1.0), transforms.RandomErasing(value=[255])),
+    (v2.RandomErasing(value=1.0), transforms.RandomErasing(value=[1])),
+    (v1.Compose([v1.ToTensor(), v1.RandomErasing(value=1.0)]), transforms.RandomErasing(value=[255])),
+    (v2.Compose([v2.ToImage(), TO_FLOATS, v2.TrivialAugmentWide(fill=0.5)]), transforms.TrivialAugmentWide(fill=128)),
 ]
 
 
 @pytest.mark.parametrize("theirs, ours", TORCHVISION, ids=lambda value: type(value).__name__)
 def test_each_transform_is_translated(theirs, ours, drawn):
     (translated,) = transforms.from_torchvision(theirs)
-    normal = {"padding": [1, 2, 1, 2]} if "padding" in ours.options else {}
-    assert translated.op == ours.op
-    assert rounded({**translated.options, **normal}) == rounded(ours.options)
+    assert translated.op == ours.op and rounded(translated.options) == rounded(ours.options)
     stoker.Loader(drawn, 4, ops=[transforms.Resize((40, 40)), translated])  # the engine takes its options
 
 
@@ -182,7 +268,10 @@ REFUSED = [
     (v2.Lambda(abs), "Lambda"),
     (v2.RandomErasing(value="random"), "RandomErasing.*a constant value"),
     (v2.Compose([v2.Normalize(MEAN, STD), v2.CenterCrop(9)]), "Normalize.*the last transform"),
-    (v2.ToDtype(torch.float32), "ToDtype.*scale=True"),
+    (v2.ToDtype(torch.float32), "ToDtype.*scale=True, got float32 with scale=False"),
+    (v2.ToDtype(torch.int16, scale=True), "ToDtype.*got int16 with scale=True for bytes"),
+    (v2.Compose([v2.ToImage(), TO_FLOATS, v2.ToDtype(torch.uint8, scale=True)]), "ToDtype.*got uint8 .* for floats"),
+    (v2.Compose([v1.ToTensor(), v1.RandomRotation(9, fill=2.0)]), "RandomRotation.*a fill from 0 to 1"),
 ]
 
 
@@ -257,6 +346,20 @@ def test_what_python_ops_do_not_take(drawn, tmp_path):
     for source, options, error, message in cases:
         with pytest.raises(error, match=message):
             stoker.Loader(source, 2, **options)
+
+
+def test_arguments_of_cpp_ops_name_the_ops_in_python(drawn):
+    with pytest.raises(stoker.InvalidArgument, match=r"\[cache\] .*, got ops that run in Python \(InPython\)$"):
+        stoker.Loader(drawn, 2, ops=[transforms.InPython(v2.PILToTensor())], cache="ram")
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_python_ops_get_every_channel(tmp_path, channels):
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 8, 8, channels), dtype=np.uint8)
+    np.savez(tmp_path / "d.npz", images=pixels, labels=np.zeros(3, int))
+    op = transforms.InPython(v2.PILToTensor())
+    (batch,) = stoker.Loader(tmp_path / "d.npz", 3, ops=[op], shuffle=False, workers=0)
+    assert (batch["image"].numpy() == pixels.transpose(0, 3, 1, 2)).all()
 
 
 def test_masks_and_boxes_follow_the_image(tmp_path):

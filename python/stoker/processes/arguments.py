@@ -50,16 +50,7 @@ def make_source(
 
 
 def opened_samples(
-    dataset: Any, ops: Tables, parts: Sequence[Callable[[Any], Any]], given: Mapping[str, Any]
+    dataset: Dataset, ops: Tables, parts: Sequence[Callable[[Any], Any]], given: Mapping[str, Any]
 ) -> OpenedSamples:
-    if not isinstance(dataset, Dataset):
-        raise InvalidArgument(
-            f"[ops] expected a data set of stoker.open for ops, got {type(dataset).__name__}; {_advice_on_ops(dataset)}"
-        )
     channels = one_of("channels", given["channels"], (None, 1, 3))
     return OpenedSamples(dataset, ops, parts, bool(given["exif"]), bool(given["first_frame"]), channels or 0)
-
-
-def _advice_on_ops(dataset: Any) -> str:
-    subset = isinstance(getattr(dataset, "dataset", None), Dataset) and hasattr(dataset, "indices")
-    return "write data[subset.indices] in place of the subset" if subset else "it applies its transforms itself"

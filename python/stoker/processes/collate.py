@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stoker._mappings import with_items
+from stoker._mappings import with_items, with_parts
 from stoker.errors import InvalidArgument
 
 # The number types of DLPack that both torch and NumPy name, with their bytes.
@@ -53,7 +53,8 @@ class Stack:
             torch.stack(plain, out=torch.frombuffer(memory, dtype=first.dtype).view(self.shape))
         else:
             numpy = sys.modules["numpy"]
-            numpy.stack(self.samples, out=numpy.frombuffer(memory, dtype=first.dtype).reshape(self.shape))
+            dtype = first.dtype if first.dtype.isnative else first.dtype.newbyteorder("=")
+            numpy.stack(self.samples, out=numpy.frombuffer(memory, dtype=dtype).reshape(self.shape))
 
 
 def dtype_name(value: Any) -> str | None:
@@ -63,7 +64,7 @@ def dtype_name(value: Any) -> str | None:
         name = str(value.dtype).removeprefix("torch.")
         plain = value.layout is torch.strided and value.device.type == "cpu" and not value.is_quantized
         return name if plain and name in ITEM_BYTES else None
-    return value.dtype.name if value.dtype.isnative and value.dtype.name in ITEM_BYTES else None
+    return value.dtype.name if value.dtype.name in ITEM_BYTES else None
 
 
 def collate(samples: Sequence[Any]) -> Any:
@@ -85,8 +86,7 @@ def collate(samples: Sequence[Any]) -> Any:
         return with_items(first, {key: collate([sample[key] for sample in samples]) for key in first})
     if isinstance(first, (tuple, list)):
         _require_same(samples, len, "lengths")
-        parts = [collate(part) for part in zip(*samples)]
-        return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
+        return with_parts(first, [collate(part) for part in zip(*samples)])
     if _is_number(first):
         _require_same(samples, type, "types")
     hint = "; torchvision's ToTensor makes it one" if type(first).__module__.startswith("PIL.") else ""

@@ -53,7 +53,7 @@ class OpenedSamples:
         sample = self._reader.read(index, seed, epoch, drawn, occurrence)
         fields = {name: _numpy(value) for name, value in sample.items()}
         pixels = fields["image"]
-        image = importlib.import_module("PIL.Image").fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
+        image = importlib.import_module("PIL.Image").fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
         for part in self._parts:
             image = part(image)
         return {**fields, "image": image}
