@@ -55,7 +55,14 @@ std::string command_hint(const CLI::App& app, const std::vector<std::string>& wo
     for (const CLI::App* command : app.get_subcommands(std::function<bool(const CLI::App*)>())) {
         names.push_back(command->get_name());
     }
-    return words.empty() ? "" : nearest_name_hint(words.front(), names);
+    if (words.empty()) {
+        return "";
+    }
+    const std::string& word = words.front();
+    if (word == "watch" || word == "bottleneck") {
+        return fmt::format("`python -m stoker {} SCRIPT` is of the Python package", word);
+    }
+    return nearest_name_hint(word, names);
 }
 
 // "did you mean --out?" for an option that `command` does not have: by a few letters, or by the beginning.

@@ -144,7 +144,8 @@ Command add_diagnose(CLI::App& app) {
                                  "has written");
     auto* rules = app.add_flag("--rules", options->rules, "print the table of all rules as Markdown");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the text");
-    app.add_option("--html", options->html, "also write an HTML page with charts to this file")->type_name("FILE.html");
+    app.add_option("-o,--html", options->html, "also write an HTML page with charts to this file")
+        ->type_name("FILE.html");
     paths->excludes(rules);
     app.callback([options] {
         if (options->paths.empty() && !options->rules) {

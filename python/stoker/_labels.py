@@ -37,9 +37,12 @@ def csv_text(table: Any, folder: str, image: str = "", label: str = "", fields: 
     if isinstance(table, (str, os.PathLike)):
         path = Path(table)
         if path.suffix != ".parquet":
-            return _with_relative_paths(_read_csv(path), folder, image, label, fields)
+            text = _read_csv(path)
+            _require_labels(next(csv.reader(io.StringIO(text, newline="")), []), label, fields)
+            return _with_relative_paths(text, folder, image, label, fields)
         table = _read_parquet(path)
     names = _column_names(table)
+    _require_labels(names, label, fields)
     read = _columns_to_read(names, image, label, fields)
     given = [table[name] for name in names]
     given = [column if hasattr(column, "__len__") else list(column) for column in given]
@@ -48,6 +51,16 @@ def csv_text(table: Any, folder: str, image: str = "", label: str = "", fields: 
         raise InvalidArgument(f"[labels] expected columns of one length, got {sorted(lengths)}")
     columns = [_cells(column, str(name), read, folder) for name, column in zip(names, given)]
     return _joined([[str(name) for name in names], *zip(*columns)])
+
+
+def _require_labels(header: Iterable[Any], label: str, fields: Fields) -> None:
+    """Paths alone are data without labels. Beside columns that nobody asks for, the labels have another name."""
+    names = [_plain(name) for name in header]
+    if len(names) > 1 and not label and not fields and not _usual(names, _LABELS):
+        raise InvalidArgument(
+            f"[labels] expected a column {', '.join(_LABELS[:-1])} or {_LABELS[-1]}, got {', '.join(names)}; "
+            "label=NAME names the one of the labels, fields=[NAME] others"
+        )
 
 
 def _read_csv(path: Path) -> str:
@@ -78,6 +91,11 @@ def _joined(rows: Iterable[Iterable[Any]]) -> str:
 
 def _column_names(table: Any) -> list[Any]:
     if isinstance(table, Mapping):
+        for name, column in table.items():
+            if isinstance(column, (str, bytes, numbers.Number)):
+                raise InvalidArgument(
+                    f'[labels] expected columns, as {{"path": [...], "label": [...]}}, got {name!r}: {column!r}'
+                )
         return list(table)
     names = getattr(table, "column_names", None)  # pyarrow's; its `columns` are arrays
     names = getattr(table, "columns", None) if names is None else names

@@ -292,3 +292,16 @@ def test_tables_that_are_none(tmp_path):
             stoker.open(tmp_path, labels=table)
     with pytest.raises(stoker.InvalidArgument, match="neither split nor context"):
         stoker.open(tmp_path, labels={"path": []}, split="test")
+
+
+def test_labels_of_another_name_are_asked_for(tmp_path):
+    draw_noise(tmp_path / "0.png", 0)
+    (tmp_path / "labels.csv").write_text("path,klass\n0.png,a\n")
+    for table in ({"path": ["0.png"], "klass": ["a"]}, tmp_path / "labels.csv"):
+        with pytest.raises(stoker.InvalidArgument, match="column label, class or target, got path, klass; label=NAME"):
+            stoker.open(tmp_path, labels=table)
+        assert stoker.open(tmp_path, labels=table, label="klass").classes == ["a"]
+    assert stoker.open(tmp_path, labels={"path": ["0.png"], "age": [3]}, fields=["age"])[0]["age"] == 3
+    assert stoker.open(tmp_path, labels={"path": ["0.png"]})[0]["label"] == -1
+    with pytest.raises(stoker.InvalidArgument, match="expected columns, as .*, got '0.png': 'a'"):
+        stoker.open(tmp_path, labels={"0.png": "a"})

@@ -438,3 +438,10 @@ def test_the_kernel_of_an_optimizer_is_known_where_it_has_a_choice(optimizer, ke
     assert optimizer_kernel(optimizer([parameter])) == kernel
     nn.functional.embedding(torch.tensor([1]), parameter, sparse=True).sum().backward()
     assert optimizer_kernel(optimizer([parameter])) == ("" if kernel == "single" else kernel)
+
+
+def test_a_program_that_ends_before_it_trains_is_not_judged(tmp_path):
+    runs = Runs(tmp_path)
+    done = runs.watch(runs.script("import sys, torch\nsys.exit(3)\n"))
+    said = "stoker watch: no verdict: the program ended before a step of an optimizer\n"
+    assert (done.returncode, done.stderr.strip() + "\n") == (3, said)

@@ -38,13 +38,13 @@ class DelayedWatch:
         else:
             sys.meta_path.insert(0, self)
 
-    def finish(self) -> None:
-        """Prints the verdict, or that there is none."""
+    def finish(self, status: int | None) -> None:
+        """Prints the verdict, or that there is none. status: of the program; None after Ctrl-C."""
         if os.getpid() != self._pid:  # a child that the program has forked
             return
         self._leave()
         if self._watch is not None:
-            self._watch.finish()
+            self._watch.finish(failed=status != 0)
         elif not self._begun:
             say(f"stoker {self._name}: the program did not import torch, so nothing was watched")
 

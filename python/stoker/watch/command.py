@@ -178,7 +178,7 @@ def main(name: str, words: list[str]) -> int:
     watch = DelayedWatch(name, whole)
     watch.wait()
     status = _execute(code, names)
-    watch.finish()
+    watch.finish(status)
     if status is None:  # Python then ends as it does after Ctrl-C; the error has been printed
         sys.excepthook = lambda *error: None
         raise KeyboardInterrupt

@@ -40,14 +40,19 @@ class Watch:
             unwritten = "" if self._asked == 0 else "; no file that was asked for here is written"
             say(f"{self._name}: {error}: the other watch gives the verdict{unwritten}")
 
-    def finish(self) -> None:
-        """Prints the verdict and writes what was asked for. Errors are printed: the watched program has its own end."""
+    def finish(self, failed: bool = False) -> None:
+        """Prints the verdict and writes what was asked for. Errors are printed: the watched program has its own end.
+
+        failed: the program has ended with an error. Before its first step nothing is to be judged.
+        """
         session = self._session
         if self._nested or not session.is_of_this_process:  # a child that the program has forked
             return
         try:
             missed = session.stop()
-            if session.rank.judges:
+            if failed and session.writer.steps == 0:
+                say(f"{self._name}: no verdict: the program ended before a step of an optimizer")
+            elif session.rank.judges:
                 self._judge(missed)
         except Exception as error:
             say(f"{self._name}: no verdict: {str(error) or type(error).__name__}")

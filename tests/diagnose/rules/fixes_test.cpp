@@ -170,9 +170,16 @@ TEST(PythonFixes, StokersLoaderIsOfferedWhereItGivesMore) {
     EXPECT_THAT(found().fix.code, Not(HasSubstr("stoker.Loader("))) << "not measured";
     rank.facts.data.stoker_samples_per_second = 20'000;  // the program trains 64 in 10 ms
     EXPECT_THAT(found().text, HasSubstr("stoker.Loader gives 20000 samples a second of the same data on this machine; "
-                                        "the program trains 6400."));
+                                        "the program trains 6400, and 7805 with it."));
+    const Gain workers = found().gain;
     EXPECT_THAT(found().fix.code, AllOf(HasSubstr("DataLoader(..., num_workers"),
                                         HasSubstr("stoker.Loader(\"photos\", batch_size=64, as_tuple=True")));
+    EXPECT_GT(workers.expected, 7805.0 / 6400);
+    rank.facts.data.stoker_samples_per_second = 2e6;  // what gives more comes first, with its gain
+    EXPECT_THAT(found().fix.code, StartsWith("import stoker\nloader = stoker.Loader(\"photos\""));
+    EXPECT_THAT(found().fix.code, HasSubstr("# or, for less:\nDataLoader("));
+    EXPECT_NEAR(found().gain.expected, 2, 0.02);
+    EXPECT_LE(found().gain.high, 2);
     rank.facts.data.stoker_samples_per_second = 7'000;
     EXPECT_THAT(found().fix.code, Not(HasSubstr("stoker.Loader("))) << "little more";
 }

@@ -209,6 +209,16 @@ double rate_of(const RankRecords& rank, const RunSummary& run) {
     return seconds > 0 ? samples / seconds : 0;
 }
 
+// If the training thread no longer waits, and each sample costs what stoker.Loader needs for it: beside a step on a
+// GPU, or of the same cores.
+Gain gain_of_own_loader(const RankRecords& rank, double own, double now, double wait_share) {
+    const double rest = (1 - wait_share) / now;  // seconds a sample, as all that follow
+    const double apart = 1 / std::max(rest, 1 / own);
+    const double together = 1 / (rest + 1 / own);
+    const double expected = (on_gpu(rank) ? apart : together) / now;
+    return {.low = std::max(1.0, (1 + expected) / 2), .expected = std::max(1.0, expected), .high = apart / now};
+}
+
 // Where the program waits for its data: what stoker.Loader gives of them, if that is more.
 void offer_own_loader(Finding& finding, const RankRecords& rank, const RunSummary& run) {
     constexpr double kMore = 1.2;
@@ -217,15 +227,23 @@ void offer_own_loader(Finding& finding, const RankRecords& rank, const RunSummar
     if (std::ranges::find(kInput, finding.rule) == kInput.end() || now == 0 || own < kMore * now) {
         return;
     }
+    const Gain gain = gain_of_own_loader(rank, own, now, run.of(Phase::wait));
     finding.text += fmt::format(
-        " stoker.Loader gives {:.0f} samples a second of the same data on this machine; the program trains {:.0f}.",
-        own, now);
+        " stoker.Loader gives {:.0f} samples a second of the same data on this machine; the program trains {:.0f}, and "
+        "{:.0f} with it.",
+        own, now, now * gain.expected);
     finding.evidence.push_back({"samples_per_second", now});
     finding.evidence.push_back({"stoker_samples_per_second", own});
-    finding.fix.code += fmt::format(
-        "\n# or: import stoker\nloader = stoker.Loader({:?}, batch_size={}, as_tuple=True,\n"
+    const std::string code = fmt::format(
+        "loader = stoker.Loader({:?}, batch_size={}, as_tuple=True,\n"
         "                       ops=stoker.transforms.from_torchvision(transform))",
         rank.facts.data.path, rank.facts.train.batch_size.value_or(1) / batches_of_a_step(rank));
+    if (gain.expected > finding.gain.expected) {
+        finding.gain = gain;
+        finding.fix.code = fmt::format("import stoker\n{}\n# or, for less:\n{}", code, finding.fix.code);
+    } else {
+        finding.fix.code += fmt::format("\n# or: import stoker\n{}", code);
+    }
 }
 
 // Where the program has what a rule is about; empty: unknown.

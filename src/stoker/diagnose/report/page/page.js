@@ -37,7 +37,7 @@ const sections = [
   data.operators && section('operators', 'Operators', operatorsTable(data.operators)),
   data.functions && functions(data.functions),
   !data.timeline && !data.flame && !data.operators && section('profile', 'Timeline, flame graph, operators',
-    note('No profile was taken. “stoker profile RECIPE” adds them.')),
+    note('No profile was taken. “stoker profile RECIPE” adds them, and for a script “python -m stoker bottleneck SCRIPT”.')),
   data.memory && section('memory', 'Memory', memoryChart(data.memory)),
   ofRank('queue', first),
   findings(data),
