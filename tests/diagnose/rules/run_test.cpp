@@ -64,6 +64,11 @@ TEST(RunRules, SmallBatches) {
     const Gain gain = diagnosis.findings.front().gain;  // 16 samples a step
     EXPECT_NEAR(gain.low, 1 / (1 - 0.3 * 14 / 16), 1e-9);
     EXPECT_NEAR(gain.expected, 1 / (1 - (0.3 + 0.7 * 4 / 6) * 14 / 16), 1e-9);
+    RankRecords few = MadeUpRun{.share = share, .batch_size = 12}.rank();
+    few.facts.data.samples = 96;  // an epoch keeps four steps
+    EXPECT_THAT(diagnose_rank(few).findings.front().text, ::testing::HasSubstr("A batch of 24 needs"));
+    few.facts.data.samples = 40;
+    EXPECT_EQ(diagnose_rank(few).verdict.rule, "healthy");
     EXPECT_EQ(diagnose_rank(MadeUpRun{.share = share, .batch_size = 64}.rank()).verdict.rule, "healthy");
     const std::map<Phase, double> mostly_forward = {{Phase::forward, 0.95}, {Phase::optimizer, 0.05}};
     EXPECT_EQ(diagnose_rank(MadeUpRun{.share = mostly_forward, .batch_size = 2}.rank()).verdict.rule, "healthy");

@@ -182,14 +182,15 @@ std::vector<Finding> small_batch(const JudgedRun& records) {
             continue;
         }
         constexpr std::int64_t kTimes = 8;
+        constexpr std::int64_t kSteps = 4;  // that an epoch keeps
         const std::int64_t larger = std::min(kTimes * std::min(all, kSmall * std::max(1, rank.facts.world_size)),
-                                             rank.facts.data.samples.value_or(kTimes * kSmall));
+                                             rank.facts.data.samples.value_or(kSteps * kTimes * kSmall) / kSteps);
         if (larger <= all) {
             continue;
         }
         Finding finding = finding_of("small-batch", Severity::warn, rank, run);
         finding.text = fmt::format(
-            "With {} samples a step in all, {:.0f} % of the time does not depend on the batch. A batch of "
+            "With {} samples a step in all, at least {:.0f} % of the time does not depend on the batch. A batch of "
             "{} needs fewer steps; the learning rate must then be chosen again.",
             all, 100 * fixed_share(run), larger);
         finding.evidence = {{"batch_size", static_cast<double>(batch)}, {"fixed_share", fixed_share(run)}};
