@@ -60,7 +60,7 @@ std::string command_hint(const CLI::App& app, const std::vector<std::string>& wo
     }
     const std::string& word = words.front();
     if (word == "watch" || word == "bottleneck") {
-        return fmt::format("`python -m stoker {} SCRIPT` is of the Python package", word);
+        return fmt::format("the Python package has it: `python -m stoker {} SCRIPT`", word);
     }
     return nearest_name_hint(word, names);
 }

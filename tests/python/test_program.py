@@ -37,7 +37,7 @@ def test_the_program_loads_no_libtorch(program, command):
 
 def test_a_mistyped_command_is_named(stoker):
     assert stoker("packs", "a", "b", status=2).err == 'stoker: expected a command, got packs; did you mean "pack"?\n'
-    said = "stoker: expected a command, got watch; `python -m stoker watch SCRIPT` is of the Python package\n"
+    said = "stoker: expected a command, got watch; the Python package has it: `python -m stoker watch SCRIPT`\n"
     assert stoker("watch", "train.py", status=2).err == said
     assert "got what; try `stoker --help`" in stoker("what", status=2).err
     assert 'got lader; did you mean "ladder"?' in stoker("bench", "lader", status=2).err

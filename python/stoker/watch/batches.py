@@ -90,8 +90,8 @@ def batch_length(batch: Any) -> int:
 
 
 def note_batch(note: LoaderNote | None, batch: Any) -> int:
-    """Samples of a batch. Notes at a loader's first one how they are found: what is not stacked along its first size,
-    as a sequence with its time first, has those that the loader was asked for."""
+    """Samples of a batch. At a loader's first batch it is noted whether sizes of tensors tell them. Where they do not,
+    as with the time first, a batch has the loader's batch_size."""
     if note is None or note.per_batch == 0:
         return batch_length(batch)
     if note.per_batch > 0:

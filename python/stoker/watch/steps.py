@@ -4,8 +4,9 @@ A step lasts from one step of the optimizer to the next; if there are several op
 others have made twenty steps without it: then it belongs to a stage of training that is over. Time belongs to training
 or to an evaluation. A forward pass with gradients, a backward pass and the optimizer prove training. A forward pass
 without gradients proves an evaluation if its batch comes from a loader that no training step has used, or if the module
-is one that trains and is in evaluation mode: teachers and frozen parts stay in the step. What lies between, such as the
-wait for the first batch, is assigned when the next proof comes.
+is one that trains and is in evaluation mode: teachers and frozen parts stay in the step, and so do one or two passes
+that give the step its labels. What lies between, such as the wait for the first batch, is assigned when the next proof
+comes.
 """
 
 from __future__ import annotations
@@ -233,7 +234,8 @@ class Steps(StepState):
                 self._recorder.begin()
             self._settle()
         if use == EVALUATION:
-            self._sure = (list(self._times[EVALUATION]), self._eval_samples, self._eval_batches, self._copied[EVALUATION])
+            times = list(self._times[EVALUATION])
+            self._sure = (times, self._eval_samples, self._eval_batches, self._copied[EVALUATION])
         before, self.use = self.use, use
         self.undecided = False
         self.training = use == TRAINING
