@@ -52,6 +52,9 @@ TEST(InputRules, FewWorkersWhileACoreIsFree) {
     EXPECT_EQ(diagnosis.verdict.rule, "few-workers");
     EXPECT_THAT(diagnosis.findings.front().fix.recipe, ElementsAre(RecipeChange{"data.workers", "2"}));
     EXPECT_NEAR(diagnosis.findings.front().gain.high, 1 / 0.7, 0.01);
+    RankRecords unknown = run.rank();
+    unknown.facts.data.workers.reset();
+    EXPECT_EQ(diagnose_rank(unknown).verdict.rule, "decode-bound") << "their number is not known";
 }
 
 TEST(InputRules, MoreWorkersAreNotAdvisedWhereAllCoresAreBusy) {
