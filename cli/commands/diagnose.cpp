@@ -92,6 +92,12 @@ std::string name_of(const fs::path& path) {
     return whole.has_filename() ? whole.filename() : whole.parent_path().filename();
 }
 
+// A watched program gives the name: the folder of its records may be a temporary one.
+std::string title_of(const fs::path& path, const RunRecords& records) {
+    const std::string program = records.ranks.empty() ? "" : records.ranks.front().facts.program;
+    return program.empty() ? name_of(path) : program;
+}
+
 // The table of docs/diagnosis.md.
 int print_rules() {
     std::string text = "| rule | fires when | what to do |\n|---|---|---|\n";
@@ -120,7 +126,8 @@ int run(const DiagnoseArguments& options) {
     const RunRecords records = read_records(options.paths);
     const Diagnosis diagnosis = diagnose(records);
     if (!options.html.empty()) {
-        const Report report{.title = name_of(options.paths.front()), .records = records, .diagnosis = diagnosis};
+        const Report report{
+            .title = title_of(options.paths.front(), records), .records = records, .diagnosis = diagnosis};
         write_file(options.html, report_html(report));
     }
     if (options.json) {

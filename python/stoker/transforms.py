@@ -43,12 +43,19 @@ class Transform:
         return mode
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.options.items())})"
+        options = ", ".join(f"{name}={_shown(value)}" for name, value in self.options.items())
+        return f"{type(self).__name__}({options})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Transform) and (self.op, self.options) == (other.op, other.options)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _shown(option: Option) -> str:
+    if isinstance(option, list):
+        return f"[{', '.join(map(_shown, option))}]"
+    return repr(int(option) if isinstance(option, float) and option.is_integer() else option)
 
 
 class Resize(Transform):

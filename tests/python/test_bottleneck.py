@@ -60,6 +60,7 @@ def test_the_files_open_in_other_tools(runs):
     ranges = {event["name"] for event in trace["traceEvents"] if event.get("name", "").startswith("ProfilerStep#")}
     assert ranges == {f"ProfilerStep#{step}" for step in range(4)}
     page = (runs.folder / "page.html").read_text()
+    assert '"title":"train.py"' in page
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
     assert data["functions"]["steps"] == 21 and len(data["functions"]["rows"]) > 10
     assert data["operators"]["tables"][0]["rows"]

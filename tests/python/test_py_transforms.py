@@ -54,6 +54,11 @@ def test_arguments_are_torchvisions(op):
     assert list(inspect.signature(op).parameters) == list(parameters)
 
 
+def test_a_whole_number_is_shown_as_one():
+    assert repr(transforms.Resize(128)) == "Resize(size=128)"
+    assert repr(transforms.RandomErasing(0.5, value=(1, 2.5, 3))).endswith("value=[1, 2.5, 3])")
+
+
 def test_enumerations_and_numbers_of_torchvision():
     bilinear = transforms.RandomRotation(10, "bilinear")
     for value in (InterpolationMode.BILINEAR, 2, Image.Resampling.BILINEAR):

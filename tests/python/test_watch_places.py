@@ -45,7 +45,7 @@ def test_lines_of_the_program_are_facts(tmp_path):
     with watched(tmp_path):
         model = nn.Linear(8, 4)
         torch.save(DATA.tensors, io.BytesIO())
-        test = DataLoader(TEST, batch_size=24)
+        test = DataLoader(TEST, batch_size=24)  # makes the test loader
         loader = DataLoader(  # makes the loader
             DATA,
             batch_size=8,
@@ -61,6 +61,7 @@ def test_lines_of_the_program_are_facts(tmp_path):
     assert names(data["place"], "makes the loader")
     assert names(settings["optimizer_place"], "makes the optimizer")
     assert names(settings["evaluation_place"], "evaluates") and settings["val_samples"] == 24
+    assert names(settings["val_loader_place"], "makes the test loader") and settings["val_workers"] == 0
     assert names(settings["checkpoint_place"], "saves")
 
 

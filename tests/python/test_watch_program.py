@@ -56,6 +56,33 @@ def test_lazy_layers_get_their_sizes_in_the_first_step(tmp_path):
     assert len(records(tmp_path, "step")) == 6
 
 
+class Named(torch.utils._python_dispatch.TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        names.append(str(function))
+        return function(*arguments, **(options or {}))
+
+
+names = []
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_threads_gain_is_measured_beside_the_program(tmp_path, threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    names.clear()
+    try:
+        with watched(tmp_path), Named():
+            train(nn.Linear(8, 4), DataLoader(DATA, batch_size=4))
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert "aten.mul_.Tensor" not in names and any("mm" in name for name in names)
+    facts = records(tmp_path, "facts")[-1]["train"]
+    assert facts["threads"] == threads
+    assert ("thread_speedup" in facts) == (threads > 1)
+    assert facts.get("thread_speedup", 1) > 0
+
+
 class Awkward(IterableDataset):
     """Raises for what a program may never ask."""
 

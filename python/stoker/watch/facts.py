@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -13,6 +15,12 @@ from stoker.watch.counters import allowed_cores, allowed_memory
 from stoker.watch.fetch_clock import CODECS
 from stoker.watch.ranks import Rank
 from stoker.watch.seen import Facts, Seen, known
+
+
+def program_name() -> str:
+    """The name of the program's file; empty in a notebook and for code of a command line."""
+    name = Path(sys.argv[0]).name if sys.argv else ""
+    return "" if name.startswith("-") or name.endswith("kernel_launcher.py") else name
 
 
 def host_facts(rank: Rank) -> Facts:

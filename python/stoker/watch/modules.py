@@ -177,7 +177,7 @@ class ModuleHooks:
             facts["evaluation_place"] = place_of(*find_frames(frame))
         note = self._state.steps.loader
         if note is not None:
-            facts["val_samples"] = length_of(note.dataset)
+            facts |= {"val_samples": length_of(note.dataset), "val_workers": note.workers, "val_loader_place": note.place}
 
     def _note(self, module: Any) -> bool:
         key = self._follow(module)

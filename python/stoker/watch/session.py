@@ -13,7 +13,7 @@ from torch.utils.data._utils import worker as torch_worker
 
 from stoker.watch import fetch_clock
 from stoker.watch.account import Account
-from stoker.watch.facts import data_facts, device_facts, host_facts, measure_products, train_facts
+from stoker.watch.facts import data_facts, device_facts, host_facts, measure_products, program_name, train_facts
 from stoker.watch.fetch_clock import FetchClock, WorkerClocks, WorkerTarget
 from stoker.watch.hooks import Hooks
 from stoker.watch.lines import COUNTED_STEPS, LineSampler
@@ -26,6 +26,7 @@ from stoker.watch.recorder import RecordWriter
 from stoker.watch.seen import Facts, Seen, known
 from stoker.watch.state import HookState
 from stoker.watch.steps import Steps
+from stoker.watch.threads import MEASURED_STEPS, ThreadSpeed
 
 _DISCOVERY_STEPS = 3  # in which outermost modules are found
 _PRODUCT_STEP = 7  # in which a model's products are counted
@@ -85,6 +86,8 @@ class Session:
             str(self.folder.records), self.rank.rank, native, self._clocks, own_clock, self._sampler
         )
         self._products = ProductCounter()
+        self._threads = ThreadSpeed()
+        self._thread_steps = list(MEASURED_STEPS)  # that are to come
         self._steps = Steps(account, self.writer)
         self._state = state = HookState(account, self._steps, self.seen)
         state.thread = ident
@@ -168,9 +171,12 @@ class Session:
         if steps == 1 or steps == COUNTED_STEPS[-1]:
             self.seen.read_model()
         if steps == COUNTED_STEPS[-1]:
-            if self.profiles is None:
-                self._hooks.after_step = None
             self._write_facts({})  # for records of a program that is killed
+        if self._thread_steps and steps == self._thread_steps[0]:
+            self._thread_steps.pop(0)
+            self._measure_threads()
+        if not self._thread_steps and self.profiles is None:
+            self._hooks.after_step = None
         if steps == _DISCOVERY_STEPS:
             self._hooks.end_discovery()
         if steps in COUNTED_STEPS:
@@ -185,6 +191,12 @@ class Session:
             self._state.around = None
         if self.profiles is not None:
             self._turn(self.profiles, steps)
+
+    def _measure_threads(self) -> None:
+        device = self.seen.device
+        if not self.writer.paused and (device is None or device.type == "cpu"):
+            self._threads.measure()
+            self._account.take()  # the time that this took
 
     def _around(self, module: Any, begins: bool) -> None:
         """Before and after each outermost module that learns, in one step."""
@@ -220,11 +232,13 @@ class Session:
         # Several backward passes may share a batch, and several batches, of two loaders, a backward pass.
         accumulate = max(1, round(min(passes or rows.batches, rows.batches or passes) / steps))
         self.writer.facts(
-            {
+            known(program=program_name())
+            | {
                 "world_size": rank.world_size,
                 "host": host_facts(rank),
                 "device": device_facts(self.seen, rates),
                 "data": data_facts(self.seen, codec, decoder if decodes else None),
-                "train": train_facts(self.seen, self._steps.evaluation, rank, batch, accumulate, self._products.flops),
+                "train": train_facts(self.seen, self._steps.evaluation, rank, batch, accumulate, self._products.flops)
+                | known(thread_speedup=self._threads.speedup()),
             }
         )

@@ -72,11 +72,7 @@ Json workers_of(const RankRecords& rank) {
 
 // Shares of the training thread's time within evaluations; null without one.
 Json evaluation_of(const RankRecords& rank) {
-    StepRecord sum;
-    for (const EvaluationEntry& evaluation : rank.evaluations) {
-        add_times(sum.times, evaluation.host.times);
-    }
-    return rank.evaluations.empty() ? Json(nullptr) : shares_of(sum);
+    return rank.evaluations.empty() ? Json(nullptr) : shares_of(sum_of_evaluations(rank.evaluations));
 }
 
 // Places where a watched program waited for the device, or that a profile found.

@@ -16,4 +16,12 @@ StepRecord sum_of_steps(std::span<const StepEntry> steps) {
     return sum;
 }
 
+StepRecord sum_of_evaluations(std::span<const EvaluationEntry> evaluations) {
+    StepRecord sum;
+    for (const EvaluationEntry& evaluation : evaluations) {
+        add_times(sum.times, evaluation.host.times);
+    }
+    return sum;
+}
+
 }  // namespace stoker

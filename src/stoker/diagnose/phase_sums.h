@@ -9,7 +9,8 @@ namespace stoker {
 
 void add_times(PhaseTimes& sum, const PhaseTimes& times);
 
-// The training thread's time in all steps.
+// The training thread's time in all steps, or in all evaluations.
 StepRecord sum_of_steps(std::span<const StepEntry> steps);
+StepRecord sum_of_evaluations(std::span<const EvaluationEntry> evaluations);
 
 }  // namespace stoker

@@ -72,7 +72,9 @@ struct TrainFacts {
     std::string optimizer_kernel = {};  // single | foreach | fused
     std::string compiled = {};          // as Step::compiled
     std::optional<int> accumulate = {};
-    std::optional<int> threads = {};          // LibTorch's
+    std::optional<int> threads = {};  // LibTorch's
+    std::optional<double> thread_speedup =
+        {};                                   // of a watched program on a CPU: in small operations, against one thread
     std::optional<double> matmul_flops = {};  // of this rank's layers in a step, forward and backward
     std::string stages = {};       // of a model that is cut: their blocks, "fc1 to fc3 (4.1 ms) | fc4 (3.9 ms)"
     std::string pipeline = {};     // 1f1b | gpipe, of a model that is cut
@@ -80,11 +82,14 @@ struct TrainFacts {
     // Of a watched program: where it makes its optimizer, evaluates, and saves.
     std::string optimizer_place = {};
     std::string evaluation_place = {};
+    std::string val_loader_place = {};
+    std::optional<int> val_workers = {};
     std::string checkpoint_place = {};
 };
 
 struct RunFacts {
-    std::string writer = {};  // "stoker", "torch.profiler"; "torch": python -m stoker watch
+    std::string writer = {};   // "stoker", "torch.profiler"; "torch": python -m stoker watch
+    std::string program = {};  // of a watched program: the file's name
     int rank = 0;
     int world_size = 1;
     HostFacts host = {};

@@ -107,12 +107,15 @@ void fields(Facts& facts, Visit visit) {
     visit("compiled", facts.compiled);
     visit("accumulate", facts.accumulate);
     visit("threads", facts.threads);
+    visit("thread_speedup", facts.thread_speedup);
     visit("matmul_flops", facts.matmul_flops);
     visit("stages", facts.stages);
     visit("pipeline", facts.pipeline);
     visit("collectives", facts.collectives);
     visit("optimizer_place", facts.optimizer_place);
     visit("evaluation_place", facts.evaluation_place);
+    visit("val_loader_place", facts.val_loader_place);
+    visit("val_workers", facts.val_workers);
     visit("checkpoint_place", facts.checkpoint_place);
 }
 
@@ -246,6 +249,7 @@ void add_facts(const Json& line, RankRecords& rank) {
     RunFacts facts{.rank = rank.facts.rank};
     const Reader read{line};
     read("writer", facts.writer);
+    read("program", facts.program);
     read("world_size", facts.world_size);
     fields(facts.host, Reader{part(line, "host")});
     fields(facts.device, Reader{part(line, "device")});

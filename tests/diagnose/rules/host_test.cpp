@@ -9,6 +9,7 @@ namespace stoker {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 RankRecords with(const MadeUpRun& run, const std::function<void(IntervalEntry&)>& change) {
@@ -33,6 +34,30 @@ TEST(HostRules, OtherProcessesTakeTheCores) {
     EXPECT_EQ(diagnose_rank(run.rank()).verdict.rule, "other-processes");
     const MadeUpRun alone{.process_cores = 2, .busy_share = 1};
     EXPECT_EQ(diagnose_rank(alone.rank()).verdict.rule, "healthy");
+}
+
+TEST(HostRules, ThreadsThatWaitForEachOther) {
+    const MadeUpRun run{.process_cores = 0.8, .busy_share = 1};
+    RankRecords rank = run.rank();
+    rank.facts.train.threads = 2;
+    rank.facts.train.thread_speedup = 0.1;
+    const Diagnosis diagnosis = diagnose_rank(rank);
+    EXPECT_EQ(diagnosis.verdict.rule, "oversubscription");
+    EXPECT_THAT(diagnosis.verdict.text, HasSubstr("Torch's 2 threads wait"));
+    EXPECT_THAT(diagnosis.verdict.text, HasSubstr("10 times as long"));
+    EXPECT_EQ(diagnosis.findings.front().severity, Severity::critical);
+    EXPECT_EQ(diagnosis.findings.front().gain.low, 1);
+    EXPECT_NEAR(diagnosis.findings.front().gain.high, 1 / (1 - 0.9), 0.01);
+    ASSERT_EQ(diagnosis.findings.size(), 2U);
+    EXPECT_EQ(diagnosis.findings.back().rule, "other-processes");
+    EXPECT_EQ(diagnosis.findings.back().severity, Severity::info) << "the program can do something about it";
+    rank.facts.train.thread_speedup = 0;  // of a damaged file
+    EXPECT_LE(diagnose_rank(rank).findings.front().gain.high, 100.1);
+    rank.facts.train.thread_speedup = 0.9;
+    EXPECT_EQ(diagnose_rank(rank).verdict.rule, "other-processes");
+    rank.facts.train.thread_speedup = 0.1;
+    rank.facts.train.threads = 1;
+    EXPECT_EQ(diagnose_rank(rank).verdict.rule, "other-processes");
 }
 
 TEST(HostRules, AQuotaThatStopsTheProcess) {

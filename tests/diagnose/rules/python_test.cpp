@@ -8,6 +8,7 @@ namespace stoker {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 RankRecords in_python_of(const MadeUpRun& run) {
     RankRecords rank = run.rank();
@@ -247,6 +248,25 @@ TEST(PythonRules, EvaluationsAreCountedInSteps) {
     const Diagnosis diagnosis = diagnose_rank(rank);
     ASSERT_EQ(diagnosis.verdict.rule, "frequent-evaluation");
     EXPECT_EQ(diagnosis.findings.front().fix.code, "if step % 9 == 0: evaluate(model)");
+}
+
+TEST(PythonRules, AnEvaluationThatWaitsForBatchesHasASlowLoader) {
+    RankRecords rank = in_python_of({});
+    rank.facts.train.evaluation_place = "train.py:9";
+    rank.facts.train.val_loader_place = "train.py:2";
+    rank.facts.train.val_workers = 0;
+    for (int i = 0; i < 10; ++i) {
+        EvaluationEntry entry{.step = 100 * i};
+        entry.host.times[static_cast<std::size_t>(Phase::forward)] = MadeUpRun::nanoseconds_of(0.2);
+        entry.host.times[static_cast<std::size_t>(Phase::wait)] = MadeUpRun::nanoseconds_of(0.8);
+        rank.evaluations.push_back(entry);
+    }
+    const Finding waits = diagnose_rank(rank).findings.front();
+    ASSERT_EQ(waits.rule, "frequent-evaluation");
+    EXPECT_THAT(waits.text, HasSubstr("wait for batches in 80 % of theirs: their loader has no workers"));
+    EXPECT_THAT(waits.fix.code, StartsWith("# train.py:2\nDataLoader(..., num_workers=2"));
+    rank.facts.train.val_workers.reset();
+    EXPECT_THAT(diagnose_rank(rank).findings.front().fix.code, StartsWith("# train.py:9\nif step"));
 }
 
 TEST(PythonRules, SyncsCostNoMoreThanTheHostsOwnWork) {

@@ -51,7 +51,7 @@ struct OperatorRow {
 };
 
 struct Report {
-    std::string title = {};  // the recipe's or the run folder's name
+    std::string title = {};  // the run folder's or the watched program's name
     RunRecords records = {};
     Diagnosis diagnosis = {};
     // What a profile adds. Empty: the page says that none was taken, or shows what the records have: the operators of

@@ -78,7 +78,9 @@ Json workers_data(const StageTimes& sum) {
     }
     Json stages = Json::array();
     for (std::size_t i = 0; i < kStages; ++i) {
-        stages.push_back({stage_name(static_cast<Stage>(i)), tenths[i], values[i]});
+        if (values[i] > 0) {
+            stages.push_back({stage_name(static_cast<Stage>(i)), tenths[i], values[i]});
+        }
     }
     return {{"stages", stages}, {"samples", sum.samples}, {"on_device", sum.on_device}};
 }
@@ -87,11 +89,7 @@ Json evaluations_data(const std::vector<EvaluationEntry>& evaluations) {
     if (evaluations.empty()) {
         return nullptr;
     }
-    PhaseTimes times{};
-    for (const EvaluationEntry& evaluation : evaluations) {
-        add_times(times, evaluation.host.times);
-    }
-    return {{"count", evaluations.size()}, {"shares", shares_data(times)}};
+    return {{"count", evaluations.size()}, {"shares", shares_data(sum_of_evaluations(evaluations).times)}};
 }
 
 Json gpu_data(const RankRecords& rank) {

@@ -1,5 +1,5 @@
-// What the host takes from the run: other processes, quotas, the hypervisor, too little memory, and types that its
-// processor emulates.
+// What the host takes from the run: other processes, quotas, the hypervisor, too little memory, threads that wait for a
+// core, and types that its processor emulates.
 #include "stoker/diagnose/rules/rule_families.h"
 
 #include <algorithm>
@@ -96,6 +96,44 @@ std::vector<Finding> stolen(const JudgedRun& records) {
     });
 }
 
+constexpr double kCritical = 0.20;  // of the time, as for the input
+
+double thread_speedup(const RankRecords& rank) {
+    return std::clamp(rank.facts.train.thread_speedup.value_or(1), 0.001, 1.0);
+}
+
+double share_of_passes(const RunSummary& run) {
+    return run.of(Phase::forward) + run.of(Phase::backward) + run.of(Phase::optimizer);
+}
+
+// Of the time, as an estimate: half of what is lost if all operations are as small as those that were measured.
+double lost_to_threads(const RankRecords& rank, const RunSummary& run) {
+    constexpr double kSlower = 0.5;
+    const double speed = thread_speedup(rank);
+    const bool wait = run.on_cpu && rank.facts.train.threads.value_or(1) > 1 && speed <= kSlower;
+    return wait ? share_of_passes(run) * (1 - speed) / 2 : 0;
+}
+
+std::vector<Finding> oversubscribed(const JudgedRun& records) {
+    return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        const double lost = lost_to_threads(rank, run);
+        if (lost < kWorthIt) {
+            return;
+        }
+        Finding finding =
+            finding_of("oversubscription", lost >= kCritical ? Severity::critical : Severity::warn, rank, run);
+        finding.text = fmt::format(
+            "Torch's {} threads wait for each other, because something else wants their cores: a small operation takes "
+            "{:.0f} times as long as on one thread. Train with one thread.",
+            *rank.facts.train.threads, 1 / thread_speedup(rank));
+        finding.evidence = {{"passes_share", share_of_passes(run)}, {"thread_speedup", thread_speedup(rank)}};
+        finding.fix.code = "torch.set_num_threads(1)  # or OMP_NUM_THREADS=1 in the environment";
+        finding.gain = gain_of_share(2 * lost, 0);
+        finding.confidence = 0.6;
+        findings.push_back(finding);
+    });
+}
+
 std::vector<Finding> other_load(const JudgedRun& records) {
     return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         if (!run.cores || !run.busy_share || !run.process_cores) {
@@ -111,6 +149,9 @@ std::vector<Finding> other_load(const JudgedRun& records) {
         }
         const auto [gain, severity] = host_gain(rank, run, others, 0.2);
         Finding finding = finding_of("other-processes", severity, rank, run);
+        if (lost_to_threads(rank, run) >= kCritical) {
+            finding.severity = Severity::info;  // the program can do something about it
+        }
         finding.text = fmt::format(
             "Other processes took {:.0f} % of the cores' time, and no core was free. Stop them, or "
             "measure again when they are done.",
@@ -155,7 +196,7 @@ std::vector<Finding> memory_pressure(const JudgedRun& records) {
         const int ranks = std::max(1, rank.facts.host.ranks.value_or(1));  // they share the host's memory
         const double share = limit > 0 ? std::min(ranks * most / limit, 1.0) : 0;
         constexpr double kWarn = 0.92;
-        constexpr double kCritical = 0.97;
+        constexpr double kAlmostAll = 0.97;
         constexpr double kSwap = 1e6;    // bytes a second
         constexpr double kFaults = 200;  // a second: pages that were taken away and read again
         constexpr double kNearLimit = 0.7;
@@ -164,7 +205,7 @@ std::vector<Finding> memory_pressure(const JudgedRun& records) {
             return;
         }
         Finding finding = finding_of("memory-pressure",
-                                     share >= kCritical || thrashes ? Severity::critical : Severity::warn, rank, run);
+                                     share >= kAlmostAll || thrashes ? Severity::critical : Severity::warn, rank, run);
         finding.text = fmt::format(
             "{} {:.0f} % of the memory that {} may use{}. Lower data.cache_bytes, data.prefetch or data.batch_size.",
             ranks > 1 ? fmt::format("The {} processes of this host use about", ranks) : "The process uses", 100 * share,
@@ -224,7 +265,6 @@ std::vector<Finding> slow_precision(const JudgedRun& records) {
     for (const RankRecords& rank : records.ranks) {
         const RunSummary& run = records.summary(rank);
         constexpr double kSlower = 0.8;
-        constexpr double kCritical = 0.2;  // of the time, as for the input
         const double speed = rank.facts.device.half_speedup.value_or(1);
         const double passes = run.of(Phase::forward) + run.of(Phase::backward);
         const double lost = passes * (1 - speed);
@@ -268,6 +308,10 @@ std::span<const Rule> host_rules() {
              "a larger quota", throttled},
         Rule{"cpu-steal", "the hypervisor takes 10 % of the cores' time (info where a GPU loses nothing to it)",
              "dedicated cores", stolen},
+        Rule{"oversubscription",
+             "in a Python program that trains on a CPU, small operations are measured to take twice as long on torch's "
+             "threads as on one, or longer, and 5 % of the time may be lost to it (critical: 20 %)",
+             "`torch.set_num_threads(1)`", oversubscribed},
         Rule{"other-processes",
              "other processes take 30 % of the cores' time, and no core is free (info where a GPU loses nothing to it)",
              "stop them, or measure again", other_load},

@@ -10,7 +10,9 @@
 #include <fmt/format.h>
 #include <string_view>
 
+#include "stoker/base/pluralize.h"
 #include "stoker/base/shell_quote.h"
+#include "stoker/diagnose/phase_sums.h"
 #include "stoker/diagnose/rules/lost_time.h"
 
 namespace stoker {
@@ -125,6 +127,16 @@ Words memory(const Advised& of) {
                         : "DataLoader(..., batch_size)  # a smaller one"};
 }
 
+// The share of the evaluations' time in which they wait for batches.
+double evaluation_wait(const RankRecords& rank) {
+    return sum_of_evaluations(rank.evaluations).share(Phase::wait);
+}
+
+bool evaluation_waits(const RankRecords& rank) {
+    constexpr double kMost = 0.5;
+    return evaluation_wait(rank) >= kMost && rank.facts.train.val_workers;
+}
+
 // Evaluations are counted in steps, because a program may evaluate within an epoch.
 Words evaluation(const Advised& of) {
     constexpr double kWanted = 0.1;  // of the time
@@ -132,10 +144,21 @@ Words evaluation(const Advised& of) {
     const auto steps = static_cast<double>(of.rank.steps.size());
     const double each = std::max(1.0, std::round(steps / static_cast<double>(of.rank.evaluations.size())));
     const double every = std::min(steps, std::ceil(each * share * (1 - kWanted) / (kWanted * (1 - share))));
+    const std::string less = fmt::format("if step % {:.0f} == 0: evaluate(model)", every);
+    if (evaluation_waits(of.rank)) {
+        const int workers = *of.rank.facts.train.val_workers;
+        return {
+            fmt::format("Evaluations take {:.0f} % of the time, one after every {:.0f} steps, and wait for batches in "
+                        "{:.0f} % of theirs: their loader has {}.{} Speed it up, or evaluate every {:.0f} steps.",
+                        100 * share, each, 100 * evaluation_wait(of.rank),
+                        workers == 0 ? "no workers" : pluralize(workers, "worker"), of.cores_text(), every),
+            fmt::format("DataLoader(..., num_workers={}, persistent_workers=True)\n# or: {}",
+                        std::max(workers, std::max(1, static_cast<int>(of.run.cores.value_or(1)))), less)};
+    }
     return {fmt::format("Evaluations take {:.0f} % of the time, one after every {:.0f} steps. Evaluate every {:.0f} "
                         "steps, or on fewer samples.",
                         100 * share, each, every),
-            fmt::format("if step % {:.0f} == 0: evaluate(model)", every)};
+            less};
 }
 
 Words checkpoints(const Advised&) {
@@ -247,15 +270,17 @@ void offer_own_loader(Finding& finding, const RankRecords& rank, const RunSummar
 }
 
 // Where the program has what a rule is about; empty: unknown.
-std::string place_of(std::string_view rule, const RunFacts& facts) {
+std::string place_of(std::string_view rule, const RankRecords& rank) {
+    const RunFacts& facts = rank.facts;
     constexpr std::array<std::string_view, 11> kLoader = {
         "no-workers",   "worker-startup", "few-workers", "many-workers",    "no-prefetch",  "slow-loader",
         "decode-bound", "augment-bound",  "small-batch", "memory-pressure", "pageable-copy"};
     return std::ranges::find(kLoader, rule) != kLoader.end() ? facts.data.place
            : rule == "single-tensor-optimizer"               ? facts.train.optimizer_place
-           : rule == "frequent-evaluation"                   ? facts.train.evaluation_place
            : rule == "frequent-checkpoints"                  ? facts.train.checkpoint_place
-                                                             : "";
+           : rule != "frequent-evaluation"                   ? ""
+           : evaluation_waits(rank)                          ? facts.train.val_loader_place
+                                                             : facts.train.evaluation_place;
 }
 
 }  // namespace
@@ -270,7 +295,7 @@ void advise_in_python(Finding& finding, const RankRecords& rank, const RunSummar
     if (rank.facts.data.loader == "stoker.Loader") {
         use_own_names(finding.fix.code);
     }
-    if (const std::string place = place_of(finding.rule, rank.facts); !place.empty() && !finding.fix.code.empty()) {
+    if (const std::string place = place_of(finding.rule, rank); !place.empty() && !finding.fix.code.empty()) {
         finding.fix.code = fmt::format("# {}\n{}", place, finding.fix.code);
     }
     offer_own_loader(finding, rank, run);
