@@ -35,6 +35,9 @@ std::vector<std::vector<std::byte>> lmdb_records();
 // Roots, depths and pages, in the layout of fuzz_lmdb_tree.cpp.
 std::vector<std::vector<std::byte>> lmdb_trees();
 
+// Addresses of headers and HDF5 files, in the layout of fuzz_hdf5.cpp.
+std::vector<Input> hdf5_files();
+
 // Traces of torch.profiler.
 std::vector<Input> traces();
 

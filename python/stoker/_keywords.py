@@ -49,6 +49,15 @@ _FOREIGN: dict[str, tuple[str, str]] = {
     "is_valid_file": ("no is_valid_file", "stoker.open(path)[indices] keeps some of the samples"),
 }
 
+# Attributes of a DataLoader that programs read.
+_ATTRIBUTES = {
+    "num_workers": "loader.workers is their number",
+    "sampler": "loader.set_epoch(epoch) takes the place of that of its sampler",
+    "batch_sampler": "loader.batch_size, loader.drop_last and loader.set_epoch(epoch) take its place",
+    "prefetch_factor": "prefetch= is given to the loader",
+    "generator": "seed= is given to the loader",
+}
+
 
 def explain_keywords(function: Callable[P, None]) -> Callable[P, None]:
     """A decorator: what `function` does not take ends with a TypeError of one line that says what to write instead."""
@@ -68,6 +77,12 @@ def explain_keywords(function: Callable[P, None]) -> Callable[P, None]:
         return function(*args, **kwargs)
 
     return checked
+
+
+def explained_attribute(name: str) -> str:
+    """Why stoker.Loader has no attribute `name`, which a DataLoader may have."""
+    hint = _ATTRIBUTES.get(name, "")
+    return f"stoker.Loader has no {name}{f'; {hint}' if hint else ''}"
 
 
 def _explained(name: str, value: Any, own: list[str]) -> str:

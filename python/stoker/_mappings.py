@@ -1,6 +1,7 @@
 """Mappings and sequences of the kind that a program has: OrderedDict, transformers' BatchEncoding, named tuples."""
 
 import copy
+from collections import UserDict
 from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any
 
@@ -9,9 +10,18 @@ def with_items(mapping: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
     """A mapping of the same kind with other values under its keys; a dict for one that cannot be changed."""
     if type(mapping) is dict or not isinstance(mapping, MutableMapping):
         return items
-    made = copy.copy(mapping)
-    made.update(items)
-    return made
+    if isinstance(mapping, (dict, UserDict)):
+        made = copy.copy(mapping)
+        for name, item in items.items():  # transformers' ModelOutput has no `update`
+            made[name] = item
+        return made
+    try:  # a copy of another kind may share the items that it keeps within
+        other = type(mapping)(items)  # type: ignore[call-arg]
+        if all(other[name] is item for name, item in items.items()):
+            return other
+    except Exception:  # of a program's own class
+        pass
+    return items
 
 
 def with_parts(sequence: tuple[Any, ...] | list[Any], parts: Iterable[Any]) -> Any:

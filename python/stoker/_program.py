@@ -27,10 +27,13 @@ def find_program(*, engine: bool = False) -> Path:
 
     engine: the first that has LibTorch's part beside it.
 
-    Raises FileNotFoundError with the places that were searched, or with what builds the engine.
+    Raises FileNotFoundError with the places that were searched, for a $STOKER_BIN that cannot be run, or with what
+    builds the engine.
     """
     package = Path(__file__).resolve().parent
     named = os.environ.get("STOKER_BIN", "")
+    if named and not _can_run(Path(named)):
+        raise FileNotFoundError(f"stoker: expected STOKER_BIN to name a program, got {named}, which cannot be run")
     on_path = shutil.which("stoker")
     places = [
         package / "bin" / "stoker",
@@ -38,7 +41,7 @@ def find_program(*, engine: bool = False) -> Path:
         package.parents[1] / "build" / "release" / "bin" / "stoker",
         *([Path(on_path)] if on_path and not _is_script(on_path) else []),
     ]
-    found = [place for place in places if place.is_file() and os.access(place, os.X_OK)]
+    found = [place for place in places if _can_run(place)]
     if not found:
         searched = ", ".join(str(place) for place in places)
         raise FileNotFoundError(f"stoker: the program was not found (searched: {searched}, PATH); set STOKER_BIN")
@@ -47,6 +50,10 @@ def find_program(*, engine: bool = False) -> Path:
         if not found:
             raise FileNotFoundError(_how_to_build())
     return found[0]
+
+
+def _can_run(place: Path) -> bool:
+    return place.is_file() and os.access(place, os.X_OK)
 
 
 def _is_script(path: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, overload
 
 from stoker import _stoker
+from stoker._arguments import one_of, whole
 from stoker.errors import InvalidArgument
 
 
@@ -111,7 +112,9 @@ class Dataset:
 
     def split(self, share: float) -> tuple["Dataset", "Dataset"]:
         """(rest, share of the samples), by a hash of the keys: stable under new samples and another order."""
-        rest, part = self._handle.split(share)
+        if isinstance(share, str) or not hasattr(share, "__float__"):
+            raise InvalidArgument(f"[share] expected a number between 0 and 1, got {share!r}")
+        rest, part = self._handle.split(float(share))
         return Dataset(rest, self._opened), Dataset(part, self._opened)
 
     @property
@@ -164,6 +167,8 @@ def open(
     for a field that the data do not have.
     """
     folder, further = _path_text(path), _field_tuples(fields)
+    one_of("split", split, ("train", "test"))
+    whole("context", context, 0)
     if labels is None:
         opened: tuple[Any, ...] = (folder, split, image, label, further, context)
     else:
@@ -172,7 +177,7 @@ def open(
         if split != "train" or context != 0:
             raise InvalidArgument("[labels] expected neither split nor context beside a table of labels, got one")
         opened = (folder, csv_text(labels, folder, image, label, further), image, label, further)
-    return Dataset(_open_again(opened), opened)
+    return Dataset(_open_again(opened), (_from_anywhere(folder), *opened[1:]))
 
 
 def joined(datasets: Sequence[Dataset]) -> Dataset:
@@ -218,9 +223,19 @@ def _field_tuples(fields: Fields) -> list[tuple[str, str, str]]:
 
 def _path_text(path: Any) -> str:
     try:
-        return os.fsdecode(path)
+        text = os.fsdecode(path)
+        text.encode()
+        return text
     except TypeError:
         raise InvalidArgument(f"[path] expected a path or a URL, got {type(path).__name__}") from None
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"[path] expected a path in UTF-8, got {path!r}") from None
+
+
+def _from_anywhere(path: str) -> str:
+    """What names the same data from another working directory."""
+    absolute = "://" in path or path.startswith("synth:") or os.path.isabs(path)
+    return path if absolute else os.path.join(os.getcwd(), path)
 
 
 def _numpy(value: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from stoker import _waiting
 from stoker._arguments import numbers, one_of, whole
 from stoker._frameworks import chosen, converter, delivery, dtype_name
-from stoker._keywords import explain_keywords
+from stoker._keywords import explain_keywords, explained_attribute
 from stoker._recipe_keys import for_python
 from stoker.dataset import OPEN_EACH, Dataset
 from stoker.dataset import joined as joined_datasets
@@ -171,6 +171,7 @@ class Loader:
         self._source = self._make_source(converter(used, keeps_arrays=framework == "auto" and not delivers))
         weakref.finalize(self, self._source.collected)  # also when the interpreter ends
         self._prefetcher: Any = None
+        self._shown_epoch: int | None = None  # of the loop, while batches of the next epoch are fetched ahead
         if device is not None:
             from stoker.torch import DevicePrefetcher
 
@@ -234,6 +235,7 @@ class Loader:
     def _prefetched(self) -> Iterator[Any]:
         for batch in self._prefetcher:  # and keeps the loader meanwhile
             yield batch if self._late is None else self._late(batch)
+        self._shown_epoch = None
 
     def _pass(self) -> Iterator[Any]:
         if not self._asked_for_ranks:
@@ -242,11 +244,17 @@ class Loader:
                 _warn_of_ranks(self._given)
         if self._begun:  # the loop before was left early
             self._go_to(self._epoch + 1)
+        self._shown_epoch = self._epoch
         self._passes += 1
         return self._batches(self._passes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (self.dataset, self._given, self.state_dict())
+
+    def __getattr__(self, name: str) -> Any:
+        if isinstance(getattr(type(self), name, None), property):  # the data set has no such attribute
+            return object.__getattribute__(self, name)
+        raise AttributeError(explained_attribute(name))
 
     @property
     def batch_size(self) -> int:
@@ -270,8 +278,8 @@ class Loader:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the next batch."""
-        return self._epoch
+        """The epoch of the next batch; of the last one, until it is over."""
+        return self._epoch if self._prefetcher is None or self._shown_epoch is None else self._shown_epoch
 
     @property
     def workers(self) -> int:
@@ -305,6 +313,7 @@ class Loader:
         if self._prefetcher is not None:
             self._prefetcher.forget_state()
         self._epoch = int(state["epoch"])
+        self._shown_epoch = None
         self._begun = False
         self._passes += 1
 
@@ -434,7 +443,9 @@ def _opened(source: Any) -> Any:
     if isinstance(source, (list, tuple)) and any(isinstance(part, Dataset) for part in source):
         return joined_datasets(source)
     indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__") and not isinstance(source, (Mapping, bytes))
-    if hasattr(source, "__next__"):
+    torch = sys.modules.get("torch.utils.data")
+    begins_again = torch is not None and isinstance(source, torch.IterableDataset)
+    if hasattr(source, "__next__") and not begins_again:
         raise InvalidArgument(
             f"[source] expected a stream that can be read again in each epoch, got a {type(source).__name__}; "
             "an object whose __iter__ makes it is one"

@@ -27,6 +27,8 @@ def read_metrics(run: str | os.PathLike[str], type: str = "step") -> dict[str, l
         types.add(str(record.get("type")))
         if record.get("type") == type:
             rows.append(dict(_flat("", record)))
+    if not types:
+        raise InvalidArgument(f"[{path}] expected lines of type {type!r}, got none yet: a run writes them after a while")
     if type not in types:
         raise InvalidArgument(f"[{path}] expected a type of line that it has: {', '.join(sorted(types))}, got {type!r}")
     names = dict.fromkeys(name for row in rows for name in row if name != "type")

@@ -89,4 +89,5 @@ def _export_script(run: Path, script: Path, checkpoint: str | os.PathLike[str] |
     command = [str(find_program(engine=True)), "export", str(run), "-o", str(script), *chosen]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise Error(done.stderr.strip().removeprefix("stoker: "))
+        said = done.stderr.strip().removeprefix("stoker: ")
+        raise Error(said or f"[{run}] expected stoker export to end, got exit status {done.returncode}")

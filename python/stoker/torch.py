@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import UserDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -19,8 +19,9 @@ class DevicePrefetcher:
             ...
 
     On a CUDA device the copies run on a stream of their own beside the training step, which waits for the copy and not
-    for the loader. The device's memory is not reused before the step has read it, nor the loader's before the copy.
-    On the CPU batches pass through as they are.
+    for the loader. The device's memory is not reused before the step has read it, nor the loader's before the copy;
+    a loader that writes again to pinned memory that it has handed out has to wait for the copy itself. On the CPU
+    batches pass through as they are. An error of the loader comes after the batches before it.
 
     loader: yields tensors, objects with a method `to`, or dicts, lists and tuples of them; other values pass through.
         Its `set_epoch`, `state_dict` and `load_state_dict` are called by those here; a state is that of the batch that
@@ -34,6 +35,7 @@ class DevicePrefetcher:
         self.loader = loader
         self.device = require_device(device)
         self._state: Any = None  # of the loader at the batch that was handed out last, while the loader is ahead
+        self._copier: _Copier | None = None  # with a stream, for which the device keeps memory: one for all passes
 
     def __len__(self) -> int:
         length: int = len(self.loader)  # type: ignore[arg-type]
@@ -44,9 +46,9 @@ class DevicePrefetcher:
         self._state = None
         if self.device.type == "cpu":
             return iter(self.loader)
-        if self.device.type == "cuda":
-            return self._ahead(_CudaCopier(self.device))
-        return self._ahead(_Copier(self.device))
+        if self._copier is None:
+            self._copier = (_CudaCopier if self.device.type == "cuda" else _Copier)(self.device)
+        return self._ahead(self._copier)
 
     def set_epoch(self, epoch: int) -> None:
         self._state = None
@@ -69,10 +71,19 @@ class DevicePrefetcher:
 
     def _ahead(self, copier: _Copier) -> Iterator[Any]:
         """Begins the copy of the next batch before it hands out the one before."""
-        has_state = hasattr(self.loader, "state_dict")
+        batches = iter(self.loader)
+        self._state = self._state_if_known()
         copies: deque[tuple[Any, Any]] = deque()  # with the loader's state after the batch
-        for batch in self.loader:
-            copies.append((copier.begin(batch), self._loader_state() if has_state else None))
+        error = None
+        while error is None:
+            try:
+                batch = next(batches)
+            except StopIteration:
+                break
+            except Exception as raised:
+                error = raised
+                break
+            copies.append((copier.begin(batch), self._state_if_known()))
             if len(copies) == 2:
                 copy, self._state = copies.popleft()
                 yield copier.finish(copy)
@@ -80,6 +91,15 @@ class DevicePrefetcher:
             copy, self._state = copies.popleft()
             yield copier.finish(copy)
         self._state = None
+        if error is not None:
+            raise error
+
+    def _state_if_known(self) -> Any:
+        """A loader may have the method and not what it needs, as Accelerate's; then the program's own call says so."""
+        try:
+            return self._loader_state()
+        except (AttributeError, NotImplementedError, TypeError):
+            return None
 
 
 class LateNormalize:
@@ -146,10 +166,13 @@ class _CudaCopier(_Copier):
             self._sources.popleft()
         done = torch.cuda.Event()
         with torch.cuda.stream(self._stream):
-            copy = map_tensors(lambda tensor: tensor.to(self.device, non_blocking=True), batch)
+            copy = map_tensors(self._begun, batch)
             done.record(self._stream)
         self._sources.append((done, batch))
         return done, copy
+
+    def _begun(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.to(self.device, non_blocking=True) if _is_dense(tensor) else tensor
 
     def finish(self, copy: Any) -> Any:
         done, batch = copy
@@ -157,6 +180,8 @@ class _CudaCopier(_Copier):
         current.wait_event(done)
 
         def used_here(tensor: torch.Tensor) -> torch.Tensor:
+            if not _is_dense(tensor):  # no stream can be recorded for these
+                return tensor.to(self.device)
             tensor.record_stream(current)  # its memory was allocated for the stream of copies
             return tensor
 
@@ -172,12 +197,21 @@ def require_device(device: torch.device | str | int) -> torch.device:
         raise InvalidArgument(f"[device] expected a device such as \"cuda\" or \"cpu\", got {device!r}") from error
     if found.type == "cuda" and not torch.cuda.is_available():
         raise InvalidArgument(f"[device] expected a device of this machine, got {found}, which torch cannot use here")
+    count = torch.cuda.device_count() if found.type == "cuda" and found.index is not None else 0
+    if found.index is not None and 0 < count <= found.index:
+        raise InvalidArgument(f"[device] expected a device of this machine, which has {count} GPUs, got {found}")
     return found
 
 
+def _is_dense(tensor: torch.Tensor) -> bool:
+    return tensor.layout is torch.strided and not tensor.is_nested
+
+
 def to_pinned(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy in pinned memory, of which torch keeps track while it is copied to a device. Without CUDA the tensor."""
-    return tensor.pin_memory() if torch.cuda.is_available() else tensor
+    """A copy in pinned memory, of which torch keeps track while it is copied to a device. The tensor itself without
+    CUDA, and where it cannot be pinned: on another device, sparse, or nested."""
+    can_be = torch.cuda.is_available() and tensor.device.type == "cpu" and _is_dense(tensor)
+    return tensor.pin_memory() if can_be else tensor
 
 
 def object_to_pinned(value: Any) -> Any:
@@ -195,9 +229,9 @@ def map_tensors(
     what is none of these."""
     if isinstance(value, torch.Tensor):
         return function(value)
-    if isinstance(value, Mapping):
+    moves_itself = callable(getattr(type(value), "to", None))  # such as a PackedSequence or a TensorDict
+    if isinstance(value, (dict, UserDict)) or (isinstance(value, Mapping) and not moves_itself):
         return with_items(value, {name: map_tensors(function, inner, of_objects) for name, inner in value.items()})
-    moves_itself = callable(getattr(type(value), "to", None))  # such as a PackedSequence
     if isinstance(value, (list, tuple)) and not moves_itself:
         return with_parts(value, (map_tensors(function, inner, of_objects) for inner in value))
     return of_objects(value)

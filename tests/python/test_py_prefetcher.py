@@ -216,3 +216,126 @@ def test_cuda_copies_are_complete_and_live_long_enough():
         held.append(batch["image"] * 2)  # on the current stream, while the next copy runs
         del batch
     assert all(torch.equal(copy.cpu(), 2 * image) for copy, image in zip(held, wanted))
+
+
+class Kept(collections.abc.MutableMapping):
+    """Keeps its items in a dict of its own, so that a shallow copy shares them."""
+
+    def __init__(self, items):
+        self.kept = dict(items)
+
+    def __getitem__(self, name):
+        return self.kept[name]
+
+    def __setitem__(self, name, value):
+        self.kept[name] = value
+
+    def __delitem__(self, name):
+        del self.kept[name]
+
+    def __iter__(self):
+        return iter(self.kept)
+
+    def __len__(self):
+        return len(self.kept)
+
+
+class Unlike(collections.OrderedDict):
+    """As transformers' ModelOutput."""
+
+    def update(self, *items):
+        raise TypeError("not here")
+
+
+@pytest.mark.parametrize("kind", [Kept, Unlike])
+def test_a_batch_of_the_programs_own_kind_stays_as_it_is(kind):
+    given = kind({"a": torch.ones(2)})
+    copy = map_tensors(lambda tensor: tensor.to("meta"), given)
+    assert type(copy) is kind and copy["a"].is_meta and not given["a"].is_meta
+
+
+class Failing:
+    """Four batches; raises for the third, once. Its state is the number of batches that were taken."""
+
+    def __init__(self):
+        self.taken = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.taken == 4:
+            raise StopIteration
+        self.taken += 1
+        if self.taken == 3:
+            raise OSError("once")
+        return torch.full((1,), self.taken)
+
+    def state_dict(self):
+        return {"taken": self.taken}
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_an_error_comes_after_the_batches_before_it(device):
+    prefetcher = DevicePrefetcher(Failing(), device)
+    states = []
+    with pytest.raises(OSError, match="once"):
+        for _ in prefetcher:
+            states.append(prefetcher.state_dict()["taken"])
+    assert states == [1, 2]
+
+
+@pytest.mark.parametrize("device", [None, "meta"])
+def test_ctrl_c_in_the_first_fetches_leaves_the_position(device):
+    calls = []
+
+    def collate(samples):
+        calls.append(samples)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return torch.tensor(samples)
+
+    loader = stoker.Loader(list(range(8)), 2, workers=0, shuffle=False, collate_fn=collate, device=device)
+    got = []
+    with pytest.raises(KeyboardInterrupt):
+        for batch in loader:
+            got.append(batch)
+    state = loader.state_dict()
+    loader.load_state_dict(state)
+    assert [batch.shape for batch in loader] == [(2,)] * (4 - state["batch"])
+    assert state["batch"] == len(got)
+
+
+class Unprepared:
+    """As Accelerate's loaders: it has the method, and not what the method needs."""
+
+    def __iter__(self):
+        return iter([torch.zeros(1)])
+
+    def state_dict(self):
+        raise AttributeError("dl_state_dict")
+
+
+def test_a_loader_that_has_no_state_gives_its_batches():
+    prefetcher = DevicePrefetcher(Unprepared(), "meta")
+    assert len(list(prefetcher)) == 1
+    with pytest.raises(AttributeError, match="dl_state_dict"):
+        prefetcher.state_dict()
+
+
+@pytest.mark.parametrize("device", [None, "meta"])
+def test_the_epoch_of_the_last_batch_is_its_own(device):
+    loader = stoker.Loader(DIGITS, 30, workers=0, device=device)
+    assert [loader.epoch for _ in loader] == [0, 0]
+    assert loader.epoch == 1
+
+
+class Moves(Kept):
+    """As a TensorDict."""
+
+    def to(self, device):
+        return ("moved to", str(device))
+
+
+def test_a_mapping_that_moves_itself_does():
+    assert list(DevicePrefetcher([Moves({"a": torch.zeros(1)})], "meta")) == [("moved to", "meta")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import functools
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -69,7 +70,7 @@ def dtype_name(value: Any) -> str | None:
 
 def collate(samples: Sequence[Any]) -> Any:
     """As torch's default_collate, with three differences: a tuple stays a tuple, dicts must have equal keys, and torch is
-    not needed.
+    not needed. Types of a kind may be mixed: the first one's is kept, and of numbers the wider type.
 
     Tensors, arrays and numbers become `Stack`; text and bytes a list; dicts, tuples and lists are joined by their
     parts. Raises InvalidArgument for samples that differ in shape or type, and for other objects.
@@ -82,10 +83,10 @@ def collate(samples: Sequence[Any]) -> Any:
     if _is_tensor(first) or _is_array(first):
         return _stack(samples)
     if isinstance(first, Mapping):
-        _require_same(samples, lambda sample: sorted(map(str, sample)), "keys")
+        _require_same(samples, lambda sample: sorted(map(str, sample)), "keys", Mapping)
         return with_items(first, {key: collate([sample[key] for sample in samples]) for key in first})
     if isinstance(first, (tuple, list)):
-        _require_same(samples, len, "lengths")
+        _require_same(samples, len, "lengths", (tuple, list))
         return with_parts(first, [collate(part) for part in zip(*samples)])
     if _is_number(first):
         _require_same(samples, type, "types")
@@ -129,7 +130,9 @@ def _numbers(samples: Sequence[Any]) -> Stack:
 
 
 def _stack(samples: Sequence[Any]) -> Any:
-    _require_same(samples, lambda sample: (tuple(sample.shape), str(sample.dtype)), "shapes and dtypes")
+    kind = sys.modules["torch"].Tensor if _is_tensor(samples[0]) else type(samples[0])
+    _require_same(samples, lambda sample: tuple(sample.shape), "shapes", kind)
+    samples = _of_one_dtype(samples)
     first = samples[0]
     name = dtype_name(first)
     if name is not None:
@@ -137,12 +140,27 @@ def _stack(samples: Sequence[Any]) -> Any:
     return sys.modules["torch" if _is_tensor(first) else "numpy"].stack(samples)
 
 
-def _require_same(samples: Sequence[Any], trait: Any, what: str) -> None:
+def _of_one_dtype(samples: Sequence[Any]) -> Sequence[Any]:
+    """The widest, as torch.stack and numpy.stack make it."""
+    dtypes = dict.fromkeys(sample.dtype for sample in samples)
+    if len(dtypes) == 1:
+        return samples
+    if _is_tensor(samples[0]):
+        widest = functools.reduce(sys.modules["torch"].promote_types, dtypes)
+        return [sample.to(widest) for sample in samples]
+    widest = sys.modules["numpy"].result_type(*dtypes)
+    return [sample.astype(widest) for sample in samples]
+
+
+def _require_same(samples: Sequence[Any], trait: Any, what: str, kind: Any = None) -> None:
+    """kind: what all have to be; None: of the type of the first one."""
     first = trait(samples[0])
     for sample in samples:
-        if type(sample) is not type(samples[0]) or trait(sample) != first:
-            got = f"{first} and {trait(sample)}" if type(sample) is type(samples[0]) else type(sample).__name__
+        is_kind = type(sample) is type(samples[0]) if kind is None else isinstance(sample, kind)
+        if not is_kind or trait(sample) != first:
+            names = type(sample).__name__, type(samples[0]).__name__
+            got = f"{first} and {trait(sample)}" if is_kind else " beside ".join(names)
             raise InvalidArgument(
-                f"[collate] expected samples of equal {what}, got {got} beside {type(samples[0]).__name__}; "
+                f"[collate] expected samples of equal {what}, got {got}; "
                 "crop or pad them, or give collate_fn"
             )

@@ -18,6 +18,7 @@ from stoker.processes.seeding import loaded_generators, seed_generators
 
 # A generator's stream for what is no sample: the collate function.
 _BATCHES = 0xFFFF
+_WORKERS = 0xFFFE
 
 # Another sample would meet these, too, so they end the run, as in the C++ loader.
 _SYSTEM_FAILURES = frozenset(
@@ -96,6 +97,8 @@ class Indexed:
     def _samples(self, task: Task, between: Callable[[], None]) -> tuple[list[Any], list[Bad]]:
         if self._epoch != task.epoch and hasattr(self._job.dataset, "set_epoch"):
             self._job.dataset.set_epoch(task.epoch)
+        if self._epoch != task.epoch and self._share is not None:
+            self._share.begin(task.epoch)
         self._epoch = task.epoch
         samples: list[Any] = []
         bad: list[Bad] = []
@@ -191,6 +194,7 @@ class Stream:
 
     def _begin(self, task: Task) -> None:
         self._at, self._read, self._error = (task.generation, task.epoch), 0, None
+        self._share.begin(task.epoch)
         with _as_worker(self._share if self._job.workers else None):
             if hasattr(self._job.dataset, "set_epoch"):
                 self._job.dataset.set_epoch(task.epoch)
@@ -204,6 +208,7 @@ class Stream:
             try:
                 sample = next(self._iterator)
             except StopIteration:
+                self._iterator = iter(())  # the program's may begin again when it is asked once more
                 return
             self._read += 1
             yield sample
@@ -226,8 +231,12 @@ class _Share:
     def __init__(self, worker: int, workers: int, seed: int, dataset: Any) -> None:
         self.asked = False
         self._id, self._num_workers = worker, workers
-        self.seed = seed + worker
+        self._seed = seed
         self.dataset = dataset
+
+    def begin(self, epoch: int) -> None:
+        """A stream is the same on all ranks, and so is its seed, which fits into a tensor."""
+        self.seed = _stoker.sample_seed(self._seed, epoch, self._id, _WORKERS) >> 1
 
     @property
     def id(self) -> int:

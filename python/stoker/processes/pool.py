@@ -231,6 +231,10 @@ class Pool:
         for sentinel in ready:
             if isinstance(sentinel, int) and not sentinels[sentinel].end.poll():
                 raise self._death_of(sentinels[sentinel])
+        for worker in self._all if not ready else ():
+            # A process that the worker has forked may hold its end of the pipe.
+            if not worker.process.is_alive() and not worker.end.poll():
+                raise self._death_of(worker)
 
     def _read(self, worker: _Worker) -> None:
         try:

@@ -221,7 +221,7 @@ class StreamSource(Source):
             if result is None:
                 self._epoch, self._batch = self._epoch + 1, 0
                 self._begin(0)
-            else:
+            elif result.error is None or self._to_skip == 0:  # an error on the way to the position leaves it
                 self._batch += 1
             self._broken = False
         except BaseException:

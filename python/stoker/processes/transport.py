@@ -24,6 +24,9 @@ from stoker.processes.interrupts import HeldInterrupts
 
 _ALIGNMENT = 64
 _SMALL = 1 << 16  # bytes
+_RECENT = 16  # batches
+_MUCH = 4  # times the size of the largest of these
+_LITTLE = 1 << 20  # bytes
 
 
 class Slot:
@@ -59,19 +62,20 @@ class Slots:
         self._free: list[Slot] = []
         self._used: dict[int, Slot] = {}
         self._made = 0
-        self._most = 0  # bytes of the largest batch
+        self._sizes: deque[int] = deque(maxlen=_RECENT)  # of the last batches, in bytes
 
     def take(self, size: int, dropped: list[int]) -> tuple[Slot, bool]:
         """A slot of at least `size` bytes, and whether it is new. Numbers of slots that end are added to `dropped`."""
-        self._most = max(self._most, size)
+        self._sizes.append(size)
+        most = max(self._sizes)
         while self._free:
             slot = self._free.pop()
-            if slot.size >= size:
+            if size <= slot.size <= max(_MUCH * most, _LITTLE):  # one large batch does not keep its memory for good
                 self._used[slot.number] = slot
                 return slot, False
             dropped.append(slot.number)
         with HeldInterrupts():  # the file has no owner before the end of __init__
-            slot = self._used[self._made] = Slot(self._made, self._most)
+            slot = self._used[self._made] = Slot(self._made, most)
             self._made += 1
         return slot, True
 

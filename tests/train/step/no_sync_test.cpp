@@ -34,7 +34,8 @@ void on_end(const at::RecordFunction& /*function*/, at::ObserverContext* /*conte
 }
 
 // All reads of 100 steps except those of the fused optimisers.
-std::map<std::string, int> reads_of_steps(const ModelRecipe& recipe, const Shape& image, const StepOptions& options) {
+std::map<std::string, int> reads_of_steps(const ModelRecipe& recipe, const Shape& image, const StepOptions& options,
+                                          int steps = 100) {
     at::set_num_threads(1);
     const at::Device cpu(at::kCPU);
     const auto model = make_model(recipe, image, 4, 1);
@@ -47,7 +48,7 @@ std::map<std::string, int> reads_of_steps(const ModelRecipe& recipe, const Shape
     reads.clear();
     operations.clear();
     const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(on_start, on_end));
-    for (int i = 0; i < 100; ++i) {
+    for (int i = 0; i < steps; ++i) {
         step.run(batch, i % 2 == 0 ? 0.01 : 0.02);
     }
     at::removeCallback(handle);
@@ -87,7 +88,7 @@ TEST(NoSync, Autocast) {
 TEST(NoSync, ConvolutionsWithBatchNorm) {
     ModelRecipe resnet;
     resnet.name = "resnet18";
-    EXPECT_EQ(reads_of_steps(resnet, {3, 8, 8}, {.ema = 0.9}), kNone);
+    EXPECT_EQ(reads_of_steps(resnet, {3, 8, 8}, {.ema = 0.9}, 10), kNone);
 }
 
 }  // namespace
