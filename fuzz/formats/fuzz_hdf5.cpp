@@ -1,8 +1,9 @@
 // Arbitrary bytes as an HDF5 file, in what is read of it without the library: object headers, groups, the tree of
-// chunks, the global heap and filters. The first four bytes are the address of a header and the bytes of an address.
+// chunks, the global heap and filters. The first four bytes are an address, the size of addresses, and the user block.
 #include <array>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "fuzz/formats/sources.h"
 #include "stoker/formats/hdf5/hdf5_bytes.h"
@@ -35,23 +36,27 @@ void read_header(const Hdf5Bytes& file, std::uint64_t header) {
     }
     succeeds([&] { require_sound_groups(file, header); });
     succeeds([&] {
-        Hdf5Info info{.name = "images", .shape = {8, 6, 4}, .layout = Hdf5Layout::chunked, .header = header};
+        Hdf5Info info;
+        info.shape = {8, 6, 4};
+        info.layout = Hdf5Layout::chunked;
+        info.header = header;
         info.chunk = {2, 6, 4};
         require_sound_chunk_tree(file, info);
     });
 }
 
-// The first bytes of the file as a record that refers to a sequence of the heap.
-void read_heap(const Hdf5Bytes& file) {
-    const auto record_bytes = static_cast<std::uint64_t>(8 + file.superblock().address_bytes);
-    if (file.size() < record_bytes) {
-        return;
+// A record of a few bytes in the collection of the heap at `address`; one without an address is empty.
+void read_heap(const Hdf5Bytes& file, std::uint64_t address) {
+    constexpr std::byte kLength{5};
+    std::vector<std::byte> record = {kLength, std::byte{0}, std::byte{0}, std::byte{0}};
+    for (int i = 0; i < file.superblock().address_bytes; ++i) {
+        record.push_back(std::byte(address >> (8 * i) & 0xff));
     }
-    const auto record = file.view(0, record_bytes, "a record");
+    record.insert(record.end(), {std::byte{1}, std::byte{0}, std::byte{0}, std::byte{0}});
     succeeds([&] {
         Buffer storage;
         const auto sequence = read_sequence(file, record, storage);
-        require(sequence.size() == little_endian(record.first(4)));
+        require(sequence.size() == std::to_integer<std::size_t>(kLength) || (sequence.empty() && address == 0));
         touch(sequence);
     });
 }
@@ -80,8 +85,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     constexpr std::array<int, 4> kBytes = {8, 8, 4, 2};
     const int bytes = kBytes[data[2] % kBytes.size()];
     file.set_superblock({.base = data[3], .address_bytes = bytes, .length_bytes = bytes});
-    read_header(file, data[0] | std::uint64_t{data[1]} << 8);
-    read_heap(file);
+    const std::uint64_t address = data[0] | std::uint64_t{data[1]} << 8;
+    read_header(file, address);
+    read_heap(file, address);
     undo(file, data[0]);
     return 0;
 }

@@ -68,6 +68,11 @@ void add_sequences(hid_t file) {
     must(H5Tclose(type));
 }
 
+std::string read(const std::filesystem::path& path) {
+    std::ifstream stream(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), {}};
+}
+
 Input with_head(std::uint64_t address, const std::string& content) {
     Input input = {std::byte(address & 0xff), std::byte(address >> 8 & 0xff), std::byte{0}, std::byte{0}};
     const auto* begin = reinterpret_cast<const std::byte*>(content.data());
@@ -82,21 +87,29 @@ std::vector<Input> hdf5_files() {
     const std::filesystem::path path = scratch.path() / "a.h5";
     std::vector<Input> inputs;
     for (const auto version : {H5F_LIBVER_EARLIEST, H5F_LIBVER_V18}) {
+        // Small nodes and blocks, so that the corpus keeps the files.
+        const hid_t creation = must(H5Pcreate(H5P_FILE_CREATE));
+        must(H5Pset_istore_k(creation, 2));
+        must(H5Pset_sym_k(creation, 1, 1));
         const hid_t access = must(H5Pcreate(H5P_FILE_ACCESS));
         must(H5Pset_libver_bounds(access, version, H5F_LIBVER_V18));
-        const hid_t file = must(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access));
+        must(H5Pset_meta_block_size(access, 0));
+        const hid_t file = must(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access));
         H5O_info_t root{};
         must(H5Oget_info(file, &root));
         const std::array<std::uint64_t, 3> headers = {root.addr, add_images(file, "a/b/compact", H5D_COMPACT),
                                                       add_images(file, "images", H5D_CHUNKED)};
+        must(H5Fflush(file, H5F_SCOPE_GLOBAL));
+        const std::string images = read(path);
+        for (const std::uint64_t header : headers) {
+            inputs.push_back(with_head(header, images));
+        }
         add_sequences(file);
         must(H5Fclose(file));
         must(H5Pclose(access));
-        std::ifstream stream(path, std::ios::binary);
-        const std::string content(std::istreambuf_iterator<char>(stream), {});
-        for (const std::uint64_t header : headers) {
-            inputs.push_back(with_head(header, content));
-        }
+        must(H5Pclose(creation));
+        const std::string all = read(path);
+        inputs.push_back(with_head(all.find("GCOL"), all));  // the heap
     }
     return inputs;
 }
