@@ -1,7 +1,6 @@
 """Mappings and sequences of the kind that a program has: OrderedDict, transformers' BatchEncoding, named tuples."""
 
 import copy
-from collections import UserDict
 from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any
 
@@ -10,17 +9,19 @@ def with_items(mapping: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
     """A mapping of the same kind with other values under its keys; a dict for one that cannot be changed."""
     if type(mapping) is dict or not isinstance(mapping, MutableMapping):
         return items
-    if isinstance(mapping, (dict, UserDict)):
+    before = dict(mapping)
+    try:
         made = copy.copy(mapping)
+        if hasattr(made, "__dict__"):  # it may keep its items in a dict of its own, which a copy shares
+            vars(made).update({name: copy.copy(of) for name, of in vars(mapping).items() if isinstance(of, dict)})
         for name, item in items.items():  # transformers' ModelOutput has no `update`
             made[name] = item
-        return made
-    try:  # a copy of another kind may share the items that it keeps within
-        other = type(mapping)(items)  # type: ignore[call-arg]
-        if all(other[name] is item for name, item in items.items()):
-            return other
     except Exception:  # of a program's own class
-        pass
+        made = items
+    if all(mapping[name] is item for name, item in before.items()):
+        return made
+    for name, item in before.items():
+        mapping[name] = item
     return items
 
 

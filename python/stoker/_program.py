@@ -31,9 +31,10 @@ def find_program(*, engine: bool = False) -> Path:
     builds the engine.
     """
     package = Path(__file__).resolve().parent
-    named = os.environ.get("STOKER_BIN", "")
-    if named and not _can_run(Path(named)):
-        raise FileNotFoundError(f"stoker: expected STOKER_BIN to name a program, got {named}, which cannot be run")
+    given = os.environ.get("STOKER_BIN", "")
+    named = shutil.which(given) if given else None
+    if given and named is None and not _can_run(package / "bin" / "stoker"):
+        raise FileNotFoundError(f"stoker: expected STOKER_BIN to name a program, got {given}, which cannot be run")
     on_path = shutil.which("stoker")
     places = [
         package / "bin" / "stoker",

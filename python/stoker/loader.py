@@ -278,7 +278,7 @@ class Loader:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the next batch; of the last one, until it is over."""
+        """The epoch of the next batch. Within a loop it is that of the loop, also in its last batch."""
         return self._epoch if self._prefetcher is None or self._shown_epoch is None else self._shown_epoch
 
     @property
@@ -290,6 +290,7 @@ class Loader:
         """The next loop gives this epoch. A loaded position inside of the same epoch stays."""
         if whole("epoch", epoch, 0) != self._epoch or self._begun:
             self._go_to(epoch)
+        self._shown_epoch = None
 
     def state_dict(self) -> dict[str, Any]:
         """The position of the next batch, as a small dict for JSON."""
@@ -443,12 +444,10 @@ def _opened(source: Any) -> Any:
     if isinstance(source, (list, tuple)) and any(isinstance(part, Dataset) for part in source):
         return joined_datasets(source)
     indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__") and not isinstance(source, (Mapping, bytes))
-    torch = sys.modules.get("torch.utils.data")
-    begins_again = torch is not None and isinstance(source, torch.IterableDataset)
-    if hasattr(source, "__next__") and not begins_again:
+    if hasattr(source, "__next__"):  # after a break nobody knows where it stands
         raise InvalidArgument(
-            f"[source] expected a stream that can be read again in each epoch, got a {type(source).__name__}; "
-            "an object whose __iter__ makes it is one"
+            "[source] expected a stream whose __iter__ makes a new iterator for each epoch, got a "
+            f"{type(source).__name__}, which is an iterator itself; write its __iter__ with `yield`"
         )
     if not indexed and (not hasattr(source, "__iter__") or isinstance(source, (Mapping, bytes))):
         raise InvalidArgument(

@@ -19,9 +19,10 @@ class DevicePrefetcher:
             ...
 
     On a CUDA device the copies run on a stream of their own beside the training step, which waits for the copy and not
-    for the loader. The device's memory is not reused before the step has read it, nor the loader's before the copy;
-    a loader that writes again to pinned memory that it has handed out has to wait for the copy itself. On the CPU
-    batches pass through as they are. An error of the loader comes after the batches before it.
+    for the loader. The device's memory is not reused before the step has read it. The loader's memory is held until
+    the copy has ended; a loader that writes again to pinned memory that it has handed out must wait for the copy
+    itself. On the CPU batches pass through as they are. An error of the loader is raised after the batches before it
+    were handed out.
 
     loader: yields tensors, objects with a method `to`, or dicts, lists and tuples of them; other values pass through.
         Its `set_epoch`, `state_dict` and `load_state_dict` are called by those here; a state is that of the batch that
@@ -54,6 +55,9 @@ class DevicePrefetcher:
         self._state = None
         self.loader.set_epoch(epoch)  # type: ignore[attr-defined]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_copier": None}
+
     def state_dict(self) -> dict[str, Any]:
         state: dict[str, Any] = self._state if self._state is not None else self._loader_state()
         return state
@@ -72,34 +76,62 @@ class DevicePrefetcher:
     def _ahead(self, copier: _Copier) -> Iterator[Any]:
         """Begins the copy of the next batch before it hands out the one before."""
         batches = iter(self.loader)
-        self._state = self._state_if_known()
+        states = _States(self.loader)
+        self._state = states.first()
         copies: deque[tuple[Any, Any]] = deque()  # with the loader's state after the batch
         error = None
-        while error is None:
-            try:
-                batch = next(batches)
-            except StopIteration:
-                break
-            except Exception as raised:
-                error = raised
-                break
-            copies.append((copier.begin(batch), self._state_if_known()))
-            if len(copies) == 2:
+        try:
+            while error is None:
+                try:
+                    batch = next(batches)
+                except StopIteration:
+                    break
+                except Exception as raised:
+                    error = raised
+                    break
+                copies.append((copier.begin(batch), states.now()))
+                if len(copies) == 2:
+                    copy, self._state = copies.popleft()
+                    yield copier.finish(copy)
+            while copies:
                 copy, self._state = copies.popleft()
                 yield copier.finish(copy)
-        while copies:
-            copy, self._state = copies.popleft()
-            yield copier.finish(copy)
-        self._state = None
-        if error is not None:
-            raise error
+            self._state = None
+            if error is not None:
+                raise error
+        finally:
+            copier.end()
+            del error, batches  # the error's traceback has this frame: a cycle would keep the loader
 
-    def _state_if_known(self) -> Any:
-        """A loader may have the method and not what it needs, as Accelerate's; then the program's own call says so."""
+
+class _States:
+    """States of a loader, which may have the method and not what it needs, as Accelerate's: then it has none, and the
+    program's own call of `state_dict` says so."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+        self._has = hasattr(loader, "state_dict")
+        self._worked = False
+
+    def first(self) -> Any:
+        """Before the first batch, where a loader may not have one yet."""
         try:
-            return self._loader_state()
-        except (AttributeError, NotImplementedError, TypeError):
+            state = self._loader.state_dict() if self._has else None
+            self._worked = True
+            return state
+        except Exception:
             return None
+
+    def now(self) -> Any:
+        try:
+            state = self._loader.state_dict() if self._has else None
+        except (AttributeError, NotImplementedError, TypeError):
+            if self._worked:
+                raise
+            self._has = False
+            return None
+        self._worked = True
+        return state
 
 
 class LateNormalize:
@@ -148,6 +180,9 @@ class _Copier:
     def finish(self, copy: Any) -> Any:
         return copy
 
+    def end(self) -> None:
+        """A pass is over, or was left."""
+
     def _move(self, value: Any) -> Any:
         """An object that moves its tensors itself, such as a PackedSequence or a batch of graphs."""
         return value.to(self.device) if callable(getattr(type(value), "to", None)) else value
@@ -187,6 +222,11 @@ class _CudaCopier(_Copier):
 
         # Objects move their tensors on the stream of the step, because nothing else keeps that memory for it.
         return map_tensors(used_here, batch, self._move)
+
+    def end(self) -> None:
+        for done, _ in self._sources:
+            done.synchronize()
+        self._sources.clear()
 
 
 def require_device(device: torch.device | str | int) -> torch.device:

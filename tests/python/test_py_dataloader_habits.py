@@ -17,7 +17,15 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info  # noqa: 
 
 
 class BeginsAgain(IterableDataset):
-    """Its iterator is itself, and begins again after its end."""
+    def __init__(self, size):
+        self.size = size
+
+    def __iter__(self):
+        return RestartingIterator(self.size)
+
+
+class RestartingIterator:
+    """Begins again where it is asked behind its end."""
 
     def __init__(self, size):
         self.size, self.at = size, 0
@@ -53,6 +61,31 @@ def test_a_workers_seed_is_another_one_in_each_epoch():
     assert [next(iter(other)).item() for _ in range(3)] == seeds
 
 
+class Dividing(IterableDataset):
+    def __iter__(self):
+        info = get_worker_info()
+        yield info.seed - info.id
+        assert info.num_workers == 2
+
+
+class Told(Dataset):
+    def __len__(self):
+        return 2
+
+    def set_epoch(self, epoch):
+        self.seed = get_worker_info().seed
+
+    def __getitem__(self, index):
+        return self.seed - get_worker_info().seed
+
+
+def test_workers_share_the_seed_by_which_a_stream_is_shuffled():
+    first, second = (batch.item() for batch in stoker.Loader(Dividing(), 1, workers=2))
+    assert first == second
+    for _ in range(2):
+        assert [batch.tolist() for batch in stoker.Loader(Told(), 2, workers=1)] == [[0, 0]]
+
+
 class FailsOnTheWay(IterableDataset):
     fails = False
 
@@ -81,12 +114,14 @@ def test_an_error_on_the_way_to_a_position_leaves_it():
 
 def test_one_large_batch_does_not_keep_its_memory():
     slots, dropped = Slots(), []
+    other, _ = slots.take(4096, dropped)
     large, _ = slots.take(64 << 20, dropped)
-    slots.free([large.number], keep=4)
+    slots.free([large.number, other.number], keep=4)
     for _ in range(17):
         small, _ = slots.take(4096, dropped)
         slots.free([small.number], keep=4)
     assert dropped == [large.number]
+    slots.take(1, dropped)
     assert slots.take(4096, dropped)[0].size == 4096
     large.close_file()
 
@@ -99,6 +134,7 @@ MIXED = {
     "dtypes": ([torch.ones(2), torch.ones(2, dtype=torch.float64)], torch.ones(2, 2, dtype=torch.float64)),
     "dtypes of arrays": ([np.ones(2, np.uint8), np.ones(2, np.int16)], torch.ones(2, 2, dtype=torch.int16)),
     "subclasses": ([torch.ones(2), torch.ones(2).as_subclass(Image)], torch.ones(2, 2)),
+    "kinds of arrays": ([np.ones(2).view(np.memmap), np.ones(2)], torch.ones(2, 2, dtype=torch.float64)),
     "kinds of dicts": ([{"a": 1}, collections.OrderedDict(a=1)], {"a": torch.ones(2, dtype=torch.int64)}),
     "tuples and lists": ([(1, 2), [1, 2]], (torch.ones(2, dtype=torch.int64), torch.full((2,), 2))),
 }
@@ -113,7 +149,8 @@ def test_samples_of_one_kind_may_have_several_types(name):
 
 
 def test_what_is_of_another_kind_is_refused():
-    for samples in ([torch.ones(2), np.ones(2)], [{"a": 1}, (1,)], [torch.ones(2), torch.ones(3)]):
+    masked, times = np.ma.ones(2), np.zeros(2, "datetime64[s]")
+    for samples in ([torch.ones(2), np.ones(2)], [np.ones(2), masked], [np.ones(2), times], [{"a": 1}, (1,)], [torch.ones(2), torch.ones(3)]):
         with pytest.raises(stoker.InvalidArgument, match="collate"):
             next(iter(stoker.Loader(samples, 2, workers=0)))
 
@@ -179,3 +216,5 @@ def test_a_mistyped_program_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("STOKER_BIN", str(tmp_path / "relase/stoker"))
     with pytest.raises(FileNotFoundError, match="relase/stoker, which cannot be run"):
         find_program()
+    monkeypatch.setenv("STOKER_BIN", "env")  # a name of PATH
+    assert find_program().name == "env"

@@ -1,5 +1,9 @@
 # stoker.torch.DevicePrefetcher: structure, order and state; streams where there is a GPU.
 import collections
+import contextlib
+import gc
+import pickle
+import weakref
 from collections import namedtuple
 
 import numpy as np
@@ -186,6 +190,9 @@ class Recorder:
     def finish(self, copy):
         return copy
 
+    def end(self):
+        pass
+
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("source", [DIGITS, [(i, i) for i in range(60)]], ids=["engine", "python"])
@@ -221,8 +228,9 @@ def test_cuda_copies_are_complete_and_live_long_enough():
 class Kept(collections.abc.MutableMapping):
     """Keeps its items in a dict of its own, so that a shallow copy shares them."""
 
-    def __init__(self, items):
+    def __init__(self, items, mark=None):
         self.kept = dict(items)
+        self.mark = mark
 
     def __getitem__(self, name):
         return self.kept[name]
@@ -250,8 +258,9 @@ class Unlike(collections.OrderedDict):
 @pytest.mark.parametrize("kind", [Kept, Unlike])
 def test_a_batch_of_the_programs_own_kind_stays_as_it_is(kind):
     given = kind({"a": torch.ones(2)})
+    given.mark = 3
     copy = map_tensors(lambda tensor: tensor.to("meta"), given)
-    assert type(copy) is kind and copy["a"].is_meta and not given["a"].is_meta
+    assert copy.mark == 3 and type(copy) is kind and copy["a"].is_meta and not given["a"].is_meta
 
 
 class Failing:
@@ -304,6 +313,49 @@ def test_ctrl_c_in_the_first_fetches_leaves_the_position(device):
     loader.load_state_dict(state)
     assert [batch.shape for batch in loader] == [(2,)] * (4 - state["batch"])
     assert state["batch"] == len(got)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_an_error_does_not_keep_the_loader(device):
+    def collate(samples):
+        raise ValueError("no")
+
+    loader = stoker.Loader([1, 2], 2, workers=0, collate_fn=collate, device=device)
+    gone = weakref.ref(loader)
+    gc.disable()
+    try:
+        with contextlib.suppress(ValueError):
+            list(loader)
+        del loader
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+class NotYet:
+    """Has a state from its first batch on."""
+
+    def __init__(self):
+        self.taken = 0
+
+    def __iter__(self):
+        for self.taken in range(1, 4):
+            yield torch.zeros(1)
+
+    def state_dict(self):
+        assert self.taken > 0
+        return {"taken": self.taken}
+
+
+def test_a_loader_that_has_no_state_before_its_first_batch():
+    prefetcher = DevicePrefetcher(NotYet(), "meta")
+    assert [prefetcher.state_dict()["taken"] for _ in prefetcher] == [1, 2, 3]
+
+
+def test_a_prefetcher_is_copied_without_its_stream():
+    prefetcher = DevicePrefetcher([torch.zeros(1)], "meta")
+    list(prefetcher)
+    assert len(list(pickle.loads(pickle.dumps(prefetcher)))) == 1
 
 
 class Unprepared:

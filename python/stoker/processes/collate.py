@@ -70,7 +70,7 @@ def dtype_name(value: Any) -> str | None:
 
 def collate(samples: Sequence[Any]) -> Any:
     """As torch's default_collate, with three differences: a tuple stays a tuple, dicts must have equal keys, and torch is
-    not needed. Types of a kind may be mixed: the first one's is kept, and of numbers the wider type.
+    not needed. Samples may mix kinds of dicts, or tuples and lists: the batch is of the first one's kind.
 
     Tensors, arrays and numbers become `Stack`; text and bytes a list; dicts, tuples and lists are joined by their
     parts. Raises InvalidArgument for samples that differ in shape or type, and for other objects.
@@ -83,10 +83,10 @@ def collate(samples: Sequence[Any]) -> Any:
     if _is_tensor(first) or _is_array(first):
         return _stack(samples)
     if isinstance(first, Mapping):
-        _require_same(samples, lambda sample: sorted(map(str, sample)), "keys", Mapping)
+        _require_same(samples, lambda sample: sorted(map(str, sample)), "keys", lambda sample: isinstance(sample, Mapping))
         return with_items(first, {key: collate([sample[key] for sample in samples]) for key in first})
     if isinstance(first, (tuple, list)):
-        _require_same(samples, len, "lengths", (tuple, list))
+        _require_same(samples, len, "lengths", lambda sample: isinstance(sample, (tuple, list)))
         return with_parts(first, [collate(part) for part in zip(*samples)])
     if _is_number(first):
         _require_same(samples, type, "types")
@@ -130,14 +130,22 @@ def _numbers(samples: Sequence[Any]) -> Stack:
 
 
 def _stack(samples: Sequence[Any]) -> Any:
-    kind = sys.modules["torch"].Tensor if _is_tensor(samples[0]) else type(samples[0])
-    _require_same(samples, lambda sample: tuple(sample.shape), "shapes", kind)
+    _require_same(samples, lambda sample: tuple(sample.shape), "shapes", _kind_of(samples[0]))
     samples = _of_one_dtype(samples)
     first = samples[0]
     name = dtype_name(first)
     if name is not None:
         return Stack(samples, name, tuple(first.shape))
     return sys.modules["torch" if _is_tensor(first) else "numpy"].stack(samples)
+
+
+def _kind_of(first: Any) -> Any:
+    """Whether a sample may be stacked with it without a loss: a masked array would lose its mask."""
+    if _is_tensor(first):
+        return _is_tensor
+    numpy = sys.modules["numpy"]
+    plain = (numpy.ndarray, numpy.memmap)
+    return (lambda sample: type(sample) in plain) if type(first) in plain else None
 
 
 def _of_one_dtype(samples: Sequence[Any]) -> Sequence[Any]:
@@ -148,19 +156,24 @@ def _of_one_dtype(samples: Sequence[Any]) -> Sequence[Any]:
     if _is_tensor(samples[0]):
         widest = functools.reduce(sys.modules["torch"].promote_types, dtypes)
         return [sample.to(widest) for sample in samples]
-    widest = sys.modules["numpy"].result_type(*dtypes)
+    try:
+        widest = sys.modules["numpy"].result_type(*dtypes)
+    except TypeError:
+        raise InvalidArgument(
+            f"[collate] expected samples of types that can be joined, got {' and '.join(map(str, dtypes))}; give collate_fn"
+        ) from None
     return [sample.astype(widest) for sample in samples]
 
 
-def _require_same(samples: Sequence[Any], trait: Any, what: str, kind: Any = None) -> None:
-    """kind: what all have to be; None: of the type of the first one."""
+def _require_same(samples: Sequence[Any], trait: Any, what: str, of_kind: Any = None) -> None:
+    """of_kind: whether a sample is of the kind that all have to be; None: of the type of the first one."""
     first = trait(samples[0])
     for sample in samples:
-        is_kind = type(sample) is type(samples[0]) if kind is None else isinstance(sample, kind)
+        is_kind = type(sample) is type(samples[0]) if of_kind is None else of_kind(sample)
         if not is_kind or trait(sample) != first:
             names = type(sample).__name__, type(samples[0]).__name__
             got = f"{first} and {trait(sample)}" if is_kind else " beside ".join(names)
             raise InvalidArgument(
-                f"[collate] expected samples of equal {what}, got {got}; "
+                f"[collate] expected samples of equal {what if is_kind else 'types'}, got {got}; "
                 "crop or pad them, or give collate_fn"
             )

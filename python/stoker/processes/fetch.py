@@ -95,10 +95,10 @@ class Indexed:
         return Fetched(self._job.collate(samples) if complete else None, bad)
 
     def _samples(self, task: Task, between: Callable[[], None]) -> tuple[list[Any], list[Bad]]:
-        if self._epoch != task.epoch and hasattr(self._job.dataset, "set_epoch"):
-            self._job.dataset.set_epoch(task.epoch)
         if self._epoch != task.epoch and self._share is not None:
             self._share.begin(task.epoch)
+        if self._epoch != task.epoch and hasattr(self._job.dataset, "set_epoch"):
+            self._job.dataset.set_epoch(task.epoch)
         self._epoch = task.epoch
         samples: list[Any] = []
         bad: list[Bad] = []
@@ -235,8 +235,9 @@ class _Share:
         self.dataset = dataset
 
     def begin(self, epoch: int) -> None:
-        """A stream is the same on all ranks, and so is its seed, which fits into a tensor."""
-        self.seed = _stoker.sample_seed(self._seed, epoch, self._id, _WORKERS) >> 1
+        """`seed - id` is one number on all workers, as in torch: data sets shuffle by it and then divide. It is the same
+        on all ranks, and fits into a tensor."""
+        self.seed = (_stoker.sample_seed(self._seed, epoch, 0, _WORKERS) >> 2) + self._id
 
     @property
     def id(self) -> int:

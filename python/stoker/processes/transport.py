@@ -68,9 +68,12 @@ class Slots:
         """A slot of at least `size` bytes, and whether it is new. Numbers of slots that end are added to `dropped`."""
         self._sizes.append(size)
         most = max(self._sizes)
+        too_large = [slot for slot in self._free if slot.size > max(_MUCH * most, _LITTLE)]
+        dropped += [slot.number for slot in too_large]  # one large batch does not keep its memory for good
+        self._free = [slot for slot in self._free if slot not in too_large]
         while self._free:
             slot = self._free.pop()
-            if size <= slot.size <= max(_MUCH * most, _LITTLE):  # one large batch does not keep its memory for good
+            if slot.size >= size:
                 self._used[slot.number] = slot
                 return slot, False
             dropped.append(slot.number)

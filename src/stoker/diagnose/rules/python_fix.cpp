@@ -147,13 +147,15 @@ Words evaluation(const Advised& of) {
     const std::string less = fmt::format("if step % {:.0f} == 0: evaluate(model)", every);
     if (evaluation_waits(of.rank)) {
         const int workers = *of.rank.facts.train.val_workers;
+        const int cores = std::max(1, static_cast<int>(of.run.cores.value_or(1)));
         return {
             fmt::format("Evaluations take {:.0f} % of the time, one after every {:.0f} steps, and wait for batches in "
                         "{:.0f} % of theirs: their loader has {}.{} Speed it up, or evaluate every {:.0f} steps.",
                         100 * share, each, 100 * evaluation_wait(of.rank),
                         workers == 0 ? "no workers" : pluralize(workers, "worker"), of.cores_text(), every),
-            fmt::format("DataLoader(..., num_workers={}, persistent_workers=True)\n# or: {}",
-                        std::max(workers, std::max(1, static_cast<int>(of.run.cores.value_or(1)))), less)};
+            workers >= cores || of.cores_are_busy()
+                ? less
+                : fmt::format("DataLoader(..., num_workers={}, persistent_workers=True)\n# or: {}", cores, less)};
     }
     return {fmt::format("Evaluations take {:.0f} % of the time, one after every {:.0f} steps. Evaluate every {:.0f} "
                         "steps, or on fewer samples.",
