@@ -6,8 +6,16 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/record_function.h>
 #include <gmock/gmock.h>
 #include <torch/csrc/autograd/autograd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string_view>
+#include <thread>
 
 #include "support/ranks.h"
 
@@ -78,6 +86,42 @@ TEST(GradientReducer, CompressesToBf16) {
 
 TEST(GradientReducer, CompressesToFp16) {
     expect_compressed(at::kHalf, 1.0 / 2048);
+}
+
+// All-reduces of each rank. An end takes a while.
+std::array<std::atomic<int>, 2> ended = {};
+
+struct Reduction : at::ObserverContext {};
+
+std::unique_ptr<at::ObserverContext> begin_reduction(const at::RecordFunction& function) {
+    return std::string_view(function.name()) == "gloo:all_reduce" ? std::make_unique<Reduction>() : nullptr;
+}
+
+template <std::size_t rank>
+void end_reduction(const at::RecordFunction& /*function*/, at::ObserverContext* reduction) {
+    if (reduction != nullptr) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        ++ended[rank];
+    }
+}
+
+// Or a profile that stops after a step lacks its last bucket.
+TEST(GradientReducer, AllReducesHaveEndedOnceComplete) {
+    EXPECT_THAT(
+        as_ranks(2,
+                 [](const auto& group) {
+                     const at::Tensor parameter = at::zeros({kElements}).requires_grad_(true);
+                     GradientReducer reducer(*group, {parameter});
+                     const auto end = group->rank() == 0 ? end_reduction<0> : end_reduction<1>;
+                     const auto callback = at::addThreadLocalCallback(
+                         at::RecordFunctionCallback(begin_reduction, end).scopes({at::RecordScope::USER_SCOPE}));
+                     reducer.prepare();
+                     parameter.sum().backward();
+                     EXPECT_TRUE(reducer.complete());
+                     EXPECT_EQ(ended[static_cast<std::size_t>(group->rank())], 1);
+                     at::removeCallback(callback);
+                 }),
+        Each(""));
 }
 
 }  // namespace

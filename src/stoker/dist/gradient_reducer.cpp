@@ -11,27 +11,37 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <algorithm>
+#include <utility>
 
 #include "stoker/dist/group_backend.h"
 #include "stoker/dist/message_sizes.h"
 
 namespace stoker {
+
+struct GradientReducer::Works {
+    std::vector<c10::intrusive_ptr<c10d::Work>> all;
+};
+
 namespace {
 
 using ProcessGroupPtr = c10::intrusive_ptr<c10d::ProcessGroup>;
 
-// Averages a bucket in another type. The division comes first, so that fp16 does not overflow in the sum.
-class CompressHook : public c10d::CppCommHookInterface<ProcessGroupPtr> {
+// Averages a bucket, `compressed` in another type. The division comes first, so that fp16 does not overflow in the sum.
+class AverageHook : public c10d::CppCommHookInterface<ProcessGroupPtr> {
   public:
-    CompressHook(const ProcessGroupPtr& group, at::ScalarType type) : CppCommHookInterface(group), type_(type) {}
+    AverageHook(const ProcessGroupPtr& group, std::optional<at::ScalarType> compressed,
+                const std::shared_ptr<GradientReducer::Works>& works)
+        : CppCommHookInterface(group), compressed_(compressed), works_(works) {}
 
     c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
         const at::Tensor& gradients = bucket.getBuffer();
-        at::Tensor small = at::empty_like(gradients, gradients.options().dtype(type_));
+        if (!compressed_) {
+            gradients.div_(state_->getSize());
+            return start(gradients);
+        }
+        at::Tensor small = at::empty_like(gradients, gradients.options().dtype(*compressed_));
         at::div_out(small, gradients, at::scalar_tensor(state_->getSize(), gradients.options()));
-        std::vector<at::Tensor> sent = {small};
-        const auto reduced = state_->allreduce(sent)->getFuture();
-        return reduced->then(
+        return start(small)->then(
             [gradients](c10::ivalue::Future& done) {
                 gradients.copy_(c10d::detail::parseCppCommHookResult(done.value()));
                 return c10::IValue(gradients);
@@ -40,7 +50,17 @@ class CompressHook : public c10d::CppCommHookInterface<ProcessGroupPtr> {
     }
 
   private:
-    at::ScalarType type_;
+    c10::intrusive_ptr<c10::ivalue::Future> start(const at::Tensor& sent) {
+        std::vector<at::Tensor> tensors = {sent};
+        auto work = state_->allreduce(tensors);
+        if (sent.is_cpu()) {
+            works_->all.push_back(work);
+        }
+        return work->getFuture();
+    }
+
+    std::optional<at::ScalarType> compressed_;
+    std::shared_ptr<GradientReducer::Works> works_;
 };
 
 }  // namespace
@@ -59,7 +79,7 @@ void require_same_parameters(const Group& group, const std::vector<at::Tensor>& 
 
 GradientReducer::GradientReducer(const Group& group, const std::vector<at::Tensor>& parameters,
                                  std::optional<at::ScalarType> compressed)
-    : group_(group), parameters_(parameters) {
+    : group_(group), parameters_(parameters), works_(std::make_shared<Works>()) {
     require_same_parameters(group, parameters);
     const std::vector<bool> sparse(parameters.size(), false);
     auto buckets =
@@ -70,13 +90,9 @@ GradientReducer::GradientReducer(const Group& group, const std::vector<at::Tenso
         /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true,
         std::unordered_map<std::size_t, std::string>{}, kFirstBucketBytes,
         /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<std::int64_t>{});
-    if (compressed) {
-        reducer_->register_comm_hook(std::make_unique<CompressHook>(group.backend().group, *compressed));
-    } else {
-        // It divides, always. Without a hook the Reducer divides gradients that lie in the bucket, and multiplies
-        // others by 1 / ranks while it copies them: with three ranks a resumed run would round otherwise.
-        reducer_->register_builtin_comm_hook(c10d::BuiltinCommHookType::ALLREDUCE);
-    }
+    // The hook divides, always. Without one the Reducer divides gradients that lie in the bucket, and multiplies others
+    // by 1 / ranks while it copies them: with three ranks a resumed run would round otherwise.
+    reducer_->register_comm_hook(std::make_unique<AverageHook>(group.backend().group, compressed, works_));
     reduce_zeros();
     for (at::Tensor& parameter : parameters_) {
         parameter.mutable_grad().reset();
@@ -84,6 +100,7 @@ GradientReducer::GradientReducer(const Group& group, const std::vector<at::Tenso
 }
 
 void GradientReducer::prepare() {
+    works_->all.clear();
     group_.guard([&] {
         reducer_->rebuild_buckets();
         reducer_->prepare_for_backward({});
@@ -105,6 +122,12 @@ bool GradientReducer::complete() const {
     } catch (const c10::Error&) {  // the Reducer offers no other query
         return false;
     }
+    // Gloo completes a future before it ends the work: a profiler that stops now would miss the last all-reduce.
+    group_.guard([&] {
+        for (const c10::intrusive_ptr<c10d::Work>& work : std::exchange(works_->all, {})) {
+            work->wait();
+        }
+    });
     return true;
 }
 
