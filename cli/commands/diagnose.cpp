@@ -76,12 +76,14 @@ RunRecords read_records(std::vector<std::string> paths) {
         of_traces.push_back(own);  // what stoker profile has written
     }
     const std::vector<fs::path> traced = traces_of(of_traces);
+    const bool listed = std::ranges::any_of(of_traces, [](const fs::path& path) { return is_folder(path); });
+    const OtherFiles others = listed ? OtherFiles::left_out : OtherFiles::refused;
     if (runs == 0) {
-        return read_traces(traced);
+        return read_traces(traced, others);
     }
     RunRecords records = read_run_records(paths.front());
     if (!traced.empty()) {
-        add_traces(records, traced);
+        add_traces(records, traced, others);
     }
     return records;
 }

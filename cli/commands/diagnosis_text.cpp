@@ -114,15 +114,12 @@ std::string workers_text(const RankRecords& rank) {
     return text;
 }
 
-// Where the training thread waited for the device, in a run that has no trace.
+// Where the training thread of a watched program waited for the device.
 std::string syncs_text(const RankRecords& rank) {
     if (rank.facts.writer != kPythonWriter) {
         return {};
     }
-    double steps = 0;
-    for (const IntervalEntry& interval : rank.intervals) {
-        steps += static_cast<double>(interval.last_step - interval.first_step + 1);
-    }
+    const double steps = steps_of_syncs(rank);
     constexpr std::size_t kMost = 5;
     std::string text;
     for (const SyncEntry& sync : costly_syncs(rank, kMost)) {

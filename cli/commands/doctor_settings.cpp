@@ -45,15 +45,15 @@ Check check_quota(const HostRates& since) {
     return finished(check, since.throttled.value_or(0) <= kOften);
 }
 
-// By all cores of the machine: those that others keep busy may be ones that this process may not use.
+// Of the cores that this process may run on: others do not matter.
 Check check_other_processes(const HostRates& since) {
     constexpr double kEnough = 0.7;
     const CpuCores cores = cpu_cores();
-    const double others = since.busy.value_or(0) * cores.online - since.user_cores - since.system_cores;
-    const double left = cores.online - others;
+    const double others = since.busy.value_or(0) * cores.affinity - since.user_cores - since.system_cores;
+    const double left = cores.affinity - others;
     return finished({.name = "other processes",
                      .found = fmt::format("{:.1f} of {} cores kept busy during {:.1f} s", std::max(others, 0.0),
-                                          cores.online, since.seconds),
+                                          cores.affinity, since.seconds),
                      .expected = fmt::format("at least {:.1f} cores left", kEnough * cores.usable),
                      .why = "training waits for a core, and measurements vary",
                      .fix = "stop them, or wait until they are done: `stoker top` shows the busiest"},

@@ -23,9 +23,10 @@ namespace {
                            .hint = "`stoker top --once` prints the same as text"});
 }
 
-// Colour pairs by tone; bold and dim also serve terminals without colours.
+// Colour pairs by tone; bold and dim also serve terminals without colours, and people who set NO_COLOR.
 void start_colors() {
-    if (!has_colors()) {
+    const char* off = std::getenv("NO_COLOR");
+    if (!has_colors() || (off != nullptr && *off != '\0')) {
         return;
     }
     start_color();

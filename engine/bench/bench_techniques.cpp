@@ -130,6 +130,16 @@ class Bench {
                 .device_bytes = measured.device_bytes};
     }
 
+    // Alone if memory does not hold both.
+    Measurement measure_last(Contender& contender) {
+        try {
+            return contender.measure(options_.seconds);
+        } catch (const TrialOutOfMemory&) {
+            plain_.close();
+        }
+        return contender.measure(options_.seconds);
+    }
+
     // Empty where the trial failed; the technique then has the reason.
     std::optional<Gain> measure(Technique& technique, const std::vector<std::string>& sets, bool fused) {
         try {
@@ -137,7 +147,7 @@ class Bench {
             const PairedResult pairs =
                 compare(plain_, contender, options_.seconds,
                         {.margin = 0, .least = options_.pairs, .most = options_.pairs}, [] { return false; });
-            return gain_of(contender.measure(options_.seconds), pairs.ratio);
+            return gain_of(measure_last(contender), pairs.ratio);
         } catch (const TrialFailed& error) {
             technique.why_not = error.what();
             return std::nullopt;

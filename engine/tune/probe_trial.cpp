@@ -104,6 +104,14 @@ class Probe {
         return done;
     }
 
+    // A folder of shards, whose keys are no files, is dropped as a whole.
+    bool is_sharded() const {
+        const std::filesystem::path path = plan_.data.train->path();
+        std::error_code unknown;
+        return std::filesystem::is_directory(path, unknown) &&
+               !std::filesystem::exists(path / plan_.data.train->key(0), unknown);
+    }
+
     void drop_sample(std::int64_t index) const {
         std::filesystem::path path = plan_.data.train->path();
         if (std::error_code unknown; std::filesystem::is_directory(path, unknown)) {
@@ -114,6 +122,11 @@ class Probe {
 
     Measurement fetches(const TrialRequest& request) {
         const Dataset& dataset = *plan_.data.train;
+        const std::int64_t stride = dataset.size() % kFetchStride == 0 ? 1 : kFetchStride;
+        const bool sharded = is_sharded();
+        if (sharded) {
+            drop_from_page_cache(dataset.path());
+        }
         const int threads = std::max(request.count, 1);
         std::mutex mutex;  // guards the following, and watch_
         std::int64_t taken = 0;
@@ -128,11 +141,13 @@ class Probe {
                     if (failure || watch_.seconds() >= request.seconds || taken >= dataset.size()) {
                         return;
                     }
-                    index = (taken++ * kFetchStride + fetched_) % dataset.size();
+                    index = (taken++ * stride + fetched_) % dataset.size();
                     watch_.add(1);
                 }
                 try {
-                    drop_sample(index);
+                    if (!sharded) {
+                        drop_sample(index);
+                    }
                     dataset.read(index, sample);
                 } catch (const DataError&) {  // a bad sample takes its time, too
                 } catch (...) {

@@ -192,7 +192,20 @@ def _check(model: Any, loss: Any, example: Any, path: Any) -> tuple[Inputs, torc
                 f"model: expected float32 parameters on {labels.device}, as the example, got {name} of "
                 f"{parameter.dtype} on {parameter.device}; {fix}"
             )
+    _check_buffers(model)
     return _map(lambda tensor: tensor.detach().contiguous(), images), labels.detach().contiguous()
+
+
+def _check_buffers(model: nn.Module) -> None:
+    """Those that are not persistent become constants of the graphs, of any type."""
+    persistent = model.state_dict().keys()
+    for name, buffer in model.named_buffers():
+        if name in persistent and buffer.dtype not in _TYPES:
+            types = ", ".join(str(kind).removeprefix("torch.") for kind in _TYPES)
+            raise ValueError(
+                f"model: expected buffers of {types}, got {name} of {buffer.dtype}; register it with "
+                "persistent=False, or store it as uint8"
+            )
 
 
 def _hint(model: Any) -> str:

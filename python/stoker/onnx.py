@@ -87,7 +87,7 @@ def _complete_sizes(program: Any) -> None:
 def _export_script(run: Path, script: Path, checkpoint: str | os.PathLike[str] | None) -> None:
     chosen = [] if checkpoint is None else ["--checkpoint", os.fspath(checkpoint)]
     command = [str(find_program(engine=True)), "export", str(run), "-o", str(script), *chosen]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
     if done.returncode != 0:
         said = done.stderr.strip().removeprefix("stoker: ")
         raise Error(said or f"[{run}] expected stoker export to end, got exit status {done.returncode}")

@@ -287,16 +287,13 @@ def test_a_missing_script_is_one_line(runs):
     assert len(done.stderr.splitlines()) == 1 and "missing.py" in done.stderr
 
 
-def test_a_missing_program_costs_the_verdict_only(runs):
+def test_a_missing_program_is_said_before_the_training(runs):
     script = runs.script(train())
-    environment = {"PYTHONPATH": str(PYTHON_PACKAGE), "STOKER_BIN": "/nowhere", "PATH": "/usr/bin:/bin"}
-    code = (
-        "import stoker.watch.verdict as verdict\n"
-        "verdict.find_program = lambda: (_ for _ in ()).throw(FileNotFoundError('nowhere'))\n"
-        f"import sys; from stoker.watch.command import main; sys.exit(main('watch', [{script!r}]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=runs.folder, capture_output=True, text=True, env={**os.environ, **environment}
-    )
+    found = {**os.environ, "PYTHONPATH": str(PYTHON_PACKAGE), "STOKER_BIN": "/nowhere", "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-m", "stoker", "watch"]
+    done = subprocess.run([*command, script], cwd=runs.folder, capture_output=True, text=True, env=found)
     assert done.returncode == 0 and done.stdout
-    assert "no verdict: nowhere" in done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "nothing is watched" in line and "/nowhere" in line
+    kept = subprocess.run([*command, "--keep", "kept", script], cwd=runs.folder, capture_output=True, text=True, env=found)
+    assert "no verdict" in kept.stderr and runs.records("kept", "step"), "records can be judged elsewhere"

@@ -34,6 +34,10 @@ struct Machine {
     double short_queue = 1;  // factor of the rate with workers and without data.prefetch
     std::string fails = {};  // a --set that a trial refuses
     int stops_after = 1000;  // trials
+    int holds = 1000;        // trials at once
+    int open = 0;
+    int most_threads = 1000;  // of a loader
+    int fails_at = -1;        // this measurement, once
     std::vector<TrialSpec> opened = {};
     int measured = 0;
 };
@@ -41,6 +45,10 @@ struct Machine {
 class FakeTrial final : public Trial {
   public:
     FakeTrial(Machine& machine, const TrialSpec& spec) : machine_(machine) {
+        if (machine.open == machine.holds) {
+            throw TrialOutOfMemory("no memory");
+        }
+        ++machine.open;
         for (const std::string& set : spec.sets) {
             values_[set.substr(0, set.find('='))] = set.substr(set.find('=') + 1);
         }
@@ -56,9 +64,19 @@ class FakeTrial final : public Trial {
                   .memory_left = 1e10};
     }
 
+    ~FakeTrial() override { --machine_.open; }
+    FakeTrial(const FakeTrial&) = delete;
+    FakeTrial& operator=(const FakeTrial&) = delete;
+
     const TrialFacts& facts() const override { return facts_; }
 
     Measurement ask(const std::string& request, double seconds, int count) override {
+        const bool too_many = (request == "load" || request == "fetch") && count > machine_.most_threads;
+        ended_ = ended_ || too_many || machine_.measured + 1 == machine_.fails_at;
+        machine_.measured += ended_ ? 1 : 0;
+        if (ended_) {
+            throw TrialFailed("ended");
+        }
         const bool cached = values_.contains("data.cache") && values_["data.cache"] != "\"none\"";
         const double load = cached ? machine_.cached_load : machine_.load;
         const double step = values_["train.channels_last"] == "false" ? machine_.channels_last_step : machine_.step;
@@ -114,6 +132,7 @@ class FakeTrial final : public Trial {
     }
 
     Machine& machine_;
+    bool ended_ = false;
     std::map<std::string, std::string> values_;
     TrialFacts facts_;
 };
@@ -409,6 +428,30 @@ TEST(Tuner, AFailingTrialIsNotTheEnd) {
     ASSERT_FALSE(result.rolled_back.empty());
     EXPECT_THAT(result.rolled_back, testing::Contains(testing::Field(&TriedChange::reason, "no memory")));
     EXPECT_THAT(changes_of(result.kept), testing::Contains(testing::HasSubstr("data.workers")));
+}
+
+TEST(Tuner, AMachineThatHoldsOneTrialIsTuned) {
+    Machine machine{.holds = 1};
+    const TuneResult result = tune(photos(), {}, {}, opener(machine));
+    EXPECT_THAT(changes_of(result.kept), testing::Contains(testing::HasSubstr("data.workers")));
+    EXPECT_GT(result.tuned, 1.5 * result.baseline);
+}
+
+TEST(Tuner, ATrialThatEndsOnceIsOpenedAgain) {
+    Machine sound;
+    tune(photos(), {}, {}, opener(sound));
+    for (int failing = 7; failing < sound.measured; ++failing) {
+        Machine machine{.fails_at = failing};
+        const TuneResult result = tune(photos(), {}, {}, opener(machine));
+        EXPECT_LE(std::ranges::count(result.rolled_back, "ended", &TriedChange::reason), 1) << failing;
+    }
+}
+
+TEST(Tuner, OneWorkerIsEnoughToPredict) {
+    Machine machine{.cores = 64, .fetch = 1000, .data_bytes = std::int64_t{1} << 40, .most_threads = 16};
+    EXPECT_GT(tune(photos(), {}, {}, opener(machine)).baseline, 0);
+    machine.most_threads = 0;
+    EXPECT_THROW(tune(photos(), {}, {}, opener(machine)), TrialFailed);
 }
 
 TEST(Tuner, ARecipeThatCannotBeMeasuredIsAnError) {

@@ -11,6 +11,7 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import io
+import itertools
 import os
 import sys
 import types
@@ -56,6 +57,23 @@ def _parser(name: str) -> argparse.ArgumentParser:
     return parser
 
 
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    """Our own words, up to the program's name, and its arguments, which argparse would change: it drops a `--`."""
+    ours: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        attached = word.startswith("-m") and len(word) > 2  # -mpackage.train
+        ours += ["-m", word[2:]] if attached else [word]
+        if word in ("-o", "--report", "--json", "--keep"):
+            ours += list(itertools.islice(rest, 1))
+        elif word == "--":
+            ours += list(itertools.islice(rest, 1))
+            break
+        elif attached or not word.startswith("-"):
+            break
+    return ours, list(rest)
+
+
 def _search_first(folder: str) -> None:
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = folder
@@ -97,20 +115,24 @@ def _execute(code: types.CodeType, names: dict[str, Any]) -> int | None:
     program.__dict__.update(names)
     program.__dict__["__builtins__"] = builtins
     sys.modules["__main__"] = program  # stays: functions that run at exit need its names
+    failure: BaseException | None = None
     try:
         exec(code, program.__dict__)
     except SystemExit as stop:
-        if stop.code is None or isinstance(stop.code, int):
-            return stop.code or 0
-        _print_reason(str(stop.code))
-        return 1
-    except KeyboardInterrupt as error:
-        _print_error(error)
-        return None
+        return _status_of(stop)
     except BaseException as error:
-        _print_error(error)
-        return 1
-    return 0
+        failure = error  # printed outside of this block: what a hook raises has no context, as in Python
+    if failure is None:
+        return 0
+    status = _print_error(failure)
+    return 1 if status is None and not isinstance(failure, KeyboardInterrupt) else status
+
+
+def _status_of(stop: SystemExit) -> int:
+    if stop.code is None or isinstance(stop.code, int):
+        return stop.code or 0
+    _print_reason(str(stop.code))
+    return 1
 
 
 def _print_reason(text: str) -> None:
@@ -122,12 +144,24 @@ def _print_reason(text: str) -> None:
         os.write(2, f"{text}\n".encode(errors="backslashreplace"))
 
 
-def _print_error(error: BaseException) -> None:
-    """As Python prints it: without the line above, and without the frames of hooks."""
+def _print_error(error: BaseException) -> int | None:
+    """As Python prints it: without the line above, and without the frames of hooks.
+
+    Returns the exit status where the program's own sys.excepthook ends the process.
+    """
     known: set[int] = set()
     _leave_out_hooks(error, known)
     flush_output()
-    sys.excepthook(type(error), error, error.__traceback__)
+    try:
+        sys.excepthook(type(error), error, error.__traceback__)
+    except SystemExit as stop:
+        return _status_of(stop)
+    except BaseException as broken:
+        say("Error in sys.excepthook:")
+        sys.__excepthook__(type(broken), broken, broken.__traceback__ and broken.__traceback__.tb_next)
+        say("\nOriginal exception was:")
+        sys.__excepthook__(type(error), error, error.__traceback__)
+    return None
 
 
 def _leave_out_hooks(error: BaseException | None, known: set[int]) -> None:
@@ -150,8 +184,9 @@ def _leave_out_hooks(error: BaseException | None, known: set[int]) -> None:
 
 def main(name: str, words: list[str]) -> int:
     """name: "watch" or "bottleneck". Returns the exit status of the program, or Python's where it cannot be run."""
-    options = _parser(name).parse_args(words)
-    sys.argv = [options.script, *options.arguments]
+    ours, arguments = _split(words)
+    options = _parser(name).parse_args(ours)
+    sys.argv = [options.script, *arguments]
     try:
         code, names = (_load_module if options.module else _load_script)(options.script)
     except SyntaxError as error:  # printed as Python prints it, with the line

@@ -44,8 +44,18 @@ _COLLECTIVES = (
     "barrier",
     "broadcast",
     "broadcast_object_list",
+    "gather",
+    "gather_object",
+    "monitored_barrier",
+    "recv",
+    "recv_object_list",
     "reduce",
+    "reduce_scatter",
     "reduce_scatter_tensor",
+    "scatter",
+    "scatter_object_list",
+    "send",
+    "send_object_list",
 )
 
 _CLOSURES = (types.FunctionType, types.MethodType, functools.partial)

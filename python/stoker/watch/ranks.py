@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import sys
@@ -12,11 +13,16 @@ from pathlib import Path
 from typing import Any
 
 _PATIENCE = 20.0  # seconds that the first process of a host waits for the records of the others
+_watches = itertools.count(1)  # of this process: those of one job count alike
 
 
-def _number(name: str, otherwise: int) -> int:
-    text = os.environ.get(name, "")
-    return int(text) if text.isdigit() else otherwise
+_LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID")
+
+
+def _number(otherwise: int, *names: str) -> int:
+    """The first of the variables that holds a number."""
+    texts = (os.environ.get(name, "") for name in names)
+    return next((int(text) for text in texts if text.isdigit()), otherwise)
 
 
 def _of_group() -> tuple[int, int] | None:
@@ -60,16 +66,19 @@ class Rank:
     @staticmethod
     def of_environment() -> Rank:
         """As the process group says, or before there is one the launcher."""
-        local = _number("LOCAL_RANK", 0)
-        rank, world = _of_group() or (_number("RANK", local), _number("WORLD_SIZE", 1))
+        local = _number(0, "LOCAL_RANK")
+        rank, world = _of_group() or (
+            _number(local, "RANK", "OMPI_COMM_WORLD_RANK"),
+            _number(1, "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"),
+        )
         if world < 2:
             return Rank(job=_process(os.getpid()))
-        local = _number("LOCAL_RANK", rank)
+        local = _number(rank, *_LOCAL_RANKS)
         return Rank(
             rank=rank,
             world_size=world,
             local_rank=local,
-            local_world_size=_number("LOCAL_WORLD_SIZE", max(1, world - (rank - local))),
+            local_world_size=_number(max(1, world - (rank - local)), "LOCAL_WORLD_SIZE"),
             job=_job(local),
             counted="LOCAL_WORLD_SIZE" in os.environ,
         )
@@ -97,6 +106,8 @@ class RecordFolder:
     def __init__(self, rank: Rank, keep: Path | None) -> None:
         self.rank = rank
         self.kept = keep is not None
+        self._watch = next(_watches)  # another rank may be in its next one before this one's records are read
+        self._began = time.monotonic()
         if keep is not None:
             self.path = rank.named(keep.absolute())
             self.path.mkdir(parents=True, exist_ok=True)
@@ -108,7 +119,7 @@ class RecordFolder:
         self._done(rank.rank).unlink(missing_ok=True)
 
     def _shared_folder(self) -> Path:
-        path = Path(tempfile.gettempdir()) / f"stoker-watch-{os.getuid()}-{self.rank.job}"
+        path = Path(tempfile.gettempdir()) / f"stoker-watch-{os.getuid()}-{self.rank.job}-{self._watch}"
         path.mkdir(mode=0o700, exist_ok=True)
         if path.is_symlink() or path.stat().st_uid != os.getuid():
             raise PermissionError(f"stoker watch: {path} belongs to another user; name a folder with --keep")
@@ -120,22 +131,28 @@ class RecordFolder:
         return self.path / "metrics.jsonl" if self.rank.judges else self._part(self.rank.rank)
 
     def _part(self, rank: int) -> Path:
-        return self.path / f"rank-{rank}.jsonl"
+        return self.path / f"rank-{rank}.{self._watch}.jsonl"
 
     def _done(self, rank: int) -> Path:
-        return self.path / f"rank-{rank}.done"
+        return self.path / f"rank-{rank}.{self._watch}.done"
 
-    def finish(self) -> list[int]:
-        """Ends this rank's part. The first process of a host joins all records, and gets the ranks that it missed."""
+    def finish(self) -> list[str]:
+        """Ends this rank's part. The first process of a host joins all records. Returns what it missed, in words."""
         shutil.rmtree(self.clocks, ignore_errors=True)
         if not self.rank.judges:
             self._done(self.rank.rank).touch()
             return []
         others = self._others()
-        until = time.monotonic() + _PATIENCE
-        while not all(self._done(rank).exists() for rank in others) and time.monotonic() < until:
+        ends = time.monotonic()
+        while any(self._is_awaited(rank, ends) for rank in others):
             time.sleep(0.05)
-        missed = [rank for rank in others if not self._done(rank).exists()]
+        missed = [
+            f"rank {rank} has not ended yet; its records are incomplete"
+            if self._part(rank).exists()
+            else f"rank {rank} was not watched"
+            for rank in others
+            if not self._done(rank).exists()
+        ]
         with open(self.records, "ab") as joined:
             for rank in others:
                 if self._part(rank).exists():
@@ -144,6 +161,12 @@ class RecordFolder:
             self._done(rank).unlink(missing_ok=True)
             self._part(rank).unlink(missing_ok=True)
         return missed
+
+    def _is_awaited(self, rank: int, ends: float) -> bool:
+        """A rank that has not begun some time after this one did is not watched."""
+        begun = self._part(rank).exists()
+        until = (ends if begun else self._began) + _PATIENCE
+        return not self._done(rank).exists() and time.monotonic() < until
 
     def _others(self) -> list[int]:
         """Of this host: all where their number is known, else those that have begun."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
+from stoker._program import find_program
 from stoker.watch.session import AlreadyWatched, Session
 from stoker.watch.verdict import Verdict, print_verdict, say
 
@@ -27,9 +28,13 @@ class Watch:
         self._name = "stoker bottleneck" if profiled else "stoker watch"
         self._session = Session(keep, profiled, thread)
         self._nested = False
+        if keep is None:
+            find_program()  # which gives the verdict: better missed now than after hours
         self._asked = sum(path is not None for path in (keep, report, document))
         named = self._session.rank.named
-        self._report, self._document = (None if path is None else named(path) for path in (report, document))
+        self._report, self._document = (
+            None if path is None else named(path.absolute()) for path in (report, document)
+        )  # the program may change its folder
 
     def start(self) -> None:
         """Within another watch, this one does nothing but say so."""
@@ -59,14 +64,14 @@ class Watch:
         finally:
             session.folder.remove()
 
-    def _judge(self, missed: list[int]) -> None:
+    def _judge(self, missed: list[str]) -> None:
         profiles = self._session.profiles
         verdict = Verdict(self._session.folder.path, None if profiles is None else profiles.trace)
         print_verdict(verdict, self._name)
         self._write(verdict.write_report, self._report)
         self._write(verdict.write_document, self._document)
-        for rank in missed:
-            say(f"{self._name}: rank {rank} has not ended yet; its records are incomplete")
+        for problem in missed:
+            say(f"{self._name}: {problem}")
         if profiles is not None:
             for problem in profiles.missing():
                 say(f"{self._name}: {problem}")
@@ -75,6 +80,7 @@ class Watch:
         """The verdict is on stderr already; a file that cannot be written costs a line."""
         try:
             if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
                 write(path)
         except (OSError, RuntimeError) as error:
             say(f"{self._name}: {path} was not written: {error}")

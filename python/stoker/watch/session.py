@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from array import array
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +107,8 @@ class Session:
         self._sampler.start()
         _current = self
 
-    def stop(self) -> list[int]:
-        """Removes the hooks and completes the records. Returns ranks of this host whose records are missing.
+    def stop(self) -> list[str]:
+        """Removes the hooks and completes the records. Returns in words whose records of this host are missing.
 
         Raises the error that has ended the watch before, if there was one.
         """
@@ -129,17 +130,24 @@ class Session:
             raise self._state.fault
         self._steps.end()
         self._measure_own_loader()
-        self._write_facts(measure_products(self.seen.device, self.seen.precision) if self.seen.model else {})
+        self._write_facts(self._measured_products())
         functions = self.profiles.record() if self.profiles is not None else None
         if functions is not None:
             self.writer.functions(functions)
         self.writer.close()
 
+    def _measured_products(self) -> Facts:
+        """After an error of CUDA nothing runs on the GPU any more: the verdict then does without."""
+        with suppress(Exception):
+            return measure_products(self.seen.device, self.seen.precision) if self.seen.model else {}
+        return {}
+
     def _measure_own_loader(self) -> None:
         """Where the program waits for images, what stoker.Loader gives of them: alone, as other ranks may still run."""
         images = self.seen.images
         if images is not None and self.rank.world_size == 1 and self.writer.wait_share() >= _WAITS:
-            self.seen.data |= known(stoker_samples_per_second=measure(images))
+            with suppress(Exception):  # of a transform that cannot be read: the verdict then does without
+                self.seen.data |= known(stoker_samples_per_second=measure(images))
 
     @property
     def is_of_this_process(self) -> bool:

@@ -28,7 +28,10 @@ class Verdict:
         self.document: dict[str, Any] = json.loads(self._run("--json").stdout)
 
     def _run(self, *options: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run([*self._command, *options], capture_output=True, text=True, check=False)
+        # UTF-8 whatever locale the program has set.
+        done = subprocess.run(
+            [*self._command, *options], capture_output=True, encoding="utf-8", errors="replace", check=False
+        )
         if done.returncode != 0:
             raise RuntimeError(f"stoker diagnose: {done.stderr.strip()}")
         return done
@@ -38,7 +41,7 @@ class Verdict:
         self._run("--html", str(path))
 
     def write_document(self, path: Path) -> None:
-        path.write_text(json.dumps(self.document, indent=2) + "\n")
+        path.write_text(json.dumps(self.document, indent=2) + "\n", encoding="utf-8")
 
     @property
     def rule(self) -> str:

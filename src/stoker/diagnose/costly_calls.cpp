@@ -63,4 +63,16 @@ std::vector<SyncEntry> costly_syncs(const RankRecords& rank, std::size_t most) {
     return syncs;
 }
 
+double steps_of_syncs(const RankRecords& rank) {
+    std::int64_t steps = 0;
+    if (rank.profile && !rank.profile->syncs.empty()) {
+        steps = rank.profile->steps > 0 ? rank.profile->steps : std::ssize(rank.steps);
+    } else {
+        for (const IntervalEntry& interval : rank.intervals) {
+            steps += interval.last_step - interval.first_step + 1;
+        }
+    }
+    return std::max(1.0, static_cast<double>(steps));
+}
+
 }  // namespace stoker

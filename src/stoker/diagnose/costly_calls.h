@@ -17,4 +17,7 @@ std::vector<OperatorEntry> costly_operators(const RankRecords& rank, std::size_t
 // By place, the longest first: of the profile, or summed over the intervals.
 std::vector<SyncEntry> costly_syncs(const RankRecords& rank, std::size_t most);
 
+// In which those were counted; at least 1.
+double steps_of_syncs(const RankRecords& rank);
+
 }  // namespace stoker

@@ -152,12 +152,21 @@ bool above_info(const Finding& finding) {
 }
 
 bool too_short(const JudgedRun& run) {
-    return run.kind == "run" && std::ranges::none_of(run.ranks, [&](const RankRecords& rank) {
-               return (rank.profile && !rank.steps.empty()) || run.summary(rank).long_enough();
-           });
+    if (run.kind == "trace") {
+        return std::ranges::all_of(run.ranks, [](const RankRecords& rank) { return rank.steps.empty(); });
+    }
+    return std::ranges::none_of(run.ranks, [&](const RankRecords& rank) {
+        return (rank.profile && !rank.steps.empty()) || run.summary(rank).long_enough();
+    });
 }
 
 Verdict verdict_of(const JudgedRun& run, const std::vector<Finding>& findings) {
+    if (too_short(run) && run.kind == "trace") {
+        return {.rule = "too-short",
+                .text =
+                    "No operator was recorded: nothing can be judged. Profile some steps with torch.profiler and "
+                    "ProfilerActivity.CPU, and give the file that it writes."};
+    }
     if (too_short(run)) {
         const bool python = !run.ranks.empty() && run.ranks.front().facts.writer == kPythonWriter;
         const std::size_t steps = run.ranks.empty() ? 0 : run.ranks.front().steps.size();

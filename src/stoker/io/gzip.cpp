@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
@@ -63,6 +64,7 @@ std::size_t GzipReader::read(std::span<std::byte> out) {
         const int code = ::inflate(&z, Z_NO_FLUSH);
         offset_ += left - z.avail_in;
         done += room - z.avail_out;
+        written_ += room - z.avail_out;
         if (code == Z_STREAM_END) {
             end_member();
         } else if (code == Z_BUF_ERROR) {  // room to write, nothing left to read
@@ -80,7 +82,9 @@ std::size_t GzipReader::read(std::span<std::byte> out) {
 
 void GzipReader::end_member() {
     const auto rest = packed_.subspan(offset_);
-    if (rest.empty() || format_ == Format::raw) {
+    // Archives may be padded with zeros, which gzip ignores, too.
+    const bool padding = std::ranges::all_of(rest, [](std::byte byte) { return byte == std::byte{0}; });
+    if (padding || format_ == Format::raw) {
         ended_ = true;
     } else if (!is_gzip(rest)) {
         throw DataError({.path = "", .offset = offset()}, {.where = "gzip",

@@ -29,11 +29,14 @@ class GzipReader {
     ~GzipReader();
 
     // Fills `out`, or less at the end of the stream, and returns the number of bytes. Throws DataError for damaged
-    // data, a wrong checksum, and bytes after the end that are not gzip.
+    // data, a wrong checksum, and bytes after the end that are neither gzip nor zeros.
     std::size_t read(std::span<std::byte> out);
 
     // True once the input has ended within a member.
     bool cut_short() const { return cut_short_; }
+
+    // Bytes written so far, those before the damage included.
+    std::size_t written() const { return written_; }
 
     // Bytes of the compressed input consumed so far.
     std::int64_t offset() const { return static_cast<std::int64_t>(offset_); }
@@ -46,6 +49,7 @@ class GzipReader {
     std::span<const std::byte> packed_;
     Format format_;
     std::size_t offset_ = 0;
+    std::size_t written_ = 0;
     bool ended_ = false;
     bool cut_short_ = false;
     std::unique_ptr<Stream> stream_;

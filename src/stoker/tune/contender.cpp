@@ -5,7 +5,13 @@
 namespace stoker {
 
 Measurement Contender::measure(double seconds) {
-    Measurement found = trial().ask("measure", seconds);
+    Measurement found;
+    try {
+        found = trial().ask("measure", seconds);
+    } catch (const TrialFailed&) {
+        close();  // its child has ended; the next measurement may succeed
+        throw;
+    }
     seconds_ += found.seconds;
     wait_seconds_ += std::chrono::duration<double>(found.host.times[static_cast<std::size_t>(Phase::wait)]).count();
     return found;

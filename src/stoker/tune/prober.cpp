@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "stoker/tune/settings.h"
 
@@ -16,6 +17,18 @@ std::vector<int> counts_up_to(double cores) {
 
 double per_image(double seconds, const Measurement& measured) {
     return seconds / static_cast<double>(std::max<std::int64_t>(measured.images, 1));
+}
+
+// Nothing where the machine does not give several workers: their memory, or so many threads. One is needed.
+std::optional<Measurement> ask_unless_too_many(Trial& trial, const char* request, double seconds, int workers) {
+    try {
+        return trial.ask(request, seconds, workers);
+    } catch (const TrialFailed&) {
+        if (workers == 1) {
+            throw;
+        }
+        return std::nullopt;
+    }
 }
 
 }  // namespace
@@ -38,7 +51,11 @@ ProbeResult probe(const OpenTrial& open, const TrialSpec& spec, Part part, const
     }
     if (part != Part::step) {
         for (const int workers : counts) {
-            const Measurement load = trial->ask("load", options.seconds, workers);
+            const auto measured = ask_unless_too_many(*trial, "load", options.seconds, workers);
+            if (!measured) {
+                break;
+            }
+            const Measurement& load = *measured;
             result.costs.load.push_back({.workers = workers,
                                          .seconds = per_image(load.seconds, load),
                                          .cpu_seconds = per_image(load.cpu_seconds, load)});
@@ -56,7 +73,11 @@ std::vector<FetchRate> probe_fetch(const OpenTrial& open, const TrialSpec& spec,
     const std::unique_ptr<Trial> trial = open(probed);
     std::vector<FetchRate> rates;
     for (const int threads : {1, most_workers(trial->facts().cores)}) {
-        rates.push_back({.threads = threads, .rate = trial->ask("fetch", seconds, threads).rate()});
+        const auto fetch = ask_unless_too_many(*trial, "fetch", seconds, threads);
+        if (!fetch) {
+            break;
+        }
+        rates.push_back({.threads = threads, .rate = fetch->rate()});
     }
     return rates;
 }

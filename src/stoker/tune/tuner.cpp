@@ -70,6 +70,17 @@ class Tuner {
         return spec;
     }
 
+    // Where memory does not hold another trial beside that of the recipe, that one ends first.
+    template <typename Probing>
+    auto alone_if_needed(const Probing& probing) {
+        try {
+            return probing();
+        } catch (const TrialOutOfMemory&) {
+            current_->close();
+        }
+        return probing();
+    }
+
     void measure_baseline() {
         note("measuring the recipe as it is");
         if (recipe_.data.cache != "none") {  // the first pass fills the cache and is not counted
@@ -98,7 +109,9 @@ class Tuner {
 
     void probe_baseline() {
         note(fmt::format("{:.1f} images/s; measuring step and loader one by one", result_.baseline));
-        costs_ = probe(open_, original_, Part::both, {.seconds = slice_seconds_, .samples = samples_}).costs;
+        costs_ = alone_if_needed([&] {
+            return probe(open_, original_, Part::both, {.seconds = slice_seconds_, .samples = samples_}).costs;
+        });
         if (static_cast<double>(facts_.data_bytes) > facts_.memory_left) {
             costs_.fetch = storage_rates();
         }
@@ -108,7 +121,7 @@ class Tuner {
     // What storage delivers of the data as they are. Measured once, where it matters.
     const std::vector<FetchRate>& storage_rates() {
         if (storage_rates_.empty()) {
-            storage_rates_ = probe_fetch(open_, original_, slice_seconds_);
+            storage_rates_ = alone_if_needed([&] { return probe_fetch(open_, original_, slice_seconds_); });
         }
         return storage_rates_;
     }
@@ -234,8 +247,9 @@ class Tuner {
                 fetch = fetch_of(*packed);
             }
             const bool cache = has_cache(variant.change);
-            const ProbeResult found = probe(open_, spec_with(variant.change), variant.part,
-                                            {.seconds = slice_seconds_, .samples = cache ? sample_count() : samples_});
+            const ProbeOptions options{.seconds = slice_seconds_, .samples = cache ? sample_count() : samples_};
+            const ProbeResult found =
+                alone_if_needed([&] { return probe(open_, spec_with(variant.change), variant.part, options); });
             variant.costs = found.costs;
             add_overhead(*variant.costs);
             variant.costs->fetch = cache ? std::vector<FetchRate>() : std::move(fetch);

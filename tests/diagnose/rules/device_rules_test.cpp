@@ -137,6 +137,14 @@ TEST(DeviceRules, TensorCoresThatAreUnused) {
     EXPECT_DOUBLE_EQ(value(*found, "eligible_share"), 0.5);
     EXPECT_THAT(found->gain.expected, DoubleNear(1 / (1 - 0.5 * 0.6), 1e-9));
     EXPECT_EQ(found->fix.recipe.at(0), (RecipeChange{"train.precision", "\"bf16\""}));
+    RankRecords half = rank;
+    half.profile->operators[0].types = R"(["c10::BFloat16", "c10::BFloat16"])";
+    EXPECT_FALSE(find(half, "fp32-on-tensor-cores")) << "whatever its kernels are called";
+    RankRecords turing = rank;
+    turing.facts.device.name = "Quadro RTX 6000";
+    EXPECT_EQ(find(turing, "fp32-on-tensor-cores")->fix.recipe.at(0).value, "\"fp16\"");
+    turing.facts.device.name = "NVIDIA RTX 2000 Ada Generation";
+    EXPECT_EQ(find(turing, "fp32-on-tensor-cores")->fix.recipe.at(0).value, "\"bf16\"");
     RankRecords old = rank;
     old.facts.device.tensor_cores = false;
     EXPECT_FALSE(find(old, "fp32-on-tensor-cores"));
@@ -329,10 +337,23 @@ TEST(RankRules, ABarrierOfGlooMovesNoGradients) {
     EXPECT_FALSE(find(rank, "gloo-on-gpu"));
     EXPECT_TRUE(find(rank, "communication"));
     rank.profile->collectives[0].name = "gloo:all_reduce";
+    EXPECT_FALSE(find(rank, "gloo-on-gpu")) << "gradients go through NCCL, so these lie in host memory";
+    rank.profile->collectives[1].name = "nccl:broadcast";
     ASSERT_TRUE(find(rank, "gloo-on-gpu"));
     EXPECT_DOUBLE_EQ(value(*find(rank, "gloo-on-gpu"), "exposed_share"), 0.2) << "without NCCL's";
     rank.profile->collectives[0].exposed_us = 1e3;
     EXPECT_FALSE(find(rank, "gloo-on-gpu"));
+}
+
+TEST(RankRules, ShardsAreSentInBf16ByTheirOwnWrapper) {
+    RankRecords rank = made({}, {});
+    rank.facts.world_size = 2;
+    rank.profile->collectives = {
+        {.name = "nccl:all_gather", .backend = "nccl", .on_device = true, .count = 10, .us = 3e4, .exposed_us = 2e4},
+        {.name = "nccl:all_reduce", .backend = "nccl", .on_device = true, .count = 1, .us = 1e3, .exposed_us = 1e3}};
+    EXPECT_THAT(find(rank, "communication")->fix.code, HasSubstr("FullyShardedDataParallel"));
+    rank.profile->collectives[1].us = 5e4;
+    EXPECT_THAT(find(rank, "communication")->fix.code, HasSubstr("bf16_compress_hook"));
 }
 
 std::vector<Finding> stragglers(const std::vector<RankRecords>& ranks, const std::string& kind = "trace") {

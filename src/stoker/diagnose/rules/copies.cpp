@@ -90,7 +90,9 @@ std::vector<Finding> exposed_copy(const JudgedRun& records) {
             "own.",
             100 * exposed);
         finding.evidence = {{"exposed_share", exposed}, {"copy_us", copy->us}, {"overlapped_us", copy->overlapped_us}};
-        finding.fix.code = "with torch.cuda.stream(copy_stream): next_batch = batch.to(device, non_blocking=True)";
+        finding.fix.code =
+            "# of DataLoader(..., pin_memory=True)\n"
+            "with torch.cuda.stream(copy_stream): next_batch = batch.to(device, non_blocking=True)";
         finding.gain = gain_of_share(exposed, 0.5);
         finding.confidence = 0.8;
         findings.push_back(finding);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "stoker/diagnose/costly_calls.h"
 #include "stoker/diagnose/rules/lost_time.h"
 #include "stoker/diagnose/rules/python_fix.h"
 #include "stoker/diagnose/rules/run_summary.h"
@@ -31,15 +32,12 @@ struct Syncs {
 // Of the profile, or of the run's intervals.
 Syncs syncs_of(const RankRecords& rank) {
     if (rank.profile && !rank.profile->syncs.empty()) {
-        return {.places = rank.profile->syncs, .steps = steps_of(rank)};
+        return {.places = rank.profile->syncs, .steps = steps_of_syncs(rank)};
     }
-    Syncs syncs;
-    std::int64_t steps = 0;
+    Syncs syncs{.steps = steps_of_syncs(rank)};
     for (const IntervalEntry& interval : rank.intervals) {
         syncs.places.insert(syncs.places.end(), interval.syncs.begin(), interval.syncs.end());
-        steps += interval.last_step - interval.first_step + 1;
     }
-    syncs.steps = std::max(1.0, static_cast<double>(steps));
     return syncs;
 }
 
@@ -243,7 +241,7 @@ std::vector<Finding> fp32_on_tensor_cores(const JudgedRun& records) {
         }
         double eligible = 0;
         for (const OperatorEntry& op : rank.profile->operators) {
-            eligible += is_eligible(op.name) ? op.device_us : 0;
+            eligible += is_eligible(op.name) && !is_half(op.types) ? op.device_us : 0;
         }
         const double share = share_of_span(rank, eligible);
         const double tensor_cores = rank.profile->gpu->tensor_core_us;
@@ -253,8 +251,10 @@ std::vector<Finding> fp32_on_tensor_cores(const JudgedRun& records) {
         }
         // Devices of compute capability 7 have neither bfloat16 nor TF32.
         const std::string& name = rank.facts.device.name;
-        const bool half = name.find("V100") != std::string::npos || name.find("T4") != std::string::npos ||
-                          name.find("TITAN") != std::string::npos || name.find("RTX 20") != std::string::npos;
+        constexpr std::array<std::string_view, 8> kHalf = {"V100",     "T4",       "TITAN V",  "TITAN RTX",
+                                                           "RTX 2060", "RTX 2070", "RTX 2080", "Quadro RTX"};
+        const bool half =
+            std::ranges::any_of(kHalf, [&](std::string_view part) { return name.find(part) != std::string::npos; });
         Finding finding = finding_of("fp32-on-tensor-cores", severity_of_lost(share / 2), rank, run);
         finding.text = fmt::format(
             "Matrix products and convolutions take {:.0f} % of the time in fp32, and the tensor cores are unused. "

@@ -40,10 +40,6 @@ std::string at_place(std::string_view place) {
     return place.empty() ? std::string() : fmt::format(" at {}", place);
 }
 
-bool is_half(std::string_view types) {
-    return types.find("Half") != std::string_view::npos || types.find("BFloat16") != std::string_view::npos;
-}
-
 // "[[100, 250], [250, 30]]": the sizes of each input.
 std::vector<std::vector<std::int64_t>> sizes_of(std::string_view shapes) {
     std::vector<std::vector<std::int64_t>> inputs;

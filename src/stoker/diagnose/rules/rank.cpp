@@ -35,12 +35,14 @@ double gloo_share(const RankRecords& rank, const RunSummary& run) {
         return rank.facts.train.collectives == "gloo" ? run.of(Phase::communication) : 0;
     }
     double us = 0;
+    bool nccl = false;
     for (std::size_t i = 0; rank.profile && i < rank.profile->collectives.size(); ++i) {
         const CollectiveEntry& collective = rank.profile->collectives[i];
         const bool reduces = collective.name.find("reduce") != std::string::npos;
+        nccl = nccl || (reduces && collective.backend == "nccl");
         us += collective.backend == "gloo" && collective.on_device && reduces ? collective.exposed_us : 0;
     }
-    return on_gpu(rank) ? share_of_span(rank, us) : 0;
+    return on_gpu(rank) && !nccl ? share_of_span(rank, us) : 0;  // else gloo has what lies in host memory
 }
 
 std::vector<Finding> gloo_on_gpu(const JudgedRun& records) {
@@ -63,6 +65,19 @@ std::vector<Finding> gloo_on_gpu(const JudgedRun& records) {
         findings.push_back(finding);
     }
     return findings;
+}
+
+// Parameters lie in shards that each layer gathers, as under FSDP.
+bool gathers_parameters(const RankRecords& rank) {
+    double gathered = 0;
+    double reduced = 0;
+    for (std::size_t i = 0; rank.profile && i < rank.profile->collectives.size(); ++i) {
+        const CollectiveEntry& collective = rank.profile->collectives[i];
+        const bool shards = collective.name.find("gather") != std::string::npos ||
+                            collective.name.find("reduce_scatter") != std::string::npos;
+        (shards ? gathered : reduced) += collective.us;
+    }
+    return gathered > reduced;
 }
 
 // The rank that communicates least is the one that the others wait for; what it spends is the price of communication.
@@ -96,8 +111,10 @@ std::vector<Finding> communication(const JudgedRun& records) {
         finding.fix.recipe = {{"data.batch_size", fmt::to_string(2 * batch)}};
     }
     finding.fix.code =
-        "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
-        "model.register_comm_hook(None, default_hooks.bf16_compress_hook)  # of DistributedDataParallel";
+        gathers_parameters(*best)
+            ? "MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)  # of FullyShardedDataParallel"
+            : "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
+              "model.register_comm_hook(None, default_hooks.bf16_compress_hook)  # of DistributedDataParallel";
     finding.gain = gain_of_share(least / 2, 0.4);  // the fix halves it
     finding.confidence = 0.7;
     findings.push_back(finding);

@@ -226,6 +226,10 @@ bool in_python(const RankRecords& rank) {
     return rank.facts.writer == kPythonWriter;
 }
 
+bool is_half(std::string_view types) {
+    return types.find("Half") != std::string_view::npos || types.find("BFloat16") != std::string_view::npos;
+}
+
 double lost_to_extra_workers(const RankRecords& rank, const RunSummary& run) {
     constexpr double kFactor = 2;
     constexpr int kUsual = 4;

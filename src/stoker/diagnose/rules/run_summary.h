@@ -74,6 +74,9 @@ Finding finding_of(std::string_view rule, Severity severity, const RankRecords& 
 // True for a run that `python -m stoker watch` recorded: its fixes are lines of Python.
 bool in_python(const RankRecords& rank);
 
+// Of the types of an operator's inputs: fp16 or bf16 is among them.
+bool is_half(std::string_view types);
+
 // The share of the time that worker processes cost which have no core of their own; 0 with up to two for each core.
 double lost_to_extra_workers(const RankRecords& rank, const RunSummary& run);
 

@@ -22,8 +22,13 @@ bool is_device_work(EventKind kind) {
 
 // "Memcpy HtoD (Pageable -> Device)" -> "HtoD".
 std::string copy_kind(std::string_view name) {
-    constexpr std::array<std::string_view, 4> kKinds = {"HtoD", "DtoH", "DtoD", "PtoP"};
-    for (const std::string_view kind : kKinds) {
+    if (is_copy_to_device(name)) {
+        return "HtoD";
+    }
+    if (is_copy_to_host(name)) {
+        return "DtoH";
+    }
+    for (const std::string_view kind : {"DtoD", "PtoP"}) {
         if (name.find(kind) != std::string_view::npos) {
             return std::string(kind);
         }
@@ -141,6 +146,28 @@ std::vector<TimeRange> idle_gaps(const std::vector<TimeRange>& busy, const TimeR
     if (!busy.empty()) {
         add_gap(window.end);
     }
+    return gaps;
+}
+
+std::vector<TimeRange> waits_for_host(const TraceEvents& trace, const HostWalk& host, std::vector<TimeRange> gaps) {
+    struct Work {
+        std::int64_t start = 0;
+        std::int64_t launch = 0;
+    };
+    std::vector<Work> launched;
+    for (std::size_t i = 0; i < trace.events.size(); ++i) {
+        const TraceEvent& event = trace.events[i];
+        if (is_device_work(event.kind)) {
+            const auto launch = host.launch_ns.find(event.correlation);
+            launched.push_back(
+                {.start = event.start_ns, .launch = launch != host.launch_ns.end() ? launch->second : event.start_ns});
+        }
+    }
+    std::ranges::stable_sort(launched, {}, &Work::start);
+    std::erase_if(gaps, [&](const TimeRange& gap) {
+        const auto next = std::ranges::lower_bound(launched, gap.end, {}, &Work::start);
+        return next != launched.end() && next->launch <= gap.start;
+    });
     return gaps;
 }
 

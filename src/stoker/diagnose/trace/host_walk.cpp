@@ -16,12 +16,13 @@ enum class Work : std::uint8_t { kernel, copy_to_device, pageable_copy_to_host, 
 
 struct DeviceWork {
     std::int64_t ns = 0;
+    std::int64_t kernels = 0;
     Work work = Work::other;
 };
 
 using WorkTable = std::unordered_map<std::int64_t, DeviceWork>;  // by correlation
 
-// What each launch made the device do.
+// What each launch made the device do; that of a graph, several things.
 WorkTable device_work(const TraceEvents& trace) {
     WorkTable table;
     for (std::size_t i = 0; i < trace.events.size(); ++i) {
@@ -31,14 +32,18 @@ WorkTable device_work(const TraceEvents& trace) {
         }
         const std::string& name = trace.names[event.name];
         if (event.kind == EventKind::kernel) {
-            table[event.correlation] = {event.duration_ns, Work::kernel};
+            DeviceWork& done = table[event.correlation];
+            done.ns += event.duration_ns;
+            done.kernels += 1;
+            done.work = Work::kernel;
         } else if (event.kind == EventKind::memcpy) {
             const bool pageable = name.find("Pageable") != std::string::npos;
-            const bool to_device = name.find("HtoD") != std::string::npos;
-            const bool to_host = name.find("DtoH") != std::string::npos;
-            table[event.correlation] = {event.duration_ns, to_device             ? Work::copy_to_device
-                                                           : to_host && pageable ? Work::pageable_copy_to_host
-                                                                                 : Work::other};
+            const Work work = is_copy_to_device(name)             ? Work::copy_to_device
+                              : is_copy_to_host(name) && pageable ? Work::pageable_copy_to_host
+                                                                  : Work::other;
+            DeviceWork& done = table[event.correlation];
+            done.ns += event.duration_ns;
+            done.work = done.kernels > 0 ? Work::kernel : work;
         }
     }
     return table;
@@ -263,7 +268,7 @@ class Walk {
     void note_launch(const DeviceWork& work, RootOp* root) {
         if (!ops_.empty()) {
             ops_.back().group->device_ns += work.ns;
-            ops_.back().group->kernels += work.work == Work::kernel ? 1 : 0;
+            ops_.back().group->kernels += work.kernels;
         }
         if (root != nullptr) {
             root->copies_to_device = root->copies_to_device || work.work == Work::copy_to_device;

@@ -63,9 +63,16 @@ std::vector<StepEntry> step_entries(const HostWalk& host, const std::vector<Phas
     return steps;
 }
 
+// Of a gap that began in a wait for the device: without what then comes from a batch that is late or copied.
+double idle_after_sync_us(const std::vector<PhaseRange>& phases, const TimeRange& gap) {
+    const PhaseTimes times = phase_times(phases, gap);
+    const auto other = times[static_cast<std::size_t>(Phase::wait)] + times[static_cast<std::size_t>(Phase::copy)];
+    return to_us(gap.end - gap.start - other.count());
+}
+
 // Waits for the device by place, the longest first. Several calls of one operator are one wait.
 std::vector<SyncEntry> sync_entries(const TraceEvents& trace, const HostWalk& host, const TimeRange& window,
-                                    const std::vector<TimeRange>& gaps) {
+                                    const std::vector<PhaseRange>& phases, const std::vector<TimeRange>& gaps) {
     std::map<std::pair<std::uint32_t, std::uint32_t>, SyncEntry> entries;
     std::set<std::uint32_t> roots;
     for (const BlockingCall& call : host.blocking) {
@@ -81,8 +88,7 @@ std::vector<SyncEntry> sync_entries(const TraceEvents& trace, const HostWalk& ho
         // The gap that began while the host waited reaches to the next work that it launches.
         const auto gap = std::ranges::upper_bound(gaps, call.time.end, {}, &TimeRange::end);
         const bool emptied = gap != gaps.end() && gap->start <= call.time.end && gap->start >= call.time.start;
-        const std::int64_t idle = emptied ? gap->end - gap->start : 0;
-        entry.idle_us = entry.idle_us.value_or(0) + to_us(idle);
+        entry.idle_us = entry.idle_us.value_or(0) + (emptied ? idle_after_sync_us(phases, *gap) : 0);
     }
     std::vector<SyncEntry> sorted;
     sorted.reserve(entries.size());
@@ -134,6 +140,20 @@ void optimizer_facts(const std::vector<OperatorEntry>& operators, TrainFacts& fa
     }
 }
 
+// Unknown for boards of other makers: their numbers of compute capability mean something else.
+std::optional<bool> has_tensor_cores(const TraceEvents& trace, const TraceDevice& device) {
+    constexpr int kVolta = 7;
+    bool hip = false;
+    for (std::size_t i = 0; i < trace.events.size() && !hip; ++i) {
+        hip = trace.events[i].kind == EventKind::runtime && trace.names[trace.events[i].name].starts_with("hip");
+    }
+    if (hip || !device.compute_major) {
+        return std::nullopt;
+    }
+    // The small boards of Turing have none.
+    return *device.compute_major >= kVolta && device.name.find("GTX 16") == std::string::npos;
+}
+
 RunFacts facts_of(const TraceEvents& trace, const HostWalk& host, const DeviceProfile& device) {
     RunFacts facts{.writer = "torch.profiler",
                    .rank = trace.rank.value_or(0),
@@ -145,7 +165,7 @@ RunFacts facts_of(const TraceEvents& trace, const HostWalk& host, const DevicePr
             const TraceDevice& first = trace.devices.front();
             facts.device.name = first.name;
             facts.device.memory_bytes = first.memory_bytes;
-            facts.device.tensor_cores = first.compute_major ? std::optional(*first.compute_major >= 7) : std::nullopt;
+            facts.device.tensor_cores = has_tensor_cores(trace, first);
         }
     }
     if (host.single_process_loader) {
@@ -180,15 +200,15 @@ RankRecords rank_records(const TraceEvents& trace) {
     const TimeRange window = window_of(trace, host);
     const std::vector<PhaseRange> phases = phase_ranges(trace, host, window);
     DeviceProfile device = profile_device(trace, host, window);
-    const std::vector<TimeRange> gaps = idle_gaps(device.busy, window);
+    const std::vector<TimeRange> gaps = waits_for_host(trace, host, idle_gaps(device.busy, window));
 
     RankRecords rank{.facts = facts_of(trace, host, device), .steps = step_entries(host, phases, window)};
     ProfileEntry profile{
         .span_us = to_us(window.end - window.start), .steps = std::ssize(rank.steps), .operators = host.operators};
-    profile.syncs = sync_entries(trace, host, window, gaps);
+    profile.syncs = sync_entries(trace, host, window, phases, gaps);
     profile.sequences = find_sequences(trace, host, window);
     profile.gpu = gpu_entry(trace, device);
-    if (profile.gpu) {
+    if (!device.busy.empty()) {
         profile.idle_during = idle_by_phase(phases, gaps);
     }
     profile.copies = std::move(device.copies);
@@ -204,14 +224,23 @@ RankRecords rank_records(const TraceEvents& trace) {
     return rank;
 }
 
-RunRecords read_traces(std::span<const std::filesystem::path> paths) {
+RunRecords read_traces(std::span<const std::filesystem::path> paths, OtherFiles others) {
     if (paths.empty()) {
         throw InvalidArgument({.where = "traces", .expected = "at least one file", .got = "none"});
     }
     RunRecords records{.kind = "trace"};
     std::map<std::string, std::vector<RankRecords>, NaturalLess> processes;  // explicit ranks first, then by name
     for (const std::filesystem::path& path : paths) {
-        const std::vector<TraceEvents> windows = recorded_windows(read_trace_file(path));
+        std::vector<TraceEvents> windows;
+        try {
+            windows = recorded_windows(read_trace_file(path));
+        } catch (const DataError& error) {
+            if (others == OtherFiles::refused || (path == paths.back() && processes.empty())) {
+                throw;
+            }
+            records.problems.push_back(fmt::format("left out: {}", error.what()));
+            continue;
+        }
         const TraceEvents& trace = windows.front();
         const std::string worker = worker_of(path.filename().string());
         const std::string process = trace.rank       ? fmt::format("0 {}", *trace.rank)
@@ -233,8 +262,8 @@ RunRecords read_traces(std::span<const std::filesystem::path> paths) {
     return records;
 }
 
-void add_traces(RunRecords& records, std::span<const std::filesystem::path> paths) {
-    RunRecords read = read_traces(paths);
+void add_traces(RunRecords& records, std::span<const std::filesystem::path> paths, OtherFiles others) {
+    RunRecords read = read_traces(paths, others);
     for (RankRecords& traced : read.ranks) {
         const auto rank =
             std::ranges::find(records.ranks, traced.facts.rank, [](const auto& of) { return of.facts.rank; });

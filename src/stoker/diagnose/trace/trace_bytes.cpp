@@ -45,25 +45,18 @@ std::size_t TraceBytes::read(std::span<char> out) {
     return count;
 }
 
-// What was unpacked before the damage is kept: pieces are small.
+// What was unpacked before the damage is kept.
 std::size_t TraceBytes::read_packed(std::span<std::byte> out) {
-    constexpr std::size_t kPiece = std::size_t{64} << 10;
-    std::size_t done = 0;
+    const std::size_t before = gzip_->written();
     try {
-        while (done < out.size()) {
-            const std::size_t count = gzip_->read(out.subspan(done, std::min(kPiece, out.size() - done)));
-            done += count;
-            if (count == 0) {
-                break;
-            }
-        }
+        gzip_->read(out);
     } catch (const DataError&) {
         damage_ = fmt::format("its gzip data is damaged at byte {}", gzip_->offset());
     }
     if (gzip_->cut_short()) {
         damage_ = fmt::format("its gzip data ends early, at byte {}", gzip_->offset());
     }
-    return done;
+    return gzip_->written() - before;
 }
 
 }  // namespace stoker

@@ -25,4 +25,12 @@ void EventList::push_back(const TraceEvent& event) {
     ++size_;
 }
 
+bool is_copy_to_device(std::string_view name) {
+    return name.find("HtoD") != std::string_view::npos || name.find("M2D") != std::string_view::npos;
+}
+
+bool is_copy_to_host(std::string_view name) {
+    return name.find("DtoH") != std::string_view::npos || name.find("D2M") != std::string_view::npos;
+}
+
 }  // namespace stoker

@@ -74,6 +74,10 @@ class EventList {
     std::size_t size_ = 0;
 };
 
+// Of a copy's name, as CUDA and ROCm ("Memcpy HtoD (Pageable -> Device)") or XPU ("Memcpy M2D") have it.
+bool is_copy_to_device(std::string_view name);
+bool is_copy_to_host(std::string_view name);
+
 struct TraceDevice {
     std::string name = {};
     std::optional<std::int64_t> memory_bytes = {};

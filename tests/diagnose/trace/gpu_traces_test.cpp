@@ -1,0 +1,198 @@
+// Made traces of GPUs: whose fault the idle time is, CUDA graphs, boards of other makers, and files that are damaged or
+// no traces.
+#include <gmock/gmock.h>
+
+#include <array>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "stoker/base/error.h"
+#include "stoker/diagnose/costly_calls.h"
+#include "stoker/diagnose/diagnose.h"
+#include "stoker/diagnose/rules/run_summary.h"
+#include "stoker/diagnose/trace/read_traces.h"
+#include "stoker/diagnose/trace/trace_file.h"
+#include "stoker/io/gzip.h"
+#include "support/temp_dir.h"
+
+namespace stoker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// The events of a trace, in microseconds.
+class Made {
+  public:
+    Made& add(const std::string& cat, const std::string& name, double start, double duration,
+              const std::string& arguments = "") {
+        text_ += (text_.empty() ? "" : ",") + std::string(R"({"ph":"X","cat":")") + cat + R"(","name":")" + name +
+                 R"(","pid":1,"tid":1,"ts":)" + std::to_string(start) + R"(,"dur":)" + std::to_string(duration) +
+                 R"(,"args":{)" + arguments + "}}";
+        return *this;
+    }
+    // A kernel and the call that launches it.
+    Made& kernel(const std::string& call, double launch, const std::string& name, double start, double duration,
+                 int correlation) {
+        const std::string number = R"("correlation":)" + std::to_string(correlation);
+        add("cuda_runtime", call, launch, 5, number);
+        return add("kernel", name, start, duration, R"("stream":7,"device":0,)" + number);
+    }
+    std::string text() const { return "{" + properties_ + R"("traceEvents": [)" + text_ + "]}"; }
+    Made& properties(const std::string& device) {
+        properties_ = R"("deviceProperties": [{"id": 0, )" + device + "}],";
+        return *this;
+    }
+    RankRecords records() const { return rank_records(read_trace_bytes(as_bytes(text()), "made")); }
+    RunRecords run() const {
+        RunRecords run{.kind = "trace"};
+        run.ranks.push_back(records());
+        return run;
+    }
+
+  private:
+    static std::span<const std::byte> as_bytes(const std::string& text) {
+        return std::as_bytes(std::span(text.data(), text.size()));
+    }
+    std::string text_ = {};
+    std::string properties_ = {};
+};
+
+double idle_us(const RankRecords& rank, Phase phase) {
+    return std::chrono::duration<double, std::micro>((*rank.profile->idle_during)[static_cast<std::size_t>(phase)])
+        .count();
+}
+
+// Steps of 100 ms: 80 ms in the loader, 18 ms of kernels, then a loss is read.
+Made loader_after_item() {
+    Made made;
+    for (int step = 0; step < 5; ++step) {
+        const double at = 100'000.0 * step;
+        const int id = 10 * step;
+        made.add("user_annotation", "ProfilerStep#" + std::to_string(step), at, 100'000);
+        made.add("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", at, 80'000);
+        made.add("cpu_op", "aten::mm", at + 80'000, 100);
+        made.kernel("cudaLaunchKernel", at + 80'010, "gemm", at + 80'050, 18'000, id);
+        made.add("cpu_op", "aten::item", at + 80'200, 18'000);
+        made.add("cuda_runtime", "cudaStreamSynchronize", at + 80'300, 17'850);
+    }
+    return made;
+}
+
+TEST(GpuTraces, ALateBatchAfterAReadLossIsTheLoadersFault) {
+    const RunRecords run = loader_after_item().run();
+    EXPECT_NEAR(idle_us(run.ranks[0], Phase::wait), 400'000, 1);
+    ASSERT_EQ(run.ranks[0].profile->syncs.size(), 1u);
+    EXPECT_LT(*run.ranks[0].profile->syncs[0].idle_us, 20'000);
+    EXPECT_EQ(diagnose(run).verdict.rule, "input-bound");
+}
+
+TEST(GpuTraces, TheOperatorOfAGraphHasTheTimeOfAllItsKernels) {
+    Made made;
+    made.add("cpu_op", "Graph", 0, 100);
+    made.kernel("cudaGraphLaunch", 10, "first", 50, 30, 5);
+    made.add("kernel", "second", 81, 20, R"("stream":7,"device":0,"correlation":5)");
+    made.add("gpu_memcpy", "Memcpy DtoD (Device -> Device)", 102, 8, R"("stream":7,"device":0,"correlation":5)");
+    const std::vector<OperatorEntry> operators = made.records().profile->operators;
+    ASSERT_EQ(operators.size(), 1u);
+    EXPECT_DOUBLE_EQ(operators[0].device_us, 58);
+    EXPECT_EQ(operators[0].kernels, 2);
+}
+
+TEST(GpuTraces, GapsBetweenQueuedKernelsAreNotTheHosts) {
+    Made made;
+    made.add("cpu_op", "Graph", 0, 100);
+    made.kernel("cudaGraphLaunch", 10, "first", 15, 10, 5);
+    made.add("kernel", "second", 30, 10, R"("stream":7,"device":0,"correlation":5)");
+    made.kernel("cudaLaunchKernel", 70, "third", 80, 20, 6);
+    const RankRecords rank = made.records();
+    // Before the first kernel, and from 40 to 80; not from 25 to 30.
+    EXPECT_DOUBLE_EQ(idle_us(rank, Phase::forward) + idle_us(rank, Phase::unmeasured), 15 + 40);
+}
+
+TEST(GpuTraces, NoBoardOfAmdIsJudgedByNvidiasNumbers) {
+    const std::string device = R"("name": "Board", "computeMajor": 9)";
+    Made made;
+    made.properties(device).add("cpu_op", "aten::mm", 0, 100).kernel("hipLaunchKernel", 10, "Cijk_Ailk", 20, 500, 1);
+    EXPECT_EQ(made.records().facts.device.tensor_cores, std::nullopt);
+    Made cuda;
+    cuda.properties(device).add("cpu_op", "aten::mm", 0, 100).kernel("cudaLaunchKernel", 10, "gemm", 20, 500, 1);
+    EXPECT_EQ(cuda.records().facts.device.tensor_cores, true);
+    cuda.properties(R"("name": "NVIDIA GeForce GTX 1660", "computeMajor": 7)");
+    EXPECT_EQ(cuda.records().facts.device.tensor_cores, false);
+}
+
+// Their events have no stream.
+TEST(GpuTraces, IdleTimeAndCopiesOfXpus) {
+    Made made;
+    made.add("user_annotation", "ProfilerStep#1", 0, 1000);
+    made.add("cpu_op", "aten::copy_", 0, 100);
+    made.add("xpu_runtime", "zeCommandListAppendMemoryCopy", 10, 5, R"("correlation":1)");
+    made.add("gpu_memcpy", "Memcpy M2D", 20, 180, R"("device":0,"correlation":1,"bytes":4096)");
+    made.add("kernel", "gemm", 200, 400, R"("device":0,"correlation":2)");
+    const RankRecords rank = made.records();
+    ASSERT_TRUE(rank.profile->idle_during);
+    ASSERT_EQ(rank.profile->copies.size(), 1u);
+    EXPECT_EQ(rank.profile->copies[0].kind, "HtoD");
+}
+
+TEST(GpuTraces, WhatCannotBeJudgedIsNotHealthy) {
+    EXPECT_EQ(diagnose(Made().run()).verdict.rule, "too-short");
+    EXPECT_EQ(diagnose(Made().add("", "another tool's", 0, 100).run()).verdict.rule, "too-short");
+    EXPECT_NE(diagnose(loader_after_item().run()).verdict.rule, "too-short");
+}
+
+TEST(GpuTraces, SyncsOfATraceBelongToItsSteps) {
+    RankRecords rank = loader_after_item().records();
+    rank.intervals.push_back({.first_step = 1, .last_step = 1000});
+    EXPECT_DOUBLE_EQ(steps_of_syncs(rank), 5);
+    rank.profile->syncs.clear();
+    EXPECT_DOUBLE_EQ(steps_of_syncs(rank), 1000);
+    rank.intervals.clear();
+    EXPECT_DOUBLE_EQ(steps_of_syncs(rank), 1);
+}
+
+class GpuTraceFiles : public ::testing::Test {
+  protected:
+    std::filesystem::path write(const std::string& name, const std::string& text) const {
+        const std::filesystem::path path = dir_ / name;
+        std::ofstream(path, std::ios::binary) << text;
+        return path;
+    }
+    std::string packed() const {
+        const std::string text = loader_after_item().text();
+        const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+        const Buffer gz = gzip(std::array{std::span<const std::byte>(bytes)});
+        return {reinterpret_cast<const char*>(gz.data()), gz.size()};
+    }
+
+  private:
+    testing::TempDir dir_;
+};
+
+TEST_F(GpuTraceFiles, OtherFilesOfAFolderAreLeftOut) {
+    const std::array files = {write("config.json", "{}"), write("trace.json", loader_after_item().text())};
+    EXPECT_THROW(read_traces(files), DataError);
+    const RunRecords run = read_traces(files, OtherFiles::left_out);
+    EXPECT_EQ(run.ranks.size(), 1u);
+    EXPECT_THAT(run.problems, ElementsAre(HasSubstr("config.json")));
+    EXPECT_THROW(read_traces(std::array{files[0], files[0]}, OtherFiles::left_out), DataError) << "none is a trace";
+}
+
+TEST_F(GpuTraceFiles, ZerosAfterAGzipStreamArePadding) {
+    const TraceEvents trace = read_trace_file(write("t.json.gz", packed() + std::string(512, '\0')));
+    EXPECT_EQ(trace.events.size(), 35u);
+    EXPECT_TRUE(trace.problems.empty());
+}
+
+TEST_F(GpuTraceFiles, AWrongChecksumLosesNothingBeforeIt) {
+    std::string gz = packed();
+    gz[gz.size() - 8] = static_cast<char>(gz[gz.size() - 8] ^ 1);
+    const TraceEvents trace = read_trace_file(write("t.json.gz", gz));
+    EXPECT_EQ(trace.events.size(), 35u);
+    EXPECT_THAT(trace.problems, ElementsAre(HasSubstr("damaged")));
+}
+
+}  // namespace
+}  // namespace stoker
