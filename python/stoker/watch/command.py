@@ -158,7 +158,8 @@ def _print_error(error: BaseException) -> int | None:
         return _status_of(stop)
     except BaseException as broken:
         say("Error in sys.excepthook:")
-        sys.__excepthook__(type(broken), broken, broken.__traceback__ and broken.__traceback__.tb_next)
+        _leave_out_hooks(broken, known)
+        sys.__excepthook__(type(broken), broken, broken.__traceback__)
         say("\nOriginal exception was:")
         sys.__excepthook__(type(error), error, error.__traceback__)
     return None
