@@ -35,12 +35,18 @@ bool is_trace_name(const fs::path& path) {
     return name.ends_with(".json") || name.ends_with(".json.gz");
 }
 
-// The traces of a folder, as tensorboard_trace_handler writes them; a file stands for itself.
-std::vector<fs::path> traces_of(const std::vector<std::string>& paths) {
-    std::vector<fs::path> traces;
+struct TraceFiles {
+    std::vector<fs::path> paths = {};
+    std::size_t listed = 0;  // the last so many were found in folders
+};
+
+// The traces of a folder, as tensorboard_trace_handler writes them; a file stands for itself, and comes first.
+TraceFiles traces_of(const std::vector<std::string>& paths) {
+    TraceFiles traces;
+    std::vector<fs::path> listed;
     for (const fs::path path : paths) {
         if (!is_folder(path)) {
-            traces.push_back(path);
+            traces.paths.push_back(path);
             continue;
         }
         std::vector<fs::path> found = list_folder(path);
@@ -53,8 +59,10 @@ std::vector<fs::path> traces_of(const std::vector<std::string>& paths) {
         std::ranges::sort(found, [](const fs::path& a, const fs::path& b) {
             return NaturalLess()(a.filename().string(), b.filename().string());
         });
-        traces.insert(traces.end(), found.begin(), found.end());
+        listed.insert(listed.end(), found.begin(), found.end());
     }
+    traces.paths.insert(traces.paths.end(), listed.begin(), listed.end());
+    traces.listed = listed.size();
     return traces;
 }
 
@@ -75,15 +83,13 @@ RunRecords read_records(std::vector<std::string> paths) {
     if (const fs::path own = fs::path(paths.front()) / "trace"; runs == 1 && of_traces.empty() && is_folder(own)) {
         of_traces.push_back(own);  // what stoker profile has written
     }
-    const std::vector<fs::path> traced = traces_of(of_traces);
-    const bool listed = std::ranges::any_of(of_traces, [](const fs::path& path) { return is_folder(path); });
-    const OtherFiles others = listed ? OtherFiles::left_out : OtherFiles::refused;
+    const TraceFiles traced = traces_of(of_traces);
     if (runs == 0) {
-        return read_traces(traced, others);
+        return read_traces(traced.paths, traced.listed);
     }
     RunRecords records = read_run_records(paths.front());
-    if (!traced.empty()) {
-        add_traces(records, traced, others);
+    if (!traced.paths.empty()) {
+        add_traces(records, traced.paths, traced.listed);
     }
     return records;
 }

@@ -95,6 +95,14 @@ def test_a_block_that_changes_its_folder_writes_where_it_began(runs):
     assert os.listdir(runs.folder / "elsewhere") == []
 
 
+def test_a_block_without_the_program_runs_unwatched(runs):
+    body = "import stoker, os\nos.environ.update(STOKER_BIN='/nowhere', PATH='')\nwith stoker.watching():\n    steps()\n"
+    done = runs.python(runs.script(STEPS + body + "print('done')\n"))
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("stoker watch: nothing is watched: ") and "/nowhere" in line
+
+
 # As after an assert on a GPU: whatever runs there then fails, too.
 def test_what_cannot_be_measured_in_the_end_costs_no_verdict(runs):
     script = runs.script(
@@ -175,9 +183,10 @@ def test_watches_in_a_row_do_not_touch_each_others_records(runs, keep):
 
 def test_a_watch_of_one_rank_alone_does_not_wait_for_the_others(runs):
     body = (
-        "import stoker.watch.ranks as of_ranks, time\nof_ranks._PATIENCE = 3\n"
-        "if rank == 0:\n    with stoker.watching():\n        steps(40)\n        time.sleep(3)\n"
-        "        begin = time.monotonic()\n    assert time.monotonic() - begin < 2.5\n"
+        "import stoker.watch.ranks as of_ranks\nfrom stoker.watch import session\nof_ranks._PATIENCE = 80\n"
+        "if rank == 0:\n    with stoker.watching():\n        steps(40)\n"
+        "        session._current.folder._began -= 80\n"  # it began long ago
+        "        begin = time.monotonic()\n    assert time.monotonic() - begin < 60\n"
     )
     said = ranks(runs, body)
     assert "rank 1 was not watched" in said[0] and "not ended" not in said[0]
@@ -186,15 +195,17 @@ def test_a_watch_of_one_rank_alone_does_not_wait_for_the_others(runs):
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({"RANK": "5", "WORLD_SIZE": "8", "SLURM_LOCALID": "1"}, (5, 8, 1)),
+        ({"RANK": "5", "WORLD_SIZE": "8", "SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1"}, (5, 8, 1)),
+        ({"RANK": "5", "WORLD_SIZE": "8", "SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_LOCALID": "0"}, (5, 8, 5)),
         ({"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1"}, (3, 4, 1)),
         ({"RANK": "3", "WORLD_SIZE": "4"}, (3, 4, 3)),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, (0, 1, 0)),  # of a batch script, which runs one process
     ],
 )
 def test_ranks_without_torchrun(monkeypatch, environment, expected):
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
-        monkeypatch.delenv(name, raising=False)
+    for name in list(os.environ):
+        if name in ("RANK", "WORLD_SIZE") or name.startswith(("LOCAL_", "SLURM_", "OMPI_", "PALS_")):
+            monkeypatch.delenv(name)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     rank = Rank.of_environment()

@@ -37,6 +37,7 @@ struct Machine {
     int holds = 1000;        // trials at once
     int open = 0;
     int most_threads = 1000;  // of a loader
+    int most_beside = 1000;   // of a loader beside another trial: memory
     int fails_at = -1;        // this measurement, once
     std::vector<TrialSpec> opened = {};
     int measured = 0;
@@ -72,6 +73,10 @@ class FakeTrial final : public Trial {
 
     Measurement ask(const std::string& request, double seconds, int count) override {
         const bool too_many = (request == "load" || request == "fetch") && count > machine_.most_threads;
+        if (request == "load" && count > machine_.most_beside && machine_.open > 1) {
+            ended_ = true;
+            throw TrialOutOfMemory("no memory");
+        }
         ended_ = ended_ || too_many || machine_.measured + 1 == machine_.fails_at;
         machine_.measured += ended_ ? 1 : 0;
         if (ended_) {
@@ -447,9 +452,18 @@ TEST(Tuner, ATrialThatEndsOnceIsOpenedAgain) {
     }
 }
 
+TEST(Tuner, WorkersThatOnlyFitAloneAreMeasuredAlone) {
+    Machine machine{.most_beside = 1};
+    const TuneResult result = tune(photos(), {}, {}, opener(machine));
+    ASSERT_FALSE(result.kept.empty());
+    Machine roomy;
+    EXPECT_NEAR(result.kept[0].predicted, tune(photos(), {}, {}, opener(roomy)).kept[0].predicted, 0.1);
+}
+
 TEST(Tuner, OneWorkerIsEnoughToPredict) {
     Machine machine{.cores = 64, .fetch = 1000, .data_bytes = std::int64_t{1} << 40, .most_threads = 16};
     EXPECT_GT(tune(photos(), {}, {}, opener(machine)).baseline, 0);
+    EXPECT_EQ(std::ranges::count(machine.opened, true, &TrialSpec::probe), 2) << "costs and storage";
     machine.most_threads = 0;
     EXPECT_THROW(tune(photos(), {}, {}, opener(machine)), TrialFailed);
 }

@@ -16,13 +16,25 @@ _PATIENCE = 20.0  # seconds that the first process of a host waits for the recor
 _watches = itertools.count(1)  # of this process: those of one job count alike
 
 
-_LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID")
+_LAUNCHERS = (  # rank, number of processes, and rank on this host
+    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ("PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID"),
+)
 
 
 def _number(otherwise: int, *names: str) -> int:
     """The first of the variables that holds a number."""
     texts = (os.environ.get(name, "") for name in names)
     return next((int(text) for text in texts if text.isdigit()), otherwise)
+
+
+def _of_launcher(rank: int, world: int) -> int:
+    """The rank on this host, of a launcher that has started these processes: what they start inherits its variables."""
+    for its_rank, its_world, local in _LAUNCHERS:
+        if (_number(-1, its_rank), _number(-1, its_world)) == (rank, world):
+            return _number(rank, local)
+    return rank
 
 
 def _of_group() -> tuple[int, int] | None:
@@ -73,7 +85,7 @@ class Rank:
         )
         if world < 2:
             return Rank(job=_process(os.getpid()))
-        local = _number(rank, *_LOCAL_RANKS)
+        local = _number(_of_launcher(rank, world), "LOCAL_RANK")
         return Rank(
             rank=rank,
             world_size=world,

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Thread
 
 from stoker._program import find_program
-from stoker.watch.session import AlreadyWatched, Session
+from stoker.watch.session import Session
 from stoker.watch.verdict import Verdict, print_verdict, say
 
 
@@ -27,9 +27,8 @@ class Watch:
             raise ValueError(f"report: expected a file name that ends in .html, found {report}")
         self._name = "stoker bottleneck" if profiled else "stoker watch"
         self._session = Session(keep, profiled, thread)
-        self._nested = False
-        if keep is None:
-            find_program()  # which gives the verdict: better missed now than after hours
+        self._idle = False  # nothing is watched here
+        self._kept = keep is not None
         self._asked = sum(path is not None for path in (keep, report, document))
         named = self._session.rank.named
         self._report, self._document = (
@@ -37,13 +36,24 @@ class Watch:
         )  # the program may change its folder
 
     def start(self) -> None:
-        """Within another watch, this one does nothing but say so."""
-        try:
+        """Within another watch, or without the program that gives the verdict, this one does nothing but say so."""
+        reason = self._why_idle()
+        self._idle = reason is not None
+        if self._idle:
+            say(f"{self._name}: {reason}")
+        else:
             self._session.start()
-        except AlreadyWatched as error:
-            self._nested = True
+
+    def _why_idle(self) -> str | None:
+        if Session.is_any_running():
             unwritten = "" if self._asked == 0 else "; no file that was asked for here is written"
-            say(f"{self._name}: {error}: the other watch gives the verdict{unwritten}")
+            return f"this process is watched already: the other watch gives the verdict{unwritten}"
+        if not self._kept:  # kept records can be judged elsewhere
+            try:
+                find_program()  # better missed now than after hours
+            except FileNotFoundError as error:
+                return f"nothing is watched: {error}"
+        return None
 
     def finish(self, failed: bool = False) -> None:
         """Prints the verdict and writes what was asked for. Errors are printed: the watched program has its own end.
@@ -51,7 +61,7 @@ class Watch:
         failed: the program has ended with an error. Before its first step nothing is to be judged.
         """
         session = self._session
-        if self._nested or not session.is_of_this_process:  # a child that the program has forked
+        if self._idle or not session.is_of_this_process:  # a child that the program has forked
             return
         try:
             missed = session.stop()

@@ -71,6 +71,10 @@ class Session:
         self.profiles: Profiles | None = None
         self._pid = os.getpid()
 
+    @staticmethod
+    def is_any_running() -> bool:
+        return _current is not None
+
     def start(self) -> None:
         global _current
         if _current is not None:

@@ -53,7 +53,7 @@ class AverageHook : public c10d::CppCommHookInterface<ProcessGroupPtr> {
     c10::intrusive_ptr<c10::ivalue::Future> start(const at::Tensor& sent) {
         std::vector<at::Tensor> tensors = {sent};
         auto work = state_->allreduce(tensors);
-        if (sent.is_cpu()) {
+        if (state_->getBackend(sent.device().type())->getBackendName() == "gloo") {
             works_->all.push_back(work);
         }
         return work->getFuture();

@@ -34,16 +34,16 @@ class GradientReducer {
     void prepare();
     // A backward pass of zeros, reduced: for a rank that has no samples where others have some.
     void reduce_zeros();
-    // Whether the last backward pass reached every parameter. If not, the gradients were not averaged. If so, their
-    // all-reduces have ended.
-    bool complete() const;
+    // Whether the last backward pass reached every parameter. If not, the gradients were not averaged. If so, waits
+    // until their all-reduces over Gloo have ended.
+    bool complete() const;  // NOLINT(modernize-use-nodiscard): also called to wait
 
     struct Works;
 
   private:
     const Group& group_;
     std::vector<at::Tensor> parameters_;
-    std::shared_ptr<Works> works_;  // all-reduces of the last pass in host memory
+    std::shared_ptr<Works> works_;  // all-reduces of the last pass over Gloo
     std::shared_ptr<c10d::Reducer> reducer_;
 };
 

@@ -229,8 +229,10 @@ struct ProfileEntry {
     std::vector<CollectiveEntry> collectives = {};
     std::vector<SequenceEntry> sequences = {};
     std::optional<GpuEntry> gpu = {};
-    // The GPU's idle time by what the training thread did meanwhile: time that a faster host wins.
+    // The GPU's idle time by what the training thread did meanwhile.
     std::optional<PhaseTimes> idle_during = {};
+    // Of that, gaps before work that had been launched already, as between the kernels of a CUDA graph.
+    std::optional<PhaseTimes> queued_during = {};
 };
 
 // A function of a Python program in some steps under cProfile.

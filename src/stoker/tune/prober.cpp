@@ -20,15 +20,20 @@ double per_image(double seconds, const Measurement& measured) {
 }
 
 // Nothing where the machine does not give several workers: their memory, or so many threads. One is needed.
-std::optional<Measurement> ask_unless_too_many(Trial& trial, const char* request, double seconds, int workers) {
+std::optional<Measurement> ask_unless_too_many(Trial& trial, const char* request, const ProbeOptions& options,
+                                               int workers) {
     try {
-        return trial.ask(request, seconds, workers);
+        return trial.ask(request, options.seconds, workers);
+    } catch (const TrialOutOfMemory&) {
+        if (workers == 1 || !options.alone) {
+            throw;
+        }
     } catch (const TrialFailed&) {
         if (workers == 1) {
             throw;
         }
-        return std::nullopt;
     }
+    return std::nullopt;
 }
 
 }  // namespace
@@ -51,7 +56,7 @@ ProbeResult probe(const OpenTrial& open, const TrialSpec& spec, Part part, const
     }
     if (part != Part::step) {
         for (const int workers : counts) {
-            const auto measured = ask_unless_too_many(*trial, "load", options.seconds, workers);
+            const auto measured = ask_unless_too_many(*trial, "load", options, workers);
             if (!measured) {
                 break;
             }
@@ -66,14 +71,14 @@ ProbeResult probe(const OpenTrial& open, const TrialSpec& spec, Part part, const
     return result;
 }
 
-std::vector<FetchRate> probe_fetch(const OpenTrial& open, const TrialSpec& spec, double seconds) {
+std::vector<FetchRate> probe_fetch(const OpenTrial& open, const TrialSpec& spec, const ProbeOptions& options) {
     TrialSpec probed = spec;
     probed.probe = true;
     probed.samples = 0;
     const std::unique_ptr<Trial> trial = open(probed);
     std::vector<FetchRate> rates;
     for (const int threads : {1, most_workers(trial->facts().cores)}) {
-        const auto fetch = ask_unless_too_many(*trial, "fetch", seconds, threads);
+        const auto fetch = ask_unless_too_many(*trial, "fetch", options, threads);
         if (!fetch) {
             break;
         }

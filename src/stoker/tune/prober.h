@@ -12,6 +12,7 @@ namespace stoker {
 struct ProbeOptions {
     double seconds = 0.7;      // of each measurement
     std::int64_t samples = 0;  // at most so many; 0: all
+    bool alone = true;         // no other trial is open, whose end would free memory
 };
 
 struct ProbeResult {
@@ -20,10 +21,10 @@ struct ProbeResult {
 };
 
 // Step costs with one thread and with `facts.threads` or all cores; load costs with one worker and with one for each
-// core. `part` leaves the other costs out.
+// core, unless there is no memory or no thread for so many. `part` leaves the other costs out.
 ProbeResult probe(const OpenTrial& open, const TrialSpec& spec, Part part, const ProbeOptions& options);
 
 // What storage delivers of data that are not in the page cache, to one thread and to as many as there may be workers.
-std::vector<FetchRate> probe_fetch(const OpenTrial& open, const TrialSpec& spec, double seconds);
+std::vector<FetchRate> probe_fetch(const OpenTrial& open, const TrialSpec& spec, const ProbeOptions& options);
 
 }  // namespace stoker

@@ -74,11 +74,11 @@ class Tuner {
     template <typename Probing>
     auto alone_if_needed(const Probing& probing) {
         try {
-            return probing();
+            return probing(/*alone=*/false);
         } catch (const TrialOutOfMemory&) {
             current_->close();
         }
-        return probing();
+        return probing(/*alone=*/true);
     }
 
     void measure_baseline() {
@@ -109,8 +109,9 @@ class Tuner {
 
     void probe_baseline() {
         note(fmt::format("{:.1f} images/s; measuring step and loader one by one", result_.baseline));
-        costs_ = alone_if_needed([&] {
-            return probe(open_, original_, Part::both, {.seconds = slice_seconds_, .samples = samples_}).costs;
+        costs_ = alone_if_needed([&](bool alone) {
+            const ProbeOptions options{.seconds = slice_seconds_, .samples = samples_, .alone = alone};
+            return probe(open_, original_, Part::both, options).costs;
         });
         if (static_cast<double>(facts_.data_bytes) > facts_.memory_left) {
             costs_.fetch = storage_rates();
@@ -121,7 +122,8 @@ class Tuner {
     // What storage delivers of the data as they are. Measured once, where it matters.
     const std::vector<FetchRate>& storage_rates() {
         if (storage_rates_.empty()) {
-            storage_rates_ = alone_if_needed([&] { return probe_fetch(open_, original_, slice_seconds_); });
+            storage_rates_ = alone_if_needed(
+                [&](bool alone) { return probe_fetch(open_, original_, {.seconds = slice_seconds_, .alone = alone}); });
         }
         return storage_rates_;
     }
@@ -247,9 +249,11 @@ class Tuner {
                 fetch = fetch_of(*packed);
             }
             const bool cache = has_cache(variant.change);
-            const ProbeOptions options{.seconds = slice_seconds_, .samples = cache ? sample_count() : samples_};
-            const ProbeResult found =
-                alone_if_needed([&] { return probe(open_, spec_with(variant.change), variant.part, options); });
+            const std::int64_t samples = cache ? sample_count() : samples_;
+            const ProbeResult found = alone_if_needed([&](bool alone) {
+                return probe(open_, spec_with(variant.change), variant.part,
+                             {.seconds = slice_seconds_, .samples = samples, .alone = alone});
+            });
             variant.costs = found.costs;
             add_overhead(*variant.costs);
             variant.costs->fetch = cache ? std::vector<FetchRate>() : std::move(fetch);

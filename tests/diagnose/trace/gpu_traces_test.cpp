@@ -59,9 +59,8 @@ class Made {
     std::string properties_ = {};
 };
 
-double idle_us(const RankRecords& rank, Phase phase) {
-    return std::chrono::duration<double, std::micro>((*rank.profile->idle_during)[static_cast<std::size_t>(phase)])
-        .count();
+double us_of(const PhaseTimes& times, Phase phase) {
+    return std::chrono::duration<double, std::micro>(times[static_cast<std::size_t>(phase)]).count();
 }
 
 // Steps of 100 ms: 80 ms in the loader, 18 ms of kernels, then a loss is read.
@@ -82,7 +81,7 @@ Made loader_after_item() {
 
 TEST(GpuTraces, ALateBatchAfterAReadLossIsTheLoadersFault) {
     const RunRecords run = loader_after_item().run();
-    EXPECT_NEAR(idle_us(run.ranks[0], Phase::wait), 400'000, 1);
+    EXPECT_NEAR(us_of(*run.ranks[0].profile->idle_during, Phase::wait), 400'000, 1);
     ASSERT_EQ(run.ranks[0].profile->syncs.size(), 1u);
     EXPECT_LT(*run.ranks[0].profile->syncs[0].idle_us, 20'000);
     EXPECT_EQ(diagnose(run).verdict.rule, "input-bound");
@@ -100,15 +99,19 @@ TEST(GpuTraces, TheOperatorOfAGraphHasTheTimeOfAllItsKernels) {
     EXPECT_EQ(operators[0].kernels, 2);
 }
 
+// A call that is not over when the gap begins is one that the GPU waits for.
 TEST(GpuTraces, GapsBetweenQueuedKernelsAreNotTheHosts) {
     Made made;
-    made.add("cpu_op", "Graph", 0, 100);
+    made.add("cpu_op", "Graph", 0, 110);
     made.kernel("cudaGraphLaunch", 10, "first", 15, 10, 5);
     made.add("kernel", "second", 30, 10, R"("stream":7,"device":0,"correlation":5)");
     made.kernel("cudaLaunchKernel", 70, "third", 80, 20, 6);
+    made.kernel("cudaLaunchKernel", 98, "fourth", 104, 6, 7);
+    made.kernel("cudaMemsetAsync", 103, "Memset", 112, 2, 8);
     const RankRecords rank = made.records();
-    // Before the first kernel, and from 40 to 80; not from 25 to 30.
-    EXPECT_DOUBLE_EQ(idle_us(rank, Phase::forward) + idle_us(rank, Phase::unmeasured), 15 + 40);
+    EXPECT_DOUBLE_EQ(us_of(*rank.profile->idle_during, Phase::forward), 15 + 5 + 40 + 4);
+    EXPECT_DOUBLE_EQ(us_of(*rank.profile->queued_during, Phase::forward), 5);
+    EXPECT_DOUBLE_EQ(us_of(*rank.profile->queued_during, Phase::unmeasured), 2);
 }
 
 TEST(GpuTraces, NoBoardOfAmdIsJudgedByNvidiasNumbers) {
@@ -131,9 +134,11 @@ TEST(GpuTraces, IdleTimeAndCopiesOfXpus) {
     made.add("xpu_runtime", "zeCommandListAppendMemoryCopy", 10, 5, R"("correlation":1)");
     made.add("gpu_memcpy", "Memcpy M2D", 20, 180, R"("device":0,"correlation":1,"bytes":4096)");
     made.add("kernel", "gemm", 200, 400, R"("device":0,"correlation":2)");
+    made.add("gpu_memcpy", "Memcpy H2D", 700, 10, R"("device":0,"correlation":3,"bytes":4096)");
     const RankRecords rank = made.records();
     ASSERT_TRUE(rank.profile->idle_during);
     ASSERT_EQ(rank.profile->copies.size(), 1u);
+    EXPECT_EQ(rank.profile->copies[0].count, 2);
     EXPECT_EQ(rank.profile->copies[0].kind, "HtoD");
 }
 
@@ -174,10 +179,11 @@ class GpuTraceFiles : public ::testing::Test {
 TEST_F(GpuTraceFiles, OtherFilesOfAFolderAreLeftOut) {
     const std::array files = {write("config.json", "{}"), write("trace.json", loader_after_item().text())};
     EXPECT_THROW(read_traces(files), DataError);
-    const RunRecords run = read_traces(files, OtherFiles::left_out);
+    EXPECT_THROW(read_traces(files, 1), DataError) << "the first was named";
+    const RunRecords run = read_traces(files, 2);
     EXPECT_EQ(run.ranks.size(), 1u);
     EXPECT_THAT(run.problems, ElementsAre(HasSubstr("config.json")));
-    EXPECT_THROW(read_traces(std::array{files[0], files[0]}, OtherFiles::left_out), DataError) << "none is a trace";
+    EXPECT_THROW(read_traces(std::array{files[0], files[0]}, 2), DataError) << "none is a trace";
 }
 
 TEST_F(GpuTraceFiles, ZerosAfterAGzipStreamArePadding) {

@@ -110,7 +110,8 @@ TEST(ReadTraces, CopiesWaitsAndCollectives) {
     // The gaps 1000-1120, 1140-1220, 1320-1330, 1380-1460, 1800-1850, 1860-2000 by what the host did.
     EXPECT_DOUBLE_EQ(us(*profile.idle_during, Phase::wait), 100);
     EXPECT_DOUBLE_EQ(us(*profile.idle_during, Phase::copy), 20 + 10);
-    EXPECT_DOUBLE_EQ(us(*profile.idle_during, Phase::forward), 20 + 20);
+    EXPECT_DOUBLE_EQ(us(*profile.idle_during, Phase::forward), 20 + 10 + 20);
+    EXPECT_DOUBLE_EQ(us(*profile.queued_during, Phase::forward), 10);  // from 1320 on
     EXPECT_DOUBLE_EQ(us(*profile.idle_during, Phase::backward), 60);
     EXPECT_DOUBLE_EQ(us(*profile.idle_during, Phase::sync), 50 + 90);
     EXPECT_DOUBLE_EQ(us(*profile.idle_during, Phase::unmeasured), 50 + 50);

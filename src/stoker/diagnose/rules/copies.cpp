@@ -13,7 +13,7 @@
 namespace stoker {
 namespace {
 
-constexpr double kCopyWarn = 0.02;  // of the time
+constexpr double kPageableWarn = 0.02;  // of the time
 
 const CopyEntry* copy_to_device(const RankRecords& rank, bool pageable) {
     if (!rank.profile) {
@@ -53,7 +53,7 @@ std::vector<Finding> pageable_copy(const JudgedRun& records) {
         constexpr std::int64_t kBlocking = 64 << 10;  // smaller copies do not block the host
         const CopyEntry* copy = copy_to_device(rank, /*pageable=*/true);
         const double lost = lost_share(rank, run, Phase::copy);
-        if (copy == nullptr || copy->bytes < kBlocking * copy->count || lost < kCopyWarn) {
+        if (copy == nullptr || copy->bytes < kBlocking * copy->count || lost < kPageableWarn) {
             return;
         }
         Finding finding = finding_of("pageable-copy", severity_of_lost(lost), rank, run);

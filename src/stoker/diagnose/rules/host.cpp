@@ -96,8 +96,6 @@ std::vector<Finding> stolen(const JudgedRun& records) {
     });
 }
 
-constexpr double kCritical = 0.20;  // of the time, as for the input
-
 double thread_speedup(const RankRecords& rank) {
     return std::clamp(rank.facts.train.thread_speedup.value_or(1), 0.001, 1.0);
 }
@@ -120,8 +118,7 @@ std::vector<Finding> oversubscribed(const JudgedRun& records) {
         if (lost < kWorthIt) {
             return;
         }
-        Finding finding =
-            finding_of("oversubscription", lost >= kCritical ? Severity::critical : Severity::warn, rank, run);
+        Finding finding = finding_of("oversubscription", severity_of_lost(lost), rank, run);
         finding.text = fmt::format(
             "Torch's {} threads wait for each other, because something else wants their cores: a small operation takes "
             "{:.0f} times as long as on one thread. Train with one thread.",
@@ -149,7 +146,7 @@ std::vector<Finding> other_load(const JudgedRun& records) {
         }
         const auto [gain, severity] = host_gain(rank, run, others, 0.2);
         Finding finding = finding_of("other-processes", severity, rank, run);
-        if (lost_to_threads(rank, run) >= kCritical) {
+        if (severity_of_lost(lost_to_threads(rank, run)) == Severity::critical) {
             finding.severity = Severity::info;  // the program can do something about it
         }
         finding.text = fmt::format(
@@ -272,8 +269,7 @@ std::vector<Finding> slow_precision(const JudgedRun& records) {
             continue;
         }
         const std::string& type = rank.facts.train.precision;
-        Finding finding =
-            finding_of("slow-precision", lost >= kCritical ? Severity::critical : Severity::warn, rank, run);
+        Finding finding = finding_of("slow-precision", severity_of_lost(lost), rank, run);
         finding.text = fmt::format(
             "The model trains in {0}, in which a product of matrices takes {1:.1f} times as long on this CPU as in "
             "fp32. "

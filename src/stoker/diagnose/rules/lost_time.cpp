@@ -59,8 +59,9 @@ double lost_to_launches(const RankRecords& rank, const RunSummary& run) {
         return 0;
     }
     double us = 0;
+    const PhaseTimes queued = rank.profile->queued_during.value_or(PhaseTimes{});
     for (const Phase phase : {Phase::forward, Phase::backward, Phase::optimizer, Phase::step, Phase::unmeasured}) {
-        us += us_of(*rank.profile->idle_during, phase);
+        us += us_of(*rank.profile->idle_during, phase) - us_of(queued, phase);
     }
     const double in_syncs = us_of(*rank.profile->idle_during, Phase::sync);
     const double after_syncs = lost_to_syncs(rank, run) * rank.profile->span_us - in_syncs;

@@ -17,7 +17,7 @@
 namespace stoker {
 namespace {
 
-constexpr double kWarn = 0.05;  // of the time
+constexpr double kOperatorWarn = 0.05;  // of the time
 constexpr double kInfo = 0.01;
 constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
 
@@ -32,7 +32,7 @@ std::vector<Finding> for_profiles(const JudgedRun& records, const Judge& judge) 
     return findings;
 }
 
-Severity severity_of(double share, double warn = kWarn) {
+Severity severity_from(double share, double warn = kOperatorWarn) {
     return share >= warn ? Severity::warn : Severity::info;
 }
 
@@ -150,7 +150,7 @@ std::vector<Finding> odd_sizes(const JudgedRun& records) {
             return;
         }
         const OddSize odd = odd_size(*worst, rows);
-        Finding finding = finding_of("odd-sizes", severity_of(share), rank, run);
+        Finding finding = finding_of("odd-sizes", severity_from(share), rank, run);
         finding.text = fmt::format(
             "Matrix products with sizes that are no multiples of 8, such as {}, take {:.0f} % of the time: tensor "
             "cores compute them slowly. Pad {} to {}.",
@@ -208,7 +208,7 @@ std::vector<Finding> single_tensor_optimizer(const JudgedRun& records) {
         // The host's time counts where the GPU is idle meanwhile; the kernels' time where it is not.
         const double host = lost_share(rank, run, Phase::optimizer);
         const double share = host + (on_gpu(rank) ? share_of_span(rank, cost.device_us) : 0);
-        if (share < kWarn) {
+        if (share < kOperatorWarn) {
             continue;
         }
         // Python between the operators goes away; of the operators' passes over memory one of about four remains.
@@ -244,7 +244,7 @@ std::vector<Finding> zeroed_grads(const JudgedRun& records) {
         if (cost.count == 0 || share < kSilent) {
             return;
         }
-        Finding finding = finding_of("zeroed-grads", severity_of(share, kInfo), rank, run);
+        Finding finding = finding_of("zeroed-grads", severity_from(share, kInfo), rank, run);
         finding.text = fmt::format(
             "optimizer.zero_grad() fills gradients with zeros for {:.1f} % of the time, and the backward pass then "
             "adds "
@@ -297,7 +297,7 @@ std::vector<Finding> conv_bias(const JudgedRun& records) {
         // Adding a bias and summing its gradient each read the tensor once; batch norm reads it three times.
         const double norm = total_us(rank, "aten::native_batch_norm") + total_us(rank, "aten::cudnn_batch_norm");
         const double most = std::max(share, share_of_span(rank, norm / 3));
-        Finding finding = finding_of("conv-bias-before-norm", severity_of(share, kInfo), rank, run);
+        Finding finding = finding_of("conv-bias-before-norm", severity_from(share, kInfo), rank, run);
         finding.text =
             fmt::format("{:.0f} convolutions in a step add a bias that the next batch norm subtracts again{}.",
                         found.count / steps_of(rank), at_place(found.worst->place));
@@ -320,7 +320,7 @@ std::vector<Finding> host_fill(const JudgedRun& records) {
         if (found.worst == nullptr || share < kSilent) {
             return;
         }
-        Finding finding = finding_of("filled-on-host", severity_of(share, kMuch), rank, run);
+        Finding finding = finding_of("filled-on-host", severity_from(share, kMuch), rank, run);
         finding.text = fmt::format(
             "{:.1f} tensors in a step are filled on the host and copied to the GPU{}, which takes {:.1f} % of the "
             "time. Create them on the GPU.",
@@ -342,7 +342,7 @@ std::vector<Finding> indexing_loop(const JudgedRun& records) {
         }
         // On a GPU the host's loop costs what the GPU is idle for meanwhile, at most.
         const double lost = lost_host_share(rank, run, found.us);
-        Finding finding = finding_of("indexing-loop", severity_of(lost), rank, run);
+        Finding finding = finding_of("indexing-loop", severity_from(lost), rank, run);
         finding.text = fmt::format(
             "A loop indexes a tensor element by element{}: {:.0f} times in a step, {:.0f} % of the time. Write it as "
             "one operation on the whole tensor.",

@@ -13,12 +13,7 @@
 namespace stoker {
 namespace {
 
-constexpr double kWarn = 0.05;      // of the time
-constexpr double kCritical = 0.20;  // as for the input
-
-Severity severity_of(double share) {
-    return share >= kCritical ? Severity::critical : Severity::warn;
-}
+constexpr double kPythonWarn = 0.05;  // of the time
 
 struct Loop {
     std::string place = {};  // the line with the most time
@@ -72,10 +67,10 @@ std::vector<Finding> python_loop(const JudgedRun& records) {
         const double share = std::min(1.0, loop.us / us);
         // A host that runs ahead of a GPU waits later for what it saves here.
         const double lost = run.on_cpu ? share : std::max(0.0, share - run.of(Phase::sync));
-        if (lost < kWarn) {
+        if (lost < kPythonWarn) {
             continue;
         }
-        Finding finding = finding_of("python-loop", severity_of(lost), rank, run);
+        Finding finding = finding_of("python-loop", severity_of_lost(lost), rank, run);
         finding.text = fmt::format(
             "A Python loop takes {:.0f} % of the time: {} runs {:.0f} times in a step. Write it as one operation on "
             "the whole tensor.",
@@ -111,7 +106,7 @@ std::vector<Finding> full_precision(const JudgedRun& records) {
         const double passes = run.on_cpu ? run.of(Phase::forward) + run.of(Phase::backward) : 1;
         const double most = std::max(share, std::min(2 * share, passes));
         const auto gain = [&](double part) { return 1 / (1 - std::min(part, 0.99) * (1 - 1 / speedup)); };
-        Finding finding = finding_of("full-precision", severity_of(share), rank, run);
+        Finding finding = finding_of("full-precision", severity_of_lost(share), rank, run);
         finding.text = fmt::format(
             "Matrix products and convolutions take {:.0f} % of the time or more in fp32; this device computes them "
             "{:.1f} times as fast in bf16. Train with mixed precision.",

@@ -47,7 +47,7 @@ struct Words {
     std::string code = {};  // likewise
 };
 
-Words no_workers(const Advised& of) {
+Words workers_for_none(const Advised& of) {
     const char* const busy = of.cores_are_busy() ? " All cores are busy: workers gain little as long as they are." : "";
     // stoker.Loader refuses a stream that its workers do not divide.
     if (!of.rank.facts.data.iterable.value_or(false) || of.rank.facts.data.loader == "stoker.Loader") {
@@ -101,7 +101,7 @@ std::string most_of_workers(const Advised& of) {
     return percent < 50 ? "" : fmt::format("{} {:.0f} % of the time in which the workers work", part->second, percent);
 }
 
-Words slow_loader(const Advised& of) {
+Words own_batches(const Advised& of) {
     const std::string most = most_of_workers(of);
     const bool own = of.rank.facts.data.loader == "stoker.Loader";
     const bool folder = own && of.rank.facts.data.format == "image_folder";
@@ -201,21 +201,21 @@ void use_own_names(std::string& code) {
     }
 }
 
-struct Row {
+struct CodeOfRule {
     std::string_view rule;
     Words (*words)(const Advised&);
 };
 
-constexpr std::array kRows = {
-    Row{"no-workers", no_workers},
-    Row{"storage-bound", storage},
-    Row{"decode-bound", decode},
-    Row{"augment-bound", augment},
-    Row{"slow-loader", slow_loader},
-    Row{"memory-pressure", memory},
-    Row{"frequent-evaluation", evaluation},
-    Row{"frequent-checkpoints", checkpoints},
-    Row{"small-batch", batch},
+constexpr std::array kCode = {
+    CodeOfRule{"no-workers", workers_for_none},
+    CodeOfRule{"storage-bound", storage},
+    CodeOfRule{"decode-bound", decode},
+    CodeOfRule{"augment-bound", augment},
+    CodeOfRule{"slow-loader", own_batches},
+    CodeOfRule{"memory-pressure", memory},
+    CodeOfRule{"frequent-evaluation", evaluation},
+    CodeOfRule{"frequent-checkpoints", checkpoints},
+    CodeOfRule{"small-batch", batch},
 };
 
 constexpr std::array<std::string_view, 6> kInput = {"no-workers",   "few-workers",   "storage-bound",
@@ -288,8 +288,8 @@ std::string place_of(std::string_view rule, const RankRecords& rank) {
 }  // namespace
 
 void advise_in_python(Finding& finding, const RankRecords& rank, const RunSummary& run) {
-    const auto row = std::ranges::find(kRows, finding.rule, &Row::rule);
-    if (row != kRows.end()) {
+    const auto row = std::ranges::find(kCode, finding.rule, &CodeOfRule::rule);
+    if (row != kCode.end()) {
         const Words words = row->words({.finding = finding, .rank = rank, .run = run});
         finding.text = words.text.empty() ? finding.text : words.text;
         finding.fix.code = words.code.empty() ? finding.fix.code : words.code;

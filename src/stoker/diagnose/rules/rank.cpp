@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kCommunicationWarn = 0.10;  // of the time, exposed
 constexpr double kGlooWarn = 0.03;           // of the time, exposed
-constexpr double kCritical = 0.30;
+constexpr double kRankCritical = 0.30;
 
 // Of the time: communication that nothing hides.
 double exposed_share(const RankRecords& rank, const RunSummary& run) {
@@ -54,7 +54,7 @@ std::vector<Finding> gloo_on_gpu(const JudgedRun& records) {
             continue;
         }
         Finding finding =
-            finding_of("gloo-on-gpu", exposed >= kCritical ? Severity::critical : Severity::warn, rank, run);
+            finding_of("gloo-on-gpu", exposed >= kRankCritical ? Severity::critical : Severity::warn, rank, run);
         finding.text = fmt::format(
             "Gradients on GPUs are reduced with gloo, which copies them to the host: {:.0f} % of the time. Use NCCL.",
             100 * exposed);
@@ -97,7 +97,8 @@ std::vector<Finding> communication(const JudgedRun& records) {
         return findings;
     }
     const RunSummary& run = records.summary(*best);
-    Finding finding = finding_of("communication", least >= kCritical ? Severity::critical : Severity::warn, *best, run);
+    Finding finding =
+        finding_of("communication", least >= kRankCritical ? Severity::critical : Severity::warn, *best, run);
     finding.text = fmt::format(
         "Communication that no computation hides takes {:.0f} % of the time. Send gradients of half the size, or take "
         "larger batches (with another learning rate).",
@@ -260,8 +261,8 @@ std::vector<Finding> straggler(const JudgedRun& records) {
         return findings;
     }
     const auto [phase, excess] = cause_of(records, worst);
-    Finding finding =
-        finding_of("straggler", lost >= kCritical ? Severity::critical : Severity::warn, rank, records.summary(rank));
+    Finding finding = finding_of("straggler", lost >= kRankCritical ? Severity::critical : Severity::warn, rank,
+                                 records.summary(rank));
     finding.text = fmt::format(
         "Rank {} needs {:.1f} ms of its own in a step, the others {:.1f} ms, and all wait for it. It loses most in the "
         "phase \"{}\" ({:.1f} ms).",

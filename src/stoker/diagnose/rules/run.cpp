@@ -13,10 +13,6 @@
 namespace stoker {
 namespace {
 
-double seconds_of(std::chrono::nanoseconds time) {
-    return std::chrono::duration<double>(time).count();
-}
-
 constexpr double kRounding = 0.01;
 
 double step_seconds(const RankRecords& rank) {

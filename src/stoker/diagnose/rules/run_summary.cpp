@@ -7,10 +7,6 @@
 namespace stoker {
 namespace {
 
-double seconds_of(std::chrono::nanoseconds time) {
-    return std::chrono::duration<double>(time).count();
-}
-
 // The first step that counts: after the first interval of a run where there are more, and else after a tenth of the
 // steps. The intervals of traces are whole parts, and have no account. A profile keeps the steps without the profiler,
 // which may all lie in the first interval.

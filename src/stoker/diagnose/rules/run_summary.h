@@ -74,6 +74,10 @@ Finding finding_of(std::string_view rule, Severity severity, const RankRecords& 
 // True for a run that `python -m stoker watch` recorded: its fixes are lines of Python.
 bool in_python(const RankRecords& rank);
 
+inline double seconds_of(std::chrono::nanoseconds time) {
+    return std::chrono::duration<double>(time).count();
+}
+
 // Of the types of an operator's inputs: fp16 or bf16 is among them.
 bool is_half(std::string_view types);
 

@@ -10,7 +10,7 @@
 namespace stoker {
 namespace {
 
-struct Row {
+struct ChangeOfRule {
     std::string_view rule;
     std::string (*code)(const RankRecords& rank);
 };
@@ -43,17 +43,18 @@ std::string nccl(const RankRecords&) {
     return "stoker doctor  # looks for NCCL; training says at its start why it is not used";
 }
 
-constexpr std::array kRows = {
-    Row{"launch-bound", eager},   Row{"gpu-idle", timeline},          Row{"sync-points", syncs},
-    Row{"pageable-copy", copies}, Row{"copy-not-overlapped", copies}, Row{"cudnn-search", search},
-    Row{"gloo-on-gpu", nccl},
+constexpr std::array kChanges = {
+    ChangeOfRule{"launch-bound", eager},         ChangeOfRule{"gpu-idle", timeline},
+    ChangeOfRule{"sync-points", syncs},          ChangeOfRule{"pageable-copy", copies},
+    ChangeOfRule{"copy-not-overlapped", copies}, ChangeOfRule{"cudnn-search", search},
+    ChangeOfRule{"gloo-on-gpu", nccl},
 };
 
 }  // namespace
 
 void advise_without_key(Finding& finding, const RankRecords& rank) {
-    const auto row = std::ranges::find(kRows, finding.rule, &Row::rule);
-    if (row != kRows.end() && finding.fix.recipe.empty()) {
+    const auto row = std::ranges::find(kChanges, finding.rule, &ChangeOfRule::rule);
+    if (row != kChanges.end() && finding.fix.recipe.empty()) {
         finding.fix.code = row->code(rank);
     }
 }

@@ -13,8 +13,7 @@ namespace stoker {
 namespace {
 
 // xprof's limits, as for runs of Stoker.
-constexpr double kWarn = 0.05;
-constexpr double kCritical = 0.20;
+constexpr double kInputWarn = 0.05;
 
 // A trace says nothing of the host, so that the program has to ask for its share of the cores.
 constexpr std::string_view kOwnCores =
@@ -26,11 +25,11 @@ std::vector<Finding> input_bound(const JudgedRun& records) {
     for (const RankRecords& rank : records.ranks) {
         const RunSummary& run = records.summary(rank);
         const double lost = lost_share(rank, run, Phase::wait);
-        if (records.kind != "trace" || lost < kWarn) {
+        if (records.kind != "trace" || lost < kInputWarn) {
             continue;
         }
         const bool loads_itself = rank.facts.data.workers == 0;
-        Finding finding = finding_of("input-bound", lost >= kCritical ? Severity::critical : Severity::warn, rank, run);
+        Finding finding = finding_of("input-bound", severity_of_lost(lost), rank, run);
         finding.evidence = {{"wait_share", run.of(Phase::wait)}, {"lost_share", lost}};
         if (loads_itself) {
             finding.evidence.push_back({"workers", 0});

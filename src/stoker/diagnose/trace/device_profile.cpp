@@ -28,12 +28,10 @@ std::string copy_kind(std::string_view name) {
     if (is_copy_to_host(name)) {
         return "DtoH";
     }
-    for (const std::string_view kind : {"DtoD", "PtoP"}) {
-        if (name.find(kind) != std::string_view::npos) {
-            return std::string(kind);
-        }
+    if (name.find("DtoD") != std::string_view::npos || name.find("D2D") != std::string_view::npos) {
+        return "DtoD";
     }
-    return "other";
+    return name.find("PtoP") != std::string_view::npos ? "PtoP" : "other";
 }
 
 // "ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)" -> "nccl:all_reduce".
@@ -149,24 +147,24 @@ std::vector<TimeRange> idle_gaps(const std::vector<TimeRange>& busy, const TimeR
     return gaps;
 }
 
-std::vector<TimeRange> waits_for_host(const TraceEvents& trace, const HostWalk& host, std::vector<TimeRange> gaps) {
+std::vector<TimeRange> queued_gaps(const TraceEvents& trace, const HostWalk& host, std::vector<TimeRange> gaps) {
     struct Work {
         std::int64_t start = 0;
-        std::int64_t launch = 0;
+        std::int64_t launched = 0;  // unknown: its start
     };
-    std::vector<Work> launched;
+    std::vector<Work> all;
     for (std::size_t i = 0; i < trace.events.size(); ++i) {
         const TraceEvent& event = trace.events[i];
         if (is_device_work(event.kind)) {
-            const auto launch = host.launch_ns.find(event.correlation);
-            launched.push_back(
-                {.start = event.start_ns, .launch = launch != host.launch_ns.end() ? launch->second : event.start_ns});
+            const auto launch = host.launches.find(event.correlation);
+            all.push_back({.start = event.start_ns,
+                           .launched = launch != host.launches.end() ? launch->second.end : event.start_ns});
         }
     }
-    std::ranges::stable_sort(launched, {}, &Work::start);
+    std::ranges::stable_sort(all, {}, &Work::start);
     std::erase_if(gaps, [&](const TimeRange& gap) {
-        const auto next = std::ranges::lower_bound(launched, gap.end, {}, &Work::start);
-        return next != launched.end() && next->launch <= gap.start;
+        const auto next = std::ranges::lower_bound(all, gap.end, {}, &Work::start);
+        return next == all.end() || next->launched > gap.start;
     });
     return gaps;
 }
@@ -203,8 +201,8 @@ DeviceProfile profile_device(const TraceEvents& trace, const HostWalk& host, con
             profile.tensor_core_us += uses_tensor_cores(name) ? us : 0;
             if (is_communication_kernel(name)) {
                 collector.collective(event, collective_name(name), "nccl", true);
-            } else if (const auto launch = host.launch_ns.find(event.correlation); launch != host.launch_ns.end()) {
-                collector.delays.push_back(static_cast<double>(event.start_ns - launch->second) / 1000);
+            } else if (const auto launch = host.launches.find(event.correlation); launch != host.launches.end()) {
+                collector.delays.push_back(static_cast<double>(event.start_ns - launch->second.start) / 1000);
             }
         } else if (event.kind == EventKind::annotation && name.starts_with("gloo:")) {
             collector.collective(event, name, "gloo", !profile.busy.empty());

@@ -24,8 +24,8 @@ DeviceProfile profile_device(const TraceEvents& trace, const HostWalk& host, con
 // What of the window lies in no `busy` range. Nothing without any range: no GPU was recorded.
 std::vector<TimeRange> idle_gaps(const std::vector<TimeRange>& busy, const TimeRange& window);
 
-// Those of the gaps whose end waited for the host to launch work. Before other work the device itself took its time.
-std::vector<TimeRange> waits_for_host(const TraceEvents& trace, const HostWalk& host, std::vector<TimeRange> gaps);
+// Those of the gaps after which comes work that the host had launched before them: the device itself took its time.
+std::vector<TimeRange> queued_gaps(const TraceEvents& trace, const HostWalk& host, std::vector<TimeRange> gaps);
 
 // By the kernel's name: it computes on tensor cores.
 bool uses_tensor_cores(std::string_view kernel);

@@ -44,6 +44,8 @@ WorkTable device_work(const TraceEvents& trace) {
             DeviceWork& done = table[event.correlation];
             done.ns += event.duration_ns;
             done.work = done.kernels > 0 ? Work::kernel : work;
+        } else if (event.kind == EventKind::memset || event.kind == EventKind::device_other) {
+            table[event.correlation].ns += event.duration_ns;
         }
     }
     return table;
@@ -247,7 +249,7 @@ class Walk {
         const bool launches = found != work_.end();
         RootOp* root = !ops_.empty() && ops_.back().root != kNoRoot ? &out_.roots[ops_.back().root] : nullptr;
         if (launches) {
-            out_.launch_ns[event.correlation] = event.start_ns;
+            out_.launches[event.correlation] = {event.start_ns, event.end_ns()};
             note_launch(found->second, root);
         }
         const bool waits_for_copy = launches && found->second.work == Work::pageable_copy_to_host;

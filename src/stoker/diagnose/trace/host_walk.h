@@ -50,7 +50,7 @@ struct HostWalk {
     std::vector<TimeRange> backward = {};     // functions that autograd runs, on any thread
     std::vector<TimeRange> collectives = {};  // on any thread
     bool single_process_loader = false;
-    std::unordered_map<std::int64_t, std::int64_t> launch_ns = {};  // correlation -> begin of the launch
+    std::unordered_map<std::int64_t, TimeRange> launches = {};  // correlation -> the call
     TextTable places = {};
 };
 

@@ -120,6 +120,10 @@ void add_profile(ProfileEntry& to, const ProfileEntry& from) {
         to.idle_during = to.idle_during.value_or(PhaseTimes{});
         add_times(*to.idle_during, *from.idle_during);
     }
+    if (from.queued_during) {
+        to.queued_during = to.queued_during.value_or(PhaseTimes{});
+        add_times(*to.queued_during, *from.queued_during);
+    }
 }
 
 void add_part(RankRecords& to, RankRecords part) {

@@ -200,7 +200,7 @@ RankRecords rank_records(const TraceEvents& trace) {
     const TimeRange window = window_of(trace, host);
     const std::vector<PhaseRange> phases = phase_ranges(trace, host, window);
     DeviceProfile device = profile_device(trace, host, window);
-    const std::vector<TimeRange> gaps = waits_for_host(trace, host, idle_gaps(device.busy, window));
+    const std::vector<TimeRange> gaps = idle_gaps(device.busy, window);
 
     RankRecords rank{.facts = facts_of(trace, host, device), .steps = step_entries(host, phases, window)};
     ProfileEntry profile{
@@ -210,6 +210,7 @@ RankRecords rank_records(const TraceEvents& trace) {
     profile.gpu = gpu_entry(trace, device);
     if (!device.busy.empty()) {
         profile.idle_during = idle_by_phase(phases, gaps);
+        profile.queued_during = idle_by_phase(phases, queued_gaps(trace, host, gaps));
     }
     profile.copies = std::move(device.copies);
     profile.collectives = std::move(device.collectives);
@@ -224,18 +225,19 @@ RankRecords rank_records(const TraceEvents& trace) {
     return rank;
 }
 
-RunRecords read_traces(std::span<const std::filesystem::path> paths, OtherFiles others) {
+RunRecords read_traces(std::span<const std::filesystem::path> paths, std::size_t listed) {
     if (paths.empty()) {
         throw InvalidArgument({.where = "traces", .expected = "at least one file", .got = "none"});
     }
     RunRecords records{.kind = "trace"};
     std::map<std::string, std::vector<RankRecords>, NaturalLess> processes;  // explicit ranks first, then by name
-    for (const std::filesystem::path& path : paths) {
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+        const std::filesystem::path& path = paths[i];
         std::vector<TraceEvents> windows;
         try {
             windows = recorded_windows(read_trace_file(path));
         } catch (const DataError& error) {
-            if (others == OtherFiles::refused || (path == paths.back() && processes.empty())) {
+            if (i + listed < paths.size() || (i + 1 == paths.size() && processes.empty())) {
                 throw;
             }
             records.problems.push_back(fmt::format("left out: {}", error.what()));
@@ -262,8 +264,8 @@ RunRecords read_traces(std::span<const std::filesystem::path> paths, OtherFiles 
     return records;
 }
 
-void add_traces(RunRecords& records, std::span<const std::filesystem::path> paths, OtherFiles others) {
-    RunRecords read = read_traces(paths, others);
+void add_traces(RunRecords& records, std::span<const std::filesystem::path> paths, std::size_t listed) {
+    RunRecords read = read_traces(paths, listed);
     for (RankRecords& traced : read.ranks) {
         const auto rank =
             std::ranges::find(records.ranks, traced.facts.rank, [](const auto& of) { return of.facts.rank; });

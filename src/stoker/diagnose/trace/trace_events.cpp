@@ -1,6 +1,16 @@
 #include "stoker/diagnose/trace/trace_events.h"
 
+#include <algorithm>
+#include <initializer_list>
+
 namespace stoker {
+namespace {
+
+bool contains_any(std::string_view name, std::initializer_list<std::string_view> parts) {
+    return std::ranges::any_of(parts, [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
+}
+
+}  // namespace
 
 std::uint32_t TextTable::number(std::string_view text) {
     const auto found = numbers_.find(text);
@@ -26,11 +36,11 @@ void EventList::push_back(const TraceEvent& event) {
 }
 
 bool is_copy_to_device(std::string_view name) {
-    return name.find("HtoD") != std::string_view::npos || name.find("M2D") != std::string_view::npos;
+    return contains_any(name, {"HtoD", "H2D", "M2D"});
 }
 
 bool is_copy_to_host(std::string_view name) {
-    return name.find("DtoH") != std::string_view::npos || name.find("D2M") != std::string_view::npos;
+    return contains_any(name, {"DtoH", "D2H", "D2M"});
 }
 
 }  // namespace stoker

@@ -68,6 +68,7 @@ void Step::gradients(const DeviceBatch& batch, std::int64_t all, const at::Tenso
     if (parts == 0) {
         const PhaseSpan span(account_, Phase::backward);
         reducer_->reduce_zeros();
+        reducer_->complete();
     }
 }
 
