@@ -457,13 +457,12 @@ TEST(Tuner, WorkersThatOnlyFitAloneAreMeasuredAlone) {
     const TuneResult result = tune(photos(), {}, {}, opener(machine));
     ASSERT_FALSE(result.kept.empty());
     Machine roomy;
-    EXPECT_NEAR(result.kept[0].predicted, tune(photos(), {}, {}, opener(roomy)).kept[0].predicted, 0.1);
+    EXPECT_NEAR(*result.kept[0].predicted, *tune(photos(), {}, {}, opener(roomy)).kept[0].predicted, 0.1);
 }
 
 TEST(Tuner, OneWorkerIsEnoughToPredict) {
     Machine machine{.cores = 64, .fetch = 1000, .data_bytes = std::int64_t{1} << 40, .most_threads = 16};
     EXPECT_GT(tune(photos(), {}, {}, opener(machine)).baseline, 0);
-    EXPECT_EQ(std::ranges::count(machine.opened, true, &TrialSpec::probe), 2) << "costs and storage";
     machine.most_threads = 0;
     EXPECT_THROW(tune(photos(), {}, {}, opener(machine)), TrialFailed);
 }

@@ -12,7 +12,7 @@
 namespace stoker {
 namespace {
 
-constexpr double kWorthIt = 0.05;  // of the time
+constexpr double kHostGain = 0.05;  // of the time
 
 // The mean of a counter over the rank's intervals, weighted by their length; empty where it was not measured.
 std::optional<double> mean_of(const RankRecords& rank, std::optional<double> IntervalEntry::*counter) {
@@ -43,7 +43,7 @@ HostGain host_gain(const RankRecords& rank, const RunSummary& run, double share,
         }
     }
     const double lost = std::min(share, most);
-    return {.gain = gain_of_share(lost, least), .severity = lost >= kWorthIt ? Severity::warn : Severity::info};
+    return {.gain = gain_of_share(lost, least), .severity = lost >= kHostGain ? Severity::warn : Severity::info};
 }
 
 template <typename Judge>
@@ -115,7 +115,7 @@ double lost_to_threads(const RankRecords& rank, const RunSummary& run) {
 std::vector<Finding> oversubscribed(const JudgedRun& records) {
     return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         const double lost = lost_to_threads(rank, run);
-        if (lost < kWorthIt) {
+        if (lost < kHostGain) {
             return;
         }
         Finding finding = finding_of("oversubscription", severity_of_lost(lost), rank, run);
@@ -265,7 +265,7 @@ std::vector<Finding> slow_precision(const JudgedRun& records) {
         const double speed = rank.facts.device.half_speedup.value_or(1);
         const double passes = run.of(Phase::forward) + run.of(Phase::backward);
         const double lost = passes * (1 - speed);
-        if (!run.on_cpu || speed > kSlower || lost < kWorthIt) {
+        if (!run.on_cpu || speed > kSlower || lost < kHostGain) {
             continue;
         }
         const std::string& type = rank.facts.train.precision;

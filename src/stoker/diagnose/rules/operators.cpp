@@ -18,7 +18,7 @@ namespace stoker {
 namespace {
 
 constexpr double kOperatorWarn = 0.05;  // of the time
-constexpr double kInfo = 0.01;
+constexpr double kOperatorInfo = 0.01;
 constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
 
 template <typename Judge>
@@ -146,7 +146,7 @@ std::vector<Finding> odd_sizes(const JudgedRun& records) {
             }
         }
         const double share = share_of_span(rank, us);
-        if (worst == nullptr || share < kInfo) {
+        if (worst == nullptr || share < kOperatorInfo) {
             return;
         }
         const OddSize odd = odd_size(*worst, rows);
@@ -244,7 +244,7 @@ std::vector<Finding> zeroed_grads(const JudgedRun& records) {
         if (cost.count == 0 || share < kSilent) {
             return;
         }
-        Finding finding = finding_of("zeroed-grads", severity_from(share, kInfo), rank, run);
+        Finding finding = finding_of("zeroed-grads", severity_from(share, kOperatorInfo), rank, run);
         finding.text = fmt::format(
             "optimizer.zero_grad() fills gradients with zeros for {:.1f} % of the time, and the backward pass then "
             "adds "
@@ -297,7 +297,7 @@ std::vector<Finding> conv_bias(const JudgedRun& records) {
         // Adding a bias and summing its gradient each read the tensor once; batch norm reads it three times.
         const double norm = total_us(rank, "aten::native_batch_norm") + total_us(rank, "aten::cudnn_batch_norm");
         const double most = std::max(share, share_of_span(rank, norm / 3));
-        Finding finding = finding_of("conv-bias-before-norm", severity_from(share, kInfo), rank, run);
+        Finding finding = finding_of("conv-bias-before-norm", severity_from(share, kOperatorInfo), rank, run);
         finding.text =
             fmt::format("{:.0f} convolutions in a step add a bias that the next batch norm subtracts again{}.",
                         found.count / steps_of(rank), at_place(found.worst->place));
@@ -337,7 +337,7 @@ std::vector<Finding> indexing_loop(const JudgedRun& records) {
     return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         const Sequences found = sequences_of(rank, "indexing loop");
         const double share = share_of_span(rank, found.us);
-        if (found.worst == nullptr || share < kInfo) {
+        if (found.worst == nullptr || share < kOperatorInfo) {
             return;
         }
         // On a GPU the host's loop costs what the GPU is idle for meanwhile, at most.
