@@ -17,10 +17,15 @@ _TO_FLOATS = {"ToTensor", "Normalize", "RandomErasing"} | _TO_DTYPE
 
 def translate(transform: Any) -> list[ops.Transform]:
     parts = list(_parts(transform))
+    for part in parts:
+        if _name(part) in ("MixUp", "CutMix"):
+            raise InvalidArgument(f"[{_name(part)}] expected transforms of one image, got one of whole batches; call it on "
+                                  "the batches of the loader")
     try:
         return _translated(parts)
     except Unsupported as error:
-        warnings.warn(f"{error}; it runs in Python, in worker processes", ops.KeptInPython, stacklevel=3)
+        joined = str(error) if str(error).endswith(",") else f"{error};"
+        warnings.warn(f"{joined} it runs in Python, in worker processes", ops.KeptInPython, stacklevel=3)
         return _with_rest(parts)
 
 
@@ -81,7 +86,10 @@ def _translated(parts: list[Any]) -> list[ops.Transform]:
         floats = floats or name in ("ToTensor", "Normalize")
     for before in translated[:-1]:
         if isinstance(before, ops.Normalize):
-            raise Unsupported(f"[Normalize] expected it as the last transform but RandomErasing, got {translated}")
+            raise Unsupported(
+                f"[Normalize] expected it after all other transforms but RandomErasing, got {translated}; with Normalize "
+                "moved there all of it runs in C++. As it is,"
+            )
     return translated
 
 

@@ -2,9 +2,11 @@
 # random numbers, and batches of any form.
 import collections
 import collections.abc
+import importlib
 import json
 import pickle
 import random
+import sys
 import warnings
 
 import numpy as np
@@ -205,6 +207,18 @@ def test_a_fault_of_the_data_sets_code_is_found_early():
 
 def len_of_nothing(samples):
     return samples.nothing
+
+
+def test_an_error_whose_module_only_the_worker_finds_has_its_text(tmp_path):
+    (tmp_path / "known_in_workers.py").write_text("class Lost(Exception):\n    pass\n")
+
+    def collate(samples):
+        sys.path.insert(0, str(tmp_path))
+        raise importlib.import_module("known_in_workers").Lost("the batch")
+
+    with stoker_workers(Numbers(4), 2, 1, collate_fn=collate, multiprocessing_context="fork") as loader:
+        with pytest.raises(stoker.Error, match="Lost: the batch"):
+            list(loader)
 
 
 def test_an_error_that_pickle_cannot_restore_has_its_text():

@@ -272,7 +272,7 @@ REFUSED = [
     (v2.RandomApply([v2.ColorJitter(0.3)], p=0.8), "RandomApply"),
     (v2.Lambda(abs), "Lambda"),
     (v2.RandomErasing(value="random"), "RandomErasing.*a constant value"),
-    (v2.Compose([v2.Normalize(MEAN, STD), v2.CenterCrop(9)]), "Normalize.*the last transform"),
+    (v2.Compose([v2.Normalize(MEAN, STD), v2.CenterCrop(9)]), "Normalize.*after all other transforms"),
     (v2.ToDtype(torch.float32), "ToDtype.*scale=True, got float32 with scale=False"),
     (v2.ToDtype(torch.int16, scale=True), "ToDtype.*got int16 with scale=True for bytes"),
     (v2.Compose([v2.ToImage(), TO_FLOATS, v2.ToDtype(torch.uint8, scale=True)]), "ToDtype.*got uint8 .* for floats"),
@@ -286,6 +286,12 @@ def test_what_has_no_equal_is_named_and_stays_in_python(theirs, message):
         (kept,) = transforms.from_torchvision(theirs)
     assert isinstance(kept, transforms.InPython) and "\n" not in str(caught[0].message)
     assert kept.parts == (tuple(theirs.transforms) if isinstance(theirs, v2.Compose) else (theirs,))
+
+
+@pytest.mark.parametrize("mixing", [v2.MixUp(num_classes=3), v2.CutMix(num_classes=3)])
+def test_what_mixes_batches_belongs_behind_the_loader(mixing):
+    with pytest.raises(stoker.InvalidArgument, match=f"{type(mixing).__name__}.*call it on the batches"):
+        transforms.from_torchvision(v2.Compose([v2.Resize(9), mixing]))
 
 
 def kept(pipeline):

@@ -11,6 +11,7 @@ pytest.importorskip("stoker._watch", reason="needs the extension modules: STOKER
 from conftest import PROGRAM, PYTHON_PACKAGE
 from stoker.watch.command import _split
 from stoker.watch.ranks import Rank
+from stoker.watch.run import Watch
 from test_watch import Runs
 
 STEPS = """
@@ -210,3 +211,12 @@ def test_ranks_without_torchrun(monkeypatch, environment, expected):
         monkeypatch.setenv(name, value)
     rank = Rank.of_environment()
     assert (rank.rank, rank.world_size, rank.local_rank) == expected
+
+
+def test_the_document_does_not_overwrite_a_program(runs):
+    script = runs.script("print('ran')")
+    done = runs.watch("--json", script, "--epochs", "1")
+    assert done.returncode == 2 and "argument --json: expected a file name that ends in .json, found train.py" in done.stderr
+    assert (runs.folder / script).read_text() == "print('ran')"
+    with pytest.raises(ValueError, match="json: expected a file name that ends in .json"):
+        Watch(document=runs.folder / script)

@@ -12,6 +12,8 @@ pytest.importorskip("stoker._watch", reason="needs the extension modules: STOKER
 import torch
 from test_watch_program import DATA, records, train, watched
 from stoker.watch.account import UNMEASURED
+from stoker.watch.facts import measure_products
+from stoker.watch.products import ProductCounter
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
@@ -156,6 +158,31 @@ def test_layers_have_hooks_of_ours_while_the_model_runs_only(tmp_path, how):
                 torch.save(model, io.BytesIO())
                 optimizer.step()
     assert records(tmp_path, "facts")[-1]["train"]["matmul_flops"] == 6 * 8 * (8 * 8 + 8 * 4)
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "flops"),
+    [
+        (nn.Sequential(nn.Linear(8, 3), nn.Linear(3, 16)), (5, 8), 2 * 5 * 3 * 16),
+        (nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2), (2, 4, 9, 9), 2 * 2 * 6 * 25 * 2 * 9),
+        (nn.Conv1d(4, 6, 3, dilation=2, padding="same"), (2, 4, 9), 2 * 2 * 6 * 9 * 4 * 3),
+    ],
+    ids=["linear", "conv2d", "conv1d"],
+)
+def test_the_largest_layer_is_measured_as_it_is(model, inputs, flops):
+    counter = ProductCounter()
+    counter.begin(model)
+    x = torch.randn(inputs)
+    model(x).sum().backward()
+    counter.end()
+    layer = counter.largest
+    assert layer.flops == flops
+    largest = model[1] if isinstance(model, nn.Sequential) else model
+    given = model[0](x) if isinstance(model, nn.Sequential) else x
+    torch.testing.assert_close(layer.call(given, largest.weight), largest(given) - largest.bias.view(-1, *[1] * (x.dim() - 2)))
+    facts = measure_products(None, "fp32", layer)
+    if torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        assert facts["fp32_flops"] > 0 and facts["bf16_speedup"] > 0
 
 
 def test_a_frozen_layer_has_fewer_products(tmp_path):

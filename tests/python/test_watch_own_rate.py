@@ -4,6 +4,19 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    WeightedRandomSampler,
+)
+from torchvision import transforms as T
+from torchvision.datasets import ImageFolder
+
+pytest.importorskip("stoker._watch", reason="needs the extension modules: STOKER_PYTHON=ON")
+from stoker.watch.seen import LoaderNote, Seen
 from test_watch import Runs
 
 SCRIPT = """
@@ -63,6 +76,34 @@ def test_what_stays_in_python_is_not_measured(runs):
     _, document = watched(runs, "T.Compose([T.Resize((32, 32)), T.Lambda(lambda x: x), T.ToTensor()])")
     assert "stoker_samples_per_second" not in runs.records("kept", "facts")[-1]["data"]
     assert all("stoker_samples_per_second" not in each["evidence"] for each in document["findings"])
+
+
+@pytest.mark.parametrize(
+    ("options", "offered"),
+    [
+        ({}, True),
+        ({"shuffle": True, "drop_last": True}, True),
+        ({"subset": True}, False),
+        ({"sampler": WeightedRandomSampler([1.0] * 32, 32)}, False),
+        ({"sampler": RandomSampler(range(32), replacement=True)}, False),
+        ({"batch_sampler": BatchSampler(SequentialSampler(range(32)), 4, False), "batch_size": 1}, False),
+        ({"collate_fn": lambda samples: samples}, False),
+        ({"is_valid_file": lambda path: True}, False),
+    ],
+    ids=["plain", "shuffled", "subset", "sampler", "replacement", "batch sampler", "collate_fn", "is_valid_file"],
+)
+def test_what_the_program_decides_itself_is_not_replaced(runs, options, offered):
+    given = {"batch_size": 4, **options}
+    chosen = {"is_valid_file": given.pop("is_valid_file")} if "is_valid_file" in given else {}
+    data = ImageFolder(runs.folder / "photos", T.Compose([T.RandomResizedCrop(32), T.ToTensor()]), **chosen)
+    data = Subset(data, [1, 2]) if given.pop("subset", False) else data
+    seen = Seen()
+    seen.note_loader(LoaderNote(DataLoader(data, **given)))
+    assert (seen.images is not None) == offered
+    assert ("path" in seen.data) == ("subset" not in options), "a fix would train on all of it"
+    if offered:
+        assert seen.data["shuffle"] == given.get("shuffle", False)
+        assert seen.data.get("drop_last", False) == given.get("drop_last", False)
 
 
 def test_a_program_that_does_not_wait_is_not_measured(runs):

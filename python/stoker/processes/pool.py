@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import pickle
 import signal
 import time
 import warnings
@@ -17,7 +18,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from stoker import _stoker
-from stoker.errors import InvalidArgument, IoError
+from stoker.errors import Error, InvalidArgument, IoError
 from stoker.processes.fetch import Bad, Job, Task, make_fetcher
 from stoker.processes.interrupts import HeldInterrupts
 from stoker.processes.seeding import kept_generators
@@ -185,8 +186,9 @@ class Pool:
                 self._warn_of_a_long_wait()
         worker, reply = self._done.pop(task.number)
         if reply.error is not None:
-            reply.error.__cause__ = WorkerTraceback(reply.trace)
-            return Result(error=reply.error)
+            error = _unpickled(reply.error, reply.said)
+            error.__cause__ = WorkerTraceback(reply.trace)
+            return Result(error=error)
         return Result(read(reply.structure, worker.lease(reply), self._to_tensor), reply.bad, reply.end)
 
     def _warn_of_a_long_wait(self) -> None:
@@ -267,6 +269,15 @@ class Pool:
         if status == -signal.SIGKILL:
             hint = "the kernel kills what takes too much memory: lower workers, prefetch or batch_size"
         return IoError(f"[workers] expected worker process {pid} to run, got {got}; {hint}")
+
+
+def _unpickled(error: bytes, said: str) -> BaseException:
+    """The error of a worker, or one with its text, as where its module is found in the worker alone."""
+    try:
+        found: BaseException = pickle.loads(error)
+        return found
+    except Exception:
+        return Error(said)
 
 
 def _started(context: Any, job: Job, number: int) -> _Worker:

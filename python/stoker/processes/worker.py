@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 
-from stoker.errors import Error
 from stoker.processes.fetch import Bad, Job, Task, make_fetcher
 from stoker.processes.transport import Slot, Slots, write
 
@@ -41,7 +40,8 @@ class Reply:
     dropped: list[int] = field(default_factory=list)  # slots that have ended
     bad: list[Bad] = field(default_factory=list)
     end: bool = False
-    error: BaseException | None = None
+    error: bytes | None = None  # pickled: this process may not know its class
+    said: str = ""  # its class and text
     trace: str = ""
 
 
@@ -107,7 +107,8 @@ class _Worker:
             fetched = self._fetcher.fetch(task, self._between_samples)
             structure, slot, new = write(fetched.value, self._slots, self._dropped)
         except Exception as error:
-            return Reply(task, error=_portable(error), trace=traceback.format_exc()), None
+            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            return Reply(task, error=_pickled(error), said=said, trace=traceback.format_exc()), None
         reply = Reply(task, structure, bad=fetched.bad, end=fetched.end)
         if slot is not None:
             reply.slot, reply.new_bytes = slot.number, slot.size if new else 0
@@ -121,12 +122,10 @@ class _Worker:
             new.close_file()
 
 
-def _portable(error: BaseException) -> BaseException:
-    """The error, if it can be sent, otherwise one with its text."""
+def _pickled(error: BaseException) -> bytes:
+    """Nothing where it would not be the same after."""
     try:
-        if type(pickle.loads(pickle.dumps(error))) is type(error):
-            return error
+        pickled = pickle.dumps(error)
+        return pickled if type(pickle.loads(pickled)) is type(error) else b""
     except Exception:
-        pass
-    return Error(f"{type(error).__name__}: {' '.join(str(error).split())}")
-
+        return b""

@@ -37,6 +37,13 @@ _DESCRIPTIONS = {
 }
 
 
+def _json_path(text: str) -> Path:
+    """A program's name where the file's is missing would be overwritten."""
+    if not text.endswith(".json"):
+        raise argparse.ArgumentTypeError(f"expected a file name that ends in .json, found {text}")
+    return Path(text)
+
+
 def _parser(name: str) -> argparse.ArgumentParser:
     kept = "records" if name == "watch" else "records, profile.pstats and trace.json"
     parser = argparse.ArgumentParser(
@@ -48,7 +55,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("-o", "--report", type=Path, metavar="FILE", help="also write an HTML page with charts")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the document of stoker diagnose --json")
+    parser.add_argument("--json", type=_json_path, metavar="FILE", help="also write the document of stoker diagnose --json")
     parser.add_argument("--keep", type=Path, metavar="DIR", help=f"keep the {kept} here, for stoker diagnose DIR")
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
     parser.add_argument("script", metavar="SCRIPT", help="the program to run")

@@ -13,6 +13,7 @@ import torch
 
 from stoker.watch.counters import allowed_cores, allowed_memory
 from stoker.watch.fetch_clock import CODECS
+from stoker.watch.products import Layer
 from stoker.watch.ranks import Rank
 from stoker.watch.seen import Facts, Seen, known
 
@@ -71,12 +72,13 @@ def train_facts(seen: Seen, evaluation: Facts, rank: Rank, batch: int, accumulat
     )
 
 
-def measure_products(device: torch.device | None, precision: str) -> Facts:
-    """How fast this device multiplies matrices of 512 x 512, and how many times as fast it is in bf16; on a CPU also how
-    fast it is in the 16 bits of `precision`, with 256 x 256.
+def measure_products(device: torch.device | None, precision: str, layer: Layer | None) -> Facts:
+    """How fast this device computes the program's largest layer, forward and backward, and how many times as fast it is
+    under autocast in bf16; without one, a product of 512 x 512. On a CPU also how fast a product of 256 x 256 is in the
+    16 bits of `precision`.
 
-    Takes some tenths of a second at most, and is called after the program has ended. Where bf16 is not supported, only
-    the last is measured.
+    Takes some tenths of a second, and is called after the program has ended. Where bf16 is not supported, only the last
+    is measured.
     """
     on_gpu = device is not None and device.type == "cuda"
     facts: Facts = {}
@@ -84,9 +86,33 @@ def measure_products(device: torch.device | None, precision: str) -> Facts:
     if half is not None and not on_gpu:
         facts["half_speedup"] = _product_seconds(256, torch.float32, rounds=3) / _product_seconds(256, half, rounds=3)
     if torch.cuda.is_bf16_supported() if on_gpu else torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        fp32, bf16 = (_product_seconds(512, dtype, device) for dtype in (torch.float32, torch.bfloat16))
-        facts |= {"fp32_flops": 2 * 512**3 / fp32, "bf16_speedup": fp32 / bf16}
+        if layer is not None:
+            flops = 3 * layer.flops  # the backward pass has two products of that size
+            fp32, bf16 = (_layer_seconds(layer, device, half) for half in (False, True))
+        else:
+            flops = 2 * 512**3
+            fp32, bf16 = (_product_seconds(512, dtype, device) for dtype in (torch.float32, torch.bfloat16))
+        facts |= {"fp32_flops": flops / fp32, "bf16_speedup": fp32 / bf16}
     return facts
+
+
+def _layer_seconds(layer: Layer, device: torch.device | None, half: bool) -> float:
+    """Of a forward and a backward pass. Under autocast the layer before has given bf16; the weight is converted."""
+    place = device or torch.device("cpu")
+    inputs = torch.full(layer.inputs, 0.5, device=place, dtype=torch.bfloat16 if half else torch.float32)
+    weight = torch.full(layer.weight, 0.5, device=place, requires_grad=True)
+    inputs.requires_grad_()
+    wait: Callable[[], Any] = torch.cuda.synchronize if place.type == "cuda" else lambda: None
+    times: list[float] = []
+    while len(times) < 3 or (len(times) < 8 and sum(times) < 0.2):
+        wait()
+        start = perf_counter()
+        with torch.enable_grad(), torch.autocast(place.type, torch.bfloat16, enabled=half):
+            output = layer.call(inputs, weight)
+        torch.autograd.grad(output, (inputs, weight), torch.ones_like(output))
+        wait()
+        times.append(perf_counter() - start)
+    return min(times)
 
 
 def _product_seconds(size: int, dtype: torch.dtype, device: torch.device | None = None, rounds: int = 8) -> float:

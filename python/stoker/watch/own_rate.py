@@ -20,11 +20,15 @@ class ImageSource:
     batch_size: int
 
 
-def image_source(dataset: Any, batch_size: int | None) -> ImageSource | None:
-    """Of an ImageFolder that stoker.Loader may replace; None of any other data set, or with a program's own code."""
+def image_source(note: Any) -> ImageSource | None:
+    """Of a DataLoader over an ImageFolder that stoker.Loader may replace; None of any other data set, a part of one, or
+    with a program's own code: a sampler, a collate function, a choice of files."""
+    dataset, batch_size = note.dataset, note.batch_size
     kind = type(dataset)
     transform = getattr(dataset, "transform", None)
     if (kind.__module__, kind.__name__) != ("torchvision.datasets.folder", "ImageFolder") or not batch_size:
+        return None
+    if note.shuffled is None or not note.default_collate or not dataset.extensions:
         return None
     known_loader = getattr(dataset.loader, "__module__", "") == "torchvision.datasets.folder"
     if not known_loader or dataset.target_transform is not None:

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Shapes and settings of a layer in one call."""
+
+    flops: int  # forward
+    inputs: tuple[int, ...]
+    weight: tuple[int, ...]
+    settings: dict[str, Any]  # of a convolution
+
+    def call(self, inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        if len(self.weight) == 2:
+            return nn.functional.linear(inputs, weight)
+        function = (nn.functional.conv1d, nn.functional.conv2d, nn.functional.conv3d)[len(self.weight) - 3]
+        return function(inputs, weight, **self.settings)
 
 
 class ProductCounter:
@@ -19,6 +36,7 @@ class ProductCounter:
 
     def __init__(self) -> None:
         self.flops = 0  # forward and backward
+        self.largest: Layer | None = None  # the one with most operations in a call
         self._handles: list[Any] = []
 
     def begin(self, model: nn.Module) -> None:
@@ -49,4 +67,16 @@ class ProductCounter:
         with torch._C.DisableTorchFunction():
             outputs = output.numel()
             products = products or (2 if output.requires_grad else 1)  # a frozen layer passes gradients on at most
-        self.flops += products * 2 * outputs * inner
+        flops = 2 * outputs * inner
+        self.flops += products * flops
+        if self.largest is None or flops > self.largest.flops:
+            self.largest = _layer_of(module, inputs, flops) or self.largest
+
+
+def _layer_of(module: Any, inputs: Any, flops: int) -> Layer | None:
+    """None where the call has other inputs than one tensor, or the padding is not of zeros."""
+    if len(inputs) != 1 or not isinstance(inputs[0], torch.Tensor) or getattr(module, "padding_mode", "zeros") != "zeros":
+        return None
+    names = () if isinstance(module, nn.Linear) else ("stride", "padding", "dilation", "groups")
+    settings = {name: getattr(module, name) for name in names}
+    return Layer(flops, tuple(inputs[0].shape), tuple(module.weight.shape), settings)

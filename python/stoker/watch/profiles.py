@@ -184,7 +184,10 @@ class Profiles:
             missing.append(f"no profile was taken: the program made fewer than {_FIRST} steps")
         elif self.trace is None and not any(problem.startswith("operators") for problem in missing):
             start = _OPERATOR_STARTS.start
-            missing.append(f"operators: the program made fewer than {start} steps, or started processes in each")
+            missing.append(
+                f"operators, and trace.json: they are recorded from step {start} on, and the program made fewer than "
+                f"{start + 4} steps, or started processes in each; watch more epochs"
+            )
         return missing
 
     @property

@@ -25,6 +25,8 @@ class Watch:
     ) -> None:
         if report is not None and report.suffix not in (".html", ".htm"):
             raise ValueError(f"report: expected a file name that ends in .html, found {report}")
+        if document is not None and document.suffix != ".json":
+            raise ValueError(f"json: expected a file name that ends in .json, found {document}")
         self._name = "stoker bottleneck" if profiled else "stoker watch"
         self._session = Session(keep, profiled, thread)
         self._idle = False  # nothing is watched here

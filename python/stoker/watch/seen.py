@@ -48,6 +48,8 @@ class LoaderNote:
         self.pinned: bool | None = bool(loader.pin_memory)
         self.persistent = bool(attribute_of(loader, "persistent_workers"))
         self.drop_last = bool(attribute_of(loader, "drop_last"))
+        self.shuffled = _is_shuffled(batches, attribute_of(loader, "sampler"))
+        self.default_collate = attribute_of(loader, "collate_fn") is torch.utils.data.default_collate
         self.place = place_on(loader)
 
     def expected(self) -> int:
@@ -63,6 +65,7 @@ class LoaderNote:
         note.workers, note.persistent, note.drop_last = loader.workers, True, loader.drop_last
         note.prefetch_factor, note.name, note.counts, note.place = None, "stoker.Loader", True, ""
         copies = loader._prefetcher is not None and loader._prefetcher.device.type == "cuda"
+        note.shuffled, note.default_collate = None, True
         note.pinned = loader._given["pin_memory"] or copies or None  # what wraps the loader may pin, too
         return note
 
@@ -97,7 +100,7 @@ class Seen:
             dataset = dataset.dataset
         opened = type(dataset).__module__ == "stoker.dataset"  # by stoker.open
         self.data = known(
-            path=dataset.path if opened else _folder_of(dataset),
+            path=dataset.path if opened else _folder_of(note.dataset),
             format=dataset.format if opened else type(dataset).__name__,
             samples=length_of(note.dataset),
             sample_bytes=_mean_file_bytes(attribute_of(dataset, "samples")),
@@ -108,9 +111,11 @@ class Seen:
             prefetch=note.workers * (note.prefetch_factor or 0) if note.workers else None,
             pinned=note.pinned,
             persistent=note.persistent if note.workers else None,
+            shuffle=note.shuffled,
+            drop_last=note.drop_last or None,
         )
         self.sample_bytes = note.sample_bytes
-        self.images = image_source(dataset, note.batch_size) if note.name == "DataLoader" else None
+        self.images = image_source(note) if note.name == "DataLoader" else None
         self.loader = known(batch_size=note.batch_size, steps_per_epoch=_steps_of(note, self.data.get("samples")))
 
     def note_module(self, module: Any) -> bool:
@@ -154,6 +159,16 @@ class Seen:
             return names[dtype]
         on_gpu = self.device is not None and self.device.type == "cuda"
         return "tf32" if on_gpu and _allows_tf32() else "fp32"
+
+
+def _is_shuffled(batches: Any, sampler: Any) -> bool | None:
+    """None where a sampler or a batch sampler of the program's own decides, or one that draws with replacement."""
+    if type(batches) is not torch.utils.data.BatchSampler:
+        return None
+    if type(sampler) is torch.utils.data.SequentialSampler:
+        return False
+    whole = type(sampler) is torch.utils.data.RandomSampler and not sampler.replacement and sampler._num_samples is None
+    return True if whole else None
 
 
 def _allows_tf32() -> bool:

@@ -143,7 +143,8 @@ class Session:
     def _measured_products(self) -> Facts:
         """After an error of CUDA nothing runs on the GPU any more: the verdict then does without."""
         with suppress(Exception):
-            return measure_products(self.seen.device, self.seen.precision) if self.seen.model else {}
+            seen, layer = self.seen, self._products.largest
+            return measure_products(seen.device, seen.precision, layer) if seen.model else {}
         return {}
 
     def _measure_own_loader(self) -> None:

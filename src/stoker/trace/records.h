@@ -52,6 +52,8 @@ struct DataFacts {
     std::optional<int> prefetch = {};
     std::optional<bool> pinned = {};
     std::optional<bool> persistent = {};  // worker processes live on from epoch to epoch
+    std::optional<bool> shuffle = {};     // of a watched program; empty: a sampler of its own decides
+    std::optional<bool> drop_last = {};   // likewise
     std::string cache = {};               // none | ram | disk | device
     std::string decode = {};
     std::string decode_on = {};  // cpu | device | auto: both

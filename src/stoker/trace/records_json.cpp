@@ -85,6 +85,8 @@ void fields(Facts& facts, Visit visit) {
     visit("prefetch", facts.prefetch);
     visit("pinned", facts.pinned);
     visit("persistent", facts.persistent);
+    visit("shuffle", facts.shuffle);
+    visit("drop_last", facts.drop_last);
     visit("cache", facts.cache);
     visit("decode", facts.decode);
     visit("decode_on", facts.decode_on);

@@ -178,6 +178,9 @@ TEST(PythonFixes, StokersLoaderIsOfferedWhereItGivesMore) {
     rank.facts.data.stoker_samples_per_second = 2e6;  // what gives more comes first, with its gain
     EXPECT_THAT(found().fix.code, StartsWith("import stoker\nloader = stoker.Loader(\"photos\""));
     EXPECT_THAT(found().fix.code, HasSubstr("# or, for less:\nDataLoader("));
+    rank.facts.data.shuffle = false;
+    rank.facts.data.drop_last = true;
+    EXPECT_THAT(found().fix.code, HasSubstr("as_tuple=True, shuffle=False, drop_last=True,\n"));
     EXPECT_NEAR(found().gain.expected, 2, 0.02);
     EXPECT_LE(found().gain.high, 2);
     rank.facts.data.stoker_samples_per_second = 7'000;

@@ -95,7 +95,8 @@ TraceEvents read_trace(TraceBytes& bytes, const std::string& name) {
                         {.where = "trace",
                          .expected = "a trace of torch.profiler: a JSON object with an array traceEvents",
                          .got = bytes.damage().value_or("none"),
-                         .hint = "write one with prof.export_chrome_trace(\"trace.json.gz\")"});
+                         .hint = "write one with prof.export_chrome_trace(\"trace.json.gz\"); what --json wrote is a "
+                                 "verdict already"});
     }
     if (cutter.broken() > 0) {
         first_bad = bad == 0 ? cutter.first_broken() : std::min(first_bad, cutter.first_broken());
