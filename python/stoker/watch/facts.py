@@ -73,9 +73,9 @@ def train_facts(seen: Seen, evaluation: Facts, rank: Rank, batch: int, accumulat
 
 
 def measure_products(device: torch.device | None, precision: str, layer: Layer | None) -> Facts:
-    """How fast this device computes the program's largest layer, forward and backward, and how many times as fast it is
-    under autocast in bf16; without one, a product of 512 x 512. On a CPU also how fast a product of 256 x 256 is in the
-    16 bits of `precision`.
+    """How fast this device multiplies matrices of 512 x 512 in fp32, and how many times as fast the program's largest
+    layer is under autocast in bf16, forward and backward; without a layer, that product. On a CPU also how fast a
+    product of 256 x 256 is in the 16 bits of `precision`.
 
     Takes some tenths of a second, and is called after the program has ended. Where bf16 is not supported, only the last
     is measured.
@@ -86,13 +86,12 @@ def measure_products(device: torch.device | None, precision: str, layer: Layer |
     if half is not None and not on_gpu:
         facts["half_speedup"] = _product_seconds(256, torch.float32, rounds=3) / _product_seconds(256, half, rounds=3)
     if torch.cuda.is_bf16_supported() if on_gpu else torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        fp32 = _product_seconds(512, torch.float32, device)
+        facts["fp32_flops"] = 2 * 512**3 / fp32
         if layer is not None:
-            flops = 3 * layer.flops  # the backward pass has two products of that size
-            fp32, bf16 = (_layer_seconds(layer, device, half) for half in (False, True))
+            facts["bf16_speedup"] = _layer_seconds(layer, device, False) / _layer_seconds(layer, device, True)
         else:
-            flops = 2 * 512**3
-            fp32, bf16 = (_product_seconds(512, dtype, device) for dtype in (torch.float32, torch.bfloat16))
-        facts |= {"fp32_flops": flops / fp32, "bf16_speedup": fp32 / bf16}
+            facts["bf16_speedup"] = fp32 / _product_seconds(512, torch.bfloat16, device)
     return facts
 
 

@@ -106,7 +106,7 @@ std::vector<Finding> full_precision(const JudgedRun& records) {
         const double passes = run.on_cpu ? run.of(Phase::forward) + run.of(Phase::backward) : 1;
         const double most = std::max(share, std::min(2 * share, passes));
         const auto gain = [&](double part) { return 1 / (1 - std::min(part, 0.99) * (1 - 1 / speedup)); };
-        Finding finding = finding_of("full-precision", severity_of_lost(share), rank, run);
+        Finding finding = finding_of("full-precision", severity_of_lost(share * (1 - 1 / speedup)), rank, run);
         finding.text = fmt::format(
             "Matrix products and convolutions take {:.0f} % of the time or more in fp32; this device computes them "
             "{:.1f} times as fast in bf16. Train with mixed precision.",
