@@ -221,6 +221,20 @@ def test_an_error_whose_module_only_the_worker_finds_has_its_text(tmp_path):
             list(loader)
 
 
+class Silent(Exception):
+    def __str__(self):
+        raise ValueError("no text")
+
+
+def test_an_error_without_a_text_arrives():
+    def collate(samples):
+        raise Silent
+
+    with stoker_workers(Numbers(4), 2, 1, collate_fn=collate, multiprocessing_context="fork") as loader:
+        with pytest.raises(Silent):
+            list(loader)
+
+
 def test_an_error_that_pickle_cannot_restore_has_its_text():
     def collate(samples):
         raise Unsendable("one", "two")

@@ -1,6 +1,7 @@
 # Hooks of modules: which call follows a hooked class, what a program puts into nn.Module for a while, what it copies
 # and saves of a model while its layers are counted, and modules of Python that are loaded later.
 import builtins
+import contextlib
 import copy
 import importlib.util
 import io
@@ -12,8 +13,8 @@ pytest.importorskip("stoker._watch", reason="needs the extension modules: STOKER
 import torch
 from test_watch_program import DATA, records, train, watched
 from stoker.watch.account import UNMEASURED
-from stoker.watch.facts import measure_products
-from stoker.watch.products import ProductCounter
+from stoker.watch.facts import _layer_speedup, measure_products
+from stoker.watch.products import Layer, ProductCounter
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
@@ -183,6 +184,32 @@ def test_the_largest_layer_is_measured_as_it_is(model, inputs, flops):
     facts = measure_products(None, "fp32", layer)
     if torch.ops.mkldnn._is_mkldnn_bf16_supported():
         assert facts["fp32_flops"] > 0 and facts["bf16_speedup"] > 0
+
+
+# Its weight is computed, and its buffers change, each time it is read.
+def test_a_layer_whose_weight_is_computed_stays_as_it_is(tmp_path):
+    def trained(watch):
+        torch.manual_seed(0)
+        layer = nn.utils.parametrizations.spectral_norm(nn.Linear(8, 4))
+        with watch:
+            for _ in range(2):
+                train(layer, DataLoader(DATA, batch_size=8), torch.optim.SGD(layer.parameters(), lr=0.1))
+        return layer.state_dict()
+
+    plain, seen = trained(contextlib.nullcontext()), trained(watched(tmp_path))
+    assert plain.keys() == seen.keys() and all(torch.equal(plain[name], seen[name]) for name in plain)
+    assert records(tmp_path, "facts")[-1]["train"]["matmul_flops"] == 6 * 8 * 8 * 4
+
+
+def test_layers_that_cannot_be_measured_are_left_out():
+    linear, counter = nn.Linear(4, 2), ProductCounter()
+    counter.begin(linear)
+    linear(torch.nested.nested_tensor([torch.randn(2, 4), torch.randn(3, 4)]))
+    counter.end()
+    assert counter.largest is None and counter.flops > 0
+    huge = Layer(10**15, (1,), (1, 1), {})
+    assert _layer_speedup(huge, None, 1e9) is None, "a pass would take days"
+    assert _layer_speedup(Layer(1, (2, 3), (4, 5), {}), None, 1e9) is None, "shapes that do not fit"
 
 
 def test_a_frozen_layer_has_fewer_products(tmp_path):

@@ -16,6 +16,8 @@ from torchvision import transforms as T
 from torchvision.datasets import ImageFolder
 
 pytest.importorskip("stoker._watch", reason="needs the extension modules: STOKER_PYTHON=ON")
+import stoker
+from stoker.watch.own_rate import image_source, measure
 from stoker.watch.seen import LoaderNote, Seen
 from test_watch import Runs
 
@@ -86,11 +88,10 @@ def test_what_stays_in_python_is_not_measured(runs):
         ({"subset": True}, False),
         ({"sampler": WeightedRandomSampler([1.0] * 32, 32)}, False),
         ({"sampler": RandomSampler(range(32), replacement=True)}, False),
-        ({"batch_sampler": BatchSampler(SequentialSampler(range(32)), 4, False), "batch_size": 1}, False),
         ({"collate_fn": lambda samples: samples}, False),
         ({"is_valid_file": lambda path: True}, False),
     ],
-    ids=["plain", "shuffled", "subset", "sampler", "replacement", "batch sampler", "collate_fn", "is_valid_file"],
+    ids=["plain", "shuffled", "subset", "sampler", "replacement", "collate_fn", "is_valid_file"],
 )
 def test_what_the_program_decides_itself_is_not_replaced(runs, options, offered):
     given = {"batch_size": 4, **options}
@@ -104,6 +105,28 @@ def test_what_the_program_decides_itself_is_not_replaced(runs, options, offered)
     if offered:
         assert seen.data["shuffle"] == given.get("shuffle", False)
         assert seen.data.get("drop_last", False) == given.get("drop_last", False)
+
+
+def test_the_order_of_a_batch_sampler_is_seen():
+    data = list(range(32))
+    orders = {"RandomSampler": True, "SequentialSampler": False}
+    for sampler in (RandomSampler(data), SequentialSampler(data)):
+        loader = DataLoader(data, batch_sampler=BatchSampler(sampler, 4, False))
+        assert LoaderNote(loader).shuffled is orders[type(sampler).__name__]
+
+
+def test_a_part_of_the_images_is_not_measured(runs):
+    data = ImageFolder(runs.folder / "photos", T.Compose([T.RandomResizedCrop(32), T.ToTensor()]))
+    source = image_source(LoaderNote(DataLoader(data, batch_size=4)))
+    assert measure(source) > 0
+    data.samples = data.samples[:5]
+    assert measure(image_source(LoaderNote(DataLoader(data, batch_size=4)))) is None
+
+
+def test_a_subset_of_an_opened_folder_has_no_path(runs):
+    seen = Seen()
+    seen.note_loader(LoaderNote(DataLoader(Subset(stoker.open(runs.folder / "photos"), [1, 2]))))
+    assert "path" not in seen.data
 
 
 def test_a_program_that_does_not_wait_is_not_measured(runs):

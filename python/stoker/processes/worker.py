@@ -107,8 +107,7 @@ class _Worker:
             fetched = self._fetcher.fetch(task, self._between_samples)
             structure, slot, new = write(fetched.value, self._slots, self._dropped)
         except Exception as error:
-            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            return Reply(task, error=_pickled(error), said=said, trace=traceback.format_exc()), None
+            return Reply(task, error=_pickled(error), said=_said(error), trace=traceback.format_exc()), None
         reply = Reply(task, structure, bad=fetched.bad, end=fetched.end)
         if slot is not None:
             reply.slot, reply.new_bytes = slot.number, slot.size if new else 0
@@ -120,6 +119,14 @@ class _Worker:
         if new is not None:
             reduction.send_handle(self._connection, new.fd, os.getppid())
             new.close_file()
+
+
+def _said(error: BaseException) -> str:
+    name = type(error).__name__
+    try:
+        return f"{name}: {' '.join(str(error).split())}"
+    except Exception:
+        return name
 
 
 def _pickled(error: BaseException) -> bytes:

@@ -58,6 +58,9 @@ def data_facts(seen: Seen, codec: int, decoder: str | None) -> Facts:
     )
 
 
+_LONGEST_PASS = 0.5  # seconds, of the model's largest layer
+
+
 def train_facts(seen: Seen, evaluation: Facts, rank: Rank, batch: int, accumulate: int, flops: int) -> Facts:
     """batch: samples of one; 0 where that is not known."""
     return {**seen.model, **seen.loader, **seen.optimizer} | known(
@@ -77,10 +80,12 @@ def measure_products(device: torch.device | None, precision: str, layer: Layer |
     layer is under autocast in bf16, forward and backward; without a layer, that product. On a CPU also how fast a
     product of 256 x 256 is in the 16 bits of `precision`.
 
-    Takes some tenths of a second, and is called after the program has ended. Where bf16 is not supported, only the last
-    is measured.
+    Takes some tenths of a second, with large layers a second or two, and is called after the program has ended. Where
+    bf16 is not supported, only the last is measured; on other devices than CPUs and CUDA's nothing.
     """
     on_gpu = device is not None and device.type == "cuda"
+    if device is not None and device.type not in ("cpu", "cuda"):
+        return {}
     facts: Facts = {}
     half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
     if half is not None and not on_gpu:
@@ -88,22 +93,30 @@ def measure_products(device: torch.device | None, precision: str, layer: Layer |
     if torch.cuda.is_bf16_supported() if on_gpu else torch.ops.mkldnn._is_mkldnn_bf16_supported():
         fp32 = _product_seconds(512, torch.float32, device)
         facts["fp32_flops"] = 2 * 512**3 / fp32
-        if layer is not None:
-            facts["bf16_speedup"] = _layer_seconds(layer, device, False) / _layer_seconds(layer, device, True)
-        else:
-            facts["bf16_speedup"] = fp32 / _product_seconds(512, torch.bfloat16, device)
+        speedup = None if layer is None else _layer_speedup(layer, device, facts["fp32_flops"])
+        facts["bf16_speedup"] = speedup or fp32 / _product_seconds(512, torch.bfloat16, device)
     return facts
+
+
+def _layer_speedup(layer: Layer, device: torch.device | None, rate: float) -> float | None:
+    """None where a pass would take too long, and where there is no memory left for one."""
+    if 3 * layer.flops > rate * _LONGEST_PASS:  # the backward pass has two products of the forward one's size
+        return None
+    try:
+        return _layer_seconds(layer, device, False) / _layer_seconds(layer, device, True)
+    except RuntimeError:
+        return None
 
 
 def _layer_seconds(layer: Layer, device: torch.device | None, half: bool) -> float:
     """Of a forward and a backward pass. Under autocast the layer before has given bf16; the weight is converted."""
     place = device or torch.device("cpu")
     inputs = torch.full(layer.inputs, 0.5, device=place, dtype=torch.bfloat16 if half else torch.float32)
-    weight = torch.full(layer.weight, 0.5, device=place, requires_grad=True)
+    weight = torch.full(layer.weight, 0.5, device=place, dtype=torch.float32, requires_grad=True)
     inputs.requires_grad_()
-    wait: Callable[[], Any] = torch.cuda.synchronize if place.type == "cuda" else lambda: None
+    wait: Callable[[], Any] = (lambda: torch.cuda.synchronize(place)) if place.type == "cuda" else (lambda: None)
     times: list[float] = []
-    while len(times) < 3 or (len(times) < 8 and sum(times) < 0.2):
+    while len(times) < 2 or (len(times) < 8 and sum(times) < 0.2):
         wait()
         start = perf_counter()
         with torch.enable_grad(), torch.autocast(place.type, torch.bfloat16, enabled=half):
@@ -117,7 +130,7 @@ def _layer_seconds(layer: Layer, device: torch.device | None, half: bool) -> flo
 def _product_seconds(size: int, dtype: torch.dtype, device: torch.device | None = None, rounds: int = 8) -> float:
     generator = torch.Generator("cpu").manual_seed(0)  # the program's own generator stays as it is
     matrix = torch.rand(size, size, generator=generator, dtype=torch.float32, device="cpu").to(device or "cpu", dtype)
-    wait: Callable[[], Any] = torch.cuda.synchronize if matrix.is_cuda else lambda: None
+    wait: Callable[[], Any] = (lambda: torch.cuda.synchronize(matrix.device)) if matrix.is_cuda else (lambda: None)
     times = []
     with torch.no_grad():
         for _ in range(rounds):

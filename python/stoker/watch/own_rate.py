@@ -18,6 +18,7 @@ class ImageSource:
     root: str
     transform: Any
     batch_size: int
+    images: int
 
 
 def image_source(note: Any) -> ImageSource | None:
@@ -35,13 +36,14 @@ def image_source(note: Any) -> ImageSource | None:
         return None
     if transform is not None and not type(transform).__module__.startswith("torchvision.transforms"):
         return None
-    return ImageSource(str(dataset.root), transform, int(batch_size))
+    return ImageSource(str(dataset.root), transform, int(batch_size), len(dataset.samples))
 
 
 def measure(source: ImageSource) -> float | None:
     """Images a second, with as many workers as there are cores. Takes about two seconds.
 
-    None where a part of the transform stays in Python, or where stoker.Loader cannot read the folder.
+    None where a part of the transform stays in Python, where stoker.Loader cannot read the folder, or where the program
+    has other images of it.
     """
     from stoker.errors import Error
     from stoker.loader import Loader
@@ -53,7 +55,8 @@ def measure(source: ImageSource) -> float | None:
         if any(isinstance(op, InPython) for op in ops):
             return None
         try:
-            return _rate(Loader(source.root, source.batch_size, ops=ops, bad_samples="100%"))
+            loader = Loader(source.root, source.batch_size, ops=ops, bad_samples="100%")
+            return _rate(loader) if len(loader.dataset) == source.images else None
         except Error:  # such as images of different sizes
             return None
 

@@ -67,16 +67,25 @@ class ProductCounter:
         with torch._C.DisableTorchFunction():
             outputs = output.numel()
             products = products or (2 if output.requires_grad else 1)  # a frozen layer passes gradients on at most
-        flops = 2 * outputs * inner
+            flops = 2 * outputs * inner
+            if self.largest is None or flops > self.largest.flops:
+                self.largest = _layer_of(module, inputs, flops) or self.largest
         self.flops += products * flops
-        if self.largest is None or flops > self.largest.flops:
-            self.largest = _layer_of(module, inputs, flops) or self.largest
 
 
 def _layer_of(module: Any, inputs: Any, flops: int) -> Layer | None:
-    """None where the call has other inputs than one tensor, or the padding is not of zeros."""
-    if len(inputs) != 1 or not isinstance(inputs[0], torch.Tensor) or getattr(module, "padding_mode", "zeros") != "zeros":
+    """None of a call with other inputs than one strided tensor, of other padding, or of a program's odd subclass.
+
+    The weight itself is not read: it may be computed anew each time, as by spectral_norm, which then differs.
+    """
+    try:
+        (given,) = inputs
+        if given.is_nested or given.layout is not torch.strided or getattr(module, "padding_mode", "zeros") != "zeros":
+            return None
+        if isinstance(module, nn.Linear):
+            return Layer(flops, tuple(given.shape), (module.out_features, module.in_features), {})
+        weight = (module.out_channels, module.in_channels // module.groups, *module.kernel_size)
+        settings = {name: getattr(module, name) for name in ("stride", "padding", "dilation", "groups")}
+        return Layer(flops, tuple(given.shape), weight, settings)
+    except Exception:
         return None
-    names = () if isinstance(module, nn.Linear) else ("stride", "padding", "dilation", "groups")
-    settings = {name: getattr(module, name) for name in names}
-    return Layer(flops, tuple(inputs[0].shape), tuple(module.weight.shape), settings)

@@ -48,7 +48,7 @@ class LoaderNote:
         self.pinned: bool | None = bool(loader.pin_memory)
         self.persistent = bool(attribute_of(loader, "persistent_workers"))
         self.drop_last = bool(attribute_of(loader, "drop_last"))
-        self.shuffled = _is_shuffled(batches, attribute_of(loader, "sampler"))
+        self.shuffled = _is_shuffled(batches)
         self.default_collate = attribute_of(loader, "collate_fn") is torch.utils.data.default_collate
         self.place = place_on(loader)
 
@@ -100,7 +100,7 @@ class Seen:
             dataset = dataset.dataset
         opened = type(dataset).__module__ == "stoker.dataset"  # by stoker.open
         self.data = known(
-            path=dataset.path if opened else _folder_of(note.dataset),
+            path=_folder_of(note.dataset) if not opened else dataset.path if dataset is note.dataset else None,
             format=dataset.format if opened else type(dataset).__name__,
             samples=length_of(note.dataset),
             sample_bytes=_mean_file_bytes(attribute_of(dataset, "samples")),
@@ -161,10 +161,11 @@ class Seen:
         return "tf32" if on_gpu and _allows_tf32() else "fp32"
 
 
-def _is_shuffled(batches: Any, sampler: Any) -> bool | None:
+def _is_shuffled(batches: Any) -> bool | None:
     """None where a sampler or a batch sampler of the program's own decides, or one that draws with replacement."""
     if type(batches) is not torch.utils.data.BatchSampler:
         return None
+    sampler: Any = batches.sampler
     if type(sampler) is torch.utils.data.SequentialSampler:
         return False
     whole = type(sampler) is torch.utils.data.RandomSampler and not sampler.replacement and sampler._num_samples is None

@@ -62,6 +62,10 @@ TEST(PythonRules, Fp32WhereBf16IsFaster) {
     EXPECT_NEAR(diagnosis.findings.front().gain.low, 1 / (1 - 0.25 * 0.75), 1e-6);
     EXPECT_EQ(diagnose_rank(with_products(5e8, "bf16")).verdict.rule, "healthy");
     EXPECT_EQ(diagnose_rank(with_products(5e7, "fp32")).verdict.rule, "healthy") << "5 % of the time";
+    EXPECT_EQ(diagnosis.findings.front().severity, Severity::critical);
+    RankRecords little = with_products(2.5e8, "fp32");  // 25 % of the time, of which bf16 saves a quarter
+    little.facts.device.bf16_speedup = 1.33;
+    EXPECT_EQ(diagnose_rank(little).findings.front().severity, Severity::warn);
     RankRecords slow = with_products(5e8, "fp32");
     slow.facts.device.bf16_speedup = 0.5;
     EXPECT_EQ(diagnose_rank(slow).verdict.rule, "healthy");
