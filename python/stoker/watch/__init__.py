@@ -26,11 +26,12 @@ def watching(
 ) -> Iterator[None]:
     """Watches the training steps of this thread within the block, then prints the verdict on stderr.
 
-    keep: a folder for the records, for `stoker diagnose` later. report: an HTML page. json: the document of
-    `stoker diagnose --json`. Within another watch this one does nothing but say so. Raises OSError if a folder cannot be
-    made, ValueError for a report whose name does not end in .html. After the block nothing is raised: what goes wrong
-    with the verdict is a line on stderr. Where the program `stoker` is not found, which gives the verdict, nothing is
-    watched, and a line says so. Of several ranks on a host, each begins the same number of watches.
+    keep: a folder for the records, for `stoker diagnose` later. report: an HTML page. json: the document of `stoker
+    diagnose --json`. Within another watch this one does nothing but say so. Raises OSError if a folder cannot be
+    made, ValueError for a report that does not end in .html or a json that does not end in .json. After the block
+    nothing is raised: what goes wrong with the verdict is a line on stderr. Where the program `stoker` is not found,
+    which gives the verdict, nothing is watched, and a line says so. Of several ranks on a host, each begins the same
+    number of watches.
     """
     from stoker.watch.run import Watch
 
