@@ -68,6 +68,10 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
     *device = reinterpret_cast<void*>(static_cast<std::size_t>(index) + 1);
     return is("lost") && index > 0 ? 15 : is("denied") && index == 0 ? 4 : 0;
 }
+int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
+    *device = reinterpret_cast<void*>(1);
+    return std::strcmp(uuid, "GPU-00010203-0405-0607-0809-0a0b0c0d0eff") == 0 ? 0 : 6;  // not found
+}
 int nvmlDeviceGetName(void*, char* text, unsigned length) {
     std::strncpy(text, "Made-up H100", length);
     return 0;

@@ -69,6 +69,24 @@ TEST(Nvml, WhatAGpuDoesNotReportIsAbsent) {
                  gpu.pcie_gpu_generation || gpu.pcie_gpu_width || gpu.remap_pending);
 }
 
+TEST(Nvml, ClocksOfTheGpuWithAUuid) {
+    const std::string uuid("\0\1\2\3\4\5\6\7\x8\x9\xa\xb\xc\xd\xe\xff", 16);
+    {
+        const EnvironmentVariable kind("FAKE_NVML", "hot");
+        const auto gpu = Nvml(STOKER_FAKE_NVML).read_clocks(uuid);
+        ASSERT_TRUE(gpu);
+        EXPECT_EQ(gpu->celsius, 88);
+        EXPECT_EQ(gpu->sm_mhz, 1200);
+        EXPECT_EQ(gpu->sm_max_mhz, 1980);
+        EXPECT_EQ(gpu->clock_reasons, 0x28);
+    }
+    EXPECT_FALSE(Nvml(STOKER_FAKE_NVML).read_clocks(std::string(16, '\x11'))) << "another GPU";
+    EXPECT_FALSE(Nvml(STOKER_FAKE_NVML).read_clocks("")) << "LibTorch knows none";
+    EXPECT_FALSE(Nvml("libof-no-driver.so").read_clocks(uuid));
+    const EnvironmentVariable kind("FAKE_NVML", "silent");
+    EXPECT_FALSE(Nvml(STOKER_FAKE_NVML).read_clocks(uuid)->celsius);
+}
+
 TEST(Nvml, AGpuThatDoesNotAnswerHasAProblem) {
     const EnvironmentVariable count("FAKE_GPUS", "2");
     {

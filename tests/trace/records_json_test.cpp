@@ -81,6 +81,9 @@ TEST(RecordsJson, IntervalsComeBackForTheirRanks) {
     interval.start_us = 11;
     interval.core_wait_us = 12;
     interval.busy_share = 0.25;
+    interval.gpu_celsius = 84;
+    interval.gpu_clock_share = 0.75;
+    interval.gpu_clock_limit = "temperature";
     RunRecords records;
     ASSERT_EQ(add_record(to_json_line(interval, 1), records), "");
     interval.busy_share = interval.after_us = std::nullopt;
@@ -98,6 +101,9 @@ TEST(RecordsJson, IntervalsComeBackForTheirRanks) {
     EXPECT_EQ(read.lines.at(1).per_step, std::nullopt);
     EXPECT_EQ(read.start_us, 11);
     EXPECT_EQ(read.core_wait_us, 12);
+    EXPECT_EQ(read.gpu_celsius, 84);
+    EXPECT_EQ(read.gpu_clock_share, 0.75);
+    EXPECT_EQ(read.gpu_clock_limit, "temperature");
     EXPECT_EQ(read.busy_share, 0.25);
     EXPECT_EQ(records.ranks[0].intervals.at(0).after_us, std::nullopt);
     EXPECT_EQ(records.ranks[0].intervals.at(0).busy_share, std::nullopt);

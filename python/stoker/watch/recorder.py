@@ -11,6 +11,7 @@ from stoker._watch import StepRows
 from stoker.watch import fetch_clock
 from stoker.watch.account import WAIT, Times, add_times, microseconds, no_time
 from stoker.watch.counters import CounterReader, Counters, differences
+from stoker.watch.gpu_clocks import GpuClocks
 from stoker.watch.lines import LineCounter, LineSampler, line_entries
 
 SCHEMA = 1
@@ -39,6 +40,7 @@ class RecordWriter:
         self.rows = StepRows()  # steps that are not in _lines yet
         self.rows.due = self._close_interval
         self.evaluations = 0
+        self.gpu: GpuClocks | None = None
         self.syncs: dict[str, list[int]] = {}  # place -> count, nanoseconds
         self.loader_starts = 0  # nanoseconds in which workers were started and stopped
         self._lines: list[str] = []
@@ -171,4 +173,5 @@ class RecordWriter:
         lines = line_entries(self._sampler.take(), self.counter.counts)
         if lines:
             record["lines"] = lines
-        return {**record, **differences(self._counters, counters)}
+        gpu = self.gpu.read() if self.gpu is not None else {}
+        return {**record, **differences(self._counters, counters), **gpu}

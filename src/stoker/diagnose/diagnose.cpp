@@ -139,7 +139,8 @@ Json finding_of(const Finding& finding) {
 
 // What takes the machine from the run, and a rank that others wait for, come before the reasons that follow from them.
 bool explains_others(const Finding& finding) {
-    constexpr std::array<std::string_view, 4> kFirst = {"other-processes", "cpu-throttled", "cpu-steal", "straggler"};
+    constexpr std::array<std::string_view, 5> kFirst = {"other-processes", "cpu-throttled", "gpu-throttled",
+                                                        "cpu-steal", "straggler"};
     return finding.severity != Severity::info && std::ranges::find(kFirst, finding.rule) != kFirst.end();
 }
 

@@ -57,6 +57,7 @@ struct NvmlFunctions {
     int (*driver)(char*, unsigned) = nullptr;
     int (*count)(unsigned*) = nullptr;
     int (*device)(unsigned, NvmlDevice*) = nullptr;
+    int (*device_of_uuid)(const char*, NvmlDevice*) = nullptr;
     int (*name)(NvmlDevice, char*, unsigned) = nullptr;
     int (*utilization)(NvmlDevice, NvmlUtilization*) = nullptr;
     int (*memory)(NvmlDevice, NvmlMemory*) = nullptr;
@@ -114,6 +115,7 @@ NvmlFunctions find_functions(void* library) {
     find(library, f.driver, {"nvmlSystemGetDriverVersion"});
     find(library, f.count, {"nvmlDeviceGetCount_v2"});
     find(library, f.device, {"nvmlDeviceGetHandleByIndex_v2"});
+    find(library, f.device_of_uuid, {"nvmlDeviceGetHandleByUUID"});
     find(library, f.name, {"nvmlDeviceGetName"});
     find(library, f.utilization, {"nvmlDeviceGetUtilizationRates"});
     find(library, f.memory, {"nvmlDeviceGetMemoryInfo"});
@@ -229,6 +231,23 @@ void read_memory_errors(const NvmlFunctions& nvml, NvmlDevice device, GpuCounter
     }
 }
 
+void set_clocks(const NvmlFunctions& nvml, NvmlDevice device, GpuCounters& gpu) {
+    gpu.celsius = integer(ask<unsigned>(nvml.temperature, device, kGpuTemperature));
+    gpu.sm_mhz = integer(ask<unsigned>(nvml.clock, device, kSmClock));
+    gpu.sm_max_mhz = integer(ask<unsigned>(nvml.max_clock, device, kSmClock));
+    gpu.clock_reasons = ask<unsigned long long>(nvml.clock_reasons, device);
+}
+
+// "GPU-" and the bytes in hexadecimal, in groups of 4, 2, 2, 2 and 6.
+std::string uuid_text(std::string_view bytes) {
+    std::string text = "GPU";
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        const bool begins_group = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
+        text += fmt::format("{}{:02x}", begins_group ? "-" : "", static_cast<unsigned char>(bytes[i]));
+    }
+    return text;
+}
+
 GpuCounters read_gpu(const NvmlFunctions& nvml, NvmlDevice device, const std::string& root, bool pcie_throughput) {
     GpuCounters gpu;
     char name[96] = "";
@@ -254,10 +273,7 @@ GpuCounters read_gpu(const NvmlFunctions& nvml, NvmlDevice device, const std::st
     if (nvml.power_limits != nullptr && nvml.power_limits(device, &least, &most) == 0) {
         gpu.power_limit_max_watts = 1e-3 * most;
     }
-    gpu.celsius = integer(ask<unsigned>(nvml.temperature, device, kGpuTemperature));
-    gpu.sm_mhz = integer(ask<unsigned>(nvml.clock, device, kSmClock));
-    gpu.sm_max_mhz = integer(ask<unsigned>(nvml.max_clock, device, kSmClock));
-    gpu.clock_reasons = ask<unsigned long long>(nvml.clock_reasons, device);
+    set_clocks(nvml, device, gpu);
     read_pcie(nvml, device, root, gpu);
     if (pcie_throughput) {  // in KB/s
         gpu.pcie_received_bytes = scaled(ask<unsigned>(nvml.throughput, device, kReceived), 1e3);
@@ -335,6 +351,17 @@ std::vector<GpuCounters> Nvml::read(bool pcie_throughput) const {
         gpus.back().index = static_cast<int>(i);
     }
     return gpus;
+}
+
+std::optional<GpuCounters> Nvml::read_clocks(std::string_view uuid) const {
+    const std::string text = uuid_text(uuid);
+    const auto device = functions_ ? ask<NvmlDevice>(functions_->device_of_uuid, text.c_str()) : std::nullopt;
+    if (!device) {
+        return std::nullopt;
+    }
+    GpuCounters gpu;
+    set_clocks(*functions_, *device, gpu);
+    return gpu;
 }
 
 }  // namespace stoker

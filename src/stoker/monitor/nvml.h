@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stoker/monitor/gpu_counters.h"
@@ -32,6 +34,10 @@ class Nvml {
     // All GPUs that this process may see; one that does not answer has a `problem`. The throughput of PCIe costs 40 ms
     // a GPU, so it is read on request.
     std::vector<GpuCounters> read(bool pcie_throughput) const;
+
+    // Temperature and clocks alone of the GPU with this UUID, 16 bytes as CUDA gives them. Empty if NVML does not know
+    // it: a MIG partition has a UUID of its own.
+    std::optional<GpuCounters> read_clocks(std::string_view uuid) const;
 
   private:
     std::unique_ptr<NvmlFunctions> functions_;  // none if there is a problem

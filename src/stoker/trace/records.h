@@ -144,6 +144,10 @@ struct IntervalEntry {
     std::optional<std::int64_t> read_bytes = {};  // from storage, past the page cache
     std::optional<std::int64_t> major_faults = {};
     std::optional<std::int64_t> device_bytes = {};  // most that tensors took since the process began
+    // The GPU at the end, read once a second at most.
+    std::optional<int> gpu_celsius = {};
+    std::optional<double> gpu_clock_share = {};  // of the highest clock of its multiprocessors
+    std::string gpu_clock_limit = {};            // what holds the clock back: "temperature, power limit"
     // The host: shares of the time of its cores, in [0, 1].
     std::optional<double> busy_share = {};
     std::optional<double> iowait_share = {};

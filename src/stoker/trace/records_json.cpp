@@ -132,6 +132,9 @@ void counter_fields(Entry& entry, Visit visit) {
     visit("read_bytes", entry.read_bytes);
     visit("major_faults", entry.major_faults);
     visit("device_bytes", entry.device_bytes);
+    visit("gpu_celsius", entry.gpu_celsius);
+    visit("gpu_clock_share", entry.gpu_clock_share);
+    visit("gpu_clock_limit", entry.gpu_clock_limit);
     visit("busy_share", entry.busy_share);
     visit("iowait_share", entry.iowait_share);
     visit("steal_share", entry.steal_share);

@@ -15,6 +15,7 @@
 #include "stoker/train/fit_options.h"
 #include "stoker/train/run/best_epoch.h"
 #include "stoker/train/run/checkpoint_parts.h"
+#include "stoker/train/run/device_reader.h"
 #include "stoker/train/run/interval_recorder.h"
 #include "stoker/train/run/rank_sync.h"
 #include "stoker/train/run/run_recorder.h"
@@ -121,6 +122,7 @@ class TrainLoop {
     Account account_;
     Step step_;
     DeviceCopier copier_;
+    DeviceReader device_reader_;
     IntervalRecorder intervals_;
     RunFacts facts_;  // as they were last recorded
     const MixupCutmixOptions mixup_cutmix_;

@@ -19,8 +19,8 @@ StepResult step_of(std::int64_t number, std::chrono::nanoseconds time) {
 TEST(IntervalRecorder, SumsTheWaitsOfAnInterval) {
     const TrainPlan plan = plan_training(testing::small_recipe(1), testing::small_data(), nullptr, /*resumes=*/false,
                                          std::make_shared<Group>());
-    std::optional<std::int64_t> peak;
-    IntervalRecorder recorder(*plan.train_loader, [&] { return peak; });
+    DeviceReading reading;
+    IntervalRecorder recorder(*plan.train_loader, [&] { return reading; });
     recorder.begin();
     const StepResult first = step_of(1, 100ms);
     EXPECT_FALSE(recorder.add({&first, 1}, 1ms, /*last=*/false)) << "too short for its counters";
@@ -33,7 +33,11 @@ TEST(IntervalRecorder, SumsTheWaitsOfAnInterval) {
     EXPECT_EQ(whole->syncs[0].us, 3000);
     EXPECT_EQ(whole->device_bytes, std::nullopt);
 
-    peak = 1 << 20;
+    EXPECT_EQ(whole->gpu_clock_share, std::nullopt);
+    EXPECT_EQ(whole->gpu_clock_limit, "");
+
+    reading.peak_bytes = 1 << 20;
+    reading.clocks = GpuCounters{.celsius = 88, .sm_mhz = 1200, .sm_max_mhz = 1600, .clock_reasons = 0x24};
     const StepResult third = step_of(3, 1ms);
     EXPECT_FALSE(recorder.add({&third, 1}, 4ms, /*last=*/false));
     const auto rest = recorder.add({}, 0ms, /*last=*/true);
@@ -42,6 +46,9 @@ TEST(IntervalRecorder, SumsTheWaitsOfAnInterval) {
     EXPECT_EQ(rest->syncs.at(0).count, 1);
     EXPECT_EQ(rest->syncs.at(0).us, 4000);
     EXPECT_EQ(rest->device_bytes, 1 << 20);
+    EXPECT_EQ(rest->gpu_celsius, 88);
+    EXPECT_EQ(rest->gpu_clock_share, 0.75);
+    EXPECT_EQ(rest->gpu_clock_limit, "power limit, temperature");
     EXPECT_FALSE(recorder.add({}, 0ms, /*last=*/true)) << "no step since";
 }
 
@@ -51,7 +58,7 @@ TEST(IntervalRecorder, TellsTheWaitsThatNoStepHolds) {
                                          std::make_shared<Group>());
     const std::int64_t epoch = plan.train_loader->batches_per_epoch();
     ASSERT_GT(epoch, 1);
-    IntervalRecorder recorder(*plan.train_loader, [] { return std::nullopt; });
+    IntervalRecorder recorder(*plan.train_loader, [] { return DeviceReading{}; });
     recorder.begin();
     const StepResult before = step_of(epoch - 1, 100ms);
     const StepResult end = step_of(epoch, 100ms);
@@ -72,7 +79,7 @@ TEST(IntervalRecorder, TellsTheWaitsThatNoStepHolds) {
 TEST(IntervalRecorder, ShortEpochsShareAnInterval) {
     const TrainPlan plan = plan_training(testing::small_recipe(1), testing::small_data(), nullptr, /*resumes=*/false,
                                          std::make_shared<Group>());
-    IntervalRecorder recorder(*plan.train_loader, [] { return std::nullopt; });
+    IntervalRecorder recorder(*plan.train_loader, [] { return DeviceReading{}; });
     for (int epoch = 1; epoch <= 3; ++epoch) {
         recorder.begin();
         const StepResult step = step_of(epoch, 100ms);

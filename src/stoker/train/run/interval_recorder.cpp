@@ -1,5 +1,7 @@
 #include "stoker/train/run/interval_recorder.h"
 
+#include <cstdint>
+#include <fmt/format.h>
 #include <utility>
 
 namespace stoker {
@@ -23,6 +25,24 @@ void set_counters(IntervalEntry& entry, const HostCounters& before, const HostCo
     entry.steal_share = mean.steal;
     entry.throttled_share = mean.throttled;
     entry.swap_in_bytes_per_second = mean.swap_in_bytes;
+}
+
+void set_device(IntervalEntry& entry, const DeviceReading& reading) {
+    entry.device_bytes = reading.peak_bytes;
+    if (!reading.clocks) {
+        return;
+    }
+    const GpuCounters& gpu = *reading.clocks;
+    if (gpu.celsius) {
+        entry.gpu_celsius = static_cast<int>(*gpu.celsius);
+    }
+    if (gpu.sm_mhz && gpu.sm_max_mhz.value_or(0) > 0) {
+        entry.gpu_clock_share = static_cast<double>(*gpu.sm_mhz) / static_cast<double>(*gpu.sm_max_mhz);
+    }
+    const std::uint64_t reasons = gpu.clock_reasons.value_or(0);
+    if (is_throttled(reasons)) {
+        entry.gpu_clock_limit = fmt::format("{}", fmt::join(clock_reason_names(reasons), ", "));
+    }
 }
 
 }  // namespace
@@ -65,7 +85,7 @@ std::optional<IntervalEntry> IntervalRecorder::add(std::span<const StepResult> s
     }
     IntervalEntry done = std::exchange(entry_, {});
     done.seconds = std::chrono::duration<double>(done.host.total()).count();
-    done.device_bytes = peak_memory_();
+    set_device(done, read_device_());
     const StageTimes workers = loader_.stats().workers;
     done.workers.emplace(workers);
     *done.workers -= workers_;

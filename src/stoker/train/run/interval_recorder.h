@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -11,18 +10,18 @@
 #include "stoker/monitor/host_counters.h"
 #include "stoker/pipeline/loader.h"
 #include "stoker/trace/records.h"
+#include "stoker/train/run/device_reader.h"
 #include "stoker/train/run/train_result.h"
 
 namespace stoker {
 
 class IntervalRecorder {
   public:
-    // Returns the most bytes of the device that LibTorch's tensors have taken; empty: not known.
-    using PeakMemory = std::function<std::optional<std::int64_t>()>;
+    using ReadDevice = std::function<DeviceReading()>;
 
     // `loader` must outlive this object.
-    IntervalRecorder(const Loader& loader, PeakMemory peak_memory)
-        : loader_(loader), peak_memory_(std::move(peak_memory)) {}
+    IntervalRecorder(const Loader& loader, ReadDevice read_device)
+        : loader_(loader), read_device_(std::move(read_device)) {}
 
     // An epoch begins: it continues an interval that is open, or begins one. What has happened since the last one
     // belongs to none.
@@ -34,7 +33,7 @@ class IntervalRecorder {
 
   private:
     const Loader& loader_;
-    PeakMemory peak_memory_;
+    ReadDevice read_device_;
     std::optional<HostCounters> start_;  // empty in short intervals
     bool short_ = false;                 // the interval before had no counters
     StageTimes workers_;                 // at the start

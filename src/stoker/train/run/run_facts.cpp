@@ -152,11 +152,6 @@ std::string collectives_of(const Group& group) {
 
 }  // namespace
 
-std::optional<std::int64_t> peak_device_bytes(const at::Device& device) {
-    const std::optional<DeviceMemory> memory = device_memory(device);
-    return memory ? std::optional(memory->peak_allocated) : std::nullopt;
-}
-
 RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& optimizer) {
     const Recipe& recipe = plan.recipe;
     const Precision precision = step_options(recipe, plan.task, plan.device).precision;
