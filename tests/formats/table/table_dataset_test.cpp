@@ -272,6 +272,23 @@ TEST(TableDataset, RefusesPathsThatLeaveTheFolder) {
     EXPECT_EQ(error_of("path\n..a/b..png\n"), "opened");
 }
 
+TEST(TableDataset, AbsolutePathsInTheFolder) {
+    const TempDir dir;
+    const fs::path real = fs::canonical(dir.path()) / "photos";
+    const fs::path linked = dir / "linked";
+    put(real / "labels.csv", fmt::format("path,label\n{}/a.png,1\nsub/b.png,2\n", real.string()));
+    fs::create_directory_symlink(real, linked);
+    EXPECT_EQ(TableDataset(real.string()).key(0), "a.png");
+    EXPECT_EQ(TableDataset(real.string()).key(1), "sub/b.png");
+    EXPECT_EQ(TableDataset(linked.string()).key(0), "a.png") << "the path without the link";
+    put(real / "labels.csv", fmt::format("path\n{}/sub/b.png\n", linked.string()));
+    EXPECT_EQ(TableDataset(linked.string()).key(0), "sub/b.png") << "the path as given";
+    for (const char* outside : {"/../a.png", "-beside/a.png", "/"}) {
+        put(real / "labels.csv", fmt::format("path\n{}{}\n", real.string(), outside));
+        EXPECT_THROW(TableDataset(real.string()), DataError) << outside;
+    }
+}
+
 TEST(TableDataset, RefusedTables) {
     const FieldNames age{.image = {}, .label = {}, .more = {{.name = "age"}}};
     EXPECT_THAT(error_of(""), HasSubstr("expected a header and a row for each image, got an empty file"));

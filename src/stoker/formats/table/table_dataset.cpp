@@ -31,8 +31,9 @@ constexpr std::array<std::string_view, 3> kLabels = {"label", "class", "target"}
 
 using Header = std::vector<std::string>;
 
-[[noreturn]] void refuse(std::string expected, std::string got) {
-    throw DataError({}, {.where = "table", .expected = std::move(expected), .got = std::move(got)});
+[[noreturn]] void refuse(std::string expected, std::string got, std::string hint = "") {
+    throw DataError(
+        {}, {.where = "table", .expected = std::move(expected), .got = std::move(got), .hint = std::move(hint)});
 }
 
 std::string describe(const Header& header) {
@@ -159,7 +160,7 @@ void TableDataset::parse(std::string_view csv, const FieldNames& fields) {
             try {
                 add_row(cells, part);
             } catch (const DataError& error) {
-                reader.refuse(reader.line(), for_part(error, part), error.info().got);
+                reader.refuse(reader.line(), for_part(error, part), error.info().got, error.info().hint);
             }
             push_checked(lines_, reader.line());
         }
@@ -239,11 +240,30 @@ void TableDataset::guess_fields(const Header& header, std::span<const std::strin
     }
 }
 
-void TableDataset::add_file(std::size_t column, std::string_view name) {
-    if (!name.empty() && !stays_within_folder(name)) {
-        refuse("a path within the table's folder", fmt::format("\"{}\"", name.substr(0, 200)));
+// Without the table's folder where `name` is a path from the root that begins with it.
+std::string_view TableDataset::within_folder(std::string_view name) {
+    if (!name.starts_with('/')) {
+        return name;
     }
-    files_->add(column, name);
+    if (roots_.empty()) {
+        const fs::path folder = folder_.empty() ? "." : folder_;
+        std::error_code unknown;  // then the path stays as it is, and is refused
+        for (const fs::path& root :
+             {fs::absolute(folder, unknown).lexically_normal(), fs::canonical(folder, unknown)}) {
+            roots_.push_back((root / "").lexically_normal().string());
+        }
+    }
+    const auto root = std::ranges::find_if(roots_, [&](const std::string& start) { return name.starts_with(start); });
+    return root == roots_.end() ? name : name.substr(root->size());
+}
+
+void TableDataset::add_file(std::size_t column, std::string_view name) {
+    const std::string_view relative = within_folder(name);
+    if (!name.empty() && !stays_within_folder(relative)) {
+        refuse("a path within the table's folder", fmt::format("\"{}\"", name.substr(0, 200)),
+               "put the table into a folder above its images");
+    }
+    files_->add(column, relative);
 }
 
 void TableDataset::add_row(std::span<const std::string_view> cells, std::string_view& part) {

@@ -28,10 +28,10 @@ struct TableText {
 class TableDataset final : public Dataset {
   public:
     // Reads the table: a header, then a row for each sample. Files are opened when they are read. `fields.image` names
-    // the column of paths, which are relative to the table's folder (default: path, file, image, filename, file_name,
-    // else the first column), `fields.label` that of classes (default: label, class, target; table_column.h), whose
-    // indices class_names.h names. A field of `fields.more` is the column of its name. Its `from` may list several, as
-    // in "x,y". Kinds:
+    // the column of paths, relative to the table's folder or absolute and in it (default: path, file, image, filename,
+    // file_name, else the first column), `fields.label` that of classes (default: label, class, target;
+    // table_column.h), whose indices class_names.h names. A field of `fields.more` is the column of its name. Its
+    // `from` may list several, as in "x,y". Kinds:
     //   value        float32; a column gives a scalar, K columns give (K); the default
     //   label        int64; one column also of class names
     //   boxes        float32 (1, 4) of four columns
@@ -48,7 +48,8 @@ class TableDataset final : public Dataset {
     std::span<const Field> fields() const override { return fields_; }
     // The columns but those of paths and classes. The first row says which are numbers, classes and paths of images.
     std::vector<Field> stored_fields() const override { return stored_; }
-    // The path as in the table. Rows of the same image have the same key, so a share of the data has all of them.
+    // The path from the table's folder. Rows of the same image have the same key, so a share of the data has all of
+    // them.
     std::string key(std::int64_t index) const override;
     void prefetch(std::span<const std::int64_t> indices) const override { files_->prefetch(indices); }
     std::optional<std::int64_t> label(std::int64_t index) const override;
@@ -72,11 +73,13 @@ class TableDataset final : public Dataset {
     // `part` is what the row gives a value to: for messages.
     void add_row(std::span<const std::string_view> cells, std::string_view& part);
     void add_file(std::size_t column, std::string_view name);
+    std::string_view within_folder(std::string_view name);
     std::string hint_for(const std::string& file) const;
 
-    std::string path_;       // of the table; of the folder where the table is no file
-    std::string folder_;     // of the images, "" for the current one
-    std::size_t image_ = 0;  // position of the path in a row
+    std::string path_;                     // of the table; of the folder where the table is no file
+    std::string folder_;                   // of the images, "" for the current one
+    std::vector<std::string> roots_ = {};  // the folder from "/" with a slash at the end: as given, without links
+    std::size_t image_ = 0;                // position of the path in a row
     std::unique_ptr<SampleFiles> files_;
     std::size_t file_columns_ = 1;      // of files_: the first has the images
     std::vector<std::int64_t> lines_;   // of each row
