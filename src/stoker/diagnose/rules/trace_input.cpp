@@ -20,6 +20,10 @@ constexpr std::string_view kOwnCores =
     "import os  # a container's CPU quota may allow fewer\n"
     "cores = max(1, len(os.sched_getaffinity(0)) // int(os.environ.get(\"LOCAL_WORLD_SIZE\", 1)))\n";
 
+// What a trace does not hold.
+constexpr std::string_view kWatch =
+    "# python -m stoker watch train.py: what the workers do, and how fast stoker.Loader reads the same images";
+
 std::vector<Finding> input_bound(const JudgedRun& records) {
     std::vector<Finding> findings;
     for (const RankRecords& rank : records.ranks) {
@@ -44,9 +48,10 @@ std::vector<Finding> input_bound(const JudgedRun& records) {
         } else {
             finding.text = fmt::format(
                 "Waiting for the next batch costs {:.0f} % of the time. Raise num_workers while cores are free; else "
-                "make loading cheaper: packed files, smaller images, a cache.",
+                "make loading cheaper: stoker.Loader for images, packed files, a cache.",
                 100 * lost);
-            finding.fix.code = fmt::format("{}DataLoader(..., num_workers=cores, prefetch_factor=4)", kOwnCores);
+            finding.fix.code =
+                fmt::format("{}DataLoader(..., num_workers=cores, prefetch_factor=4)\n{}", kOwnCores, kWatch);
             finding.gain = gain_of_share(lost, 0.2);
             finding.confidence = 0.7;
         }
