@@ -178,6 +178,8 @@ def test_report_document_and_kept_records_say_the_same(runs):
     assert document["problems"] == []
     assert all(finding["fix"]["recipe"] is None for finding in document["findings"])
     assert "<html" in (runs.folder / "page.html").read_text()
+    names = ("kept", "page.html", "verdict.json")
+    assert done.stderr.endswith(f"stoker watch: wrote {', '.join(str(runs.folder / name) for name in names)}\n")
 
 
 @pytest.mark.parametrize("command", ["watch", "bottleneck"])
@@ -190,6 +192,7 @@ def test_files_that_cannot_be_written_cost_a_line_each_and_not_the_verdict(runs,
     lines = [line for line in done.stderr.splitlines() if "was not written" in line]
     assert len(lines) == 2 and "file/page.html" in lines[0] and "file/verdict.json" in lines[1], done.stderr
     assert all(line.startswith(f"stoker {command}: ") for line in lines)
+    assert "wrote" not in done.stderr
 
 
 def test_phases_sum_to_the_steps_and_facts_are_the_programs(runs):

@@ -80,19 +80,25 @@ class Watch:
         profiles = self._session.profiles
         verdict = Verdict(self._session.folder.path, None if profiles is None else profiles.trace)
         print_verdict(verdict, self._name)
-        self._write(verdict.write_report, self._report)
-        self._write(verdict.write_document, self._document)
+        written = [str(self._session.folder.path)] if self._kept else []
+        written += self._write(verdict.write_report, self._report)
+        written += self._write(verdict.write_document, self._document)
+        if written:
+            say(f"{self._name}: wrote {', '.join(written)}")
         for problem in missed:
             say(f"{self._name}: {problem}")
         if profiles is not None:
             for problem in profiles.missing():
                 say(f"{self._name}: {problem}")
 
-    def _write(self, write: Callable[[Path], None], path: Path | None) -> None:
-        """The verdict is on stderr already; a file that cannot be written costs a line."""
+    def _write(self, write: Callable[[Path], None], path: Path | None) -> list[str]:
+        """What was written. The verdict is on stderr already; a file that cannot be written costs a line."""
+        if path is None:
+            return []
         try:
-            if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(path)
         except (OSError, RuntimeError) as error:
             say(f"{self._name}: {path} was not written: {error}")
+            return []
+        return [str(path)]
