@@ -71,7 +71,10 @@ Words decode(const Advised& of) {
     const std::string& codec = of.rank.facts.data.codec;
     const bool jpeg = codec == "jpeg";
     const std::string loader =
-        fmt::format("loader = stoker.Loader({:?}, ...)  # decodes only what a crop needs", of.data());
+        of.rank.facts.data.path.empty()
+            ? "data = stoker.open(FOLDER, labels=\"labels.csv\")  # labels: of a table; without: class folders\n"
+              "loader = stoker.Loader(data, ...)  # decodes only what a crop needs"
+            : fmt::format("loader = stoker.Loader({:?}, ...)  # decodes only what a crop needs", of.data());
     return {
         fmt::format("Decoding {}images{} takes {:.0f} % of the workers' time.{} Decode fewer pixels, or with a faster "
                     "decoder.",
