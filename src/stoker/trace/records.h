@@ -199,6 +199,7 @@ struct CollectiveEntry {
     std::string name = {};     // "nccl:all_reduce"
     std::string backend = {};  // nccl | gloo
     bool on_device = false;    // of tensors on a GPU
+    bool half = false;         // of numbers of 16 bits, where the kernel's name has their type
     std::int64_t count = 0;
     double us = 0;
     double exposed_us = 0;  // while nothing computed
@@ -217,7 +218,8 @@ struct GpuEntry {
     double idle_us = 0;
     std::vector<Idle> idle = {};
     std::int64_t kernels = 0;
-    double kernel_us = 0;  // sum of durations
+    std::int64_t graph_kernels = 0;  // of them those that a CUDA graph launched, but the first of each launch
+    double kernel_us = 0;            // sum of durations
     double tensor_core_us = 0;
     std::optional<double> launch_delay_us = {};  // median from the launch call to the kernel's start
 

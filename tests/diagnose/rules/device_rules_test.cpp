@@ -354,6 +354,9 @@ TEST(RankRules, ShardsAreSentInBf16ByTheirOwnWrapper) {
     EXPECT_THAT(find(rank, "communication")->fix.code, HasSubstr("FullyShardedDataParallel"));
     rank.profile->collectives[1].us = 5e4;
     EXPECT_THAT(find(rank, "communication")->fix.code, HasSubstr("bf16_compress_hook"));
+    rank.profile->collectives.back().half = true;
+    EXPECT_THAT(find(rank, "communication")->text, HasSubstr("have 16 bits already"));
+    EXPECT_THAT(find(rank, "communication")->fix.code, HasSubstr("no_sync()"));
 }
 
 std::vector<Finding> stragglers(const std::vector<RankRecords>& ranks, const std::string& kind = "trace") {

@@ -99,6 +99,52 @@ TEST(GpuTraces, TheOperatorOfAGraphHasTheTimeOfAllItsKernels) {
     EXPECT_EQ(operators[0].kernels, 2);
 }
 
+// Five steps of ten launches, of `kernels` kernels each.
+RunRecords short_launches(const std::string& call, int kernels) {
+    Made made;
+    for (int launch = 0; launch < 50; ++launch) {
+        const double at = 1000.0 * launch;
+        if (launch % 10 == 0) {
+            made.add("user_annotation", "ProfilerStep#" + std::to_string(launch / 10), at, 10'000);
+        }
+        made.add("cpu_op", "aten::mm", at, 900);
+        made.kernel(call, at + 10, "gemm", at + 100, 20, launch);
+        for (int i = 1; i < kernels; ++i) {
+            made.add("kernel", "gemm", at + 100 + 25 * i, 20,
+                     R"("stream":7,"device":0,"correlation":)" + std::to_string(launch));
+        }
+    }
+    return made.run();
+}
+
+TEST(GpuTraces, AProgramThatReplaysGraphsIsNotToldToCaptureOne) {
+    const RunRecords graphs = short_launches("cudaGraphLaunch", 4);
+    EXPECT_EQ(graphs.ranks[0].profile->gpu->kernels, 200);
+    EXPECT_EQ(graphs.ranks[0].profile->gpu->graph_kernels, 150);
+    const Diagnosis diagnosis = diagnose(graphs);
+    EXPECT_EQ(diagnosis.verdict.rule, "launch-bound");
+    EXPECT_THAT(diagnosis.verdict.text, HasSubstr("capture the rest of the step in the same graph"));
+    EXPECT_THAT(diagnosis.findings.front().fix.code, HasSubstr("torch.cuda.graph(graph)"));
+}
+
+TEST(GpuTraces, TheTypeOfWhatNcclSends) {
+    Made made;
+    int correlation = 0;
+    for (const char* name :
+         {"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)", "ncclDevKernel_AllReduce_Sum_f16_TREE_LL(x)",
+          "ncclKernel_AllReduce_RING_LL_Sum_half(x)", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"}) {
+        const double at = 100.0 * ++correlation;
+        made.add("cpu_op", "aten::mm", at, 50);
+        made.kernel("cudaLaunchKernel", at + 1, name, at + 20, 30, correlation);
+    }
+    const std::vector<CollectiveEntry> collectives = made.records().profile->collectives;
+    ASSERT_EQ(collectives.size(), 2u);
+    EXPECT_EQ(collectives[0].half, false);
+    EXPECT_EQ(collectives[0].count, 1);
+    EXPECT_EQ(collectives[1].half, true);
+    EXPECT_EQ(collectives[1].count, 3);
+}
+
 // A call that is not over when the gap begins is one that the GPU waits for.
 TEST(GpuTraces, GapsBetweenQueuedKernelsAreNotTheHosts) {
     Made made;

@@ -198,10 +198,13 @@ std::vector<Finding> launch_bound(const JudgedRun& records) {
         const GpuEntry& gpu = *rank.profile->gpu;
         const Kernels kernels = computing_kernels(rank);
         Finding finding = finding_of("launch-bound", severity_of_lost(lost), rank, run);
+        const bool graphs = 2 * gpu.graph_kernels >= gpu.kernels;
         finding.text = fmt::format(
             "The GPU waits for launches for {:.0f} % of the time: {:.0f} kernels in a step, of {:.0f} us each, are "
-            "shorter than the host needs to launch them. Capture the step as a CUDA graph, or use a larger batch.",
-            100 * lost, kernels.count / steps_of(rank), kernels.mean_us());
+            "shorter than the host needs to launch them. {}, or use a larger batch.",
+            100 * lost, kernels.count / steps_of(rank), kernels.mean_us(),
+            graphs ? "CUDA graphs launch most of them: capture the rest of the step in the same graph"
+                   : "Capture the step as a CUDA graph");
         finding.evidence = {{"lost_share", lost},
                             {"kernels_per_step", kernels.count / steps_of(rank)},
                             {"kernel_us", kernels.mean_us()}};
@@ -209,7 +212,8 @@ std::vector<Finding> launch_bound(const JudgedRun& records) {
             finding.evidence.push_back({"launch_delay_us", *gpu.launch_delay_us});
         }
         finding.fix = {.recipe = {{"train.compile", "\"auto\""}},
-                       .code = "model = torch.compile(model, mode=\"reduce-overhead\")"};
+                       .code = graphs ? "with torch.cuda.graph(graph): ...  # one for forward, backward and optimizer"
+                                      : "model = torch.compile(model, mode=\"reduce-overhead\")"};
         finding.gain = gain_of_share(lost, 0.3);
         finding.confidence = 0.75;
         findings.push_back(finding);
@@ -359,63 +363,6 @@ std::vector<Finding> gpu_idle(const JudgedRun& records) {
     });
 }
 
-// Clocks of the intervals in which something else than the usual limit of power held them back. A GPU at its limit of
-// power is at work.
-struct ThrottledClocks {
-    double seconds = 0;
-    double share_seconds = 0;     // of the highest clock, times seconds
-    double all_seconds = 0;       // of intervals with a reading
-    std::string_view limit = {};  // of the last one
-    int celsius = 0;              // the most
-};
-
-ThrottledClocks throttled_clocks(const RankRecords& rank) {
-    ThrottledClocks found;
-    for (const IntervalEntry& interval : rank.intervals) {
-        if (!interval.gpu_clock_share || interval.seconds <= 0) {
-            continue;
-        }
-        constexpr double kLow = 0.85;  // of the highest clock
-        found.all_seconds += interval.seconds;
-        const std::string_view limit = interval.gpu_clock_limit;
-        if (limit.empty() || limit == "power limit" || *interval.gpu_clock_share > kLow) {
-            continue;
-        }
-        found.seconds += interval.seconds;
-        found.share_seconds += interval.seconds * std::max(*interval.gpu_clock_share, 0.0);
-        found.limit = limit;
-        found.celsius = std::max(found.celsius, interval.gpu_celsius.value_or(0));
-    }
-    return found;
-}
-
-std::vector<Finding> gpu_throttled(const JudgedRun& records) {
-    return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        const ThrottledClocks found = throttled_clocks(rank);
-        constexpr double kOften = 0.2;  // of the readings: one alone may be the start's
-        if (found.seconds < kOften * found.all_seconds || found.seconds <= 0) {
-            return;
-        }
-        const double clock = found.share_seconds / found.seconds;
-        const double often = found.seconds / found.all_seconds;
-        const double lost = often * (1 - clock) * (1 - run.input_wait());
-        constexpr double kWarn = 0.05;
-        Finding finding =
-            finding_of("gpu-throttled", lost < kWarn ? Severity::info : severity_of_lost(lost), rank, run);
-        finding.text = fmt::format(
-            "The GPU's clock is held back to {:.0f} % of its maximum in {:.0f} % of the time, by: {}{}. Mend its "
-            "cooling or its power.",
-            100 * clock, 100 * often, found.limit, found.celsius > 0 ? fmt::format(" ({} C)", found.celsius) : "");
-        finding.evidence = {
-            {"clock_share", clock}, {"throttled_share", often}, {"celsius", static_cast<double>(found.celsius)}};
-        finding.fix.code =
-            "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER  # then: vents, fans, load beside it, power supply";
-        finding.gain = gain_of_share(lost, 0.2);
-        finding.confidence = 0.8;
-        findings.push_back(finding);
-    });
-}
-
 std::vector<Finding> cudnn_search(const JudgedRun& records) {
     return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         if (!rank.profile) {
@@ -474,10 +421,6 @@ std::span<const Rule> device_rules() {
              "checkpointing or mixed precision; or a larger batch", memory_headroom},
         Rule{"gpu-idle", "the GPU works for less than 50 % of the time; a warning if no other rule explains it",
              "follow the account of the idle time", gpu_idle},
-        Rule{"gpu-throttled",
-             "heat or a fault holds the GPU's clock below 85 % of its maximum in a fifth of the readings (the usual "
-             "limit of power does not count)",
-             "cooling, power supply", gpu_throttled},
         Rule{"cudnn-search", "convolutions launch 5 kernels a call and take 5 % of the time",
              "`torch.backends.cudnn.benchmark = False`, or few input sizes", cudnn_search},
     };

@@ -80,6 +80,17 @@ bool gathers_parameters(const RankRecords& rank) {
     return gathered > reduced;
 }
 
+bool sends_half(const RankRecords& rank) {
+    double half = 0;
+    double all = 0;
+    for (std::size_t i = 0; rank.profile && i < rank.profile->collectives.size(); ++i) {
+        const CollectiveEntry& collective = rank.profile->collectives[i];
+        all += collective.us;
+        half += collective.half ? collective.us : 0;
+    }
+    return half > all / 2;
+}
+
 // The rank that communicates least is the one that the others wait for; what it spends is the price of communication.
 std::vector<Finding> communication(const JudgedRun& records) {
     std::vector<Finding> findings;
@@ -99,10 +110,13 @@ std::vector<Finding> communication(const JudgedRun& records) {
     const RunSummary& run = records.summary(*best);
     Finding finding =
         finding_of("communication", least >= kRankCritical ? Severity::critical : Severity::warn, *best, run);
+    const bool half = sends_half(*best);
     finding.text = fmt::format(
-        "Communication that no computation hides takes {:.0f} % of the time. Send gradients of half the size, or take "
-        "larger batches (with another learning rate).",
-        100 * least);
+        "Communication that no computation hides takes {:.0f} % of the time. {} (with another learning rate).",
+        100 * least,
+        half ? "The numbers that are sent have 16 bits already: sum the gradients of several batches, or take larger "
+               "ones"
+             : "Send gradients of half the size, or take larger batches");
     finding.evidence = {{"exposed_share", least}, {"ranks", static_cast<double>(best->facts.world_size)}};
     const std::int64_t batch = best->facts.train.batch_size.value_or(0);
     const auto compress = records.recipe.find("train.compress_gradients");
@@ -112,7 +126,8 @@ std::vector<Finding> communication(const JudgedRun& records) {
         finding.fix.recipe = {{"data.batch_size", fmt::to_string(2 * batch)}};
     }
     finding.fix.code =
-        gathers_parameters(*best)
+        half ? "with model.no_sync(): ...  # of DistributedDataParallel: in all but the last of N backward passes"
+        : gathers_parameters(*best)
             ? "MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)  # of FullyShardedDataParallel"
             : "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
               "model.register_comm_hook(None, default_hooks.bf16_compress_hook)  # of DistributedDataParallel";

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 #include "stoker/diagnose/trace/gpu_breakdown.h"
@@ -52,13 +53,19 @@ std::string collective_name(std::string_view kernel) {
     return name;
 }
 
+// "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(...)", or of older libraries "ncclKernel_AllReduce_RING_LL_Sum_half(...)".
+bool sends_half(std::string_view kernel) {
+    constexpr std::array<std::string_view, 4> kTypes = {"_bf16", "_f16", "_half", "bfloat16"};
+    return std::ranges::any_of(kTypes, [&](std::string_view type) { return kernel.find(type) != kernel.npos; });
+}
+
 struct Collector {
     const TraceEvents& trace;
     const HostWalk& host;
     std::vector<TimeRange> compute = {};   // joined
     std::vector<TimeRange> training = {};  // joined times of the host's operators
     std::map<std::tuple<std::string, bool>, CopyEntry> copies = {};
-    std::map<std::tuple<std::string, std::string>, CollectiveEntry> collectives = {};
+    std::map<std::tuple<std::string, std::string, bool>, CollectiveEntry> collectives = {};
     std::vector<std::pair<TimeRange, CollectiveEntry*>> collective_times = {};
     std::vector<double> delays = {};
 
@@ -75,7 +82,9 @@ struct Collector {
     }
 
     void collective(const TraceEvent& event, const std::string& name, const std::string& backend, bool on_device) {
-        CollectiveEntry& entry = collectives[{name, backend}];
+        const bool half = backend == "nccl" && sends_half(trace.names[event.name]);
+        CollectiveEntry& entry = collectives[{name, backend, half}];
+        entry.half = half;
         entry.name = name;
         entry.backend = backend;
         entry.on_device = on_device;
@@ -185,6 +194,7 @@ DeviceProfile profile_device(const TraceEvents& trace, const HostWalk& host, con
     Collector collector{
         .trace = trace, .host = host, .compute = joined(std::move(compute)), .training = training_work(host)};
     std::set<int> devices;
+    std::unordered_set<std::int64_t> launched;  // correlations
     for (std::size_t i = 0; i < trace.events.size(); ++i) {
         const TraceEvent& event = trace.events[i];
         if (event.start_ns < window.start || event.start_ns >= window.end) {
@@ -197,6 +207,9 @@ DeviceProfile profile_device(const TraceEvents& trace, const HostWalk& host, con
             devices.insert(event.device);
             const double us = static_cast<double>(event.duration_ns) / 1000;
             profile.kernels += 1;
+            if (!launched.insert(event.correlation).second && host.launches.contains(event.correlation)) {
+                profile.graph_kernels += 1;  // only a graph launches several at once
+            }
             profile.kernel_us += us;
             profile.tensor_core_us += uses_tensor_cores(name) ? us : 0;
             if (is_communication_kernel(name)) {

@@ -12,6 +12,7 @@ struct DeviceProfile {
     std::vector<CopyEntry> copies = {};
     std::vector<CollectiveEntry> collectives = {};
     std::int64_t kernels = 0;  // computing and communication
+    std::int64_t graph_kernels = 0;
     double kernel_us = 0;
     double tensor_core_us = 0;
     std::optional<double> launch_delay_us = {};

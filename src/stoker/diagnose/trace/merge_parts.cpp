@@ -56,6 +56,7 @@ void add_gpu(GpuEntry& to, const GpuEntry& from) {
         to.launch_delay_us = from.launch_delay_us;  // a median: that of the larger part
     }
     to.kernels += from.kernels;
+    to.graph_kernels += from.graph_kernels;
     to.kernel_us += from.kernel_us;
     to.tensor_core_us += from.tensor_core_us;
 }
@@ -89,7 +90,7 @@ void add_transfers(ProfileEntry& to, const ProfileEntry& from) {
         });
     merge(
         to.collectives, from.collectives,
-        [](const CollectiveEntry& entry) { return std::tuple(entry.name, entry.backend, entry.on_device); },
+        [](const CollectiveEntry& entry) { return std::tuple(entry.name, entry.backend, entry.on_device, entry.half); },
         [](CollectiveEntry& a, const CollectiveEntry& b) {
             a.count += b.count;
             a.us += b.us;

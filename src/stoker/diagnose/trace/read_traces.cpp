@@ -111,6 +111,7 @@ std::optional<GpuEntry> gpu_entry(const TraceEvents& trace, const DeviceProfile&
     std::optional<GpuEntry> gpu = gpu_breakdown(trace);
     if (gpu) {
         gpu->kernels = device.kernels;
+        gpu->graph_kernels = device.graph_kernels;
         gpu->kernel_us = device.kernel_us;
         gpu->tensor_core_us = device.tensor_core_us;
         gpu->launch_delay_us = device.launch_delay_us;

@@ -24,7 +24,7 @@ RankRecords gpu_with(const char* limit, double clock, const MadeUpRun& run = {},
     return rank;
 }
 
-TEST(GpuThrottled, HeatHoldsTheClockBack) {
+TEST(GpuClocks, HeatHoldsTheClockBack) {
     const Diagnosis diagnosis = diagnose_rank(gpu_with("power limit, temperature", 0.6));
     EXPECT_EQ(diagnosis.verdict.rule, "gpu-throttled");
     EXPECT_THAT(diagnosis.verdict.text,
@@ -37,7 +37,7 @@ TEST(GpuThrottled, HeatHoldsTheClockBack) {
     EXPECT_NEAR(part.findings.front().gain.high, 1 / (1 - 0.3 * 0.4), 0.01);
 }
 
-TEST(GpuThrottled, NearMisses) {
+TEST(GpuClocks, NearMisses) {
     EXPECT_EQ(diagnose_rank(gpu_with("power limit", 0.6)).verdict.rule, "healthy") << "it takes all the power it may";
     EXPECT_EQ(diagnose_rank(gpu_with("", 0.6)).verdict.rule, "healthy") << "a clock that a user has set";
     EXPECT_EQ(diagnose_rank(gpu_with("temperature", 0.9)).verdict.rule, "healthy");
@@ -47,7 +47,7 @@ TEST(GpuThrottled, NearMisses) {
     EXPECT_EQ(diagnose_rank(cpu).verdict.rule, "healthy");
 }
 
-TEST(GpuThrottled, AGpuThatWaitsForBatchesLosesLittle) {
+TEST(GpuClocks, AGpuThatWaitsForBatchesLosesLittle) {
     const MadeUpRun waits{.share = {{Phase::wait, 0.9}, {Phase::step, 0.1}}};
     const Diagnosis diagnosis = diagnose_rank(gpu_with("temperature", 0.6, waits));
     EXPECT_NE(diagnosis.verdict.rule, "gpu-throttled");

@@ -1,0 +1,83 @@
+// The GPU works more slowly than it could, because heat or a fault lowers its clock.
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <string_view>
+
+#include "stoker/diagnose/rules/lost_time.h"
+#include "stoker/diagnose/rules/rule_families.h"
+#include "stoker/diagnose/rules/run_summary.h"
+
+namespace stoker {
+namespace {
+
+// Clocks of the intervals in which something else than the usual limit of power held them back. A GPU at its limit of
+// power is at work.
+struct ThrottledClocks {
+    double seconds = 0;
+    double share_seconds = 0;     // of the highest clock, times seconds
+    double all_seconds = 0;       // of intervals with a reading
+    std::string_view limit = {};  // of the last one
+    int celsius = 0;              // the most
+};
+
+ThrottledClocks throttled_clocks(const RankRecords& rank) {
+    ThrottledClocks found;
+    for (const IntervalEntry& interval : rank.intervals) {
+        if (!interval.gpu_clock_share || interval.seconds <= 0) {
+            continue;
+        }
+        constexpr double kLow = 0.85;  // of the highest clock
+        found.all_seconds += interval.seconds;
+        const std::string_view limit = interval.gpu_clock_limit;
+        if (limit.empty() || limit == "power limit" || *interval.gpu_clock_share > kLow) {
+            continue;
+        }
+        found.seconds += interval.seconds;
+        found.share_seconds += interval.seconds * std::max(*interval.gpu_clock_share, 0.0);
+        found.limit = limit;
+        found.celsius = std::max(found.celsius, interval.gpu_celsius.value_or(0));
+    }
+    return found;
+}
+
+std::vector<Finding> gpu_throttled(const JudgedRun& records) {
+    return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        const ThrottledClocks found = throttled_clocks(rank);
+        constexpr double kOften = 0.2;  // of the readings: one alone may be the start's
+        if (found.seconds < kOften * found.all_seconds || found.seconds <= 0) {
+            return;
+        }
+        const double clock = found.share_seconds / found.seconds;
+        const double often = found.seconds / found.all_seconds;
+        const double lost = often * (1 - clock) * (1 - run.input_wait());
+        constexpr double kWarn = 0.05;
+        Finding finding =
+            finding_of("gpu-throttled", lost < kWarn ? Severity::info : severity_of_lost(lost), rank, run);
+        finding.text = fmt::format(
+            "The GPU's clock is held back to {:.0f} % of its maximum in {:.0f} % of the time, by: {}{}. Mend its "
+            "cooling or its power.",
+            100 * clock, 100 * often, found.limit, found.celsius > 0 ? fmt::format(" ({} C)", found.celsius) : "");
+        finding.evidence = {
+            {"clock_share", clock}, {"throttled_share", often}, {"celsius", static_cast<double>(found.celsius)}};
+        finding.fix.code =
+            "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER  # then: vents, fans, load beside it, power supply";
+        finding.gain = gain_of_share(lost, 0.2);
+        finding.confidence = 0.8;
+        findings.push_back(finding);
+    });
+}
+
+}  // namespace
+
+std::span<const Rule> gpu_clock_rules() {
+    static constexpr std::array kRules = {
+        Rule{"gpu-throttled",
+             "heat or a fault holds the GPU's clock below 85 % of its maximum in a fifth of the readings (the usual "
+             "limit of power does not count)",
+             "cooling, power supply", gpu_throttled},
+    };
+    return kRules;
+}
+
+}  // namespace stoker
