@@ -22,7 +22,7 @@ OPS = '{{op = "{0}", size = {1}}}, {{op = "horizontal_flip"}}, {{op = "normalize
 WORKLOADS = {
     "decode": ("mlp", "", OPS.format("random_resized_crop", 64), 32),
     "step": ("resnet18", 'stem = "cifar"', OPS.format("random_resized_crop", 32), 32),
-    "both": ("convnet", "", OPS.format("random_resized_crop", 96), 32),
+    "both": ("mlp", "hidden = [512]", OPS.format("random_resized_crop", 64), 32),
 }
 
 

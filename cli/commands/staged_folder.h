@@ -5,10 +5,10 @@
 
 #include <filesystem>
 #include <fmt/format.h>
-#include <string>
-
 #include <optional>
-#include <utility>
+#include <string>
+#include <string_view>
+#include <system_error>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -20,12 +20,9 @@ namespace stoker::cli {
 // locked, so the folders of killed processes can be told from those of living ones, and are removed.
 class StagedFolder {
   public:
-    // Throws IoError if `target` is a file or a folder with files in it.
-    explicit StagedFolder(const std::string& target) : target_(std::filesystem::path(target).lexically_normal()) {
+    // Throws IoError if `target` is a file, a folder with files in it, or one that cannot be replaced.
+    explicit StagedFolder(const std::string& target) : shown_(target), target_(whole_path(target)) {
         namespace fs = std::filesystem;
-        if (!target_.has_filename()) {
-            target_ = target_.parent_path();  // "data/digits/"
-        }
         std::error_code error;
         if (fs::exists(target_) && !(fs::is_directory(target_) && fs::is_empty(target_, error))) {
             throw IoError({.where = target,
@@ -42,6 +39,7 @@ class StagedFolder {
             lock_.emplace(path_);
         } while (!lock_->holds(path_));
         remove_leftovers();
+        require_replaceable();
     }
     StagedFolder(const StagedFolder&) = delete;
     StagedFolder& operator=(const StagedFolder&) = delete;
@@ -56,19 +54,58 @@ class StagedFolder {
         std::error_code error;
         std::filesystem::rename(path_, target_, error);  // replaces an empty folder, fails if files appeared in it
         if (error) {
-            throw errno_error(target_.string(), "a new or an empty folder", error.value());
+            throw errno_error(shown_, "a new or an empty folder", error.value());
         }
-        sync_directory(target_.has_parent_path() ? target_.parent_path() : std::filesystem::path("."));
+        sync_directory(target_.parent_path());
     }
 
   private:
+    // From the root, without links: what a link leads to is replaced, not the link.
+    static std::filesystem::path whole_path(const std::string& target) {
+        namespace fs = std::filesystem;
+        std::error_code unknown;  // then what follows fails with a reason
+        fs::path path = fs::weakly_canonical(fs::absolute(target, unknown), unknown);
+        if (!path.has_filename()) {
+            path = path.parent_path();  // "data/digits/"
+        }
+        if (target.empty() || path == fs::current_path(unknown) || path == path.root_path()) {
+            throw IoError({.where = target.empty() ? "\"\"" : target,
+                           .expected = "a new or an empty folder",
+                           .got = target.empty() ? "no name" : "one that cannot be replaced",
+                           .hint = "name a new folder in it"});
+        }
+        return path;
+    }
+
+    // A mount point cannot be replaced: better known now than when the work is done.
+    void require_replaceable() const {
+        namespace fs = std::filesystem;
+        if (!fs::exists(target_)) {
+            return;
+        }
+        std::error_code error;
+        std::error_code ignored;
+        fs::rename(path_, target_, error);
+        if (error) {
+            fs::remove_all(path_, ignored);
+            throw errno_error(shown_, "an empty folder that can be replaced", error.value(), "name a new folder in it");
+        }
+        fs::rename(target_, path_);
+        fs::create_directory(target_, ignored);  // commit() makes it where this fails
+    }
+
+    // "digits.tmp-4711"; "digits.tmp-old" is somebody's.
+    static bool is_ours(std::string_view name, std::string_view front) {
+        return name.starts_with(front) && name.size() > front.size() &&
+               name.find_first_not_of("0123456789", front.size()) == name.npos;
+    }
+
     // Removes the temporary folders of this target that no process has locked.
     void remove_leftovers() const {
         namespace fs = std::filesystem;
         const std::string front = target_.filename().string() + ".tmp-";
-        const fs::path parent = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
-        for (const fs::path& other : list_folder(parent)) {
-            if (!other.filename().string().starts_with(front) || other.filename() == path_.filename() ||
+        for (const fs::path& other : list_folder(target_.parent_path())) {
+            if (!is_ours(other.filename().string(), front) || other.filename() == path_.filename() ||
                 !is_folder(other)) {
                 continue;
             }
@@ -83,6 +120,7 @@ class StagedFolder {
         }
     }
 
+    std::string shown_;  // as the user wrote it
     std::filesystem::path target_;
     std::filesystem::path path_;
     std::optional<FolderLock> lock_;

@@ -104,9 +104,9 @@ std::string field_options(const FieldsRecipe& fields) {
 
 std::string pack_command(const Recipe& recipe, const TriedChange& change) {
     const std::string name = fs::path(recipe.data.train).filename().string();
-    return fmt::format("stoker pack {} {} --codec {}{}", quoted_for_shell(recipe.data.train),
+    return fmt::format("stoker pack {} {} --codec {}{}{}", quoted_for_shell(recipe.data.train),
                        quoted_for_shell((name.empty() ? "train" : name) + ".stk"), change.pack_codec,
-                       field_options(recipe.data.fields));
+                       field_options(recipe.data.fields), recipe.data.first_frame ? " --first-frame" : "");
 }
 
 Json value_of(const std::string& toml) {
@@ -272,6 +272,11 @@ void write_and_pack(const TuneArguments& options, const Recipe& recipe, const st
     const std::string& codec = packing->change.pack_codec;
     print_stderr("packing {} with --codec {} into {}\n", recipe.data.train, codec, options.pack);
     const auto packed = pack_part(recipe, codec, 0, options.pack);
+    if (packed.value().left_out > 0) {
+        print_stderr("{} that cannot be read {} left out; training replaces {}\n",
+                     pluralize(packed->left_out, "sample"), packed->left_out == 1 ? "was" : "were",
+                     packed->left_out == 1 ? "it" : "them");
+    }
     keep(whole, *packing, {{"data.train", toml_string(packed.value().path.string())}});
     result = std::move(whole);
     written = write_tuned(options, recipe, text, result);

@@ -100,7 +100,8 @@ std::optional<PackedPart> pack_part(const Recipe& recipe, const std::string& cod
         drop_from_page_cache(packed.path, /*write=*/true);
     }
     return PackedPart{.path = packed.path,
-                      .bytes_per_sample = static_cast<double>(packed.bytes_out) / static_cast<double>(packed.samples)};
+                      .bytes_per_sample = static_cast<double>(packed.bytes_out) / static_cast<double>(packed.samples),
+                      .left_out = std::ssize(packed.skipped)};
 }
 
 void require_packable(const Recipe& recipe, const fs::path& folder) {

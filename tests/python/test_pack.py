@@ -251,6 +251,33 @@ def test_bad_samples_are_never_lost_silently(stoker, drawn, tmp_path):
     assert line.count("dots/00000.jpg") == 1
 
 
+def test_a_packing_that_kept_nothing_does_not_bind(stoker, drawn, tmp_path):
+    folder = tmp_path / "spoilt"
+    shutil.copytree(drawn, folder)
+    (folder / "dots/00000.jpg").write_text("not an image at all\n")
+    stoker("pack", folder, "x.stk", status=1)
+    (folder / "dots/00000.jpg").unlink()
+    assert stoker("pack", folder, "x.stk", "--codec", "raw", "--json").json()["samples"] == 23
+    assert stoker("inspect", "x.stk", "--verify", "--json").json()["bad"] == []
+
+
+def test_masks_and_boxes_do_not_fit_resized_images(stoker, tmp_path):
+    images = np.zeros((4, 32, 32, 3), np.uint8)
+    np.savez(tmp_path / "in.npz", images=images, labels=np.arange(4), mask=images[..., 0], score=np.ones(4, np.float32))
+    small = ["pack", "in.npz", "x.stk", "--resize-shorter", 8, "--field", "score"]
+    error = stoker(*small, "--field", "mask:mask", status=2).err
+    assert "resize in train_ops instead" in error and len(error.splitlines()) == 1
+    assert not (tmp_path / "x.stk").exists()
+    stoker(*small)
+
+
+def test_restored_jpegs_are_not_called_the_same_bytes(stoker, drawn, tmp_path):
+    stoker("pack", drawn, "x.stk", "--codec", "dct")
+    stoker("pack", "x.stk", "y.lmdb", "--codec", "keep")
+    report = stoker("unpack", "y.lmdb", "back", "--json").json()
+    assert (report["original_files"], report["same_pixels"]) == (0, 24)
+
+
 def test_resize_and_quality(stoker, drawn):
     small = stoker("pack", drawn, "s.stk", "--resize-shorter", 100, "--quality", 50, "--codec", "dct", "--json").json()
     assert small["codecs"] == {"dct": 24} and small["bytes_out"] < small["bytes_in"] / 4

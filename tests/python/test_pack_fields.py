@@ -307,6 +307,22 @@ def test_data_without_fields(stoker):
     assert "image and label only" in error and len(error.splitlines()) == 1
 
 
+def test_unpack_of_images_that_differ_in_their_ending_only(stoker, tmp_path):
+    for i, name in enumerate(("a.jpg", "a.png", "b.jpg")):
+        for folder, value in (("images", 50 * i), ("masks", i)):
+            (tmp_path / "in" / folder).mkdir(parents=True, exist_ok=True)
+            mask = folder == "masks"
+            Image.new("L" if mask else "RGB", (16, 16), value if mask else (value,) * 3).save(
+                tmp_path / "in" / folder / (name + ".png" if mask else name)
+            )
+    (tmp_path / "in/labels.csv").write_text(
+        "path,mask\n" + "".join(f"images/{name},masks/{name}.png\n" for name in ("a.jpg", "a.png", "b.jpg"))
+    )
+    stoker("unpack", "in/labels.csv", "out", "--field", "mask:mask")
+    rows = list(csv.DictReader((tmp_path / "out/labels.csv").open()))
+    assert [np.asarray(Image.open(tmp_path / "out" / row["mask"])).max() for row in rows] == [0, 1, 2]
+
+
 def test_unpack_writes_a_table(stoker, tmp_path):
     data = arrays()
     np.savez(tmp_path / "in.npz", **data)

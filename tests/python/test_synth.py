@@ -4,13 +4,18 @@ import hashlib
 import signal
 import struct
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import run_program
 from PIL import Image
 from torchvision.datasets import MNIST, ImageFolder
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+import namespaces
 
 NAMES = ["t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", "train-images-idx3-ubyte", "train-labels-idx1-ubyte"]
 
@@ -84,6 +89,38 @@ def test_existing_files_are_not_touched(stoker, tmp_path):
     stoker("synth", "digits", "empty/", "--count", 6)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file", "full"]
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine.txt"]
+
+
+def test_what_cannot_be_replaced_is_said_before_the_work(stoker, tmp_path):
+    for target in (".", "", tmp_path, "/"):
+        error = stoker("synth", "digits", target, "--count", 6, status=1).err
+        assert "name a new folder in it" in error and len(error.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+    if namespaces.why_not():
+        pytest.skip("needs root to mount")
+    (tmp_path / "disk").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "none", tmp_path / "disk"], check=True)
+    try:
+        error = stoker("synth", "digits", "disk", "--count", 6, status=1).err
+    finally:
+        subprocess.run(["umount", tmp_path / "disk"], check=True)
+    assert "an empty folder that can be replaced" in error and len(error.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["disk"]
+
+
+def test_a_link_leads_to_the_folder(stoker, tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    stoker("synth", "digits", "link", "--count", 6)
+    assert (tmp_path / "link").is_symlink() and sorted(p.name for p in (tmp_path / "real").iterdir()) == NAMES
+
+
+def test_folders_of_others_are_not_taken_for_leftovers(stoker, tmp_path):
+    for name in ("d.tmp-old", "d.tmp-", "d.tmp-1x"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "d.tmp-4711").mkdir()
+    stoker("synth", "digits", "d", "--count", 6)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "d.tmp-", "d.tmp-1x", "d.tmp-old"]
 
 
 @pytest.mark.parametrize("options", [["cats", "d"], ["digits"], ["digits", "d", "--count", "0"], ["digits", "d", "--seed", "x"]])

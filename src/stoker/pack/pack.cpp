@@ -142,11 +142,13 @@ class Packing {
                                    .hint = "x.stk and x.tar hold samples without images"});
         }
         check_field_names(dataset_.fields(), path_.string());
+        refuse_resized_fields();
         if (const auto origin = format_.finished_origin(path_)) {
             return finished_before(*origin);
         }
         if (const auto origin = format_.unfinished_origin(path_)) {
-            check_plan(path_.string(), *origin, plan_, "begun", "finish it with these options, or name another target");
+            check_plan(path_.string(), *origin, plan_, "begun",
+                       "finish it with these options, name another target, or remove this one");
         }
         {
             const auto target = format_.open(path_, {.origin = text_of({{"plan", plan_}}),
@@ -183,6 +185,19 @@ class Packing {
                                    .expected = "a target outside of the source " + dataset_.path(),
                                    .got = "one within it",
                                    .hint = "inside it the target would change the source"});
+        }
+    }
+
+    // Masks and boxes would no longer fit their images.
+    void refuse_resized_fields() const {
+        const std::span<const Field> fields = dataset_.fields();
+        const auto fits = std::ranges::find_if(
+            fields, [](const Field& field) { return field.kind == FieldKind::mask || field.kind == FieldKind::boxes; });
+        if (options_.transcode.resize_shorter > 0 && fits != fields.end()) {
+            throw InvalidArgument({.where = "--resize-shorter",
+                                   .expected = "a data set whose masks and boxes are left out",
+                                   .got = describe_fields(std::span(&*fits, 1)),
+                                   .hint = "they belong to images of the old size: resize in train_ops instead"});
         }
     }
 

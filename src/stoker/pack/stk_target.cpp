@@ -133,7 +133,11 @@ std::optional<std::string> finished_stk_origin(const fs::path& path) {
 
 std::optional<std::string> unfinished_stk_origin(const fs::path& path) {
     const fs::path part = path / kStkPartManifest;
-    return fs::exists(part) ? std::optional(read_manifest(part).origin) : std::nullopt;
+    if (!fs::exists(part)) {
+        return std::nullopt;
+    }
+    StkManifest manifest = read_manifest(part);  // without shards nothing was kept, and anything may begin anew
+    return manifest.shards.empty() ? std::nullopt : std::optional(std::move(manifest.origin));
 }
 
 PackedSummary stk_summary(const fs::path& path) {

@@ -110,7 +110,8 @@ std::span<const std::byte> file_bytes(const FieldValue& sample, std::vector<std:
 }
 
 // Writes the files of the further fields and fills the row's cells. `name`: of the image.
-void unpack_fields(std::span<const Field> fields, const fs::path& directory, const fs::path& name, Slot& slot) {
+void unpack_fields(const UnpackFields& table, std::span<const Field> fields, const fs::path& directory,
+                   const fs::path& name, Slot& slot) {
     slot.cells.clear();
     for (std::size_t i = 0; i < fields.size(); ++i) {
         FieldValue& value = slot.sample.field(i);
@@ -120,7 +121,7 @@ void unpack_fields(std::span<const Field> fields, const fs::path& directory, con
         }
         const std::span<const std::byte> bytes = file_bytes(value, slot.made);
         const std::string extension = extension_of(bytes);
-        const fs::path path = UnpackFields::file_path(fields[i], name, extension);
+        const fs::path path = table.file_path(fields[i], name, extension);
         write_new(directory / path, bytes);
         slot.bytes += static_cast<std::int64_t>(bytes.size());
         slot.cells.push_back(path.string());
@@ -192,7 +193,8 @@ class Unpacking {
             }
             dataset_.read(index, slot.sample);
             coco_ ? write_boxes(key, index, slot) : write_fields(key, slot);
-            slot.original = slot.sample.encoded && (stk_ == nullptr || stk_->image(index).original_file);
+            slot.original = slot.sample.encoded &&
+                            (stk_ != nullptr ? stk_->image(index).original_file : !sniff_dct(slot.sample.bytes));
         } catch (const DataError& error) {
             throw error.located({.path = dataset_.path(), .key = key, .index = index});
         } catch (const InvalidArgument& error) {  // pixels that PNG cannot store
@@ -212,7 +214,7 @@ class Unpacking {
         const fs::path name = unpacked_name(key, class_name, !slot.sample.encoded, slot.sample.bytes);
         slot.path = table_->image_path(name);
         write_image(slot);
-        unpack_fields(dataset_.fields(), directory_, name, slot);
+        unpack_fields(*table_, dataset_.fields(), directory_, name, slot);
     }
 
     void write_boxes(const std::string& key, std::int64_t index, Slot& slot) const {

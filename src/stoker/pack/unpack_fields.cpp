@@ -9,7 +9,9 @@
 #include <functional>
 #include <limits>
 #include <set>
+#include <string>
 #include <type_traits>
+#include <unordered_set>
 
 #include "stoker/base/error.h"
 #include "stoker/base/utf8.h"
@@ -76,6 +78,17 @@ void add_line(std::string& text, const std::vector<std::string>& cells) {
     text += fmt::format("{}\n", fmt::join(quoted, ","));
 }
 
+// Whether keys would be equal without their extensions: a folder may have a.jpg and a.png.
+bool has_twins(const Dataset& dataset) {
+    std::unordered_set<std::string> stems;
+    for (std::int64_t i = 0; i < dataset.size(); ++i) {
+        if (!stems.insert(fs::path(dataset.key(i)).replace_extension().string()).second) {
+            return true;
+        }
+    }
+    return false;
+}
+
 }  // namespace
 
 UnpackFields::UnpackFields(const Dataset& dataset)
@@ -102,15 +115,20 @@ UnpackFields::UnpackFields(const Dataset& dataset)
             }
         }
     }
+    twins_ = files_ && has_twins(dataset);
 }
 
 fs::path UnpackFields::image_path(const fs::path& name) const {
     return files_ ? fs::path("images") / name : name;
 }
 
-fs::path UnpackFields::file_path(const Field& field, const fs::path& name, const std::string& extension) {
+fs::path UnpackFields::file_path(const Field& field, const fs::path& name, const std::string& extension) const {
     fs::path path = fs::path(field.name) / name;
-    path.replace_extension(extension);
+    if (!twins_) {
+        path.replace_extension(extension);
+    } else if (path.extension() != extension) {
+        path += extension;
+    }
     return path;
 }
 

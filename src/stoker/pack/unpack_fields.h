@@ -24,9 +24,10 @@ class UnpackFields {
 
     // The image's place in the folder: in `images` if other fields have folders of files.
     std::filesystem::path image_path(const std::filesystem::path& name) const;
-    // The place of a field's file: "mask/cat/001.png" for the image "cat/001.jpg".
-    static std::filesystem::path file_path(const Field& field, const std::filesystem::path& name,
-                                           const std::string& extension);
+    // The place of a field's file: "mask/cat/001.png" for the image "cat/001.jpg"; "mask/cat/001.jpg.png" where the
+    // data set has "cat/001.png", too.
+    std::filesystem::path file_path(const Field& field, const std::filesystem::path& name,
+                                    const std::string& extension) const;
 
     // The cells of a field of numbers, one for each element. Throws DataError for a value of another size, and for
     // numbers that would not be read back: NaN, infinities and others beyond float32, and the least int64.
@@ -53,6 +54,7 @@ class UnpackFields {
     std::vector<std::string> classes_;
     std::vector<std::string> columns_;
     bool files_ = false;
+    bool twins_ = false;  // some keys differ in their extension only
     std::vector<Row> rows_;
 };
 

@@ -29,6 +29,7 @@ struct PackRequest {
 struct PackedPart {
     std::filesystem::path path;
     double bytes_per_sample = 0;
+    std::int64_t left_out = 0;  // samples that cannot be read
 };
 
 struct TuneOptions {

@@ -66,8 +66,11 @@ StkWriter::StkWriter(const fs::path& directory, StkSchema schema, const StkWrite
 
 void StkWriter::resume_or_start(const std::string& origin) {
     const fs::path part = directory_ / kStkPartManifest;
-    if (fs::exists(part)) {
+    const bool begun = fs::exists(part);
+    if (begun) {
         manifest_ = read_manifest(part);
+    }
+    if (!manifest_.shards.empty()) {
         if (manifest_.origin != origin) {
             throw InvalidArgument({.where = directory_.string(),
                                    .expected = "the source and options of the unfinished data set, " + manifest_.origin,
@@ -77,13 +80,15 @@ void StkWriter::resume_or_start(const std::string& origin) {
         return;
     }
     for (const fs::path& path : list_folder(directory_)) {
-        if (!is_temporary(path)) {
+        const bool ours = begun && (is_removable(path) || path.filename() == kStkPartManifest);  // nothing was kept
+        if (!is_temporary(path) && !ours) {
             throw IoError({.where = directory_.string(),
                            .expected = "a new or empty folder",
                            .got = "one with files in it",
                            .hint = "name another, or remove it first"});
         }
     }
+    manifest_ = {};
     manifest_.origin = origin;
     write_manifest(part, manifest_);
 }
