@@ -72,7 +72,7 @@ class StagedFolder {
             throw IoError({.where = target.empty() ? "\"\"" : target,
                            .expected = "a new or an empty folder",
                            .got = target.empty() ? "no name" : "one that cannot be replaced",
-                           .hint = "name a new folder in it"});
+                           .hint = target.empty() ? "name a new folder" : "name a new folder in it"});
         }
         return path;
     }
