@@ -69,6 +69,41 @@ TEST(LoaderErrors, AnExceptionOfOwnDataGetsItsPlace) {
                  });
 }
 
+class NoPrefetch final : public PixelDataset {
+  public:
+    using PixelDataset::PixelDataset;
+    void prefetch(std::span<const std::int64_t> /*indices*/) const override {
+        throw IoError({.where = "shard", .expected = "a file", .got = "none"});
+    }
+};
+
+TEST(LoaderErrors, APrefetchIsAHint) {
+    Loader loader(std::make_shared<NoPrefetch>(8), random_ops(), {.batch_size = 4, .workers = 1});
+    EXPECT_EQ(loader.next()->size(), 4);
+}
+
+class BrokenSampler final : public Sampler {
+  public:
+    std::int64_t size() const override { return 8; }
+    void draw(std::int64_t /*epoch*/, std::int64_t /*first*/, std::span<SampledIndex> /*out*/) const override {
+        throw std::runtime_error("no order");
+    }
+    std::int64_t samples() const override { return 8; }
+    std::uint64_t seed() const override { return 0; }
+    std::string name() const override { return "broken"; }
+};
+
+TEST(LoaderErrors, ASamplerThatThrowsAtTheStartIsHeard) {
+    for (const int workers : {0, 2}) {
+        EXPECT_THAT(
+            [&] {
+                Loader(std::make_shared<PixelDataset>(8), random_ops(),
+                       {.batch_size = 4, .workers = workers, .sampler = std::make_shared<BrokenSampler>()});
+            },
+            ::testing::ThrowsMessage<std::runtime_error>(HasSubstr("no order")));
+    }
+}
+
 TEST(LoaderErrors, ErrorsOfTheSystemStayWhatTheyAre) {
     with_failure([] { throw IoError({.where = "a.jpg", .expected = "a file", .got = "no such file"}); },
                  [](Loader& loader) { EXPECT_THROW(loader.next(), IoError); });

@@ -312,6 +312,32 @@ TEST(LoaderOverlay, AFieldMayHaveOpsOfItsOwn) {
     EXPECT_EQ(loader.next()->field("pair").shape, (Shape{24, 3, 10, 12}));
 }
 
+// A kept mask and a kept image have different sizes.
+TEST(LoaderOverlay, AMaskWithOpsOfItsOwnIsTheSameFromACache) {
+    const auto own = std::make_shared<const Transform>(std::vector<Op>{CenterCrop{.height = 10, .width = 12}});
+    const auto masks = [&](std::int64_t cache) {
+        Loader loader(std::make_shared<OverlayDataset>(),
+                      Transform(std::vector<Op>{CenterCrop{.height = 20, .width = 20}}),
+                      {.batch_size = 24, .fields = {{.name = "mask", .transform = own}}, .cache = {.bytes = cache}});
+        std::vector<std::uint8_t> pixels;
+        for (int epoch = 0; epoch < 2; ++epoch) {
+            const auto batch = loader.next();
+            EXPECT_EQ(batch->field("mask").shape, (Shape{24, 10, 12}));
+            std::ranges::copy(batch->field("mask").as<std::uint8_t>(), std::back_inserter(pixels));
+            loader.next();  // the end of the epoch
+        }
+        return pixels;
+    };
+    EXPECT_EQ(masks(1 << 22), masks(0));
+}
+
+TEST(LoaderOverlay, BoxesHaveNoOpsOfTheirOwn) {
+    const auto own = std::make_shared<const Transform>(std::vector<Op>{CenterCrop{.height = 10, .width = 12}});
+    EXPECT_THROW(Loader(std::make_shared<OverlayDataset>(), moving_ops(),
+                        {.batch_size = 24, .fields = {{.name = "boxes", .transform = own}}}),
+                 InvalidArgument);
+}
+
 TEST(LoaderOverlay, AMaskOfAnotherSizeIsABadSample) {
     const auto dataset = std::make_shared<OverlayDataset>();
     dataset->small_mask = 11;

@@ -20,7 +20,7 @@
 
 namespace stoker::testing {
 
-class PixelDataset final : public Dataset {
+class PixelDataset : public Dataset {
   public:
     explicit PixelDataset(std::int64_t size, int height = 12, int width = 10, int channels = 3)
         : size_(size), height_(height), width_(width), channels_(channels) {}

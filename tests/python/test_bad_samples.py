@@ -1,6 +1,7 @@
 # Bad samples in training, as a user meets them: replaced and listed within the budget, a stop with the list beyond it,
 # all of them found beforehand by inspect, and an order of samples that mixing and balance keep exactly.
 import json
+import warnings
 from collections import Counter
 
 import pytest
@@ -41,6 +42,36 @@ def test_replaced_and_listed(engine, stoker, recipe, photos, tmp_path):
     assert keys(lines) == expected and len(lines.splitlines()) == 2
     found = stoker("inspect", "photos", "--verify", "--json", status=1).json()
     assert {bad["key"] for bad in found["bad"]} == expected
+
+
+def test_damage_that_some_crops_do_not_reach(photos, tmp_path):
+    """The lower part of each image is lost: whether a sample is bad follows from its draw, after a restart too."""
+    stoker = pytest.importorskip("stoker")
+    pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
+    for file in photos:
+        file.write_bytes(file.read_bytes()[: file.stat().st_size * 6 // 10])
+
+    def loader(workers, rank=0, world_size=1):
+        ops = [stoker.transforms.RandomResizedCrop(32, scale=(0.05, 0.2))]
+        share = 8 // world_size
+        return stoker.Loader(tmp_path / "photos", share, ops=ops, bad_samples="100%", seed=2, workers=workers,
+                             rank=rank, world_size=world_size)  # fmt: skip
+
+    def epoch(loader):
+        return [batch["index"].tolist() for batch in loader]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", stoker.BadSampleWarning)
+        whole = loader(0)
+        epochs = [epoch(whole) for _ in range(3)]
+        assert 8 < len(whole.bad_samples) and all(len(set(sum(each, []))) > 8 for each in epochs)
+        threads = loader(3)
+        assert [epoch(threads) for _ in range(3)] == epochs
+        later = loader(2)
+        later.set_epoch(2)
+        assert epoch(later) == epochs[2]
+        ranks = [[epoch(part) for _ in range(3)] for part in (loader(0, rank, 2) for rank in (0, 1))]
+        assert [[a + b for a, b in zip(*parts)] for parts in zip(*ranks)] == epochs
 
 
 def test_past_the_budget(engine, stoker, recipe, photos, tmp_path):

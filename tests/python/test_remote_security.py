@@ -206,6 +206,14 @@ def test_a_proxy_does_not_speak_for_this_machine(serve, stoker):
     assert proxy.seen and not inside.seen
 
 
+def test_past_the_proxy_a_redirect_within_this_machine_is_followed(serve, stoker):
+    inside = serve()
+    outer = serve(check=redirects_to(inside.host))
+    env = {"http_proxy": "http://127.0.0.1:9", "no_proxy": "example.org, 127.0.0.1"}
+    stoker("inspect", f"http://{outer.host}/x.stk", env=env)
+    assert inside.seen
+
+
 # ---- certificates ----
 
 

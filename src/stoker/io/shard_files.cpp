@@ -58,11 +58,10 @@ std::shared_ptr<const ByteFile> ShardFiles::reopen(std::size_t shard) const {
     if (slot.stamp.empty()) {
         slot.stamp = std::move(stamp);
     } else if (slot.stamp != stamp) {
-        throw DataError({.path = shown_name(slot.name)},
-                        {.where = "shard",
-                         .expected = "the file that was there when the data set was opened: " + slot.stamp,
-                         .got = std::move(stamp),
-                         .hint = "another process has changed it: open the data set again"});
+        throw IoError({.where = shown_name(slot.name),
+                       .expected = "the file that was there when the data set was opened: " + slot.stamp,
+                       .got = std::move(stamp),
+                       .hint = "another process has changed it: open the data set again"});
     }
     if (slot.file) {
         return slot.file;

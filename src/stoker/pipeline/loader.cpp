@@ -233,25 +233,10 @@ void Loader::prefetch_until(std::int64_t end) {
     }
 }
 
-void Loader::prefetch_batch(std::int64_t sequence) const {
-    if (options_.images != nullptr) {
-        return;
-    }
-    const BatchSlice slice = batch_sampler_.slice(sequence % batches_per_epoch());
-    std::vector<SampledIndex> draws(static_cast<std::size_t>(slice.count));
-    sampler_->draw(sequence / batches_per_epoch(), slice.first, draws);
-    std::vector<std::int64_t> indices;
-    for (const SampledIndex& draw : draws) {
-        if (cache_ == nullptr || !cache_->holds(draw.index)) {
-            indices.push_back(draw.index);
-        }
-    }
-    if (!indices.empty()) {
-        dataset_->prefetch(indices);
-    }
-}
-
 void Loader::stop() {
+    if (ring_ == nullptr) {
+        return;  // the start failed before
+    }
     ring_->stop();
     resize_workers(0);
 }

@@ -183,7 +183,8 @@ class Loader {
         std::vector<CutView> cuts;  // of each view, with LoaderOptions::cut_bytes
         Buffer boxes;
         StageSampler stages;
-        ImageSize image{};  // the size of the sample's image before the ops that ran on it last
+        ImageSize image{};   // the size of the sample's image before the ops that ran on it last
+        bool drawn = false;  // what fails from here on depends on the random numbers
     };
     struct Worker {
         std::thread thread;
@@ -253,7 +254,7 @@ class Loader {
     std::size_t index_at() const { return label_at() + 1; }
     std::size_t key_at() const { return label_at() + 2; }
     std::size_t view_at(int view) const { return view == 0 ? 0 : key_at() + static_cast<std::size_t>(view); }
-    BadSample record_bad_sample(std::int64_t index, const DataError& error);
+    BadSample record_bad_sample(std::int64_t index, const DataError& error, bool remember);
     std::optional<BadSample> find_bad_sample(std::int64_t index);
     void count_bad_samples(Batch& batch);
 

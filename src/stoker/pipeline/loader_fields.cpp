@@ -117,6 +117,11 @@ void Loader::plan_fields() {
                        .transform = own.transform ? own.transform.get() : &transform_,
                        .own = own.transform,
                        .pad = field.any_length() ? own.pad : std::nullopt};
+        if (field.kind == FieldKind::boxes && own.transform) {
+            throw InvalidArgument({.where = fmt::format("{}: field {}", dataset_->path(), field.name),
+                                   .expected = "no ops of its own: boxes move with the image",
+                                   .got = describe_fields({&field, 1})});
+        }
         if (moves_with_image(field.kind)) {
             require_overlay_ops(plan.transform->ops(), field);
         }
@@ -392,7 +397,9 @@ void Loader::write_field(const FieldPlan& plan, const FieldValue& value, const R
             }
             return;
         case FieldKind::mask: {
-            const ConstImageView mask = transform.mask(value, scratch.image, range, key, scratch.fields, clock);
+            // A kept mask has the size that its own ops gave it.
+            const ImageSize image = range == OpRange::remaining ? ImageSize{value.height, value.width} : scratch.image;
+            const ConstImageView mask = transform.mask(value, image, range, key, scratch.fields, clock);
             require_size(slot, mask.channels, {mask.height, mask.width});
             auto* to = reinterpret_cast<std::uint8_t*>(place.batch.item(plan.at, place.item).data());
             copy_pixels(mask, {to, mask.height, mask.width, 1, mask.width});

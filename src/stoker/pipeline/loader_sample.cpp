@@ -79,6 +79,28 @@ void check_fields(std::span<const Field> fields, const Sample& sample) {
 
 }  // namespace
 
+void Loader::prefetch_batch(std::int64_t sequence) const {
+    if (options_.images != nullptr) {
+        return;
+    }
+    const BatchSlice slice = batch_sampler_.slice(sequence % batches_per_epoch());
+    std::vector<SampledIndex> draws(static_cast<std::size_t>(slice.count));
+    sampler_->draw(sequence / batches_per_epoch(), slice.first, draws);
+    std::vector<std::int64_t> indices;
+    for (const SampledIndex& draw : draws) {
+        if (cache_ == nullptr || !cache_->holds(draw.index)) {
+            indices.push_back(draw.index);
+        }
+    }
+    if (indices.empty()) {
+        return;
+    }
+    try {
+        dataset_->prefetch(indices);
+    } catch (const Error&) {  // a hint: what is wrong with a sample shows when it is read
+    }
+}
+
 // The first good sample gives the shapes of all images and masks.
 void Loader::find_shapes() {
     std::vector<BadSample> bad;
@@ -87,8 +109,10 @@ void Loader::find_shapes() {
     for (std::int64_t index = 0; !known; ++index) {
         try {
             try {
+                own_scratch_.drawn = false;
                 read_sample(*dataset_, index, own_scratch_.sample);
                 check_fields(dataset_->fields(), own_scratch_.sample);
+                own_scratch_.drawn = true;
                 find_shapes_of(index);
                 check_maps();
                 return;
@@ -99,7 +123,7 @@ void Loader::find_shapes() {
             if (options_.bad_samples == 0) {
                 throw;
             }
-            bad.push_back(record_bad_sample(index, error));
+            bad.push_back(record_bad_sample(index, error, /*remember=*/!own_scratch_.drawn));
             if (index + 1 == dataset_->size() || std::ssize(bad) > most_substitutes(options_.bad_samples)) {
                 ErrorInfo info = error.info();
                 const std::string none = index + 1 == dataset_->size()
@@ -152,7 +176,7 @@ void Loader::fill_batch_item(const ItemPlace& place, WorkerScratch& scratch) {
     }
 }
 
-// Returns why the sample is bad; empty for a good one. Samples recorded as bad are not read again.
+// Returns why the sample is bad; empty for a good one. Samples that are bad whatever is drawn are not read again.
 std::optional<BadSample> Loader::try_sample(std::int64_t index, const RngKey& key, const ItemPlace& place,
                                             WorkerScratch& scratch) {
     if (auto known = find_bad_sample(index)) {
@@ -169,7 +193,9 @@ std::optional<BadSample> Loader::try_sample(std::int64_t index, const RngKey& ke
         if (!options_.size && dynamic_cast<const SizeMismatch*>(&error) != nullptr) {
             throw;
         }
-        BadSample bad = record_bad_sample(index, error);
+        // What depends on the draw, such as whether a crop reaches the damage, is found again each time: otherwise
+        // a restart or another rank, which knows nothing of it, would replace other samples.
+        BadSample bad = record_bad_sample(index, error, /*remember=*/!scratch.drawn);
         if (options_.bad_samples == 0) {
             ErrorInfo info = error.info();
             if (info.hint.empty()) {
@@ -181,14 +207,14 @@ std::optional<BadSample> Loader::try_sample(std::int64_t index, const RngKey& ke
     }
 }
 
-BadSample Loader::record_bad_sample(std::int64_t index, const DataError& error) {
+BadSample Loader::record_bad_sample(std::int64_t index, const DataError& error, bool remember) {
     BadSample bad{.index = index,
                   .key = key_or_index(*dataset_, index),
                   .offset = error.place().offset,
                   .reason = reason_of(error),
                   .other_size = dynamic_cast<const SizeMismatch*>(&error) != nullptr,
                   .hint = error.info().hint};
-    if (options_.bad_samples > 0) {
+    if (options_.bad_samples > 0 && remember) {
         const std::lock_guard lock(bad_mutex_);
         recorded_bad_.emplace(index, bad);
         any_bad_.store(true, std::memory_order_release);
@@ -208,6 +234,7 @@ std::optional<BadSample> Loader::find_bad_sample(std::int64_t index) {
 void Loader::load_sample(std::int64_t index, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch) {
     StageClock clock(scratch.stages.timed(), scratch.stages.on());
     Sample& sample = scratch.sample;
+    scratch.drawn = false;
     if (options_.images != nullptr) {
         sample.label = options_.images->label(index);
         check_label(sample.label, options_.classes);
@@ -233,6 +260,7 @@ void Loader::load_sample(std::int64_t index, const RngKey& key, const ItemPlace&
         prepare_fields(scratch, clock);
         cache_->put(index, sample);
     }
+    scratch.drawn = true;
     write_images(key, place, keeps_prepared, scratch, clock);
     write_fields(key, place, keeps_prepared ? OpRange::remaining : OpRange::all, scratch, clock);
     if (cache_ != nullptr && !keeps_prepared && !kept) {

@@ -126,6 +126,18 @@ TEST_F(RemoteFileTest, PassingStatusesAreTriedAgain) {
     }
 }
 
+// The first answer of all says that the server is there: it then has the whole patience.
+TEST_F(RemoteFileTest, AServerThatStartsIsGivenTime) {
+    RemoteOptions options = quick();
+    options.patience = std::chrono::seconds(4);
+    std::atomic<int> left = 1;
+    server_.set_faults([&](const SeenRequest&) {
+        return left-- > 0 ? ServerFault{.kind = Kind::status, .status = 503, .headers = "Retry-After: 1\r\n"}
+                          : ServerFault{};
+    });
+    EXPECT_EQ(open(options).size(), bytes_.size());
+}
+
 TEST_F(RemoteFileTest, PatienceEnds) {
     RemoteOptions options = quick();
     options.patience = std::chrono::milliseconds(50);
@@ -164,7 +176,7 @@ TEST_F(RemoteFileTest, AChangedObjectIsNeverMixed) {
         const RemoteFile file = open();
         EXPECT_EQ(read_text_at(file, 0, 10), bytes_.substr(0, 10));
         server_.put("/object", {.bytes = make_bytes(100'000, 2), .etag = strong ? "\"v2\"" : "W/\"v2\""});
-        EXPECT_THAT(thrown_by<DataError>([&] { read_text_at(file, 50'000, 10); }),
+        EXPECT_THAT(thrown_by<IoError>([&] { read_text_at(file, 50'000, 10); }),
                     HasSubstr("replaced while it was open"));
     }
 }
@@ -173,11 +185,11 @@ TEST_F(RemoteFileTest, AChangeOfTimeOrSizeIsSeenToo) {
     server_.put("/object", {.bytes = bytes_, .etag = "", .last_modified = "Mon, 01 Jan 2024 00:00:00 GMT"});
     const RemoteFile dated = open();
     server_.put("/object", {.bytes = bytes_, .etag = "", .last_modified = "Mon, 01 Jan 2024 00:00:01 GMT"});
-    EXPECT_THROW(read_text_at(dated, 0, 10), DataError);
+    EXPECT_THROW(read_text_at(dated, 0, 10), IoError);
     server_.put("/object", {.bytes = bytes_, .etag = ""});
     const RemoteFile sized = open();
     server_.put("/object", {.bytes = bytes_ + "x", .etag = ""});
-    EXPECT_THROW(read_text_at(sized, 0, 10), DataError);
+    EXPECT_THROW(read_text_at(sized, 0, 10), IoError);
 }
 
 TEST_F(RemoteFileTest, TwoThreadsShareOneFetch) {

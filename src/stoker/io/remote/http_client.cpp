@@ -51,6 +51,27 @@ bool has_proxy() {
     return std::ranges::any_of(kNames, [](const char* name) { return !environment_variable(name).empty(); });
 }
 
+// True if `no_proxy` names the host: "*", the host, or a domain that it is in ("corp", ".corp"). Networks such as
+// 10.0.0.0/8 are not read, so that a redirect is rather refused.
+bool bypasses_proxy(const std::string& url) {
+    std::string host = lower_case(parse_url(url).authority);
+    host = host.substr(0, host.find_last_of(']') == host.npos ? host.rfind(':') : host.find(']') + 1);
+    std::string names = environment_variable("no_proxy");
+    names = lower_case(names.empty() ? environment_variable("NO_PROXY") : names);
+    for (std::size_t at = 0; at < names.size();) {
+        const std::size_t end = std::min(names.find_first_of(", ", at), names.size());
+        std::string_view name = std::string_view(names).substr(at, end - at);
+        name.remove_prefix(name.starts_with('.') ? 1 : 0);
+        const bool within =
+            host.size() > name.size() && host.ends_with(name) && host[host.size() - name.size() - 1] == '.';
+        if (!name.empty() && (name == "*" || host == name || within)) {
+            return true;
+        }
+        at = end + 1;
+    }
+    return false;
+}
+
 // State of one transfer, shared by the callbacks.
 struct Transfer {
     const HttpRequest& request;
@@ -76,7 +97,8 @@ struct Transfer {
         const std::string place = fmt::format("{} {}", address, port);
         first_kind = first_kind.value_or(kind);
         first_place = first_place.empty() ? place : first_place;
-        const bool alike = has_proxy() ? place == first_place : kind == *first_kind;
+        const bool proxied = has_proxy() && !bypasses_proxy(request.url);
+        const bool alike = proxied ? place == first_place : kind == *first_kind;
         if (kind == AddressKind::global || alike || environment_variable("STOKER_PRIVATE_REDIRECTS") == "1") {
             return true;
         }

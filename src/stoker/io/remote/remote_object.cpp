@@ -133,6 +133,7 @@ void RemoteObject::open() {
         if (!fault) {
             return;
         }
+        retry.set_patience(limits().patience);  // more for a server that answers at all
         if (!retry.pause(fault->retry_after)) {
             give_up(*fault, retry, "an object that can be read");
         }
@@ -274,12 +275,11 @@ void RemoteObject::check_version(const HttpAnswer& answer, std::uint64_t offset)
 }
 
 void RemoteObject::changed(const std::string& got, std::uint64_t offset) const {
-    throw DataError({.path = name_, .offset = static_cast<std::int64_t>(offset)},
-                    {.where = name_,
-                     .expected = version_.empty() ? fmt::format("the object of {} bytes that was opened", size_)
-                                                  : fmt::format("the object that was opened ({})", in_quotes(version_)),
-                     .got = got,
-                     .hint = "it was replaced while it was open: open it again"});
+    throw IoError({.where = fmt::format("{}: offset {}", name_, offset),
+                   .expected = version_.empty() ? fmt::format("the object of {} bytes that was opened", size_)
+                                                : fmt::format("the object that was opened ({})", in_quotes(version_)),
+                   .got = got,
+                   .hint = "it was replaced while it was open: open it again"});
 }
 
 void RemoteObject::give_up(const Fault& fault, const Retry& retry, const std::string& expected) const {

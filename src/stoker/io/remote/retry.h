@@ -31,6 +31,8 @@ class Retry {
     // cancelled. `asked`: the server's Retry-After.
     bool pause(std::optional<std::chrono::milliseconds> asked = std::nullopt);
 
+    void set_patience(std::chrono::milliseconds patience) { limits_.patience = patience; }
+
     // Restarts the clock and the pauses.
     void progress();
 
