@@ -35,6 +35,15 @@ TEST(Tuner, FindsWorkersAndTheCache) {
     }
 }
 
+// The step needs both cores to be faster, and a loader that decodes needs one of them.
+TEST(Tuner, WhatHelpsOnlyTogetherIsTriedTogether) {
+    Machine machine{.load = 0.0017, .step = 0.0019, .cached_load = 0.0001, .channels_last_step = 0.004};
+    const TuneResult result = tune(photos(), {"train.threads=1"}, {}, opener(machine));
+    EXPECT_THAT(changes_of(result.kept), testing::Contains(testing::AllOf(testing::HasSubstr("data.cache"),
+                                                                          testing::HasSubstr("train.threads = 2"))));
+    EXPECT_GT(result.tuned, 950);
+}
+
 TEST(Tuner, BatchesAheadWhereSamplesAreUneven) {
     Machine machine{.short_queue = 0.8};
     const TuneResult result = tune(photos(), {"data.workers=2"}, {}, opener(machine));

@@ -40,6 +40,7 @@ struct Costs {
 struct Setting {
     int workers = 1;
     int threads = 1;
+    bool operator==(const Setting&) const = default;
 };
 
 // Samples a second of the step alone with so many threads, and of the loader alone with so many workers.

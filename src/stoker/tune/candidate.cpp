@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "stoker/tune/settings.h"
+
 namespace stoker {
 namespace {
 
@@ -15,6 +17,19 @@ double idle_or_shared_cores(const Setting& setting, double cores) {
 }
 
 }  // namespace
+
+Setting fastest_setting(const Costs& costs, const Setting& current, double correction) {
+    constexpr double kMuch = 1.1;  // two changes at a time are worth more than a few percent
+    Setting fastest = current;
+    double most = kMuch * predict_rate(costs, current);
+    for (const Setting& each : settings_to_try(costs, costs.on_device)) {
+        if (const double rate = correction * predict_rate(costs, each); rate > most) {
+            most = kEqual * rate;
+            fastest = each;
+        }
+    }
+    return fastest;
+}
 
 const Candidate* best_of(const std::vector<Candidate>& all, const std::function<bool(const Candidate&)>& passes) {
     const Candidate* best = nullptr;

@@ -20,6 +20,10 @@ struct Candidate {
     bool packs() const { return variant != nullptr && !variant->pack_codec.empty(); }
 };
 
+// The workers and threads with which these costs train fastest; `current` where others bring little more. `correction`:
+// how much of the predicted gain others have brought so far.
+Setting fastest_setting(const Costs& costs, const Setting& current, double correction);
+
 // The best of those that pass; null without one. Between equal ones the first, which takes fewer workers and threads.
 const Candidate* best_of(const std::vector<Candidate>& all, const std::function<bool(const Candidate&)>& passes);
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
+#include <iterator>
 
 #include "stoker/recipe/schema.h"
 #include "stoker/recipe/values.h"
@@ -165,10 +166,15 @@ class Tuner {
                 continue;
             }
             const Costs costs = variant.costs ? with_variant(costs_, variant) : without_part(costs_, variant.part);
-            all.push_back({.change = variant.change,
-                           .setting = setting_,
+            const bool along = !packs && !variant.tried_along;
+            const Setting setting = along ? fastest_setting(costs, setting_, correction_) : setting_;
+            std::vector<RecipeChange> change = variant.change;
+            std::ranges::move(changes_to(setting), std::back_inserter(change));
+            const double correction = setting == setting_ ? 1 : correction_;
+            all.push_back({.change = std::move(change),
+                           .setting = setting,
                            .variant = &variant,
-                           .predicted = predicted(costs, setting_)});
+                           .predicted = correction * predicted(costs, setting)});
         }
         return all;
     }
@@ -183,11 +189,7 @@ class Tuner {
         return std::min(predict_rate(costs_, setting_) / result_.tuned, 1 / (1 - current_->wait_share()));
     }
 
-    bool was_tried(const Setting& setting) const {
-        return std::ranges::any_of(tried_, [&](const Setting& other) {
-            return other.workers == setting.workers && other.threads == setting.threads;
-        });
-    }
+    bool was_tried(const Setting& setting) const { return std::ranges::find(tried_, setting) != tried_.end(); }
 
     std::vector<RecipeChange> changes_to(const Setting& setting) const {
         std::vector<RecipeChange> change;
@@ -337,7 +339,7 @@ class Tuner {
                           .pack_codec = candidate.packs() ? candidate.variant->pack_codec : "",
                           .predicted = candidate.predicted};
         note(fmt::format("{}: predicted {:.2f}x",
-                         candidate.variant != nullptr ? name_of(*candidate.variant) : text_of(candidate.change),
+                         candidate.packs() ? name_of(*candidate.variant) : text_of(candidate.change),
                          candidate.predicted));
         TrialSpec spec = spec_with(candidate.change);
         const std::int64_t samples = has_cache(candidate.change) ? sample_count() : samples_;
@@ -410,7 +412,7 @@ class Tuner {
 
     void mark_tried(const Candidate& candidate) {
         if (candidate.variant != nullptr) {
-            candidate.variant->tried = true;
+            (candidate.setting == setting_ ? candidate.variant->tried : candidate.variant->tried_along) = true;
         } else {
             tried_.push_back(candidate.setting);
         }
@@ -438,6 +440,7 @@ class Tuner {
         samples_ = samples;
         tried_.push_back(setting_);
         if (candidate.variant != nullptr) {
+            candidate.variant->tried = true;
             costs_ = with_variant(costs_, *candidate.variant);
             tried_.clear();  // with other costs another number of workers may be better
         }

@@ -36,6 +36,7 @@ struct Variant {
     std::optional<Costs> costs = {};    // measured by a probe; of the changed part only, and what it fetches
     std::string refused = {};           // why it cannot be tried
     bool tried = false;
+    bool tried_along = false;  // with other workers or threads, which were tried along with it
 };
 
 // Whether the model has convolutions, for which the memory layout matters.
