@@ -430,7 +430,7 @@ void print_end(const TrainArguments& options, const TrainResult& result, bool ha
 // How the run chose its end and its best epoch.
 void print_choice(const Recipe& recipe, const TrainResult& result) {
     if (result.stopped_early) {
-        print_stderr("stopped early: {} without a better {}\n", pluralize(recipe.train.early_stop, "epoch"),
+        print_stderr("stopped early: {} without a better {}\n", pluralize(recipe.train.early_stop, "evaluation"),
                      recipe.train.keep_best.empty() ? "val_loss" : recipe.train.keep_best);
     }
     if (result.best_epoch) {

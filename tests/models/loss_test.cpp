@@ -92,6 +92,21 @@ TEST(Loss, PixelsAndTokensAreClassifiedOneByOne) {
     EXPECT_NEAR(each.mean().item<double>(), value_of(tokens, next, {}), 1e-6);
 }
 
+// As a part of a batch may be: the rest of the batch teaches, and this part nothing.
+TEST(Loss, WithoutATargetThatCountsItIsZero) {
+    Drawn drawn;
+    const at::Tensor none = at::full({2, 3, 5}, 255, at::kLong);
+    for (const LossOptions& options :
+         {LossOptions{.ignore_index = 255}, LossOptions{.label_smoothing = 0.1, .ignore_index = 255},
+          LossOptions{.focal_gamma = 2, .ignore_index = 255}}) {
+        const at::Tensor pixels = at::randn({2, kClasses, 3, 5}, drawn.generator).requires_grad_();
+        const at::Tensor loss = compute_loss(pixels, {.input = pixels, .target = none}, options);
+        EXPECT_EQ(loss.item<double>(), 0);
+        loss.backward();
+        EXPECT_EQ(pixels.grad().abs().sum().item<double>(), 0) << "not NaN";
+    }
+}
+
 TEST(Loss, BinaryCrossEntropyWithWeightsOfTheLabel) {
     Drawn drawn;
     const at::Tensor present = at::rand({6, kClasses}, drawn.generator).gt(0.5).to(at::kFloat);

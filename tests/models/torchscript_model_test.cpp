@@ -56,6 +56,18 @@ TEST(TorchScriptModel, ErrorsKeepTheirKind) {
     EXPECT_THAT(shapes, HasSubstr("cannot be multiplied"));
 }
 
+TEST(TorchScriptModel, AnExpandedBufferCanBeLoaded) {
+    const testing::TempDir folder;
+    torch::jit::Module module("net");
+    module.register_parameter("weight", at::ones({2, 3}), /*is_buffer=*/false);
+    module.register_parameter("grid", at::ones({3}).expand({2, 3}), /*is_buffer=*/true);
+    module.define("def forward(self, x):\n    return x * self.weight + self.grid\n");
+    module.save(folder / "net.pt");
+    TorchScriptModel model(folder / "net.pt");
+    model.load(TorchScriptModel(folder / "net.pt").state());
+    EXPECT_TRUE(at::equal(model.forward(at::ones({2, 3})), at::full({2, 3}, 2.0)));
+}
+
 // A model with a tensor that is neither a parameter nor a buffer: a trace makes it a constant.
 class WithConstant final : public Model {
   public:

@@ -73,7 +73,7 @@ def test_a_run_that_stops_early_has_finished(stoker, written):
         "train", "r.toml", "--out", "run", "--set", "train.epochs=30", "--set", "train.early_stop=2",
         "--set", "optimizer.lr=1e-30",
     )  # fmt: skip
-    assert "stopped early: 2 epochs without a better val_loss" in done.err
+    assert "stopped early: 2 evaluations without a better val_loss" in done.err
     assert "best by val_loss: epoch 1, kept as run/best" in done.err
     (run,) = stoker("runs", "list", ".", "--json").json()["runs"]
     assert run["finished"] and run["epochs_done"] == 3

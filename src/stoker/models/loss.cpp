@@ -4,11 +4,15 @@
 #include "stoker/models/loss.h"
 
 #include <ATen/core/Reduction.h>
+#include <ATen/ops/any.h>
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/huber_loss.h>
 #include <ATen/ops/l1_loss.h>
 #include <ATen/ops/mse_loss.h>
+#include <ATen/ops/ne.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <fmt/format.h>
@@ -22,6 +26,8 @@ namespace {
 
 // Of 1 - p: at 0 a power below 1 has no finite gradient.
 constexpr double kLeastWrong = 1e-12;
+// Of all targets that count: without one the loss is 0.
+constexpr double kLeastWeight = 1e-12;
 
 std::optional<at::Tensor> given(const at::Tensor& tensor) {
     return tensor.defined() ? std::optional(tensor) : std::nullopt;
@@ -61,7 +67,7 @@ at::Tensor focal_cross_entropy(const at::Tensor& outputs, const at::Tensor& targ
         const at::Tensor classes = target.masked_fill(counted.logical_not(), 0);
         weight = weight.mul(options.weight.index_select(0, classes.flatten()).view_as(target));
     }
-    return focal.mul(weight).sum().div(weight.sum());
+    return focal.mul(weight).sum().div(weight.sum().clamp_min(kLeastWeight));
 }
 
 at::Tensor cross_entropy(const at::Tensor& given_outputs, const at::Tensor& given_target, const LossOptions& options) {
@@ -70,8 +76,13 @@ at::Tensor cross_entropy(const at::Tensor& given_outputs, const at::Tensor& give
     if (options.focal_gamma > 0) {
         return focal_cross_entropy(outputs, target, options);
     }
-    return at::cross_entropy_loss(outputs, target, given(options.weight), at::Reduction::Mean, options.ignore_index,
-                                  options.label_smoothing);
+    const at::Tensor loss = at::cross_entropy_loss(outputs, target, given(options.weight), at::Reduction::Mean,
+                                                   options.ignore_index, options.label_smoothing);
+    if (given_target.dim() == 1 || given_target.is_floating_point()) {
+        return loss;
+    }
+    // Of a part of a batch, no pixel or token may count: torch's mean is then NaN, and would spoil the whole step.
+    return at::where(target.ne(options.ignore_index).any(), loss, at::zeros_like(loss));
 }
 
 at::Tensor binary_cross_entropy(const at::Tensor& given_outputs, const at::Tensor& target, const LossOptions& options) {

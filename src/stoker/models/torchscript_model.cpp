@@ -4,6 +4,7 @@
 // __setstate__ methods, and aten::save and aten::from_file write files.
 #include "stoker/models/torchscript_model.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/api/module.h>
@@ -175,6 +176,9 @@ TorchScriptModel::TorchScriptModel(const std::string& path)
         parameter(entry.name, entry.value).requires_grad_(trained);
     }
     for (const auto& entry : module_->named_buffers()) {
+        if (at::has_internal_overlap(entry.value) == at::MemOverlap::Yes) {
+            entry.value.set_data(entry.value.contiguous());  // an expanded one could not be loaded
+        }
         buffer(entry.name, entry.value);
     }
     module_->train(true);

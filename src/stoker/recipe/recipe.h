@@ -135,7 +135,7 @@ struct ScheduleRecipe {
     double gamma = 0.1;                         // step, multi_step, plateau: factor of each change
     std::int64_t step_size = 30;                // step: epochs between
     std::vector<std::int64_t> milestones = {};  // multi_step: epochs
-    std::int64_t patience = 10;                 // plateau: tolerated epochs without a better validation loss
+    std::int64_t patience = 10;                 // plateau: tolerated evaluations without a better validation loss
     double threshold = 1e-4;                    // plateau: relative improvement that counts
     double pct_start = 0.3;                     // one_cycle: share of the steps in which lr rises
     double div_factor = 25;                     // one_cycle: starts at lr / div_factor
@@ -188,7 +188,7 @@ struct TrainRecipe {
     std::int64_t evaluate_every = 1;           // epochs; the last epoch is always evaluated
     Interval checkpoint_every;
     std::string keep_best = {};   // a validation metric, such as "val_loss"; empty: no best checkpoint
-    std::int64_t early_stop = 0;  // epochs without a better one that end the run; 0: off
+    std::int64_t early_stop = 0;  // evaluations without a better one that end the run; 0: off
     MeshRecipe mesh = {};
 };
 

@@ -326,7 +326,7 @@ std::vector<SchemaKey> schedule_keys() {
         integers("schedule.milestones", at(&ScheduleRecipe::milestones), {1, kMost}, 64,
                  "multi_step: epochs after which the rate changes"),
         integer("schedule.patience", at(&ScheduleRecipe::patience), {0, kMost},
-                "plateau: epochs without a better validation loss that are tolerated"),
+                "plateau: evaluations without a better validation loss that are tolerated"),
         number("schedule.threshold", at(&ScheduleRecipe::threshold), {.low = 0, .high = 1},
                "plateau: the relative improvement from which a loss counts as better"),
         number("schedule.pct_start", at(&ScheduleRecipe::pct_start), {.low = 0, .high = 1, .low_allowed = false},
@@ -405,7 +405,7 @@ std::vector<SchemaKey> train_keys() {
             [](std::string_view) { return true; },
             "keeps the checkpoint of the epoch that is best by this, such as `val_accuracy`, as RUN/best; empty: off"),
         integer("train.early_stop", at(&TrainRecipe::early_stop), {0, kMost},
-                "ends the run after this many epochs without a better `keep_best`, or validation loss; 0: off"),
+                "ends the run after this many evaluations without a better `keep_best`, or validation loss; 0: off"),
     };
 }
 

@@ -278,7 +278,11 @@ std::optional<Evaluation> TrainLoop::evaluate_epoch(const FitOptions& options) {
 std::vector<double> TrainLoop::val_losses() const {
     std::vector<double> losses;
     for (const EpochResult& epoch : epochs_) {
-        losses.push_back(epoch.val_loss.value_or(epoch.train_loss));
+        if (plan_.val_loader == nullptr) {
+            losses.push_back(epoch.train_loss);
+        } else if (epoch.val_loss) {  // the two losses cannot be compared
+            losses.push_back(*epoch.val_loss);
+        }
     }
     return losses;
 }

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
+#include <map>
 
 #include "train/support.h"
 
@@ -41,7 +43,37 @@ TEST(BestEpoch, IsTheFirstOfTheBest) {
     EXPECT_FALSE(stops_early(epochs_of({0.5, -1, 0.4}), loss, 1));    // an epoch without evaluation
     const double infinity = std::numeric_limits<double>::infinity();  // a checkpoint has null for it
     EXPECT_EQ(best_epoch(epochs_of({infinity}), loss), nullptr);
-    EXPECT_FALSE(stops_early(epochs_of({infinity, infinity}), loss, 1));
+    EXPECT_FALSE(stops_early(epochs_of({infinity, infinity}), loss, 3));
+    EXPECT_TRUE(stops_early(epochs_of({infinity, infinity}), loss, 2)) << "none was better";
+    // Evaluations count, not epochs.
+    EXPECT_FALSE(stops_early(epochs_of({-1, 0.3, -1, -1}), loss, 1));
+    EXPECT_TRUE(stops_early(epochs_of({-1, 0.3, -1, 0.4}), loss, 1));
+    EXPECT_FALSE(stops_early(epochs_of({-1, 0.3, -1, 0.4}), loss, 2));
+    EXPECT_FALSE(stops_early(epochs_of({}), loss, 1));
+}
+
+// Epochs that were not evaluated have a training loss alone, which says nothing of the other one.
+TEST(BestEpoch, PlateauReadsLossesOfOneKind) {
+    Recipe recipe = small_recipe(6);
+    recipe.optimizer.lr = 1e-30;  // both losses stay what they are
+    recipe.schedule = {.name = "plateau", .gamma = 0.5, .patience = 0};
+    recipe.train.evaluate_every = 2;
+    std::map<std::int64_t, double> rates;  // by epoch
+    Trainer(recipe, small_data()).fit({.on_record = [&](const std::string& line) {
+        if (const auto json = nlohmann::json::parse(line); json["type"] == "step") {
+            rates[json["epoch"]] = json["lr"];
+        }
+    }});
+    EXPECT_DOUBLE_EQ(rates[4] / rates[1], 1);
+    EXPECT_DOUBLE_EQ(rates[5] / rates[1], 0.5) << "two evaluations, of which the second was no better";
+}
+
+TEST(BestEpoch, AloneItIsTheCheckpoint) {
+    const TempDir folder;
+    std::filesystem::create_directories(folder / "run/best");
+    EXPECT_FALSE(find_checkpoint(folder / "run"));
+    std::ofstream(folder / "run/best" / kStateFile) << "{}";
+    EXPECT_EQ(find_checkpoint(folder / "run"), folder / "run/best");
 }
 
 // A rate that grows makes later epochs worse than the first ones.

@@ -42,8 +42,15 @@ const EpochResult* best_epoch(std::span<const EpochResult> epochs, const BestBy&
 }
 
 bool stops_early(std::span<const EpochResult> epochs, const BestBy& by, std::int64_t patience) {
-    const EpochResult* best = best_epoch(epochs, by);
-    return patience > 0 && best != nullptr && epochs.back().epoch - best->epoch >= patience;
+    const EpochResult* const best = best_epoch(epochs, by);
+    const auto evaluated = [](const EpochResult& epoch) { return epoch.val_loss || !epoch.val_metrics.empty(); };
+    if (patience == 0 || epochs.empty() || !evaluated(epochs.back())) {
+        return false;
+    }
+    const auto without = std::ranges::count_if(epochs, [&](const EpochResult& epoch) {
+        return evaluated(epoch) && (best == nullptr || epoch.epoch > best->epoch);
+    });
+    return without >= patience;
 }
 
 }  // namespace stoker

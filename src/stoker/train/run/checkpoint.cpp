@@ -203,6 +203,9 @@ std::optional<fs::path> find_checkpoint(const fs::path& path) {
     if (found.empty()) {
         found = checkpoints_in(path);
     }
+    if (found.empty() && fs::exists(path / kBest / kStateFile)) {
+        return path / kBest;  // of a run that ended before its first other one
+    }
     return found.empty() ? std::nullopt : std::optional(found.back().second);
 }
 

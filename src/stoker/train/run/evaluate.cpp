@@ -160,6 +160,7 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& tas
     account.enter(Phase::unmeasured);
     const StepRecord times = account.cut();
     std::array counts = {static_cast<double>(samples), static_cast<double>(bad)};
+    group.barrier();  // in a long pass a slower rank may be minutes behind
     group.all_reduce(counts);
     Figures figures = scores->figures(group);
     Evaluation result{.loss = figures.loss,

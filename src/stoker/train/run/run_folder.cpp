@@ -140,10 +140,12 @@ fs::path RunFolder::find_start(const std::string& resume) {
     }
     if (resume.empty()) {
         if (exists() && !failed_early() && !killed_early()) {
-            throw InvalidArgument({.where = path_.string(),
-                                   .expected = "a folder for a new run",
-                                   .got = "one that already holds a run",
-                                   .hint = "add --resume auto to resume it, or --out DIR for another folder"});
+            throw InvalidArgument(
+                {.where = path_.string(),
+                 .expected = "a folder for a new run",
+                 .got = "one that already holds a run",
+                 .hint = fmt::format("add --resume auto to {}, or --out DIR for another folder",
+                                     find_checkpoint(path_) ? "resume it" : "begin it again: it has no checkpoint")});
         }
         return {};
     }

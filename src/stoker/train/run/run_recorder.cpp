@@ -92,7 +92,8 @@ void RunRecorder::require_unfinished(const std::filesystem::path& checkpoint) co
             {.where = checkpoint.string(),
              .expected = "a checkpoint of a run that has epochs left",
              .got = "one of a finished run",
-             .hint = fmt::format("raise train.epochs to continue it in {}", folder_->path().string())});
+             .hint = fmt::format("raise train.epochs (or train.early_stop, if that ended it) to continue it in {}",
+                                 folder_->path().string())});
     }
 }
 
