@@ -12,8 +12,8 @@ namespace {
 
 // The message names arguments of Python in the place of a recipe's keys.
 nb::object python_error(const char* type, const char* message) {
-    const nb::object text = nb::module_::import_("stoker._recipe_keys").attr("for_python")(message);
-    return nb::module_::import_("stoker.errors").attr(type)(text);
+    const nb::object line = nb::module_::import_("stoker._recipe_keys").attr("for_python")(text(message));
+    return nb::module_::import_("stoker.errors").attr(type)(line);
 }
 
 void raise(const nb::object& error) {
@@ -25,8 +25,8 @@ void raise_data_error(const char* type, const DataError& error) {
     const auto or_none = [](const std::optional<std::int64_t>& number) {
         return number ? nb::object(nb::int_(*number)) : nb::object(nb::none());
     };
-    raised.attr("path") = nb::cast(error.place().path.c_str());
-    raised.attr("key") = nb::cast(error.place().key.c_str());
+    raised.attr("path") = text(error.place().path);
+    raised.attr("key") = text(error.place().key);
     raised.attr("index") = or_none(error.place().index);
     raised.attr("offset") = or_none(error.place().offset);
     raise(raised);

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/variant.h>
@@ -171,7 +172,7 @@ nb::dict as_dict(const Dataset& dataset, std::int64_t index, ReadSample sample) 
     }
     result["label"] = sample.label;
     result["index"] = index;
-    result["key"] = nb::str(key.data(), key.size());
+    result["key"] = text(key);
     for (const Field& field : dataset.fields()) {
         result[field.name.c_str()] = as_python(std::move(sample.values[at++]), field.kind);
     }
@@ -223,18 +224,29 @@ nb::list fields_of(std::span<const Field> fields) {
     return list;
 }
 
-std::vector<std::string> classes_of(const Dataset& dataset) {
-    return {dataset.classes().begin(), dataset.classes().end()};
+nb::list classes_of(const Dataset& dataset) {
+    nb::list names;
+    for (const std::string& name : dataset.classes()) {
+        names.append(text(name));
+    }
+    return names;
 }
 
-// Of a subset: in the data set below it, so that subsets of subsets do not become a chain.
-OpenData subset(const OpenData& data, std::vector<std::int64_t> indices) {
+using Hashes = std::pair<double, double>;
+
+// Of a subset: in the data set below it, so that subsets of subsets do not become a chain. `hashes`: none: those of the
+// data set.
+OpenData subset(const OpenData& data, std::vector<std::int64_t> indices, std::optional<Hashes> hashes) {
     const auto* inner = dynamic_cast<const Subset*>(data.dataset.get());
     if (inner != nullptr) {
         std::ranges::transform(indices, indices.begin(),
                                [&](std::int64_t i) { return inner->indices().at(static_cast<std::size_t>(i)); });
     }
-    return {.dataset = std::make_shared<Subset>(inner == nullptr ? data.dataset : inner->dataset(), std::move(indices)),
+    const HashRange range = hashes             ? HashRange{hashes->first, hashes->second}
+                            : inner != nullptr ? inner->hashes()
+                                               : HashRange();
+    return {.dataset =
+                std::make_shared<Subset>(inner == nullptr ? data.dataset : inner->dataset(), std::move(indices), range),
             .names = data.names};
 }
 
@@ -244,10 +256,18 @@ std::optional<std::vector<std::int64_t>> indices_of(const OpenData& data) {
     return subset == nullptr ? std::nullopt : std::optional(subset->indices());
 }
 
+std::optional<Hashes> hashes_of(const OpenData& data) {
+    const auto* subset = dynamic_cast<const Subset*>(data.dataset.get());
+    return subset == nullptr ? std::nullopt : std::optional(Hashes(subset->hashes().begin, subset->hashes().end));
+}
+
 std::pair<OpenData, OpenData> split(const OpenData& data, double share) {
     const nb::gil_scoped_release release;
     const SplitDatasets parts = split_by_key(data.dataset, share);
-    return {{.dataset = parts.rest, .names = data.names}, {.dataset = parts.share, .names = data.names}};
+    const auto made = [&](const Subset& part) {
+        return subset(data, part.indices(), Hashes(part.hashes().begin, part.hashes().end));
+    };
+    return {made(*parts.rest), made(*parts.share)};
 }
 
 }  // namespace
@@ -266,18 +286,19 @@ void bind_formats(nb::module_& module) {
     nb::class_<OpenData>(module, "Dataset")
         .def("size", [](const OpenData& data) { return data.dataset->size(); })
         .def("sample", &sample_dict, nb::arg("index"))
-        .def("key", [](const OpenData& data, std::int64_t index) { return data.dataset->key(index); })
+        .def("key", [](const OpenData& data, std::int64_t index) { return text(data.dataset->key(index)); })
         .def("label", [](const OpenData& data, std::int64_t index) { return data.dataset->label(index); })
         .def("has_image", [](const OpenData& data) { return data.dataset->has_image(); })
         .def("classes", [](const OpenData& data) { return classes_of(*data.dataset); })
         .def("fields", [](const OpenData& data) { return fields_of(data.dataset->fields()); })
         .def("stored_fields", [](const OpenData& data) { return fields_of(data.dataset->stored_fields()); })
         .def("format", [](const OpenData& data) { return std::string(data.dataset->format()); })
-        .def("path", [](const OpenData& data) { return data.dataset->path(); })
-        .def("advice", [](const OpenData& data) { return data.dataset->advice(); })
+        .def("path", [](const OpenData& data) { return text(data.dataset->path()); })
+        .def("advice", [](const OpenData& data) { return text(data.dataset->advice()); })
         .def("bytes", [](const OpenData& data) { return data.dataset->bytes(); })
-        .def("subset", &subset, nb::arg("indices"))
+        .def("subset", &subset, nb::arg("indices"), nb::arg("hashes") = nb::none())
         .def("indices", &indices_of)
+        .def("hashes", &hashes_of)
         .def("split", [](const OpenData& data, double share) {
             auto parts = split(data, share);
             return nb::make_tuple(std::move(parts.first), std::move(parts.second));

@@ -18,8 +18,9 @@ using Clock = std::chrono::steady_clock;
 
 // Calls the Python function (phase, done, total, bytes) ten times a second, and at the end of each phase. Signals are
 // looked for as often.
+// `progress` outlives the function, whose copies change no count of references: they are made without the lock.
 std::function<void(const PackProgress&)> report_to(const nb::object& progress) {
-    return [progress, last = Clock::time_point()](const PackProgress& at) mutable {
+    return [&progress, last = Clock::time_point()](const PackProgress& at) mutable {
         constexpr std::chrono::milliseconds kPause{100};
         const auto now = Clock::now();
         if (now - last < kPause && at.done != at.total) {
@@ -39,7 +40,7 @@ std::function<void(const PackProgress&)> report_to(const nb::object& progress) {
 nb::dict as_dict(const PackResult& result) {
     nb::list skipped;
     for (const SkippedSample& sample : result.skipped) {
-        skipped.append(nb::make_tuple(sample.key, sample.reason));
+        skipped.append(nb::make_tuple(text(sample.key), text(sample.reason)));
     }
     nb::dict dict;
     dict["path"] = result.path;

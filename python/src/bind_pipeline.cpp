@@ -126,11 +126,6 @@ std::unique_ptr<LoaderHandle> make_loader(const OpenData& data, const nb::dict& 
     return std::make_unique<LoaderHandle>(data.dataset, transform, options);
 }
 
-nb::str text(const std::string& bytes) {
-    return nb::steal<nb::str>(
-        PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape"));
-}
-
 nb::list keys_of(Batch& batch) {
     nb::list keys;
     for (std::int64_t i = 0; i < batch.size(); ++i) {

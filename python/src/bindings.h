@@ -44,6 +44,12 @@ class OwnProcess {
 // The argument `bad_samples`. Throws InvalidArgument for other text.
 BadSamples bad_samples(const std::string& text);
 
+// Names of files need not be UTF-8: other bytes become what os.fsdecode makes of them.
+inline nb::str text(const std::string& bytes) {
+    return nb::steal<nb::str>(
+        PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape"));
+}
+
 void bind_base(nb::module_& module);
 void bind_formats(nb::module_& module);
 void bind_pipeline(nb::module_& module);

@@ -2,6 +2,7 @@
 
 import operator
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, overload
 
@@ -65,7 +66,7 @@ class Dataset:
         return f"stoker.Dataset({self.path!r}: {len(self)} samples, {self.format}, {len(self.classes)} classes{fields})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self._opened, self._handle.indices())
+        return _reopen, (self._opened, self._handle.indices(), self._handle.hashes())
 
     @property
     def path(self) -> str:
@@ -124,9 +125,7 @@ class Dataset:
             parents = self._own_handle
             if "://" in parents.path():
                 _of_parents.append(parents)
-                indices = parents.indices()
-                handle = _open_again(self._opened)
-                self._own_handle = handle if indices is None else handle.subset(indices)
+                self._own_handle = _reopen(self._opened, parents.indices(), parents.hashes())._own_handle
             self._process = os.getpid()
         return self._own_handle
 
@@ -163,6 +162,8 @@ def open(
         dict of columns, or a .csv or .parquet file. Its columns are those of a table of images (docs/data.md): paths in
         the folder, classes, and further fields; others may hold anything.
 
+    Warns of files that are left out, such as images of another format.
+
     Raises IoError for a missing path, DataError or Unsupported for one that holds nothing readable, and InvalidArgument
     for a field that the data do not have.
     """
@@ -177,7 +178,10 @@ def open(
         if split != "train" or context != 0:
             raise InvalidArgument("[labels] expected neither split nor context beside a table of labels, got one")
         opened = (folder, csv_text(labels, folder, image, label, further), image, label, further)
-    return Dataset(_open_again(opened), (_from_anywhere(folder), *opened[1:]))
+    handle = _open_again(opened)
+    if advice := handle.advice():
+        warnings.warn(advice, stacklevel=2)
+    return Dataset(handle, (_from_anywhere(folder), *opened[1:]))
 
 
 def joined(datasets: Sequence[Dataset]) -> Dataset:
@@ -202,9 +206,11 @@ def _open_again(opened: tuple[Any, ...]) -> _stoker.Dataset:
     return _stoker.open(*opened) if len(opened) == 6 else _stoker.open_table(*opened)
 
 
-def _reopen(opened: tuple[Any, ...], indices: list[int] | None) -> Dataset:
+def _reopen(
+    opened: tuple[Any, ...], indices: list[int] | None, hashes: tuple[float, float] | None = None
+) -> Dataset:
     handle = _open_again(opened)
-    return Dataset(handle if indices is None else handle.subset(indices), opened)
+    return Dataset(handle if indices is None else handle.subset(indices, hashes), opened)
 
 
 def _field_tuples(fields: Fields) -> list[tuple[str, str, str]]:

@@ -1,9 +1,11 @@
 # stoker.open: single samples, subsets, fields, and what the package imports.
+import os
 import pickle
 import re
 import subprocess
 import sys
 import types
+import warnings
 
 import numpy as np
 import pytest
@@ -38,6 +40,48 @@ def test_subsets(drawn):
     both = [part.key(i) for part in (rest, share) for i in range(len(part))]
     assert len(share) < len(rest) and sorted(both) == sorted(keys)
     assert [sample["key"] for sample in pickle.loads(pickle.dumps(part[1:3]))] == keys[4:20:3][1:3]
+
+
+def keys_of(data):
+    return [data.key(i) for i in range(len(data))]
+
+
+def test_a_split_of_a_part():
+    data = stoker.open("synth:digits?count=2000")
+    rest, test = data.split(0.2)
+    train, val = rest.split(0.25)
+    assert [len(part) / 2000 for part in (train, val, test)] == pytest.approx([0.6, 0.2, 0.2], abs=0.05)
+    assert sorted(keys_of(train) + keys_of(val) + keys_of(test)) == sorted(keys_of(data))
+    for part in (train, val, data[1000:].split(0.3)[1], train[5:100]):
+        copy = pickle.loads(pickle.dumps(part))
+        assert keys_of(copy) == keys_of(part)
+        assert [keys_of(half) for half in copy.split(0.5)] == [keys_of(half) for half in part.split(0.5)]
+
+
+def test_names_that_are_not_utf8(tmp_path):
+    for name in (b"caf\xe9/\xe8.png", b"tea/x.png"):
+        path = os.fsencode(tmp_path / "data") + b"/" + name
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        Image.new("RGB", (8, 8)).save(os.fsdecode(path))
+    data = stoker.open(tmp_path / "data")
+    assert keys_of(data) == [os.fsdecode(b"caf\xe9/\xe8.png"), "tea/x.png"] and data[0]["key"] == data.key(0)
+    assert data.classes == [os.fsdecode(b"caf\xe9"), "tea"] and "2 classes" in repr(data)
+    with open(os.fsencode(tmp_path / "data") + b"/caf\xe9/\xe8.png", "wb") as file:
+        file.write(b"no image")
+    with pytest.raises(stoker.DataError) as caught:
+        data[0]
+    assert caught.value.key == data.key(0)
+
+
+def test_files_that_are_left_out_are_warned_of(tmp_path):
+    (tmp_path / "data/a").mkdir(parents=True)
+    Image.new("RGB", (8, 8)).save(tmp_path / "data/a/0.png")
+    Image.new("RGB", (8, 8)).save(tmp_path / "data/a/1.tif")
+    with pytest.warns(UserWarning, match="left out: 1 "):
+        data = stoker.open(tmp_path / "data")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pickle.loads(pickle.dumps(data))
 
 
 @pytest.mark.parametrize("mask", [[True] + 23 * [False], np.arange(24) < 1, True, np.bool_(True)])

@@ -231,6 +231,13 @@ def test_ranks_share_each_batch(drawn):
     assert [a + b for a, b in zip(*parts)] == whole
 
 
+def test_a_last_batch_without_a_sample_for_each_rank_is_refused():
+    data = stoker.open("synth:digits?count=18")
+    with pytest.raises(stoker.InvalidArgument, match="a sample for each of 4 ranks in the last batch of an epoch, got 2"):
+        stoker.Loader(data, 4, rank=0, world_size=4)
+    assert len(stoker.Loader(data, 4, rank=0, world_size=4, drop_last=True)) == 1
+
+
 def test_bad_samples_are_replaced_with_a_warning(tmp_path):
     for i in range(20):
         draw_noise(tmp_path / f"data/a/{i:02}.png", seed=i)

@@ -63,7 +63,7 @@ def dtype_name(value: Any) -> str | None:
     if _is_tensor(value):
         torch = sys.modules["torch"]
         name = str(value.dtype).removeprefix("torch.")
-        plain = value.layout is torch.strided and value.device.type == "cpu" and not value.is_quantized
+        plain = value.layout is torch.strided and value.device.type == "cpu" and not (value.is_quantized or value.is_nested)
         return name if plain and name in ITEM_BYTES else None
     return value.dtype.name if value.dtype.name in ITEM_BYTES else None
 

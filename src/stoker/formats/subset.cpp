@@ -29,8 +29,8 @@ void require_readable(const Dataset& dataset) {
 
 }  // namespace
 
-Subset::Subset(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> indices)
-    : dataset_(std::move(dataset)), indices_(std::move(indices)) {
+Subset::Subset(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> indices, HashRange hashes)
+    : dataset_(std::move(dataset)), indices_(std::move(indices)), hashes_(hashes) {
     for (const std::int64_t index : indices_) {
         if (index < 0 || index >= dataset_->size()) {
             throw InvalidArgument({.where = "Subset",
@@ -79,10 +79,13 @@ SplitDatasets split_by_key(std::shared_ptr<const Dataset> dataset, double share)
         throw InvalidArgument(
             {.where = "split_by_key", .expected = "a share between 0 and 1", .got = fmt::format("{}", share)});
     }
+    const auto* subset = dynamic_cast<const Subset*>(dataset.get());
+    const HashRange all = subset != nullptr ? subset->hashes() : HashRange();
+    const double middle = all.begin + share * (all.end - all.begin);
     std::vector<std::int64_t> rest;
     std::vector<std::int64_t> chosen;
     for (std::int64_t index = 0; index < dataset->size(); ++index) {
-        (hash_fraction(key_or_index(*dataset, index)) < share ? chosen : rest).push_back(index);
+        (hash_fraction(key_or_index(*dataset, index)) < middle ? chosen : rest).push_back(index);
     }
     if (rest.empty() || chosen.empty()) {
         if (dataset->size() > 0) {
@@ -94,8 +97,8 @@ SplitDatasets split_by_key(std::shared_ptr<const Dataset> dataset, double share)
              .got = fmt::format("{}, which leave one side empty", pluralize(dataset->size(), "sample")),
              .hint = "use another share in data.val, name a validation set, or add data"});
     }
-    return {.rest = std::make_shared<Subset>(dataset, std::move(rest)),
-            .share = std::make_shared<Subset>(dataset, std::move(chosen))};
+    return {.rest = std::make_shared<Subset>(dataset, std::move(rest), HashRange{middle, all.end}),
+            .share = std::make_shared<Subset>(dataset, std::move(chosen), HashRange{all.begin, middle})};
 }
 
 }  // namespace stoker

@@ -9,12 +9,19 @@
 
 namespace stoker {
 
+// Where the hashes of keys lie, as fractions: from `begin` on, and below `end`.
+struct HashRange {
+    double begin = 0;
+    double end = 1;
+};
+
 class Subset final : public Dataset {
   public:
-    // Sample i is sample indices[i] of `dataset`. An index may come more than once. Throws InvalidArgument for one
-    // that `dataset` does not have.
-    Subset(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> indices);
+    // Sample i is sample indices[i] of `dataset`. An index may come more than once. `hashes`: of the keys, where a
+    // split has made it. Throws InvalidArgument for an index that `dataset` does not have.
+    Subset(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> indices, HashRange hashes = {});
 
+    HashRange hashes() const { return hashes_; }
     const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
     const std::vector<std::int64_t>& indices() const { return indices_; }
 
@@ -41,6 +48,7 @@ class Subset final : public Dataset {
 
     std::shared_ptr<const Dataset> dataset_;
     std::vector<std::int64_t> indices_;
+    HashRange hashes_;
 };
 
 // The two sides of a split.
@@ -49,7 +57,8 @@ struct SplitDatasets {
     std::shared_ptr<const Subset> share;
 };
 
-// Splits by key hash. `share` in (0, 1) is the expected fraction of the samples in `.share`. Throws InvalidArgument
+// Splits by key hash. `share` in (0, 1) is the expected fraction of the samples in `.share`, also where `dataset` is a
+// side of a split. Throws InvalidArgument
 // where either side would be empty, or the DataError of the first sample if it cannot be read.
 SplitDatasets split_by_key(std::shared_ptr<const Dataset> dataset, double share);
 
