@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstring>
+
 #include "stoker/base/error.h"
 
 namespace stoker {
@@ -74,6 +77,58 @@ TEST(MatchClasses, ALabelBeyondTheClassesIsABadSample) {
     Sample sample;
     EXPECT_THROW(dataset->read(3, sample), DataError);
     EXPECT_EQ(dataset->label(3), std::ssize(kTrained)) << "out of range";
+}
+
+// Boxes with numbers of the classes, and a field with names of its own.
+class Boxes final : public Dataset {
+  public:
+    Boxes(std::vector<std::string> classes, std::vector<std::string> colours, bool named = true)
+        : classes_(std::move(classes)) {
+        fields_ = {{.name = "boxes", .kind = FieldKind::boxes, .shape = {-1, 4}},
+                   {.name = "labels", .kind = FieldKind::label, .dtype = DType::int64, .shape = {-1}},
+                   {.name = "colour", .kind = FieldKind::label, .dtype = DType::int64}};
+        if (named) {
+            fields_[1].classes = classes_;
+            fields_[2].classes = std::move(colours);
+        }
+    }
+    std::int64_t size() const override { return 1; }
+    void read(std::int64_t /*index*/, Sample& sample) const override {
+        sample.field(1).copy_elements(std::array<std::int64_t, 3>{1, 0, -1});
+        sample.field(2).copy_elements(std::array<std::int64_t, 1>{1});
+    }
+    std::span<const Field> fields() const override { return fields_; }
+    std::span<const std::string> classes() const override { return classes_; }
+    std::string path() const override { return "here"; }
+
+  private:
+    std::vector<std::string> classes_;
+    std::vector<Field> fields_;
+};
+
+std::vector<std::int64_t> elements_of(Sample& sample, std::size_t field) {
+    const std::span<const std::byte> bytes = sample.field(field).bytes;
+    std::vector<std::int64_t> numbers(bytes.size() / sizeof(std::int64_t));
+    std::memcpy(numbers.data(), bytes.data(), bytes.size());
+    return numbers;
+}
+
+TEST(MatchClasses, FieldsWithNamesFollow) {
+    const Boxes train(kTrained, {"blue", "green", "red"});
+    const auto val =
+        std::make_shared<Boxes>(std::vector<std::string>{"ash", "cedar"}, std::vector<std::string>{"blue", "red"});
+    const auto matching = match_classes(train.classes(), "train", val, train.fields());
+    Sample sample;
+    matching->read(0, sample);
+    EXPECT_EQ(elements_of(sample, 1), (std::vector<std::int64_t>{2, 0, -1})) << "ash and cedar";
+    EXPECT_EQ(elements_of(sample, 2), (std::vector<std::int64_t>{2})) << "red";
+    EXPECT_EQ(matching->fields()[2].classes, train.fields()[2].classes);
+    const auto other = std::make_shared<Boxes>(kTrained, std::vector<std::string>{"black"});
+    EXPECT_THROW(match_classes(train.classes(), "train", other, train.fields()), InvalidArgument);
+    const auto packed =
+        std::make_shared<Boxes>(std::vector<std::string>{"ash", "cedar"}, std::vector<std::string>(), false);
+    EXPECT_THROW(match_classes(train.classes(), "train", packed, train.fields()), InvalidArgument)
+        << "numbers without names";
 }
 
 std::string refusal(std::span<const std::string> classes, std::vector<std::string> own) {

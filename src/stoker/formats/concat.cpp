@@ -9,6 +9,24 @@
 
 namespace stoker {
 
+namespace {
+
+// Numbers that stand for names must stand for the same ones.
+void require_field_classes(const Dataset& dataset, const Dataset& first) {
+    for (std::size_t i = 0; i < dataset.fields().size(); ++i) {
+        const Field& field = dataset.fields()[i];
+        if (field.classes != first.fields()[i].classes) {
+            throw InvalidArgument({.where = fmt::format("{}: field {}", dataset.path(), field.name),
+                                   .expected = fmt::format("the names of {}: {}", first.path(),
+                                                           fmt::join(first.fields()[i].classes, ", ")),
+                                   .got = fmt::format("{}", fmt::join(field.classes, ", ")),
+                                   .hint = "write the same numbers into all of them"});
+        }
+    }
+}
+
+}  // namespace
+
 ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> datasets)
     : datasets_(std::move(datasets)), begins_{0} {
     if (datasets_.empty()) {
@@ -28,6 +46,7 @@ ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> dataset
                  .expected = fmt::format("the fields of {}: {}", datasets_.front()->path(), describe_fields(fields())),
                  .got = describe_fields(dataset->fields())});
         }
+        require_field_classes(*dataset, *datasets_.front());
         begins_.push_back(begins_.back() + dataset->size());
     }
 }

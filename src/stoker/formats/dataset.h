@@ -69,11 +69,15 @@ struct Field {
     // Of one sample, row-major; empty for a scalar. A first side of -1 means any length, which differs between samples.
     // Empty for images and masks, whose samples have their own sizes.
     Shape shape = {};
+    std::vector<std::string> classes = {};  // of a label: the names of its numbers, where the data have names
 
     bool any_length() const { return !shape.empty() && shape.front() < 0; }
     // Of one sample, or of one entry along the first side where that has any length.
     std::size_t item_bytes() const;
-    bool operator==(const Field&) const = default;
+    // Names are no part of it: formats that keep numbers alone have none.
+    bool operator==(const Field& other) const {
+        return name == other.name && kind == other.kind && dtype == other.dtype && shape == other.shape;
+    }
 };
 
 // "angle float32 (), mask uint8 (32, 32)", for messages; "none".

@@ -167,7 +167,13 @@ constexpr Format kDatasetFormats[] = {
          return std::make_unique<IdxDataset>(paths.images, paths.labels, split);
      },
      .splits = always},
-    {.matches = [](const std::string& data) { return is_folder(data) ? is_tar_folder(data) : is_tar_spec(data); },
+    // An archive may lie beside what was unpacked from it.
+    {.matches =
+         [](const std::string& data) {
+             return is_folder(data)
+                        ? is_tar_folder(data) && !is_table_path(data) && !is_coco_path(data) && !is_paired_folder(data)
+                        : is_tar_spec(data);
+         },
      .open = [](const std::string& data, Split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
          return std::make_unique<WebDataset>(data, options);
      },

@@ -1,6 +1,7 @@
 #include "stoker/formats/relabelled.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 #include <map>
 #include <numeric>
@@ -23,20 +24,41 @@ std::string quoted(std::span<const std::string> names) {
     return names.size() > kListed ? text + ", ..." : text;
 }
 
+std::int64_t mapped(std::int64_t label, const std::vector<std::int64_t>& labels, const std::string& name) {
+    if (label >= std::ssize(labels)) {
+        throw DataError({}, {.where = name,
+                             .expected = fmt::format("a class from 0 to {}", labels.size() - 1),
+                             .got = fmt::to_string(label)});
+    }
+    return label < 0 ? label : labels[static_cast<std::size_t>(label)];
+}
+
 }  // namespace
 
 Relabelled::Relabelled(std::shared_ptr<const Dataset> dataset, std::vector<std::string> classes,
-                       std::vector<std::int64_t> labels)
-    : dataset_(std::move(dataset)), classes_(std::move(classes)), labels_(std::move(labels)) {}
+                       std::vector<std::int64_t> labels, std::vector<FieldLabels> fields)
+    : dataset_(std::move(dataset)),
+      classes_(std::move(classes)),
+      labels_(std::move(labels)),
+      maps_(std::move(fields)),
+      fields_(dataset_->fields().begin(), dataset_->fields().end()) {
+    for (const FieldLabels& map : maps_) {
+        fields_[map.field].classes = map.classes;
+    }
+}
 
 void Relabelled::read(std::int64_t index, Sample& sample) const {
     dataset_->read(index, sample);
-    if (sample.label >= std::ssize(labels_)) {
-        throw DataError({}, {.where = "label",
-                             .expected = fmt::format("a class from 0 to {}", labels_.size() - 1),
-                             .got = fmt::to_string(sample.label)});
+    sample.label = mapped(sample.label, labels_, "label");
+    for (const FieldLabels& map : maps_) {
+        FieldValue& value = sample.field(map.field);
+        std::vector<std::int64_t> numbers(value.bytes.size() / sizeof(std::int64_t));
+        std::memcpy(numbers.data(), value.bytes.data(), numbers.size() * sizeof(std::int64_t));
+        for (std::int64_t& number : numbers) {
+            number = mapped(number, map.labels, fields_[map.field].name);
+        }
+        value.copy_elements(numbers);
     }
-    sample.label = sample.label < 0 ? -1 : labels_[static_cast<std::size_t>(sample.label)];
 }
 
 std::string Relabelled::advice() const {
@@ -63,26 +85,23 @@ std::optional<std::int64_t> Relabelled::label(std::int64_t index) const {
     return *label < 0 ? -1 : labels_[static_cast<std::size_t>(*label)];
 }
 
-std::shared_ptr<const Dataset> match_classes(std::span<const std::string> classes, const std::string& origin,
-                                             std::shared_ptr<const Dataset> dataset) {
-    const std::span<const std::string> own = dataset->classes();
-    if (own.empty() || std::ranges::equal(own, classes)) {
-        return dataset;
-    }
+namespace {
+
+// Where each name of `own` is in `classes`. Throws InvalidArgument for one that is not there.
+std::vector<std::int64_t> places_in(std::span<const std::string> classes, const std::string& origin,
+                                    std::span<const std::string> own, const std::string& path) {
     std::vector<std::int64_t> labels;
-    if (own.size() < classes.size() && std::equal(own.begin(), own.end(), classes.begin())) {
+    if (own.size() <= classes.size() && std::equal(own.begin(), own.end(), classes.begin())) {
         labels.resize(own.size());
         std::iota(labels.begin(), labels.end(), 0);
-        return std::make_shared<Relabelled>(
-            std::move(dataset), std::vector<std::string>(classes.begin(), classes.end()), std::move(labels));
+        return labels;
     }
     std::map<std::string, std::int64_t> index;  // checkpoints keep names as valid UTF-8
     for (const std::string& name : classes) {
         if (!index.emplace(utf8_text(name), std::ssize(index)).second) {
-            throw InvalidArgument(
-                {.where = origin,
-                 .expected = fmt::format("each class name once, to match those of {}", dataset->path()),
-                 .got = fmt::format("\"{}\" twice", name)});
+            throw InvalidArgument({.where = origin,
+                                   .expected = fmt::format("each class name once, to match those of {}", path),
+                                   .got = fmt::format("\"{}\" twice", name)});
         }
     }
     std::vector<std::string> unknown;
@@ -91,14 +110,76 @@ std::shared_ptr<const Dataset> match_classes(std::span<const std::string> classe
         found == index.end() ? unknown.push_back(name) : labels.push_back(found->second);
     }
     if (!unknown.empty()) {
-        throw InvalidArgument({.where = dataset->path(),
+        throw InvalidArgument({.where = path,
                                .expected = classes.empty() ? fmt::format("data without class names, as in {}", origin)
                                                            : fmt::format("no other classes than the {} of {}: {}",
                                                                          classes.size(), origin, quoted(classes)),
                                .got = fmt::format("{}: {}", pluralize(std::ssize(unknown), "other"), quoted(unknown))});
     }
-    return std::make_shared<Relabelled>(std::move(dataset), std::vector<std::string>(classes.begin(), classes.end()),
-                                        std::move(labels));
+    return labels;
+}
+
+// The names that a field's numbers are to have: the classes where they are the data set's own, or those of the field in
+// the training data; null where none are known.
+const std::vector<std::string>* wanted_names(const Field& field, std::span<const std::string> own,
+                                             const std::vector<std::string>& classes, std::span<const Field> fields) {
+    if (field.classes.empty()) {
+        return nullptr;
+    }
+    if (std::ranges::equal(field.classes, own)) {
+        return &classes;
+    }
+    const auto found = std::ranges::find(fields, field.name, &Field::name);
+    return found == fields.end() || found->classes.empty() ? nullptr : &found->classes;
+}
+
+// Numbers of boxes that were packed have no names, but are those of the data set's classes.
+void require_named_boxes(const Dataset& dataset, const std::string& origin) {
+    const auto is = [&](FieldKind kind) {
+        return std::ranges::any_of(dataset.fields(), [kind](const Field& field) {
+            return field.kind == kind && field.any_length() && field.classes.empty();
+        });
+    };
+    if (is(FieldKind::boxes) && is(FieldKind::label)) {
+        throw InvalidArgument({.where = dataset.path(),
+                               .expected = fmt::format("the classes of {} in the same order", origin),
+                               .got = fmt::format("others: {}", quoted(dataset.classes())),
+                               .hint = "the labels of its boxes are numbers of its own classes: pack it from an "
+                                       "annotation file with the same categories"});
+    }
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> match_classes(std::span<const std::string> given_classes, const std::string& origin,
+                                             std::shared_ptr<const Dataset> dataset, std::span<const Field> fields) {
+    const std::vector<std::string> classes(given_classes.begin(), given_classes.end());
+    const std::span<const std::string> own = dataset->classes();
+    const bool same = own.empty() || std::ranges::equal(own, classes);
+    std::vector<FieldLabels> maps;
+    for (std::size_t i = 0; i < dataset->fields().size(); ++i) {
+        const Field& field = dataset->fields()[i];
+        const std::vector<std::string>* names = wanted_names(field, own, classes, fields);
+        if (names != nullptr && *names != field.classes) {
+            maps.push_back({.field = i,
+                            .classes = *names,
+                            .labels = places_in(*names, origin, field.classes,
+                                                fmt::format("{}: field {}", dataset->path(), field.name))});
+        }
+    }
+    if (same && maps.empty()) {
+        return dataset;
+    }
+    if (same) {
+        std::vector<std::string> kept(own.begin(), own.end());
+        std::vector<std::int64_t> labels = places_in(kept, origin, own, dataset->path());
+        return std::make_shared<Relabelled>(std::move(dataset), std::move(kept), std::move(labels), std::move(maps));
+    }
+    std::vector<std::int64_t> labels = places_in(classes, origin, own, dataset->path());
+    if (!std::ranges::is_sorted(labels) || (!labels.empty() && labels.back() + 1 != std::ssize(labels))) {
+        require_named_boxes(*dataset, origin);
+    }
+    return std::make_shared<Relabelled>(std::move(dataset), classes, std::move(labels), std::move(maps));
 }
 
 }  // namespace stoker

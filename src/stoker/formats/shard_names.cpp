@@ -144,15 +144,24 @@ std::vector<std::string> tars_in(const std::string& folder) {
     return names;
 }
 
-bool holds_image(const fs::path& folder) {
+// In it, or up to `levels` of folders below.
+bool holds_image(const fs::path& folder, int levels) {
     std::error_code error;
+    std::vector<fs::path> folders;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+        std::error_code unknown;
         const std::string name = entry->path().filename().string();
-        if (is_image_name(name) && !is_hidden_name(name)) {
+        if (is_hidden_name(name)) {
+            continue;
+        }
+        if (is_image_name(name)) {
             return true;
         }
+        if (levels > 0 && entry->is_directory(unknown)) {
+            folders.push_back(entry->path());
+        }
     }
-    return false;
+    return std::ranges::any_of(folders, [&](const fs::path& inner) { return holds_image(inner, levels - 1); });
 }
 
 }  // namespace
@@ -242,7 +251,8 @@ bool is_tar_folder(const std::string& path) {
             continue;
         }
         if (entry->is_directory(unknown)) {
-            if (holds_image(entry->path())) {
+            constexpr int kLevels = 3;
+            if (holds_image(entry->path(), kLevels)) {
                 return false;
             }
         } else {

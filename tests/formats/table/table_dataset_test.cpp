@@ -16,6 +16,7 @@
 #include "formats/field_value_support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/formats/concat.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/subset.h"
 #include "support/temp_dir.h"
@@ -270,6 +271,37 @@ TEST(TableDataset, RefusesPathsThatLeaveTheFolder) {
     }
     EXPECT_THAT(error_of(std::string("path\na\0b.png\n", 13)), HasSubstr("within the table's folder"));
     EXPECT_EQ(error_of("path\n..a/b..png\n"), "opened");
+}
+
+TEST(TableDataset, NamesOfAFurtherFieldAreKnown) {
+    const TempDir dir;
+    put(dir / "a/labels.csv", "path,colour,size\na.png,red,3\nb.png,blue,1\n");
+    put(dir / "b/labels.csv", "path,colour,size\na.png,red,3\nb.png,green,1\n");
+    const FieldNames names{
+        .image = {},
+        .label = {},
+        .more = {{.name = "colour", .kind = FieldKind::label}, {.name = "size", .kind = FieldKind::label}}};
+    const auto first = std::make_shared<TableDataset>((dir / "a").string(), names);
+    EXPECT_THAT(first->fields()[0].classes, ElementsAre("blue", "red"));
+    EXPECT_THAT(first->fields()[1].classes, IsEmpty());
+    const auto second = std::make_shared<TableDataset>((dir / "b").string(), names);
+    EXPECT_THAT(
+        [&] {
+            ConcatDataset({first, second});
+        },
+        ThrowsMessage<InvalidArgument>(HasSubstr("b/labels.csv: field colour] expected the names of")));
+}
+
+TEST(TableDataset, NoClassIsMadeOfBlanksOrOfNanAmongNumbers) {
+    const TempDir dir;
+    put(dir / "labels.csv", "path,label\na.png,2\nb.png,nan\nc.png, \nd.png,10\n");
+    const TableDataset numbers(dir.path().string());
+    EXPECT_EQ(labels_of(numbers), (std::vector<std::int64_t>{2, -1, -1, 10}));
+    EXPECT_EQ(numbers.classes().size(), 11u);
+    put(dir / "labels.csv", "path,label\na.png,naan\nb.png,nan\nc.png, \n");
+    const TableDataset breads(dir.path().string());
+    EXPECT_THAT(breads.classes(), ElementsAre("naan", "nan"));
+    EXPECT_EQ(labels_of(breads), (std::vector<std::int64_t>{0, 1, -1}));
 }
 
 TEST(TableDataset, AbsolutePathsInTheFolder) {

@@ -92,13 +92,22 @@ bool coco_has_splits(const std::string& path) {
     return annotation_files(folder, "train").size() == 1 && annotation_files(folder, "val").size() == 1;
 }
 
+namespace {
+
+// As for images that are searched for: beside the folder `annotations`, or else beside the file.
+fs::path named_folder(const fs::path& annotations, const std::string& image) {
+    const fs::path beside = annotations.parent_path();
+    const fs::path root = beside.filename() == kAnnotations ? beside.parent_path() : beside;
+    return !is_folder((root / image).string()) && is_folder((beside / image).string()) ? beside / image : root / image;
+}
+
+}  // namespace
+
 CocoDataset::CocoDataset(const std::string& path, Split split, const FieldNames& fields)
     : path_(annotation_file(path, split).string()) {
     const MappedFile file{fs::path(path_)};
     CocoIndex index = with_place({.path = path_}, [&] { return parse_coco(as_text(file.bytes())); });
-    const fs::path folder = fields.image.empty() ? image_folder(path_, index.files)
-                            : is_folder(path)    ? fs::path(path) / fields.image
-                                                 : fs::path(path_).parent_path() / fields.image;
+    const fs::path folder = fields.image.empty() ? image_folder(path_, index.files) : named_folder(path_, fields.image);
     files_ = std::make_unique<SampleFiles>(folder, 1);
     for (const std::string& name : index.files) {
         files_->add(0, name);
@@ -133,6 +142,9 @@ void CocoDataset::add_field(const FieldRequest& request) {
                            .got = std::string(field_kind_name(*as.kind))});
     }
     fields_.push_back(array_field(as, stored.dtype, stored.shape, fmt::format("{}: {}", path_, request.name)));
+    if (source == Source::labels && *as.kind == FieldKind::label) {
+        fields_.back().classes = classes_;
+    }
     sources_.push_back(source);
 }
 

@@ -136,7 +136,7 @@ std::unique_ptr<TableColumn> make_number_column(bool integers) {
 
 void ClassColumn::add(std::span<const std::string_view> cells) {
     const std::string_view text = cells.front();
-    if (text.empty()) {
+    if (without_blanks(text).empty()) {
         push_checked(labels_, kEmpty);
         return;
     }
@@ -162,13 +162,18 @@ void ClassColumn::finish() {
     const auto integer = [](const std::string& text) { return parse_integer(without_blanks(text)); };
     const auto fraction = [&](const std::string& text) { return parse_float(without_blanks(text)) && !integer(text); };
     std::vector<std::int64_t> labels(texts.size());  // of each code
-    if (std::ranges::all_of(texts,
-                            [&](const std::string& text) { return parse_float(without_blanks(text)).has_value(); })) {
+    // "nan" among numbers is an empty cell, as pandas writes it; among names it is one.
+    const auto number_or_empty = [](const std::string& text) {
+        return parse_float(without_blanks(text)).has_value() || is_empty(without_blanks(text));
+    };
+    if (std::ranges::all_of(texts, number_or_empty) &&
+        !(texts.size() == 1 && is_empty(without_blanks(texts.front())))) {
         if (const auto found = std::ranges::find_if(texts, fraction); found != texts.end()) {
             refuse("class names, or class indices as integers", *found,
                    "numbers to predict are a field: [data.fields.NAME] with is = \"value\"");
         }
-        std::ranges::transform(texts, labels.begin(), [&](const std::string& text) { return *integer(text); });
+        std::ranges::transform(texts, labels.begin(),
+                               [&](const std::string& text) { return integer(text).value_or(-1); });
         if (const auto found = std::ranges::find_if(labels, [](std::int64_t label) { return label < -1; });
             found != labels.end()) {
             refuse("class indices from 0 on, or -1 for no label",
@@ -184,7 +189,9 @@ void ClassColumn::finish() {
         });
     }
     for (std::int64_t& label : labels_) {
-        label = label == kEmpty ? kEmpty : labels[static_cast<std::size_t>(label)];
+        const bool empty =
+            label == kEmpty || (numbered_ && is_empty(without_blanks(texts[static_cast<std::size_t>(label)])));
+        label = empty ? kEmpty : labels[static_cast<std::size_t>(label)];
     }
 }
 

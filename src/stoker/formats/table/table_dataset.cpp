@@ -174,9 +174,14 @@ void TableDataset::parse(std::string_view csv, const FieldNames& fields) {
                 labels_.set_names(std::move(names));
             }
         }
-        for (const Source& source : sources_) {
-            if (source.values != nullptr) {
-                source.values->finish();
+        for (std::size_t i = 0; i < sources_.size(); ++i) {
+            if (sources_[i].values == nullptr) {
+                continue;
+            }
+            sources_[i].values->finish();
+            const auto* names = dynamic_cast<const ClassColumn*>(sources_[i].values.get());
+            if (names != nullptr && !names->numbered()) {
+                fields_[i].classes = names->classes();
             }
         }
     });

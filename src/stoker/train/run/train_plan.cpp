@@ -85,7 +85,7 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
     if (data.val != nullptr) {
         const Shape& image = train->image_shape();
         if (task.classifies() || task.kind == TaskKind::custom) {  // a loss of your own may read labels, too
-            data.val = match_classes(data.train->classes(), data.train->path(), data.val);
+            data.val = match_classes(data.train->classes(), data.train->path(), data.val, data.train->fields());
         }
         val = make_val_loader(recipe, data, device, channels_last, image.empty() ? 0 : image.front(), *mesh.data);
     }
