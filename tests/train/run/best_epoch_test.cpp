@@ -72,7 +72,7 @@ TEST(BestEpoch, AloneItIsTheCheckpoint) {
     const TempDir folder;
     std::filesystem::create_directories(folder / "run/best");
     EXPECT_FALSE(find_checkpoint(folder / "run"));
-    std::ofstream(folder / "run/best" / kStateFile) << "{}";
+    std::ofstream(folder / "run/best/state.json") << "{}";
     EXPECT_EQ(find_checkpoint(folder / "run"), folder / "run/best");
 }
 
