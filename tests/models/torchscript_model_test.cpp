@@ -17,6 +17,7 @@
 #include <string>
 #include <tuple>
 
+#include "stoker/base/error.h"
 #include "stoker/bridge/device.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/models/torchscript_export.h"
@@ -54,6 +55,25 @@ TEST(TorchScriptModel, ErrorsKeepTheirKind) {
     const auto [shapes, shapes_out_of_memory] = forward_error("torch.mm(x, self.weight)");
     EXPECT_FALSE(shapes_out_of_memory) << shapes;
     EXPECT_THAT(shapes, HasSubstr("cannot be multiplied"));
+}
+
+TEST(TorchScriptModel, ABufferThatForwardReplacesIsRefused) {
+    const testing::TempDir folder;
+    for (const bool replaces : {false, true}) {
+        torch::jit::Module module("net");
+        module.register_parameter("weight", at::ones({3}), /*is_buffer=*/false);
+        module.register_parameter("mean", at::zeros({3}), /*is_buffer=*/true);
+        module.define("def forward(self, x):\n    " +
+                      std::string(replaces ? "self.mean = self.mean + 1" : "self.mean.add_(1)") +
+                      "\n    return x * self.weight + self.mean\n");
+        module.save(folder / "net.pt");
+        if (!replaces) {
+            TorchScriptModel(folder / "net.pt").forward(at::ones({3}));
+            continue;
+        }
+        EXPECT_THAT([&] { TorchScriptModel(folder / "net.pt"); },
+                    ::testing::ThrowsMessage<DataError>(HasSubstr("write self.mean.copy_(...) instead")));
+    }
 }
 
 TEST(TorchScriptModel, AnExpandedBufferCanBeLoaded) {

@@ -10,16 +10,24 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <cstdio>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "stoker/bridge/torch_cuda.h"
 
 namespace stoker {
 namespace {
+
+std::string bus_id_of(const cudaDeviceProp& device) {
+    char text[32] = "";
+    std::snprintf(text, sizeof text, "%04x:%02x:%02x", device.pciDomainID, device.pciBusID, device.pciDeviceID);
+    return text;
+}
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
@@ -120,7 +128,12 @@ class Library final : public TorchCuda {
             return std::nullopt;
         }
         const cudaDeviceProp& found = *at::cuda::getDeviceProperties(device.index());
-        return CudaDevice{found.name, found.major, found.minor, found.totalGlobalMem, {found.uuid.bytes, 16}};
+        return CudaDevice{.name = found.name,
+                          .major = found.major,
+                          .minor = found.minor,
+                          .memory_bytes = found.totalGlobalMem,
+                          .uuid = {found.uuid.bytes, 16},
+                          .bus_id = bus_id_of(found)};
     }
 
     std::byte* allocate_pinned(const at::Device& device, std::size_t bytes) override {

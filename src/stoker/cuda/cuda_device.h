@@ -11,7 +11,8 @@ struct CudaDevice {
     int major = 0;  // compute capability
     int minor = 0;
     std::size_t memory_bytes = 0;
-    std::string uuid = {};  // the same for every process that uses it
+    std::string uuid = {};    // the same for every process that uses it; a MIG partition has its own
+    std::string bus_id = {};  // of the board on the host's PCI bus, shared by its partitions: "0000:6b:00"
 };
 
 // True if this build has CUDA sources.

@@ -113,6 +113,24 @@ void require_both_modes(const std::string& path, at::ArrayRef<const torch::jit::
     }
 }
 
+// A tensor that replaces another is in no checkpoint, and a CUDA graph reads the memory of the one before.
+void require_same_tensors(const std::string& path, at::ArrayRef<const torch::jit::Block*> blocks) {
+    for (const torch::jit::Block* block : blocks) {
+        for (const torch::jit::Node* node : block->nodes()) {
+            if (node->kind() == torch::jit::prim::SetAttr &&
+                node->input(1)->type()->isSubtypeOf(*at::TensorType::get())) {
+                const std::string& name = node->s(torch::jit::attr::name);
+                throw DataError({.path = "model.script: " + path},
+                                {.where = "model.script",
+                                 .expected = "buffers that stay the same tensors",
+                                 .got = fmt::format("a method that replaces self.{}", name),
+                                 .hint = fmt::format("write self.{}.copy_(...) instead", name)});
+            }
+            require_same_tensors(path, node->blocks());
+        }
+    }
+}
+
 // Calls visit(value) for the constants of a block and of those within it.
 template <typename Visit>
 void visit_constants(const torch::jit::Block* block, const Visit& visit) {
@@ -146,6 +164,7 @@ torch::jit::Module load_module(const std::string& path) {
             for (const torch::jit::Method& method : part.get_methods()) {
                 const torch::jit::Block* body = method.graph()->block();
                 require_both_modes(path, {body});
+                require_same_tensors(path, {body});
             }
         }
         return module;

@@ -5,6 +5,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <optional>
 
@@ -13,6 +14,7 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/bridge/device_copier.h"
 #include "stoker/bridge/device_memory.h"
+#include "stoker/monitor/counter_text.h"
 #include "stoker/pipeline/transforms/op_table.h"
 #include "stoker/train/run/device_cache.h"
 #include "stoker/train/run/device_decode.h"
@@ -76,6 +78,9 @@ at::Device prepare_device(const Recipe& recipe, const Group& group) {
     const at::Device device = pick_device(recipe.device, group.local_rank());
     at::set_num_threads(recipe.train.threads.value_or(cpu_cores().usable));
     at::Context& context = at::globalContext();
+    if (recipe.train.deterministic && device.is_cuda()) {
+        ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // without it LibTorch refuses cuBLAS
+    }
     context.setDeterministicAlgorithms(recipe.train.deterministic, /*warn_only=*/false);
     context.setBenchmarkCuDNN(false);  // a step switches it on where it pays
     const Precision precision = run_precision(recipe, device);
@@ -86,7 +91,9 @@ at::Device prepare_device(const Recipe& recipe, const Group& group) {
 
 void connect_devices(const Group& group, const at::Device& device) {
     const std::optional<CudaDevice> gpu = device_properties(device);
-    group.use_device(device, gpu ? gpu->uuid : "");
+    // As NCCL tells GPUs apart: by host and board.
+    const auto boot = read_counter_file("/proc/sys/kernel/random/boot_id");
+    group.use_device(device, gpu ? boot.value_or("") + gpu->bus_id : "");
 }
 
 StepOptions step_options(const Recipe& recipe, const Task& task, const at::Device& device) {
