@@ -32,6 +32,14 @@ if NO_NAME_SERVICE.is_file():
     os.environ.setdefault("LD_PRELOAD", str(NO_NAME_SERVICE))
 
 
+def pytest_collection_modifyitems(items):
+    """Tests that are marked slow take long for what they add to others. CI leaves them out."""
+    if os.environ.get("STOKER_SKIP_SLOW"):
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(pytest.mark.skip(reason="slow, and STOKER_SKIP_SLOW is set"))
+
+
 class Done:
     """A finished run of the program."""
 
