@@ -118,24 +118,27 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& tas
                                  : evaluation_outputs(model, on_device, options.precision, device, options.full);
         return std::pair(std::move(on_device), std::move(outputs));
     };
-    const auto forward_in_memory = [&](const std::shared_ptr<Batch>& batch) {
+    const auto score = [&](const std::shared_ptr<Batch>& batch) {
+        const auto [on_device, outputs] = forward(batch);
+        const PhaseSpan pass(account, Phase::forward);
+        if (outputs.defined()) {
+            scores->add(outputs, on_device);
+        }
+    };
+    const auto score_in_memory = [&](const std::shared_ptr<Batch>& batch) {
         try {
-            return forward(batch);
+            return score(batch);
         } catch (const std::exception& error) {
             if (!is_out_of_memory(error) || !options.free_memory || !options.free_memory()) {
                 throw;
             }
         }
-        return forward(batch);
+        score(batch);
     };
     while (const auto batch = next()) {
         if (batch->size() > 0) {  // a rank may have no samples of the last batch
             require_targets(task, *batch, loader.dataset());
-            const auto [on_device, outputs] = forward_in_memory(batch);
-            const PhaseSpan pass(account, Phase::forward);
-            if (outputs.defined()) {
-                scores->add(outputs, on_device);
-            }
+            score_in_memory(batch);
         } else if (options.full != nullptr) {
             options.full->forward_without_samples();
         }

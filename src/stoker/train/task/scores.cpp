@@ -112,11 +112,14 @@ class SegmentationScores final : public Scores {
 
     void add(const at::Tensor& outputs, const DeviceBatch& batch) override {
         const at::Tensor& mask = batch.target;  // (N, H, W)
-        loss_.add_(element_losses(outputs, mask, options_).sum(at::kDouble));
+        const at::Tensor loss = element_losses(outputs, mask, options_).sum(at::kDouble);
         at::Tensor place = mask.mul(classes_).add_(outputs.argmax(1));  // by class, then by prediction
         place.masked_fill_(mask.eq(options_.ignore_index), classes_ * classes_);
         const at::Tensor flat = place.flatten();
-        confusion_.scatter_add_(0, flat, at::ones_like(flat));
+        const at::Tensor ones = at::ones_like(flat);
+        // All that needs memory is done: what runs out of it is tried again, and must not be counted twice.
+        confusion_.scatter_add_(0, flat, ones);
+        loss_.add_(loss);
     }
 
     void fetch() override { sums_ = read(at::cat({loss_.unsqueeze(0), confusion_.to(at::kDouble)})); }
@@ -166,10 +169,13 @@ class LanguageScores final : public Scores {
 
     void add(const at::Tensor& outputs, const DeviceBatch& batch) override {
         const at::Tensor& next = batch.target;  // (N, T)
-        loss_.add_(element_losses(outputs, next, options_).sum(at::kDouble));
+        const at::Tensor loss = element_losses(outputs, next, options_).sum(at::kDouble);
         const at::Tensor counted = next.ne(options_.ignore_index);
-        correct_.add_(outputs.argmax(2).eq(next).logical_and(counted).sum());
-        tokens_.add_(counted.sum());
+        const at::Tensor correct = outputs.argmax(2).eq(next).logical_and(counted).sum();
+        const at::Tensor tokens = counted.sum();
+        loss_.add_(loss);
+        correct_.add_(correct);
+        tokens_.add_(tokens);
     }
 
     void fetch() override { sums_ = read(at::stack({loss_, correct_, tokens_})); }
