@@ -204,7 +204,9 @@ TEST_F(Pack, ResumedItGivesTheSameBytes) {
         EXPECT_FALSE(fs::exists(target / "stk.json"));
         PackOptions other = options;
         other.transcode.codec = PackCodec::keep;
-        EXPECT_THAT([&] { pack(dataset, target, other); }, ::testing::Throws<InvalidArgument>());
+        if (fs::exists(target / "shard-000000.stk")) {  // otherwise nothing was kept, and anything may begin anew
+            EXPECT_THAT([&] { pack(dataset, target, other); }, ::testing::Throws<InvalidArgument>());
+        }
 
         const PackResult result = pack(dataset, target, options);
         EXPECT_EQ(files_in(target), files_in(dir_ / "whole.stk")) << at;
@@ -218,9 +220,9 @@ TEST_F(Pack, ResumedItGivesTheSameBytes) {
 
 TEST_F(Pack, SaysWhichOptionsDiffer) {
     const ImageFolder dataset = folder();
-    const PackOptions options{.transcode = {.codec = PackCodec::dct_zstd, .resize_shorter = 50}};
+    const PackOptions options{.transcode = {.codec = PackCodec::dct_zstd, .resize_shorter = 50}, .shard_size = 4'000};
     PackOptions stopped = options;
-    stopped.progress = stop_at(2);
+    stopped.progress = stop_at(12);
     EXPECT_THROW(pack(dataset, dir_ / "x.stk", stopped), Stopped);
     const auto said = [&](const Dataset& from, const PackOptions& other, const std::string& text) {
         EXPECT_THAT([&] { pack(from, dir_ / "x.stk", other); },
@@ -236,7 +238,7 @@ TEST_F(Pack, SaysWhichOptionsDiffer) {
     other.transcode.quality = 80;
     other.shard_size = 500'000;
     said(dataset, other,
-         "--resize-shorter 50 and no --quality and --shard-size 256MiB, as the data set was begun with, got no "
+         "--resize-shorter 50 and no --quality and --shard-size 4000, as the data set was begun with, got no "
          "--resize-shorter and --quality 80 and --shard-size 500000; finish");
     fs::remove(dir_ / "images/c0/0.jpg");
     said(folder(), options,

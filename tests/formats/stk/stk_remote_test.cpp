@@ -304,7 +304,7 @@ TEST_F(StkRemoteTest, AShardThatIsReplacedWhileInUse) {
     for (const auto& entry : fs::directory_iterator(local_)) {
         server_.put("/x.stk/" + entry.path().filename().string(), {.bytes = read_text(entry.path()), .etag = "\"v2\""});
     }
-    EXPECT_THAT(thrown_by<DataError>([&] {
+    EXPECT_THAT(thrown_by<IoError>([&] {
                     for (std::int64_t i = 0; i < kCount; ++i) {  // some were fetched together with the index
                         dataset->read(i, sample);
                     }

@@ -395,10 +395,19 @@ TEST(StkWriter, RefusesOtherFolders) {
 
 TEST(StkWriter, RefusesToResumeWithOtherOptions) {
     const TempDir dir;
-    { const StkWriter writer(dir / "y.stk", every_kind(), {.origin = R"({"codec":"keep"})"}); }
+    {
+        StkWriter writer(dir / "y.stk", every_kind(), {.shard_size = 3000, .origin = R"({"codec":"keep"})"});
+        for (std::int64_t i = 0; i < 20; ++i) {
+            const StkSample sample(i);
+            writer.add(sample.key, sample.values);
+        }
+    }
     EXPECT_THAT(
         error_of<InvalidArgument>([&] { StkWriter(dir / "y.stk", every_kind(), {.origin = R"({"codec":"raw"})"}); }),
         AllOf(HasSubstr(R"({"codec":"keep"}, got {"codec":"raw"})"), HasSubstr("repeat that command")));
+    { const StkWriter writer(dir / "empty.stk", every_kind(), {.origin = R"({"codec":"keep"})"}); }
+    { const StkWriter writer(dir / "empty.stk", every_kind(), {.origin = R"({"codec":"raw"})"}); }
+    EXPECT_THAT(read_manifest(dir / "empty.stk/stk.part.json").origin, HasSubstr("raw")) << "nothing was kept";
 }
 
 }  // namespace

@@ -20,9 +20,10 @@ using testing::TempDir;
 std::vector<EpochResult> epochs_of(const std::vector<double>& losses) {
     std::vector<EpochResult> epochs;
     for (const double loss : losses) {
-        epochs.push_back({.epoch = std::ssize(epochs) + 1,
-                          .val_loss = loss < 0 ? std::nullopt : std::optional(loss),
-                          .val_metrics = {{"accuracy", 1 - loss}}});
+        epochs.push_back(
+            {.epoch = std::ssize(epochs) + 1,
+             .val_loss = loss < 0 ? std::nullopt : std::optional(loss),
+             .val_metrics = loss < 0 ? std::vector<Metric>() : std::vector<Metric>{{"accuracy", 1 - loss}}});
     }
     return epochs;
 }
