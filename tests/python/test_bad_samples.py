@@ -45,10 +45,10 @@ def test_replaced_and_listed(engine, stoker, recipe, photos, tmp_path):
 
 
 def test_damage_that_some_crops_do_not_reach(photos, tmp_path):
-    """The lower part of each image is lost: whether a sample is bad follows from its draw, after a restart too."""
+    """The lower part of half of the images is lost: whether a sample is bad follows from its draw, after a restart too."""
     stoker = pytest.importorskip("stoker")
     pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
-    for file in photos:
+    for file in photos[1::2]:
         file.write_bytes(file.read_bytes()[: file.stat().st_size * 6 // 10])
 
     def loader(workers, rank=0, world_size=1):
@@ -64,7 +64,8 @@ def test_damage_that_some_crops_do_not_reach(photos, tmp_path):
         warnings.simplefilter("ignore", stoker.BadSampleWarning)
         whole = loader(0)
         epochs = [epoch(whole) for _ in range(3)]
-        assert 8 < len(whole.bad_samples) and all(len(set(sum(each, []))) > 8 for each in epochs)
+        damaged = [sum(i % 2 for i in sum(each, [])) for each in epochs]
+        assert 8 < len(whole.bad_samples) and min(damaged) > 0, "some crops reach the damage, and some do not"
         threads = loader(3)
         assert [epoch(threads) for _ in range(3)] == epochs
         later = loader(2)

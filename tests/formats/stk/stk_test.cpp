@@ -11,6 +11,7 @@
 #include "formats/stk/stk_support.h"
 #include "stoker/base/error.h"
 #include "stoker/formats/open.h"
+#include "stoker/formats/stk/stk_manifest.h"
 #include "support/page_cache.h"
 #include "support/temp_dir.h"
 
