@@ -24,6 +24,7 @@ struct HostFacts {
     std::optional<int> affinity = {};  // cores that it may run on; the counters' shares are of these
     std::optional<int> ranks = {};     // processes of this run on the host; they share the cores
     std::optional<std::int64_t> memory_bytes = {};  // that the process may use
+    std::optional<bool> avx512_vbmi2 = {};          // instructions that the decoder of dct records uses
 };
 
 struct DeviceFacts {

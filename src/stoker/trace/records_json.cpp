@@ -53,6 +53,7 @@ void fields(Facts& facts, Visit visit) {
     visit("affinity", facts.affinity);
     visit("ranks", facts.ranks);
     visit("memory_bytes", facts.memory_bytes);
+    visit("avx512_vbmi2", facts.avx512_vbmi2);
 }
 
 template <typename Facts, typename Visit>

@@ -65,6 +65,17 @@ TEST(InputRules, MoreWorkersAreNotAdvisedWhereAllCoresAreBusy) {
     EXPECT_THAT(diagnosis.findings.front().fix.code, HasSubstr("--codec dct"));
 }
 
+TEST(InputRules, PackingGainsLessWithoutAvx512) {
+    const MadeUpRun run{.share = kWaiting, .stages = kDecoding, .workers = 2, .process_cores = 2, .busy_share = 1};
+    RankRecords rank = run.rank();
+    const auto gain = [&](std::optional<bool> avx512) {
+        rank.facts.host.avx512_vbmi2 = avx512;
+        return diagnose_rank(rank).findings.front().gain.expected;
+    };
+    EXPECT_LT(gain(false), gain(true));
+    EXPECT_EQ(gain(std::nullopt), gain(true)) << "records of an earlier version";
+}
+
 TEST(InputRules, StorageIsSlowWhereReadsUseNoCore) {
     const MadeUpRun run{.share = kWaiting,
                         .stages = {{Stage::read, 0.9}, {Stage::pixels, 0.1}},

@@ -126,11 +126,11 @@ double entropy_saved(const RunSummary& run) {
 }
 
 // The share of the workers' time that packing JPEGs as `dct` saves: Huffman decoding, and about a quarter of the rest,
-// as packed runs of tests/ground_truth gained.
-double dct_saved(const RunSummary& run) {
-    constexpr double kPixelsSaved = 0.25;
+// as packed runs of tests/ground_truth gained; with AVX2 alone, unpacking the records takes that long.
+double dct_saved(const RankRecords& rank, const RunSummary& run) {
+    const double pixels = rank.facts.host.avx512_vbmi2.value_or(true) ? 0.25 : 0;
     const double entropy = entropy_saved(run);
-    return entropy + kPixelsSaved * (decode_share(run) - entropy);
+    return entropy + pixels * (decode_share(run) - entropy);
 }
 
 // Of the whole run; 0: unknown.
@@ -295,7 +295,7 @@ void pack_for_decoding(const JudgedRun& records, const RankRecords& rank, const 
     const auto gain_of = [&](double saved) {
         return gain_without_wait(run, speedup_of(saved), saved * run.worker_busy());
     };
-    const double saved = jpeg ? dct_saved(run) : decode_share(run);
+    const double saved = jpeg ? dct_saved(rank, run) : decode_share(run);
     finding.gain = gain_of(saved);
     if (jpeg && gpu) {  // unless the ops keep it from decoding
         const Gain shared = gain_of(saved + kSavedByGpu * (decode_share(run) - saved));

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "stoker/base/cpu_cores.h"
+#include "stoker/base/cpu_features.h"
 #include "stoker/base/error.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/base/url_secrets.h"
@@ -31,7 +32,8 @@ HostFacts host_facts() {
     return {.cores = std::min<double>(cores.affinity, quota),
             .affinity = cores.affinity,
             .ranks = cores.ranks_on_host,
-            .memory_bytes = static_cast<std::int64_t>(memory_limit().total)};
+            .memory_bytes = static_cast<std::int64_t>(memory_limit().total),
+            .avx512_vbmi2 = cpu_features().avx512_vbmi2};
 }
 
 // Size and codec of samples that are spread over the data; a bad sample is left out.
