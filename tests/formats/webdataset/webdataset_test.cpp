@@ -144,6 +144,8 @@ TEST_F(WebDatasetTest, SamplesWithoutAnImageAreLeftOut) {
              tar_member("f.thumb.jpg", "T") + tar_member("f.jpg", "F"));
     EXPECT_EQ(all(dataset), (std::vector<Seen>{{"a.jpg", "A", -1}, {"e.2019.jpg", "E", -1}, {"f.jpg", "F", -1}}));
     EXPECT_THAT(dataset.classes(), IsEmpty());
+    EXPECT_EQ(dataset.advice(), "left out: 2 samples without one image (b, ...)");
+    EXPECT_EQ(open(tar_member("a.jpg", "A") + tar_member("README.txt", "all")).advice(), "");
     EXPECT_THAT(refusal(tar_member("a.mp4", "A") + tar_member("a.json", "{}") + tar_member("b.mp4", "B")),
                 AllOf(HasSubstr("[" + at("x.tar") + "] expected samples with an image: jpg, png"),
                       HasSubstr("got none; there are mp4, json; name its extension with data.fields.image")));

@@ -180,6 +180,9 @@ void SampleGrouper::finish() {
         sample_.payload = {};
         sample_.image = TarImage::none;
         found_(sample_);
+    } else if (ambiguous || sample_.label != kNoTarLabel) {  // no README.txt
+        constexpr std::size_t kLongest = 200;
+        left_out_key_ = left_out_++ == 0 ? key_.substr(0, kLongest) : left_out_key_;
     }
 }
 

@@ -55,6 +55,9 @@ class SampleGrouper {
 
     // The first twenty distinct extensions, in order.
     const std::vector<std::string>& extensions() const { return extensions_; }
+    // Samples that have a label and no image, or several that may be it, and the key of the first.
+    std::uint32_t left_out() const { return left_out_; }
+    const std::string& left_out_key() const { return left_out_key_; }
 
   private:
     void begin(const TarMember& member, std::string_view key);
@@ -74,6 +77,8 @@ class SampleGrouper {
     std::function<void(const GroupedSample&)> found_;
     std::unordered_set<std::uint64_t> seen_;  // hashes of keys and of (key, extension)
     std::vector<std::string> extensions_;
+    std::uint32_t left_out_ = 0;
+    std::string left_out_key_;
 
     // The current sample.
     bool open_ = false;

@@ -20,12 +20,12 @@ namespace stoker {
 namespace {
 
 struct Header {
-    std::array<char, 8> magic = {'t', 'a', 'r', 'i', 'd', 'x', '0', '3'};
+    std::array<char, 8> magic = {'t', 'a', 'r', 'i', 'd', 'x', '0', '4'};
     std::uint64_t samples = 0;
     std::uint32_t key_bytes = 0;
     std::uint32_t extension_bytes = 0;
     std::uint32_t fields = 0;  // of each sample
-    std::uint32_t reserved = 0;
+    std::uint32_t left_out = 0;
 };
 
 constexpr std::uint32_t kMostFields = 4096;
@@ -46,14 +46,16 @@ struct Parts {
     std::vector<TarFieldPlace> places;
     std::uint32_t fields = 0;
     std::string keys;
-    std::string extensions;
+    std::string extensions;  // and behind a zero byte the key of a sample that was left out
+    std::uint32_t left_out = 0;
 };
 
 Buffer join(const Parts& parts) {
     const Header header{.samples = parts.samples.size(),
                         .key_bytes = static_cast<std::uint32_t>(parts.keys.size()),
                         .extension_bytes = static_cast<std::uint32_t>(parts.extensions.size()),
-                        .fields = parts.fields};
+                        .fields = parts.fields,
+                        .left_out = parts.left_out};
     const std::span<const std::byte> pieces[] = {
         std::as_bytes(std::span(&header, 1)), std::as_bytes(std::span(parts.samples)),
         std::as_bytes(std::span(parts.places)), std::as_bytes(std::span(parts.keys)),
@@ -140,7 +142,10 @@ bool TarIndex::check(std::uint64_t shard_size) {
     places_ = {reinterpret_cast<const TarFieldPlace*>(at), samples_.size() * fields_};
     const char* letters = reinterpret_cast<const char*>(at + places_.size_bytes());
     keys_ = {letters, header.key_bytes};
-    extensions_ = {letters + header.key_bytes, header.extension_bytes};
+    const std::string_view further(letters + header.key_bytes, header.extension_bytes);
+    extensions_ = further.substr(0, further.find('\0'));
+    left_out_ = header.left_out;
+    left_out_key_ = further.substr(std::min(extensions_.size() + 1, further.size()));
     std::uint32_t key = 0;
     for (const TarIndexEntry& sample : samples_) {
         if (sample.offset > shard_size || sample.size > shard_size - sample.offset || sample.key_end < key ||
@@ -174,6 +179,10 @@ TarIndex build_tar_index(const ByteFile& shard, const FieldNames& wanted, bool i
     }
     samples.finish();
     parts.extensions = fmt::format("{}", fmt::join(samples.extensions(), ", "));
+    parts.left_out = samples.left_out();
+    if (parts.left_out > 0) {
+        parts.extensions += '\0' + samples.left_out_key();
+    }
     std::optional<TarIndex> index = TarIndex::parse(join(parts), shard.size());
     if (!index) {
         throw InternalError({.where = shard.name(), .expected = "a valid index", .got = "an invalid one"});

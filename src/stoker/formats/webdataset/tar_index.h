@@ -48,6 +48,9 @@ class TarIndex {
     std::string_view extensions() const {
         return extensions_;
     }  // the shard's first distinct extensions, separated by ", "
+    // Samples that have a label and no image, or several that may be it; and the key of the first.
+    std::int64_t left_out() const { return left_out_; }
+    std::string_view left_out_key() const { return left_out_key_; }
     std::span<const std::byte> bytes() const { return bytes_.bytes(); }
 
   private:
@@ -60,6 +63,8 @@ class TarIndex {
     std::size_t fields_ = 0;
     std::string_view keys_;
     std::string_view extensions_;
+    std::int64_t left_out_ = 0;
+    std::string_view left_out_key_;
     std::int32_t max_label_ = -1;
     bool has_labels_ = false;
     bool has_images_ = false;

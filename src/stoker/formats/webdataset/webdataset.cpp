@@ -8,6 +8,7 @@
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
 #include "stoker/base/parallel_for.h"
+#include "stoker/base/pluralize.h"
 #include "stoker/base/prefetch.h"
 #include "stoker/formats/arrays/npy.h"
 #include "stoker/formats/class_names.h"
@@ -105,6 +106,18 @@ void WebDataset::check_fields(const FieldNames& fields) const {
 }
 
 // Of one shard.
+std::string WebDataset::advice() const {
+    std::int64_t count = 0;
+    std::string_view key;
+    for (const TarIndex& index : indices_) {
+        key = key.empty() ? index.left_out_key() : key;
+        count += index.left_out();
+    }
+    return count == 0 ? ""
+                      : fmt::format("left out: {} without one image ({}{})", pluralize(count, "sample"), key,
+                                    count > 1 ? ", ..." : "");
+}
+
 std::string WebDataset::extensions() const {
     std::set<std::string_view> listed;
     for (const TarIndex& index : indices_) {

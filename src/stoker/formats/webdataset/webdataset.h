@@ -51,6 +51,7 @@ class WebDataset final : public Dataset {
     std::vector<Field> stored_fields() const override;
     std::string_view format() const override { return "webdataset"; }
     std::string path() const override { return path_; }
+    std::string advice() const override;  // samples that are left out
     std::int64_t bytes() const override { return bytes_; }
 
   private:
