@@ -16,8 +16,8 @@ namespace {
 using namespace stoker;
 using namespace stoker::fuzz;
 
-using testing::Rows;
-using testing::rows_of;
+using stoker::testing::Rows;
+using stoker::testing::rows_of;
 
 std::string quoted(const Rows& rows) {
     std::string text;

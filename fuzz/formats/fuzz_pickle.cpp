@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string structure(reinterpret_cast<const char*>(input.data()), input.size());
     const std::string storage(64, '\1');
     const std::string file =
-        testing::zip({{"a/data.pkl", structure}, {"a/data/0", storage}, {"a/data/1", storage, true}});
+        stoker::testing::zip({{"a/data.pkl", structure}, {"a/data/0", storage}, {"a/data/1", storage, true}});
     succeeds([&] {
         const PtFile opened(as_bytes(file));
         std::size_t total = 0;
