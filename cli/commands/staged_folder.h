@@ -63,8 +63,11 @@ class StagedFolder {
     // From the root, without links: what a link leads to is replaced, not the link.
     static std::filesystem::path whole_path(const std::string& target) {
         namespace fs = std::filesystem;
-        std::error_code unknown;  // then what follows fails with a reason
-        fs::path path = fs::weakly_canonical(fs::absolute(target, unknown), unknown);
+        std::error_code unknown;
+        fs::path path = target.empty() ? fs::path() : fs::weakly_canonical(fs::absolute(target), unknown);
+        if (unknown) {
+            throw errno_error(target, "a place for a new folder", unknown.value());
+        }
         if (!path.has_filename()) {
             path = path.parent_path();  // "data/digits/"
         }

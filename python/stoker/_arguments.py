@@ -13,6 +13,11 @@ def whole(name: str, value: Any, least: int, bits: int = 31) -> int:
     return operator.index(value)
 
 
+def printable(text: str) -> str:
+    """Without control characters and what is not Unicode, as names of files may have them."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def one_of(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
     if value not in choices:
         raise InvalidArgument(f"[{name}] expected one of {', '.join(map(str, choices))}, got {value!r}")

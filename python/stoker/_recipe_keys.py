@@ -25,6 +25,7 @@ _PHRASES = {
     ", for data.train and each of data.mix": ", one for each data set",
     " can be mixed (data.mix)": " can be mixed",
     "--field NEW_NAME=NAME gives": "stoker.open(path, fields={NEW_NAME: NAME}) gives",
+    "resize in train_ops instead": "resize in the ops of stoker.Loader instead",
     "--skip-bad": "skip_bad=True",
     "--codec raw makes": 'codec="raw" makes',
 }

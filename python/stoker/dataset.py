@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, overload
 
 from stoker import _stoker
-from stoker._arguments import one_of, whole
+from stoker._arguments import one_of, printable, whole
 from stoker.errors import InvalidArgument
 
 
@@ -162,7 +162,7 @@ def open(
         dict of columns, or a .csv or .parquet file. Its columns are those of a table of images (docs/data.md): paths in
         the folder, classes, and further fields; others may hold anything.
 
-    Warns of files that are left out, such as images of another format.
+    Warns of files that are left out, such as images of another format, and of files that are slow to read.
 
     Raises IoError for a missing path, DataError or Unsupported for one that holds nothing readable, and InvalidArgument
     for a field that the data do not have.
@@ -180,7 +180,7 @@ def open(
         opened = (folder, csv_text(labels, folder, image, label, further), image, label, further)
     handle = _open_again(opened)
     if advice := handle.advice():
-        warnings.warn(advice, stacklevel=2)
+        warnings.warn(printable(f"[{handle.path()}] {advice}"), stacklevel=2)
     return Dataset(handle, (_from_anywhere(folder), *opened[1:]))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from stoker import _waiting
-from stoker._arguments import numbers, one_of, whole
+from stoker._arguments import numbers, one_of, printable, whole
 from stoker._frameworks import chosen, converter, delivery, dtype_name
 from stoker._keywords import explain_keywords, explained_attribute
 from stoker._recipe_keys import for_python
@@ -371,8 +371,7 @@ class Loader:
             if bad.index not in self.bad_samples:
                 self.bad_samples[bad.index] = bad
                 text = f"[{bad.key}] replaced: {bad.reason}"  # a key may have any character of a file name
-                shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-                warnings.warn(shown, BadSampleWarning, stacklevel=3)
+                warnings.warn(printable(text), BadSampleWarning, stacklevel=3)
 
 
 class _Undelivered:

@@ -52,7 +52,7 @@ def pack(
     resumed by the same call. A list of data sets of the same classes is packed as one, with keys as in stoker.Loader.
 
     codec: of the images; None: the default of the format. "dct" decodes faster than JPEG, with the same pixels.
-    resize_shorter: reduces larger images until their shorter side has this many pixels.
+    resize_shorter: reduces larger images until their shorter side has this many pixels; not with masks or boxes.
     quality: encodes every image again as a JPEG of this quality, 1 to 100.
     first_frame: takes the first frame of an animated WebP, which is a bad sample otherwise.
     shard_size: in bytes, for formats with shards.

@@ -42,10 +42,9 @@ TEST(OutOfMemory, IsWhatTheHostsAllocatorsThrow) {
 
 TEST(OutOfMemory, IsWhatADeviceSays) {
     EXPECT_TRUE(runs_out_of_memory([] { C10_THROW_ERROR(OutOfMemoryError, "CUDA's caching allocator"); }));
-    for (const char* text :
-         {"CUDA error: out of memory\nmore of it",
-          "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-          "GET was unable to find an engine to execute this computation", "cuDNN error: CUDNN_STATUS_ALLOC_FAILED"}) {
+    for (const char* text : {"CUDA error: out of memory\nmore of it",
+                             "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+                             "cuDNN error: CUDNN_STATUS_ALLOC_FAILED"}) {
         EXPECT_TRUE(runs_out_of_memory([&] { C10_THROW_ERROR(Error, text); })) << text;
         EXPECT_TRUE(runs_out_of_memory([&] { throw std::runtime_error(text); })) << text;
     }

@@ -105,6 +105,19 @@ TEST(Loss, WithoutATargetThatCountsItIsZero) {
         loss.backward();
         EXPECT_EQ(pixels.grad().abs().sum().item<double>(), 0) << "not NaN";
     }
+    // Classes of weight 0 do not count either.
+    const at::Tensor weight = at::tensor({0.0, 1.0, 2.0, 0.5}, at::kFloat);
+    const at::Tensor pixels = at::randn({2, kClasses, 3, 5}, drawn.generator).requires_grad_();
+    const at::Tensor background = at::full({2, 3, 5}, 0, at::kLong);
+    const at::Tensor loss =
+        compute_loss(pixels, {.input = pixels, .target = background}, {.weight = weight, .ignore_index = 255});
+    EXPECT_EQ(loss.item<double>(), 0);
+    loss.backward();
+    EXPECT_EQ(pixels.grad().abs().sum().item<double>(), 0);
+    const at::Tensor mask = at::rand({2, 3, 5}, drawn.generator).mul(kClasses).to(at::kLong);
+    const at::Tensor rows = pixels.detach().permute({0, 2, 3, 1}).reshape({-1, kClasses});
+    EXPECT_NEAR(value_of(pixels.detach(), mask, {.weight = weight, .ignore_index = 255}),
+                mean_entropy(rows, mask.flatten(), 255, {0, 1, 2, 0.5}, 0), 1e-6);
 }
 
 TEST(Loss, BinaryCrossEntropyWithWeightsOfTheLabel) {

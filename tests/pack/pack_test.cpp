@@ -231,8 +231,8 @@ TEST_F(Pack, SaysWhichOptionsDiffer) {
     PackOptions other = options;
     other.transcode.codec = PackCodec::dct;
     said(dataset, other,
-         "--codec dct-zstd, as the data set was begun with, got --codec dct; finish it with these options, or name "
-         "another target");
+         "--codec dct-zstd, as the data set was begun with, got --codec dct; finish it with these options, name "
+         "another target, or remove this one");
     other = options;
     other.transcode.resize_shorter = 0;
     other.transcode.quality = 80;

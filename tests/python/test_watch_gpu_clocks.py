@@ -3,6 +3,7 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("stoker._watch", reason="needs the extension modules: STOKER_PYTHON=ON")
+from stoker.watch import gpu_clocks
 from stoker.watch.gpu_clocks import GpuClocks, clocks_of
 
 UUID = "00010203-0405-0607-0809-0a0b0c0d0eff"  # of tests/monitor/fake_nvml.cpp
@@ -15,6 +16,7 @@ def library(fake_driver):
 
 def test_a_hot_gpu(library, fake_driver, stoker, monkeypatch):
     monkeypatch.setenv("FAKE_NVML", "hot")
+    monkeypatch.setattr(gpu_clocks, "monotonic", lambda: 5.0)
     clocks = GpuClocks(UUID, library)
     gpu = stoker("top", "--once", "--json", env=fake_driver | {"FAKE_NVML": "hot"}).json()["gpus"][0]
     assert gpu["throttled"]

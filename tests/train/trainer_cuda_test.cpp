@@ -20,7 +20,7 @@ class TrainerCuda : public ::testing::Test {
         Recipe recipe = testing::every(2, /*epochs=*/false);
         recipe.device = device;
         recipe.train.precision = "fp32";
-        recipe.train.deterministic = false;  // cuBLAS refuses it without CUBLAS_WORKSPACE_CONFIG
+        recipe.train.deterministic = false;  // some operators have no such kernel
         return recipe;
     }
 };
@@ -45,6 +45,16 @@ TEST_F(TrainerCuda, TrainsAndEvaluatesAsTheCpu) {
     const testing::Outcome gpu = testing::live(on("cuda"), folder / "gpu");
     EXPECT_EQ(gpu.result.compiled, cuda_built() ? "graph, fused" : "graph");
     expect_close(gpu, cpu);
+}
+
+TEST_F(TrainerCuda, DeterministicRunsNeedNoSettingOfTheEnvironment) {
+    const testing::TempDir folder;
+    Recipe recipe = on("cuda");
+    recipe.train.deterministic = true;
+    recipe.train.compile = "none";  // cuBLAS multiplies, and not the fused kernels
+    const testing::Outcome first = testing::live(recipe, folder / "first");
+    const testing::Outcome second = testing::live(recipe, folder / "second");
+    EXPECT_EQ(first.result.epochs.back().train_loss, second.result.epochs.back().train_loss);
 }
 
 // The order, the draws and the keys are those of the ordinary loader, and so are the figures.

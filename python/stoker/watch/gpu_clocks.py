@@ -11,10 +11,7 @@ import torch
 _EVERY = 1.0  # seconds: the driver may take a millisecond
 _SM_CLOCK = 1  # NVML_CLOCK_SM
 _TEMPERATURE = 0  # NVML_TEMPERATURE_GPU
-_NAMES = {  # of nvmlClocksEventReasons, in the words of monitor/gpu_counters.cpp; the first three limit nothing
-    0x001: "idle",
-    0x002: "clocks set by a user",
-    0x100: "display clocks",
+_LIMITS = {  # those of nvmlClocksEventReasons that throttle, in the words of monitor/gpu_counters.cpp
     0x004: "power limit",
     0x008: "hardware slowdown",
     0x010: "slowest GPU of a sync group",
@@ -22,7 +19,6 @@ _NAMES = {  # of nvmlClocksEventReasons, in the words of monitor/gpu_counters.cp
     0x040: "temperature (hardware)",
     0x080: "power brake of the power supply",
 }
-_LIMITS = 0x0FC
 
 
 class GpuClocks:
@@ -58,8 +54,8 @@ class GpuClocks:
             out["gpu_celsius"] = celsius
         if clock is not None and most:
             out["gpu_clock_share"] = clock / most
-        if reasons & _LIMITS:
-            out["gpu_clock_limit"] = ", ".join(name for bit, name in sorted(_NAMES.items()) if reasons & bit)
+        if reasons & sum(_LIMITS):
+            out["gpu_clock_limit"] = ", ".join(name for bit, name in sorted(_LIMITS.items()) if reasons & bit)
         return out
 
 

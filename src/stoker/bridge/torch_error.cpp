@@ -67,9 +67,7 @@ bool is_out_of_memory(const std::exception& error) {
     if (dynamic_cast<const Error*>(&error) != nullptr) {
         return false;  // our own error, whose text may quote such an error
     }
-    // cuDNN finds no algorithm where none has room for its workspace.
-    constexpr std::string_view kTexts[] = {"DefaultCPUAllocator: ", "out of memory", "_STATUS_ALLOC_FAILED",
-                                           "unable to find an engine to execute this computation"};
+    constexpr std::string_view kTexts[] = {"DefaultCPUAllocator: ", "out of memory", "_STATUS_ALLOC_FAILED"};
     const std::string text = text_of(error);
     return std::ranges::any_of(kTexts, [&](auto part) { return text.find(part) != std::string::npos; });
 }

@@ -15,10 +15,10 @@ namespace {
 void require_field_classes(const Dataset& dataset, const Dataset& first) {
     for (std::size_t i = 0; i < dataset.fields().size(); ++i) {
         const Field& field = dataset.fields()[i];
-        if (field.classes != first.fields()[i].classes) {
+        const std::vector<std::string>& names = first.fields()[i].classes;
+        if (!names.empty() && !field.classes.empty() && field.classes != names) {  // packed data have numbers alone
             throw InvalidArgument({.where = fmt::format("{}: field {}", dataset.path(), field.name),
-                                   .expected = fmt::format("the names of {}: {}", first.path(),
-                                                           fmt::join(first.fields()[i].classes, ", ")),
+                                   .expected = fmt::format("the names of {}: {}", first.path(), fmt::join(names, ", ")),
                                    .got = fmt::format("{}", fmt::join(field.classes, ", ")),
                                    .hint = "write the same numbers into all of them"});
         }

@@ -24,7 +24,11 @@ std::string quoted(std::span<const std::string> names) {
     return names.size() > kListed ? text + ", ..." : text;
 }
 
+// Without `labels` the data have no names, and the label stays.
 std::int64_t mapped(std::int64_t label, const std::vector<std::int64_t>& labels, const std::string& name) {
+    if (labels.empty()) {
+        return label;
+    }
     if (label >= std::ssize(labels)) {
         throw DataError({}, {.where = name,
                              .expected = fmt::format("a class from 0 to {}", labels.size() - 1),
@@ -79,6 +83,9 @@ std::string Relabelled::advice() const {
 
 std::optional<std::int64_t> Relabelled::label(std::int64_t index) const {
     const std::optional<std::int64_t> label = dataset_->label(index);
+    if (labels_.empty()) {
+        return label;
+    }
     if (!label || *label >= std::ssize(labels_)) {
         return label ? std::optional(std::ssize(classes_)) : std::nullopt;  // out of range here, too
     }
@@ -119,18 +126,18 @@ std::vector<std::int64_t> places_in(std::span<const std::string> classes, const 
     return labels;
 }
 
-// The names that a field's numbers are to have: the classes where they are the data set's own, or those of the field in
-// the training data; null where none are known.
+// The names that a field's numbers are to have: those of the field in the training data, or else the classes where they
+// are the data set's own; null where none are known.
 const std::vector<std::string>* wanted_names(const Field& field, std::span<const std::string> own,
                                              const std::vector<std::string>& classes, std::span<const Field> fields) {
     if (field.classes.empty()) {
         return nullptr;
     }
-    if (std::ranges::equal(field.classes, own)) {
-        return &classes;
-    }
     const auto found = std::ranges::find(fields, field.name, &Field::name);
-    return found == fields.end() || found->classes.empty() ? nullptr : &found->classes;
+    if (found != fields.end() && !found->classes.empty()) {
+        return &found->classes;
+    }
+    return std::ranges::equal(field.classes, own) ? &classes : nullptr;
 }
 
 // Numbers of boxes that were packed have no names, but are those of the data set's classes.

@@ -243,6 +243,7 @@ bool is_tar_spec(const std::string& spec) {
 
 bool is_tar_folder(const std::string& path) {
     std::error_code error;
+    std::vector<fs::path> folders;
     bool tar = false;
     for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
         std::error_code unknown;
@@ -251,15 +252,13 @@ bool is_tar_folder(const std::string& path) {
             continue;
         }
         if (entry->is_directory(unknown)) {
-            constexpr int kLevels = 3;
-            if (holds_image(entry->path(), kLevels)) {
-                return false;
-            }
+            folders.push_back(entry->path());
         } else {
             tar = tar || name.ends_with(kTar);
         }
     }
-    return tar;
+    constexpr int kLevels = 3;
+    return tar && std::ranges::none_of(folders, [](const fs::path& folder) { return holds_image(folder, kLevels); });
 }
 
 }  // namespace stoker

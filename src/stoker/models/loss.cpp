@@ -76,13 +76,22 @@ at::Tensor cross_entropy(const at::Tensor& given_outputs, const at::Tensor& give
     if (options.focal_gamma > 0) {
         return focal_cross_entropy(outputs, target, options);
     }
-    const at::Tensor loss = at::cross_entropy_loss(outputs, target, given(options.weight), at::Reduction::Mean,
-                                                   options.ignore_index, options.label_smoothing);
+    const auto mean = [&](const at::Tensor& classes) {
+        return at::cross_entropy_loss(outputs, classes, given(options.weight), at::Reduction::Mean,
+                                      options.ignore_index, options.label_smoothing);
+    };
     if (given_target.dim() == 1 || given_target.is_floating_point()) {
-        return loss;
+        return mean(target);
     }
     // Of a part of a batch, no pixel or token may count: torch's mean is then NaN, and would spoil the whole step.
-    return at::where(target.ne(options.ignore_index).any(), loss, at::zeros_like(loss));
+    at::Tensor counting = target;
+    if (options.weight.defined() && options.label_smoothing == 0) {
+        const at::Tensor classes = target.masked_fill(target.eq(options.ignore_index), 0).flatten();
+        const at::Tensor weightless = options.weight.index_select(0, classes).eq(0).view_as(target);
+        counting = target.masked_fill(weightless, options.ignore_index);
+    }
+    const at::Tensor loss = mean(counting);
+    return at::where(counting.ne(options.ignore_index).any(), loss, at::zeros_like(loss));
 }
 
 at::Tensor binary_cross_entropy(const at::Tensor& given_outputs, const at::Tensor& target, const LossOptions& options) {

@@ -113,13 +113,23 @@ void require_both_modes(const std::string& path, at::ArrayRef<const torch::jit::
     }
 }
 
+// The buffer that a node replaces by another tensor; "" for other nodes. Batch norm of older versions of PyTorch counts
+// its batches so, which changes nothing as long as it has a momentum.
+std::string replaced_buffer(const torch::jit::Node& node) {
+    if (node.kind() != torch::jit::prim::SetAttr) {
+        return "";
+    }
+    const std::string& name = node.s(torch::jit::attr::name);
+    const auto type = node.input(0)->type()->cast<c10::ClassType>();
+    const auto slot = type != nullptr ? type->findAttributeSlot(name) : std::nullopt;
+    return slot && type->is_buffer(*slot) && name != "num_batches_tracked" ? name : "";
+}
+
 // A tensor that replaces another is in no checkpoint, and a CUDA graph reads the memory of the one before.
 void require_same_tensors(const std::string& path, at::ArrayRef<const torch::jit::Block*> blocks) {
     for (const torch::jit::Block* block : blocks) {
         for (const torch::jit::Node* node : block->nodes()) {
-            if (node->kind() == torch::jit::prim::SetAttr &&
-                node->input(1)->type()->isSubtypeOf(*at::TensorType::get())) {
-                const std::string& name = node->s(torch::jit::attr::name);
+            if (const std::string name = replaced_buffer(*node); !name.empty()) {
                 throw DataError({.path = "model.script: " + path},
                                 {.where = "model.script",
                                  .expected = "buffers that stay the same tensors",

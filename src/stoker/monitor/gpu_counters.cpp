@@ -38,13 +38,12 @@ std::vector<std::string> clock_reason_names(std::uint64_t reasons) {
     return names;
 }
 
-bool is_throttled(std::uint64_t reasons) {
+std::uint64_t throttling_reasons(std::uint64_t reasons) {
+    std::uint64_t found = 0;
     for (const Reason& reason : kReasons) {
-        if (reason.throttles && (reasons & reason.bit) != 0) {
-            return true;
-        }
+        found |= reason.throttles ? reasons & reason.bit : 0;
     }
-    return false;
+    return found;
 }
 
 }  // namespace stoker

@@ -55,7 +55,10 @@ std::vector<std::string> clock_reason_names(std::uint64_t reasons);
 // The reason of a GPU that takes all the power it may.
 inline constexpr std::uint64_t kPowerLimitReason = 0x4;
 
-// True if a limit or a fault holds the clock back: neither idleness nor a clock that a user chose.
-bool is_throttled(std::uint64_t reasons);
+// The reasons by which a limit or a fault holds the clock back: neither idleness nor a clock that a user chose.
+std::uint64_t throttling_reasons(std::uint64_t reasons);
+inline bool is_throttled(std::uint64_t reasons) {
+    return throttling_reasons(reasons) != 0;
+}
 
 }  // namespace stoker

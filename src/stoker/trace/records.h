@@ -148,7 +148,7 @@ struct IntervalEntry {
     // The GPU at the end, read once a second at most.
     std::optional<int> gpu_celsius = {};
     std::optional<double> gpu_clock_share = {};  // of the highest clock of its multiprocessors
-    std::string gpu_clock_limit = {};            // what holds the clock back: "temperature, power limit"
+    std::string gpu_clock_limit = {};            // what holds the clock back: "power limit, temperature"
     // The host: shares of the time of its cores, in [0, 1].
     std::optional<double> busy_share = {};
     std::optional<double> iowait_share = {};

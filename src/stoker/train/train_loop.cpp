@@ -240,7 +240,7 @@ const EpochResult* TrainLoop::best() const {
 }
 
 // Where the last epoch is the best one so far. Before the epoch's checkpoint, so that a run that is killed in between
-// trains the epoch again and writes it again.
+// trains the epoch again and writes it again, or goes on from this one if it is the only one.
 void TrainLoop::save_best(const FitOptions& options) {
     const EpochResult* const found = best();
     if (options.out.empty() || found != &epochs_.back()) {

@@ -66,8 +66,13 @@ TEST(InputRules, MoreWorkersAreNotAdvisedWhereAllCoresAreBusy) {
 }
 
 TEST(InputRules, PackingGainsLessWithoutAvx512) {
-    const MadeUpRun run{.share = kWaiting, .stages = kDecoding, .workers = 2, .process_cores = 2, .busy_share = 1};
+    const MadeUpRun run{.share = {{Phase::wait, 0.95}, {Phase::forward, 0.05}},
+                        .stages = {{Stage::entropy, 0.5}, {Stage::pixels, 0.5}},
+                        .workers = 2,
+                        .process_cores = 2,
+                        .busy_share = 1};
     RankRecords rank = run.rank();
+    rank.facts.data.codec = "jpeg";
     const auto gain = [&](std::optional<bool> avx512) {
         rank.facts.host.avx512_vbmi2 = avx512;
         return diagnose_rank(rank).findings.front().gain.expected;

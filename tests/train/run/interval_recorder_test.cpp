@@ -37,7 +37,8 @@ TEST(IntervalRecorder, SumsTheWaitsOfAnInterval) {
     EXPECT_EQ(whole->gpu_clock_limit, "");
 
     reading.peak_bytes = 1 << 20;
-    reading.clocks = GpuCounters{.celsius = 88, .sm_mhz = 1200, .sm_max_mhz = 1600, .clock_reasons = 0x24};
+    reading.clocks =
+        GpuCounters{.celsius = 88, .sm_mhz = 1200, .sm_max_mhz = 1600, .clock_reasons = 0x27};  // idle, set by a user
     const StepResult third = step_of(3, 1ms);
     EXPECT_FALSE(recorder.add({&third, 1}, 4ms, /*last=*/false));
     const auto rest = recorder.add({}, 0ms, /*last=*/true);

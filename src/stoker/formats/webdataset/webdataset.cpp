@@ -105,7 +105,6 @@ void WebDataset::check_fields(const FieldNames& fields) const {
                      : "name its extension with data.fields.image, or read members as further fields"});
 }
 
-// Of one shard.
 std::string WebDataset::advice() const {
     std::int64_t count = 0;
     std::string_view key;
@@ -118,6 +117,7 @@ std::string WebDataset::advice() const {
                                     count > 1 ? ", ..." : "");
 }
 
+// Of one shard.
 std::string WebDataset::extensions() const {
     std::set<std::string_view> listed;
     for (const TarIndex& index : indices_) {

@@ -39,8 +39,7 @@ void set_device(IntervalEntry& entry, const DeviceReading& reading) {
     if (gpu.sm_mhz && gpu.sm_max_mhz.value_or(0) > 0) {
         entry.gpu_clock_share = static_cast<double>(*gpu.sm_mhz) / static_cast<double>(*gpu.sm_max_mhz);
     }
-    const std::uint64_t reasons = gpu.clock_reasons.value_or(0);
-    if (is_throttled(reasons)) {
+    if (const std::uint64_t reasons = throttling_reasons(gpu.clock_reasons.value_or(0)); reasons != 0) {
         entry.gpu_clock_limit = fmt::format("{}", fmt::join(clock_reason_names(reasons), ", "));
     }
 }

@@ -91,9 +91,9 @@ at::Device prepare_device(const Recipe& recipe, const Group& group) {
 
 void connect_devices(const Group& group, const at::Device& device) {
     const std::optional<CudaDevice> gpu = device_properties(device);
-    // As NCCL tells GPUs apart: by host and board.
+    // As NCCL tells GPUs apart: by host and board; MIG partitions of a board have UUIDs of their own.
     const auto boot = read_counter_file("/proc/sys/kernel/random/boot_id");
-    group.use_device(device, gpu ? boot.value_or("") + gpu->bus_id : "");
+    group.use_device(device, !gpu ? "" : boot ? *boot + gpu->bus_id : gpu->uuid);
 }
 
 StepOptions step_options(const Recipe& recipe, const Task& task, const at::Device& device) {

@@ -42,14 +42,17 @@ class MultilabelScores final : public Scores {
           counts_(at::zeros({3, labels_}, at::TensorOptions().dtype(at::kLong).device(device))) {}
 
     void add(const at::Tensor& outputs, const DeviceBatch& batch) override {
-        loss_.add_(element_losses(outputs, batch.target, options_).sum(at::kDouble));
+        const at::Tensor loss = element_losses(outputs, batch.target, options_).sum(at::kDouble);
         const at::Tensor logits = outputs.reshape(batch.target.sizes()).to(at::kFloat);
         const at::Tensor predicted = logits.gt(0);  // (N, labels)
         const at::Tensor present = batch.target.gt(0.5);
         const at::Tensor hits = predicted.logical_and(present).sum(0);
-        counts_.add_(at::stack({hits, predicted.sum(0).sub(hits), present.sum(0).sub(hits)}));
+        const at::Tensor counts = at::stack({hits, predicted.sum(0).sub(hits), present.sum(0).sub(hits)});
+        const at::Tensor bytes = present.to(at::kByte);
+        loss_.add_(loss);
+        counts_.add_(counts);
         logits_.push_back(logits);
-        present_.push_back(present.to(at::kByte));
+        present_.push_back(bytes);
     }
 
     void fetch() override {

@@ -26,13 +26,18 @@ class RegressionScores final : public Scores {
     void add(const at::Tensor& outputs, const DeviceBatch& batch) override {
         const at::Tensor target = batch.target.to(at::kDouble);  // (N, values)
         const at::Tensor error = outputs.reshape(target.sizes()).to(at::kDouble).sub(target);
-        sums_.add_(at::stack({element_losses(outputs, batch.target, options_).sum(at::kDouble), error.abs().sum()}));
-        squares_.add_(error.square().sum(0));
+        const at::Tensor sums =
+            at::stack({element_losses(outputs, batch.target, options_).sum(at::kDouble), error.abs().sum()});
+        const at::Tensor squares = error.square().sum(0);
         const auto before = static_cast<double>(samples_);
         const auto added = static_cast<double>(batch.size());
         const at::Tensor own_mean = target.mean(0);
         const at::Tensor shift = own_mean.sub(mean_);
-        spread_.add_(target.sub(own_mean).square().sum(0)).add_(shift.square(), before * added / (before + added));
+        const at::Tensor own_spread = target.sub(own_mean).square().sum(0);
+        const at::Tensor shift_square = shift.square();
+        sums_.add_(sums);
+        squares_.add_(squares);
+        spread_.add_(own_spread).add_(shift_square, before * added / (before + added));
         mean_.add_(shift, added / (before + added));
         samples_ += batch.size();
     }

@@ -60,16 +60,23 @@ class ClassScores final : public Scores {
         const at::Tensor& label = batch.target;
         const at::Tensor predicted = outputs.argmax(1);  // (N)
         classes_ = outputs.size(1);
-        samples_ += label.size(0);
-        loss_.add_(at::cross_entropy_loss(outputs, label), static_cast<double>(label.size(0)));
-        correct_.add_(predicted.eq(label).sum());
+        const at::Tensor loss = at::cross_entropy_loss(outputs, label);
+        const at::Tensor correct = predicted.eq(label).sum();
+        at::Tensor top5;
         if (classes_ > kTop) {
             const at::Tensor likeliest = std::get<1>(outputs.topk(kTop, 1));  // (N, 5)
-            top5_.add_(likeliest.eq(label.unsqueeze(1)).sum());
+            top5 = likeliest.eq(label.unsqueeze(1)).sum();
         }
         if (confusion_.numel() > 0) {
-            confusion_.scatter_add_(0, label.mul(classes_).add_(predicted), at::ones_like(label));
+            const at::Tensor place = label.mul(classes_).add_(predicted);
+            confusion_.scatter_add_(0, place, at::ones_like(label));
         }
+        loss_.add_(loss, static_cast<double>(label.size(0)));
+        correct_.add_(correct);
+        if (top5.defined()) {
+            top5_.add_(top5);
+        }
+        samples_ += label.size(0);
     }
 
     void fetch() override {
@@ -117,7 +124,6 @@ class SegmentationScores final : public Scores {
         place.masked_fill_(mask.eq(options_.ignore_index), classes_ * classes_);
         const at::Tensor flat = place.flatten();
         const at::Tensor ones = at::ones_like(flat);
-        // All that needs memory is done: what runs out of it is tried again, and must not be counted twice.
         confusion_.scatter_add_(0, flat, ones);
         loss_.add_(loss);
     }
@@ -203,9 +209,12 @@ class CustomScores final : public Scores {
 
     void add(const at::Tensor& outputs, const DeviceBatch& batch) override {
         const auto samples = static_cast<double>(batch.size());
-        on_device_[0].add_(compute_loss(outputs, batch, task_.loss).to(at::kDouble).mean(), samples);
-        for (std::size_t i = 0; i < task_.metrics.size(); ++i) {
-            on_device_[i + 1].add_(mean_of(task_.metrics[i], outputs, batch), samples);
+        std::vector<at::Tensor> means = {compute_loss(outputs, batch, task_.loss).to(at::kDouble).mean()};
+        for (const CustomMetric& metric : task_.metrics) {
+            means.push_back(mean_of(metric, outputs, batch));
+        }
+        for (std::size_t i = 0; i < means.size(); ++i) {
+            on_device_[i].add_(means[i], samples);
         }
         samples_ += batch.size();
     }

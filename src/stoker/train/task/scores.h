@@ -32,7 +32,8 @@ struct Figures {
 class Scores {
   public:
     virtual ~Scores() = default;
-    // The model's outputs for a batch of at least one sample.
+    // The model's outputs for a batch of at least one sample. All that needs memory comes before the first sum: a call
+    // that runs out of memory may be repeated.
     virtual void add(const at::Tensor& outputs, const DeviceBatch& batch) = 0;
     // Reads this rank's sums, and waits for the device. Once, after the last batch.
     virtual void fetch() = 0;
