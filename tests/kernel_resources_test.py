@@ -77,6 +77,7 @@ def release():
     return nvcc_release() or pytest.skip("no nvcc")
 
 
+@pytest.mark.slow
 def test_no_kernel_spills(release):
     assert len(kernels()) > 50
     assert [kernel for kernel in kernels() if kernel[3] > 0] == []

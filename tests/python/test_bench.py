@@ -130,6 +130,7 @@ def test_a_signal_leaves_no_files(program, tmp_path, ladder, number):
     assert not list((tmp_path / "tmp").iterdir())
 
 
+@pytest.mark.slow
 def test_plain_pytorch_itself(stoker):
     pytest.importorskip("torch")
     pytest.importorskip("torchvision")

@@ -43,6 +43,7 @@ def test_all_rows_of_own_files(own_files):
     check(own_files[0], with_peer=False)
 
 
+@pytest.mark.slow
 def test_all_rows_beside_python(stoker, peer, tmp_path):
     # Cold, as reading from memory takes 0.3 s for each of 39 rows.
     check(stoker(*FEW, *peer, "--cold", "--json", "--data", "kept").json(), with_peer=True)

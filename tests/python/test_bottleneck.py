@@ -27,13 +27,14 @@ def names(functions):
 
 
 # With workers the epochs are short, so that processes are forked in steps that are profiled.
+@pytest.mark.slow
 @pytest.mark.parametrize("workers, size", [(0, 640), (2, 80)], ids=["without workers", "forks while profiling"])
 def test_the_program_stays_as_it_is_and_steps_are_profiled(runs, workers, size):
     script = runs.script(train(workers).replace("640", str(size)).replace("range(2)", f"range({1280 // size})"))
     plain, profiled = runs.python(script), runs.bottleneck("--json", "verdict.json", "--keep", "kept", script)
     assert plain.returncode == profiled.returncode == 0, profiled.stderr
     assert plain.stdout == profiled.stdout
-    assert profiled.stderr.count("stoker bottleneck") == 1, profiled.stderr
+    assert profiled.stderr.count("stoker bottleneck ─") == 1, profiled.stderr
     steps = {record["step"] for record in runs.records("kept", "step")}
     assert steps.isdisjoint(PROFILED) or workers
     assert {*range(1, 15), *range(72, 81)} <= steps
@@ -116,4 +117,4 @@ def test_torchrun_gives_one_report(runs):
     ranks = json.loads((runs.folder / "verdict.json").read_text())["ranks"]
     assert [rank["function_steps"] for rank in ranks] == [9, 9]
     assert "operators" in ranks[0] and "operators" not in ranks[1]
-    assert done.stderr.count("stoker bottleneck") == 1
+    assert done.stderr.count("stoker bottleneck ─") == 1

@@ -305,6 +305,7 @@ def test_the_table_in_the_docs_is_the_programs(stoker):
     assert table in (ROOT / "docs/diagnosis.md").read_text(), "paste the output of `stoker diagnose --rules`"
 
 
+@pytest.mark.slow
 def test_a_large_trace_takes_little_memory(traced, tmp_path, program):
     model = convnet(bias=False)
     traced(trainer(model, sgd(model), *images()))

@@ -134,6 +134,7 @@ def test_a_divided_model_trains_what_one_process_trains(stoker, recipe, tmp_path
     assert evaluated["val_loss"] == pytest.approx(four["epochs"][0]["val_loss"], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_sharded_parameters_train_what_one_process_trains(stoker, recipe, tmp_path):
     nn = torch.nn  # a model of a file is one block, Stoker's own are several
     torch.manual_seed(1)
@@ -216,6 +217,7 @@ def test_the_rank_that_fails_says_why(stoker, program, other, tmp_path):
     assert "w.safetensors" in second[2][-1] and "rank 1 left" in first[2][-1], (first, second)
 
 
+@pytest.mark.slow
 def test_a_mesh_that_does_not_fit_is_refused_in_one_line(stoker, recipe):
     launch = ("launch", "--nproc-per-node", "2", "--", "stoker", "train", "r.toml")
     for sets, message in (

@@ -11,6 +11,7 @@ sys.path.insert(0, str(ROOT / "tests/support"))
 from namespaces import why_not  # noqa: E402
 
 
+@pytest.mark.slow
 def test_slow_links_are_measured_and_predicted(program):
     if missing := why_not(rates=True):
         pytest.skip(missing)

@@ -197,6 +197,7 @@ threads = 2
 
 
 # The whole step takes 2.6 GiB. With 1350 MiB, memory runs out in an operator's own buffers if nothing is kept for them.
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [900, 1350])
 def test_a_step_beyond_the_cgroups_limit_is_split(limit, limited, tmp_path):
     (tmp_path / "r.toml").write_text(LARGE_STEP)

@@ -86,6 +86,7 @@ def test_times_are_stretched_to_another_device(plan):
     assert found["plans"][0]["efficiency"] > 0.99
 
 
+@pytest.mark.slow
 def test_processes_measure_at_once(stoker, plan):
     def launched(*words, **options):
         return stoker("launch", "--nproc-per-node", 2, "--", PROGRAM, "plan", "r.toml", *words, **options)
@@ -115,6 +116,7 @@ def test_a_mesh_gives_the_number_of_ranks(plan):
     assert "`stoker plan --ranks 4` gives as many" in plan("--ranks", 8, *mesh, status=1).err
 
 
+@pytest.mark.slow
 def test_only_the_samples_of_a_rank_are_held(plan):
     ops = 'data.train_ops=[{op = "resize", size = [448, 448]}, {op = "normalize", preset = "mnist"}]'  # 50 GB a batch
     sets = ("--set", "data.batch_size=65536", "--set", "data.train=synth:digits?count=65536", "--set", ops)

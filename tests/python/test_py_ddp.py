@@ -80,6 +80,7 @@ def run(data, folder, step):
     return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(2)]
 
 
+@pytest.mark.slow
 def test_resnet18_resumes_inside_of_an_epoch(drawn, tmp_path):
     whole = run(drawn, tmp_path, 0)
     samples = len(whole[0]["indices"]) // 2

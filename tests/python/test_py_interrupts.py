@@ -127,6 +127,7 @@ def interrupted_at(called, at, action):
     return arrived
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "called, workers",
     [("__init__", 1), ("start", 1), ("_stop", 1), ("_read", 1), ("_received_memory", 1), ("take", 0)],

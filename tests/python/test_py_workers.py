@@ -26,7 +26,11 @@ def children():
     """Processes of this one, zombies too; but not multiprocessing's own, which stay for the next use."""
     found = []
     for task in Path("/proc/self/task").iterdir():
-        for child in (task / "children").read_text().split():
+        try:
+            of_task = (task / "children").read_text().split()
+        except OSError:  # a thread that has just ended
+            continue
+        for child in of_task:
             try:
                 line = Path(f"/proc/{child}/cmdline").read_bytes()
             except OSError:

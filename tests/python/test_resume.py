@@ -231,7 +231,7 @@ def test_a_finished_run_does_not_continue_in_another_folder(tmp_path, recipe):
     more = ["train", "r.toml", "--out", "more", "--resume", "run", "--set"]
     refused = run_program(*more, "train.epochs=1", cwd=tmp_path, status=1).err.splitlines()[-1]
     assert refused == ("stoker: [run/checkpoints/40] expected a checkpoint of a run that has epochs left, got one of a "
-                       "finished run; raise train.epochs to continue it in more")
+                       "finished run; raise train.epochs (or train.early_stop, if that ended it) to continue it in more")
     assert not (tmp_path / "more").exists()
     assert run_program(*more, "train.epochs=2", "--json", cwd=tmp_path).json()["resumed_from_step"] == 40
 

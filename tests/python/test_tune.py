@@ -183,6 +183,7 @@ def test_finds_the_planted_bottleneck(stoker, slow, tmp_path):
     stoker("train", "tuned.toml", "--set", "train.epochs=1", "--json")
 
 
+@pytest.mark.slow
 def test_the_table_and_a_rejected_change(stoker, slow, tmp_path):
     # Nothing is left to gain: what is tried is rolled back, and the file that is there stays.
     (tmp_path / "tuned.toml").write_text("mine")
@@ -288,6 +289,7 @@ def test_techniques_refuse_their_own_keys(stoker, slow):
     assert "a key that no technique changes" in done.err and "train.threads" in done.err
 
 
+@pytest.mark.slow
 def test_techniques(stoker, slow):
     document = stoker(
         "bench", "techniques", slow, "--seconds", "0.05", "--pairs", "6", "--samples", "24", "--json"

@@ -89,6 +89,7 @@ def test_errors_and_exit_status_are_the_programs(runs, end, status):
     assert "where the training thread spent" in watched.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["sys.stdout.close()", "sys.stdout = None"])
 def test_a_program_that_gives_up_its_output_has_its_own_end(runs, ending):
     script = runs.script(train() + f"{ending}\nraise ValueError('no')")
@@ -153,6 +154,7 @@ def test_forked_children_leave_the_records_alone(runs):
     assert len(runs.records("kept", "step")) == 80
 
 
+@pytest.mark.slow
 def test_compiled_models_are_watched(runs):
     compiled = "model = torch.compile(model, backend='eager', fullgraph=True)\noptimizer = "
     script = runs.script(train().replace("optimizer = ", compiled))

@@ -21,6 +21,7 @@ print(len(sys.meta_path), sorted(vars(torch.__loader__)), torch.__loader__ is to
 """
 
 
+@pytest.mark.slow
 def test_what_a_program_sets_before_it_imports_torch_counts(runs):
     script = runs.script(SETS + train())
     plain, watched = runs.python(script), runs.watch("--keep", "kept", script)
@@ -38,6 +39,7 @@ thread.join()
 """
 
 
+@pytest.mark.slow
 def test_another_thread_may_import_torch(runs):
     script = runs.script(IN_A_THREAD + train())
     plain, watched = runs.python(script), runs.watch("--keep", "kept", script)
@@ -54,6 +56,7 @@ if child:
 """
 
 
+@pytest.mark.slow
 def test_a_child_that_is_forked_before_imports_torch_unwatched(runs):
     script = runs.script(FORKS + train())
     plain, watched = runs.python(script), runs.watch("--keep", "kept", script)

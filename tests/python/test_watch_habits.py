@@ -55,6 +55,7 @@ def test_two_hyphens_reach_the_program(runs):
     assert runs.watch(script, "--", "--lr").stdout == runs.python(script, "--", "--lr").stdout == "['--', '--lr']\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hook", "status"), [("sys.exit(3)", 3), ("sys.exit('bad')", 1), ("sys.exit()", 0), ("1 / 0", 1)]
 )

@@ -37,6 +37,7 @@ print(torch._dynamo.utils.unpatched_nn_module_call is plain, torch.fx._symbolic_
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eager", ["", "loss_of(*next(iter(loader)))"], ids=["compiled", "eager first"])
 def test_compiled_functions_see_no_hook(runs, eager):
     script = runs.script(train().split("if __name__")[0] + COMPILED.format(eager=eager))
