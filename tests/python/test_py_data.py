@@ -1,9 +1,11 @@
 # stoker.open: single samples, subsets, fields, and what the package imports.
+import json
 import os
 import pickle
 import re
 import subprocess
 import sys
+import tarfile
 import types
 import warnings
 
@@ -349,3 +351,48 @@ def test_labels_of_another_name_are_asked_for(tmp_path):
     assert stoker.open(tmp_path, labels={"path": ["0.png"]})[0]["label"] == -1
     with pytest.raises(stoker.InvalidArgument, match="expected columns, as .*, got '0.png': 'a'"):
         stoker.open(tmp_path, labels={"0.png": "a"})
+
+
+@pytest.fixture
+def coco(tmp_path):
+    """Two images with boxes of the categories cat and dog, in a folder of an unusual name."""
+    (tmp_path / "coco/annotations").mkdir(parents=True)
+    (tmp_path / "coco/photos").mkdir()
+    for i in range(2):
+        Image.new("RGB", (16, 16)).save(tmp_path / f"coco/photos/{i}.png")
+    document = {
+        "images": [{"id": i, "file_name": f"{i}.png", "width": 16, "height": 16} for i in range(2)],
+        "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
+        "annotations": [
+            {"id": i, "image_id": image, "category_id": category, "bbox": [1, 2, 3, 4]}
+            for i, (image, category) in enumerate([(0, 1), (1, 2), (1, 1)])
+        ],
+    }
+    path = tmp_path / "coco/annotations/instances_train.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_the_images_of_an_annotation_file_lie_beside_its_folder(coco):
+    data = stoker.open(coco, image="photos")
+    assert data[1]["image"].shape == (16, 16, 3) and data[1]["labels"].tolist() == [1, 0]
+
+
+def test_numbers_of_packed_boxes_have_no_names_to_compare(coco, tmp_path):
+    fields = ["boxes", "labels"]
+    data = stoker.open(coco, image="photos", fields=fields)
+    stoker.pack(data, tmp_path / "x.stk", progress=False)
+    packed = stoker.open(tmp_path / "x.stk", fields={"boxes": ("boxes", "boxes"), "labels": ("labels", "label")})
+    both = stoker.Loader([data, packed], 4, shuffle=False, workers=0)
+    assert [part.tolist() for part in next(iter(both))["labels"]] == [[0], [1, 0]] * 2
+
+
+def test_an_archive_beside_a_table_is_not_read(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    Image.new("RGB", (8, 8)).save(folder / "a.png")
+    (folder / "labels.csv").write_text("path,label\na.png,3\n")
+    with tarfile.open(folder / "images.tar", "w") as tar:
+        tar.add(folder / "a.png", "b.png")
+    data = stoker.open(folder)
+    assert data.format == "table" and data.label(0) == 3

@@ -443,3 +443,22 @@ def test_a_forked_child_gets_an_error_and_leaves_the_workers_alone():
     loader.close()
     with pytest.raises(stoker.InvalidArgument, match="closed"):
         list(loader)
+
+
+class Ragged:
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return list(range(index + 1))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_nested_tensors_arrive(workers):
+    torch = pytest.importorskip("torch")
+
+    def collate(samples):
+        return torch.nested.nested_tensor([torch.tensor(sample) for sample in samples])
+
+    loader = stoker.Loader(Ragged(), 2, shuffle=False, workers=workers, collate_fn=collate)
+    assert [[part.tolist() for part in batch.unbind()] for batch in loader] == [[[0], [0, 1]], [[0, 1, 2], [0, 1, 2, 3]]]
