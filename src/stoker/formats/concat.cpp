@@ -20,7 +20,7 @@ void require_field_classes(const Dataset& dataset, const Dataset& first) {
             throw InvalidArgument({.where = fmt::format("{}: field {}", dataset.path(), field.name),
                                    .expected = fmt::format("the names of {}: {}", first.path(), fmt::join(names, ", ")),
                                    .got = fmt::format("{}", fmt::join(field.classes, ", ")),
-                                   .hint = "write the same numbers into all of them"});
+                                   .hint = "write numbers instead of names, the same in all of them"});
         }
     }
 }
