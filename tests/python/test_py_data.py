@@ -396,3 +396,16 @@ def test_an_archive_beside_a_table_is_not_read(tmp_path):
         tar.add(folder / "a.png", "b.png")
     data = stoker.open(folder)
     assert data.format == "table" and data.label(0) == 3
+
+
+def test_a_value_of_an_unknown_type_is_a_bad_sample_of_a_tar(tmp_path):
+    with tarfile.open(tmp_path / "x.tar", "w") as tar:
+        for i, value in enumerate([np.zeros(2, np.complex64), np.ones(2, np.float32), np.ones(2, np.float32)]):
+            Image.new("RGB", (8, 8)).save(tmp_path / "image.png")
+            np.save(tmp_path / "value.npy", value)
+            tar.add(tmp_path / "image.png", f"{i}.png")
+            tar.add(tmp_path / "value.npy", f"{i}.value.npy")
+    data = stoker.open(tmp_path / "x.tar", fields=["value"])
+    assert [field.dtype for field in data.fields] == ["float32"] and data[1]["value"].tolist() == [1, 1]
+    with pytest.raises((stoker.DataError, stoker.Unsupported), match="<c8"):
+        data[0]

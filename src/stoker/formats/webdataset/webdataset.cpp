@@ -165,6 +165,7 @@ Field WebDataset::describe(const FieldRequest& request, std::size_t at) const {
         try {
             return described(members.first[i]);
         } catch (const DataError&) {  // a bad sample, unless all of them are
+        } catch (const Unsupported&) {
         }
     }
     return described(members.first.back());
