@@ -75,7 +75,8 @@ void write_images(const Dataset& dataset, const RecordShape& shape, const fs::pa
         sums["pixels"] += hash_bytes(sample.bytes);
         sums["folder"] += hash_text(file);
         const fs::path path = folder / std::to_string(sample.label) / (dataset.key(i) + (grey ? ".pgm" : ".ppm"));
-        if (!std::ofstream(path, std::ios::binary).write(file.data(), static_cast<std::streamsize>(file.size()))) {
+        std::ofstream out(path, std::ios::binary);
+        if (!out.write(file.data(), static_cast<std::streamsize>(file.size())).flush()) {  // else the disk may be full
             throw errno_error(path.string(), "a file that can be written");
         }
     }

@@ -50,10 +50,11 @@ Check check_other_processes(const HostRates& since) {
     constexpr double kEnough = 0.7;
     const CpuCores cores = cpu_cores();
     const double others = since.busy.value_or(0) * cores.affinity - since.user_cores - since.system_cores;
-    const double left = cores.affinity - others;
+    const double left = since.busy ? cores.affinity - others : cores.affinity;
     return finished({.name = "other processes",
-                     .found = fmt::format("{:.1f} of {} cores kept busy during {:.1f} s", std::max(others, 0.0),
-                                          cores.affinity, since.seconds),
+                     .found = since.busy ? fmt::format("{:.1f} of {} cores kept busy during {:.1f} s",
+                                                       std::max(others, 0.0), cores.affinity, since.seconds)
+                                         : "not reported",  // a sandbox may have no /proc/stat
                      .expected = fmt::format("at least {:.1f} cores left", kEnough * cores.usable),
                      .why = "training waits for a core, and measurements vary",
                      .fix = "stop them, or wait until they are done: `stoker top` shows the busiest"},
@@ -109,12 +110,15 @@ Check check_swap(const HostRates& since) {
         return finished(check, true);
     }
     const std::int64_t used = *memory.swap_total - memory.swap_free.value_or(*memory.swap_total);
-    check.found = fmt::format("{} of {} in use", byte_text(used), byte_text(*memory.swap_total));
+    check.found = memory.swap_free ? fmt::format("{} of {} in use", byte_text(used), byte_text(*memory.swap_total))
+                                   : byte_text(*memory.swap_total);
     if (const auto eager = swappiness()) {
         check.found += fmt::format(", swappiness {}", *eager);
     }
     const double read_back = since.swap_in_bytes.value_or(0);
-    check.found += fmt::format(", {:.1f} MiB/s read back", read_back / kMuch);
+    if (since.swap_in_bytes) {
+        check.found += fmt::format(", {:.1f} MiB/s read back", read_back / kMuch);
+    }
     if (memory.available.value_or(0) > used) {  // otherwise it would end programs
         check.fix += ", then: sudo swapoff -a && sudo swapon -a";
     }

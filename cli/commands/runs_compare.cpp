@@ -30,7 +30,7 @@ std::vector<RunRecord> read_runs(const RunsCompareArguments& options) {
                                .expected = fmt::format("at most {} runs", kMaxCurveRuns),
                                .got = fmt::to_string(options.runs.size())});
     }
-    const MetricLines lines = options.out.empty() ? MetricLines::last_step : MetricLines::all;
+    const MetricLines lines = options.out.empty() ? MetricLines::last_step : MetricLines::curves;
     std::vector<RunRecord> runs;
     std::set<std::string> names;
     for (const std::string& path : options.runs) {

@@ -1,6 +1,7 @@
 // stoker runs export: converts metrics.jsonl to TensorBoard event files or an SVG.
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 #include "cli/commands/runs.h"
 #include "cli/terminal/output_path.h"
@@ -37,7 +38,7 @@ int run(const RunsExportArguments& options) {
         require_svg_name("--svg", options.svg);
         require_writable_file(options.svg);
     }
-    const RunRecord record = open_run(options.run, MetricLines::all);
+    RunRecord record = open_run(options.run, MetricLines::all);
     const std::filesystem::path metrics = record.path / "metrics.jsonl";
     if (record.metrics.last_step() == 0) {
         read_metrics(metrics);  // throws if the file cannot be read
@@ -51,9 +52,9 @@ int run(const RunsExportArguments& options) {
     }
     if (!options.svg.empty()) {
         const std::string name = std::filesystem::path(options.run).lexically_normal().string();
-        const CurveRun curve{.name = name, .metrics = record.metrics};
+        const CurveRun curve{.name = name, .metrics = std::move(record.metrics)};
         write_file(options.svg, curves_svg(std::span(&curve, 1)));
-        print_stdout("{}: curves of {}\n", options.svg, counts_of(record.metrics, 0));
+        print_stdout("{}: curves of {}\n", options.svg, counts_of(curve.metrics, 0));
     }
     return 0;
 }

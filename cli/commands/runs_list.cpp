@@ -20,7 +20,12 @@ struct RunsListArguments {
 
 std::vector<RunRecord> read_runs(const std::string& folder) {
     std::vector<RunRecord> runs;
-    for (const std::filesystem::path& path : find_runs(folder)) {
+    const FoundRuns found = find_runs(folder);
+    for (const Unreadable& part : found.unreadable) {
+        print_stderr("stoker: {} cannot be read and is left out ({})\n", for_terminal(part.folder.string(), 200),
+                     part.reason);
+    }
+    for (const std::filesystem::path& path : found.paths) {
         RunRecord run = read_run(path, MetricLines::last_step);
         run.name = path.lexically_relative(folder).string();
         if (run.name == "." || run.name.empty()) {  // `folder` is itself a run

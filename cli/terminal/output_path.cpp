@@ -43,12 +43,13 @@ void require_file(const fs::path& path, const std::string& problem) {
 }
 
 // True if a data set in `folder` would take a file or folder at `path`, which is in it or below it, for a part of
-// itself: a folder of images takes all that lies below it but tables, other formats the files of their kind.
+// itself: a folder of images takes all that lies below it but tables, other formats the files of their kind. labels.csv
+// makes a table of any folder.
 bool would_join_data(const fs::path& path, const std::string& folder) {
     std::error_code unknown;
     const fs::path ending = path.extension();
     if (!is_other_than_image_folder(folder) || fs::equivalent(path, folder, unknown)) {
-        return ending != ".csv" && ending != ".json";
+        return (ending != ".csv" && ending != ".json") || path.filename() == "labels.csv";
     }
     return !ending.empty() && !is_image_name(path.string()) &&
            std::ranges::any_of(fs::directory_iterator(folder, unknown),

@@ -11,7 +11,9 @@
 #include <string>
 #include <string_view>
 
+#include "cli/terminal/table.h"
 #include "stoker/base/error.h"
+#include "stoker/base/utf8.h"
 
 namespace stoker::cli {
 namespace {
@@ -21,6 +23,18 @@ namespace {
                            .expected = "a terminal that can be drawn on",
                            .got = got,
                            .hint = "`stoker top --once` prints the same as text"});
+}
+
+// Other locales than UTF-8 would show each byte of a letter: signs that are as wide keep the columns.
+std::string ascii_of(std::string_view text) {
+    std::string out;
+    while (!text.empty()) {
+        const std::size_t length = std::max<std::size_t>(utf8_sequence(text), 1);
+        const std::string_view letter = text.substr(0, length);
+        out += length == 1 ? std::string(letter) : letter == "…" ? "~" : std::string(display_width(letter), '?');
+        text.remove_prefix(length);
+    }
+    return out;
 }
 
 // Colour pairs by tone; bold and dim also serve terminals without colours, and people who set NO_COLOR.
@@ -96,6 +110,7 @@ int FullScreen::rows() const {
 
 void FullScreen::draw(std::span<const ScreenLine> lines) {
     erase();
+    const bool ascii = !shows_blocks();
     int row = 0;
     for (const ScreenLine& line : lines) {
         if (row >= LINES) {
@@ -104,7 +119,7 @@ void FullScreen::draw(std::span<const ScreenLine> lines) {
         move(row++, 0);
         for (const Piece& piece : line.pieces) {
             attrset(attributes_of(piece.tone));
-            addstr(piece.text.c_str());
+            addstr(ascii ? ascii_of(piece.text).c_str() : piece.text.c_str());
         }
     }
     attrset(A_NORMAL);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -127,8 +128,8 @@ std::optional<RunTail> parse_run_tail(std::string_view text) {
             ready += *batches;
             ++with_ready;
         }
-        if (!tail.loss) {
-            tail.loss = number_in(json, "loss");
+        if (!tail.loss && json.contains("loss")) {  // null if it has diverged
+            tail.loss = number_in(json, "loss").value_or(std::numeric_limits<double>::quiet_NaN());
         }
         seconds.push_back(step->seconds);
         sum = {.seconds = sum.seconds + step->seconds,

@@ -375,14 +375,16 @@ Command add_plan(CLI::App& app) {
                    "milliseconds of a process' step on the device that you plan for; default: measured here")
         ->check(CLI::Range(1e-3, 1e7));
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the tables");
-    example(app,
-            "  stoker plan recipes/digits.toml --ranks 8 --link 100Gb\n"
-            "  stoker plan imagenet.toml --ranks 64 --link 400Gb --step-ms 180\n"
-            "Measures one process' share of a step here, then computes for --ranks, 8, 64, 512 and 4096 processes how\n"
-            "long a step takes, how much of the communication the backward pass hides, and the memory of a process,\n"
-            "with each train.shard, and for --ranks with a model that is cut into stages (docs/scaling.md).\n"
-            "  stoker launch --nproc-per-node 2 -- stoker plan recipes/digits.toml --ranks 8\n"
-            "measures two processes at once, where a host has two that share its cores.");
+    example(
+        app,
+        "  stoker plan recipes/digits.toml --ranks 8 --link 100Gb\n"
+        "  stoker plan imagenet.toml --ranks 64 --link 400Gb --step-ms 180\n"
+        "Measures one process' share of a step here, then computes for --ranks processes, and for those of 8, 64,\n"
+        "512 and 4096 that are more, how long a step takes, how much of the communication the backward pass hides,\n"
+        "and the memory of a process, with each train.shard, and for --ranks with a model that is cut into stages\n"
+        "(docs/scaling.md).\n"
+        "  stoker launch --nproc-per-node 2 -- stoker plan recipes/digits.toml --ranks 8\n"
+        "measures two processes at once, where a host has two that share its cores.");
     return
         [options] { return run_in_group([&](const std::shared_ptr<Group>& group) { return run(*options, group); }); };
 }

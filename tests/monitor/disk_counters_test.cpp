@@ -68,5 +68,14 @@ TEST(DiskCounters, RatesAndLatency) {
     EXPECT_FALSE(replaced[0].read_ms);
 }
 
+TEST(DiskCounters, MillisecondsWrapAt32Bits) {
+    constexpr std::int64_t kMost = (std::int64_t{1} << 32) - 1;
+    const std::vector<DiskCounters> before = {{.name = "vda", .reads = 10, .read_ms = kMost, .busy_ms = kMost - 499}};
+    const std::vector<DiskCounters> after = {{.name = "vda", .reads = 30, .read_ms = 9, .busy_ms = 500}};
+    const auto rates = disk_rates(before, after, 2);
+    EXPECT_DOUBLE_EQ(rates[0].read_ms.value(), 0.5);
+    EXPECT_DOUBLE_EQ(rates[0].busy, 0.5);
+}
+
 }  // namespace
 }  // namespace stoker

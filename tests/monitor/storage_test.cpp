@@ -80,6 +80,30 @@ TEST(Storage, VirtualDisksAreKnownByTheirMaker) {
     EXPECT_EQ(kind("sda", "vendor", "ATA     \n"), StorageKind::rotating);
 }
 
+// LVM in LUKS on a partition of a virtual disk, and an array of NVMe disks.
+TEST(Storage, VolumesAreOfTheKindOfTheDiskBelow) {
+    const MadeUpTree tree;
+    tree.write("proc/self/mountinfo",
+               "27 1 253:1 / / rw - ext4 /dev/mapper/vg-root rw\n28 27 9:0 / /array rw - xfs /dev/md0 rw\n");
+    const auto link = [&](const std::string& target, const std::string& at) {
+        fs::create_directories(fs::path(tree.root() + "/sys/" + at).parent_path());
+        fs::create_directory_symlink(tree.root() + "/sys/devices/" + target, tree.root() + "/sys/" + at);
+    };
+    for (const char* disk : {"dm-0", "dm-1", "md0", "vda", "nvme0n1", "nvme1n1"}) {
+        tree.write(std::string("sys/devices/") + disk + "/queue/rotational", disk[0] == 'n' ? "0\n" : "1\n");
+    }
+    tree.write("sys/devices/vda/vda2/partition", "2\n");
+    link("dm-1", "dev/block/253:1");
+    link("dm-0", "devices/dm-1/slaves/dm-0");
+    link("vda/vda2", "devices/dm-0/slaves/vda2");
+    link("md0", "dev/block/9:0");
+    link("nvme0n1", "devices/md0/slaves/nvme0n1");
+    link("nvme1n1", "devices/md0/slaves/nvme1n1");
+    EXPECT_EQ(storage_of("/home", tree.root()).kind, StorageKind::virtual_disk);
+    EXPECT_EQ(storage_of("/home", tree.root()).device, "vda");
+    EXPECT_EQ(storage_of("/array", tree.root()).kind, StorageKind::nvme);
+}
+
 TEST(Storage, WithoutMountsTheKindIsUnknown) {
     const MadeUpTree tree;
     EXPECT_EQ(storage_of("/x", tree.root()).kind, StorageKind::unknown);

@@ -151,6 +151,11 @@ def test_tables_may_lie_among_images(here):
     assert (before["samples"], before["classes"]) == (after["samples"], after["classes"])
 
 
+def test_labels_csv_would_make_a_table_of_the_folder(here):
+    done = run_program("predict", "run", "train", "-o", "train/labels.csv", cwd=here, status=1)
+    assert "expected a place outside the data in train" in done.err and not (here / "train/labels.csv").exists()
+
+
 def test_the_data_folder_is_no_run_folder(here):
     assert "outside the data in train" in run_program("train", "r.toml", "--out", "train", cwd=here, status=1).err
     os.symlink("train", here / "data")

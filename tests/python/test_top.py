@@ -142,6 +142,12 @@ def test_the_last_steps_of_a_run_are_read(stoker, held_run):
     assert 0 <= run["written_seconds_ago"] < 60
 
 
+def test_a_loss_that_diverged_is_the_latest(stoker, held_run):
+    folder = held_run("\n".join([*[step_line(step, loss=2.0) for step in range(1, 9)], step_line(9, loss=None), ""]))
+    (run,) = run_at(stoker, folder)
+    assert run["step"] == 9 and run["loss"] is None
+
+
 def test_a_step_before_the_lines_of_many_ranks_is_read(stoker, held_run):
     interval = json.dumps({"type": "interval", "schema": 1, "rank": 7, "us": {"wait": 6000}})
     folder = held_run("\n".join([step_line(7), *[interval] * 20_000, ""]))  # 1.3 MB
@@ -380,7 +386,8 @@ def test_an_unknown_terminal_is_named(live):
 
 def test_ascii_where_the_locale_has_no_blocks(live, fake_driver):
     screen = live(80, 24, LC_ALL="C", **fake_driver)
-    gpu = next(line for line in screen.drawn() if line.startswith("GPU 0"))
-    assert "##########.." in gpu
+    lines = screen.drawn()
+    gpu = next(line for line in lines if line.startswith("GPU 0"))
+    assert "##########.." in gpu and "\n".join(lines).isascii()
     screen.press("q")
     assert screen.end() == 0

@@ -233,6 +233,34 @@ TEST(CurvesTest, TheFirstLossesAreInsideThePanel) {
     EXPECT_THAT(svg_of_loss_from(4000), HasSubstr("Training loss, logarithmic"));
 }
 
+// The number of lines with at least `points` points.
+std::ptrdiff_t lines_with(std::ptrdiff_t points, const std::string& svg) {
+    std::ptrdiff_t lines = 0;
+    for (std::size_t at = svg.find("class=\"line"); at != std::string::npos; at = svg.find("class=\"line", at + 1)) {
+        const std::size_t begin = svg.find("d=\"", at) + 3;
+        lines += std::ranges::count(svg.substr(begin, svg.find('"', begin) - begin), 'L') + 1 >= points;
+    }
+    return lines;
+}
+
+TEST(CurvesTest, TheLineOfValidationGoesOnOverEpochsWithoutOne) {
+    CurveRun run = run_of("run", 0, 100);
+    for (EpochLine& epoch : run.metrics.epochs) {
+        const auto at = static_cast<double>(epoch.epoch);
+        epoch.train_loss = epoch.val_loss.emplace(1 / at);
+        epoch.val_accuracy = at / 100;
+        if (epoch.epoch % 2 == 1) {
+            epoch.val_loss = epoch.val_accuracy = std::nullopt;
+        }
+    }
+    EXPECT_EQ(lines_with(50, curves_svg(std::span(&run, 1))), 3);
+}
+
+TEST(CurvesTest, OnePointIsADot) {
+    const CurveRun run = run_of("run", 1, 0);
+    EXPECT_THAT(curves_svg(std::span(&run, 1)), HasSubstr("h0\"><title>run</title>"));
+}
+
 TEST(CurvesTest, StepsHaveWholeTicks) {
     CurveRun run = run_of("run", 3, 0);
     for (StepLine& step : run.metrics.steps) {

@@ -140,6 +140,24 @@ TEST_F(MetricsFileTest, WhatALaterVersionAddsIsPassedOver) {
     EXPECT_EQ(metrics.steps.size(), 1U);
 }
 
+// As `python -m stoker watch` writes them.
+TEST_F(MetricsFileTest, StepsOfAWatchedProgramHaveNoLearningRate) {
+    const Metrics metrics =
+        read("{\"type\":\"step\",\"schema\":1,\"rank\":0,\"step\":1,\"epoch\":1,\"us\":{\"wait\":1000}}\n");
+    ASSERT_EQ(metrics.steps.size(), 1U);
+    EXPECT_TRUE(std::isnan(metrics.steps[0].lr));
+    EXPECT_EQ(metrics.steps[0].samples, 0);
+}
+
+TEST_F(MetricsFileTest, CurvesOfLongRunsKnowTheLastStep) {
+    std::string text;
+    for (std::size_t step = 1; step <= 2 * kMostCurveSteps + 1; ++step) {
+        text += step_line(static_cast<std::int64_t>(step), 1);
+    }
+    const Metrics metrics = read(text, MetricLines::curves);
+    EXPECT_EQ(metrics.last_step(), static_cast<std::int64_t>(2 * kMostCurveSteps + 1));
+}
+
 TEST_F(MetricsFileTest, OtherFilesAreRefused) {
     EXPECT_THAT(refused("hello\n"), HasSubstr("got other text"));
     EXPECT_THAT(refused("hello"), HasSubstr("got other text"));

@@ -1,7 +1,10 @@
 // Complete and damaged run folders: whatever a file contains, the others are read and nothing is thrown.
 #include "stoker/track/run_record.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -139,10 +142,37 @@ TEST_F(RunRecordTest, RunsAreFoundAtAnyDepthAndNotThroughLinks) {
     write_file(dir_ / "runs/b/checkpoints/inner/recipe.toml", std::string_view(kRecipe));
     fs::create_directory_symlink(dir_ / "runs", dir_ / "runs/loop");
     const fs::path root = dir_ / "runs";
-    EXPECT_THAT(find_runs(root), ElementsAre(root / "a/deep/er", root / "a/other", root / "b", root / "c"));
-    EXPECT_THAT(find_runs(root / "b"), ElementsAre(root / "b"));
+    EXPECT_THAT(find_runs(root).paths, ElementsAre(root / "a/deep/er", root / "a/other", root / "b", root / "c"));
+    EXPECT_THAT(find_runs(root / "b").paths, ElementsAre(root / "b"));
     EXPECT_THROW(find_runs(dir_ / "none"), IoError);
     EXPECT_THROW(find_runs(root / "b/recipe.toml"), IoError);
+}
+
+// Folders in folders until the path is longer than any that can be opened, also by root.
+void make_too_deep(const fs::path& folder) {
+    fs::create_directories(folder);
+    int at = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY);
+    for (int depth = 0; depth < 20; ++depth) {
+        const std::string name(250, 'd');
+        ASSERT_EQ(::mkdirat(at, name.c_str(), 0755), 0);
+        const int below = ::openat(at, name.c_str(), O_RDONLY | O_DIRECTORY);
+        ::close(at);
+        at = below;
+    }
+    ::close(at);
+}
+
+TEST_F(RunRecordTest, AFolderThatCannotBeReadDoesNotHideTheOthers) {
+    const fs::path root = dir_ / "runs";
+    make_too_deep(root / "deep");
+    for (const char* name : {"a", "m", "z"}) {
+        fs::create_directories(root / name);
+        write_file(root / name / "recipe.toml", std::string_view(kRecipe));
+    }
+    const FoundRuns found = find_runs(root);
+    EXPECT_THAT(found.paths, ElementsAre(root / "a", root / "m", root / "z"));
+    ASSERT_EQ(found.unreadable.size(), 1U);
+    EXPECT_THAT(found.unreadable[0].folder.string(), HasSubstr("/deep/ddd"));
 }
 
 TEST(RecipeKeysTest, DefaultsWrittenOutAreNoDifference) {

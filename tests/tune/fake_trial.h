@@ -29,12 +29,14 @@ struct Machine {
     double cached_load = 0.001;
     double channels_last_step = 0.008;
     double noise = 0.01;
-    int slow_workers = -1;   // so many workers train at half the recipe's rate
-    double crowded = 1;      // factor of the rate with more workers and threads than cores
-    double short_queue = 1;  // factor of the rate with workers and without data.prefetch
-    std::string fails = {};  // a --set that a trial refuses
-    int stops_after = 1000;  // trials
-    int holds = 1000;        // trials at once
+    int slow_workers = -1;    // so many workers train at half the recipe's rate
+    double beside = 1;        // factor of the rate with workers that decode beside the step
+    bool step_scales = true;  // with threads
+    double crowded = 1;       // factor of the rate with more workers and threads than cores
+    double short_queue = 1;   // factor of the rate with workers and without data.prefetch
+    std::string fails = {};   // a --set that a trial refuses
+    int stops_after = 1000;   // trials
+    int holds = 1000;         // trials at once
     int open = 0;
     int most_threads = 1000;  // of a loader
     int most_beside = 1000;   // of a loader beside another trial: memory
@@ -88,7 +90,7 @@ class FakeTrial final : public Trial {
         double rate = 0;
         double cpu = machine_.training_load * load + step;
         if (request == "step") {
-            rate = (machine_.gpu ? 1 : count) / step;
+            rate = (machine_.gpu || !machine_.step_scales ? 1 : count) / step;
             cpu = machine_.gpu ? 0 : step;
         } else if (request == "fetch") {
             rate = count * machine_.fetch;
@@ -98,19 +100,23 @@ class FakeTrial final : public Trial {
         } else {
             const int workers = facts_.workers;
             const double loads = cached ? 1 / load : std::min(1 / load, machine_.fetch);  // of one worker
+            const int threads = machine_.step_scales ? facts_.threads : 1;
             const double most_loads = std::min(workers * loads, machine_.cores / load);
             if (workers == 0) {
-                rate = 1 / (1 / loads + step / facts_.threads);
+                rate = 1 / (1 / loads + step / threads);
             } else if (machine_.gpu) {
                 rate = std::min(most_loads, 1 / step);
             } else {
-                rate = std::min({most_loads, facts_.threads / step, machine_.cores / (load + step)});
+                rate = std::min({most_loads, threads / step, machine_.cores / (load + step)});
             }
             rate = std::min(rate, machine_.most_rate);
             rate = workers == machine_.slow_workers ? 0.5 / load : rate;
         }
         if (request == "measure" && facts_.workers + facts_.threads > machine_.cores) {
             rate *= machine_.crowded;
+        }
+        if (request == "measure" && facts_.workers > 0 && !cached) {
+            rate *= machine_.beside;
         }
         double wait_share = 0;
         if (request == "measure" && facts_.workers > 0 && !values_.contains("data.prefetch")) {

@@ -44,6 +44,19 @@ TEST(Tuner, WhatHelpsOnlyTogetherIsTriedTogether) {
     EXPECT_GT(result.tuned, 950);
 }
 
+// A worker that decodes slows the step, which no cost says. By the costs a cache brings nothing then.
+TEST(Tuner, ACacheIsTriedWhereAWorkerBroughtLessThanPredicted) {
+    Machine machine{.load = 0.0017,
+                    .step = 0.0019,
+                    .cached_load = 0.0001,
+                    .channels_last_step = 0.004,
+                    .beside = 0.7,
+                    .step_scales = false};
+    const TuneResult result = tune(photos(), {"train.threads=1"}, {}, opener(machine));
+    EXPECT_THAT(changes_of(result.kept), testing::Contains(testing::HasSubstr("data.cache")));
+    EXPECT_GT(result.tuned, 480);
+}
+
 TEST(Tuner, BatchesAheadWhereSamplesAreUneven) {
     Machine machine{.short_queue = 0.8};
     const TuneResult result = tune(photos(), {"data.workers=2"}, {}, opener(machine));

@@ -93,6 +93,15 @@ std::vector<DiskRates> disk_rates(std::span<const DiskCounters> before, std::spa
         const auto passed = [&](std::int64_t DiskCounters::*counter) {
             return difference((*found).*counter, now.*counter).value_or(0);  // 0 for a disk that was replaced
         };
+        const bool replaced =
+            !difference(found->reads, now.reads).has_value() || !difference(found->writes, now.writes).has_value();
+        // The kernel writes milliseconds in 32 bits.
+        const auto passed_ms = [&](std::int64_t DiskCounters::*counter) {
+            constexpr std::int64_t kWrap = std::int64_t{1} << 32;
+            const std::int64_t old = (*found).*counter;
+            const bool wrapped = !replaced && now.*counter < old && old < kWrap;
+            return difference(old, now.*counter + (wrapped ? kWrap : 0)).value_or(0);
+        };
         const auto mean = [&](double ms, double requests) {
             return requests > 0 ? std::optional(ms / requests) : std::nullopt;
         };
@@ -103,9 +112,9 @@ std::vector<DiskRates> disk_rates(std::span<const DiskCounters> before, std::spa
                          .write_bytes = passed(&DiskCounters::write_bytes) / seconds,
                          .reads = reads / seconds,
                          .writes = writes / seconds,
-                         .read_ms = mean(passed(&DiskCounters::read_ms), reads),
-                         .write_ms = mean(passed(&DiskCounters::write_ms), writes),
-                         .busy = std::min(passed(&DiskCounters::busy_ms) / (1000 * seconds), 1.0)});
+                         .read_ms = mean(passed_ms(&DiskCounters::read_ms), reads),
+                         .write_ms = mean(passed_ms(&DiskCounters::write_ms), writes),
+                         .busy = std::min(passed_ms(&DiskCounters::busy_ms) / (1000 * seconds), 1.0)});
     }
     return rates;
 }

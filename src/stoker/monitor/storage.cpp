@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <system_error>
+#include <vector>
 
 #include "stoker/monitor/counter_text.h"
 
@@ -40,7 +41,34 @@ StorageKind kind_of_file_system(std::string_view name) {
     return name == "overlay" ? StorageKind::overlay : StorageKind::unknown;
 }
 
-// The folder in /sys of a block device: that of the whole disk if it is a partition. Empty if there is none.
+fs::path whole_disk(const fs::path& folder) {
+    std::error_code error;
+    return fs::exists(folder / "partition", error) ? folder.parent_path() : folder;
+}
+
+// The first disk below a volume of LVM, LUKS or md, which says nothing of its own kind.
+fs::path lowest_disk(fs::path folder) {
+    constexpr int kMostLayers = 8;
+    for (int layer = 0; layer < kMostLayers; ++layer) {
+        std::vector<fs::path> below;
+        std::error_code error;
+        for (auto at = fs::directory_iterator(folder / "slaves", error); !error && at != fs::directory_iterator();
+             at.increment(error)) {
+            below.push_back(at->path());
+        }
+        if (below.empty()) {
+            break;
+        }
+        const fs::path next = fs::canonical(*std::ranges::min_element(below), error);
+        if (error) {
+            break;
+        }
+        folder = whole_disk(next);
+    }
+    return folder;
+}
+
+// The folder in /sys of the disk that holds a block device. Empty if there is none.
 fs::path disk_folder(const Mount& mount, const std::string& root) {
     std::error_code error;
     fs::path folder = fs::canonical(root + "/sys/dev/block/" + mount.device, error);
@@ -50,7 +78,7 @@ fs::path disk_folder(const Mount& mount, const std::string& root) {
     if (error) {
         return {};
     }
-    return fs::exists(folder / "partition", error) ? folder.parent_path() : folder;
+    return lowest_disk(whole_disk(folder));
 }
 
 // True if /sys names the maker of virtual machines or a cloud's network storage as the disk's.

@@ -24,7 +24,7 @@ text{font-family:system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif;fil
 .sheet{fill:#fff}.name{font-size:16px;font-weight:600}.head{font-size:13px;font-weight:600}.key{font-size:12px}
 .tick{font-size:11px;fill:#57606a}.tick text{fill:inherit}.end{text-anchor:end}.middle{text-anchor:middle}
 .grid path{stroke:#e4e8ec}.axis{stroke:#8c959f;fill:none}
-.line{fill:none;stroke-width:1.8;stroke-linejoin:round}.light{stroke-width:1;opacity:.3}.dashed{stroke-dasharray:5 3}
+.line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}.light{stroke-width:1;opacity:.3}.dashed{stroke-dasharray:5 3}
 .c0{stroke:#0b66c3}.c1{stroke:#d4500b}.c2{stroke:#11835b}.c3{stroke:#a8329a}.c4{stroke:#8a6d00}.c5{stroke:#d12f4f}
 .c6{stroke:#0d8aa5}.c7{stroke:#6b4fd0}.c8{stroke:#5c7f10}.c9{stroke:#8b5a3c}.c10{stroke:#5d6b7a}.c11{stroke:#b03a6f}
 .d0{fill:#0b66c3}.d1{fill:#d4500b}.d2{fill:#11835b}.d3{fill:#a8329a}.d4{fill:#8a6d00}.d5{fill:#d12f4f}
@@ -58,7 +58,7 @@ std::vector<CurvePoint> step_points(const std::vector<StepLine>& steps, bool has
     for (const StepLine& step : steps) {
         if (has_loss && step.loss) {
             points.push_back({static_cast<double>(step.step), *step.loss});
-        } else if (!has_loss && step.seconds > 0) {
+        } else if (!has_loss && step.seconds > 0 && step.samples > 0) {
             points.push_back({static_cast<double>(step.step), static_cast<double>(step.samples) / step.seconds});
         }
     }
@@ -116,6 +116,12 @@ bool few_epochs(std::span<const CurveRun> runs) {
     return 3 * epochs <= kDots;
 }
 
+// The line of validation goes on over epochs that were not evaluated.
+std::vector<EpochLine> evaluated(std::vector<EpochLine> epochs) {
+    std::erase_if(epochs, [](const EpochLine& at) { return !at.val_loss && !main_metric(at); });
+    return epochs;
+}
+
 Panel loss_panel(std::span<const CurveRun> runs) {
     const bool one = runs.size() == 1;
     const bool markers = few_epochs(runs);
@@ -132,11 +138,11 @@ Panel loss_panel(std::span<const CurveRun> runs) {
                                 .color = i,
                                 .look = one ? Look::line : Look::dashed,
                                 .markers = markers});
-        panel.series.push_back(
-            {.name = one ? "validation" : runs[i].name + ", validation",
-             .points = points_of(epochs, epoch, [](const EpochLine& at) { return value_or_gap(at.val_loss); }),
-             .color = one ? 1 : i,
-             .markers = markers});
+        panel.series.push_back({.name = one ? "validation" : runs[i].name + ", validation",
+                                .points = points_of(evaluated(epochs), epoch,
+                                                    [](const EpochLine& at) { return value_or_gap(at.val_loss); }),
+                                .color = one ? 1 : i,
+                                .markers = markers});
     }
     return panel;
 }
@@ -169,10 +175,11 @@ Panel metric_panel(std::span<const CurveRun> runs) {
         return metric && metric->name == name ? metric->value : std::nan("");
     };
     for (std::size_t i = 0; i < runs.size(); ++i) {
-        panel.series.push_back({.name = one ? "validation" : runs[i].name,
-                                .points = points_of(runs[i].metrics.epochs, std::mem_fn(&EpochLine::epoch), value),
-                                .color = one ? 1 : i,
-                                .markers = few_epochs(runs)});
+        panel.series.push_back(
+            {.name = one ? "validation" : runs[i].name,
+             .points = points_of(evaluated(runs[i].metrics.epochs), std::mem_fn(&EpochLine::epoch), value),
+             .color = one ? 1 : i,
+             .markers = few_epochs(runs)});
     }
     return panel;
 }

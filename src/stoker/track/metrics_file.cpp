@@ -40,6 +40,7 @@ class LineReader {
         if (wanted_ == MetricLines::curves) {
             metrics_.steps = thinner_.means();
             metrics_.peaks = thinner_.peaks();
+            metrics_.grouped_to = thinner_.last_step();
         }
         return last_step_.empty() ? std::nullopt : parse(last_step_);
     }
@@ -65,8 +66,11 @@ class LineReader {
     bool add_step(const Json& json) {
         StepLine out;
         const Json us = json.value("us", Json::object());
-        bool good = read_integer(json, "step", out.step) && read_integer(json, "epoch", out.epoch) &&
-                    read_integer(json, "samples", out.samples) && read_number(json, "lr", out.lr) && us.is_object();
+        bool good = read_integer(json, "step", out.step) && read_integer(json, "epoch", out.epoch) && us.is_object();
+        // A watched program has no learning rate, and not always a number of samples.
+        good = good && (!json.contains("samples") || read_integer(json, "samples", out.samples));
+        out.lr = std::numeric_limits<double>::quiet_NaN();
+        good = good && (!json.contains("lr") || read_number(json, "lr", out.lr));
         for (auto phase = us.begin(); good && phase != us.end(); ++phase) {
             good = phase->is_number();
             out.seconds += good ? 1e-6 * phase->get<double>() : 0;
@@ -169,7 +173,7 @@ class LineReader {
 }  // namespace
 
 std::int64_t Metrics::last_step() const {
-    return std::max(steps.empty() ? 0 : steps.back().step, epochs.empty() ? 0 : epochs.back().step);
+    return std::max({grouped_to, steps.empty() ? 0 : steps.back().step, epochs.empty() ? 0 : epochs.back().step});
 }
 
 std::int64_t Metrics::last_epoch() const {

@@ -47,6 +47,7 @@ struct EpochLine {
 struct Metrics {
     std::vector<StepLine> steps;  // ascending; of several lines for a step, the last
     std::vector<StepLine> peaks;  // MetricLines::curves: the extremes of groups of steps; empty if none are grouped
+    std::int64_t grouped_to = 0;  // the last step that a group of `steps` has
     std::vector<EpochLine> epochs;
     bool cut = false;  // the last line was truncated and is left out
 

@@ -124,8 +124,9 @@ std::string path_data(const std::vector<CurvePoint>& points, const Frame& frame)
         if (on && i + 1 < points.size() && points[i - 1].y == points[i].y && points[i].y == points[i + 1].y) {
             continue;
         }
-        data += fmt::format("{}{} {}", on ? "L" : "M", coordinate(frame.left(points[i].x)),
-                            coordinate(frame.top(points[i].y)));
+        const bool alone = !on && (i + 1 == points.size() || !std::isfinite(points[i + 1].y));
+        data += fmt::format("{}{} {}{}", on ? "L" : "M", coordinate(frame.left(points[i].x)),
+                            coordinate(frame.top(points[i].y)), alone ? "h0" : "");  // is drawn as a dot
         on = true;
     }
     return data;

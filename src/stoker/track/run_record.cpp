@@ -112,7 +112,31 @@ bool is_run_folder(const fs::path& path) {
                                [&](const char* name) { return fs::is_regular_file(path / name, none); });
 }
 
-std::vector<fs::path> find_runs(const fs::path& root) {
+namespace {
+
+// A folder that cannot be read does not end the search of the others.
+void find_below(const fs::path& folder, std::vector<fs::path>& runs, std::vector<Unreadable>& unreadable) {
+    std::error_code error;
+    auto at = fs::directory_iterator(folder, error);
+    for (; !error && at != fs::directory_iterator(); at.increment(error)) {
+        std::error_code none;
+        if (!at->is_directory(none) || at->is_symlink(none)) {
+            continue;
+        }
+        if (is_run_folder(at->path())) {
+            runs.push_back(at->path());
+        } else {
+            find_below(at->path(), runs, unreadable);
+        }
+    }
+    if (error) {
+        unreadable.push_back({folder, error.message()});
+    }
+}
+
+}  // namespace
+
+FoundRuns find_runs(const fs::path& root) {
     std::error_code error;
     if (!fs::is_directory(root, error)) {
         throw IoError({.where = root.string(),
@@ -120,19 +144,16 @@ std::vector<fs::path> find_runs(const fs::path& root) {
                        .got = fs::exists(root, error) ? "a file" : "a name that does not exist"});
     }
     if (is_run_folder(root)) {
-        return {root};
+        return {.paths = {root}, .unreadable = {}};
     }
-    std::vector<fs::path> runs;
-    auto at = fs::recursive_directory_iterator(root, fs::directory_options::skip_permission_denied, error);
-    for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
-        std::error_code none;
-        if (at->is_directory(none) && !at->is_symlink(none) && is_run_folder(at->path())) {
-            runs.push_back(at->path());
-            at.disable_recursion_pending();
-        }
+    FoundRuns found;
+    find_below(root, found.paths, found.unreadable);
+    if (const auto own = std::ranges::find(found.unreadable, root, &Unreadable::folder);
+        own != found.unreadable.end()) {
+        throw IoError({.where = root.string(), .expected = "a folder that can be read", .got = own->reason});
     }
-    std::ranges::sort(runs);
-    return runs;
+    std::ranges::sort(found.paths);
+    return found;
 }
 
 }  // namespace stoker

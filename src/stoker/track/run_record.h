@@ -43,8 +43,18 @@ RunRecord read_run(const std::filesystem::path& path, MetricLines lines = Metric
 // True if the folder contains a recipe.toml, metrics.jsonl or account.json.
 bool is_run_folder(const std::filesystem::path& path);
 
-// All run folders at or below `root`, sorted. Run folders inside run folders are skipped; links to folders are not
-// followed. Throws IoError if `root` is not a folder.
-std::vector<std::filesystem::path> find_runs(const std::filesystem::path& root);
+struct Unreadable {
+    std::filesystem::path folder;
+    std::string reason;
+};
+
+struct FoundRuns {
+    std::vector<std::filesystem::path> paths = {};  // sorted
+    std::vector<Unreadable> unreadable = {};        // may hold more
+};
+
+// All run folders at or below `root`. Run folders inside run folders are skipped; links to folders are not followed.
+// Throws IoError if `root` is not a folder or cannot be read.
+FoundRuns find_runs(const std::filesystem::path& root);
 
 }  // namespace stoker

@@ -11,9 +11,13 @@ std::vector<Scalar> scalars_of(const StepLine& step) {
     if (step.loss) {
         scalars.push_back({"train/loss", *step.loss});
     }
-    scalars.push_back({"train/lr", step.lr});
+    if (std::isfinite(step.lr)) {
+        scalars.push_back({"train/lr", step.lr});
+    }
     if (step.seconds > 0) {
-        scalars.push_back({"train/images_per_second", static_cast<double>(step.samples) / step.seconds});
+        if (step.samples > 0) {
+            scalars.push_back({"train/images_per_second", static_cast<double>(step.samples) / step.seconds});
+        }
         scalars.push_back({"train/wait", step.wait_seconds / step.seconds});
     }
     return scalars;

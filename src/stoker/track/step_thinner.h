@@ -25,6 +25,7 @@ class StepThinner {
     // The lines with the smallest and the largest loss of each group (the largest and smallest rate where steps have no
     // loss), and one whose loss is not a number. Empty while each step is a group of its own.
     std::vector<StepLine> peaks() const;
+    std::int64_t last_step() const { return groups_.empty() ? 0 : groups_.back().last; }
 
   private:
     struct Group {

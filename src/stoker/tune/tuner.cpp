@@ -170,7 +170,8 @@ class Tuner {
             const Setting setting = along ? fastest_setting(costs, setting_, correction_) : setting_;
             std::vector<RecipeChange> change = variant.change;
             std::ranges::move(changes_to(setting), std::back_inserter(change));
-            const double correction = setting == setting_ ? 1 : correction_;
+            const double correction =
+                (setting == setting_ ? 1 : correction_) * (variant.part == Part::step ? 1 : shortfall_);
             all.push_back({.change = std::move(change),
                            .setting = setting,
                            .variant = &variant,
@@ -439,9 +440,11 @@ class Tuner {
         current_ = std::move(contender);
         samples_ = samples;
         tried_.push_back(setting_);
+        Costs costs = candidate.variant != nullptr ? with_variant(costs_, *candidate.variant) : costs_;
+        shortfall_ = std::max(shortfall_ * predicted(costs, candidate.setting) / pairs.ratio.median, 1.0);
         if (candidate.variant != nullptr) {
             candidate.variant->tried = true;
-            costs_ = with_variant(costs_, *candidate.variant);
+            costs_ = std::move(costs);
             tried_.clear();  // with other costs another number of workers may be better
         }
         setting_ = candidate.setting;
@@ -481,6 +484,8 @@ class Tuner {
     int explored_ = 0;
     // Lowers the predictions for workers and threads once some brought less than predicted.
     double correction_ = 1;
+    // So many times slower than its costs say is what is there. A loader that does less may mend that.
+    double shortfall_ = 1;
 };
 
 }  // namespace
