@@ -128,6 +128,20 @@ TEST(Affine, RefusesNonsense) {
     EXPECT_EQ(same.view().data[1], 99);
 }
 
+TEST(Affine, LongSides) {
+    constexpr int kWidth = 1'200'000;
+    Image image(1, kWidth, 1);
+    for (int x = 0; x < kWidth; ++x) {
+        image.view().row(0)[x] = static_cast<std::uint8_t>(x % 251);
+    }
+    Image same(1, kWidth, 1);
+    affine(image.view(), inverse_matrix({}), Interpolation::nearest, {}, same.view());
+    EXPECT_EQ(same.view().row(0)[kWidth - 7], (kWidth - 7) % 251);
+    const Image longer(1, 3'000'001, 1);
+    Image other(1, 3'000'001, 1);
+    EXPECT_THROW(affine(longer.view(), inverse_matrix({}), Interpolation::nearest, {}, other.view()), DataError);
+}
+
 TEST(Rotation, DrawsTheWholeRange) {
     float least = 99;
     float most = -99;

@@ -210,6 +210,17 @@ TEST(ResizeAxis, IsRebuiltAfterAFailure) {
     EXPECT_EQ(axis.inputs(), fresh.inputs());
 }
 
+// No pictures: a small file of a bitmap may have such sides, and the filter or a few rows would take gigabytes.
+TEST(ResizeAxis, SidesWithoutBoundsAreBadSamples) {
+    ResizeAxis axis;
+    EXPECT_THROW(axis.build(1 << 28, 224, 0, 224), DataError);
+    axis.build(20, 5, 0, 5);
+    const Image wide(1, (64 << 20) + 1, 1);
+    Image small(8, 8, 1);
+    ResizeScratch scratch;
+    EXPECT_THROW(resize(wide.view(), small.view(), scratch), DataError);
+}
+
 TEST(ResizedSize, IsTorchvisions) {
     const struct {
         int height, width, size;

@@ -187,6 +187,8 @@ def test_bad_ops(train, ops, words):
         ('data.val_ops=[{op="resize", size=0}]', ["data.val_ops[0]", "size"]),
         ("model.name=resnet9000", ["model.name", "resnet18"]),
         ("device=tpu", ["device", "tpu"]),
+        ("train.mixup=1e-7", ["train.mixup", "0, or a number from 1e-6 to 1e6"]),
+        ("train.cutmix=2e6", ["train.cutmix", "0, or a number from 1e-6 to 1e6"]),
         ("train.checkpoint_every=often", ["checkpoint_every", "often"]),
         ("data.train=", ["data.train"]),
         ("data.pin_memory=maybe", ["data.pin_memory", "true or false"]),

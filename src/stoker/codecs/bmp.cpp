@@ -178,34 +178,25 @@ Layout read_header(std::span<const std::byte> bytes) {
     return layout;
 }
 
-// The palette's colours; it may have fewer than 2^bits.
+// The palette's colours; it may have fewer than 2^bits, and the others are black, as in Pillow.
 class Palette {
   public:
     Palette() = default;
     Palette(std::span<const std::byte> bytes, const Layout& layout) {
         const std::size_t entry = layout.palette_entry();
         const std::size_t stored = (layout.offset - layout.palette) / entry;
-        count_ = std::min({layout.colors, std::size_t{1} << layout.bits, stored});
-        for (std::size_t i = 0; i < count_; ++i) {
+        const std::size_t count = std::min({layout.colors, std::size_t{1} << layout.bits, stored});
+        for (std::size_t i = 0; i < count; ++i) {
             for (std::size_t c = 0; c < 3; ++c) {
                 colors_[i][c] = std::to_integer<std::uint8_t>(bytes[layout.palette + i * entry + 2 - c]);
             }
         }
     }
 
-    const Color& at(std::size_t index, std::size_t offset) const {
-        if (index >= count_) {
-            throw DataError({.path = {}, .offset = static_cast<std::int64_t>(offset)},
-                            {.where = "bmp",
-                             .expected = fmt::format("a color index below {}", count_),
-                             .got = fmt::to_string(index)});
-        }
-        return colors_[index];
-    }
+    const Color& at(std::size_t index) const { return colors_[index]; }
 
   private:
     std::array<Color, 256> colors_{};
-    std::size_t count_ = 0;
 };
 
 // Expands the box's columns of the row at offset `row` to RGB.
@@ -215,7 +206,7 @@ void expand_indices(std::span<const std::byte> bytes, std::size_t row, const Lay
         const std::size_t bit = static_cast<std::size_t>(x) * layout.bits;
         const std::size_t shift = 8 - layout.bits - bit % 8;  // the first pixel is in the highest bits
         const std::size_t byte = std::to_integer<std::size_t>(bytes[row + bit / 8]);
-        const Color& color = palette.at(byte >> shift & ((1u << layout.bits) - 1), row + bit / 8);
+        const Color& color = palette.at(byte >> shift & ((1u << layout.bits) - 1));
         to = std::copy(color.begin(), color.end(), to);
     }
 }
@@ -284,7 +275,7 @@ void BmpDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
             const std::byte* from = indices_.data() + stored_row(y) * static_cast<std::size_t>(layout.width) + left;
             std::uint8_t* to = sink.row(y);
             for (int x = 0; x < box.width; ++x) {
-                const Color& color = palette.at(std::to_integer<std::size_t>(from[x]), layout.offset);
+                const Color& color = palette.at(std::to_integer<std::size_t>(from[x]));
                 to = std::copy(color.begin(), color.end(), to);
             }
         }

@@ -13,7 +13,8 @@ namespace stoker {
 namespace {
 
 constexpr std::size_t kBlock = 256;  // positions per block
-constexpr float kFar = 1e6f;         // larger than any image; clamping to it keeps conversions to int defined
+constexpr float kFar = 4e6f;         // clamping to it keeps conversions to int defined, and nearest() exact
+constexpr int kLongest = 3'000'000;  // so that pixels beyond an image stay beyond it
 
 double radians(double degrees) {
     return degrees * std::numbers::pi / 180.0;
@@ -195,6 +196,11 @@ void affine(ConstImageView from, const AffineMatrix& inverse, Interpolation inte
                                .expected = "two images of one shape with 1 to 4 channels and a finite matrix",
                                .got = fmt::format("({}, {}, {}) to ({}, {}, {})", from.height, from.width,
                                                   from.channels, to.height, to.width, to.channels)});
+    }
+    if (std::max(from.height, from.width) > kLongest) {
+        throw DataError({}, {.where = "affine",
+                             .expected = fmt::format("an image of at most {} pixels a side", kLongest),
+                             .got = fmt::format("{} x {}", from.height, from.width)});
     }
     const Grid grid(inverse, from.height, from.width);
     switch (from.channels) {

@@ -4,9 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
+
+#include "stoker/base/error.h"
 
 namespace stoker {
 namespace {
+
+constexpr std::size_t kMostWeights = std::size_t{1} << 27;  // half a GiB; one side of an image that is no picture
 
 // The scale of an axis and the positions of its triangles.
 struct Triangles {
@@ -46,6 +51,12 @@ void ResizeAxis::build(int input, int output, int begin, int count) {
     const Triangles triangles(input, output);
     const double inverse = 1.0 / triangles.support;
     stride = static_cast<int>(std::ceil(triangles.support)) * 2 + 1;
+    if (taps.size() * static_cast<std::size_t>(stride) > kMostWeights) {
+        taps.clear();
+        throw DataError({}, {.where = "resize",
+                             .expected = fmt::format("sides whose filter has at most {} weights", kMostWeights),
+                             .got = fmt::format("{} pixels to {}", input, output)});
+    }
     weights.resize(taps.size() * static_cast<std::size_t>(stride));
     triangle_.resize(static_cast<std::size_t>(stride));
     for (std::size_t i = 0; i < taps.size(); ++i) {

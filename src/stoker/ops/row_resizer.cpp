@@ -3,10 +3,18 @@
 #include "stoker/ops/row_resizer.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 
+#include "stoker/base/error.h"
 #include "stoker/ops/transpose.h"
 
 namespace stoker {
+namespace {
+
+// A few rows take kLanes times their bytes. A longer one is no picture, and would take gigabytes.
+constexpr std::size_t kLongestRow = std::size_t{64} << 20;
+
+}  // namespace
 
 RowResizer::RowResizer(const OpKernels& kernels, ConstImageView from, const Box& window, const ResizeGeometry& geometry,
                        ResizeScratch& scratch)
@@ -25,6 +33,11 @@ RowResizer::RowResizer(const OpKernels& kernels, ConstImageView from, const Box&
         ring_rows_ = std::min(scratch.vertical.stride + kLanes, reads.height);
     }
     if (horizontal_) {
+        if (from_.row_bytes() > kLongestRow) {
+            throw DataError({}, {.where = "resize",
+                                 .expected = fmt::format("rows of at most {} bytes", kLongestRow),
+                                 .got = fmt::to_string(from_.row_bytes())});
+        }
         scratch.horizontal.build(geometry.source.width, geometry.full.width, geometry.part.left, geometry.part.width);
         scratch.columns.resize(transposed_bytes(from_.row_bytes()));
         scratch.transposed.resize(transposed_bytes(out_bytes_));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <string_view>
+#include <utility>
 
 #include "stoker/recipe/schema.h"
 
@@ -71,6 +72,16 @@ std::optional<SchemaConflict> find_task_conflict(const Recipe& recipe) {
     return std::nullopt;
 }
 
+// Beta(alpha, alpha) is drawn for these alone.
+std::optional<SchemaConflict> find_mixing_conflict(const TrainRecipe& train) {
+    for (const auto& [key, alpha] : {std::pair("train.mixup", train.mixup), std::pair("train.cutmix", train.cutmix)}) {
+        if (alpha != 0 && !(alpha >= 1e-6 && alpha <= 1e6)) {
+            return SchemaConflict{key, "0, or a number from 1e-6 to 1e6", fmt::to_string(alpha), ""};
+        }
+    }
+    return std::nullopt;
+}
+
 // What the device's decoder cannot do, whatever the data set.
 std::optional<SchemaConflict> find_decode_conflict(const DataRecipe& data) {
     const auto conflict = [](const char* key, const char* expected, const std::string& got) {
@@ -103,6 +114,9 @@ std::optional<SchemaConflict> find_conflict(const Recipe& recipe) {
         }
     }
     if (auto conflict = find_task_conflict(recipe)) {
+        return conflict;
+    }
+    if (auto conflict = find_mixing_conflict(recipe.train)) {
         return conflict;
     }
     const MeshRecipe& mesh = recipe.train.mesh;

@@ -236,6 +236,18 @@ TEST_F(TransformTest, NormalizeForOtherChannelsNamesItsPlace) {
     EXPECT_NO_THROW(Transform().require_channels(1));
 }
 
+TEST_F(TransformTest, AColourIsForTheChannelsOfTheImages) {
+    const auto spec = [](const std::vector<double>& fill) {
+        return OpSpec{.name = "random_crop", .options = {{"size", 8.0}, {"fill", fill}}, .where = "x.toml:7"};
+    };
+    EXPECT_NO_THROW(Transform(std::vector{spec({1, 2, 3})}).require_channels(3));
+    EXPECT_NO_THROW(Transform(std::vector{spec({1})}).require_channels(3));
+    EXPECT_NO_THROW(Transform(std::vector{spec({1, 2})}).require_channels(2));
+    EXPECT_THROW(Transform(std::vector{spec({1, 2})}).require_channels(3), InvalidArgument);
+    EXPECT_THROW(Transform(std::vector{spec({1, 2, 3, 4})}).require_channels(3), InvalidArgument);
+    EXPECT_THROW(Transform(std::vector{spec({1, 2, 3})}).require_channels(1), InvalidArgument);
+}
+
 TEST_F(TransformTest, NormalizeMustBeLast) {
     for (const auto& ops :
          {std::vector<Op>{kMnistNormalize, HorizontalFlip{}}, std::vector<Op>{kMnistNormalize, kMnistNormalize}}) {

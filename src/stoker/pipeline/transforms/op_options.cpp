@@ -114,6 +114,7 @@ std::size_t OpOptions::choice(const std::string& name, const std::vector<std::st
 Color OpOptions::color(const std::string& name) {
     Color color{};
     const std::vector<double> list = numbers(name, {0}, 1, color.size());
+    color_values_ = std::max(color_values_, list.size());
     for (std::size_t c = 0; c < color.size(); ++c) {
         const double value = list[std::min(c, list.size() - 1)];
         if (!(value >= 0 && value <= 255 && value == std::floor(value))) {

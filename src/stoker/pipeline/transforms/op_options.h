@@ -34,6 +34,8 @@ class OpOptions {
     std::size_t choice(const std::string& name, const std::vector<std::string>& names);
     // A value from 0 to 255, or one per channel.
     Color color(const std::string& name);
+    // The number of values of the longest colour that was read: 1, or the channels that images must have.
+    std::size_t color_values() const { return color_values_; }
     Interpolation interpolation();
 
     // For an option whose value is impossible or missing. If a misspelt one is given instead, that is refused.
@@ -48,6 +50,7 @@ class OpOptions {
 
     const OpSpec& spec_;
     std::vector<std::string> known_;
+    std::size_t color_values_ = 1;
 };
 
 }  // namespace stoker

@@ -356,7 +356,7 @@ std::vector<std::string> op_names() {
     return names;
 }
 
-Op make_op(const OpSpec& spec) {
+Op make_op(const OpSpec& spec, std::vector<OpColor>* colors) {
     const auto make = find_maker(spec.name);
     if (!make) {
         const std::vector<std::string> names = op_names();
@@ -368,16 +368,19 @@ Op make_op(const OpSpec& spec) {
     OpOptions options(spec);
     Op op = make(options);
     options.finish();
+    if (colors != nullptr && options.color_values() > 1) {
+        colors->push_back({spec.where, options.color_values()});
+    }
     return op;
 }
 
 }  // namespace
 
-std::vector<Op> make_ops(const std::vector<OpSpec>& specs) {
+std::vector<Op> make_ops(const std::vector<OpSpec>& specs, std::vector<OpColor>* colors) {
     std::vector<Op> ops;
     for (const auto& spec : specs) {
         try {
-            ops.push_back(make_op(spec));
+            ops.push_back(make_op(spec, colors));
         } catch (const InvalidArgument& error) {
             if (spec.where.starts_with("--set")) {
                 throw BadSetting(error.what());

@@ -13,8 +13,9 @@
 namespace stoker {
 
 // Makes ops from their recipe entries. Throws InvalidArgument with the entry's place for an unknown op or option, or an
-// impossible value; BadSetting if the entry comes from --set.
-std::vector<Op> make_ops(const std::vector<OpSpec>& specs);
+// impossible value; BadSetting if the entry comes from --set. `colors`, if given, gets the ops whose colour has several
+// values.
+std::vector<Op> make_ops(const std::vector<OpSpec>& specs, std::vector<OpColor>* colors = nullptr);
 
 // Gives recipes of this program an op of your own. `make` reads the options of its entry, and returns the op; options
 // that it did not read are refused. Throws InvalidArgument for a name that is taken.

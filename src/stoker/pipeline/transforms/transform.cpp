@@ -196,7 +196,11 @@ TransformOptions transform_options(const DataRecipe& recipe) {
 }
 
 Transform::Transform(const std::vector<OpSpec>& specs, const TransformOptions& options)
-    : Transform(make_ops(specs), options) {
+    : Transform(specs, options, {}) {}
+
+Transform::Transform(const std::vector<OpSpec>& specs, const TransformOptions& options, std::vector<OpColor> colors)
+    : Transform(make_ops(specs, &colors), options) {
+    colors_ = std::move(colors);
     if (!specs.empty()) {
         last_op_ = specs.back().where;
     }
@@ -232,6 +236,15 @@ void Transform::require_channels(int channels) const {
              .expected = fmt::format("normalize with a mean and a std for the {} of the images, or with one for all",
                                      pluralize(channels, "channel")),
              .got = fmt::format("values for {}", normalized_channels_)});
+    }
+    for (const OpColor& color : colors_) {
+        if (color.values != static_cast<std::size_t>(channels)) {
+            throw InvalidArgument({.where = color.where,
+                                   .expected = fmt::format("a colour of one value, or of one for each of the {} of "
+                                                           "the images",
+                                                           pluralize(channels, "channel")),
+                                   .got = fmt::format("{} values", color.values)});
+        }
     }
 }
 

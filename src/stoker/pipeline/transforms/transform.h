@@ -118,6 +118,12 @@ void require_size(const ImageSlot& slot, int channels, ImageSize size);
 // True if the ops bring images of any size to one size.
 bool gives_one_size(const std::vector<Op>& ops);
 
+// An op whose colour has several values, one for each channel.
+struct OpColor {
+    std::string where;  // in the recipe
+    std::size_t values = 0;
+};
+
 // A list of ops. One object serves all workers: its functions are const, and what they change is in TransformScratch.
 class Transform {
   public:
@@ -136,8 +142,8 @@ class Transform {
     // list of ops may leave it to a device (LoaderOptions::normalize_late).
     const NormalizeFactors& factors() const { return factors_; }
 
-    // Throws InvalidArgument with the op's place in the recipe if `normalize` has values for another number of
-    // channels.
+    // Throws InvalidArgument with the op's place in the recipe if `normalize` or an op's colour has values for another
+    // number of channels.
     void require_channels(int channels) const;
 
     // Transforms the image into its slot. `key.op` is ignored. Throws DataError for a damaged image and SizeMismatch
@@ -170,6 +176,8 @@ class Transform {
     OpSlice slice(OpRange range) const;
 
   private:
+    Transform(const std::vector<OpSpec>& specs, const TransformOptions& options, std::vector<OpColor> colors);
+
     // A partly transformed image: the ops before `next` are done or folded into the geometry.
     struct PartialImage {
         ConstImageView pixels;
@@ -190,6 +198,7 @@ class Transform {
     std::size_t deterministic_ = 0;  // number of ops before the first random one
     NormalizeFactors factors_;
     int normalized_channels_ = 0;  // 0: any number
+    std::vector<OpColor> colors_;
     std::string last_op_ = "ops";  // its place in the recipe, for messages
     TransformOptions options_;
 };
