@@ -80,6 +80,10 @@ std::vector<std::string> command_line(const LaunchArguments& options) {
     const auto several_hosts = [](const auto& other) { return other.first != "--max-restarts"; };
     if (std::ranges::none_of(options.torchrun, several_hosts)) {
         line.emplace_back("--standalone");  // this host only, on a free port
+    } else {
+        // Each restart gets a store of its own. torchrun's one for all knows the ranks of earlier ones, and a host that
+        // did not see the failure itself does not count the restart.
+        setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", /*overwrite=*/0);
     }
     line.emplace_back("--no-python");
     std::vector<std::string> command = options.command;

@@ -11,7 +11,8 @@ set -uo pipefail
 
 srun --cpus-per-task=8 --kill-on-bad-exit=1 stoker train recipe.toml --out /shared/runs/a --resume auto
 status=$?
-if [ "$status" -gt 128 ]; then # ended by a signal
+# 143: ended by SIGTERM. A rank that fails makes srun end the others, so the number of times is limited.
+if [ "$status" -eq 143 ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 50 ]; then
     scontrol requeue "$SLURM_JOB_ID"
 fi
 exit "$status"

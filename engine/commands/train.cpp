@@ -440,7 +440,6 @@ void print_choice(const Recipe& recipe, const TrainResult& result) {
 }
 
 int train(const TrainArguments& options, const std::shared_ptr<Group>& group) {
-    const std::atomic<int>& saves = catch_save_signal();  // early: it ends a program that does not catch it
     require_recipe_file(options.recipe);
     require_out(options);
     const Recipe recipe = read_recipe(options.recipe, options.sets);
@@ -457,7 +456,8 @@ int train(const TrainArguments& options, const std::shared_ptr<Group>& group) {
     if (nvtx_listens()) {
         ranges.emplace(trainer.account());
     }
-    const FitOptions fit{.out = out, .resume = options.resume, .interrupt = &catch_signals(), .save = &saves};
+    const FitOptions fit{
+        .out = out, .resume = options.resume, .interrupt = &catch_signals(), .save = &catch_save_signal()};
     TrainResult result;
     if (group->first()) {  // only rank 0 prints
         announce_interrupt("stoker: stopping after this step; press Ctrl-C again to quit now");
@@ -493,6 +493,7 @@ Command add_train(CLI::App& app) {
         "goes on.");
     return [options] {
         std::signal(SIGPIPE, SIG_IGN);  // training continues if stdout or stderr is a closed pipe
+        catch_save_signal();            // before the ranks meet: it ends a program that does not catch it
         return run_in_group([&](const std::shared_ptr<Group>& group) { return train(*options, group); });
     };
 }

@@ -79,6 +79,18 @@ TEST(ClusterRank, OfMpich) {
     EXPECT_EQ(rank->port, 0);
 }
 
+// Their daemons are a step of srun with one task for each host. Ranks inherit its variables.
+TEST(ClusterRank, LaunchersThatSrunStartedComeFirst) {
+    Variables under = kSlurm;
+    under.insert({{"OMPI_COMM_WORLD_RANK", "7"}, {"OMPI_COMM_WORLD_SIZE", "8"}});
+    EXPECT_EQ(rank_of(under)->rank, 7);
+    under = kSlurm;
+    under.insert({{"PMI_RANK", "6"}, {"PMI_SIZE", "8"}});
+    EXPECT_EQ(rank_of(under)->rank, 4) << "srun --mpi=pmi2 sets these itself";
+    under.insert({{"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}});
+    EXPECT_EQ(rank_of(under)->rank, 6);
+}
+
 TEST(ClusterRank, AVariableThatIsNoNumberIsNamed) {
     Variables wrong = kSlurm;
     wrong["SLURM_PROCID"] = "four";

@@ -86,6 +86,19 @@ TEST(World, KnowsTheRanksOfItsHost) {
     }
 }
 
+// mpirun in a script of sbatch: each rank inherits the script's SLURM_LOCALID.
+TEST(World, TheLocalRankIsOfTheLauncherThatGaveTheRank) {
+    const World world = read({{"SLURM_LOCALID", "0"},
+                              {"SLURM_PROCID", "0"},
+                              {"OMPI_COMM_WORLD_SIZE", "4"},
+                              {"OMPI_COMM_WORLD_RANK", "3"},
+                              {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                              {"OMPI_COMM_WORLD_LOCAL_RANK", "3"},
+                              {"MASTER_PORT", "29500"}});
+    EXPECT_EQ(world.rank, 3);
+    EXPECT_EQ(world.local_rank, 3);
+}
+
 const Variables kSlurm = {{"SLURM_STEP_NUM_TASKS", "6"},
                           {"SLURM_PROCID", "5"},
                           {"SLURM_STEP_NODELIST", "gpu[03-05]"},

@@ -75,15 +75,19 @@ std::optional<ClusterRank> of_mpi(const char* launcher, const char* rank, const 
 
 }  // namespace
 
+// The launcher that started this process, not one around it: mpirun and mpiexec start their daemons with srun, whose
+// variables the ranks inherit. srun may set PMI_RANK, too, but not MPI_LOCALRANKID.
 std::optional<ClusterRank> cluster_rank() {
-    if (auto slurm = of_slurm()) {
-        return slurm;
-    }
     if (auto open_mpi = of_mpi("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
                                "OMPI_COMM_WORLD_LOCAL_SIZE")) {
         return open_mpi;
     }
-    return of_mpi("mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
+    auto slurm = of_slurm();
+    if (slurm && environment_variable("MPI_LOCALRANKID").empty()) {
+        return slurm;
+    }
+    auto hydra = of_mpi("mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
+    return hydra ? hydra : slurm;
 }
 
 std::string first_slurm_host(const std::string& nodes) {

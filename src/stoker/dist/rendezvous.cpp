@@ -84,7 +84,8 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world) {
     options.numWorkers = static_cast<std::size_t>(world.size);
     options.waitWorkers = false;
     options.timeout = kLongTimeoutFactor * world.timeout;
-    return c10::make_intrusive<c10d::PrefixStore>("stoker/" + world.attempt,
+    // A store that rank 0 keeps is new in each attempt, and hosts may count attempts differently.
+    return c10::make_intrusive<c10d::PrefixStore>("stoker/" + (world.has_store ? world.attempt : std::string()),
                                                   c10::make_intrusive<c10d::TCPStore>(world.address, options));
 }
 

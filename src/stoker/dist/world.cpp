@@ -70,7 +70,8 @@ World read_world() {
     if (world.size == 1) {
         return world;
     }
-    world.local_rank = local_rank();
+    const bool by_launcher = cluster && environment_variable("LOCAL_RANK").empty();  // that may run in another's job
+    world.local_rank = by_launcher ? cluster->local_rank : local_rank();
     world.address = environment_variable("MASTER_ADDR");
     if (world.address.empty() && cluster) {
         world.address = cluster->address;

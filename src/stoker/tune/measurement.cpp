@@ -1,5 +1,6 @@
 #include "stoker/tune/measurement.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
@@ -39,6 +40,13 @@ auto parse(const std::string& line, const Read& read) {
 }
 
 }  // namespace
+
+double slice_of(const Measurement& measured, double least) {
+    constexpr double kSteps = 2;
+    constexpr double kMost = 6;
+    const double step = measured.seconds / static_cast<double>(std::max<std::int64_t>(measured.steps, 1));
+    return std::clamp(kSteps * step, least, kMost);
+}
 
 std::string to_json(const Measurement& measurement) {
     return Json{{"images", measurement.images},

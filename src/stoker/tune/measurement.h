@@ -39,6 +39,9 @@ struct TrialFacts {
     double memory_left = 0;     // bytes that the process may allocate still
 };
 
+// The seconds of a measurement, at least `least`, that holds a few whole steps.
+double slice_of(const Measurement& measured, double least);
+
 std::string to_json(const Measurement& measurement);
 std::string to_json(const TrialFacts& facts);
 // Throw InternalError for text that `to_json` did not write.

@@ -18,6 +18,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr double kMuch = 1.1;            // gains below this are little
 constexpr int kMostExplored = 3;         // so many in a row without a gain
+constexpr int kPairsForLittle = 9;       // that show a few percent
+constexpr double kShareForLittle = 0.1;  // of the budget that they may take
+constexpr double kWorthLong = 1.04;      // instead of kWorthTrying where they take more
 constexpr double kMuchMore = 1.5;        // a variant that may bring so many times as much is measured first
 constexpr double kBaselineSlices = 2.5;  // that the recipe as it is is measured for
 constexpr double kSlicesOfBudget = 50;   // a short budget has short slices: one change takes twelve and more
@@ -93,19 +96,12 @@ class Tuner {
         facts_ = current_->facts();
         const double least = std::clamp(options_.budget_seconds / kSlicesOfBudget, 0.1, 0.4);
         baseline_ = current_->measure(kBaselineSlices * least);
-        slice_seconds_ = slice_for(baseline_, least);
+        slice_seconds_ = slice_of(baseline_, least);
         result_.baseline = baseline_.rate();
         result_.tuned = result_.baseline;
         setting_ = {.workers = facts_.workers, .threads = facts_.threads};
         tried_.push_back(setting_);
         variants_ = variants_of(recipe_, facts_, options_.allowed);
-    }
-
-    // Whole steps are measured, so that few of them are enough where they are long.
-    static double slice_for(const Measurement& measured, double least) {
-        constexpr double kSteps = 2;
-        const double step = measured.seconds / static_cast<double>(std::max<std::int64_t>(measured.steps, 1));
-        return std::clamp(kSteps * step, least, 6.0);
     }
 
     void probe_baseline() {
@@ -211,7 +207,8 @@ class Tuner {
         const auto known = [](const Candidate& candidate) {
             return candidate.variant == nullptr || candidate.variant->queue || candidate.variant->costs.has_value();
         };
-        const auto promising = [](const Candidate& candidate) { return candidate.predicted >= kWorthTrying; };
+        const double worth = slow() ? kWorthLong : kWorthTrying;
+        const auto promising = [worth](const Candidate& candidate) { return candidate.predicted >= worth; };
         const auto* best = best_of(all, [&](const auto& each) { return known(each) && promising(each); });
         const auto* hope =
             best_of(all, [&](const auto& each) { return !known(each) && promising(each) && !each.packs(); });
@@ -227,12 +224,15 @@ class Tuner {
             return true;
         }
         const Candidate* near = neighbour_of(setting_, all, costs_.cores, facts_.device != "cpu");
-        if (near != nullptr && explored_ < kMostExplored) {
+        if (near != nullptr && explored_ < (slow() ? 1 : kMostExplored)) {
             try_candidate(*near);
             return true;
         }
         return false;
     }
+
+    // Whether a comparison takes so long that a few percent are not worth one.
+    bool slow() const { return 2 * kPairsForLittle * slice_seconds_ > kShareForLittle * options_.budget_seconds; }
 
     // Samples whose cached pixels, or packed records, stand for the whole data set.
     std::int64_t sample_count() const {
@@ -381,7 +381,7 @@ class Tuner {
     PairedOptions effort_for(const Candidate& candidate) const {
         PairedOptions paired = options_.paired;
         if (candidate.predicted < kMuch) {
-            paired.most = std::min(paired.most, 9);
+            paired.most = std::min(paired.most, kPairsForLittle);
             paired.worth = std::max(paired.worth, 1.01);
         }
         return paired;
