@@ -79,8 +79,7 @@ std::vector<std::string> settings_without_effect(const Recipe& recipe, std::int6
     if (schedule.name == "step" && schedule.step_size >= epochs) {
         lines.push_back(fmt::format("schedule.step_size: {} has no effect in {}", schedule.step_size, run));
     }
-    if (schedule.name == "plateau" &&
-        schedule.patience + 3 > epochs) {  // the best epoch, patience + 1 worse ones, one at the lower rate
+    if (schedule.name == "plateau" && schedule.patience + 3 > epochs) {  // the best, patience + 1 worse, a lower rate
         lines.push_back(fmt::format("schedule.patience: {} has no effect in {}", schedule.patience, run));
     }
     if (schedule.warmup.count > 0 && schedule.name != "one_cycle" && schedule.warmup.count >= length(schedule.warmup)) {
