@@ -151,3 +151,8 @@ def draw_noise(path, seed=0, levels=(0, 256), size=16):
 def here(trained, tmp_path):
     """A copy of the folder that the module's fixture `trained` has made, for tests that change it."""
     return shutil.copytree(trained, tmp_path / "copy")
+
+
+def stk_contents(folder):
+    """Hashes of all payloads, keys and labels: the shards' footers cover them."""
+    return [(shard["hash"], shard["samples"]) for shard in json.loads((folder / "stk.json").read_text())["shards"]]

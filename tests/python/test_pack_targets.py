@@ -2,7 +2,6 @@
 # bytes, order, keys and labels; killed packings are finished; and each of them packed into stk gives what the
 # source gives.
 import io
-import json
 import pickle
 import shutil
 import signal
@@ -15,6 +14,7 @@ import lmdb
 import numpy as np
 import pytest
 import webdataset
+from conftest import stk_contents
 from PIL import Image
 
 ALL = ["x.tar", "x-{000000..}.tar", "x.lmdb", "x.h5", "x.npz"]
@@ -153,12 +153,6 @@ def test_pixels_of_one_size(stoker, tmp_path, target):
     assert got.dtype == np.uint8 and (got == images).all() and (np.array(got_labels) == labels).all()
     shown = stoker("show", "d", "--index", 77, "--json", "--npy", "s.npy").json()["samples"][0]["key"]
     assert list(classes) == names and len(set(keys)) == 150 and keys[77] == shown
-
-
-def stk_contents(folder):
-    """Hashes of all payloads, keys and labels: the shards' footers cover them."""
-    manifest = json.loads((folder / "stk.json").read_text())
-    return [(shard["hash"], shard["samples"]) for shard in manifest["shards"]]
 
 
 @pytest.mark.parametrize("target", ALL)
