@@ -126,6 +126,14 @@ def drawn(program, tmp_path_factory):
     return folder / "photos"
 
 
+@pytest.fixture(scope="session")
+def many_drawn(program, tmp_path_factory):
+    """240 of them, for packings that are stopped on the way."""
+    folder = tmp_path_factory.mktemp("many_drawn")
+    run_program("synth", "photos", "photos", "--count", "240", cwd=folder)
+    return folder / "photos"
+
+
 # For images of one channel.
 MNIST_OPS = """train_ops = [{op = "normalize", preset = "mnist"}]
 val_ops = [{op = "normalize", preset = "mnist"}]"""

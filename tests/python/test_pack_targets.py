@@ -173,14 +173,9 @@ def test_by_way_of_each_target_into_stk(stoker, odd, tmp_path, target):
 
 
 @pytest.mark.parametrize("target", ALL)
-def test_killed_it_goes_on(program, stoker, tmp_path, target):
-    options = ["--shard-size", "500KB"]
-    data = "p"
-    if target == "x.npz":
-        data = "synth:digits?count=60000"
-        options = ["--shard-size", "1MB"]
-    else:
-        stoker("synth", "photos", "p", "--count", 240)
+def test_killed_it_goes_on(program, stoker, many_drawn, tmp_path, target):
+    data, size = ("synth:digits?count=20000", "300KB") if target == "x.npz" else (many_drawn, "500KB")
+    options = ["--shard-size", size]
     for folder in ("killed", "whole"):
         (tmp_path / folder).mkdir()
     whole = stoker("pack", data, f"whole/{target}", *options, "--json").json()
@@ -196,12 +191,13 @@ def test_killed_it_goes_on(program, stoker, tmp_path, target):
     report = stoker("pack", data, f"killed/{target}", *options, "--json").json()
     assert 0 < report["resumed_samples"] < report["samples"] == whole["samples"]
     assert visible(tmp_path / "killed") == visible(tmp_path / "whole")
-    if target != "x.lmdb":  # where pages lie depends on when they were written
+    if target == "x.lmdb":  # where pages lie depends on when they were written
+        stoker("pack", report["path"], "a.stk")
+        stoker("pack", whole["path"], "b.stk")
+        assert stk_contents(tmp_path / "a.stk") == stk_contents(tmp_path / "b.stk")
+    else:
         for name in visible(tmp_path / "whole"):
             assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    stoker("pack", report["path"], "a.stk")
-    stoker("pack", whole["path"], "b.stk")
-    assert stk_contents(tmp_path / "a.stk") == stk_contents(tmp_path / "b.stk")
 
 
 @pytest.mark.parametrize("target", ALL)
