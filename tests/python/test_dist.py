@@ -293,9 +293,22 @@ def test_an_error_of_all_ranks_is_said_once(stoker, program, recipe, tmp_path):
     assert done.err == "stoker: [missing.toml] expected a readable file, but it does not exist\n"
 
 
+# The first prints its arguments and sleeps until it is ended, in the process that the launcher knows.
+KILLED = """
+if [ $RANK = 1 ]; then
+    until [ -e said ]; do sleep 0.05; done
+    kill -9 $BASHPID
+fi
+echo "$0 is '$1'"
+touch said
+exec sleep 60
+"""
+
+
 def test_launch_says_which_process_was_killed(stoker):
-    script = "[ $RANK = 0 ] || kill -9 $BASHPID; exec sleep 5"  # as the shell itself, which the launcher ends
-    done = stoker("launch", "--nproc-per-node", "2", "--", "bash", "-c", script, status=137)
+    command = ("bash", "-c", KILLED, "--tag", "")  # an option of another program may be empty
+    done = stoker("launch", "--nproc-per-node", "2", "--", *command, status=137)
+    assert done.out == "--tag is ''\n"
     assert re.fullmatch(r"stoker: \[launch\] process \d+, rank 1, was killed by SIGKILL\n", done.err), done.err
 
 
