@@ -83,6 +83,7 @@ def test_no_kernel_spills(release):
     assert [kernel for kernel in kernels() if kernel[3] > 0] == []
 
 
+@pytest.mark.slow
 def test_the_page_has_what_each_kernel_takes(release):
     page = (ROOT / "docs/cuda.md").read_text()
     measured_with = re.search(r"nvcc ([\d.]+) for sm_90 gives", page)[1]

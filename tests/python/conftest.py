@@ -126,6 +126,14 @@ def drawn(program, tmp_path_factory):
     return folder / "photos"
 
 
+@pytest.fixture(scope="session")
+def many_drawn(program, tmp_path_factory):
+    """240 of them, for packings that are stopped on the way."""
+    folder = tmp_path_factory.mktemp("many_drawn")
+    run_program("synth", "photos", "photos", "--count", "240", cwd=folder)
+    return folder / "photos"
+
+
 # For images of one channel.
 MNIST_OPS = """train_ops = [{op = "normalize", preset = "mnist"}]
 val_ops = [{op = "normalize", preset = "mnist"}]"""
@@ -151,3 +159,8 @@ def draw_noise(path, seed=0, levels=(0, 256), size=16):
 def here(trained, tmp_path):
     """A copy of the folder that the module's fixture `trained` has made, for tests that change it."""
     return shutil.copytree(trained, tmp_path / "copy")
+
+
+def stk_contents(folder):
+    """Hashes of all payloads, keys and labels: the shards' footers cover them."""
+    return [(shard["hash"], shard["samples"]) for shard in json.loads((folder / "stk.json").read_text())["shards"]]

@@ -103,6 +103,7 @@ def test_a_peer_that_hangs_is_skipped(fake):
         Session(fake("time.sleep(100)"), patience=1.5)
 
 
+@pytest.mark.slow
 def test_a_failed_install_is_a_reason(tmp_path, monkeypatch):
     (tmp_path / "requirements").mkdir()
     (tmp_path / "requirements/none.txt").write_text("./not-there\n")

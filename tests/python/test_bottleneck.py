@@ -70,37 +70,31 @@ def test_the_files_open_in_other_tools(runs):
 OWN_PROFILERS = """
 import cProfile
 from torch.profiler import ProfilerActivity, profile
-own = {own}
+functions = cProfile.Profile()
 for number in range(40):
-    if number == {begin}:
-        {start}
+    if number == {functions}:
+        functions.enable()
+    if number == {operators}:
+        operators = profile(activities=[ProfilerActivity.CPU])
+        operators.start()
     optimizer.zero_grad()
     loss = model(torch.ones(4, 16)).sum()
     loss.backward()
     optimizer.step()
     if number == 32:
-        {stop}
-print(len(own.{seen}) > 0)
+        operators.stop()
+        functions.disable()
+print(len(functions.getstats()) > 0, len(operators.events()) > 0)
 """
 
 
-# Before ours would begin, and while it runs.
-@pytest.mark.parametrize("kind, begin", [("functions", 2), ("functions", 15), ("operators", 2), ("operators", 22)])
-def test_a_program_that_profiles_itself_keeps_its_profile(runs, kind, begin):
-    parts = {
-        "functions": ("cProfile.Profile()", "own.enable()", "own.disable()", "getstats()"),
-        "operators": (
-            "None",
-            "own = profile(activities=[ProfilerActivity.CPU]); own.start()",
-            "own.stop()",
-            "events()",
-        ),
-    }
-    loop = OWN_PROFILERS.format(**dict(zip(("own", "start", "stop", "seen"), parts[kind])), begin=begin)
-    script = runs.script(train().split("if __name__")[0] + loop)
-    profiled = runs.bottleneck(script)
-    assert profiled.returncode == 0 and profiled.stdout == "True\n", profiled.stderr
-    assert f"stoker bottleneck: {kind}: the program runs" in profiled.stderr
+@pytest.mark.parametrize("functions, operators", [(2, 2), (15, 22)], ids=["before ours would begin", "while ours runs"])
+def test_a_program_that_profiles_itself_keeps_its_profiles(runs, functions, operators):
+    loop = OWN_PROFILERS.format(functions=functions, operators=operators)
+    profiled = runs.bottleneck(runs.script(train().split("if __name__")[0] + loop))
+    assert profiled.returncode == 0 and profiled.stdout == "True True\n", profiled.stderr
+    for kind in ("functions", "operators"):
+        assert f"stoker bottleneck: {kind}: the program runs" in profiled.stderr
 
 
 def test_a_short_program_has_no_profile(runs):
@@ -109,6 +103,7 @@ def test_a_short_program_has_no_profile(runs):
     assert "no profile was taken: the program made fewer than 15 steps" in done.stderr
 
 
+@pytest.mark.slow
 def test_torchrun_gives_one_report(runs):
     script = runs.script(RANKS)
     launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "stoker", "bottleneck")

@@ -15,6 +15,7 @@ def has_gpu():
     return torch.cuda.is_available()
 
 
+@pytest.mark.slow
 def test_the_kit_runs_without_a_gpu(tmp_path):
     if has_gpu():
         pytest.skip("with a GPU the kit runs for minutes: ./dev cuda-kit, then build/cuda-kit/run.sh")

@@ -6,13 +6,13 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 
 import numpy as np
 import pytest
 import torch
+from ranks import Ranks, run_ranks
 
 RECIPE = """
 seed = 9
@@ -42,43 +42,14 @@ def recipe(tmp_path):
     (tmp_path / "r.toml").write_text(RECIPE)
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+@pytest.fixture
+def ranks_of(tmp_path):
+    """Runs the program in several processes, in the test's own folder; checks the exit statuses."""
+    return lambda count, *arguments, **options: run_ranks(count, *arguments, cwd=tmp_path, **options)
 
 
-class Ranks:
-    """Two processes that share an environment as torchrun's would be; the second may have a folder of its own."""
-
-    def __init__(self, program, cwd, *arguments, timeout=20, other=None):
-        port = free_port()
-        self.processes = []
-        for rank in range(2):
-            env = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": 2}
-            env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "STOKER_DIST_TIMEOUT": timeout}
-            self.processes.append(
-                subprocess.Popen(
-                    [program, "train", "r.toml", "--out", "run", *arguments],
-                    cwd=cwd if rank == 0 else other or cwd,
-                    env={**os.environ, **{key: str(value) for key, value in env.items()}},
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                )
-            )
-
-    def ends(self):
-        """(status, stdout, lines of stderr) of each."""
-        outputs = [process.communicate(timeout=60) for process in self.processes]
-        return [(p.returncode, out, err.splitlines()) for p, (out, err) in zip(self.processes, outputs)]
-
-    def wait_for(self, path):
-        deadline = time.monotonic() + 30
-        while not path.exists():
-            assert all(process.poll() is None for process in self.processes), self.ends()
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+def two_train(program, cwd, *arguments, **options):
+    return Ranks([[program, "train", "r.toml", "--out", "run", *arguments]] * 2, cwd, **options)
 
 
 def steps(run):
@@ -106,12 +77,11 @@ def test_launch_trains_what_one_process_trains(stoker, recipe, tmp_path):
     assert files[0] == files[1], "rank 0 alone writes"
 
 
-def test_a_divided_model_trains_what_one_process_trains(stoker, recipe, tmp_path):
+def test_a_divided_model_trains_what_one_process_trains(stoker, ranks_of, recipe, tmp_path):
     tp = ("--set", "train.mesh.tp=2")
     eager = ("--set", "train.compile=none")  # the fused step of one process rounds otherwise
     one = stoker("train", "r.toml", "--out", "one", "--json", *eager).json()
-    launch = ("launch", "--nproc-per-node", "4", "--", "stoker")
-    four = stoker(*launch, "train", "r.toml", "--out", "four", "--json", *tp).json()
+    four = ranks_of(4, "train", "r.toml", "--out", "four", "--json", *tp).json()
     for mine, whole in zip(steps(tmp_path / "four"), steps(tmp_path / "one"), strict=True):
         assert mine["loss"] == pytest.approx(whole["loss"], rel=1e-6)
         assert (mine["batch_hash"], mine["samples"]) == (whole["batch_hash"], whole["samples"])
@@ -125,9 +95,8 @@ def test_a_divided_model_trains_what_one_process_trains(stoker, recipe, tmp_path
     shutil.copytree(tmp_path / "four", tmp_path / "again")
     shutil.copytree(tmp_path / "four", tmp_path / "two")
     again = stoker("train", "r.toml", "--out", "again", "--resume", "auto", "--json").json()
-    launch = ("launch", "--nproc-per-node", "2", "--", "stoker")
-    two = stoker(*launch, "train", "r.toml", "--out", "two", "--resume", "auto", "--json", *tp)
-    for resumed in (again, two.json()):
+    two = ranks_of(2, "train", "r.toml", "--out", "two", "--resume", "auto", "--json", *tp).json()
+    for resumed in (again, two):
         assert resumed["resumed_from_step"] == 32
         assert resumed["epochs"][1]["val_loss"] == pytest.approx(one["epochs"][1]["val_loss"], rel=1e-5)
     evaluated = stoker("eval", "four", "--json").json()
@@ -135,17 +104,16 @@ def test_a_divided_model_trains_what_one_process_trains(stoker, recipe, tmp_path
 
 
 @pytest.mark.slow
-def test_sharded_parameters_train_what_one_process_trains(stoker, recipe, tmp_path):
+def test_sharded_parameters_train_what_one_process_trains(stoker, ranks_of, recipe, tmp_path):
     nn = torch.nn  # a model of a file is one block, Stoker's own are several
     torch.manual_seed(1)
     model = nn.Sequential(nn.Flatten(), nn.Linear(784, 20), nn.ReLU(), nn.Linear(20, 10))
     torch.jit.script(model).save(tmp_path / "n.pt")
     full = ("--set", 'train.shard="full"')
-    launch = ("launch", "--nproc-per-node", "2", "--", "stoker")
     for name, file in (("layers", ()), ("file", ("--set", "model.script=n.pt"))):
         sets = ("--json", "--set", "train.compile=none", "--set", "train.ema=0.9", *file)
         stoker("train", "r.toml", "--out", f"{name}_one", *sets)
-        two = stoker(*launch, "train", "r.toml", "--out", name, *sets, *full).json()
+        two = ranks_of(2, "train", "r.toml", "--out", name, *sets, *full).json()
         for mine, whole in zip(steps(tmp_path / name), steps(tmp_path / f"{name}_one"), strict=True):
             assert mine["loss"] == pytest.approx(whole["loss"], abs=1e-6)  # of losses from 2.3 down to 0.3
         evaluated = stoker("eval", name, "--json").json()
@@ -159,12 +127,11 @@ def test_sharded_parameters_train_what_one_process_trains(stoker, recipe, tmp_pa
         assert again["epochs"][1]["val_loss"] == pytest.approx(two["epochs"][1]["val_loss"], rel=1e-5)
 
 
-def test_a_model_cut_into_stages_trains_what_one_process_trains(stoker, recipe, tmp_path):
+def test_a_model_cut_into_stages_trains_what_one_process_trains(stoker, ranks_of, recipe, tmp_path):
     sets = ("--set", "model.hidden=[48,32]", "--set", "train.accumulate=4")
     one = stoker("train", "r.toml", "--out", "one", "--json", *sets).json()
-    launch = ("launch", "--nproc-per-node", "4", "--", "stoker")
     staged = ("--set", "train.mesh.pp=2", "--set", "train.mesh.dp=2")
-    done = stoker(*launch, "train", "r.toml", "--out", "four", "--json", *sets, *staged)
+    done = ranks_of(4, "train", "r.toml", "--out", "four", "--json", *sets, *staged)
     for mine, whole in zip(steps(tmp_path / "four"), steps(tmp_path / "one"), strict=True):
         assert mine["loss"] == pytest.approx(whole["loss"], abs=1e-6)  # of losses from 2.3 down to 0.4
         assert (mine["batch_hash"], mine["samples"]) == (whole["batch_hash"], whole["samples"])
@@ -184,9 +151,8 @@ def test_a_model_cut_into_stages_trains_what_one_process_trains(stoker, recipe, 
     assert evaluated["val_loss"] == pytest.approx(four["epochs"][1]["val_loss"], rel=1e-6)
 
 
-def test_the_cut_is_printed_and_few_micro_batches_are_warned_of(stoker, recipe):
-    launch = ("launch", "--nproc-per-node", "2", "--", "stoker", "train", "r.toml")
-    done = stoker(*launch, "--set", "train.mesh.pp=2", "--set", "train.epochs=1")
+def test_the_cut_is_printed_and_few_micro_batches_are_warned_of(ranks_of, recipe):
+    done = ranks_of(2, "train", "r.toml", "--set", "train.mesh.pp=2", "--set", "train.epochs=1")
     line = "train.accumulate: with 1 micro-batch for 2 stages each of them waits 50 % of the time; with 8 it waits 11 %"
     assert line in done.err, done.err
     cut = r"stages: fc1 \(\S+ ms\) \| fc2 \(\S+ ms\); 1f1b, 1 micro-batch, bubble 50.0 %"
@@ -202,7 +168,7 @@ def other(recipe, tmp_path):
 
 
 def test_ranks_of_a_copy_use_as_many_threads(program, other, tmp_path):
-    ends = Ranks(program, tmp_path, "--set", "train.mesh.tp=2", "--set", "train.epochs=1", other=other).ends()
+    ends = two_train(program, tmp_path, "--set", "train.mesh.tp=2", "--set", "train.epochs=1", other=other).ends()
     assert [status for status, _, _ in ends] == [0, 0], ends
     facts = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     assert [line["train"]["threads"] for line in facts if line["type"] == "facts"] == [1, 1]
@@ -212,19 +178,18 @@ def test_the_rank_that_fails_says_why(stoker, program, other, tmp_path):
     stoker("train", "r.toml", "--out", "first", "--set", "train.epochs=1")
     stoker("export", "first", "-o", "w.safetensors")
     sets = ("--set", "train.mesh.tp=2", "--set", "model.weights=w.safetensors")  # the other folder has no such file
-    first, second = Ranks(program, tmp_path, *sets, other=other).ends()
+    first, second = two_train(program, tmp_path, *sets, other=other).ends()
     assert (first[0], second[0]) == (1, 1)
     assert "w.safetensors" in second[2][-1] and "rank 1 left" in first[2][-1], (first, second)
 
 
 @pytest.mark.slow
-def test_a_mesh_that_does_not_fit_is_refused_in_one_line(stoker, recipe):
-    launch = ("launch", "--nproc-per-node", "2", "--", "stoker", "train", "r.toml")
+def test_a_mesh_that_does_not_fit_is_refused_in_one_line(stoker, ranks_of, recipe):
     for sets, message in (
         (("train.mesh.tp=3",), "[train.mesh] expected a multiple of 3 processes for dp = auto, tp = 3, got 2; "),
         (("train.mesh.tp=2", "model.hidden=[33]"), "[train.mesh.tp] expected a divisor of every other width"),
     ):
-        done = stoker(*launch, *(word for one in sets for word in ("--set", one)), status=1)
+        done = ranks_of(2, "train", "r.toml", *(word for one in sets for word in ("--set", one)), status=1)
         assert message in done.err and done.err.count("\n") == 1, done.err
     done = stoker("train", "r.toml", "--set", "train.mesh.tp=2", status=1)
     assert "got 1; `stoker launch --nproc-per-node 2` gives as many" in done.err and done.err.count("\n") == 1
@@ -262,7 +227,7 @@ precision = "fp32"
 """
 
 
-def test_two_processes_read_the_samples_of_one_with_six_fields(stoker, tmp_path):
+def test_two_processes_read_the_samples_of_one_with_six_fields(stoker, ranks_of, tmp_path):
     (tmp_path / "r.toml").write_text(FIELDS_RECIPE)
     random = np.random.default_rng(1)
     images = random.integers(0, 256, (61, 12, 12, 1), np.uint8)
@@ -277,7 +242,7 @@ def test_two_processes_read_the_samples_of_one_with_six_fields(stoker, tmp_path)
         tokens=random.integers(0, 50, (61, 6)),
     )
     stoker("train", "r.toml", "--out", "one")
-    stoker("launch", "--nproc-per-node", "2", "--", "stoker", "train", "r.toml", "--out", "two")
+    ranks_of(2, "train", "r.toml", "--out", "two")
     one, two = (steps(tmp_path / run) for run in ("one", "two"))
     assert len(one) == 12
     for mine, whole in zip(two, one, strict=True):
@@ -285,17 +250,16 @@ def test_two_processes_read_the_samples_of_one_with_six_fields(stoker, tmp_path)
         assert mine["loss"] == pytest.approx(whole["loss"], abs=1e-6)
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_evaluation_and_prediction_are_shared(stoker, recipe, tmp_path, ranks):
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.slow), 3])
+def test_evaluation_and_prediction_are_shared(stoker, ranks_of, recipe, tmp_path, ranks):
     stoker("train", "r.toml", "--out", "run", "--set", "train.epochs=1")
-    launch = ("launch", "--nproc-per-node", ranks, "--", "stoker")
     one = stoker("eval", "run", "--json").json()
-    several = stoker(*launch, "eval", "run", "--json").json()
+    several = ranks_of(ranks, "eval", "run", "--json").json()
     assert several["val_loss"] == pytest.approx(one["val_loss"], rel=1e-6)
     assert {**several, "val_loss": 0} == {**one, "val_loss": 0}, "the confusion matrix, too"
     data = "synth:digits?count=606&seed=5"  # 101 in the test split
     stoker("predict", "run", data, "-o", "one.csv")
-    done = stoker(*launch, "predict", "run", data, "-o", "several.csv")
+    done = ranks_of(ranks, "predict", "run", data, "-o", "several.csv")
     assert done.err.count("101 images") == 1
     rows = [list(csv.reader((tmp_path / name).read_text().splitlines())) for name in ("one.csv", "several.csv")]
     assert len(rows[0]) == len(rows[1]) == 102
@@ -313,7 +277,7 @@ def is_share(cell):
 def test_ranks_that_evaluate_need_the_same_weights(program, stoker, recipe, tmp_path):
     for seed in (1, 2):
         stoker("train", "r.toml", "--out", f"run{seed}", "--set", f"seed={seed}", "--set", "train.epochs=1")
-    done = stoker("launch", "--nproc-per-node", 2, "--", "bash", "-c", f"exec {program} eval run$((RANK + 1))", status=1)
+    done = Ranks([[program, "eval", f"run{seed}"] for seed in (1, 2)], tmp_path).done(status=1)
     assert "[weights] expected hash" in done.err and "on rank 1" in done.err, done.err
 
 
@@ -329,11 +293,26 @@ def test_an_error_of_all_ranks_is_said_once(stoker, program, recipe, tmp_path):
     assert done.err == "stoker: [missing.toml] expected a readable file, but it does not exist\n"
 
 
+# The first prints its arguments and sleeps until it is ended, in the process that the launcher knows.
+KILLED = """
+if [ $RANK = 1 ]; then
+    until [ -e said ]; do sleep 0.05; done
+    kill -9 $BASHPID
+fi
+echo "$0 is '$1'"
+touch said
+exec sleep 60
+"""
+
+
 def test_launch_says_which_process_was_killed(stoker):
-    done = stoker("launch", "--nproc-per-node", "2", "--", "bash", "-c", "[ $RANK = 0 ] || kill -9 $BASHPID; sleep 5", status=137)
+    command = ("bash", "-c", KILLED, "--tag", "")  # an option of another program may be empty
+    done = stoker("launch", "--nproc-per-node", "2", "--", *command, status=137)
+    assert done.out == "--tag is ''\n"
     assert re.fullmatch(r"stoker: \[launch\] process \d+, rank 1, was killed by SIGKILL\n", done.err), done.err
 
 
+@pytest.mark.slow
 def test_launch_says_in_a_line_what_it_does_not_take(stoker):
     done = stoker("launch", "--nproc-per-node", "many", "--", "true", status=1)
     assert done.err == "stoker: [launch] ValueError: Unsupported nproc_per_node value: many\n"
@@ -360,7 +339,7 @@ def test_an_interrupt_of_the_launcher_ends_the_run_with_a_checkpoint(program, re
 
 
 def test_it_is_said_once_without_torchrun_too(program, tmp_path):
-    ends = Ranks(program, tmp_path).ends()
+    ends = two_train(program, tmp_path).ends()
     assert [status for status, _, _ in ends] == [1, 1]
     assert sum((err for _, _, err in ends), []) == [
         "stoker: [r.toml] expected a readable file, but it does not exist"
@@ -372,7 +351,7 @@ def test_nothing_is_cut_before_all_have_read_the_checkpoint(stoker, program, rec
     (tmp_path / "other").mkdir()
     (tmp_path / "other/r.toml").write_text(RECIPE)
     before = (tmp_path / "run/metrics.jsonl").read_text()
-    ends = Ranks(program, tmp_path, "--resume", "run/checkpoints/32", other=tmp_path / "other").ends()
+    ends = two_train(program, tmp_path, "--resume", "run/checkpoints/32", other=tmp_path / "other").ends()
     assert [status for status, _, _ in ends] == [1, 1]
     assert "run/checkpoints/32" in ends[1][2][-1], ends
     assert (tmp_path / "run/metrics.jsonl").read_text() == before
@@ -386,14 +365,14 @@ def test_ranks_with_different_model_files_are_refused(program, recipe, tmp_path)
         (folder / "r.toml").write_text(RECIPE)
         model = nn.Sequential(nn.Flatten(), nn.Linear(28 * 28, 8), function(), nn.Linear(8, 10))
         torch.jit.script(model).save(folder / "net.pt")
-    ends = Ranks(program, tmp_path, "--set", "model.script=net.pt", other=tmp_path / "other").ends()
+    ends = two_train(program, tmp_path, "--set", "model.script=net.pt", other=tmp_path / "other").ends()
     lines = sum((err for _, _, err in ends), [])
     assert [status for status, _, _ in ends] == [1, 1]
     assert len(lines) == 1 and "[model.script] expected a file of hash " in lines[0], lines
 
 
 def test_a_killed_rank_ends_all(program, recipe, tmp_path):
-    ranks = Ranks(program, tmp_path, "--set", "train.epochs=100000")
+    ranks = two_train(program, tmp_path, "--set", "train.epochs=100000")
     ranks.wait_for(tmp_path / "run/checkpoints")
     begin = time.monotonic()
     ranks.processes[1].kill()
@@ -406,7 +385,7 @@ def test_a_killed_rank_ends_all(program, recipe, tmp_path):
 @pytest.mark.parametrize("frozen", [0, 1])  # the first keeps the store, which does not answer then
 def test_a_rank_that_hangs_is_left_after_the_timeout(program, recipe, tmp_path, frozen):
     never = ("--set", "train.checkpoint_every=1000000 steps")  # there a rank may take longer
-    ranks = Ranks(program, tmp_path, "--set", "train.epochs=100000", *never, timeout=2)
+    ranks = two_train(program, tmp_path, "--set", "train.epochs=100000", *never, timeout=2)
     ranks.wait_for(tmp_path / "run/recipe.toml")
     time.sleep(1)  # into the steps
     os.kill(ranks.processes[frozen].pid, signal.SIGSTOP)
@@ -420,7 +399,7 @@ def test_a_rank_that_hangs_is_left_after_the_timeout(program, recipe, tmp_path, 
 
 def test_a_signal_to_one_rank_stops_all_and_the_run_goes_on(stoker, program, recipe, tmp_path):
     long = ("--set", "train.epochs=100000", "--json")
-    ranks = Ranks(program, tmp_path, *long)
+    ranks = two_train(program, tmp_path, *long)
     ranks.wait_for(tmp_path / "run/checkpoints")
     ranks.processes[1].send_signal(signal.SIGTERM)
     ends = ranks.ends()

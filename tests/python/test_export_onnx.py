@@ -21,6 +21,7 @@ MODELS = {
     "resnet18": ("photos", 'name = "resnet18"\nstem = "imagenet"'),
     "vit_s_16": ("photos", 'name = "vit_s_16"'),
 }
+SLOW = ["mlp", "resnet18"]  # the others have their layers
 PHOTO_OPS = '{op = "random_resized_crop", size = 32}, {op = "normalize", preset = "imagenet"}'
 RECIPE = """seed = 3
 device = "cpu"
@@ -38,7 +39,7 @@ threads = 1
 """
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in MODELS])
 def test_outputs_are_the_models(program, drawn, tmp_path, monkeypatch, name):
     monkeypatch.setenv("STOKER_BIN", str(PROGRAM))
     train, model = MODELS[name]

@@ -16,7 +16,7 @@ REFUSED = {
     "precision": ('export = "{0}/dropout.pt2"', 'precision = "bf16"', "train.precision] expected auto, fp32", ""),
     "no export": ('export = "none.pt2"', "", "[model.export] expected", "none.pt2, which does not exist"),
     "no script": ('script = "none.pt"', "", "[model.script] expected", "none.pt, which does not exist"),
-    "a state dict": ('script = "{0}/resnet.weights"', "", "resnet.weights", "a TorchScript module"),
+    "a state dict": ('script = "{0}/dropout.weights"', "", "dropout.weights", "a TorchScript module"),
     "not ours": ('export = "{0}/dropout.pt"', "", "dropout.pt", "export_training"),
 }
 

@@ -61,9 +61,10 @@ def limited(tmp_path):
 
 
 def deflated_npz(path, mib):
-    """A file of about a thousandth of the images' size."""
+    """A file of less than a hundredth of the images' size."""
     shape = (mib, 1024, 1024)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file, file.open("images.npy", "w") as out:
+    deflated = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
+    with deflated as file, file.open("images.npy", "w") as out:
         np.lib.format.write_array_header_1_0(out, {"descr": "|u1", "fortran_order": False, "shape": shape})
         for _ in range(mib):
             out.write(bytes(MIB))
@@ -71,7 +72,7 @@ def deflated_npz(path, mib):
 
 def gzipped_idx(folder, mib):
     folder.mkdir()
-    with gzip.open(folder / "train-images-idx3-ubyte.gz", "wb") as out:
+    with gzip.open(folder / "train-images-idx3-ubyte.gz", "wb", compresslevel=1) as out:
         out.write(struct.pack(">IIII", 0x803, mib, 1024, 1024))
         for _ in range(mib):
             out.write(bytes(MIB))
@@ -85,12 +86,12 @@ def is_one_line(text, *words):
 
 
 def test_compressed_data_beyond_the_cgroups_limit_is_refused(limited, tmp_path):
-    deflated_npz(tmp_path / "bomb.npz", 400)
-    gzipped_idx(tmp_path / "idx", 400)
+    deflated_npz(tmp_path / "bomb.npz", 240)
+    gzipped_idx(tmp_path / "idx", 240)
     for name in ["bomb.npz", "idx"]:
         done = limited(200, "inspect", name)
         assert done.returncode == 1, (done.returncode, done.stderr)
-        is_one_line(done.stderr, f"[{name}", "400 MiB", "of the 200 MiB that the cgroup allows", "--memory")
+        is_one_line(done.stderr, f"[{name}", "240 MiB", "of the 200 MiB that the cgroup allows", "--memory")
 
 
 def test_the_limit_can_be_given(stoker, tmp_path):
@@ -137,11 +138,13 @@ threads = 1
 
 @pytest.fixture
 def images(tmp_path):
-    """600 MB of decoded pixels in small files."""
-    for number in range(800):
-        folder = tmp_path / "images" / "ab"[number % 2]
-        folder.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (500, 500), (number % 256, 80, 7)).save(folder / f"{number}.png")
+    """600 MB of decoded pixels in small files: links to one of each class."""
+    for label, name in enumerate("ab"):
+        folder = tmp_path / "images" / name
+        folder.mkdir(parents=True)
+        Image.new("RGB", (500, 500), (100 * label, 80, 7)).save(folder / "0.png")
+        for number in range(1, 400):
+            os.link(folder / "0.png", folder / f"{number}.png")
     (tmp_path / "r.toml").write_text(RECIPE)
 
 

@@ -186,18 +186,19 @@ STOPPED = ["--codec", "dct", "--shard-size", "500KB"]
 
 
 @pytest.fixture(scope="module")
-def photos_and_whole(program, tmp_path_factory):
-    """240 photos, and all of them packed."""
+def whole(many_drawn, tmp_path_factory):
+    """All photos of `many_drawn`, packed."""
     folder = tmp_path_factory.mktemp("whole")
-    run_program("synth", "photos", "p", "--count", 240, cwd=folder)
-    run_program("pack", "p", "whole.stk", *STOPPED, cwd=folder)
-    return folder / "p", folder / "whole.stk"
+    run_program("pack", many_drawn, "whole.stk", *STOPPED, cwd=folder)
+    return folder / "whole.stk"
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_packing_is_finished(program, stoker, photos_and_whole, tmp_path, number):
-    photos, whole = photos_and_whole
-    words = [program, "pack", photos, "x.stk", *STOPPED, "--workers", "1"]
+SIGNALS = [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_stopped_packing_is_finished(program, stoker, many_drawn, whole, tmp_path, number):
+    words = [program, "pack", many_drawn, "x.stk", *STOPPED, "--workers", "1"]
     process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while not (tmp_path / "x.stk/shard-000003.stk").exists():
@@ -211,16 +212,15 @@ def test_a_stopped_packing_is_finished(program, stoker, photos_and_whole, tmp_pa
     assert killed or b"; run the same command again to resume" in err
     assert not (tmp_path / "x.stk/stk.json").exists()
     assert "an unfinished packing" in stoker("inspect", "x.stk", status=1).err
-    error = stoker("pack", photos, "x.stk", "--shard-size", "500KB", status=1).err
+    error = stoker("pack", many_drawn, "x.stk", "--shard-size", "500KB", status=1).err
     assert "expected --codec dct, as the data set was begun with, got --codec keep; finish it with these options" in error
-    report = stoker("pack", photos, "x.stk", *STOPPED, "--json").json()
+    report = stoker("pack", many_drawn, "x.stk", *STOPPED, "--json").json()
     assert 0 < report["resumed_samples"] < 240 and report["samples"] == 240
     assert contents(tmp_path / "x.stk") == contents(whole)
 
 
-def test_a_packing_stopped_before_its_first_shard_says_what_is_kept(program, photos_and_whole, tmp_path):
-    photos, _ = photos_and_whole
-    words = [program, "pack", photos, "x.stk", "--codec", "dct", "--workers", "1"]
+def test_a_packing_stopped_before_its_first_shard_says_what_is_kept(program, many_drawn, tmp_path):
+    words = [program, "pack", many_drawn, "x.stk", "--codec", "dct", "--workers", "1"]
     process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob("x.stk/*")):
@@ -370,12 +370,11 @@ def test_needs_no_libtorch(program):
     assert "torch" not in libraries
 
 
-def test_parts_that_are_killed_and_repeated_are_merged_to_the_same_bytes(program, photos_and_whole, tmp_path):
-    photos, whole = photos_and_whole
+def test_parts_that_are_killed_and_repeated_are_merged_to_the_same_bytes(program, many_drawn, whole, tmp_path):
     target = tmp_path / "x.stk"
     random = np.random.default_rng(5)
     for part in random.permutation(8):
-        command = [program, "pack", photos, target, "--codec", "dct", "--shard-size", "500KB", "--part", f"{part}/8"]
+        command = [program, "pack", many_drawn, target, *STOPPED, "--part", f"{part}/8"]
         for _ in range(3):
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
             time.sleep(random.uniform(0, 0.15))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import webdataset
+from conftest import stk_contents
 from PIL import Image
 from torch import nn
 
@@ -92,11 +93,6 @@ WRITERS = {"x.npz": lambda path, data: np.savez(path, **data), "x.h5": write_h5,
 
 def options(fields):
     return [part for field in fields for part in ("--field", field)]
-
-
-def stk_contents(folder):
-    """Hashes of all payloads, keys and labels: the shards' footers cover them."""
-    return [(shard["hash"], shard["samples"]) for shard in json.loads((folder / "stk.json").read_text())["shards"]]
 
 
 @pytest.mark.parametrize("source", WRITERS)

@@ -209,7 +209,7 @@ import bdb, stoker
 class Data:
     def __len__(self): return 1000
     def __getitem__(self, index): raise {error}
-next(iter(stoker.Loader(Data(), 4, workers=0)))
+next(iter(stoker.Loader(Data(), 4, workers=0, framework="numpy")))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=dict(PYTHONPATH=":".join(sys.path)))
     assert done.returncode == 1 and "bad_samples" not in done.stderr
@@ -223,7 +223,7 @@ def test_a_long_wait_names_the_workers(monkeypatch):
 
     class Hanging(Numbers):
         def __getitem__(self, index):
-            release.wait(2)
+            release.wait(1)
             return index
 
     loader = stoker.Loader(Hanging(2), 1, workers=1)
@@ -289,7 +289,7 @@ class Remote:
 data = Remote(sys.argv[1])
 print(data[5], flush=True)
 sys.stdin.readline()
-loader = stoker.Loader(data, 8, workers=2, shuffle=False, multiprocessing_context="fork")
+loader = stoker.Loader(data, 8, workers=2, shuffle=False, multiprocessing_context="fork", framework="numpy")
 print([label for batch in loader for label in batch.tolist()] == list(range(64)), flush=True)
 """
 

@@ -94,7 +94,7 @@ def free_port():
         return server.getsockname()[1]
 
 
-@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("world", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_loop_learns_and_resumes_inside_of_an_epoch(tmp_path, world):
     common = {"PYTHONPATH": str(PYTHON_PACKAGE), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     ranks = [

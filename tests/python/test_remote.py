@@ -177,6 +177,7 @@ def test_what_is_not_there(stoker, nginx):
     assert done.err.count("\n") == 1 and "status 404" in done.err and "abcdef" not in done.err
 
 
+@pytest.mark.slow  # it waits for one that may begin to
 def test_nobody_listens(stoker):
     start = time.monotonic()
     done = stoker("inspect", f"http://127.0.0.1:{free_port()}/x.tar", status=1)

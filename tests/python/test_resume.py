@@ -2,6 +2,7 @@
 # uninterrupted run, bit for bit.
 import json
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -80,6 +81,15 @@ def whole(program, tmp_path_factory):
     return json.loads(out), folder / "run", time.monotonic() - begin
 
 
+@pytest.fixture(scope="module")
+def trained(program, tmp_path_factory):
+    """A folder with a finished run of one epoch: checkpoints 15, 30 and 40."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "r.toml").write_text(RECIPE)
+    train("--set", "train.epochs=1", cwd=folder)
+    return folder
+
+
 @pytest.fixture
 def recipe(tmp_path):
     (tmp_path / "r.toml").write_text(RECIPE)
@@ -92,7 +102,7 @@ def wait_for_writing(process, run):
 
 
 @pytest.mark.parametrize("moment", ["any", "writing"])
-@pytest.mark.parametrize("attempt", range(10))
+@pytest.mark.parametrize("attempt", [0, 1, 2, *(pytest.param(later, marks=pytest.mark.slow) for later in range(3, 10))])
 def test_killed_run_goes_on_bit_for_bit(program, tmp_path, recipe, whole, attempt, moment):
     report, whole_run, seconds = whole
     process = start(program, tmp_path)
@@ -187,18 +197,14 @@ def test_a_signal_that_is_ignored_stays_ignored(program, tmp_path, recipe, whole
     assert figures(json.loads(out)) == figures(whole[0])
 
 
-def test_finished_run_prints_its_document_again(program, tmp_path, recipe):
-    def train():
-        return run_program("train", "r.toml", "--out", "run", "--json", "--resume", "auto", "--set", "train.epochs=2",
-                           cwd=tmp_path).json()
-
-    first = train()
-    before = steps(tmp_path / "run")
-    again = train()
-    assert first["resumed_from_step"] is None and again["resumed_from_step"] == first["steps"] == 80
+def test_finished_run_prints_its_document_again(tmp_path, recipe, whole):
+    first, whole_run, _ = whole
+    shutil.copytree(whole_run, tmp_path / "run")
+    again = train("--resume", "auto", "--json", cwd=tmp_path).json()
+    assert first["resumed_from_step"] is None and again["resumed_from_step"] == first["steps"] == 240
     assert again["epochs"] == first["epochs"]
-    assert steps(tmp_path / "run") == before
-    done = run_program("train", "r.toml", "--out", "run", "--resume", "auto", "--set", "train.epochs=2", cwd=tmp_path)
+    assert steps(tmp_path / "run") == steps(whole_run)
+    done = train("--resume", "auto", cwd=tmp_path)
     assert "nothing was trained; where the time went is in run/account.json" in done.out
     assert "loader worker" not in done.out
 
@@ -212,67 +218,61 @@ def test_resume_into_another_folder(program, tmp_path, recipe, whole):
     assert steps(tmp_path / "run") == [step for step in steps(whole_run) if step[0] > int(older.name)]
 
 
-def test_the_folder_of_checkpoints_is_as_good_as_the_run(tmp_path, recipe):
-    train("--set", "train.epochs=1", cwd=tmp_path)
+def test_the_folder_of_checkpoints_is_as_good_as_the_run(here):
     for name in ("run/checkpoints", "run/checkpoints/", "run"):
-        more = train("--resume", name, "--set", "train.epochs=2", "--json", cwd=tmp_path)
+        more = train("--resume", name, "--set", "train.epochs=2", "--json", cwd=here)
         assert more.json()["resumed_from_step"] in (40, 80)
-    assert "this run finished after" in train("--resume", "run/checkpoints", "--set", "train.epochs=2", cwd=tmp_path).err
+    assert "this run finished after" in train("--resume", "run/checkpoints", "--set", "train.epochs=2", cwd=here).err
 
 
-def test_a_folder_in_the_way_is_refused_before_the_data_is_read(tmp_path, recipe):
-    train("--set", "train.epochs=1", cwd=tmp_path)
-    refused = train("--set", "data.train=missing", cwd=tmp_path, status=1).err
+def test_a_folder_in_the_way_is_refused_before_the_data_is_read(here):
+    refused = train("--set", "data.train=missing", cwd=here, status=1).err
     assert "already holds a run" in refused and "missing" not in refused and refused.count("\n") == 1
 
 
-def test_a_finished_run_does_not_continue_in_another_folder(tmp_path, recipe):
-    train("--set", "train.epochs=1", cwd=tmp_path)
+def test_a_finished_run_does_not_continue_in_another_folder(here):
     more = ["train", "r.toml", "--out", "more", "--resume", "run", "--set"]
-    refused = run_program(*more, "train.epochs=1", cwd=tmp_path, status=1).err.splitlines()[-1]
+    refused = run_program(*more, "train.epochs=1", cwd=here, status=1).err.splitlines()[-1]
     assert refused == ("stoker: [run/checkpoints/40] expected a checkpoint of a run that has epochs left, got one of a "
                        "finished run; raise train.epochs (or train.early_stop, if that ended it) to continue it in more")
-    assert not (tmp_path / "more").exists()
-    assert run_program(*more, "train.epochs=2", "--json", cwd=tmp_path).json()["resumed_from_step"] == 40
+    assert not (here / "more").exists()
+    assert run_program(*more, "train.epochs=2", "--json", cwd=here).json()["resumed_from_step"] == 40
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json"])
-def test_a_damaged_checkpoint_names_the_one_before(tmp_path, recipe, file):
-    train("--set", "train.epochs=1", cwd=tmp_path)  # checkpoints 15, 30 and 40
+def test_a_damaged_checkpoint_names_the_one_before(here, file):
     more = ["--set", "train.epochs=2", "--resume"]
     for damaged, good in ((40, "run/checkpoints/30"), (30, "run/checkpoints/15"), (15, None)):
-        path = tmp_path / "run/checkpoints" / str(damaged) / file
+        path = here / "run/checkpoints" / str(damaged) / file
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
         for newest in ["auto", "run/checkpoints/"] if damaged == 40 else [f"run/checkpoints/{damaged}/"]:
-            error = train(*more, newest, cwd=tmp_path, status=1).err.splitlines()[-1]
+            error = train(*more, newest, cwd=here, status=1).err.splitlines()[-1]
             advice = f"; --resume {good} is the one before"
             assert error.startswith("stoker: [") and file in error, error
             assert error.endswith(advice) if good else "--resume" not in error, error
-    before = tmp_path / "run/checkpoints/15" / file
-    assert before.exists() and not (tmp_path / "run/failed.json").exists()  # nothing was begun
+    before = here / "run/checkpoints/15" / file
+    assert before.exists() and not (here / "run/failed.json").exists()  # nothing was begun
 
 
 @pytest.mark.parametrize("file", ["model", "optimizer", "ema"])
-def test_a_changed_byte_is_found(tmp_path, recipe, file):
-    train("--set", "train.epochs=1", "--set", "train.ema=0.9", cwd=tmp_path)
-    path = tmp_path / f"run/checkpoints/40/{file}.safetensors"
+def test_a_changed_byte_is_found(here, file):
+    path = here / f"run/checkpoints/40/{file}.safetensors"
     data = bytearray(path.read_bytes())
     data[-2] ^= 0x40  # of the last float's exponent
     path.write_bytes(data)
-    error = train("--resume", "auto", "--set", "train.epochs=2", "--set", "train.ema=0.9", cwd=tmp_path, status=1).err
+    error = train("--resume", "auto", "--set", "train.epochs=2", cwd=here, status=1).err
     assert f"{file}.safetensors" in error and "expected the file as it was written" in error, error
     assert error.endswith("; --resume run/checkpoints/30 is the one before\n"), error
     status = {"model": 0, "optimizer": 0, "ema": 1}[file]  # what is evaluated is the average
-    error = run_program("eval", "run", cwd=tmp_path, status=status).err
+    error = run_program("eval", "run", cwd=here, status=status).err
     assert ("--checkpoint run/checkpoints/30 is the one before" in error) == (status == 1), error
 
 
-def test_what_a_damaged_checkpoint_names_works(tmp_path, recipe):
-    train("--set", "train.epochs=1", cwd=tmp_path)
-    (tmp_path / "run/checkpoints/40/ema.safetensors").write_bytes(b"")
-    error = train("--resume", "auto", "--set", "train.epochs=2", cwd=tmp_path, status=1).err
+def test_what_a_damaged_checkpoint_names_works(here):
+    (here / "run/checkpoints/40/ema.safetensors").write_bytes(b"")
+    error = train("--resume", "auto", "--set", "train.epochs=2", cwd=here, status=1).err
     named = error.split("--resume ")[1].split()[0]
-    done = train("--resume", named, "--set", "train.epochs=2", "--json", cwd=tmp_path).json()
+    done = train("--resume", named, "--set", "train.epochs=2", "--json", cwd=here).json()
     assert named == "run/checkpoints/30" and done["resumed_from_step"] == 30 and done["steps"] == 80
 
 
@@ -300,13 +300,11 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_another_recipe_is_refused_in_one_line(program, tmp_path, recipe, change):
-    base = ["train", "r.toml", "--out", "run", "--set", "train.epochs=1"]
-    run_program(*base, cwd=tmp_path)
-    toml = (tmp_path / "run/recipe.toml").read_bytes()
-    done = run_program(*base, "--resume", "auto", "--set", change, cwd=tmp_path, status=1)
+def test_another_recipe_is_refused_in_one_line(here, change):
+    toml = (here / "run/recipe.toml").read_bytes()
+    done = train("--set", "train.epochs=1", "--resume", "auto", "--set", change, cwd=here, status=1)
     assert done.err.splitlines()[-1].startswith("stoker: ")
-    assert (tmp_path / "run/recipe.toml").read_bytes() == toml
+    assert (here / "run/recipe.toml").read_bytes() == toml
 
 
 def train(*arguments, cwd, status=0):

@@ -20,7 +20,13 @@ def test_descriptors_do_not_grow(tmp_path):
 
 
 @pytest.mark.skipif(not list(PYTHON_PACKAGE.glob("stoker/_stoker*")), reason="needs the extension module: STOKER_PYTHON=ON")
-@pytest.mark.parametrize("leak, end", [("", "steady\n"), ("leaks", "FAILED\n")], ids=["as it is", "with a leak"])
+@pytest.mark.parametrize(
+    "leak, end",
+    [
+        pytest.param("", "steady\n", id="as it is"),
+        pytest.param("leaks", "FAILED\n", id="with a leak", marks=pytest.mark.slow),
+    ],
+)
 def test_loaders_of_python_leave_nothing(tmp_path, leak, end):
     """Threads, processes, descriptors and shared memory; and a leak is seen."""
     command = [sys.executable, ROOT / "bench/soak.py", "--python", "--build", PROGRAM.parent]

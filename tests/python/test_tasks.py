@@ -11,6 +11,7 @@ import pytest
 import torch
 from conftest import run_program
 from PIL import Image
+from ranks import run_ranks
 from safetensors.torch import load_file, save_file
 from test_import import export_training
 from test_weights import newest
@@ -292,7 +293,7 @@ def test_metrics_are_exact_over_processes(stoker, tmp_path, folder, task):
     stoker(*command)
     alone = lines_of(tmp_path, "epoch")[-1]["val_metrics"]
     (tmp_path / "run").rename(tmp_path / "alone")
-    stoker("launch", "--nproc-per-node", "2", "--", "stoker", *command)
+    run_ranks(2, *command, cwd=tmp_path)
     assert lines_of(tmp_path, "epoch")[-1]["val_metrics"] == pytest.approx(alone, abs=1e-5)
 
 

@@ -308,6 +308,7 @@ def test_techniques(stoker, slow):
         assert low <= rows[name]["alone"]["factor"] <= high and rows[name]["alone"]["peak_rss_mb"] > 50, name
 
 
+@pytest.mark.slow
 def test_overhead(stoker):
     # So short a measurement is longer than wanted: there are six rounds in any case.
     document = stoker("bench", "overhead", "--seconds", "0.1", "--steps", "2,8", "--device", "cpu", "--json").json()

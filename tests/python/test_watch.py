@@ -61,10 +61,20 @@ def runs(tmp_path):
     return Runs(tmp_path)
 
 
-# Each worker that is spawned imports torch.
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """A program that ends with status 3: its folder, the plain run, and a watched one that writes all it can."""
+    runs = Runs(tmp_path_factory.mktemp("ended"))
+    script = runs.script(train() + "sys.exit(3)")
+    options = ("--report", "page.html", "--json", "verdict.json", "--keep", "kept")
+    return runs, runs.python(script), runs.watch(*options, script)
+
+
+# Each worker that is spawned imports torch, and would import what an optimizer needs.
 @pytest.mark.parametrize("context, epochs", [("", 2), (", multiprocessing_context='spawn'", 1)], ids=["fork", "spawn"])
 def test_output_and_results_are_the_same(runs, context, epochs):
-    script = runs.script(train(2, context, epochs))
+    body = train(2, context, epochs).replace("optimizer = ", 'if __name__ == "__main__":\n    optimizer = ')
+    script = runs.script(body)
     plain, watched = runs.python(script, "--lr", "1"), runs.watch("--keep", "kept", script, "--lr", "1")
     assert plain.returncode == watched.returncode == 0, watched.stderr
     assert plain.stdout == watched.stdout
@@ -76,27 +86,29 @@ def test_output_and_results_are_the_same(runs, context, epochs):
     assert sorted(os.listdir(runs.folder / "kept")) == ["metrics.jsonl"]
 
 
-ENDS = [("sys.exit(3)", 3), ("raise ValueError('no')", 1), ("model(data[:2])", 1)]
-
-
-@pytest.mark.parametrize("end, status", ENDS)
-def test_errors_and_exit_status_are_the_programs(runs, end, status):
-    script = runs.script(train() + end)
-    plain, watched = runs.python(script), runs.watch(script)
+def is_the_programs(plain, watched, status):
     assert plain.returncode == watched.returncode == status
     assert plain.stdout == watched.stdout
     assert watched.stderr.startswith(plain.stderr)
     assert "where the training thread spent" in watched.stderr
 
 
+def test_the_exit_status_is_the_programs(ended):
+    _, plain, watched = ended
+    is_the_programs(plain, watched, 3)
+
+
+@pytest.mark.parametrize("end", ["model(data[:2])", pytest.param("raise ValueError('no')", marks=pytest.mark.slow)])
+def test_errors_are_the_programs(runs, end):
+    script = runs.script(train() + end)
+    is_the_programs(runs.python(script), runs.watch(script), 1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["sys.stdout.close()", "sys.stdout = None"])
 def test_a_program_that_gives_up_its_output_has_its_own_end(runs, ending):
     script = runs.script(train() + f"{ending}\nraise ValueError('no')")
-    plain, watched = runs.python(script), runs.watch(script)
-    assert plain.returncode == watched.returncode == 1 and plain.stdout == watched.stdout
-    assert watched.stderr.startswith(plain.stderr)
-    assert "where the training thread spent" in watched.stderr
+    is_the_programs(runs.python(script), runs.watch(script), 1)
 
 
 STATUSES = [
@@ -141,10 +153,8 @@ def test_ctrl_c_ends_it_as_it_ends_the_program(runs):
     end = "import atexit, os, signal; atexit.register(print, 'bye'); os.kill(os.getpid(), signal.SIGINT)"
     script = runs.script(train() + end)
     plain, watched = runs.python(script), runs.watch(script)
-    assert plain.returncode == watched.returncode == -2
-    assert plain.stdout == watched.stdout and plain.stdout.endswith("bye\n")
-    assert watched.stderr.startswith(plain.stderr)
-    assert "where the training thread spent" in watched.stderr
+    is_the_programs(plain, watched, -2)
+    assert plain.stdout.endswith("bye\n")
 
 
 def test_forked_children_leave_the_records_alone(runs):
@@ -171,9 +181,8 @@ def test_modules_run_with_m(runs):
     assert plain.stdout == watched.stdout and plain.returncode == watched.returncode == 0, watched.stderr
 
 
-def test_report_document_and_kept_records_say_the_same(runs):
-    done = runs.watch("--report", "page.html", "--json", "verdict.json", "--keep", "kept", runs.script(train()))
-    assert done.returncode == 0, done.stderr
+def test_report_document_and_kept_records_say_the_same(ended):
+    runs, _, done = ended
     document = json.loads((runs.folder / "verdict.json").read_text())
     again = runs.python("diagnose", "kept", "--json", prefix=[PROGRAM])
     assert json.loads(again.stdout) == document
@@ -197,8 +206,8 @@ def test_files_that_cannot_be_written_cost_a_line_each_and_not_the_verdict(runs,
     assert "wrote" not in done.stderr
 
 
-def test_phases_sum_to_the_steps_and_facts_are_the_programs(runs):
-    assert runs.watch("--keep", "kept", runs.script(train())).returncode == 0
+def test_phases_sum_to_the_steps_and_facts_are_the_programs(ended):
+    runs, _, _ = ended
     facts = runs.records("kept", "facts")[-1]
     assert facts["writer"] == "torch"
     assert facts["data"]["workers"] == 0 and facts["data"]["samples"] == 640
@@ -293,12 +302,13 @@ def test_a_missing_script_is_one_line(runs):
 
 
 def test_a_missing_program_is_said_before_the_training(runs):
-    script = runs.script(train())
     found = {**os.environ, "PYTHONPATH": str(PYTHON_PACKAGE), "STOKER_BIN": "/nowhere", "PATH": "/usr/bin:/bin"}
     command = [sys.executable, "-m", "stoker", "watch"]
+    script = runs.script("import torch\nprint('yes')\n")
     done = subprocess.run([*command, script], cwd=runs.folder, capture_output=True, text=True, env=found)
-    assert done.returncode == 0 and done.stdout
+    assert done.returncode == 0 and done.stdout == "yes\n"
     (line,) = done.stderr.splitlines()
     assert "nothing is watched" in line and "/nowhere" in line
-    kept = subprocess.run([*command, "--keep", "kept", script], cwd=runs.folder, capture_output=True, text=True, env=found)
+    command += ["--keep", "kept", runs.script(train())]
+    kept = subprocess.run(command, cwd=runs.folder, capture_output=True, text=True, env=found)
     assert "no verdict" in kept.stderr and runs.records("kept", "step"), "records can be judged elsewhere"

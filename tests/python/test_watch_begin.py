@@ -82,8 +82,7 @@ def test_a_folder_that_cannot_be_made_is_told_before_the_program_runs(runs):
 
 def test_a_watch_that_cannot_begin_costs_the_verdict_only(runs):
     (runs.folder / "kept/metrics.jsonl").mkdir(parents=True)
-    script = runs.script(train())
-    plain, watched = runs.python(script), runs.watch("--keep", "kept", script)
-    assert watched.returncode == 0 and watched.stdout == plain.stdout
+    watched = runs.watch("--keep", "kept", runs.script("import torch\nprint('yes')\n"))
+    assert watched.returncode == 0 and watched.stdout == "yes\n"
     (line,) = watched.stderr.splitlines()
     assert line.startswith("stoker watch: nothing is watched: ") and "kept/metrics.jsonl" in line

@@ -7,7 +7,6 @@ import pytest
 
 pytest.importorskip("stoker._watch", reason="needs the extension modules: STOKER_PYTHON=ON")
 import torch
-from test_watch import Runs
 from test_watch_program import DATA, train, watched
 from torch import nn
 from torch.utils.data import DataLoader
@@ -73,21 +72,6 @@ def test_compiled_code_calls_methods_of_tensors(tmp_path, name, fresh):
         assert compiled(x).tolist() == [1, 2, 3, 4]
     finally:
         torch._dynamo.trace_rules.clear_lru_cache()
-
-
-DEFAULT_DEVICE = """
-import torch
-torch.set_default_device("cpu")
-x = torch.arange(4.0)
-for function in (lambda x: x.to(torch.float64) + 1, lambda x: x.sum().item(), lambda x: x.cpu() + 1):
-    print(torch.compile(function, backend="eager", fullgraph=True)(x))
-"""
-
-
-def test_a_compiler_that_a_watched_program_loads_knows_methods_of_tensors(tmp_path):
-    runs = Runs(tmp_path)
-    done = runs.watch(runs.script(DEFAULT_DEVICE))
-    assert done.stdout.splitlines()[1:] == ["6.0", "tensor([1., 2., 3., 4.])"], done.stderr
 
 
 def described(method):

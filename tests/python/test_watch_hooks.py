@@ -21,31 +21,37 @@ def runs(tmp_path):
     return Runs(tmp_path)
 
 
+# The second function runs before it is compiled.
 COMPILED = """
 def loss_of(x, y):
     return nn.functional.cross_entropy(model(x), y)
 
-{eager}
-loss_of = torch.compile(loss_of, backend="eager", fullgraph=True)
-for x, y in loader:
-    optimizer.zero_grad()
-    loss_of(x, y).backward()
-    optimizer.step()
-import torch._dynamo.utils, torch.fx._symbolic_trace
-plain = torch.nn.Module._wrapped_call_impl
-print(torch._dynamo.utils.unpatched_nn_module_call is plain, torch.fx._symbolic_trace._orig_module_call is plain)
+def eager_first(x, y):
+    return 2 * nn.functional.cross_entropy(model(x), y)
+
+for function in (loss_of, eager_first):
+    if function is eager_first:
+        function(*next(iter(loader)))
+    compiled = torch.compile(function, backend="eager", fullgraph=True)
+    for x, y in loader:
+        optimizer.zero_grad()
+        compiled(x, y).backward()
+        optimizer.step()
+    import torch._dynamo.utils, torch.fx._symbolic_trace
+    plain = torch.nn.Module._wrapped_call_impl
+    print(torch._dynamo.utils.unpatched_nn_module_call is plain, torch.fx._symbolic_trace._orig_module_call is plain)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("eager", ["", "loss_of(*next(iter(loader)))"], ids=["compiled", "eager first"])
-def test_compiled_functions_see_no_hook(runs, eager):
-    script = runs.script(train().split("if __name__")[0] + COMPILED.format(eager=eager))
+def test_compiled_functions_see_no_hook(runs):
+    script = runs.script(train().split("if __name__")[0] + COMPILED)
     plain, watched_run = runs.python(script), runs.watch("--keep", "kept", script)
-    assert plain.stdout == "True True\n" and watched_run.stdout == plain.stdout, watched_run.stderr
-    assert len(runs.records("kept", "step")) == 40
+    assert plain.stdout == "True True\n" * 2 and watched_run.stdout == plain.stdout, watched_run.stderr
+    assert len(runs.records("kept", "step")) == 80
 
 
+# At last with a default device, whose mode sees each call of a method.
 CALLING = """
 torch.distributed.init_process_group("gloo", init_method="file://" + __file__ + ".group", rank=0, world_size=1)
 for x, y in loader:
@@ -58,6 +64,10 @@ print(torch.compile(lambda x: torch.distributed.all_reduce(x), backend="eager", 
 x = torch.ones(2, requires_grad=True)
 print(torch.compile(lambda: torch.autograd.grad((x * x).sum(), x)[0].sum(), backend="eager")())
 torch.distributed.destroy_process_group()
+torch.set_default_device("cpu")
+x = torch.arange(4.0)
+for function in (lambda x: x.to(torch.float64) + 1, lambda x: x.sum().item(), lambda x: x.cpu() + 1):
+    print(torch.compile(function, backend="eager", fullgraph=True)(x))
 """
 
 
@@ -67,6 +77,7 @@ def test_compiled_functions_may_call_what_is_hooked(runs):
     (runs.folder / f"{script}.group").unlink(missing_ok=True)
     watched_run = runs.watch("--keep", "kept", script)
     assert plain.returncode == 0 and watched_run.stdout == plain.stdout, watched_run.stderr
+    assert plain.stdout.splitlines()[-2:] == ["6.0", "tensor([1., 2., 3., 4.])"]
     assert len(runs.records("kept", "step")) == 40
 
 

@@ -4,6 +4,7 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
+from torch import nn
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -20,7 +21,10 @@ import stoker
 from stoker.watch.own_rate import image_source, measure
 from stoker.watch.seen import LoaderNote, Seen
 from test_watch import Runs
+from test_watch_program import train
+from test_watch_program import watched as watched_here
 
+# Each crop is made twenty times, so that stoker.Loader gives more on any machine.
 SCRIPT = """
 import torch
 from torch import nn
@@ -29,18 +33,20 @@ from torchvision import transforms as T
 from torchvision.datasets import ImageFolder
 
 torch.set_num_threads(1)
-data = ImageFolder("photos", {transform})
+crop = T.RandomResizedCrop.forward
+T.RandomResizedCrop.forward = lambda self, image: [crop(self, image) for _ in range(20)][-1]
+data = ImageFolder("photos", T.Compose([T.RandomResizedCrop(32), T.ToTensor()]))
 loader = DataLoader(data, batch_size=4, shuffle=True)
 model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 2))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range({epochs}):
+for epoch in range(12):
     for images, labels in loader:
         loss = nn.functional.cross_entropy(model(images), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
 """
-CROPS = "T.Compose([T.RandomResizedCrop(32), T.ToTensor()])"
+CROPS = T.Compose([T.RandomResizedCrop(32), T.ToTensor()])
 
 
 @pytest.fixture
@@ -54,30 +60,26 @@ def runs(tmp_path):
     return Runs(tmp_path)
 
 
-def watched(runs, transform, epochs=24):
-    script = runs.script(SCRIPT.format(transform=transform, epochs=epochs))
-    done = runs.watch("--json", "verdict.json", "--keep", "kept", script)
-    assert done.returncode == 0, done.stderr
-    return done, json.loads((runs.folder / "verdict.json").read_text())
+def folder_of(runs, transform=CROPS, **options):
+    return ImageFolder(runs.folder / "photos", transform, **options)
 
 
 def test_the_verdict_says_what_stokers_loader_gives(runs):
-    done, document = watched(runs, CROPS)
+    done = runs.watch("--json", "verdict.json", "--keep", "kept", runs.script(SCRIPT))
+    assert done.returncode == 0, done.stderr
     rate = runs.records("kept", "facts")[-1]["data"]["stoker_samples_per_second"]
-    assert rate > 0
-    finding = next(each for each in document["findings"] if each["evidence"].get("wait_share", 0) > 0.3)
-    now = finding["evidence"].get("samples_per_second")
-    if rate > 1.2 * 1.1 * (now or rate):  # on a busy machine it may be no more
-        assert finding["evidence"]["stoker_samples_per_second"] == pytest.approx(rate)
-    if "stoker_samples_per_second" in finding["evidence"]:
-        assert f"stoker.Loader gives {rate:.0f} samples a second" in done.stderr
-        assert 'stoker.Loader("' in finding["fix"]["code"] and "batch_size=4" in finding["fix"]["code"]
+    findings = json.loads((runs.folder / "verdict.json").read_text())["findings"]
+    finding = next(each for each in findings if "stoker_samples_per_second" in each["evidence"])
+    evidence, code = finding["evidence"], finding["fix"]["code"]
+    assert evidence["stoker_samples_per_second"] == pytest.approx(rate) and evidence["samples_per_second"] < rate
+    assert evidence["wait_share"] > 0.3
+    assert f"stoker.Loader gives {rate:.0f} samples a second" in " ".join(done.stderr.split())
+    assert 'stoker.Loader("' in code and "batch_size=4" in code
 
 
 def test_what_stays_in_python_is_not_measured(runs):
-    _, document = watched(runs, "T.Compose([T.Resize((32, 32)), T.Lambda(lambda x: x), T.ToTensor()])")
-    assert "stoker_samples_per_second" not in runs.records("kept", "facts")[-1]["data"]
-    assert all("stoker_samples_per_second" not in each["evidence"] for each in document["findings"])
+    data = folder_of(runs, T.Compose([T.Resize((32, 32)), T.Lambda(lambda x: x), T.ToTensor()]))
+    assert measure(image_source(LoaderNote(DataLoader(data, batch_size=4)))) is None
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,7 @@ def test_what_stays_in_python_is_not_measured(runs):
 def test_what_the_program_decides_itself_is_not_replaced(runs, options, offered):
     given = {"batch_size": 4, **options}
     chosen = {"is_valid_file": given.pop("is_valid_file")} if "is_valid_file" in given else {}
-    data = ImageFolder(runs.folder / "photos", T.Compose([T.RandomResizedCrop(32), T.ToTensor()]), **chosen)
+    data = folder_of(runs, **chosen)
     data = Subset(data, [1, 2]) if given.pop("subset", False) else data
     seen = Seen()
     seen.note_loader(LoaderNote(DataLoader(data, **given)))
@@ -116,7 +118,7 @@ def test_the_order_of_a_batch_sampler_is_seen():
 
 
 def test_a_part_of_the_images_is_not_measured(runs):
-    data = ImageFolder(runs.folder / "photos", T.Compose([T.RandomResizedCrop(32), T.ToTensor()]))
+    data = folder_of(runs)
     source = image_source(LoaderNote(DataLoader(data, batch_size=4)))
     assert measure(source) > 0
     data.samples = data.samples[:5]
@@ -129,11 +131,10 @@ def test_a_subset_of_an_opened_folder_has_no_path(runs):
     assert "path" not in seen.data
 
 
-def test_a_program_that_does_not_wait_is_not_measured(runs):
-    slow = SCRIPT.replace("loss.backward()", "loss.backward(); [torch.mm(a, a) for a in 20 * [torch.ones(300, 300)]]")
-    script = runs.script(slow.format(transform="T.Compose([T.Resize((32, 32)), T.ToTensor()])", epochs=3))
-    slow_model = runs.watch("--keep", "kept", script)
-    assert slow_model.returncode == 0, slow_model.stderr
-    steps = runs.records("kept", "step")
-    wait = sum(step["us"].get("wait", 0) for step in steps) / sum(sum(step["us"].values()) for step in steps)
-    assert ("stoker_samples_per_second" in runs.records("kept", "facts")[-1]["data"]) == (wait >= 0.05)
+@pytest.mark.parametrize(("share", "rate"), [(0.04, None), (0.06, 321.0)], ids=["no wait", "a wait"])
+def test_a_program_that_does_not_wait_is_not_measured(runs, monkeypatch, share, rate):
+    monkeypatch.setattr("stoker.watch.session.measure", lambda source: 321.0)
+    with watched_here(runs.folder) as session:
+        monkeypatch.setattr(session.writer, "wait_share", lambda: share)
+        train(nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 2)), DataLoader(folder_of(runs), batch_size=4))
+    assert runs.records("kept", "facts")[-1]["data"].get("stoker_samples_per_second") == rate

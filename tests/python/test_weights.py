@@ -86,7 +86,7 @@ def evaluate(model, folder):
     return cross_entropy(logits, labels).item(), (logits.argmax(1) == labels).double().mean().item()
 
 
-@pytest.mark.parametrize("stem", ["imagenet", "cifar"])
+@pytest.mark.parametrize("stem", ["imagenet", pytest.param("cifar", marks=pytest.mark.slow)])
 def test_resnet18_is_torchvisions(stoker, tmp_path, stem):
     figures, weights = train_resnet(stoker, tmp_path, 64 if stem == "imagenet" else 24, stem)
     model = resnet18(num_classes=3)
@@ -264,7 +264,7 @@ def test_another_activation_is_refused(stoker, digits):
     assert '[model.activation] expected "relu", as the checkpoint was trained with, got "gelu"' in done.err
 
 
-@pytest.mark.parametrize("model", ["mlp", "resnet18"])
+@pytest.mark.parametrize("model", ["mlp", pytest.param("resnet18", marks=pytest.mark.slow)])
 def test_only_training_needs_the_training_data(stoker, tmp_path, model):
     draw_photos(tmp_path / "train", 4, 24)
     draw_photos(tmp_path / "other", 3, 24)

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Callable
 
 from attack import TIMEOUT, Failure, check_end, digest
-from conftest import PROGRAM, run_program
-from test_pack_targets import stk_contents
+from conftest import PROGRAM, run_program, stk_contents
 from test_resume import EPOCHS, RECIPE, figures, steps
 
 
