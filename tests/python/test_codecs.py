@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from conftest import run_program
 from PIL import Image
-from PIL.PngImagePlugin import PngInfo
 
 HEIGHT, WIDTH = 23, 37
 
@@ -186,10 +185,6 @@ def write_all(folder):
     (folder / "png_rgb16.png").write_bytes(png16(noise(3, dtype=np.uint16, high=65536), 2))
     (folder / "png_rgba16.png").write_bytes(png16(noise(4, dtype=np.uint16, high=65536), 6))
     (folder / "png_grey_alpha16.png").write_bytes(png16(noise(2, dtype=np.uint16, high=65536), 4))
-    texts = PngInfo()
-    for _ in range(1500):
-        texts.add_text("a", "b")
-    save("png_texts.png", grey, pnginfo=texts)
     save("webp_lossy.webp", smooth(3), quality=80)
     save("webp_lossless.webp", rgb, lossless=True)
     save("webp_lossy_alpha.webp", smooth(4), quality=80)

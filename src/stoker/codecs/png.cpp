@@ -22,7 +22,6 @@ namespace {
 // libspng decompresses colour profiles and texts, although we do not use them. Files with more bytes of these are
 // refused.
 constexpr std::size_t kMaxMetadata = std::size_t{64} << 20;
-constexpr int kMaxChunks = 100'000;  // of metadata; libspng's default is 1,000
 
 // One libspng context over bytes in memory. libspng reads them as a stream: that costs one copy of the compressed
 // data, but gives the offset of an error.
@@ -35,7 +34,6 @@ class PngReader {
         }
         check(spng_set_crc_action(context_.get(), SPNG_CRC_ERROR, SPNG_CRC_ERROR));
         check(spng_set_chunk_limits(context_.get(), kMaxMetadata, kMaxMetadata));
-        check(spng_set_option(context_.get(), SPNG_CHUNK_COUNT_LIMIT, kMaxChunks));
         check(spng_set_png_stream(context_.get(), read, this));
         check(spng_get_ihdr(context_.get(), &header_));
         check_image_size("png", header_.height, header_.width);
