@@ -13,6 +13,7 @@
 #include "stoker/formats/stk/stk_schema.h"
 #include "support/memory_room.h"
 #include "support/put.h"
+#include "support/slow.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -175,6 +176,7 @@ TEST(StkDamage, ANoteTooDeepIsNotWritten) {
 
 // A million shards with the largest numbers fit into a manifest.
 TEST(StkDamage, TheLargestManifestCanBeRead) {
+    STOKER_SLOW_TEST();
     const TempDir dir;
     StkManifest manifest;
     manifest.shards.assign(10'000, {.samples = kStkMaxSamples, .bytes = kHuge, .hash = kHuge});

@@ -9,6 +9,7 @@
 #include "stoker/formats/arrays/safetensors.h"
 #include "stoker/train/rank_step.h"
 #include "support/counted_memory.h"
+#include "support/slow.h"
 #include "train/run/rank_runs.h"
 
 namespace stoker {
@@ -86,6 +87,7 @@ TEST(MeshRuns, AnMlpsLossesAreThoseOfOneProcess) {
 }
 
 TEST(MeshRuns, AVisionTransformersLossesAreThoseOfOneProcess) {
+    STOKER_SLOW_TEST();
     Recipe recipe = vit_recipe();
     recipe.train.channels_last = false;
     expect_losses_of_one(recipe, {{3, 3}, {4, 2}}, 7);

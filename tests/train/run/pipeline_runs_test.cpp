@@ -14,6 +14,7 @@
 #include "stoker/dist/pipeline_schedule.h"
 #include "stoker/train/rank_step.h"
 #include "support/counted_memory.h"
+#include "support/slow.h"
 #include "train/run/rank_runs.h"
 #include "train/task_data.h"
 
@@ -123,6 +124,7 @@ TEST(PipelineRuns, AnMlpsLossesAreThoseOfOneProcess) {
 }
 
 TEST(PipelineRuns, AVisionTransformersLossesAreThoseOfOneProcess) {
+    STOKER_SLOW_TEST();
     Recipe recipe = deep_vit_recipe();
     recipe.train.channels_last = false;
     expect_losses_of_one_process(
@@ -240,6 +242,7 @@ TEST(PipelineRuns, AnOverflowOnOneStageSkipsTheStepOnAll) {
 
 // From any mesh to any other in the middle of a run, with an optimizer that has state of each parameter.
 TEST(PipelineCheckpoints, AnyMeshGoesOn) {
+    STOKER_SLOW_TEST();
     const TempDir dir;
     Recipe recipe = deep_recipe();
     recipe.optimizer.name = "adam";

@@ -14,6 +14,7 @@
 #include "stoker/models/model.h"
 #include "stoker/models/torchscript_export.h"
 #include "stoker/train/step/step.h"
+#include "support/slow.h"
 #include "support/temp_dir.h"
 #include "train/step/fake_graph.h"
 
@@ -104,28 +105,42 @@ void expect_graph_is_eager_step(const ModelRecipe& recipe, std::int64_t side, co
     }
 }
 
+void expect_of_built_in(const char* name, std::int64_t side, const StepOptions& options) {
+    SCOPED_TRACE(name);
+    ModelRecipe recipe;
+    recipe.name = name;
+    expect_graph_is_eager_step(recipe, side, options);
+}
+
+void expect_of_torchscript(const char* name, std::int64_t side, const StepOptions& options) {
+    const testing::TempDir folder;
+    ModelRecipe recipe;
+    recipe.name = name;
+    const auto built_in = make_model(recipe, {3, side, side}, kModelClasses, 1);
+    recipe.script = folder / "net.pt";
+    save_torchscript(*built_in, {3, side, side}, recipe.script);
+    expect_graph_is_eager_step(recipe, side, options);
+}
+
 TEST(StepGraphModels, ABuiltInOneTouchesItsOwnMemoryAlone) {
-    const auto expect = [](const char* name, std::int64_t side, const StepOptions& options) {
-        SCOPED_TRACE(name);
-        ModelRecipe recipe;
-        recipe.name = name;
-        expect_graph_is_eager_step(recipe, side, options);
-    };
-    expect("mlp", 8, kAll);
-    expect("convnet", 8, kAll);
-    expect("resnet18", 8, kAll);
-    expect("resnet50", 8, kAllInFp32);
-    expect("vit_s_16", 32, kAllInFp32);  // the one of TorchScript is in bf16
+    expect_of_built_in("mlp", 8, kAll);
+    expect_of_built_in("convnet", 8, kAll);
+    expect_of_built_in("resnet18", 8, kAll);
+}
+
+TEST(StepGraphModels, ALargeBuiltInOneTouchesItsOwnMemoryAlone) {
+    STOKER_SLOW_TEST();
+    expect_of_built_in("resnet50", 8, kAllInFp32);
+    expect_of_built_in("vit_s_16", 32, kAllInFp32);  // the one of TorchScript is in bf16
 }
 
 TEST(StepGraphModels, ATorchScriptOneTouchesItsOwnMemoryAlone) {
-    const testing::TempDir folder;
-    ModelRecipe recipe;
-    recipe.name = "vit_s_16";
-    const auto built_in = make_model(recipe, {3, 32, 32}, kModelClasses, 1);
-    recipe.script = folder / "net.pt";
-    save_torchscript(*built_in, {3, 32, 32}, recipe.script);
-    expect_graph_is_eager_step(recipe, 32, kAll);
+    expect_of_torchscript("convnet", 8, kAll);
+}
+
+TEST(StepGraphModels, ALargeTorchScriptOneTouchesItsOwnMemoryAlone) {
+    STOKER_SLOW_TEST();
+    expect_of_torchscript("vit_s_16", 32, kAll);
 }
 
 // tests/python/test_export_training.py makes the files and runs this test.
