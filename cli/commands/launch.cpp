@@ -81,8 +81,8 @@ std::vector<std::string> command_line(const LaunchArguments& options) {
     if (std::ranges::none_of(options.torchrun, several_hosts)) {
         line.emplace_back("--standalone");  // this host only, on a free port
     } else {
-        // Each restart gets a store of its own. torchrun's one for all knows the ranks of earlier ones, and a host that
-        // did not see the failure itself does not count the restart.
+        // With the c10d rendezvous each restart gets a store of its own. torchrun's one for all knows the ranks of
+        // earlier ones, and a host that did not see the failure itself does not count the restart.
         setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", /*overwrite=*/0);
     }
     line.emplace_back("--no-python");

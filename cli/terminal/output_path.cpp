@@ -48,8 +48,11 @@ void require_file(const fs::path& path, const std::string& problem) {
 bool would_join_data(const fs::path& path, const std::string& folder) {
     std::error_code unknown;
     const fs::path ending = path.extension();
+    if (path.filename() == "labels.csv") {
+        return true;
+    }
     if (!is_other_than_image_folder(folder) || fs::equivalent(path, folder, unknown)) {
-        return (ending != ".csv" && ending != ".json") || path.filename() == "labels.csv";
+        return ending != ".csv" && ending != ".json";
     }
     return !ending.empty() && !is_image_name(path.string()) &&
            std::ranges::any_of(fs::directory_iterator(folder, unknown),

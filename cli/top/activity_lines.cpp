@@ -107,7 +107,7 @@ std::vector<ScreenTable::Cell> run_cells(const LiveRun& run) {
         cells.push_back({fmt::format("{:.0f} %", 100 * tail.wait_share), tail.wait_share >= kInputBound ? Tone::bad
                                                                          : tail.wait_share >= kModerate ? Tone::warn
                                                                                                         : Tone::good});
-        cells.push_back({with_commas(tail.images_per_second)});
+        cells.push_back({tail.images_per_second ? with_commas(*tail.images_per_second) : "-"});
         cells.push_back({or_dash(tail.ready_batches, 1)});
         cells.push_back({tail.loss ? number_text(*tail.loss) : "-"});
     } else {

@@ -42,10 +42,10 @@ std::optional<std::int64_t> integer_in(const Json& json, const char* key) {
 // A line {"type": "step", "step", "epoch", "samples", "us": {phase: N}, ...}; empty for another.
 std::optional<Step> parse_step(const Json& json) {
     if (!json.is_object() || json.value("type", Json()) != "step" || !json.value("us", Json()).is_object() ||
-        !integer_in(json, "step") || !number_in(json, "samples")) {
+        !integer_in(json, "step")) {
         return std::nullopt;
     }
-    Step step{.samples = *number_in(json, "samples")};
+    Step step{.samples = number_in(json, "samples").value_or(0)};  // not known of every watched program
     for (const auto& [phase, us] : json["us"].items()) {
         const double seconds = us.is_number() ? 1e-6 * us.get<double>() : 0;
         const bool pause = phase == "evaluate" || phase == "checkpoint";  // between two steps
@@ -142,7 +142,9 @@ std::optional<RunTail> parse_run_tail(std::string_view text) {
     tail.steps = static_cast<std::int64_t>(seconds.size());
     tail.step_seconds = median(seconds);
     tail.wait_share = sum.wait / sum.seconds;
-    tail.images_per_second = sum.samples / sum.seconds;
+    if (sum.samples > 0) {
+        tail.images_per_second = sum.samples / sum.seconds;
+    }
     if (with_ready > 0) {
         tail.ready_batches = ready / with_ready;
     }

@@ -17,12 +17,12 @@ namespace stoker::cli {
 struct RunTail {
     std::int64_t step = 0;  // the last one
     std::int64_t epoch = 0;
-    std::int64_t steps = 0;                    // that the figures below are means of
-    double step_seconds = 0;                   // median
-    double wait_share = 0;                     // of the steps' time, waiting for data
-    double images_per_second = 0;              // of all ranks: a step's samples are
-    std::optional<double> loss = {};           // the latest that was recorded
-    std::optional<double> ready_batches = {};  // mean of the finished batches in the loader's ring
+    std::int64_t steps = 0;                        // that the figures below are means of
+    double step_seconds = 0;                       // median
+    double wait_share = 0;                         // of the steps' time, waiting for data
+    std::optional<double> images_per_second = {};  // of all ranks: a step's samples are
+    std::optional<double> loss = {};               // the latest that was recorded
+    std::optional<double> ready_batches = {};      // mean of the finished batches in the loader's ring
 };
 
 // The lines of the end of a metrics.jsonl: the first may be cut, and so may the last. Other lines are skipped. Empty

@@ -114,7 +114,7 @@ Json run_json(const LiveRun& run) {
             {"steps", of_tail(&RunTail::steps)},
             {"step_seconds", of_tail(&RunTail::step_seconds)},
             {"wait", of_tail(&RunTail::wait_share)},
-            {"images_per_second", of_tail(&RunTail::images_per_second)},
+            {"images_per_second", run.tail ? or_null(run.tail->images_per_second) : Json()},
             {"loss", run.tail ? or_null(run.tail->loss) : Json()},
             {"ready_batches", run.tail ? or_null(run.tail->ready_batches) : Json()},
             {"written_seconds_ago", or_null(run.written_seconds)}};

@@ -154,6 +154,10 @@ def test_tables_may_lie_among_images(here):
 def test_labels_csv_would_make_a_table_of_the_folder(here):
     done = run_program("predict", "run", "train", "-o", "train/labels.csv", cwd=here, status=1)
     assert "expected a place outside the data in train" in done.err and not (here / "train/labels.csv").exists()
+    (here / "shards").mkdir()
+    (here / "shards/a.tar").write_bytes(b"")
+    done = run_program("predict", "run", "train", "shards", "-o", "shards/labels.csv", cwd=here, status=1)
+    assert "expected a place outside the data in shards" in done.err
 
 
 def test_the_data_folder_is_no_run_folder(here):

@@ -95,7 +95,7 @@ SHOWN = {
 
 
 def test_the_progress_line_fits_the_terminal_of_the_moment(train):
-    terminal = train(24, "train.epochs=50")
+    terminal = train(24, "train.epochs=1000")
     for columns, parts in SHOWN.items():
         terminal.resize(columns)
         before, bars = len(terminal.bars()) + 1, []

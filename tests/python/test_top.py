@@ -142,6 +142,12 @@ def test_the_last_steps_of_a_run_are_read(stoker, held_run):
     assert 0 <= run["written_seconds_ago"] < 60
 
 
+def test_steps_of_a_watched_program_may_lack_their_samples(stoker, held_run):
+    folder = held_run("\n".join(step_line(step).replace('"samples": 64, ', "") for step in range(1, 9)) + "\n")
+    (run,) = run_at(stoker, folder)
+    assert run["step"] == 8 and run["images_per_second"] is None
+
+
 def test_a_loss_that_diverged_is_the_latest(stoker, held_run):
     folder = held_run("\n".join([*[step_line(step, loss=2.0) for step in range(1, 9)], step_line(9, loss=None), ""]))
     (run,) = run_at(stoker, folder)

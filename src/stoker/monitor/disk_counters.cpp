@@ -99,7 +99,7 @@ std::vector<DiskRates> disk_rates(std::span<const DiskCounters> before, std::spa
         const auto passed_ms = [&](std::int64_t DiskCounters::*counter) {
             constexpr std::int64_t kWrap = std::int64_t{1} << 32;
             const std::int64_t old = (*found).*counter;
-            const bool wrapped = !replaced && now.*counter < old && old < kWrap;
+            const bool wrapped = !replaced && old < kWrap && old - now.*counter > kWrap / 2;
             return difference(old, now.*counter + (wrapped ? kWrap : 0)).value_or(0);
         };
         const auto mean = [&](double ms, double requests) {

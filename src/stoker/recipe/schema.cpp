@@ -376,11 +376,12 @@ std::vector<SchemaKey> train_keys() {
             "train.pipeline", at(&TrainRecipe::pipeline), {"1f1b", "gpipe"},
             "several processes: the order of the micro-batches on the stages of a model (`mesh.pp`); `1f1b` goes back "
             "as soon as it can and holds the activations of few of them, `gpipe` goes back after all"),
-        number("train.mixup", at(&TrainRecipe::mixup), {.low = 0},
-               "mixes pairs of images and their labels, with a ratio from Beta(mixup, mixup); 0: off"),
+        number(
+            "train.mixup", at(&TrainRecipe::mixup), {.low = 0},
+            "mixes pairs of images and their labels, with a ratio from Beta(mixup, mixup), from 1e-6 to 1e6; 0: off"),
         number("train.cutmix", at(&TrainRecipe::cutmix), {.low = 0},
                "pastes a box of another image into each image and mixes their labels, with a ratio from Beta(cutmix, "
-               "cutmix); 0: off"),
+               "cutmix), from 1e-6 to 1e6; 0: off"),
         number("train.loss_scale", at(&TrainRecipe::loss_scale), {.low = 0, .low_allowed = false},
                "fp16: the initial loss scale"),
         integer("train.loss_scale_interval", at(&TrainRecipe::loss_scale_interval), {1, kMost},

@@ -24,7 +24,8 @@ text{font-family:system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif;fil
 .sheet{fill:#fff}.name{font-size:16px;font-weight:600}.head{font-size:13px;font-weight:600}.key{font-size:12px}
 .tick{font-size:11px;fill:#57606a}.tick text{fill:inherit}.end{text-anchor:end}.middle{text-anchor:middle}
 .grid path{stroke:#e4e8ec}.axis{stroke:#8c959f;fill:none}
-.line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}.light{stroke-width:1;opacity:.3}.dashed{stroke-dasharray:5 3}
+.line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}.light{stroke-width:1;opacity:.3}
+.dashed{stroke-dasharray:3.2 4.8}
 .c0{stroke:#0b66c3}.c1{stroke:#d4500b}.c2{stroke:#11835b}.c3{stroke:#a8329a}.c4{stroke:#8a6d00}.c5{stroke:#d12f4f}
 .c6{stroke:#0d8aa5}.c7{stroke:#6b4fd0}.c8{stroke:#5c7f10}.c9{stroke:#8b5a3c}.c10{stroke:#5d6b7a}.c11{stroke:#b03a6f}
 .d0{fill:#0b66c3}.d1{fill:#d4500b}.d2{fill:#11835b}.d3{fill:#a8329a}.d4{fill:#8a6d00}.d5{fill:#d12f4f}
@@ -99,7 +100,7 @@ Panel step_panel(std::span<const CurveRun> runs) {
 }
 
 Panel rate_panel(std::span<const CurveRun> runs) {
-    Panel panel{.title = "Learning rate", .x_name = "step", .whole_x = true, .empty = "no step yet"};
+    Panel panel{.title = "Learning rate", .x_name = "step", .whole_x = true, .empty = "no learning rate yet"};
     for (std::size_t i = 0; i < runs.size(); ++i) {
         auto points = points_of(runs[i].metrics.steps, std::mem_fn(&StepLine::step), std::mem_fn(&StepLine::lr));
         panel.series.push_back({.name = runs[i].name, .points = std::move(points), .color = i});

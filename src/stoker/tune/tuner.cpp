@@ -167,7 +167,7 @@ class Tuner {
             std::vector<RecipeChange> change = variant.change;
             std::ranges::move(changes_to(setting), std::back_inserter(change));
             const double correction =
-                (setting == setting_ ? 1 : correction_) * (variant.part == Part::step ? 1 : shortfall_);
+                (setting == setting_ ? 1 : correction_) * (variant.part == Part::loader ? shortfall_ : 1);
             all.push_back({.change = std::move(change),
                            .setting = setting,
                            .variant = &variant,
@@ -207,8 +207,7 @@ class Tuner {
         const auto known = [](const Candidate& candidate) {
             return candidate.variant == nullptr || candidate.variant->queue || candidate.variant->costs.has_value();
         };
-        const double worth = slow() ? kWorthLong : kWorthTrying;
-        const auto promising = [worth](const Candidate& candidate) { return candidate.predicted >= worth; };
+        const auto promising = [this](const Candidate& candidate) { return candidate.predicted >= worth(); };
         const auto* best = best_of(all, [&](const auto& each) { return known(each) && promising(each); });
         const auto* hope =
             best_of(all, [&](const auto& each) { return !known(each) && promising(each) && !each.packs(); });
@@ -233,6 +232,7 @@ class Tuner {
 
     // Whether a comparison takes so long that a few percent are not worth one.
     bool slow() const { return 2 * kPairsForLittle * slice_seconds_ > kShareForLittle * options_.budget_seconds; }
+    double worth() const { return slow() ? kWorthLong : kWorthTrying; }  // the least prediction that promises something
 
     // Samples whose cached pixels, or packed records, stand for the whole data set.
     std::int64_t sample_count() const {
@@ -353,7 +353,7 @@ class Tuner {
         } catch (const TrialFailed& error) {
             tried.reason = error.what();
             result_.rolled_back.push_back(std::move(tried));
-            explored_ += candidate.predicted < kWorthTrying ? 1 : 0;
+            explored_ += candidate.predicted < worth() ? 1 : 0;
             return;
         }
         tried.measured = pairs.ratio;
@@ -362,8 +362,8 @@ class Tuner {
             tried.reason = undecided ? "the time was spent" : pairs.ratio.high < 1 ? "slower" : "no gain";
             note_measured(pairs.ratio, "rolled back: " + tried.reason);
             result_.rolled_back.push_back(std::move(tried));
-            explored_ += candidate.predicted < kWorthTrying ? 1 : 0;
-            if (candidate.variant == nullptr && candidate.predicted >= kWorthTrying) {
+            explored_ += candidate.predicted < worth() ? 1 : 0;
+            if (candidate.variant == nullptr && candidate.predicted >= worth()) {
                 // No lower than for a setting that changes nothing: that one is slow says nothing of the others.
                 correction_ *= std::min(std::max(pairs.ratio.median, 1.0) / candidate.predicted, 1.0);
             }
