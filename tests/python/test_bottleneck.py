@@ -30,7 +30,7 @@ def names(functions):
 @pytest.mark.slow
 @pytest.mark.parametrize("workers, size", [(0, 640), (2, 80)], ids=["without workers", "forks while profiling"])
 def test_the_program_stays_as_it_is_and_steps_are_profiled(runs, workers, size):
-    script = runs.script(train(workers).replace("640", str(size)).replace("range(2)", f"range({1280 // size})"))
+    script = runs.script(train(workers, dynamo=True).replace("640", str(size)).replace("range(2)", f"range({1280 // size})"))
     plain, profiled = runs.python(script), runs.bottleneck("--json", "verdict.json", "--keep", "kept", script)
     assert plain.returncode == profiled.returncode == 0, profiled.stderr
     assert plain.stdout == profiled.stdout
@@ -53,7 +53,7 @@ def test_the_program_stays_as_it_is_and_steps_are_profiled(runs, workers, size):
 
 
 def test_the_files_open_in_other_tools(runs):
-    assert runs.bottleneck("-o", "page.html", "--keep", "kept", runs.script(train())).returncode == 0
+    assert runs.bottleneck("-o", "page.html", "--keep", "kept", runs.script(train(dynamo=True))).returncode == 0
     stats = pstats.Stats(str(runs.folder / "kept/profile.pstats"))
     called = {name: calls for (file, line, name), (_, calls, *_) in stats.stats.items()}
     assert called["backward"] >= 21 and stats.total_tt > 0
@@ -91,14 +91,14 @@ print(len(functions.getstats()) > 0, len(operators.events()) > 0)
 @pytest.mark.parametrize("functions, operators", [(2, 2), (15, 22)], ids=["before ours would begin", "while ours runs"])
 def test_a_program_that_profiles_itself_keeps_its_profiles(runs, functions, operators):
     loop = OWN_PROFILERS.format(functions=functions, operators=operators)
-    profiled = runs.bottleneck(runs.script(train().split("if __name__")[0] + loop))
+    profiled = runs.bottleneck(runs.script(train(dynamo=True).split("if __name__")[0] + loop))
     assert profiled.returncode == 0 and profiled.stdout == "True True\n", profiled.stderr
     for kind in ("functions", "operators"):
         assert f"stoker bottleneck: {kind}: the program runs" in profiled.stderr
 
 
 def test_a_short_program_has_no_profile(runs):
-    done = runs.bottleneck(runs.script(train().replace("640", "64")))
+    done = runs.bottleneck(runs.script(train(dynamo=True).replace("640", "64")))
     assert done.returncode == 0
     assert "no profile was taken: the program made fewer than 15 steps" in done.stderr
 

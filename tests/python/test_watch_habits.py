@@ -12,10 +12,9 @@ from conftest import PROGRAM, PYTHON_PACKAGE
 from stoker.watch.command import _split
 from stoker.watch.ranks import Rank
 from stoker.watch.run import Watch
-from test_watch import Runs
+from test_watch import WITHOUT_DYNAMO, Runs
 
-STEPS = """
-import torch
+STEPS = WITHOUT_DYNAMO + """
 from torch import nn
 torch.set_num_threads(1)
 

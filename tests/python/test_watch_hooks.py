@@ -41,7 +41,7 @@ print(torch._dynamo.utils.unpatched_nn_module_call is plain, torch.fx._symbolic_
 @pytest.mark.slow
 @pytest.mark.parametrize("eager", ["", "loss_of(*next(iter(loader)))"], ids=["compiled", "eager first"])
 def test_compiled_functions_see_no_hook(runs, eager):
-    script = runs.script(train().split("if __name__")[0] + COMPILED.format(eager=eager))
+    script = runs.script(train(dynamo=True).split("if __name__")[0] + COMPILED.format(eager=eager))
     plain, watched_run = runs.python(script), runs.watch("--keep", "kept", script)
     assert plain.stdout == "True True\n" and watched_run.stdout == plain.stdout, watched_run.stderr
     assert len(runs.records("kept", "step")) == 40
@@ -68,7 +68,7 @@ for function in (lambda x: x.to(torch.float64) + 1, lambda x: x.sum().item(), la
 
 
 def test_compiled_functions_may_call_what_is_hooked(runs):
-    script = runs.script(train().split("if __name__")[0] + CALLING)
+    script = runs.script(train(dynamo=True).split("if __name__")[0] + CALLING)
     plain = runs.python(script)
     (runs.folder / f"{script}.group").unlink(missing_ok=True)
     watched_run = runs.watch("--keep", "kept", script)
