@@ -204,7 +204,7 @@ def test_report_document_and_kept_records_say_the_same(ended):
 @pytest.mark.parametrize("command", ["watch", "bottleneck"])
 def test_files_that_cannot_be_written_cost_a_line_each_and_not_the_verdict(runs, command):
     (runs.folder / "file").write_text("")
-    script = runs.script(train())
+    script = runs.script(train(dynamo=True))
     done = runs.python("-m", "stoker", command, "--json", "file/verdict.json", "-o", "file/page.html", script)
     assert done.returncode == 0 and done.stdout
     assert "where the training thread spent" in done.stderr and "no verdict" not in done.stderr

@@ -19,8 +19,8 @@ using Clock = std::chrono::steady_clock;
 constexpr double kMuch = 1.1;            // gains below this are little
 constexpr int kMostExplored = 3;         // so many in a row without a gain
 constexpr int kPairsForLittle = 9;       // that show a few percent
-constexpr double kShareForLittle = 0.1;  // of the budget that they may take
-constexpr double kWorthLong = 1.04;      // instead of kWorthTrying where they take more
+constexpr double kLongSlice = 1.5;       // seconds
+constexpr double kWorthLong = 1.04;      // instead of kWorthTrying where slices are longer
 constexpr double kMuchMore = 1.5;        // a variant that may bring so many times as much is measured first
 constexpr double kBaselineSlices = 2.5;  // that the recipe as it is is measured for
 constexpr double kSlicesOfBudget = 50;   // a short budget has short slices: one change takes twelve and more
@@ -230,8 +230,8 @@ class Tuner {
         return false;
     }
 
-    // Whether a comparison takes so long that a few percent are not worth one.
-    bool slow() const { return 2 * kPairsForLittle * slice_seconds_ > kShareForLittle * options_.budget_seconds; }
+    // Whether steps are so long that a few percent are not worth a comparison, which takes half a minute and more.
+    bool slow() const { return slice_seconds_ > kLongSlice; }
     double worth() const { return slow() ? kWorthLong : kWorthTrying; }  // the least prediction that promises something
 
     // Samples whose cached pixels, or packed records, stand for the whole data set.
