@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace stoker {
+namespace stoker::hash_test {
 namespace {
 
 constexpr std::uint64_t kPrime64 = 11400714785074694797ull;
@@ -64,4 +64,4 @@ TEST(Hash, OfTextIsTheHashOfItsBytes) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::hash_test

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace stoker {
+namespace stoker::suggest_test {
 namespace {
 
 TEST(Suggest, OffersOnlyWhatIsNear) {
@@ -50,4 +50,4 @@ TEST(Suggest, PathsAreCorrectedAtTheFirstMissingPart) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::suggest_test

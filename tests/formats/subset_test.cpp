@@ -11,7 +11,7 @@
 
 #include "stoker/base/error.h"
 
-namespace stoker {
+namespace stoker::subset_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -134,4 +134,4 @@ TEST(Subset, RefusesSharesThatLeaveOneSideEmpty) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::subset_test

@@ -8,7 +8,7 @@
 
 #include "stoker/base/error.h"
 
-namespace stoker {
+namespace stoker::rand_augment_test {
 namespace {
 
 TEST(RandAugment, DrawsEveryOpWithOneMagnitudeAndBothSigns) {
@@ -43,4 +43,4 @@ TEST(RandAugment, RefusesMagnitudesBeyondTheBins) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::rand_augment_test

@@ -11,7 +11,7 @@
 #include "ops/pixels.h"
 #include "stoker/base/error.h"
 
-namespace stoker {
+namespace stoker::random_affine_test {
 namespace {
 
 constexpr ImageSize kImage{.height = 60, .width = 80};
@@ -89,4 +89,4 @@ TEST(RandomAffine, RefusesImpossibleRanges) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::random_affine_test

@@ -10,7 +10,7 @@
 #include "ops/support.h"
 #include "stoker/base/error.h"
 
-namespace stoker {
+namespace stoker::random_crop_test {
 namespace {
 
 using testing::difference;
@@ -109,4 +109,4 @@ TEST(RandomCrop, PadsIfNeeded) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::random_crop_test

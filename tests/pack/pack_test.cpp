@@ -19,7 +19,7 @@
 #include "stoker/pack/target.h"
 #include "support/temp_dir.h"
 
-namespace stoker {
+namespace stoker::pack_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -453,4 +453,4 @@ TEST_F(Pack, NotIntoItsOwnSource) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::pack_test

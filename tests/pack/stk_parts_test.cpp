@@ -10,7 +10,7 @@
 #include "stoker/formats/folder/image_folder.h"
 #include "support/temp_dir.h"
 
-namespace stoker {
+namespace stoker::stk_parts_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -185,4 +185,4 @@ TEST_F(StkParts, PartsThatAreNoneAreRefused) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::stk_parts_test

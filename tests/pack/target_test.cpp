@@ -16,7 +16,7 @@
 #include "stoker/pack/pack.h"
 #include "support/temp_dir.h"
 
-namespace stoker {
+namespace stoker::target_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -420,4 +420,4 @@ TEST(TargetFormat, GoesByTheEnding) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::target_test

@@ -10,7 +10,7 @@
 #include "pipeline/pixel_source.h"
 #include "stoker/pipeline/loader.h"
 
-namespace stoker {
+namespace stoker::image_table_test {
 namespace {
 
 using testing::difference;
@@ -243,4 +243,4 @@ TEST(ImageTable, ALoaderRefusesImagesThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::image_table_test

@@ -15,7 +15,7 @@
 #include "stoker/pipeline/transforms/cut_ops.h"
 #include "support/memory_room.h"
 
-namespace stoker {
+namespace stoker::late_images_test {
 namespace {
 
 using testing::Bytes;
@@ -474,4 +474,4 @@ TEST(LateImages, ThePlanNamesTheFailureWhereItCanReadNothing) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::late_images_test

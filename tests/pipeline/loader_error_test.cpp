@@ -9,7 +9,7 @@
 #include "stoker/pipeline/cache/cache_room.h"
 #include "support/memory_room.h"
 
-namespace stoker {
+namespace stoker::loader_error_test {
 namespace {
 
 using testing::CountingAllocator;
@@ -333,4 +333,4 @@ TEST(LoaderErrors, WorkersGiveBackTheMemoryOfHugeSamples) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::loader_error_test

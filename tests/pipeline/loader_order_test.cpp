@@ -6,7 +6,7 @@
 #include "stoker/base/error.h"
 #include "support/temp_dir.h"
 
-namespace stoker {
+namespace stoker::loader_order_test {
 namespace {
 
 using testing::PixelDataset;
@@ -136,4 +136,4 @@ TEST(LoaderOrder, ACacheKeepsTheReasonOfABadSampleOut) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::loader_order_test

@@ -7,7 +7,7 @@
 
 #include "pipeline/pixel_source.h"
 
-namespace stoker {
+namespace stoker::loader_restore_test {
 namespace {
 
 using testing::difference;
@@ -176,4 +176,4 @@ TEST(LoaderRestore, SaysWhatDiffers) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::loader_restore_test

@@ -13,7 +13,7 @@
 #include "stoker/ops/float16.h"
 #include "stoker/trace/accounting.h"
 
-namespace stoker {
+namespace stoker::loader_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -467,4 +467,4 @@ TEST(Loader, BatchesThatTheCallerHoldsAreAllocatedAtTheStart) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::loader_test

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-namespace stoker {
+namespace stoker::field_keys_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -78,4 +78,4 @@ TEST(FieldKeys, MistakesAreNamed) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::field_keys_test

@@ -11,7 +11,7 @@
 #include "stoker/tune/contender.h"
 #include "tune/fake_trial.h"
 
-namespace stoker {
+namespace stoker::tuner_test {
 namespace {
 
 std::vector<std::string> changes_of(const std::vector<TriedChange>& tried) {
@@ -392,4 +392,4 @@ TEST(Tuner, PackingIsSuggestedUnlessItMayBeKept) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::tuner_test

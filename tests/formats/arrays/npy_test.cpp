@@ -11,7 +11,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/rng.h"
 
-namespace stoker {
+namespace stoker::npy_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -212,4 +212,4 @@ TEST(Npy, DamagedFiles) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::npy_test

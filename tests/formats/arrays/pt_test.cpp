@@ -13,7 +13,7 @@
 #include "stoker/base/rng.h"
 #include "support/temp_dir.h"
 
-namespace stoker {
+namespace stoker::pt_test {
 namespace {
 
 using namespace testing;
@@ -212,4 +212,4 @@ TEST(Pt, FilesThatAreNoZip) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::pt_test

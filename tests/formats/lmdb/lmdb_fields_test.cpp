@@ -15,7 +15,7 @@
 #include "stoker/formats/lmdb/lmdb.h"
 #include "stoker/formats/pickle/pickle_writer.h"
 
-namespace stoker {
+namespace stoker::lmdb_fields_test {
 namespace {
 
 using ::testing::AllOf;
@@ -214,4 +214,4 @@ TEST_F(LmdbFields, StoredFieldsAreListed) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::lmdb_fields_test

@@ -29,7 +29,7 @@
 #include "support/page_cache.h"
 #include "support/temp_dir.h"
 
-namespace stoker {
+namespace stoker::lmdb_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -415,4 +415,4 @@ TEST_F(Lmdb, TheListOfKeysIsKept) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::lmdb_test

@@ -15,7 +15,7 @@
 #include "stoker/base/file.h"
 #include "stoker/formats/lmdb/lmdb_record.h"
 
-namespace stoker {
+namespace stoker::record_pattern_test {
 namespace {
 
 using namespace std::string_literals;
@@ -289,4 +289,4 @@ TEST(RecordPattern, NoPatternForPixelsInALine) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::record_pattern_test

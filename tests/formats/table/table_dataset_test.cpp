@@ -21,7 +21,7 @@
 #include "stoker/formats/subset.h"
 #include "support/temp_dir.h"
 
-namespace stoker {
+namespace stoker::table_dataset_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -380,4 +380,4 @@ TEST(TableDataset, AMillionRows) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::table_dataset_test

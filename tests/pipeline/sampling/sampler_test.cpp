@@ -13,7 +13,7 @@
 #include "stoker/base/rng.h"
 #include "stoker/pipeline/sampling/permutation.h"
 
-namespace stoker {
+namespace stoker::sampler_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -349,4 +349,4 @@ TEST(Sampler, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::sampler_test

@@ -11,7 +11,7 @@
 #include "stoker/pipeline/transforms/op_table.h"
 #include "stoker/pipeline/transforms/transform.h"
 
-namespace stoker {
+namespace stoker::pixel_ops_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -386,4 +386,4 @@ TEST(PixelOpTable, RandAndAutoAugment) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::pixel_ops_test

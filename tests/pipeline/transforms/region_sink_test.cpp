@@ -10,7 +10,7 @@
 #include "stoker/base/rng.h"
 #include "stoker/ops/resize_normalize.h"
 
-namespace stoker {
+namespace stoker::region_sink_test {
 namespace {
 
 int between(Rng& rng, int low, int high) {
@@ -248,4 +248,4 @@ TEST(RegionSink, RefusesRowsOfAnotherSize) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::region_sink_test
