@@ -9,6 +9,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <iterator>
+
 #include "stoker/base/error.h"
 #include "stoker/models/init.h"
 #include "stoker/models/mlp.h"
@@ -86,6 +89,32 @@ TEST(FusedStep, IsTheEagerStep) {
             EXPECT_EQ(fused.account.cut().times[static_cast<std::size_t>(Phase::forward)].count(), 0);
         }
     }
+}
+
+std::ptrdiff_t threads_of_process() {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+}
+
+// `stoker tune` measures a step with one number of threads after the other.
+TEST(FusedStep, FollowsTheNumberOfThreads) {
+    at::Generator generator = make_generator(3);
+    Mlp model(256, {512}, 4, Activation::relu, generator);
+    Optimizer optimizer(model.parameters(), kOptimizers.front(), OptimizerKernel::fused);
+    Account account;
+    Step step(model, optimizer, account, kCpu, {});
+    ASSERT_TRUE(step.fused());
+    const DeviceBatch batch{.input = at::randn({64, 1, 16, 16}, generator),
+                            .target = at::arange(64, at::kLong).remainder(4)};
+    std::vector<std::ptrdiff_t> threads;
+    for (const int count : {1, 3, 1, 2}) {
+        at::set_num_threads(count);
+        step.run(batch, 0.1);
+        threads.push_back(threads_of_process());
+    }
+    at::set_num_threads(1);
+    EXPECT_EQ(threads[1], threads[0] + 2);
+    EXPECT_EQ(threads[2], threads[0]);
+    EXPECT_EQ(threads[3], threads[0] + 1);
 }
 
 // A run may switch between the two: ten eager steps and ten fused ones equal twenty fused steps.

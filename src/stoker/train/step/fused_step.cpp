@@ -37,7 +37,9 @@ double FusedStep::run(const DeviceBatch& batch, double lr) {
     for (const FusedLayerTensors& layer : layers_.layers) {
         memory.push_back(layer.memory());
     }
-    if (mlp_ == nullptr || memory != memory_) {  // a parameter has got other memory
+    const int most = at::get_num_threads();
+    if (mlp_ == nullptr || memory != memory_ || most != most_threads_) {  // a parameter may have got other memory
+        most_threads_ = most;
         layers_.options.threads = threads_for(layers_.options.widths, samples);
         mlp_ = std::make_unique<FusedMlp>(layers_.options, memory);
         memory_ = std::move(memory);

@@ -25,6 +25,7 @@ class FusedStep {
 
     FusedLayers layers_;
     std::vector<FusedLayer> memory_ = {};  // of mlp_
+    int most_threads_ = 0;                 // LibTorch's, when mlp_ was made
     std::unique_ptr<FusedMlp> mlp_;        // made at the first step, which gives the batch size
 };
 
