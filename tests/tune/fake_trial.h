@@ -41,6 +41,7 @@ struct Machine {
     int most_threads = 1000;  // of a loader
     int most_beside = 1000;   // of a loader beside another trial: memory
     int fails_at = -1;        // this measurement, once
+    int disturbed_at = -1;    // this one is ten times as slow
     std::vector<TrialSpec> opened = {};
     int measured = 0;
 };
@@ -125,6 +126,7 @@ class FakeTrial final : public Trial {
         }
         ++machine_.measured;
         rate *= 1 + machine_.noise * std::sin(7.0 * machine_.measured);
+        rate *= machine_.measured == machine_.disturbed_at ? 0.1 : 1;
         StepRecord host;
         host.times[static_cast<std::size_t>(Phase::wait)] =
             std::chrono::nanoseconds(static_cast<std::int64_t>(1e12 * wait_share * seconds));

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "stoker/tune/contender.h"
+#include "stoker/tune/prober.h"
 #include "tune/fake_trial.h"
 
 namespace stoker::tuner_test {
@@ -326,6 +327,19 @@ TEST(Tuner, ATrialThatEndsOnceIsOpenedAgain) {
         Machine machine{.fails_at = failing};
         const TuneResult result = tune(photos(), {}, {}, opener(machine));
         EXPECT_LE(std::ranges::count(result.rolled_back, "ended", &TriedChange::reason), 1) << failing;
+    }
+}
+
+TEST(Prober, OneDisturbedMeasurementCostsNothing) {
+    for (int disturbed = 0; disturbed <= 12; ++disturbed) {
+        Machine machine{.noise = 0, .disturbed_at = disturbed};
+        const Costs costs = probe(opener(machine), {}, Part::both, {.seconds = 0.4}).costs;
+        ASSERT_EQ(costs.step.size(), 2U);
+        ASSERT_EQ(costs.load.size(), 2U);
+        EXPECT_NEAR(costs.step[0].seconds, machine.step, 1e-6) << disturbed;
+        EXPECT_NEAR(costs.step[1].seconds, machine.step / 2, 1e-6) << disturbed;
+        EXPECT_NEAR(costs.load[0].seconds, machine.load, 1e-6) << disturbed;
+        EXPECT_NEAR(costs.load[1].seconds, machine.load / 2, 1e-6) << disturbed;
     }
 }
 

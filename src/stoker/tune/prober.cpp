@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string_view>
 
 #include "stoker/tune/settings.h"
 
@@ -19,21 +20,48 @@ double per_image(double seconds, const Measurement& measured) {
     return seconds / static_cast<double>(std::max<std::int64_t>(measured.images, 1));
 }
 
-// Nothing where the machine does not give several workers: their memory, or so many threads. One is needed.
+// Nothing where the machine does not give several workers or threads: their memory, or so many.
 std::optional<Measurement> ask_unless_too_many(Trial& trial, const char* request, const ProbeOptions& options,
-                                               int workers) {
+                                               int count, bool needed) {
     try {
-        return trial.ask(request, options.seconds, workers);
+        return trial.ask(request, options.seconds, count);
     } catch (const TrialOutOfMemory&) {
-        if (workers == 1 || !options.alone) {
+        if (needed || !options.alone) {
             throw;
         }
     } catch (const TrialFailed&) {
-        if (workers == 1) {
+        if (needed) {
             throw;
         }
     }
     return std::nullopt;
+}
+
+// The median of a few measurements of each count, in turn with the others: a moment in which the machine is disturbed
+// would mislead the whole search. A long one counts for itself. Counts of a loader that the machine does not give are
+// left out; the first is needed.
+std::vector<Measurement> measure_in_turn(Trial& trial, const char* request, const std::vector<int>& counts,
+                                         const ProbeOptions& options) {
+    const bool all_needed = std::string_view(request) == "step";
+    constexpr double kShort = 1;  // second
+    const int rounds = options.seconds <= kShort ? 3 : 1;
+    std::vector<std::vector<Measurement>> rounds_of(counts.size());
+    for (int round = 0; round < rounds; ++round) {
+        for (std::size_t i = 0; i < rounds_of.size(); ++i) {
+            const auto measured = ask_unless_too_many(trial, request, options, counts[i], all_needed || i == 0);
+            if (!measured) {
+                rounds_of.resize(i);
+                break;
+            }
+            rounds_of[i].push_back(*measured);
+        }
+    }
+    std::vector<Measurement> medians;
+    for (std::vector<Measurement>& all : rounds_of) {
+        std::ranges::sort(all, {}, &Measurement::rate);
+        medians.push_back(all[all.size() / 2]);
+    }
+    return medians;
 }
 
 }  // namespace
@@ -47,24 +75,21 @@ ProbeResult probe(const OpenTrial& open, const TrialSpec& spec, Part part, const
     ProbeResult result{.costs = {.cores = facts.cores, .on_device = facts.device != "cpu"}};
     const std::vector<int> counts = counts_up_to(facts.cores);
     if (part != Part::loader) {
-        for (const int threads : result.costs.on_device ? std::vector<int>{facts.threads} : counts) {
-            const Measurement step = trial->ask("step", options.seconds, threads);
-            result.costs.step.push_back({.threads = threads,
-                                         .seconds = per_image(step.seconds, step),
-                                         .cpu_seconds = per_image(step.cpu_seconds, step)});
+        const std::vector<int> threads = result.costs.on_device ? std::vector<int>{facts.threads} : counts;
+        const std::vector<Measurement> steps = measure_in_turn(*trial, "step", threads, options);
+        for (std::size_t i = 0; i < steps.size(); ++i) {
+            result.costs.step.push_back({.threads = threads[i],
+                                         .seconds = per_image(steps[i].seconds, steps[i]),
+                                         .cpu_seconds = per_image(steps[i].cpu_seconds, steps[i])});
         }
     }
     if (part != Part::step) {
-        for (const int workers : counts) {
-            const auto measured = ask_unless_too_many(*trial, "load", options, workers);
-            if (!measured) {
-                break;
-            }
-            const Measurement& load = *measured;
-            result.costs.load.push_back({.workers = workers,
-                                         .seconds = per_image(load.seconds, load),
-                                         .cpu_seconds = per_image(load.cpu_seconds, load)});
-            result.cached_bytes = static_cast<double>(load.cached_bytes) /
+        const std::vector<Measurement> loads = measure_in_turn(*trial, "load", counts, options);
+        for (std::size_t i = 0; i < loads.size(); ++i) {
+            result.costs.load.push_back({.workers = counts[i],
+                                         .seconds = per_image(loads[i].seconds, loads[i]),
+                                         .cpu_seconds = per_image(loads[i].cpu_seconds, loads[i])});
+            result.cached_bytes = static_cast<double>(loads[i].cached_bytes) /
                                   static_cast<double>(std::max<std::int64_t>(facts.trial_samples, 1));
         }
     }
@@ -78,7 +103,7 @@ std::vector<FetchRate> probe_fetch(const OpenTrial& open, const TrialSpec& spec,
     const std::unique_ptr<Trial> trial = open(probed);
     std::vector<FetchRate> rates;
     for (const int threads : {1, most_workers(trial->facts().cores)}) {
-        const auto fetch = ask_unless_too_many(*trial, "fetch", options, threads);
+        const auto fetch = ask_unless_too_many(*trial, "fetch", options, threads, threads == 1);
         if (!fetch) {
             break;
         }
