@@ -46,7 +46,7 @@ struct BenchOverheadArguments {
 };
 
 constexpr double kLimit = 0.01;         // the cost that is claimed: the whole interval lies below
-constexpr double kBlockSeconds = 0.05;  // short: what disturbs the machine for a moment spoils few rounds
+constexpr double kBlockSeconds = 0.01;  // short: what disturbs the machine for a moment spoils few rounds
 constexpr int kLeastSteps = 1;
 constexpr int kMostSteps = 50;  // after so many steps losses are read and records written
 constexpr int kWarmUpSteps = 10;
