@@ -24,7 +24,7 @@ TEST(Suggest, OffersOnlyWhatIsNear) {
 }
 
 TEST(Suggest, PathsAreCorrectedAtTheFirstMissingPart) {
-    const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "stoker_suggest_test";
+    const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "stoker_suggest_test";
     std::filesystem::remove_all(folder);
     std::filesystem::create_directories(folder / "data/train/cats");
     std::filesystem::create_directories(folder / "data/val");

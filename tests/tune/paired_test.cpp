@@ -7,7 +7,7 @@
 
 #include "stoker/base/rng.h"
 
-namespace stoker {
+namespace stoker::paired_test {
 namespace {
 
 // Rates on a machine that becomes slower and faster by half, with noise of 3 % in each measurement.
@@ -109,4 +109,4 @@ TEST(Paired, DecidesAfterSixPairsAtTheEarliest) {
 }
 
 }  // namespace
-}  // namespace stoker
+}  // namespace stoker::paired_test

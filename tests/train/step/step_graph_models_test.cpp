@@ -135,7 +135,7 @@ TEST(StepGraphModels, ALargeBuiltInOneTouchesItsOwnMemoryAlone) {
 }
 
 TEST(StepGraphModels, ATorchScriptOneTouchesItsOwnMemoryAlone) {
-    expect_of_torchscript("convnet", 8, kAll);
+    expect_of_torchscript("mlp", 8, kAll);
 }
 
 TEST(StepGraphModels, ALargeTorchScriptOneTouchesItsOwnMemoryAlone) {
