@@ -162,7 +162,7 @@ Gain gain_of_larger_batch(const RunSummary& run, std::int64_t batch, std::int64_
         const double fixed = fixed_share(run) + part * (run.of(Phase::forward) + run.of(Phase::backward));
         return 1 / (1 - fixed * (1 - static_cast<double>(batch) / static_cast<double>(larger)));
     };
-    return {.low = factor(0), .expected = factor(4), .high = factor(9)};
+    return {.low = factor(0), .expected = factor(3), .high = factor(9)};
 }
 
 std::vector<Finding> small_batch(const JudgedRun& records) {
