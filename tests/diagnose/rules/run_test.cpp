@@ -63,7 +63,7 @@ TEST(RunRules, SmallBatches) {
     ASSERT_EQ(diagnosis.verdict.rule, "small-batch");
     const Gain gain = diagnosis.findings.front().gain;  // 16 samples a step
     EXPECT_NEAR(gain.low, 1 / (1 - 0.3 * 14 / 16), 1e-9);
-    EXPECT_NEAR(gain.expected, 1 / (1 - (0.3 + 0.7 * 4 / 6) * 14 / 16), 1e-9);
+    EXPECT_NEAR(gain.expected, 1 / (1 - (0.3 + 0.7 * 3 / 5) * 14 / 16), 1e-9);
     RankRecords few = MadeUpRun{.share = share, .batch_size = 12}.rank();
     few.facts.data.samples = 96;  // an epoch keeps four steps
     EXPECT_THAT(diagnose_rank(few).findings.front().text, ::testing::HasSubstr("A batch of 24 needs"));
