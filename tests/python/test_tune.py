@@ -200,8 +200,8 @@ def test_the_table_and_a_rejected_change(stoker, slow, tmp_path):
 
 
 def tune_until_kept(slow, tmp_path):
-    """A search that has just kept something."""
-    for budget in [*BUDGETS, "10min"]:
+    """A search that has just kept something, and goes on."""
+    for budget in ["1min", "10min"]:
         process = subprocess.Popen(
             [str(PROGRAM), "tune", str(slow), "--budget", budget, "--json"],
             cwd=tmp_path,
