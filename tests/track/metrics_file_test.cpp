@@ -10,6 +10,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/track/main_metric.h"
+#include "stoker/track/scalars.h"
 #include "support/temp_dir.h"
 #include "track/support.h"
 
@@ -147,6 +148,9 @@ TEST_F(MetricsFileTest, StepsOfAWatchedProgramHaveNoLearningRate) {
     ASSERT_EQ(metrics.steps.size(), 1U);
     EXPECT_TRUE(std::isnan(metrics.steps[0].lr));
     EXPECT_EQ(metrics.steps[0].samples, 0);
+    const std::vector<Scalar> scalars = scalars_of(metrics.steps[0]);
+    ASSERT_EQ(scalars.size(), 1U);
+    EXPECT_EQ(scalars[0].tag, "train/wait");
 }
 
 TEST_F(MetricsFileTest, CurvesOfLongRunsKnowTheLastStep) {

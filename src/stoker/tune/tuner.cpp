@@ -484,7 +484,7 @@ class Tuner {
     int explored_ = 0;
     // Lowers the predictions for workers and threads once some brought less than predicted.
     double correction_ = 1;
-    // So many times slower than its costs say is what is there. A loader that does less may mend that.
+    // The setting that is there trains so many times slower than its costs say. A loader that does less may help.
     double shortfall_ = 1;
 };
 

@@ -154,8 +154,8 @@ double fixed_share(const RunSummary& run) {
 }
 
 // The gain of a batch of `larger` instead of `batch` samples. Forward and backward also have a part that does not
-// depend on the batch: on CPUs that of 3 to 9 samples, measured with ConvNet and ResNet-18 on images of 16 and 32
-// pixels.
+// depend on the batch: on CPUs that of about 3 samples, and of up to 9, measured with ConvNet and ResNet-18 on images
+// of 16 and 32 pixels.
 Gain gain_of_larger_batch(const RunSummary& run, std::int64_t batch, std::int64_t larger) {
     const auto factor = [&](double samples) {
         const double part = samples / (samples + static_cast<double>(batch));
