@@ -57,6 +57,15 @@ TEST(HostCounters, WhatTheSystemDoesNotShowIsAbsent) {
                  none.steal);
 }
 
+TEST(HostCounters, AThreadWaitsForACore) {
+    const testing::MadeUpTree tree;
+    EXPECT_EQ(thread_core_wait_ns(tree.root()), std::nullopt);
+    tree.write("proc/thread-self/schedstat", "4000 70 12\n");
+    EXPECT_EQ(thread_core_wait_ns(tree.root()), 70);
+    tree.write("proc/thread-self/schedstat", "4000");
+    EXPECT_EQ(thread_core_wait_ns(tree.root()), std::nullopt);
+}
+
 TEST(HostCounters, RatesAreDifferencesBySecond) {
     const HostCounters before{.time_ns = 0,
                               .user_seconds = 1,

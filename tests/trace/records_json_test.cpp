@@ -81,6 +81,8 @@ TEST(RecordsJson, IntervalsComeBackForTheirRanks) {
     interval.start_us = 11;
     interval.core_wait_us = 12;
     interval.busy_share = 0.25;
+    interval.gpu_done_us = 120;
+    interval.gpu_busy_us = 400;
     interval.gpu_celsius = 84;
     interval.gpu_clock_share = 0.75;
     interval.gpu_clock_limit = "temperature";
@@ -101,6 +103,8 @@ TEST(RecordsJson, IntervalsComeBackForTheirRanks) {
     EXPECT_EQ(read.lines.at(1).per_step, std::nullopt);
     EXPECT_EQ(read.start_us, 11);
     EXPECT_EQ(read.core_wait_us, 12);
+    EXPECT_EQ(read.gpu_done_us, 120);
+    EXPECT_EQ(read.gpu_busy_us, 400);
     EXPECT_EQ(read.gpu_celsius, 84);
     EXPECT_EQ(read.gpu_clock_share, 0.75);
     EXPECT_EQ(read.gpu_clock_limit, "temperature");

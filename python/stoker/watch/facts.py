@@ -58,6 +58,8 @@ def data_facts(seen: Seen, codec: int, decoder: str | None) -> Facts:
     )
 
 
+_LARGE = 512  # columns and rows of a matrix that keeps a CPU's cores busy
+_LARGE_ON_GPU = 4096  # a product of 512 x 512 takes a GPU as long as its launch
 _LONGEST_PASS = 0.5  # seconds, of the model's largest layer
 
 
@@ -76,9 +78,9 @@ def train_facts(seen: Seen, evaluation: Facts, rank: Rank, batch: int, accumulat
 
 
 def measure_products(device: torch.device | None, precision: str, layer: Layer | None) -> Facts:
-    """How fast this device multiplies matrices of 512 x 512 in fp32, and how many times as fast the program's largest
-    layer is under autocast in bf16, forward and backward; without a layer, that product. On a CPU also how fast a
-    product of 256 x 256 is in the 16 bits of `precision`.
+    """How fast this device multiplies large matrices in fp32, and how many times as fast the program's largest layer is
+    under autocast in bf16, forward and backward; without a layer, that product. On a CPU also how fast a product of
+    256 x 256 is in the 16 bits of `precision`.
 
     Takes some tenths of a second, with large layers a second or two, and is called after the program has ended. Where
     bf16 is not supported, only the last is measured; on other devices than CPUs and CUDA's nothing.
@@ -91,10 +93,11 @@ def measure_products(device: torch.device | None, precision: str, layer: Layer |
     if half is not None and not on_gpu:
         facts["half_speedup"] = _product_seconds(256, torch.float32, rounds=3) / _product_seconds(256, half, rounds=3)
     if torch.cuda.is_bf16_supported() if on_gpu else torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        fp32 = _product_seconds(512, torch.float32, device)
-        facts["fp32_flops"] = 2 * 512**3 / fp32
+        size = _LARGE_ON_GPU if on_gpu else _LARGE
+        fp32 = _product_seconds(size, torch.float32, device)
+        facts["fp32_flops"] = 2 * size**3 / fp32
         speedup = None if layer is None else _layer_speedup(layer, device, facts["fp32_flops"])
-        facts["bf16_speedup"] = speedup or fp32 / _product_seconds(512, torch.bfloat16, device)
+        facts["bf16_speedup"] = speedup or fp32 / _product_seconds(size, torch.bfloat16, device)
     return facts
 
 

@@ -11,6 +11,7 @@ from stoker._watch import StepRows
 from stoker.watch import fetch_clock
 from stoker.watch.account import WAIT, Times, add_times, microseconds, no_time
 from stoker.watch.counters import CounterReader, Counters, differences
+from stoker.watch.gpu_backlog import GpuBacklog
 from stoker.watch.gpu_clocks import GpuClocks
 from stoker.watch.lines import LineCounter, LineSampler, line_entries
 
@@ -38,9 +39,10 @@ class RecordWriter:
         self._sampler = lines
         self.counter = LineCounter()
         self.rows = StepRows()  # steps that are not in _lines yet
-        self.rows.due = self._close_interval
+        self.rows.due = self._end_with_step
         self.evaluations = 0
         self.gpu: GpuClocks | None = None
+        self.backlog: GpuBacklog | None = None
         self.syncs: dict[str, list[int]] = {}  # place -> count, nanoseconds
         self.loader_starts = 0  # nanoseconds in which workers were started and stopped
         self._lines: list[str] = []
@@ -134,11 +136,24 @@ class RecordWriter:
         self._times = no_time()
         self._first = self.steps + 1
 
+    def _end_with_step(self) -> None:
+        """The interval is long enough, and its last step has just been made."""
+        if self.backlog is not None and not self.paused:
+            self.backlog.begin()
+        self._close_interval()
+
+    def _look_at_gpu(self) -> None:
+        if self.backlog is not None:
+            self.backlog.look()
+
     def _close_interval(self) -> None:
         if self.steps >= self._first and not self.paused:
             workers, pids = self._clocks.read()
+            self._look_at_gpu()
             counters = self._reader.read(pids, workers[fetch_clock.PRIVATE])
+            self._look_at_gpu()
             self._format_steps()
+            self._look_at_gpu()
             self._write(self._interval(workers, counters))
             self._open_interval(workers, counters)
         data = "".join(self._lines).encode()
@@ -173,5 +188,6 @@ class RecordWriter:
         lines = line_entries(self._sampler.take(), self.counter.counts)
         if lines:
             record["lines"] = lines
-        gpu = self.gpu.read() if self.gpu is not None else {}
+        gpu = self.backlog.take() if self.backlog is not None else {}
+        gpu |= self.gpu.read() if self.gpu is not None else {}
         return {**record, **differences(self._counters, counters), **gpu}

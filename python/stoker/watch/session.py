@@ -16,6 +16,7 @@ from stoker.watch import fetch_clock
 from stoker.watch.account import Account
 from stoker.watch.facts import data_facts, device_facts, host_facts, measure_products, program_name, train_facts
 from stoker.watch.fetch_clock import FetchClock, WorkerClocks, WorkerTarget
+from stoker.watch.gpu_backlog import backlog_of
 from stoker.watch.gpu_clocks import clocks_of
 from stoker.watch.hooks import Hooks
 from stoker.watch.lines import COUNTED_STEPS, LineSampler
@@ -187,6 +188,7 @@ class Session:
         if steps == COUNTED_STEPS[-1]:
             self._write_facts({})  # for records of a program that is killed
             self.writer.gpu = clocks_of(self.seen.device)
+            self.writer.backlog = backlog_of(self.seen.device)
         if self._thread_steps and steps == self._thread_steps[0]:
             self._thread_steps.pop(0)
             self._measure_threads()

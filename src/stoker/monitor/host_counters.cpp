@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <limits>
 #include <vector>
 
 #include "stoker/monitor/counter_text.h"
@@ -65,6 +66,14 @@ HostCounters read_host_counters(const std::string& root) {
     counters.throttling = read_throttling(root);
     counters.swap_in_bytes = bytes_of(number_in(root + "/proc/vmstat", "pswpin"), page);
     return counters;
+}
+
+// schedstat: nanoseconds on a core, nanoseconds of waiting for one, and how often it had one.
+std::optional<std::int64_t> thread_core_wait_ns(const std::string& root) {
+    const auto text = read_counter_file(root + "/proc/thread-self/schedstat");
+    std::string_view words = text ? std::string_view(*text) : "";
+    take_word(words);
+    return take_count(words, std::numeric_limits<std::int64_t>::max());
 }
 
 HostRates rates(const HostCounters& before, const HostCounters& after) {

@@ -133,6 +133,8 @@ void counter_fields(Entry& entry, Visit visit) {
     visit("read_bytes", entry.read_bytes);
     visit("major_faults", entry.major_faults);
     visit("device_bytes", entry.device_bytes);
+    visit("gpu_done_us", entry.gpu_done_us);
+    visit("gpu_busy_us", entry.gpu_busy_us);
     visit("gpu_celsius", entry.gpu_celsius);
     visit("gpu_clock_share", entry.gpu_clock_share);
     visit("gpu_clock_limit", entry.gpu_clock_limit);

@@ -327,6 +327,22 @@ TEST(InputRules, CoresThatTrainingAndLoadingFillAreBusyWithoutCounters) {
     EXPECT_NEAR(diagnosis.findings.front().gain.high, 1, 1e-9);
 }
 
+// On two cores, threads of the step and workers take the cores from each other.
+TEST(InputRules, AWaitForACoreIsNoSlowLoader) {
+    RankRecords rank = MadeUpRun{.share = kWaiting, .stages = {{Stage::read, 0.2}}}.rank();
+    ASSERT_EQ(diagnose_rank(rank).verdict.rule, "slow-loader");
+    for (IntervalEntry& interval : rank.intervals) {
+        interval.core_wait_us = 1e5;
+    }
+    EXPECT_EQ(diagnose_rank(rank).verdict.rule, "slow-loader") << "a tenth of the time";
+    for (IntervalEntry& interval : rank.intervals) {
+        interval.core_wait_us = 6e5;
+    }
+    const Diagnosis diagnosis = diagnose_rank(rank);
+    EXPECT_EQ(diagnosis.verdict.rule, "healthy");
+    EXPECT_THAT(diagnosis.findings.at(0).text, testing::HasSubstr("it has none for 60 % of its time"));
+}
+
 // The trainer waits although the workers are idle, and the queue is long enough: nothing explains it.
 TEST(InputRules, OneStallIsNoSlowLoader) {
     RankRecords rank = MadeUpRun{.share = kWaiting, .stages = {{Stage::pixels, 0.2}}}.rank();

@@ -71,6 +71,45 @@ TEST(PythonRules, Fp32WhereBf16IsFaster) {
     EXPECT_EQ(diagnose_rank(slow).verdict.rule, "healthy");
 }
 
+RankRecords on_gpu(RankRecords rank, std::optional<double> done_us, std::optional<double> busy_us = {}) {
+    rank.facts.device.type = "cuda";
+    for (IntervalEntry& interval : rank.intervals) {
+        interval.gpu_done_us = done_us;
+        interval.gpu_busy_us = busy_us;
+    }
+    return rank;
+}
+
+TEST(PythonRules, Fp32OfAGpuThatWaits) {
+    EXPECT_EQ(diagnose_rank(on_gpu(with_products(5e8, "fp32"), {}, 300)).verdict.rule, "full-precision");
+    EXPECT_EQ(diagnose_rank(on_gpu(with_products(5e8, "fp32"), 300)).findings.size(), 0U) << "bf16 brings nothing";
+    RankRecords waiting = on_gpu(in_python_of({.share = {{Phase::wait, 0.6}, {Phase::forward, 0.4}}}), {}, 300);
+    waiting.facts.device.fp32_flops = 1e11;
+    waiting.facts.device.bf16_speedup = 4;
+    waiting.facts.train.matmul_flops = 3e8;  // 3 of 10 ms
+    waiting.facts.train.precision = "fp32";
+    const Diagnosis diagnosis = diagnose_rank(waiting);
+    const auto found = std::ranges::find(diagnosis.findings, "full-precision", &Finding::rule);
+    ASSERT_NE(found, diagnosis.findings.end());
+    EXPECT_NEAR(found->gain.high, 1 / (1 - 0.4 * 0.75), 1e-6) << "6 of 10 ms are waits for the batch";
+}
+
+TEST(PythonRules, AGpuThatIsDoneWhenAStepEnds) {
+    const RankRecords rank = in_python_of({.share = {{Phase::forward, 0.4}, {Phase::backward, 0.6}}});
+    const Diagnosis diagnosis = diagnose_rank(on_gpu(rank, 200));
+    ASSERT_EQ(diagnosis.verdict.rule, "launch-bound");
+    EXPECT_THAT(diagnosis.verdict.text, HasSubstr("100 % of the time, and when a step ends, the GPU has done its work"));
+    EXPECT_EQ(diagnosis.findings.front().evidence.at(1).name, "gpu_done_share");
+    EXPECT_EQ(diagnose_rank(on_gpu(rank, {}, 200)).verdict.rule, "healthy") << "the GPU is the limit";
+    EXPECT_EQ(diagnose_rank(on_gpu(rank, 1500)).verdict.rule, "healthy") << "seen too late, in steps of 10 ms";
+    RankRecords short_run = on_gpu(rank, 200);
+    short_run.intervals.resize(3);
+    EXPECT_EQ(diagnose_rank(short_run).verdict.rule, "healthy") << "too few looks";
+    RankRecords parts = on_gpu(rank, 200);
+    parts.facts.train.accumulate = 8;
+    EXPECT_EQ(diagnose_rank(parts).verdict.rule, "healthy") << "a sixth of a micro-batch";
+}
+
 // On a GPU: `wait_ms` of each step of 10 ms are waits for it, at one line.
 RankRecords waiting_for_gpu(double wait_ms, double per_step = 1) {
     const double waits = wait_ms / 10;
@@ -104,6 +143,8 @@ TEST(PythonRules, AGpuThatIsDoneBeforeTheHostWaitsForIt) {
         step.host.times[static_cast<std::size_t>(Phase::copy)] = MadeUpRun::nanoseconds_of(0.005);
     }
     EXPECT_NE(diagnose_rank(copies).verdict.rule, "launch-bound");
+    EXPECT_EQ(diagnose_rank(on_gpu(waiting_for_gpu(0.04), {}, 200)).verdict.rule, "healthy")
+        << "the launch queue is full: a wait in the middle of a step is short";
     RankRecords on_cpu = waiting_for_gpu(0.04);
     on_cpu.facts.device.type = "cpu";
     EXPECT_EQ(diagnose_rank(on_cpu).verdict.rule, "healthy");

@@ -33,6 +33,7 @@ TEST(IntervalRecorder, SumsTheWaitsOfAnInterval) {
     EXPECT_EQ(whole->syncs[0].us, 3000);
     EXPECT_EQ(whole->device_bytes, std::nullopt);
 
+    EXPECT_EQ(whole->core_wait_us.has_value(), thread_core_wait_ns().has_value());
     EXPECT_EQ(whole->gpu_clock_share, std::nullopt);
     EXPECT_EQ(whole->gpu_clock_limit, "");
 

@@ -132,18 +132,17 @@ bool is_launch_bound(const RankRecords& rank, const RunSummary& run) {
     return kernels.mean_us() < kShortKernelUs && kernels.count >= kMinKernels * steps_of(rank);
 }
 
-// Without a profile of the GPU: the launches take much of the time, and where the host waits for the GPU, that has
-// nearly nothing left to do. It has worked off all launches so far, so the host is slower. A full launch queue (1,024
-// launches) hides a slow GPU for all but a part of a step, the smaller the more a step launches. The GPU may also work
-// while the host waits for a batch or a copy, so these must be short against the launches. A watched program must wait
-// in each step, because not all of its waits are seen; of Stoker's runs those are judged that could be graphs. How long
-// the GPU works is not known: at worst nothing is gained.
-std::optional<Finding> launch_bound_by_waits(const JudgedRun& records, const RankRecords& rank, const RunSummary& run) {
+// In words, how a run without a profile shows that the GPU is done before the host: seen after steps, or where the host
+// waits for it. Empty where the GPU is the limit, or nothing shows it. A full launch queue (1,024 launches) hides a slow
+// GPU from waits for all but a part of a step, the smaller the more a step launches. A watched program must wait in each
+// step, because not all of its waits are seen.
+std::string gpu_is_done(const RankRecords& rank, const RunSummary& run, std::vector<Evidence>& evidence) {
     constexpr double kEachStep = 0.9;
-    constexpr double kShare = 0.05;  // of the time, in the waits
-    constexpr double kLeft = 0.1;    // of a micro-batch, in a wait
-    constexpr double kWarn = 0.3;    // of the time, in the launches
-    constexpr double kOthers = 0.5;  // of the launches: waits for batches, copies and the device
+    constexpr double kLeft = 0.1;  // of a micro-batch, in a wait
+    if (run.gpu_done_share) {
+        evidence.push_back({"gpu_done_share", *run.gpu_done_share});
+        return run.gpu_is_ahead() ? "when a step ends, the GPU has done its work" : "";
+    }
     const auto& [syncs, steps] = syncs_of(rank);
     double count = 0;
     double us = 0;
@@ -151,28 +150,45 @@ std::optional<Finding> launch_bound_by_waits(const JudgedRun& records, const Ran
         count += static_cast<double>(sync.count);
         us += sync.us;
     }
-    const auto compile = records.recipe.find("train.compile");
-    const bool judged = in_python(rank) ? count >= kEachStep * steps && rank.facts.train.compiled != "compile"
-                                        : compile != records.recipe.end() && compile->second == "none";
-    if (!judged || count == 0 || !run.long_enough()) {
-        return std::nullopt;
-    }
-    const double host = run.of(Phase::forward) + run.of(Phase::backward) + run.of(Phase::optimizer);
-    const double others = run.of(Phase::wait) + run.of(Phase::copy) + run.of(Phase::sync);
     const double micro_batches = static_cast<double>(run.steps) * std::max(1, rank.facts.train.accumulate.value_or(1));
-    if (us / count > kLeft * 1e6 * run.seconds / micro_batches || run.of(Phase::sync) > kShare || host < kWarn ||
-        others > kOthers * host) {
-        return std::nullopt;
+    if (count == 0 || (in_python(rank) && count < kEachStep * steps) ||
+        us / count > kLeft * 1e6 * run.seconds / micro_batches) {
+        return "";
     }
     const SyncEntry& longest = *std::ranges::max_element(syncs, {}, &SyncEntry::us);
     const double wait_us = longest.us / static_cast<double>(longest.count);
+    evidence.push_back({"syncs_per_step", count / steps});
+    evidence.push_back({"wait_us", wait_us});
+    return fmt::format("where it waits for the GPU ({}), the GPU is done after {:.2f} ms", longest.place,
+                       wait_us / 1e3);
+}
+
+// Without a profile of the GPU: the launches take much of the time, and the GPU has worked off all of them so far, so
+// the host is slower. The GPU may also work while the host waits for a batch or a copy, so these must be short against
+// the launches. Of Stoker's runs those are judged that could be graphs. How long the GPU works is not known: at worst
+// nothing is gained.
+std::optional<Finding> launch_bound_by_host(const JudgedRun& records, const RankRecords& rank, const RunSummary& run) {
+    constexpr double kShare = 0.05;  // of the time, in the waits
+    constexpr double kWarn = 0.3;    // of the time, in the launches
+    constexpr double kOthers = 0.5;  // of the launches: waits for batches, copies and the device
+    const auto compile = records.recipe.find("train.compile");
+    const bool judged = in_python(rank) ? rank.facts.train.compiled != "compile"
+                                        : compile != records.recipe.end() && compile->second == "none";
+    const double host = run.of(Phase::forward) + run.of(Phase::backward) + run.of(Phase::optimizer);
+    const double others = run.of(Phase::wait) + run.of(Phase::copy) + run.of(Phase::sync);
+    if (!judged || !run.long_enough() || run.of(Phase::sync) > kShare || host < kWarn || others > kOthers * host) {
+        return std::nullopt;
+    }
     Finding finding = finding_of("launch-bound", severity_of_lost(host / 2), rank, run);
+    finding.evidence = {{"host_share", host}};
+    const std::string done = gpu_is_done(rank, run, finding.evidence);
+    if (done.empty()) {
+        return std::nullopt;
+    }
     finding.text = fmt::format(
         "The host needs longer for a step than the GPU: forward, backward and optimizer take it {:.0f} % of the time, "
-        "and where it waits for the GPU ({}), the GPU is done after {:.2f} ms. Capture the step as a CUDA graph, or "
-        "use a larger batch.",
-        100 * host, longest.place, wait_us / 1e3);
-    finding.evidence = {{"host_share", host}, {"syncs_per_step", count / steps}, {"wait_us", wait_us}};
+        "and {}. Capture the step as a CUDA graph, or use a larger batch.",
+        100 * host, done);
     if (in_python(rank)) {
         finding.fix.code = "model = torch.compile(model, mode=\"reduce-overhead\")";
     } else {
@@ -186,7 +202,7 @@ std::optional<Finding> launch_bound_by_waits(const JudgedRun& records, const Ran
 std::vector<Finding> launch_bound(const JudgedRun& records) {
     return for_gpus(records, [&](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         if (!rank.profile && records.ranks.size() == 1) {
-            if (auto finding = launch_bound_by_waits(records, rank, run)) {
+            if (auto finding = launch_bound_by_host(records, rank, run)) {
                 findings.push_back(*std::move(finding));
             }
             return;
@@ -411,8 +427,8 @@ std::span<const Rule> device_rules() {
              "keep values on the device, read them every 50 steps", sync_points},
         Rule{"launch-bound",
              "the GPU waits for launches for 10 % of the time, and kernels take less than 100 us; without a profile, "
-             "launches take 30 % of the time, and where the host waits for the GPU, it is done within a tenth of a "
-             "step",
+             "launches take 30 % of the time, and where the host waits for the GPU, or when a step ends, it is done "
+             "within a tenth of a step",
              "a CUDA graph (`train.compile`), a fused optimizer, a larger batch", launch_bound},
         Rule{"fp32-on-tensor-cores",
              "operators that tensor cores could compute take 10 % of the time and do not use them",

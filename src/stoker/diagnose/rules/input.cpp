@@ -376,7 +376,8 @@ std::vector<Finding> no_prefetch(const JudgedRun& records) {
         });
 }
 
-// The trainer waits, and no rule above knows why.
+// The trainer waits, and no rule above knows why. Where it has no core for as long as it waits, that is the reason:
+// its own threads and the workers take them from each other.
 std::vector<Finding> slow_loader(const JudgedRun& records) {
     return for_cause(records, WaitCause::unknown, "slow-loader",
                      [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
@@ -393,6 +394,12 @@ std::vector<Finding> slow_loader(const JudgedRun& records) {
                          finding.gain = gain_without_wait(run, idle_speedup(rank, run));
                          constexpr double kNothing = 1.02;  // loading and training share cores that are all busy
                          finding.severity = finding.gain.high < kNothing ? Severity::info : finding.severity;
+                         if (run.core_wait_share >= run.input_wait()) {
+                             finding.text += fmt::format(" All cores are busy: it has none for {:.0f} % of its time.",
+                                                         100 * run.core_wait_share);
+                             finding.evidence.push_back({"core_wait_share", run.core_wait_share});
+                             finding.severity = Severity::info;
+                         }
                          finding.confidence = 0.4;
                      });
 }

@@ -146,6 +146,24 @@ void add_intervals(const RankRecords& rank, std::int64_t first, RunSummary& out)
     out.core_wait_share = std::clamp(core_wait.value().value_or(0), 0.0, 1.0);
 }
 
+// A look that finds the GPU done only later than that cannot tell.
+void add_looks(const RankRecords& rank, std::int64_t first, RunSummary& out) {
+    constexpr double kSoon = 0.1;  // of a micro-batch
+    constexpr int kEnough = 4;
+    const int micro_batches = std::max(1, rank.facts.train.accumulate.value_or(1));
+    const double soon = kSoon * 1e6 * out.median_step / micro_batches;
+    int looks = 0;
+    int done = 0;
+    for (const IntervalEntry& interval : rank.intervals) {
+        const bool counts = interval.last_step >= first;
+        done += counts && interval.gpu_done_us.value_or(soon + 1) <= soon ? 1 : 0;
+        looks += counts && (interval.gpu_busy_us || interval.gpu_done_us.value_or(soon + 1) <= soon) ? 1 : 0;
+    }
+    if (looks >= kEnough) {
+        out.gpu_done_share = static_cast<double>(done) / looks;
+    }
+}
+
 // Where intervals are too short for counters: a CPU's cores are all busy if the workers' CPU time and the training
 // thread's time without waits, which is one core at least, fill them.
 void find_full_cores(RunSummary& out) {
@@ -191,6 +209,7 @@ RunSummary summarize(const RankRecords& rank) {
     const std::int64_t first = first_steady_step(rank);
     add_steps(rank, first, out);
     add_intervals(rank, first, out);
+    add_looks(rank, first, out);
     if (rank.facts.host.cores) {
         constexpr double kMost = 1e5;
         out.cores = std::clamp(*rank.facts.host.cores, 0.01, kMost) / std::max(1, rank.facts.host.ranks.value_or(1));

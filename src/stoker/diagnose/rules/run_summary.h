@@ -29,6 +29,9 @@ struct RunSummary {
     std::optional<double> ready = {};          // mean number of finished batches when a step asked
     double start_share = 0;                    // of `seconds`: worker processes were started and ended
     double core_wait_share = 0;                // of `seconds`: the training thread had no core
+    // Of the looks at the GPU after a step: it had done its work then, within a tenth of a micro-batch. Empty where too
+    // few looks could tell.
+    std::optional<double> gpu_done_share = {};
 
     // The wait that the device did not hide: a host that runs ahead of a GPU waits here what it saves in a later sync.
     double input_wait() const {
@@ -37,6 +40,8 @@ struct RunSummary {
     }
     // Enough steps and time to judge shares by.
     bool long_enough() const { return steps >= 10 && seconds >= 0.3; }
+    // A GPU that has worked off all launches when the next step begins: the host is slower.
+    bool gpu_is_ahead() const { return gpu_done_share.value_or(0) >= 0.9; }
     double of(Phase phase) const { return share[static_cast<std::size_t>(phase)]; }
     bool on_cpu = true;  // the model trains on the host's cores
 

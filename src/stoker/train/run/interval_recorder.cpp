@@ -53,6 +53,7 @@ void IntervalRecorder::begin() {
     }
     entry_ = {};
     workers_ = loader_.stats().workers;
+    core_wait_ = thread_core_wait_ns();
     start_.reset();
     if (!short_) {
         start_ = read_host_counters();
@@ -89,6 +90,11 @@ std::optional<IntervalEntry> IntervalRecorder::add(std::span<const StepResult> s
     done.workers.emplace(workers);
     *done.workers -= workers_;
     workers_ = workers;
+    const std::optional<std::int64_t> core_wait = thread_core_wait_ns();
+    if (core_wait_ && core_wait) {
+        done.core_wait_us = static_cast<double>(*core_wait - *core_wait_) / 1000;
+    }
+    core_wait_ = core_wait;
     if (!is_short) {
         const HostCounters now = read_host_counters();
         if (start_) {

@@ -15,6 +15,7 @@
 
 namespace stoker {
 
+// Belongs to the training thread.
 class IntervalRecorder {
   public:
     using ReadDevice = std::function<DeviceReading()>;
@@ -36,6 +37,7 @@ class IntervalRecorder {
     ReadDevice read_device_;
     std::optional<HostCounters> start_;  // empty in short intervals
     bool short_ = false;                 // the interval before had no counters
+    std::optional<std::int64_t> core_wait_;  // of the training thread, at the start
     StageTimes workers_;                 // at the start
     IntervalEntry entry_;
 };
