@@ -145,8 +145,8 @@ struct IntervalEntry {
     std::optional<std::int64_t> read_bytes = {};  // from storage, past the page cache
     std::optional<std::int64_t> major_faults = {};
     std::optional<std::int64_t> device_bytes = {};  // most that tensors took since the process began
-    std::optional<double> gpu_done_us = {};  // after the last step: the GPU had done all its work, at the latest
-    std::optional<double> gpu_busy_us = {};  // after the last step: it still had work to do
+    std::optional<double> gpu_done_us = {};         // after the last step: the GPU had done all its work, at the latest
+    std::optional<double> gpu_busy_us = {};         // after the last step: it still had work to do
     // The GPU at the end, read once a second at most.
     std::optional<int> gpu_celsius = {};
     std::optional<double> gpu_clock_share = {};  // of the highest clock of its multiprocessors

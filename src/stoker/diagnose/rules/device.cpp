@@ -133,9 +133,9 @@ bool is_launch_bound(const RankRecords& rank, const RunSummary& run) {
 }
 
 // In words, how a run without a profile shows that the GPU is done before the host: seen after steps, or where the host
-// waits for it. Empty where the GPU is the limit, or nothing shows it. A full launch queue (1,024 launches) hides a slow
-// GPU from waits for all but a part of a step, the smaller the more a step launches. A watched program must wait in each
-// step, because not all of its waits are seen.
+// waits for it. Empty where the GPU is the limit, or nothing shows it. A full launch queue (1,024 launches) hides a
+// slow GPU from waits for all but a part of a step, the smaller the more a step launches. A watched program must wait
+// in each step, because not all of its waits are seen.
 std::string gpu_is_done(const RankRecords& rank, const RunSummary& run, std::vector<Evidence>& evidence) {
     constexpr double kEachStep = 0.9;
     constexpr double kLeft = 0.1;  // of a micro-batch, in a wait

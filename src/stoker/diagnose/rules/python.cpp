@@ -105,8 +105,7 @@ std::vector<Finding> full_precision(const JudgedRun& records) {
         }
         // Products of the model's sizes reach less than the rate of large ones, in both types.
         // A GPU may compute in all phases, but a step cannot be shorter than the host's wait for its batch.
-        const double passes =
-            run.on_cpu ? run.of(Phase::forward) + run.of(Phase::backward) : 1 - run.of(Phase::wait);
+        const double passes = run.on_cpu ? run.of(Phase::forward) + run.of(Phase::backward) : 1 - run.of(Phase::wait);
         const double most = std::max(share, std::min(2 * share, passes));
         const auto gain = [&](double part) { return 1 / (1 - std::min(part, 0.99) * (1 - 1 / speedup)); };
         Finding finding = finding_of("full-precision", severity_of_lost(share * (1 - 1 / speedup)), rank, run);

@@ -35,10 +35,10 @@ class IntervalRecorder {
   private:
     const Loader& loader_;
     ReadDevice read_device_;
-    std::optional<HostCounters> start_;  // empty in short intervals
-    bool short_ = false;                 // the interval before had no counters
+    std::optional<HostCounters> start_;      // empty in short intervals
+    bool short_ = false;                     // the interval before had no counters
     std::optional<std::int64_t> core_wait_;  // of the training thread, at the start
-    StageTimes workers_;                 // at the start
+    StageTimes workers_;                     // at the start
     IntervalEntry entry_;
 };
 
