@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs on a machine with a GPU: all GPU tests, NVIDIA's compute-sanitizer over our kernels, training, then the benchmarks
 # as JSON. Each stage also runs by itself. Closes with "N passed, N failed, N skipped".
-# usage: run.sh [--python PYTHON] [--out FOLDER] [doctor|tests|train|bench|sanitizer]...
+# On 16 cores what is not measured runs beside each other.
+# usage: run.sh [--python PYTHON] [--out FOLDER] [doctor|tests|compile|sanitizer|train|bench]...
 set -uo pipefail
 TIMEFORMAT=%0R
 kit=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -10,11 +11,11 @@ while [[ $# -gt 0 ]]; do
     case $1 in
         --python) python=$2 && shift 2 ;;
         --out) out=$2 && shift 2 ;;
-        doctor | tests | train | bench | sanitizer) stages+=("$1") && shift ;;
+        doctor | tests | compile | sanitizer | train | bench) stages+=("$1") && shift ;;
         *) sed -n 's/^# usage: /usage: /p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
     esac
 done
-[[ ${#stages[@]} -gt 0 ]] || stages=(doctor tests train bench sanitizer)
+[[ ${#stages[@]} -gt 0 ]] || stages=(doctor tests compile sanitizer train bench)
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 python=$(command -v "$python") && python=$(cd "$(dirname "$python")" && pwd)/$(basename "$python")
@@ -86,6 +87,19 @@ finish() {
 
 check() { start "$@" && finish "$1"; }
 
+# Checks that nothing waits for until finish_all, or where there are fewer cores until limit_started.
+started=()
+start_beside() { start "$@" && started+=("$1"); }
+finish_all() {
+    local name
+    for name in "${started[@]}"; do
+        finish "$name"
+    done
+    started=()
+}
+many_cores() { [[ $(nproc) -ge 16 ]]; }
+limit_started() { many_cores || finish_all; }
+
 skip() {
     skipped=$((skipped + 1))
     echo "skipped $1: $2"
@@ -93,15 +107,26 @@ skip() {
 
 # ---- stages ----
 
+readonly MODEL=resnet50 BATCH=256 SMALL="--model resnet18 --size 32 --batch 64"
+readonly LARGE="--model $MODEL --size 224 --batch $BATCH"
+
 run_doctor() { check doctor stoker doctor; }
 
-# Each program reports its cases in a file, which are counted one by one.
+# Each program reports its cases in a file, which are counted one by one. train_test takes nearly all memory once.
 run_tests() {
-    local program counts reports=()
-    for program in "$kit"/bin/*_test; do
-        program=${program##*/}
+    local program programs counts reports=() running_tests=()
+    programs=("$kit"/bin/*_test)
+    for program in "${programs[@]##*/}"; do
+        if [[ $program == train_test ]] || ! many_cores; then
+            wait "${running_tests[@]}"
+            running_tests=()
+        fi
         rm -f "$out/$program.xml"
-        "$kit/bin/$program" --gtest_filter='*Cuda*' --gtest_output="xml:$out/$program.xml" >"$out/$program.log" 2>&1
+        "$kit/bin/$program" --gtest_filter='*Cuda*' --gtest_output="xml:$out/$program.xml" >"$out/$program.log" 2>&1 &
+        running_tests+=($!)
+    done
+    wait "${running_tests[@]}"
+    for program in "${programs[@]##*/}"; do
         grep -E '^\[  (FAILED|SKIPPED)' -A 3 "$out/$program.log" | cut -c 1-300
         reports+=("$out/$program.xml")
     done
@@ -137,32 +162,49 @@ run_train() {
     fi
 }
 
+# torch.compile takes minutes for the steps of `bench`, and finds in its cache what it has compiled once.
+run_compile() {
+    local mode
+    has_gpu || { skip compile "no GPU" && return; }
+    for mode in default reduce-overhead; do
+        # shellcheck disable=SC2086 # words
+        start_beside "compile-$MODEL-$mode" "$python" peers/step_pytorch.py $LARGE --precision bf16 --device cuda \
+            --seconds 0.1 --compile "$mode"
+        # shellcheck disable=SC2086
+        start_beside "compile-small-$mode" "$python" peers/step_pytorch.py $SMALL --precision bf16 --device cuda \
+            --seconds 0.1 --compile "$mode"
+        limit_started
+    done
+}
+
 run_bench() {
     has_gpu || { skip bench "no GPU" && return; }
-    local data=synth:digits
+    local data=synth:digits step=(--precision bf16 --device cuda --rounds 1 --peer --python "$python"
+        --peer-script peers/step_pytorch.py --json)
     [[ -d data/mnist ]] && data=data/mnist
-    check bench-ladder stoker bench ladder --data "$data" --device cuda --epochs 2 --peer --python "$python" \
+    check bench-ladder stoker bench ladder --data "$data" --device cuda --epochs 1 --peer --python "$python" \
         --peer-script peers/mnist_pytorch.py --json
-    local batch=256 model=resnet50
-    check "bench-step-$model" stoker bench step --model "$model" --size 224 --batch "$batch" --precision bf16 \
-        --device cuda --rounds 1 --seconds 2 --peer --python "$python" --peer-script peers/step_pytorch.py --json
-    check bench-step-small stoker bench step --model resnet18 --size 32 --batch 64 --precision bf16 \
-        --device cuda --rounds 1 --seconds 1 --peer --python "$python" --peer-script peers/step_pytorch.py --json
+    check bench-mnist stoker train recipes/mnist.toml --set "data.train=$data" --set device=cuda \
+        --set data.cache=device --set train.epochs=6 --out "$out/runs/mnist" --json
+    # shellcheck disable=SC2086 # words
+    check "bench-step-$MODEL" stoker bench step $LARGE "${step[@]}" --seconds 2
+    # shellcheck disable=SC2086
+    check bench-step-small stoker bench step $SMALL "${step[@]}" --seconds 1
     if [[ -d data/photos ]]; then
         check bench-pipeline stoker bench pipeline --data data/photos --json
         # Fed from records: images_per_second beside those of bench-step-resnet50, whose batches lie on the device.
         check pack-photos stoker pack data/photos "$out/photos.stk" --codec dct
-        local on feed=(--set device=cuda --set "data.train=$out/photos.stk" --set "data.batch_size=$batch"
+        local on feed=(--set device=cuda --set "data.train=$out/photos.stk" --set "data.batch_size=$BATCH"
             --set data.epoch_samples=25600 --set train.epochs=2 --json)
         for on in cpu device; do
-            check "bench-feed-$model-$on" stoker train recipes/imagefolder_resnet18.toml "${feed[@]}" \
-                --set "model.name=$model" --set "data.decode_on=$on" --out "$out/runs/feed-$on"
+            check "bench-feed-$MODEL-$on" stoker train recipes/imagefolder_resnet18.toml "${feed[@]}" \
+                --set "model.name=$MODEL" --set "data.decode_on=$on" --out "$out/runs/feed-$on"
         done
-        check "bench-feed-$model-pytorch" "$python" peers/feed_pytorch.py --data data/photos --model "$model" \
-            --batch "$batch" --steps 200
+        check "bench-feed-$MODEL-pytorch" "$python" peers/feed_pytorch.py --data data/photos --model "$MODEL" \
+            --batch "$BATCH" --steps 100 --warmup 30
         # One worker cannot decode for the steps, but it can leave the decoding to the GPU.
-        check "bench-feed-$model-auto" stoker train recipes/imagefolder_resnet18.toml "${feed[@]}" \
-            --set "model.name=$model" --set data.workers=1 --out "$out/runs/feed-auto"
+        check "bench-feed-$MODEL-auto" stoker train recipes/imagefolder_resnet18.toml "${feed[@]}" \
+            --set "model.name=$MODEL" --set data.workers=1 --out "$out/runs/feed-auto"
         # With a model that waits for its images: how fast they come.
         for on in cpu device; do
             check "bench-loader-$on" stoker bench pipeline --data "$out/photos.stk" --decode-on "$on" --json
@@ -173,19 +215,19 @@ run_bench() {
             "$out/bench-loader-device.log"
     else
         skip bench-pipeline "no data/photos in the kit"
-        skip "bench-feed-$model" "no data/photos in the kit"
+        skip "bench-feed-$MODEL" "no data/photos in the kit"
     fi
 }
 
 # sanitize NAME TOOL TEST CASES: over our kernels, not LibTorch's.
 sanitize() {
-    start "$1" compute-sanitizer --tool "$2" --error-exitcode 1 --kernel-name-exclude kernel_substring=at:: \
+    start_beside "$1" compute-sanitizer --tool "$2" --error-exitcode 1 --kernel-name-exclude kernel_substring=at:: \
         "$kit/bin/$3" --gtest_filter="$4"
 }
 
 # A tool's checks beside each other, since each waits for the processor most of the time; on 16 cores all at once.
 run_sanitizer() {
-    local tool name names=()
+    local tool name
     for tool in memcheck racecheck initcheck synccheck; do
         if ! has_gpu; then
             skip "sanitizer-$tool" "no GPU"
@@ -198,13 +240,7 @@ run_sanitizer() {
             sanitize "$name-decode" "$tool" bridge_test 'DeviceDecodeCuda.*'
             sanitize "$name-mlp" "$tool" train_test 'StepCuda.TheStepOfAnMlp*'
             sanitize "$name-batch-norm" "$tool" models_test 'BatchNormReluCuda.*'
-            names+=("$name"-{normalize,copies,decode,mlp,batch-norm})
-        fi
-        if [[ $(nproc) -lt 16 || $tool == synccheck ]]; then
-            for name in "${names[@]}"; do
-                finish "$name"
-            done
-            names=()
+            limit_started
         fi
     done
 }
@@ -212,7 +248,9 @@ run_sanitizer() {
 setup
 for stage in "${stages[@]}"; do
     echo "== $stage"
+    [[ $stage != bench ]] || finish_all # nothing runs beside what is measured
     "run_$stage"
 done
+finish_all
 echo "$passed passed, $failed failed, $skipped skipped"
 [[ $failed -eq 0 ]]
