@@ -64,9 +64,30 @@ std::string account_text(const RankRecords& rank, const Diagnosis& diagnosis) {
     return text;
 }
 
+std::string name_of_gpu(const RankRecords& rank) {
+    return rank.facts.device.name.empty() ? "GPU" : fmt::format("GPU ({})", rank.facts.device.name);
+}
+
+// Whether a watched program keeps its GPU busy, seen at the ends of steps.
+std::string looks_text(const RankRecords& rank) {
+    int looks = 0;
+    int done = 0;
+    double latest_us = 0;
+    for (const IntervalEntry& interval : rank.intervals) {
+        looks += interval.gpu_done_us || interval.gpu_busy_us ? 1 : 0;
+        done += interval.gpu_done_us ? 1 : 0;
+        latest_us = std::max(latest_us, interval.gpu_done_us.value_or(0));
+    }
+    if (looks == 0) {
+        return {};
+    }
+    return fmt::format("{}: of {} that were looked at, it had no work left after {}{}\n", name_of_gpu(rank),
+                       pluralize(looks, "step"), done, done > 0 ? ", within " + duration_text(latest_us) : "");
+}
+
 std::string gpu_text(const RankRecords& rank) {
     if (!rank.profile || !rank.profile->gpu || rank.profile->gpu->span_us() <= 0) {
-        return {};
+        return looks_text(rank);
     }
     const GpuEntry& gpu = *rank.profile->gpu;
     double host = 0;
@@ -79,10 +100,9 @@ std::string gpu_text(const RankRecords& rank) {
     }
     const double causes = std::max(host + kernel + other, 1.0);
     return fmt::format(
-        "GPU{}: busy {:.0f} % of {}: computes {:.0f} %, copies and communicates alone {:.0f} %, idle {:.0f} % (its "
+        "{}: busy {:.0f} % of {}: computes {:.0f} %, copies and communicates alone {:.0f} %, idle {:.0f} % (its "
         "streams waited for the host {:.0f} %, between kernels {:.0f} %, for other causes {:.0f} %)\n",
-        rank.facts.device.name.empty() ? "" : fmt::format(" ({})", rank.facts.device.name), 100 * gpu.busy(),
-        duration_text(gpu.span_us()), 100 * gpu.compute_us / gpu.span_us(), 100 * gpu.non_compute_us / gpu.span_us(),
+        name_of_gpu(rank), 100 * gpu.busy(), duration_text(gpu.span_us()), 100 * gpu.compute_us / gpu.span_us(), 100 * gpu.non_compute_us / gpu.span_us(),
         100 * gpu.idle_us / gpu.span_us(), 100 * host / causes, 100 * kernel / causes, 100 * other / causes);
 }
 

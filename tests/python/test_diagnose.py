@@ -254,6 +254,17 @@ def test_images_that_the_gpu_decoded_are_counted(tmp_path, stoker):
     assert ", for 400 samples, of which the GPU decoded 37.5 %\n" in stoker("diagnose", "run").out
 
 
+def test_looks_at_the_gpu_are_counted(tmp_path, stoker):
+    write_run(tmp_path / "run", ranks=1)
+    assert "looked at" not in stoker("diagnose", "run").out
+    with (tmp_path / "run/metrics.jsonl").open("a") as file:
+        for last, key, us in ((50, "gpu_busy_us", 900), (100, "gpu_done_us", 120), (150, "gpu_done_us", 260)):
+            interval = {"type": "interval", "schema": 1, "rank": 0, "first_step": last - 49, "last_step": last, key: us}
+            file.write(json.dumps(interval) + "\n")
+    text = stoker("diagnose", "run").out
+    assert "\nGPU: of 3 steps that were looked at, it had no work left after 2, within 0.26 ms\n" in text
+
+
 def test_equal_findings_of_many_ranks_are_one(tmp_path, stoker):
     write_run(tmp_path / "runs/photos", ranks=8)
     report = stoker("diagnose", "runs/photos", "--json").json()
