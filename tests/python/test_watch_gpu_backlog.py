@@ -11,10 +11,10 @@ from stoker.watch.gpu_backlog import GpuBacklog, backlog_of
 
 
 class Gpu:
-    """Is done after some queries. Fails where `error` is set."""
+    """Is done after some queries."""
 
     def __init__(self):
-        self.left, self.records, self.capturing, self.error = 0, [], False, None
+        self.left, self.records, self.capturing = 0, [], False
 
     def Event(self):
         return self
@@ -29,8 +29,6 @@ class Gpu:
         self.records.append(stream)
 
     def query(self):
-        if self.error:
-            raise self.error
         self.left -= 1
         return self.left < 0
 
@@ -79,16 +77,24 @@ def test_nothing_is_asked_while_a_graph_is_captured(gpu):
     assert backlog.take() == {} and not gpu.records
 
 
-def test_an_error_of_cuda_is_the_programs(gpu):
+@pytest.mark.parametrize("name", ["is_current_stream_capturing", "record", "query"])
+def test_an_error_of_cuda_is_the_programs(gpu, name, monkeypatch):
     backlog = GpuBacklog(torch.device("cuda"))
+
+    def fail(*_):
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    monkeypatch.setattr(torch.cuda if name.startswith("is_") else gpu, name, fail)
     backlog.begin()
-    gpu.error = RuntimeError("CUDA error: device-side assert triggered")
     backlog.look()
     assert backlog.take() == {}
 
 
-def test_other_devices():
+def test_other_devices(gpu, monkeypatch):
     assert backlog_of(None) is None and backlog_of(torch.device("cpu")) is None
+    assert backlog_of(torch.device("cuda")) is not None
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    assert backlog_of(torch.device("cuda")) is None
 
 
 def test_intervals_tell_it(gpu, monkeypatch, tmp_path):
@@ -97,16 +103,19 @@ def test_intervals_tell_it(gpu, monkeypatch, tmp_path):
     watch.start()
     model = torch.nn.Linear(4, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for _ in range(80):
+    written = 0
+    while written < 3 or watch.writer._first > watch.writer.steps:  # the last step ends no interval
+        before = watch.writer._first
         optimizer.zero_grad()
         model(torch.ones(2, 4)).sum().backward()
         optimizer.step()
         time.sleep(0.02)
+        written += watch.writer._first > before
     watch.stop()
     lines = (tmp_path / "kept/metrics.jsonl").read_text().splitlines()
     intervals = [record for record in map(json.loads, lines) if record["type"] == "interval"]
     *whole, last = intervals
-    assert len(whole) >= 2 and all("gpu_done_us" in interval for interval in whole[1:])
+    assert len(whole) >= 3 and all("gpu_done_us" in interval for interval in whole[1:])
     assert "gpu_done_us" not in last, "the program's end is no end of a step"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from time import perf_counter_ns
 from typing import Any
 
@@ -21,7 +22,7 @@ class GpuBacklog:
     def begin(self) -> None:
         """All work of the step has been launched. While a graph is captured, nothing is looked at."""
         self._seen = {}
-        self._looking = not torch.cuda.is_current_stream_capturing()
+        self._looking = self._call(torch.cuda.is_current_stream_capturing) is False
         if self._looking:
             self._began = perf_counter_ns()
             self._call(lambda: self._event.record(torch.cuda.current_stream(self._device)))
@@ -47,5 +48,6 @@ class GpuBacklog:
 
 
 def backlog_of(device: torch.device | None) -> GpuBacklog | None:
-    """None for other devices than CUDA's."""
-    return GpuBacklog(device) if device is not None and device.type == "cuda" else None
+    """None for other devices than CUDA's, and where each launch waits for its end."""
+    blocking = os.environ.get("CUDA_LAUNCH_BLOCKING", "0") != "0"
+    return GpuBacklog(device) if device is not None and device.type == "cuda" and not blocking else None

@@ -329,18 +329,22 @@ TEST(InputRules, CoresThatTrainingAndLoadingFillAreBusyWithoutCounters) {
 
 // On two cores, threads of the step and workers take the cores from each other.
 TEST(InputRules, AWaitForACoreIsNoSlowLoader) {
-    RankRecords rank = MadeUpRun{.share = kWaiting, .stages = {{Stage::read, 0.2}}}.rank();
-    ASSERT_EQ(diagnose_rank(rank).verdict.rule, "slow-loader");
-    for (IntervalEntry& interval : rank.intervals) {
-        interval.core_wait_us = 1e5;
-    }
-    EXPECT_EQ(diagnose_rank(rank).verdict.rule, "slow-loader") << "a tenth of the time";
-    for (IntervalEntry& interval : rank.intervals) {
-        interval.core_wait_us = 6e5;
-    }
-    const Diagnosis diagnosis = diagnose_rank(rank);
-    EXPECT_EQ(diagnosis.verdict.rule, "healthy");
-    EXPECT_THAT(diagnosis.findings.at(0).text, testing::HasSubstr("it has none for 60 % of its time"));
+    const auto diagnosis = [](double busy_share, double core_wait_us) {
+        RankRecords rank = MadeUpRun{.share = {{Phase::wait, 0.1}, {Phase::forward, 0.9}},
+                                     .stages = {{Stage::read, 0.2}},
+                                     .process_cores = 2 * busy_share,
+                                     .busy_share = busy_share}
+                               .rank();
+        for (IntervalEntry& interval : rank.intervals) {
+            interval.core_wait_us = core_wait_us;
+        }
+        return diagnose_rank(rank);
+    };
+    EXPECT_EQ(diagnosis(0.86, 5e4).verdict.rule, "slow-loader") << "a twentieth of the time";
+    EXPECT_EQ(diagnosis(0.5, 2e5).verdict.rule, "slow-loader") << "there are free cores";
+    const Diagnosis full = diagnosis(0.86, 2e5);
+    EXPECT_EQ(full.verdict.rule, "healthy");
+    EXPECT_THAT(full.findings.at(0).text, testing::HasSubstr("it has none for 20 % of its time"));
 }
 
 // The trainer waits although the workers are idle, and the queue is long enough: nothing explains it.

@@ -139,9 +139,9 @@ bool is_launch_bound(const RankRecords& rank, const RunSummary& run) {
 std::string gpu_is_done(const RankRecords& rank, const RunSummary& run, std::vector<Evidence>& evidence) {
     constexpr double kEachStep = 0.9;
     constexpr double kLeft = 0.1;  // of a micro-batch, in a wait
-    if (run.gpu_done_share) {
+    if (run.gpu_is_ahead()) {
         evidence.push_back({"gpu_done_share", *run.gpu_done_share});
-        return run.gpu_is_ahead() ? "when a step ends, the GPU has done its work" : "";
+        return "when a step ends, the GPU has done its work";
     }
     const auto& [syncs, steps] = syncs_of(rank);
     double count = 0;

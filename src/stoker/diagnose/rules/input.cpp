@@ -394,7 +394,8 @@ std::vector<Finding> slow_loader(const JudgedRun& records) {
                          finding.gain = gain_without_wait(run, idle_speedup(rank, run));
                          constexpr double kNothing = 1.02;  // loading and training share cores that are all busy
                          finding.severity = finding.gain.high < kNothing ? Severity::info : finding.severity;
-                         if (run.core_wait_share >= run.input_wait()) {
+                         const bool cores_are_full = !run.busy_share || saturated(run);
+                         if (cores_are_full && run.core_wait_share >= run.input_wait()) {
                              finding.text += fmt::format(" All cores are busy: it has none for {:.0f} % of its time.",
                                                          100 * run.core_wait_share);
                              finding.evidence.push_back({"core_wait_share", run.core_wait_share});
@@ -471,8 +472,11 @@ std::span<const Rule> input_rules() {
              "crop and resize first, or store smaller images", augment_bound},
         Rule{"no-prefetch", "the trainer waits while the workers are idle, and `data.prefetch` is 1 or 2",
              "`data.prefetch = 4`", no_prefetch},
-        Rule{"slow-loader", "the trainer waits for 5 % of its time, and no other rule knows why", "`stoker profile`",
-             slow_loader},
+        Rule{"slow-loader",
+             "the trainer waits for 5 % of its time, and no other rule knows why; info where all cores are busy and it "
+             "has "
+             "none for as long",
+             "`stoker profile`", slow_loader},
         Rule{"cold-cache", "waits of the first epoch are 3 times those of later epochs", "`stoker pack`, or nothing",
              cold_cache},
     };

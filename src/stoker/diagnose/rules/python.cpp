@@ -98,14 +98,15 @@ std::vector<Finding> full_precision(const JudgedRun& records) {
         constexpr double kFaster = 1.3;
         constexpr double kEligible = 0.1;  // of the time, as in traces
         const double speedup = rank.facts.device.bf16_speedup.value_or(1);
-        const double share = product_share(rank, run);
+        // A GPU may compute in all phases, but a step cannot be shorter than the host's wait for its batch.
+        const double passes = run.on_cpu ? run.of(Phase::forward) + run.of(Phase::backward) : 1 - run.of(Phase::wait);
+        const double products = product_share(rank, run);
+        const double share = run.on_cpu ? products : std::min(products, passes);
         if (!in_python(rank) || rank.facts.train.precision != "fp32" || speedup < kFaster || share < kEligible ||
             run.gpu_is_ahead()) {
             continue;
         }
         // Products of the model's sizes reach less than the rate of large ones, in both types.
-        // A GPU may compute in all phases, but a step cannot be shorter than the host's wait for its batch.
-        const double passes = run.on_cpu ? run.of(Phase::forward) + run.of(Phase::backward) : 1 - run.of(Phase::wait);
         const double most = std::max(share, std::min(2 * share, passes));
         const auto gain = [&](double part) { return 1 / (1 - std::min(part, 0.99) * (1 - 1 / speedup)); };
         Finding finding = finding_of("full-precision", severity_of_lost(share * (1 - 1 / speedup)), rank, run);
@@ -131,7 +132,9 @@ std::span<const Rule> python_rules() {
              "in a Python program, lines that run 200 times or more in a step take 5 % of the time (critical: 20 %)",
              "one operation on the whole tensor", python_loop},
         Rule{"full-precision",
-             "in a Python program, matrix products take 10 % of the time in fp32, and bf16 is measured to be faster",
+             "in a Python program, matrix products take 10 % of the time in fp32, bf16 is measured to be faster, and "
+             "the GPU "
+             "does not wait for the host",
              "`torch.autocast` with bfloat16", full_precision},
     };
     return kRules;

@@ -146,21 +146,22 @@ void add_intervals(const RankRecords& rank, std::int64_t first, RunSummary& out)
     out.core_wait_share = std::clamp(core_wait.value().value_or(0), 0.0, 1.0);
 }
 
-// A look that finds the GPU done only later than that cannot tell.
+// A look that finds the GPU done only later than `soon` cannot tell.
 void add_looks(const RankRecords& rank, std::int64_t first, RunSummary& out) {
     constexpr double kSoon = 0.1;  // of a micro-batch
     constexpr int kEnough = 4;
     const int micro_batches = std::max(1, rank.facts.train.accumulate.value_or(1));
     const double soon = kSoon * 1e6 * out.median_step / micro_batches;
-    int looks = 0;
+    int busy = 0;
     int done = 0;
     for (const IntervalEntry& interval : rank.intervals) {
-        const bool counts = interval.last_step >= first;
-        done += counts && interval.gpu_done_us.value_or(soon + 1) <= soon ? 1 : 0;
-        looks += counts && (interval.gpu_busy_us || interval.gpu_done_us.value_or(soon + 1) <= soon) ? 1 : 0;
+        if (interval.last_step >= first) {
+            done += interval.gpu_done_us && *interval.gpu_done_us <= soon ? 1 : 0;
+            busy += interval.gpu_busy_us ? 1 : 0;
+        }
     }
-    if (looks >= kEnough) {
-        out.gpu_done_share = static_cast<double>(done) / looks;
+    if (done >= kEnough) {
+        out.gpu_done_share = static_cast<double>(done) / (done + busy);
     }
 }
 
