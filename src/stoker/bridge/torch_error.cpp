@@ -64,6 +64,9 @@ bool is_out_of_memory(const std::exception& error) {
         dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
         return true;
     }
+    if (const auto* of_cuda = dynamic_cast<const CudaError*>(&error)) {  // a launch that loads its kernel
+        return of_cuda->info().got == "out of memory";
+    }
     if (dynamic_cast<const Error*>(&error) != nullptr) {
         return false;  // our own error, whose text may quote such an error
     }

@@ -10,15 +10,15 @@
 namespace stoker {
 namespace {
 
-TEST(Evaluate, ABatchThatDoesNotFitIsTriedAgainWhereMemoryIsFreed) {
+TEST(Evaluate, ABatchThatDoesNotFitIsTriedAgainWhereMemoryIsFreedAndElseSplit) {
     auto model = std::make_unique<testing::LinearModel>();
     testing::LinearModel& linear = *model;
     const TrainPlan plan = plan_training(testing::small_recipe(1), testing::small_data(), std::move(model),
                                          /*resumes=*/false, std::make_shared<Group>());
-    const auto evaluate_with = [&](std::function<bool()> free_memory) {
+    const auto evaluate_with = [&](std::function<bool()> free_memory, int last = 2) {
         int passes = 0;
-        linear.before_forward = [passes]() mutable {
-            if (++passes == 2) {
+        linear.before_forward = [passes, last]() mutable {
+            if (++passes >= 2 && passes <= last) {
                 C10_THROW_ERROR(OutOfMemoryError, "CUDA out of memory");
             }
         };
@@ -35,8 +35,14 @@ TEST(Evaluate, ABatchThatDoesNotFitIsTriedAgainWhereMemoryIsFreed) {
     EXPECT_EQ(again->loss, whole.loss);
     EXPECT_EQ(again->accuracy, whole.accuracy);
     EXPECT_EQ(again->samples, whole.samples);
-    EXPECT_THROW(evaluate_with([] { return false; }), c10::OutOfMemoryError) << "no graph is left";
-    EXPECT_THROW(evaluate_with(nullptr), c10::OutOfMemoryError);
+    for (const auto& free_memory : {std::function<bool()>([] { return false; }), std::function<bool()>()}) {
+        const auto split = evaluate_with(free_memory, 3);
+        ASSERT_TRUE(split);
+        EXPECT_NEAR(split->loss, whole.loss, 1e-9);
+        EXPECT_EQ(split->accuracy, whole.accuracy);
+        EXPECT_EQ(split->samples, whole.samples);
+    }
+    EXPECT_THROW(evaluate_with(nullptr, 1000), c10::OutOfMemoryError) << "one sample does not fit";
 }
 
 }  // namespace

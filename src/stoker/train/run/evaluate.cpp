@@ -108,37 +108,60 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& tas
             options.stage->flush();
         }
     };
-    const auto forward = [&](const std::shared_ptr<Batch>& batch) {
-        const PhaseSpan copy(account, Phase::copy);
+    // Whether the work may be tried again after `error`.
+    const auto frees_memory = [&](const std::exception& error) {
+        return is_out_of_memory(error) && options.free_memory && options.free_memory();
+    };
+    const auto copy = [&](const std::shared_ptr<Batch>& batch) {
+        const PhaseSpan span(account, Phase::copy);
         DeviceBatch on_device = copier.copy(batch);
         prepare(task, on_device);
-        const PhaseSpan pass(account, Phase::forward);
-        at::Tensor outputs = options.stage != nullptr
-                                 ? stage_outputs(model, on_device, options.precision, device, *options.stage)
-                                 : evaluation_outputs(model, on_device, options.precision, device, options.full);
-        return std::pair(std::move(on_device), std::move(outputs));
+        return on_device;
     };
-    const auto score = [&](const std::shared_ptr<Batch>& batch) {
-        const auto [on_device, outputs] = forward(batch);
-        const PhaseSpan pass(account, Phase::forward);
-        if (outputs.defined()) {
-            scores->add(outputs, on_device);
-        }
-    };
-    const auto score_in_memory = [&](const std::shared_ptr<Batch>& batch) {
+    const auto copy_in_memory = [&](const std::shared_ptr<Batch>& batch) {
         try {
-            return score(batch);
+            return copy(batch);
         } catch (const std::exception& error) {
-            if (!is_out_of_memory(error) || !options.free_memory || !options.free_memory()) {
+            if (!frees_memory(error)) {
                 throw;
             }
         }
-        score(batch);
+        return copy(batch);
+    };
+    const auto score = [&](DeviceBatch batch) {
+        const PhaseSpan pass(account, Phase::forward);
+        const at::Tensor outputs = options.stage != nullptr
+                                       ? stage_outputs(model, batch, options.precision, device, *options.stage)
+                                       : evaluation_outputs(model, batch, options.precision, device, options.full);
+        if (outputs.defined()) {
+            scores->add(outputs, batch);
+        }
+    };
+    // Stages and ranks that share a model go through each batch together, so they cannot split one.
+    const bool splits = options.stage == nullptr && options.full == nullptr;
+    std::int64_t most = std::numeric_limits<std::int64_t>::max();  // samples of a pass, less once memory runs out
+    const auto score_in_memory = [&](const DeviceBatch& batch) {
+        std::int64_t first = 0;
+        while (first < batch.size()) {
+            const std::int64_t count = std::min(most, batch.size() - first);
+            try {
+                score(count == batch.size() ? batch : batch.narrow(first, count));
+                first += count;
+            } catch (const std::exception& error) {
+                if (frees_memory(error)) {
+                    continue;
+                }
+                if (!is_out_of_memory(error) || !splits || count == 1) {
+                    throw;
+                }
+                most = (count + 1) / 2;
+            }
+        }
     };
     while (const auto batch = next()) {
         if (batch->size() > 0) {  // a rank may have no samples of the last batch
             require_targets(task, *batch, loader.dataset());
-            score_in_memory(batch);
+            score_in_memory(copy_in_memory(batch));
         } else if (options.full != nullptr) {
             options.full->forward_without_samples();
         }

@@ -12,8 +12,8 @@ namespace {
 // Both return lambda, the share of the sample itself in the result.
 double mix_images(at::Tensor& image, double alpha, Rng& rng, const RollSamples& roll) {
     const double lambda = draw_beta(alpha, rng);
-    const at::Tensor before = roll(image);
-    image.mul_(lambda).add_(before.mul(1 - lambda));
+    const at::Tensor before = roll(image).mul_(1 - lambda);
+    image.mul_(lambda).add_(before);
     return lambda;
 }
 

@@ -198,6 +198,7 @@ std::vector<at::Tensor> Step::memory() const {
 void Step::accumulate_at_least(std::int64_t parts) {
     if (parts > options_.accumulate) {
         options_.accumulate = parts;
+        short_of_memory_ = true;
         if (graph_) {
             graph_->invalidate();
         }
@@ -335,6 +336,7 @@ void Step::run_eager(const DeviceBatch& batch, std::int64_t samples) {
             }
         }
         options_.accumulate = std::min(2 * options_.accumulate, batch.size());
+        short_of_memory_ = true;
     }
     intact_ = false;
     ++on_device_;
@@ -394,7 +396,14 @@ void Step::load(const std::vector<NamedTensor>& scaler, const std::vector<NamedT
                                    .hint = "resume with the recipe that the run began with"});
         }
     };
-    require("train.precision", scaler_.has_value(), !scaler.empty());
+    if (scaler_.has_value() == scaler.empty()) {  // "auto" depends on the device
+        throw InvalidArgument({.where = "train.precision",
+                               .expected = scaler.empty() ? "one without loss scaling, as the run began with"
+                                                          : "fp16 with loss scaling, as the run began with",
+                               .got = scaler.empty() ? "fp16" : "one without loss scaling",
+                               .hint = scaler.empty() ? "set train.precision to what it was: bf16, tf32 or fp32"
+                                                      : "set train.precision = \"fp16\""});
+    }
     require("train.ema", ema_.has_value(), !ema.empty());
     if (scaler_) {
         scaler_->load(scaler);

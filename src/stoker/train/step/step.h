@@ -161,6 +161,7 @@ class Step {
     std::vector<at::Tensor> buffers_;  // that the ranks do not compute alike
     ForwardSnapshot start_;            // of the step
     std::int64_t largest_ = 0;         // samples of the largest batch so far
+    bool short_of_memory_ = false;     // and so options_.accumulate is larger than asked for
     bool intact_ = true;
     std::optional<StepGraph> graph_;
     std::string why_eager_;

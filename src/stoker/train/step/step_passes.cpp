@@ -45,7 +45,10 @@ void Step::gradients(const DeviceBatch& batch, std::int64_t all, const at::Tenso
     const std::int64_t samples = batch.size();
     // Passes that exchange statistics or parameters are made by all ranks together, by some without samples.
     const bool together = syncs_ || full_ != nullptr;
-    const std::int64_t parts = std::min(options_.accumulate, together ? (all - 1) / ranks_ + 1 : samples);
+    std::int64_t parts = std::min(options_.accumulate, together ? (all - 1) / ranks_ + 1 : samples);
+    if (short_of_memory_ && !together) {  // a smaller batch needs no smaller parts, which a model may refuse
+        parts = std::min(parts, (samples * options_.accumulate + largest_ - 1) / std::max<std::int64_t>(largest_, 1));
+    }
     mean.zero_();
     const auto size_to = [&](std::int64_t part) { return micro_batch_begin(samples, part, parts); };
     const PipelineStep::Passes passes{

@@ -56,8 +56,21 @@ class MultilabelScores final : public Scores {
     }
 
     void fetch() override {
-        const auto on_host = [&](const std::vector<at::Tensor>& parts, at::ScalarType type) {
-            return parts.empty() ? at::empty({0, labels_}, type) : at::cat(parts).to(at::kCPU);
+        // Part by part, since the device may not hold them twice.
+        const auto on_host = [&](std::vector<at::Tensor>& parts, at::ScalarType type) {
+            std::int64_t rows = 0;
+            for (const at::Tensor& part : parts) {
+                rows += part.size(0);
+            }
+            at::Tensor all = at::empty({rows, labels_}, type);
+            rows = 0;
+            for (at::Tensor& part : parts) {
+                all.narrow(0, rows, part.size(0)).copy_(part);
+                rows += part.size(0);
+                part = {};
+            }
+            parts.clear();
+            return all;
         };
         all_logits_ = on_host(logits_, at::kFloat);
         all_present_ = on_host(present_, at::kByte);
