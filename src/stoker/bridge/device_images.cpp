@@ -6,8 +6,10 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <atomic>
 #include <fmt/format.h>
 #include <optional>
+#include <utility>
 
 #include "stoker/base/byte_text.h"
 #include "stoker/bridge/device_memory.h"
@@ -19,6 +21,19 @@ namespace stoker {
 namespace {
 
 bool on_cpu = false;  // ImagesOnCpu
+
+std::atomic<std::int64_t> held_bytes = 0;  // of all images on devices
+
+struct HeldImages {
+    explicit HeldImages(at::Tensor tensor) : images(std::move(tensor)) {
+        held_bytes += static_cast<std::int64_t>(images.nbytes());
+    }
+    ~HeldImages() { held_bytes -= static_cast<std::int64_t>(images.nbytes()); }
+    HeldImages(const HeldImages&) = delete;
+    HeldImages& operator=(const HeldImages&) = delete;
+
+    at::Tensor images;
+};
 
 // `works`: whether the build has the kernels for the current device.
 std::string why_not_on(const at::Device& device, bool (*works)()) {
@@ -52,11 +67,13 @@ std::string why_no_decoder_on(const at::Device& device) {
 
 std::string DeviceImages::why_no_room(std::int64_t bytes) const {
     const std::optional<std::int64_t> free = free_device_bytes(device_);
-    if (!free || bytes <= *free / 2) {
+    const std::int64_t held = held_bytes;  // by the training images, where this is for those of the validation
+    if (!free || bytes <= (*free + held) / 2 - held) {
         return "";
     }
-    return fmt::format("its images take {}, more than half of the {} that are free on {}", byte_text(bytes),
-                       byte_text(*free), device_.str());
+    return fmt::format("its images take {}, more than half of the {} that are free on {}{}", byte_text(bytes),
+                       byte_text(*free + held), device_.str(),
+                       held > 0 ? ", with the " + byte_text(held) + " of other images there" : "");
 }
 
 std::shared_ptr<const ImageBlock> DeviceImages::allocate(std::int64_t count, ImageSize size, int channels) {
@@ -66,7 +83,7 @@ std::shared_ptr<const ImageBlock> DeviceImages::allocate(std::int64_t count, Ima
                                                          .count = count,
                                                          .size = size,
                                                          .channels = channels,
-                                                         .memory = std::make_shared<at::Tensor>(images_)});
+                                                         .memory = std::make_shared<HeldImages>(images_)});
 }
 
 void DeviceImages::write(std::int64_t first, std::span<const std::byte> images) {

@@ -13,8 +13,8 @@ std::string why_no_images_on(const at::Device& device);
 // Why this device cannot decode images (DeviceCopier); empty where it can.
 std::string why_no_decoder_on(const at::Device& device);
 
-// A tensor (count, H, W, C) of bytes. It may take half of the memory that is free when it is asked for: the other half
-// is for the model and its activations.
+// A tensor (count, H, W, C) of bytes. All of them together may take half of the memory that is free without them: the
+// other half is for the model and its activations.
 class DeviceImages final : public ImageMemory {
   public:
     explicit DeviceImages(const at::Device& device) : device_(device) {}
