@@ -65,7 +65,7 @@ std::vector<std::shared_ptr<const Dataset>> datasets_of(const OpenData& data) {
 }
 
 RecipeData recipe_data(const OpenData& data) {
-    RecipeData sets{.train = data.dataset, .val = nullptr};
+    RecipeData sets{.train = data.dataset, .val = nullptr, .caches_bytes = false};
     for (const auto& dataset : datasets_of(data)) {
         sets.train_parts.push_back(dataset->size());
     }

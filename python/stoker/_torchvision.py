@@ -99,8 +99,18 @@ def _parts(transform: Any) -> Iterator[Any]:
             yield from _parts(part)
     elif _name(transform) in ("Compose", "Sequential"):
         yield from _parts(list(getattr(transform, "transforms", transform)))
+    elif _name(transform) == "ImageClassification":  # weights.transforms()
+        yield from _parts(_evaluation(transform))
     else:
         yield transform
+
+
+def _evaluation(preset: Any) -> list[Any]:
+    """What the transform of a model's weights does."""
+    from torchvision.transforms import CenterCrop, Normalize, Resize, ToTensor
+
+    resize = Resize(preset.resize_size, interpolation=preset.interpolation, antialias=preset.antialias)
+    return [resize, CenterCrop(preset.crop_size), ToTensor(), Normalize(preset.mean, preset.std)]
 
 
 def _name(part: Any) -> str:

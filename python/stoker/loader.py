@@ -204,8 +204,7 @@ class Loader:
 
     def _refuse(self, defaults: Mapping[str, Any], expected: str, got: str = "") -> None:
         for name, default in defaults.items():
-            given = self._given[name]
-            if (tuple(given) if isinstance(given, list) else given) != default:
+            if not _is_default(name, self._given[name], default):
                 raise InvalidArgument(f"[{name}] expected {expected} for this argument, got {got or self._told()}")
 
     def _told(self) -> str:
@@ -242,7 +241,7 @@ class Loader:
             self._asked_for_ranks = True
             if hasattr(self.dataset, "__len__"):  # a stream divides itself, or not
                 _warn_of_ranks(self._given)
-        if self._begun:  # the loop before was left early
+        if self._begun and not self._ends():  # the loop before was left early
             self._go_to(self._epoch + 1)
         self._shown_epoch = self._epoch
         self._passes += 1
@@ -334,6 +333,15 @@ class Loader:
     def _go_to(self, epoch: int) -> None:
         self.load_state_dict({**self._state(), "epoch": epoch, "batch": 0, "bad_samples": 0})
 
+    def _ends(self) -> bool:
+        """Takes the end of an epoch whose batches were all taken, by a loop that counts them: the workers go on."""
+        state = self._state()
+        if (int(state["epoch"]), int(state["batch"])) != (self._epoch + 1, 0) or self._source.next() is not None:
+            return False
+        self._epoch += 1
+        self._begun = False
+        return True
+
     def _batches(self, number: int) -> Iterator[Any]:
         while True:
             if number != self._passes:
@@ -394,6 +402,15 @@ def _unpickle(dataset: Dataset, given: dict[str, Any], state: dict[str, Any]) ->
     loader = Loader(dataset, **given)
     loader.load_state_dict(state)
     return loader
+
+
+def _is_default(name: str, given: Any, default: Any) -> bool:
+    if name == "dtype":
+        return dtype_name(given) == default
+    try:
+        return bool((tuple(given) if isinstance(given, list) else given) == default)
+    except (RuntimeError, ValueError):  # of an array, which is no default
+        return False
 
 
 def _engine_arguments(given: Mapping[str, Any]) -> dict[str, Any]:

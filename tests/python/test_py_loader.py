@@ -435,3 +435,22 @@ def test_making_loaders_again_and_again_leaves_nothing(drawn):
     for _ in range(30):
         make()
     assert (threads(), len(os.listdir("/proc/self/fd"))) == before
+
+
+def test_loops_that_count_their_batches_go_on(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("the workers begin anew")
+
+    loader, other = (stoker.Loader(DIGITS, 16, workers=1) for _ in range(2))
+    monkeypatch.setattr(loader, "_go_to", refuse)
+    for epoch in range(3):
+        counted = [batch["label"].tolist() for _, batch in zip(range(len(loader)), loader)]
+        assert counted == labels(other) and loader.epoch == epoch
+    assert loader.state_dict() == other.state_dict()
+
+
+def test_defaults_in_other_words_are_defaults():
+    data = [(np.float32(i), i) for i in range(4)]
+    assert len(list(stoker.Loader(data, 2, workers=0, dtype=torch.float32))) == 2
+    with pytest.raises(stoker.InvalidArgument, match=r"\[weights\] expected"):
+        stoker.Loader(data, 2, workers=0, weights=np.array([3, 1]))

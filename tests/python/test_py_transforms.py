@@ -113,6 +113,17 @@ def test_pixels_are_torchvisions_where_nothing_is_left_to_chance(drawn, case):
     assert (levels - theirs_of(v2.Compose(pipeline[:-1]), drawn).float()).abs().max() <= 1
 
 
+def test_the_transform_of_weights_runs_in_cpp(drawn):
+    from torchvision.models import ResNet18_Weights, ViT_B_16_Weights
+
+    for weights in (ResNet18_Weights.DEFAULT, ViT_B_16_Weights.DEFAULT):
+        pipeline = weights.transforms()
+        ops = transforms.from_torchvision(pipeline)
+        assert [type(op).__name__ for op in ops] == ["Resize", "CenterCrop", "Normalize"]
+        difference = (ours_of(ops, drawn) - theirs_of(pipeline, drawn)).abs() * 255 * min(pipeline.std)
+        assert difference.max() < 1.01 and (difference < 0.01).float().mean() > 0.95
+
+
 FLOATS = {
     "a colour behind ToTensor": [v1.CenterCrop(50), v1.ToTensor(), v1.RandomCrop(58, 4, fill=0.8)],
     "colours of floats": [v2.ToImage(), v2.CenterCrop(50), TO_FLOATS, v2.RandomRotation((45, 45), fill=[0, 0.4, 1])],

@@ -146,6 +146,23 @@ def packed(stoker, tmp_path):
     return tmp_path / "x.stk"
 
 
+def test_a_loader_keeps_remote_samples_on_disk(tmp_path, nginx, shard):
+    import stoker
+
+    (nginx.www / "photos.tar").write_bytes(shard)
+    loader = stoker.Loader(nginx.url("photos.tar"), 8, cache="disk", workers=1)
+    first = sorted(key for batch in loader for key in batch["key"])
+    cached = [name for name in map(open_file, os.listdir("/proc/self/fd")) if name.startswith(str(tmp_path / "cache"))]
+    assert cached and first == sorted(key for batch in loader for key in batch["key"])
+
+
+def open_file(number):
+    try:
+        return os.readlink(f"/proc/self/fd/{number}")
+    except OSError:  # closed meanwhile
+        return ""
+
+
 def test_a_packed_set_behind_nginx(stoker, tmp_path, nginx, packed):
     shutil.copytree(packed, nginx.www / "some where" / "x.stk")
     for ending in ("", "/"):

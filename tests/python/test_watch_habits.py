@@ -92,6 +92,15 @@ def test_a_block_that_changes_its_folder_writes_where_it_began(runs):
     assert os.listdir(runs.folder / "elsewhere") == []
 
 
+def test_a_relative_program_is_found_from_another_folder(runs):
+    body = (
+        "import os, stoker\nos.environ['STOKER_BIN'] = os.path.relpath(os.environ['STOKER_BIN'])\n"
+        "with stoker.watching():\n    steps()\n    os.chdir('/')\n"
+    )
+    done = runs.python(runs.script(STEPS + body))
+    assert "no verdict" not in done.stderr and "stoker watch ─" in done.stderr
+
+
 def test_a_block_without_the_program_runs_unwatched(runs):
     body = "import stoker, os\nos.environ.update(STOKER_BIN='/nowhere', PATH='')\nwith stoker.watching():\n    steps()\n"
     done = runs.python(runs.script(STEPS + body + "print('done')\n"))

@@ -9,6 +9,7 @@ from typing import Any
 
 _SECONDS = 2.0
 _MOST_IMAGES = 20_000
+_MOST_FILES = 200_000  # of a folder, which is listed first
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ def image_source(note: Any) -> ImageSource | None:
     transform = getattr(dataset, "transform", None)
     if (kind.__module__, kind.__name__) != ("torchvision.datasets.folder", "ImageFolder") or not batch_size:
         return None
-    if note.shuffled is None or not note.default_collate or not dataset.extensions:
+    if note.shuffled is None or not note.default_collate or not dataset.extensions or len(dataset.samples) > _MOST_FILES:
         return None
     known_loader = getattr(dataset.loader, "__module__", "") == "torchvision.datasets.folder"
     if not known_loader or dataset.target_transform is not None:

@@ -30,6 +30,7 @@ class Watch:
         self._name = "stoker bottleneck" if profiled else "stoker watch"
         self._session = Session(keep, profiled, thread)
         self._idle = False  # nothing is watched here
+        self._program: Path | None = None
         self._kept = keep is not None
         self._asked = sum(path is not None for path in (keep, report, document))
         named = self._session.rank.named
@@ -50,10 +51,10 @@ class Watch:
         if Session.is_any_running():
             unwritten = "" if self._asked == 0 else "; no file that was asked for here is written"
             return f"this process is watched already: the other watch gives the verdict{unwritten}"
-        if not self._kept:  # kept records can be judged elsewhere
-            try:
-                find_program()  # better missed now than after hours
-            except FileNotFoundError as error:
+        try:
+            self._program = find_program().absolute()  # better missed now than after hours, in another folder
+        except FileNotFoundError as error:
+            if not self._kept:  # kept records can be judged elsewhere
                 return f"nothing is watched: {error}"
         return None
 
@@ -78,7 +79,8 @@ class Watch:
 
     def _judge(self, missed: list[str]) -> None:
         profiles = self._session.profiles
-        verdict = Verdict(self._session.folder.path, None if profiles is None else profiles.trace)
+        program = self._program or find_program()
+        verdict = Verdict(program, self._session.folder.path, None if profiles is None else profiles.trace)
         print_verdict(verdict, self._name)
         written = [str(self._session.folder.path)] if self._kept else []
         written += self._write(verdict.write_report, self._report)

@@ -11,8 +11,6 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from stoker._program import find_program
-
 _INDENT = 13  # of what follows "   evidence  " and its like
 _LABELS = ("   evidence  ", "   gain      ")
 
@@ -20,8 +18,8 @@ _LABELS = ("   evidence  ", "   gain      ")
 class Verdict:
     """`text` is for people, `document` that of `stoker diagnose --json`."""
 
-    def __init__(self, folder: Path, trace: Path | None = None) -> None:
-        self._command = [str(find_program()), "diagnose", str(folder), *([] if trace is None else [str(trace)])]
+    def __init__(self, program: Path, folder: Path, trace: Path | None = None) -> None:
+        self._command = [str(program), "diagnose", str(folder), *([] if trace is None else [str(trace)])]
         done = self._run()
         self.text: str = done.stdout
         self.problems: str = done.stderr

@@ -43,7 +43,7 @@ LoaderOptions common_options(const Recipe& recipe, const RecipeData& data, const
     use_memory_limit(recipe.data);
     LoaderOptions options{.batch_size = recipe.data.batch_size, .prefetch = recipe.data.prefetch, .seed = recipe.seed};
     options.bad_samples = recipe.data.bad_samples.of(dataset.size());
-    if (recipe.data.cache != "none" && !keeps_remote_bytes(recipe.data)) {
+    if (recipe.data.cache != "none" && !(data.caches_bytes && keeps_remote_bytes(recipe.data))) {
         const auto size = [](const DatasetPtr& set) { return set == nullptr ? 0 : set->size(); };
         const auto all = static_cast<double>(size(data.train) + size(data.val));
         options.cache = {.bytes = static_cast<std::int64_t>(static_cast<double>(recipe.data.cache_bytes) *

@@ -16,6 +16,7 @@ struct RecipeData {
     std::shared_ptr<const Dataset> train;        // null: for evaluation alone
     std::shared_ptr<const Dataset> val;          // null: none
     std::vector<std::int64_t> train_parts = {};  // samples of data.train and of each of data.mix
+    bool caches_bytes = true;                    // remote ones were opened with the cache of open_options
 };
 
 // Sets the process's memory limit (base/memory_limit.h) to data.memory; "auto" leaves it as it is.

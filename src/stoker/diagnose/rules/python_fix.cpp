@@ -221,8 +221,9 @@ constexpr std::array kCode = {
     CodeOfRule{"small-batch", batch},
 };
 
-constexpr std::array<std::string_view, 6> kInput = {"no-workers",   "few-workers",   "storage-bound",
-                                                    "decode-bound", "augment-bound", "slow-loader"};
+// Not storage-bound: stoker.Loader was measured when the files were in memory.
+constexpr std::array<std::string_view, 5> kInput = {"no-workers", "few-workers", "decode-bound", "augment-bound",
+                                                    "slow-loader"};
 
 // Samples a second of this process, over the judged steps; 0: unknown.
 double rate_of(const RankRecords& rank, const RunSummary& run) {
