@@ -50,6 +50,18 @@ TEST(OutOfMemory, IsWhatADeviceSays) {
     }
 }
 
+// A kernel is loaded when it is launched for the first time.
+TEST(OutOfMemory, IsWhatALaunchOfOursSays) {
+    const auto launch = [](const char* got) {
+        throw CudaError({.where = "batch norm", .expected = "a launch over (64, 8)", .got = got});
+    };
+    EXPECT_TRUE(runs_out_of_memory([&] { launch("out of memory"); }));
+    EXPECT_FALSE(runs_out_of_memory([&] { launch("an illegal memory access was encountered"); }));
+    EXPECT_FALSE(runs_out_of_memory([] {
+        throw CudaError({.where = "pinned memory", .expected = "1 GiB", .got = "out of memory"});
+    })) << "smaller batches need no less of it";
+}
+
 TEST(OutOfMemory, IsNothingElse) {
     EXPECT_FALSE(runs_out_of_memory([] { at::mm(at::zeros({2, 3}), at::zeros({2, 3})); }));
     EXPECT_FALSE(runs_out_of_memory([] { throw std::runtime_error("a file is missing"); }));

@@ -64,8 +64,9 @@ bool is_out_of_memory(const std::exception& error) {
         dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
         return true;
     }
-    if (const auto* of_cuda = dynamic_cast<const CudaError*>(&error)) {  // a launch that loads its kernel
-        return of_cuda->info().got == "out of memory";
+    if (dynamic_cast<const CudaError*>(&error) != nullptr) {  // of a launch that had to load its kernel
+        const std::string_view text = error.what();
+        return text.find("a launch over") != text.npos && text.find("got out of memory") != text.npos;
     }
     if (dynamic_cast<const Error*>(&error) != nullptr) {
         return false;  // our own error, whose text may quote such an error

@@ -67,7 +67,7 @@ class MultilabelScores final : public Scores {
             for (at::Tensor& part : parts) {
                 all.narrow(0, rows, part.size(0)).copy_(part);
                 rows += part.size(0);
-                part = {};
+                part.reset();
             }
             parts.clear();
             return all;
