@@ -107,7 +107,7 @@ def _parts(transform: Any) -> Iterator[Any]:
 
 def _evaluation(preset: Any) -> list[Any]:
     """What the transform of a model's weights does."""
-    from torchvision.transforms import CenterCrop, Normalize, Resize, ToTensor
+    from torchvision.transforms import CenterCrop, Normalize, Resize, ToTensor  # type: ignore[import-untyped]
 
     resize = Resize(preset.resize_size, interpolation=preset.interpolation, antialias=preset.antialias)
     return [resize, CenterCrop(preset.crop_size), ToTensor(), Normalize(preset.mean, preset.std)]

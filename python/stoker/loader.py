@@ -406,7 +406,7 @@ def _unpickle(dataset: Dataset, given: dict[str, Any], state: dict[str, Any]) ->
 
 def _is_default(name: str, given: Any, default: Any) -> bool:
     if name == "dtype":
-        return dtype_name(given) == default
+        return bool(dtype_name(given) == default)
     try:
         return bool((tuple(given) if isinstance(given, list) else given) == default)
     except (RuntimeError, ValueError):  # of an array, which is no default

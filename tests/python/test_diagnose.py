@@ -262,7 +262,7 @@ def test_looks_at_the_gpu_are_counted(tmp_path, stoker):
             interval = {"type": "interval", "schema": 1, "rank": 0, "first_step": last - 49, "last_step": last, key: us}
             file.write(json.dumps(interval) + "\n")
     text = stoker("diagnose", "run").out
-    assert "\nGPU: of 3 steps that were looked at, it had no work left after 2, within 0.26 ms\n" in text
+    assert "\nGPU: of 3 steps that were looked at, it had no work left after 2, within 260 µs\n" in text
 
 
 def test_equal_findings_of_many_ranks_are_one(tmp_path, stoker):

@@ -14,7 +14,7 @@ class GpuBacklog:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._event = torch.cuda.Event()
+        self._event: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
         self._began = 0
         self._looking = False
         self._seen: dict[str, Any] = {}

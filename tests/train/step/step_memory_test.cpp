@@ -168,6 +168,21 @@ TEST(StepMemory, MayRunOutAnywhereInAGraphStep) {
     }
 }
 
+TEST(StepMemory, ASmallerBatchIsSplitIntoPartsOfTheSameSize) {
+    const auto parts_of = [](bool short_of_memory, std::int64_t samples) {
+        MemoryTraining training("sgd", short_of_memory ? 1 : kSamples / 2);
+        training.step.accumulate_at_least(kSamples / 2);  // parts of two
+        std::vector<std::int64_t> parts;
+        training.step.run(batch_of(0), 0.01);
+        training.step.before_forward = [&](std::int64_t size) { parts.push_back(size); };
+        training.step.run(batch_of(1).narrow(0, samples), 0.01);
+        return parts;
+    };
+    EXPECT_EQ(parts_of(true, 2), std::vector<std::int64_t>{2});
+    EXPECT_EQ(parts_of(true, kSamples), std::vector<std::int64_t>(kSamples / 2, 2));
+    EXPECT_EQ(parts_of(false, 2), (std::vector<std::int64_t>{1, 1})) << "as the recipe asks for";
+}
+
 TEST(StepMemory, WhatDoesNotFitBesideAGraphEndsIt) {
     MemoryTraining training("sgd", 1);
     FakeCalls calls;
