@@ -108,7 +108,7 @@ TrainLoop::Loaded TrainLoop::load(const std::filesystem::path& checkpoint) {
 void TrainLoop::restore(RunState state) {
     require_consistent(state, plan_.train_loader->batches_per_epoch());
     plan_.train_loader->restore(state.loader);
-    step_.accumulate_at_least(state.accumulate);
+    step_.accumulate_at_least(state.accumulate, plan_.train_loader->batch_sampler().max_slice());
     account_.restore(state.account);
     steps_ = state.step;
     epochs_ = std::move(state.epochs);

@@ -271,7 +271,7 @@ TEST(StepGraph, IsCapturedAgainForOtherMicroBatches) {
     FakeCalls calls;
     training.step.capture_with(fake(training, calls));
     train(training, 0, 5);
-    training.step.accumulate_at_least(3);
+    training.step.accumulate_at_least(3, 0);
     train(training, 6, 8);
     EXPECT_EQ(calls.captures, 2);
     EXPECT_EQ(calls.replays, 4);

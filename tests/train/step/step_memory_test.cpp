@@ -136,7 +136,7 @@ TEST(StepMemory, MayRunOutAnywhereInAnEagerStep) {
                 MemoryTraining fitting(name, 1);
                 failed = train(split, 0, 3, at, number);
                 train(fitting, 0, at);
-                fitting.step.accumulate_at_least(failed ? 2 : 1);
+                fitting.step.accumulate_at_least(failed ? 2 : 1, kSamples);
                 train(fitting, at, 3);
                 EXPECT_EQ(split.step.accumulate(), failed ? 2 : 1);
                 EXPECT_TRUE(split.step.intact());
@@ -159,7 +159,7 @@ TEST(StepMemory, MayRunOutAnywhereInAGraphStep) {
             graph.step.capture_with(std::make_unique<GraphsWithMemory>([&] { return graph.state(); }, calls));
             failed = train(graph, 0, 6, at, number);
             train(eager, 0, at);
-            eager.step.accumulate_at_least(graph.step.accumulate());
+            eager.step.accumulate_at_least(graph.step.accumulate(), kSamples);
             train(eager, at, 6);
             EXPECT_TRUE(graph.step.intact());
             expect_same(graph, eager);
@@ -168,12 +168,12 @@ TEST(StepMemory, MayRunOutAnywhereInAGraphStep) {
     }
 }
 
+// Also where a resumed run begins with it.
 TEST(StepMemory, ASmallerBatchIsSplitIntoPartsOfTheSameSize) {
     const auto parts_of = [](bool short_of_memory, std::int64_t samples) {
         MemoryTraining training("sgd", short_of_memory ? 1 : kSamples / 2);
-        training.step.accumulate_at_least(kSamples / 2);  // parts of two
+        training.step.accumulate_at_least(kSamples / 2, kSamples);  // parts of two
         std::vector<std::int64_t> parts;
-        training.step.run(batch_of(0), 0.01);
         training.step.before_forward = [&](std::int64_t size) { parts.push_back(size); };
         training.step.run(batch_of(1).narrow(0, samples), 0.01);
         return parts;
@@ -181,6 +181,22 @@ TEST(StepMemory, ASmallerBatchIsSplitIntoPartsOfTheSameSize) {
     EXPECT_EQ(parts_of(true, 2), std::vector<std::int64_t>{2});
     EXPECT_EQ(parts_of(true, kSamples), std::vector<std::int64_t>(kSamples / 2, 2));
     EXPECT_EQ(parts_of(false, 2), (std::vector<std::int64_t>{1, 1})) << "as the recipe asks for";
+}
+
+TEST(StepMemory, ASmallerBatchIsSplitDownToItsSamples) {
+    MemoryTraining training("sgd", 1);
+    training.step.accumulate_at_least(2, kSamples);
+    std::vector<std::int64_t> parts;
+    training.step.before_forward = [&](std::int64_t size) {
+        if (size > 1) {
+            C10_THROW_ERROR(OutOfMemoryError, "CUDA out of memory");
+        }
+        parts.push_back(size);
+    };
+    training.step.run(batch_of(0).narrow(0, 3), 0.01);
+    EXPECT_EQ(parts, (std::vector<std::int64_t>{1, 1, 1}));
+    training.step.before_forward = [](std::int64_t) { C10_THROW_ERROR(OutOfMemoryError, "CUDA out of memory"); };
+    EXPECT_THROW(training.step.run(batch_of(1).narrow(0, 3), 0.01), c10::OutOfMemoryError);
 }
 
 TEST(StepMemory, WhatDoesNotFitBesideAGraphEndsIt) {

@@ -62,7 +62,7 @@ std::int64_t resume_from(const fs::path& path, Model& model, Optimizer& optimize
     load_step(saved, optimizer, step);
     check_maps();  // of the checkpoint's files
     loader.restore(state.loader);
-    step.accumulate_at_least(state.accumulate);
+    step.accumulate_at_least(state.accumulate, loader.batch_sampler().max_slice());
     return state.step;
 }
 

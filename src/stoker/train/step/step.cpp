@@ -195,8 +195,9 @@ std::vector<at::Tensor> Step::memory() const {
     return all;
 }
 
-void Step::accumulate_at_least(std::int64_t parts) {
+void Step::accumulate_at_least(std::int64_t parts, std::int64_t samples) {
     if (parts > options_.accumulate) {
+        largest_ = std::max(largest_, samples);
         options_.accumulate = parts;
         short_of_memory_ = true;
         if (graph_) {
@@ -331,11 +332,11 @@ void Step::run_eager(const DeviceBatch& batch, std::int64_t samples) {
             if (free_graph()) {
                 continue;
             }
-            if (!intact_ || options_.accumulate >= batch.size()) {
+            if (!intact_ || options_.accumulate >= largest_) {
                 throw;
             }
         }
-        options_.accumulate = std::min(2 * options_.accumulate, batch.size());
+        options_.accumulate = std::min(2 * options_.accumulate, largest_);
         short_of_memory_ = true;
     }
     intact_ = false;

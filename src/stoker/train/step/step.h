@@ -86,8 +86,8 @@ class Step {
 
     // In how many micro-batches steps split a batch: StepOptions::accumulate, or more once memory ran out.
     std::int64_t accumulate() const { return options_.accumulate; }
-    // Restores the number of micro-batches that memory forced before.
-    void accumulate_at_least(std::int64_t parts);
+    // Restores the number of micro-batches that memory forced before, for batches of up to `samples`.
+    void accumulate_at_least(std::int64_t parts, std::int64_t samples);
     // All tensors that a step reads or writes besides its batch. Gradients are not among them: each step allocates its
     // own.
     std::vector<at::Tensor> memory() const;
