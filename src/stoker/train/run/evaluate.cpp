@@ -140,8 +140,8 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& tas
     };
     // Stages and ranks that share a model go through each batch together, so they cannot split one. A metric of one's
     // own may be one number for the whole batch.
-    const bool splits = options.stage == nullptr && options.full == nullptr && model.tensor_ranks() == nullptr &&
-                        task.kind != TaskKind::custom;
+    const bool splits =
+        options.stage == nullptr && options.full == nullptr && model.divided().empty() && task.kind != TaskKind::custom;
     std::int64_t most = std::numeric_limits<std::int64_t>::max();  // samples of a pass, less once memory runs out
     const auto score_in_memory = [&](const DeviceBatch& batch) {
         std::int64_t first = 0;
