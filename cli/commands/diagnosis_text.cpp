@@ -102,8 +102,9 @@ std::string gpu_text(const RankRecords& rank) {
     return fmt::format(
         "{}: busy {:.0f} % of {}: computes {:.0f} %, copies and communicates alone {:.0f} %, idle {:.0f} % (its "
         "streams waited for the host {:.0f} %, between kernels {:.0f} %, for other causes {:.0f} %)\n",
-        name_of_gpu(rank), 100 * gpu.busy(), duration_text(gpu.span_us()), 100 * gpu.compute_us / gpu.span_us(), 100 * gpu.non_compute_us / gpu.span_us(),
-        100 * gpu.idle_us / gpu.span_us(), 100 * host / causes, 100 * kernel / causes, 100 * other / causes);
+        name_of_gpu(rank), 100 * gpu.busy(), duration_text(gpu.span_us()), 100 * gpu.compute_us / gpu.span_us(),
+        100 * gpu.non_compute_us / gpu.span_us(), 100 * gpu.idle_us / gpu.span_us(), 100 * host / causes,
+        100 * kernel / causes, 100 * other / causes);
 }
 
 // What the loader's workers did, over all of the rank's intervals.

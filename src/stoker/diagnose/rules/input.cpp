@@ -473,9 +473,8 @@ std::span<const Rule> input_rules() {
         Rule{"no-prefetch", "the trainer waits while the workers are idle, and `data.prefetch` is 1 or 2",
              "`data.prefetch = 4`", no_prefetch},
         Rule{"slow-loader",
-             "the trainer waits for 5 % of its time, and no other rule knows why; info where all cores are busy and it "
-             "has "
-             "none for as long",
+             "the trainer waits for 5 % of its time, and no other rule knows why; info where all cores are busy and "
+             "it has none for as long",
              "`stoker profile`", slow_loader},
         Rule{"cold-cache", "waits of the first epoch are 3 times those of later epochs", "`stoker pack`, or nothing",
              cold_cache},

@@ -133,8 +133,7 @@ std::span<const Rule> python_rules() {
              "one operation on the whole tensor", python_loop},
         Rule{"full-precision",
              "in a Python program, matrix products take 10 % of the time in fp32, bf16 is measured to be faster, and "
-             "the GPU "
-             "does not wait for the host",
+             "the GPU does not wait for the host",
              "`torch.autocast` with bfloat16", full_precision},
     };
     return kRules;
