@@ -93,13 +93,13 @@ int status_of(const ProfiledRun& run) {
 }
 
 int profile(const ProfileArguments& options, const std::shared_ptr<Group>& group) {
-    const Recipe recipe = recipe_to_profile(read_recipe(options.recipe, options.sets), options.schedule);
+    const Recipe recipe = read_recipe(options.recipe, options.sets);
     const std::filesystem::path out = options.out.empty() ? "profiles/" + recipe.name : options.out;
     if (group->first()) {
         require_outside_data(out, all_sets(recipe.data));
         require_writable_folder(out);
     }
-    Trainer trainer(recipe, /*resumes=*/false, group);
+    Trainer trainer(recipe_to_profile(recipe, options.schedule), /*resumes=*/false, group);
     const auto earlier = prepare_profile_folder(out);  // each rank: they may be on several hosts
     if (group->first()) {
         print_stderr("{}: {} without the profiler, then {} with it, on {}; step: {}\n", options.recipe,

@@ -13,12 +13,14 @@
 
 #include "python/src/arrays.h"
 #include "python/src/bindings.h"
+#include "python/src/interruptible.h"
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/formats/concat.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/subset.h"
 #include "stoker/formats/table/table_dataset.h"
+#include "stoker/io/byte_file.h"
 #include "stoker/pipeline/transforms/transform.h"
 #include "stoker/recipe/field_keys.h"
 
@@ -53,14 +55,12 @@ FieldNames field_names(const std::string& image, const std::string& label, const
 // Images of a folder with the table of labels in `csv`.
 OpenData open_table(const std::string& folder, const std::string& csv, const std::string& image,
                     const std::string& label, const std::vector<FieldTuple>& fields) {
-    const nb::gil_scoped_release release;
     const FieldNames names = field_names(image, label, fields);
     return {.dataset = std::make_shared<TableDataset>(TableText{.folder = folder, .csv = csv}, names), .names = names};
 }
 
 OpenData open(const std::string& path, const std::string& split, const std::string& image, const std::string& label,
-              const std::vector<FieldTuple>& fields, std::int64_t context) {
-    const nb::gil_scoped_release release;
+              const std::vector<FieldTuple>& fields, const std::int64_t& context) {
     const FieldNames names = field_names(image, label, fields);
     if (split != "train" && split != "test") {
         throw InvalidArgument({.where = "split", .expected = "\"train\" or \"test\"", .got = '"' + split + '"'});
@@ -179,9 +179,12 @@ nb::dict as_dict(const Dataset& dataset, std::int64_t index, ReadSample sample) 
     return result;
 }
 
+// A thread for each sample would cost a local one more than its decoding.
 nb::dict sample_dict(const OpenData& data, std::int64_t index) {
     ReadSample sample;
-    {
+    if (is_remote(data.dataset->path())) {
+        sample = interruptible([dataset = data.dataset, index] { return read(*dataset, index); });
+    } else {
         const nb::gil_scoped_release release;
         sample = read(*data.dataset, index);
     }
@@ -262,7 +265,6 @@ std::optional<Hashes> hashes_of(const OpenData& data) {
 }
 
 std::pair<OpenData, OpenData> split(const OpenData& data, double share) {
-    const nb::gil_scoped_release release;
     const SplitDatasets parts = split_by_key(data.dataset, share);
     const auto made = [&](const Subset& part) {
         return subset(data, part.indices(), Hashes(part.hashes().begin, part.hashes().end));
@@ -270,13 +272,26 @@ std::pair<OpenData, OpenData> split(const OpenData& data, double share) {
     return {made(*parts.rest), made(*parts.share)};
 }
 
+// What may read the data, so that other threads of Python go on.
+template <typename Call>
+auto unlocked(const Call& call) {
+    const nb::gil_scoped_release release;
+    return call();
+}
+
+// A function of the module that Ctrl-C ends.
+template <typename Result, typename... Arguments>
+auto ended_by_ctrl_c(Result (*function)(const Arguments&...)) {
+    return [function](const Arguments&... arguments) { return interruptible([=] { return function(arguments...); }); };
+}
+
 }  // namespace
 
 void bind_formats(nb::module_& module) {
-    module.def("open", &open, nb::arg("path"), nb::arg("split"), nb::arg("image"), nb::arg("label"), nb::arg("fields"),
-               nb::arg("context"));
-    module.def("open_table", &open_table, nb::arg("folder"), nb::arg("csv"), nb::arg("image"), nb::arg("label"),
-               nb::arg("fields"));
+    module.def("open", ended_by_ctrl_c(&open), nb::arg("path"), nb::arg("split"), nb::arg("image"), nb::arg("label"),
+               nb::arg("fields"), nb::arg("context"));
+    module.def("open_table", ended_by_ctrl_c(&open_table), nb::arg("folder"), nb::arg("csv"), nb::arg("image"),
+               nb::arg("label"), nb::arg("fields"));
     module.def("concat", &concat, nb::arg("all"));
     nb::class_<SampleReader>(module, "SampleReader")
         .def(nb::init<const OpenData&, const OpTables&, bool, bool, std::int64_t>(), nb::arg("data"), nb::arg("ops"),
@@ -286,12 +301,16 @@ void bind_formats(nb::module_& module) {
     nb::class_<OpenData>(module, "Dataset")
         .def("size", [](const OpenData& data) { return data.dataset->size(); })
         .def("sample", &sample_dict, nb::arg("index"))
-        .def("key", [](const OpenData& data, std::int64_t index) { return text(data.dataset->key(index)); })
-        .def("label", [](const OpenData& data, std::int64_t index) { return data.dataset->label(index); })
+        .def("key", [](const OpenData& data,
+                       std::int64_t index) { return text(unlocked([&] { return data.dataset->key(index); })); })
+        .def(
+            "label", [](const OpenData& data, std::int64_t index) { return data.dataset->label(index); },
+            nb::call_guard<nb::gil_scoped_release>())
         .def("has_image", [](const OpenData& data) { return data.dataset->has_image(); })
         .def("classes", [](const OpenData& data) { return classes_of(*data.dataset); })
         .def("fields", [](const OpenData& data) { return fields_of(data.dataset->fields()); })
-        .def("stored_fields", [](const OpenData& data) { return fields_of(data.dataset->stored_fields()); })
+        .def("stored_fields",
+             [](const OpenData& data) { return fields_of(unlocked([&] { return data.dataset->stored_fields(); })); })
         .def("format", [](const OpenData& data) { return std::string(data.dataset->format()); })
         .def("path", [](const OpenData& data) { return text(data.dataset->path()); })
         .def("advice", [](const OpenData& data) { return text(data.dataset->advice()); })
@@ -300,7 +319,7 @@ void bind_formats(nb::module_& module) {
         .def("indices", &indices_of)
         .def("hashes", &hashes_of)
         .def("split", [](const OpenData& data, double share) {
-            auto parts = split(data, share);
+            auto parts = interruptible([data, share] { return split(data, share); });
             return nb::make_tuple(std::move(parts.first), std::move(parts.second));
         });
 }

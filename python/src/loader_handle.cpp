@@ -1,18 +1,12 @@
 // Locks are always taken in one order: first the interpreter's lock is released, then mutex_ is taken.
 #include "python/src/loader_handle.h"
 
-#include <chrono>
 #include <fmt/format.h>
 
+#include "python/src/interruptible.h"
 #include "stoker/base/error.h"
 
 namespace stoker::python {
-namespace {
-
-// The longest time from a signal to its handler.
-constexpr std::chrono::milliseconds kSignalPoll{50};
-
-}  // namespace
 
 LoaderHandle::LoaderHandle(std::shared_ptr<const Dataset> dataset, Transform transform, const LoaderOptions& options)
     : loader_(std::make_unique<Loader>(std::move(dataset), std::move(transform), options)),

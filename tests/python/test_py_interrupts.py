@@ -1,5 +1,6 @@
 # Ctrl-C at 30 random moments of a loop over stoker.Loader, of files and of Python data sets: each time the loop ends at
-# once, and no thread, process, file or shared memory stays. Then Ctrl-C at each line of some functions.
+# once, and no thread, process, file or shared memory stays. Then Ctrl-C at each line of some functions, and while a server
+# is waited for.
 # test_py_workers.py interrupts whole programs.
 import _thread
 import gc
@@ -7,6 +8,7 @@ import operator
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -101,6 +103,23 @@ def interrupt_often(process):
         assert time.monotonic() - begin < 5
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 0 and errors == ""
+
+
+def test_ctrl_c_does_not_wait_for_a_server():
+    """Its connection is taken by the system, and no byte comes back."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/images.tar"
+        command = [sys.executable, "-c", f"import stoker; print('begin', flush=True); stoker.open({address!r})"]
+        environment = {**os.environ, "PYTHONPATH": str(PYTHON_PACKAGE)}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        with subprocess.Popen(command, env=environment, **pipes) as process:
+            assert process.stdout.readline() == "begin\n"
+            with server.accept()[0]:
+                begin = time.monotonic()
+                process.send_signal(signal.SIGINT)
+                _, errors = process.communicate(timeout=50)
+            assert time.monotonic() - begin < 5
+        assert errors.rstrip().endswith("KeyboardInterrupt") and process.returncode == -signal.SIGINT, errors
 
 
 def interrupted_at(called, at, action):

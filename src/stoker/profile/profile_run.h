@@ -38,8 +38,8 @@ struct ProfiledRun {
 // The recipe with enough epochs for the schedule.
 Recipe recipe_to_profile(Recipe recipe, const ProfileSchedule& schedule);
 
-// `trainer` was made from a recipe_to_profile. Throws what Trainer::fit throws before a step is
-// recorded.
+// `trainer` was made from the recipe_to_profile of `recipe`, which the records name: advice depends on its epochs.
+// Throws what Trainer::fit throws before a step is recorded.
 ProfiledRun profile_run(Trainer& trainer, const Recipe& recipe, const ProfileRunOptions& options);
 
 }  // namespace stoker

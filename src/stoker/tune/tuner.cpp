@@ -253,8 +253,9 @@ class Tuner {
             }
             const bool cache = has_cache(variant.change);
             const std::int64_t samples = cache ? sample_count() : samples_;
+            const std::vector<RecipeChange> probed = cache ? with_room(variant.change) : variant.change;
             const ProbeResult found = alone_if_needed([&](bool alone) {
-                return probe(open_, spec_with(variant.change), variant.part,
+                return probe(open_, spec_with(probed), variant.part,
                              {.seconds = slice_seconds_, .samples = samples, .alone = alone});
             });
             variant.costs = found.costs;
@@ -271,6 +272,15 @@ class Tuner {
                  .pack_codec = variant.pack_codec,
                  .reason = error.what()});
         }
+    }
+
+    // A cache that holds all that is read, so that its bytes are those of the samples.
+    std::vector<RecipeChange> with_room(std::vector<RecipeChange> change) const {
+        const double room = std::floor(kCacheShare * facts_.memory_left / (1 << 20));
+        if (room * (1 << 20) > static_cast<double>(recipe_.data.cache_bytes)) {
+            change.push_back({"data.cache_bytes", fmt::format("\"{:.0f}MiB\"", room)});
+        }
+        return change;
     }
 
     std::optional<PackedPart> pack(Variant& variant) const {

@@ -254,8 +254,13 @@ bool is_eligible(std::string_view op) {
     return std::ranges::find(kNames, op) != kNames.end();
 }
 
+bool is_exported(const JudgedRun& records) {
+    const auto file = records.recipe.find("model.export");
+    return file != records.recipe.end() && !file->second.empty();
+}
+
 std::vector<Finding> fp32_on_tensor_cores(const JudgedRun& records) {
-    return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+    return for_gpus(records, [&](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         if (!rank.profile || !rank.profile->gpu || !rank.facts.device.tensor_cores.value_or(false)) {
             return;
         }
@@ -285,6 +290,10 @@ std::vector<Finding> fp32_on_tensor_cores(const JudgedRun& records) {
         finding.fix = {.recipe = {{"train.precision", half ? "\"fp16\"" : "\"bf16\""}},
                        .code = half ? "with torch.autocast(\"cuda\", torch.float16): ...  # with torch.amp.GradScaler"
                                     : "with torch.autocast(\"cuda\", torch.bfloat16): ..."};
+        if (is_exported(records)) {  // its graph says what is computed in 16 bits
+            finding.fix.recipe.clear();
+            finding.fix.code += "  # in the model and the loss, before they are exported";
+        }
         // Twice as fast at worst where the GPU is the limit; not at all where the host is.
         const bool host_bound = is_launch_bound(rank, run);
         finding.gain = {.low = host_bound ? 1.0 : 1 / (1 - share * (1 - 1 / 1.5)),
@@ -329,7 +338,9 @@ std::vector<Finding> memory_headroom(const JudgedRun& records) {
             finding.fix = {.recipe = {{"train.gradient_checkpointing", "true"}},
                            .code = "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)"};
             const auto set = records.recipe.find("train.gradient_checkpointing");
-            if (set != records.recipe.end() && set->second == "true") {
+            const std::string& model = rank.facts.train.model;
+            const bool has_blocks = model == "convnet" || model.starts_with("resnet") || model.starts_with("vit");
+            if (!has_blocks || (set != records.recipe.end() && set->second == "true")) {
                 const int accumulate = std::clamp(rank.facts.train.accumulate.value_or(1), 1, 1 << 20);
                 finding.fix.recipe = {{"train.accumulate", fmt::to_string(2 * accumulate)}};
             }

@@ -172,7 +172,8 @@ std::vector<RecipeChange> less_memory(const RunFacts& facts) {
         changes.push_back({"data.cache", "\"none\""});
     }
     const int accumulate = std::clamp(facts.train.accumulate.value_or(1), 1, 1 << 20);
-    if (changes.empty() && facts.train.batch_size.value_or(0) >= 2 * accumulate) {
+    // The parts of a batch are computed one by one, but loaded together.
+    if (changes.empty() && facts.device.type != "cuda" && facts.train.batch_size.value_or(0) >= 2 * accumulate) {
         changes.push_back({"train.accumulate", fmt::to_string(2 * accumulate)});
     }
     return changes;

@@ -65,9 +65,16 @@ std::string data_path(const RankRecords& rank) {
     return rank.facts.data.path.empty() ? "DATA" : quoted_for_shell(rank.facts.data.path);
 }
 
-// The options by which `stoker pack` keeps the further fields of the recipe, [data.fields.NAME].
+// The options by which `stoker pack` reads the fields of the recipe, [data.fields] and [data.fields.NAME].
 std::string field_options(const JudgedRun& records) {
     constexpr std::string_view kFields = "data.fields.";
+    std::string options;
+    for (const char* name : {"image", "label"}) {
+        const auto found = records.recipe.find(fmt::format("{}{}", kFields, name));
+        if (found != records.recipe.end() && !found->second.empty()) {
+            options += fmt::format(" --{}-field {}", name, quoted_for_shell(found->second));
+        }
+    }
     struct Field {
         std::string from = {};
         std::string is = "value";
@@ -82,7 +89,6 @@ std::string field_options(const JudgedRun& records) {
             field.is = name == "is" ? value : field.is;
         }
     }
-    std::string options;
     for (const auto& [name, field] : fields) {
         options += " --field " + quoted_for_shell(fmt::format("{}{}:{}", name, field.from, field.is));
     }
@@ -97,9 +103,18 @@ bool is_remote(const RankRecords& rank) {
     return is_url(rank.facts.data.path) || rank.facts.data.storage == "network";
 }
 
+bool recipe_sets(const JudgedRun& records, const char* key, const char* value) {
+    const auto found = records.recipe.find(key);
+    return found != records.recipe.end() && found->second == value;
+}
+
+// Data with a split of their own for validation leave it behind when the rest is packed.
 std::string pack_command(const JudgedRun& records, const RankRecords& rank, std::string_view options = "") {
-    return fmt::format("stoker pack {} packed.stk{}{}  # then train with --set data.train=packed.stk", data_path(rank),
-                       options, field_options(records));
+    const bool own_split = rank.facts.train.val_samples.value_or(0) > 0 && recipe_sets(records, "data.val", "");
+    return fmt::format("stoker pack {} packed.stk{}{}{}  # then train with --set data.train=packed.stk{}",
+                       data_path(rank), options, field_options(records),
+                       recipe_sets(records, "data.first_frame", "true") ? " --first-frame" : "",
+                       own_split ? " --set data.val=" + data_path(rank) : "");
 }
 
 // What holds all stored samples, those of the validation too: the loaders share the cache by their numbers. 0: unknown.
@@ -206,17 +221,24 @@ std::vector<Finding> storage_bound(const JudgedRun& records) {
             const double memory = static_cast<double>(rank.facts.host.memory_bytes.value_or(0));
             const bool fits = bytes > 0 && bytes * std::max(1, rank.facts.host.ranks.value_or(1)) < memory / 2 &&
                               epochs_of(records) != 1;  // the first epoch reads everything
+            const std::string_view wanted = fits ? "ram" : is_remote(rank) ? "disk" : "none";
+            const bool small = rank.facts.data.cache == wanted && bytes > kDefaultCache && !has_own_cache_size(records);
+            const bool cache = wanted != "none" && (rank.facts.data.cache != wanted || small);
             finding.evidence.push_back({"read_share_of_workers", read});
             finding.text = fmt::format(
                 "Reading takes {:.0f} % of the workers' time while cores are idle: the storage is "
                 "too slow. {}",
                 100 * read,
-                fits              ? "The data fit in memory: cache them there."
-                : is_remote(rank) ? "Keep what was read on the local disk."
+                small             ? "The cache is too small for the data."
+                : cache && fits   ? "The data fit in memory: cache them there."
+                : cache           ? "Keep what was read on the local disk."
                 : is_packed(rank) ? "Copy the data to a faster disk."
                                   : "Pack the data into one file, or copy them to a faster disk.");
-            if (fits || is_remote(rank)) {
-                finding.fix.recipe = {{"data.cache", fits ? "\"ram\"" : "\"disk\""}, {"data.cache_as", "\"encoded\""}};
+            if (cache) {
+                finding.fix.recipe = {{"data.cache", fmt::format("\"{}\"", wanted)}};
+                if (!small) {
+                    finding.fix.recipe.push_back({"data.cache_as", "\"encoded\""});
+                }
                 if (bytes > kDefaultCache || (bytes > 0 && has_own_cache_size(records))) {
                     finding.fix.recipe.push_back({"data.cache_bytes", fmt::format("{:.0f}", bytes)});
                 }
@@ -226,7 +248,7 @@ std::vector<Finding> storage_bound(const JudgedRun& records) {
             // left.
             const double on_core = std::max(run.worker_cpu(), 0.01 * run.worker_busy());
             finding.gain = gain_without_wait(run, std::max(speedup_of(read), run.worker_busy() / on_core));
-            if (fits || is_remote(rank)) {
+            if (cache) {
                 finding.gain = after_first_epoch(finding.gain, epochs_of(records));
             }
             finding.confidence = 0.8;
@@ -240,11 +262,6 @@ bool holds_dct(const DataFacts& data) {
 // Both decode with `auto`.
 bool decodes_on_gpu(const DataFacts& data) {
     return data.decode_on == "device" || data.decode_on == "auto";
-}
-
-bool recipe_sets(const JudgedRun& records, const char* key, const char* value) {
-    const auto found = records.recipe.find(key);
-    return found != records.recipe.end() && found->second == value;
 }
 
 // Whether a GPU would decode dct records, as far as facts and recipe tell: the ops may forbid it.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <map>
 
+#include "stoker/base/pluralize.h"
 #include "stoker/base/statistics.h"
 #include "stoker/diagnose/rules/lost_time.h"
 #include "stoker/diagnose/rules/run_summary.h"
@@ -91,21 +92,61 @@ bool sends_half(const RankRecords& rank) {
     return half > all / 2;
 }
 
+// The rank that communicates least, of those that can be compared: a GPU's collectives are in its profile alone.
+const RankRecords* least_communicating(const JudgedRun& records) {
+    const bool profiled = std::ranges::any_of(
+        records.ranks, [](const RankRecords& rank) { return on_gpu(rank) && rank.profile.has_value(); });
+    const RankRecords* best = nullptr;
+    for (const RankRecords& rank : records.ranks) {
+        const bool known = profiled ? rank.profile.has_value() : !rank.steps.empty();
+        if (known && (best == nullptr || exposed_share(rank, records.summary(rank)) <
+                                             exposed_share(*best, records.summary(*best)))) {
+            best = &rank;
+        }
+    }
+    return best;
+}
+
+// Of a model that is cut: ranks wait while the first and the last micro-batches pass through the other stages.
+Finding waiting_stages(const RankRecords& rank, const RunSummary& run, double share) {
+    constexpr double kMuch = 0.2;
+    Finding finding = finding_of("communication",
+                                 share < kMuch               ? Severity::info
+                                 : share < kRankCritical ? Severity::warn
+                                                         : Severity::critical,
+                                 rank, run);
+    const std::int64_t parts = std::max(1, rank.facts.train.accumulate.value_or(1));
+    finding.text = fmt::format(
+        "Ranks wait for other stages of the model for {:.0f} % of the time or more. With {} a batch, the first "
+        "and the last leave stages idle: divide it into more.",
+        100 * share, pluralize(parts, "micro-batch"));
+    finding.evidence = {{"exposed_share", share},
+                        {"ranks", static_cast<double>(rank.facts.world_size)},
+                        {"micro_batches", static_cast<double>(parts)}};
+    if (rank.facts.train.batch_size.value_or(0) >= 2 * parts * rank.facts.world_size) {
+        finding.fix.recipe = {{"train.accumulate", fmt::to_string(2 * parts)}};
+    }
+    finding.fix.code = "schedule = ScheduleGPipe(stage, n_microbatches=2 * n)  # of torch.distributed.pipelining";
+    finding.gain = gain_of_share(share / 2, 0);  // twice the parts halve it; smaller ones may compute more slowly
+    finding.confidence = 0.6;
+    return finding;
+}
+
+bool has_stages(const JudgedRun& records) {
+    return std::ranges::any_of(records.ranks, [](const RankRecords& rank) { return !rank.facts.train.stages.empty(); });
+}
+
 // The rank that communicates least is the one that the others wait for; what it spends is the price of communication.
 std::vector<Finding> communication(const JudgedRun& records) {
     std::vector<Finding> findings;
-    const RankRecords* best = nullptr;
-    double least = 1;
-    for (const RankRecords& rank : records.ranks) {
-        const double share = exposed_share(rank, records.summary(rank));
-        if (best == nullptr || share < least) {
-            best = &rank;
-            least = share;
-        }
-    }
+    const RankRecords* best = least_communicating(records);
+    const double least = best == nullptr ? 0 : exposed_share(*best, records.summary(*best));
     if (best == nullptr || best->facts.world_size < 2 || least < kCommunicationWarn ||
         gloo_share(*best, records.summary(*best)) >= kGlooWarn) {
         return findings;
+    }
+    if (has_stages(records)) {
+        return {waiting_stages(*best, records.summary(*best), least)};
     }
     const RunSummary& run = records.summary(*best);
     Finding finding =
@@ -258,7 +299,8 @@ std::pair<Phase, double> cause_of(const JudgedRun& records, std::size_t worst) {
 std::vector<Finding> straggler(const JudgedRun& records) {
     std::vector<Finding> findings;
     const auto is_alone = [](const RankRecords& rank) { return rank.steps.empty() || rank.facts.world_size < 2; };
-    if (records.ranks.size() < 2 || std::ranges::any_of(records.ranks, is_alone)) {
+    // The stages of a model that is cut differ by what they compute, not by their hosts.
+    if (records.ranks.size() < 2 || std::ranges::any_of(records.ranks, is_alone) || has_stages(records)) {
         return findings;
     }
     const std::vector<double> times = own_times(records);
@@ -301,7 +343,9 @@ std::span<const Rule> rank_rules() {
         Rule{"gloo-on-gpu", "gloo reduces tensors of GPUs, which costs 3 % of the time", "the NCCL backend",
              gloo_on_gpu},
         Rule{"communication", "communication that nothing hides takes 10 % of the time, on the rank with the least",
-             "gradients in bf16 (`train.compress_gradients`), a larger `data.batch_size`", communication},
+             "gradients in bf16 (`train.compress_gradients`), a larger `data.batch_size`; of a model that is cut into "
+             "stages more micro-batches (`train.accumulate`)",
+             communication},
         Rule{"straggler",
              "one rank of a job needs a tenth of a step more for itself than the others, in 60 % of the steps (on GPUs "
              "with a profile: on average)",

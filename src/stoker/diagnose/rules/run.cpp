@@ -120,6 +120,12 @@ std::string rarer(const CheckpointSetting& setting, std::int64_t times, std::int
     return fmt::format("\"{} {}\"", epochs, plural(epochs, "epoch"));
 }
 
+// What train.keep_best writes at most, which takes as long and is not less with train.checkpoint_every.
+double best_models(const JudgedRun& records, const RankRecords& rank) {
+    const auto keep = records.recipe.find("train.keep_best");
+    return keep == records.recipe.end() || keep->second.empty() ? 0 : static_cast<double>(rank.evaluations.size());
+}
+
 std::vector<Finding> frequent_checkpoints(const JudgedRun& records) {
     std::vector<Finding> findings;
     const RankRecords& rank = records.ranks.front();
@@ -142,7 +148,8 @@ std::vector<Finding> frequent_checkpoints(const JudgedRun& records) {
         {"checkpoint_share", share}, {"checkpoints", count}, {"steps_per_epoch", static_cast<double>(epoch)}};
     finding.fix = {.recipe = {{"train.checkpoint_every", rarer(setting, static_cast<std::int64_t>(times), epoch)}},
                    .code = "save less often"};
-    finding.gain = gain_of_share(std::min(share - kWanted, share * (count - 1) / count), 0.7);
+    const double all = count + best_models(records, rank);
+    finding.gain = gain_of_share(std::min(share - kWanted, share * (count - 1) / all), 0.7);
     finding.confidence = 0.9;
     findings.push_back(finding);
     return findings;
