@@ -41,7 +41,8 @@ struct BenchOverheadArguments {
     double seconds = 60;
     std::vector<double> steps = {1, 10, 100};  // milliseconds
     std::string device = "auto";
-    std::string only;  // "account" or "profiler"
+    std::string only;                                   // "account" or "profiler"
+    std::vector<std::string> cores = {"free", "busy"};  // of the account's rows
     bool json = false;
 };
 
@@ -373,8 +374,9 @@ int run(const BenchOverheadArguments& options) {
         std::vector<OverheadRow> rows;
         for (const double milliseconds : steps_of(Part::account)) {
             const std::int64_t batch = calibrate(options, Part::account, milliseconds, stop);
-            rows.push_back({.milliseconds = milliseconds, .batch = batch});
-            rows.push_back({.milliseconds = milliseconds, .busy = true, .batch = batch});
+            for (const std::string& cores : options.cores) {
+                rows.push_back({.milliseconds = milliseconds, .busy = cores == "busy", .batch = batch});
+            }
         }
         for (const double milliseconds : steps_of(Part::profiler)) {
             rows.push_back({.part = Part::profiler,
@@ -399,6 +401,11 @@ Command add_bench_overhead(CLI::App& app) {
         ->capture_default_str()
         ->delimiter(',')
         ->check(CLI::Range(0.1, 10'000.0));
+    app.add_option("--cores", options->cores, "what other processes do to the cores while the account is measured")
+        ->type_name("CORES:{free,busy}")
+        ->capture_default_str()
+        ->delimiter(',')
+        ->check(CLI::IsMember({"free", "busy"}));
     app.add_option("--device", options->device, "auto, cpu, cuda or cuda:N")->capture_default_str();
     app.add_option("--only", options->only, "only this part")
         ->type_name("PART")

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "diagnose/rules/profiles.h"
+#include "diagnose/rules/support.h"
 
 namespace stoker {
 namespace {
@@ -483,6 +484,58 @@ TEST(DeviceRules, AFullGpuRecomputesOrGetsSmallerMicroBatches) {
     const Diagnosis with_checkpointing =
         diagnose({.kind = "trace", .ranks = {rank}, .recipe = {{"train.gradient_checkpointing", "true"}}});
     EXPECT_EQ(with_checkpointing.findings.at(0).fix.recipe.at(0), (RecipeChange{"train.accumulate", "8"}));
+    rank.facts.train.model = "resnet50";
+    EXPECT_EQ(find(rank, "memory-headroom")->fix.recipe.at(0).key, "train.gradient_checkpointing");
+    rank.facts.train.model = "mlp";
+    EXPECT_EQ(find(rank, "memory-headroom")->fix.recipe.at(0).key, "train.accumulate") << "it has no blocks";
+}
+
+// Rank 0 of a run on CPUs waits for `share` of its time; rank 1 a little longer.
+std::vector<RankRecords> waiting_ranks(double share) {
+    std::vector<RankRecords> ranks;
+    for (const int number : {0, 1}) {
+        const double waits = share + 0.01 * number;
+        ranks.push_back(
+            MadeUpRun{.share = {{Phase::communication, waits}, {Phase::forward, 1 - waits}}, .batch_size = 64}.rank());
+        ranks.back().facts.rank = number;
+        ranks.back().facts.world_size = 2;
+    }
+    return ranks;
+}
+
+std::optional<Finding> found_in(const std::vector<RankRecords>& ranks, std::string_view rule) {
+    const Diagnosis diagnosis = diagnose({.kind = "run", .ranks = ranks});
+    const auto found = std::ranges::find(diagnosis.findings, rule, &Finding::rule);
+    return found == diagnosis.findings.end() ? std::nullopt : std::optional(*found);
+}
+
+TEST(RankRules, StagesThatWaitGetMoreMicroBatches) {
+    std::vector<RankRecords> ranks = waiting_ranks(0.25);
+    EXPECT_EQ(found_in(ranks, "communication")->fix.recipe.at(0).key, "train.compress_gradients");
+    for (RankRecords& rank : ranks) {
+        rank.facts.train.stages = "fc1 (4.1 ms) | fc2 (3.9 ms)";
+        rank.facts.train.accumulate = 4;
+    }
+    const auto found = found_in(ranks, "communication");
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->fix.recipe, (std::vector{RecipeChange{"train.accumulate", "8"}}));
+    EXPECT_EQ(found->severity, Severity::warn);
+    ranks = waiting_ranks(0.12);
+    ranks[0].facts.train.stages = "fc1 (4.1 ms) | fc2 (3.9 ms)";
+    EXPECT_EQ(found_in(ranks, "communication")->severity, Severity::info) << "a pipeline has a bubble";
+}
+
+TEST(RankRules, StagesAreNoStragglers) {
+    std::vector<RankRecords> ranks = {in_intervals(0, {10}), in_intervals(1, {20})};
+    ASSERT_EQ(stragglers(ranks, "run").size(), 1u);
+    ranks[0].facts.train.stages = "fc1 (10 ms) | fc2 (20 ms)";
+    EXPECT_TRUE(stragglers(ranks, "run").empty());
+}
+
+TEST(RankRules, RanksWithoutStepsAreNotComparedByThem) {
+    std::vector<RankRecords> ranks = waiting_ranks(0.25);
+    ranks[1].steps.clear();
+    EXPECT_TRUE(found_in(ranks, "communication"));
 }
 
 }  // namespace

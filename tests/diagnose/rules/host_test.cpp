@@ -134,6 +134,8 @@ TEST(HostRules, LessMemoryIsAskedOfWhatTheRunUses) {
     rank.facts.data.cache = "none";
     rank.facts.train.accumulate = 4;
     EXPECT_THAT(diagnose_rank(rank).findings.front().fix.recipe, ElementsAre(RecipeChange{"train.accumulate", "8"}));
+    rank.facts.device.type = "cuda";
+    EXPECT_THAT(diagnose_rank(rank).findings.front().fix.recipe, IsEmpty()) << "the host holds whole batches";
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ TEST(RunRules, UnevenStepsAreMentioned) {
 }
 
 // A run whose checkpoints between epochs take as long as its steps.
-Diagnosis with_checkpoints(int epochs, const std::string& every) {
+Diagnosis with_checkpoints(int epochs, const std::string& every, const std::string& keep_best = "") {
     RankRecords rank = MadeUpRun{}.rank();
     for (StepEntry& step : rank.steps) {
         step.epoch = (step.step - 1) * epochs / std::ssize(rank.steps) + 1;
@@ -106,7 +106,10 @@ Diagnosis with_checkpoints(int epochs, const std::string& every) {
     rank.total.emplace();
     rank.total->times[static_cast<std::size_t>(Phase::forward)] = std::chrono::seconds(10);
     rank.total->times[static_cast<std::size_t>(Phase::checkpoint)] = std::chrono::seconds(10);
-    return diagnose({.ranks = {rank}, .recipe = {{"train.checkpoint_every", every}}});
+    for (int epoch = 1; epoch <= epochs; ++epoch) {
+        rank.evaluations.push_back({.step = epoch * std::ssize(rank.steps) / epochs});
+    }
+    return diagnose({.ranks = {rank}, .recipe = {{"train.checkpoint_every", every}, {"train.keep_best", keep_best}}});
 }
 
 TEST(RunRules, TheLastCheckpointStays) {
@@ -117,6 +120,8 @@ TEST(RunRules, TheLastCheckpointStays) {
     EXPECT_EQ(finding.rule, "frequent-checkpoints");
     EXPECT_EQ(finding.fix.recipe.front(), (RecipeChange{"train.checkpoint_every", "\"4 epochs\""}));
     EXPECT_NEAR(finding.gain.high, 1 / 0.75, 1e-6) << "one of two stays";
+    const Finding best = with_checkpoints(4, "2 epochs", "val_loss").findings.front();
+    EXPECT_NEAR(best.gain.high, 1 / (1 - 0.5 / 6), 1e-6) << "and up to four models of evaluations";
 }
 
 TEST(RunRules, CheckpointsAreMadeRarer) {

@@ -339,7 +339,7 @@ std::vector<Finding> memory_headroom(const JudgedRun& records) {
                            .code = "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)"};
             const auto set = records.recipe.find("train.gradient_checkpointing");
             const std::string& model = rank.facts.train.model;
-            const bool has_blocks = model == "convnet" || model.starts_with("resnet") || model.starts_with("vit");
+            const bool has_blocks = model.empty() || model == "convnet" || model.starts_with("resnet") || model.starts_with("vit");
             if (!has_blocks || (set != records.recipe.end() && set->second == "true")) {
                 const int accumulate = std::clamp(rank.facts.train.accumulate.value_or(1), 1, 1 << 20);
                 finding.fix.recipe = {{"train.accumulate", fmt::to_string(2 * accumulate)}};

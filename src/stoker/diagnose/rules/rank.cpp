@@ -99,8 +99,8 @@ const RankRecords* least_communicating(const JudgedRun& records) {
     const RankRecords* best = nullptr;
     for (const RankRecords& rank : records.ranks) {
         const bool known = profiled ? rank.profile.has_value() : !rank.steps.empty();
-        if (known && (best == nullptr || exposed_share(rank, records.summary(rank)) <
-                                             exposed_share(*best, records.summary(*best)))) {
+        if (known && (best == nullptr ||
+                      exposed_share(rank, records.summary(rank)) < exposed_share(*best, records.summary(*best)))) {
             best = &rank;
         }
     }
@@ -111,7 +111,7 @@ const RankRecords* least_communicating(const JudgedRun& records) {
 Finding waiting_stages(const RankRecords& rank, const RunSummary& run, double share) {
     constexpr double kMuch = 0.2;
     Finding finding = finding_of("communication",
-                                 share < kMuch               ? Severity::info
+                                 share < kMuch           ? Severity::info
                                  : share < kRankCritical ? Severity::warn
                                                          : Severity::critical,
                                  rank, run);
