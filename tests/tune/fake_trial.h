@@ -23,7 +23,9 @@ struct Machine {
     double training_load = 1;  // CPU seconds of the loader while a step runs, as a factor
     double fetch = 1e12;       // samples a second that storage delivers to one thread
     std::int64_t data_bytes = 1'000;
-    std::string codec = {};  // of packed data
+    std::int64_t sample_bytes = 1;                     // in the cache
+    std::int64_t cache_bytes = std::int64_t{4} << 30;  // where no trial sets them
+    std::string codec = {};                            // of packed data
     double load = 0.010;
     double step = 0.004;
     double cached_load = 0.001;
@@ -135,10 +137,20 @@ class FakeTrial final : public Trial {
                 .seconds = 1000 * seconds,
                 .cpu_seconds = cpu * 1000 * rate * seconds,
                 .host = host,
-                .cached_bytes = 1000};
+                .cached_bytes = std::min<std::int64_t>(machine_.sample_bytes * facts_.trial_samples, cache_bytes())};
     }
 
   private:
+    // The budget, of which "MiB" and "GiB" are the units here.
+    std::int64_t cache_bytes() const {
+        const auto found = values_.find("data.cache_bytes");
+        if (found == values_.end()) {
+            return machine_.cache_bytes;
+        }
+        const std::int64_t count = std::stoll(found->second.substr(1));
+        return count << (found->second.find("GiB") == std::string::npos ? 20 : 30);
+    }
+
     int number(const std::string& key, int otherwise) const {
         const auto found = values_.find(key);
         return found == values_.end() ? otherwise : std::stoi(found->second);

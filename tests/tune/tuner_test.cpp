@@ -292,6 +292,16 @@ TEST(Tuner, ASmallCacheIsMadeLargeEnough) {
                 testing::Contains(testing::StartsWith("data.cache = \"ram\", data.cache_bytes = \"1GiB\"")));
 }
 
+// The recipe's budget has no room for what a trial reads.
+TEST(Tuner, ACacheIsSizedByAllThatATrialReads) {
+    Machine machine{.sample_bytes = 700'000, .cache_bytes = 100 << 20};
+    const Recipe recipe =
+        parse_recipe("[data]\ntrain = \"photos\"\nworkers = 0\ncache_bytes = \"100MiB\"\n", "photos.toml");
+    const TuneResult result = tune(recipe, {}, {}, opener(machine));
+    EXPECT_THAT(changes_of(result.kept),
+                testing::Contains(testing::StartsWith("data.cache = \"ram\", data.cache_bytes = \"5GiB\"")));
+}
+
 // Three times as many samples of validation as of training: a cache of 8000 bytes has 2000 for the 5000 of training.
 TEST(Tuner, TheCacheHasRoomForValidationData) {
     const Recipe recipe = parse_recipe("[data]\ntrain = \"photos\"\nworkers = 0\ncache_bytes = 8000\n", "photos.toml");

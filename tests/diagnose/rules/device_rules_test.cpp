@@ -503,7 +503,7 @@ std::vector<RankRecords> waiting_ranks(double share) {
     return ranks;
 }
 
-std::optional<Finding> found_in(const std::vector<RankRecords>& ranks, std::string_view rule) {
+std::optional<Finding> ranks_finding(const std::vector<RankRecords>& ranks, std::string_view rule) {
     const Diagnosis diagnosis = diagnose({.kind = "run", .ranks = ranks});
     const auto found = std::ranges::find(diagnosis.findings, rule, &Finding::rule);
     return found == diagnosis.findings.end() ? std::nullopt : std::optional(*found);
@@ -511,18 +511,18 @@ std::optional<Finding> found_in(const std::vector<RankRecords>& ranks, std::stri
 
 TEST(RankRules, StagesThatWaitGetMoreMicroBatches) {
     std::vector<RankRecords> ranks = waiting_ranks(0.25);
-    EXPECT_EQ(found_in(ranks, "communication")->fix.recipe.at(0).key, "train.compress_gradients");
+    EXPECT_EQ(ranks_finding(ranks, "communication")->fix.recipe.at(0).key, "train.compress_gradients");
     for (RankRecords& rank : ranks) {
         rank.facts.train.stages = "fc1 (4.1 ms) | fc2 (3.9 ms)";
         rank.facts.train.accumulate = 4;
     }
-    const auto found = found_in(ranks, "communication");
+    const auto found = ranks_finding(ranks, "communication");
     ASSERT_TRUE(found);
     EXPECT_EQ(found->fix.recipe, (std::vector{RecipeChange{"train.accumulate", "8"}}));
     EXPECT_EQ(found->severity, Severity::warn);
     ranks = waiting_ranks(0.12);
     ranks[0].facts.train.stages = "fc1 (4.1 ms) | fc2 (3.9 ms)";
-    EXPECT_EQ(found_in(ranks, "communication")->severity, Severity::info) << "a pipeline has a bubble";
+    EXPECT_EQ(ranks_finding(ranks, "communication")->severity, Severity::info) << "a pipeline has a bubble";
 }
 
 TEST(RankRules, StagesAreNoStragglers) {
@@ -535,7 +535,7 @@ TEST(RankRules, StagesAreNoStragglers) {
 TEST(RankRules, RanksWithoutStepsAreNotComparedByThem) {
     std::vector<RankRecords> ranks = waiting_ranks(0.25);
     ranks[1].steps.clear();
-    EXPECT_TRUE(found_in(ranks, "communication"));
+    EXPECT_TRUE(ranks_finding(ranks, "communication"));
 }
 
 }  // namespace
