@@ -107,7 +107,7 @@ std::string pack_command(const Recipe& recipe, const TriedChange& change) {
     const std::string name = fs::path(recipe.data.train).filename().string();
     const std::string packed = quoted_for_shell((name.empty() ? "train" : name) + ".stk");
     const std::string data = quoted_for_shell(recipe.data.train);
-    const bool own_split = recipe.data.val.empty() && has_splits(recipe.data.train, field_names(recipe.data.fields));
+    const bool own_split = recipe.data.val.empty() && has_splits(recipe.data.train, open_options(recipe.data).fields);
     return fmt::format(
         "stoker pack {} {} --codec {}{}{}{}", data, packed, change.pack_codec, field_options(recipe.data.fields),
         recipe.data.first_frame ? " --first-frame" : "",
