@@ -1,6 +1,7 @@
 # What a URL must not give away, and where a server must not send us: secrets of URLs in files and messages, redirects
-# into the local network, and certificates of one's own CA.
+# into the local network, bodies without an end, and certificates of one's own CA.
 import base64
+import contextlib
 import os
 import shutil
 import socket
@@ -212,6 +213,32 @@ def test_past_the_proxy_a_redirect_within_this_machine_is_followed(serve, stoker
     env = {"http_proxy": "http://127.0.0.1:9", "no_proxy": "example.org, 127.0.0.1"}
     stoker("inspect", f"http://{outer.host}/x.stk", env=env)
     assert inside.seen
+
+
+# ---- bodies without an end ----
+
+
+@pytest.mark.parametrize("head", ["404 Not Found", "302 Found\r\nLocation: /x.tar"])
+def test_the_body_of_a_refusal_is_not_read_for_ever(tmp_path, head):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            while True:
+                try:
+                    connection = server.accept()[0]
+                except OSError:
+                    return
+                with connection, contextlib.suppress(OSError):
+                    connection.recv(1 << 16)
+                    connection.sendall(f"HTTP/1.1 {head}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+                    while True:
+                        connection.sendall(b"10000\r\n" + bytes(1 << 16) + b"\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/x.tar"
+        done = run_program("inspect", url, cwd=tmp_path, status=1)
+        server.shutdown(socket.SHUT_RDWR)
+    assert f"status {head[:3]}" in done.err
 
 
 # ---- certificates ----

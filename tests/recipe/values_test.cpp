@@ -43,7 +43,7 @@ TEST(Values, CheckpointIntervals) {
     }
     EXPECT_EQ(interval_text(*parse_interval("3epoch")), "3 epochs");
     for (const char* text : {"", "0 epochs", "-1 epoch", "epoch", "1", "1 minute", "1 epoch ", "1.5 epochs",
-                             "99999999999999999999 steps"}) {
+                             "99999999999999999999 steps", "4611686018427387904 epochs"}) {
         EXPECT_FALSE(parse_interval(text)) << text;
     }
 }

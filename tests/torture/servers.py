@@ -105,6 +105,16 @@ def endless_body(handler):
         handler.wfile.write(b"10000\r\n" + b"z" * 0x10000 + b"\r\n")
 
 
+def endless_refusal(handler, status, **headers):
+    handler.send_response(status)
+    for name, value in headers.items():
+        handler.send_header(name, value)
+    handler.send_header("Transfer-Encoding", "chunked")
+    handler.end_headers()
+    while not handler.server.stopped.wait(0):
+        handler.wfile.write(b"10000\r\n" + b"z" * 0x10000 + b"\r\n")
+
+
 def changes(handler):
     handler.server.requests += 1
     handler.server.data = bytes([handler.server.requests % 256]) * len(handler.server.data)
@@ -141,6 +151,8 @@ BEHAVIOURS = {
     "gzip bomb": gzip_bomb,
     "endless headers": endless_headers,
     "endless body": endless_body,
+    "endless body of a refusal": lambda handler: endless_refusal(handler, 404),
+    "endless body of a redirect": lambda handler: endless_refusal(handler, 302, Location=handler.path),
     "redirect loop": lambda handler: handler.answer(status=302, body=b"", length=0, Location=handler.path),
     "redirect to a file": lambda handler: handler.answer(status=302, body=b"", length=0, Location="file:///etc/passwd"),
     "changes all the time": changes,

@@ -49,6 +49,7 @@ struct FieldRequest {
     std::string name;
     std::string from = {};                         // its name in the data; empty, or in packed data: `name`
     std::optional<FieldKind> kind = std::nullopt;  // empty: what the format takes it for
+    bool any_length = false;                       // samples may differ in it, also where those looked at do not
 
     const std::string& source() const { return from.empty() ? name : from; }
 };

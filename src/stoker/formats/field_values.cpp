@@ -108,7 +108,7 @@ Field field_of_array(const FieldRequest& request, const ArrayView& array, bool r
                                               array.fortran ? " in Fortran order" : "")});
     }
     Field field = array_field(request, *dtype, array.shape, where);
-    const bool free = ragged || field.kind == FieldKind::boxes || field.kind == FieldKind::bytes;
+    const bool free = ragged || request.any_length || field.kind == FieldKind::boxes || field.kind == FieldKind::bytes;
     if (free && !field.shape.empty()) {
         field.shape.front() = -1;
     }
@@ -191,7 +191,7 @@ Field field_of_numbers(const FieldRequest& request, const Shape& shape, bool rag
                            .got = fmt::format("numbers of {}", shape_text(shape))});
     }
     Field field = array_field({.name = request.name, .from = request.from, .kind = kind}, dtype, item, where);
-    if ((ragged || kind == FieldKind::boxes) && !field.shape.empty()) {
+    if ((ragged || request.any_length || kind == FieldKind::boxes) && !field.shape.empty()) {
         field.shape = any_length(field.shape);
     }
     return field;

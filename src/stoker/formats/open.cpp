@@ -298,6 +298,19 @@ std::string first_file(const std::string& folder) {
     refuse_folder(data);
 }
 
+// A context that nothing would use: packed samples have theirs.
+void require_context(const Dataset& dataset, std::int64_t context) {
+    const auto fits = [&](const Field& field) { return field.shape == Shape{context + 1}; };
+    if (context > 0 && dataset.format() != "tokens" && std::ranges::none_of(dataset.fields(), fits) &&
+        std::ranges::none_of(dataset.stored_fields(), fits)) {
+        throw InvalidArgument({.where = dataset.path(),
+                               .expected = fmt::format("a token stream, or samples of {} tokens, for a context of {}",
+                                                       context + 1, context),
+                               .got = std::string(dataset.format()),
+                               .hint = "leave the context out, or pack the stream with it"});
+    }
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> open_dataset(const std::string& data, Split split, const OpenOptions& options) {
@@ -316,6 +329,7 @@ std::unique_ptr<Dataset> open_dataset(const std::string& data, Split split, cons
                                .got = fmt::format("{}, which has image and label only", dataset->format()),
                                .hint = "docs/data.md lists the formats with further fields"});
         }
+        require_context(*dataset, options.context);
         return dataset;
     });
 }

@@ -72,21 +72,25 @@ DatasetPtr joined(std::vector<DatasetPtr> datasets) {
     return datasets.size() == 1 ? datasets.front() : std::make_shared<ConcatDataset>(std::move(datasets));
 }
 
+constexpr std::string_view kMix = "data.mix";  // a list
+
 // Opens the data set that `key` names. In a run's own recipe.toml, URLs lack their secrets.
-std::unique_ptr<Dataset> open_named(const char* key, const std::string& name, Split split, const DataRecipe& recipe) {
+std::unique_ptr<Dataset> open_named(std::string_view key, const std::string& name, Split split,
+                                    const DataRecipe& recipe) {
     if (lacks_secrets(name)) {
-        throw InvalidArgument({.where = key,
-                               .expected = "the whole URL",
-                               .got = name,
-                               .hint = fmt::format("run folders keep no user names, passwords and queries of URLs: add "
-                                                   "--set {}=URL",
-                                                   key)});
+        throw InvalidArgument(
+            {.where = std::string(key),
+             .expected = "the whole URL",
+             .got = name,
+             .hint = fmt::format("run folders keep no user names, passwords and queries of URLs: add "
+                                 "--set {}",
+                                 key == kMix ? "'data.mix=[\"URL\", ...]'" : fmt::format("{}=URL", key))});
     }
     return open_dataset(name, split, open_options(recipe));
 }
 
-const char* training_key(const DataRecipe& recipe, const std::string& name) {
-    return name == recipe.train ? "data.train" : "data.mix";
+std::string_view training_key(const DataRecipe& recipe, const std::string& name) {
+    return name == recipe.train ? "data.train" : kMix;
 }
 
 // The test splits of the training sets that have one; null if none has.
@@ -112,7 +116,10 @@ OpenOptions open_options(const DataRecipe& recipe) {
     OpenOptions options{.fields = {.image = recipe.fields.image, .label = recipe.fields.label},
                         .context = recipe.context};
     for (const FieldRecipe& field : recipe.fields.more) {
-        options.fields.more.push_back({.name = field.name, .from = field.from, .kind = field_kind_named(field.is)});
+        options.fields.more.push_back({.name = field.name,
+                                       .from = field.from,
+                                       .kind = field_kind_named(field.is),
+                                       .any_length = field.pad.has_value()});
     }
     if (keeps_remote_bytes(recipe)) {
         options.remote.cache_dir = cache_dir(recipe, "remote");

@@ -283,5 +283,64 @@ TEST(Hdf5, RefusesOtherFiltersAndFilesByName) {
     EXPECT_THAT(error_of<Unsupported>(dir / "a.h5"), HasSubstr("got a dataset in external files"));
 }
 
+// Two thousand keys that are one text of the heap.
+TEST(Hdf5, OneTextManyTimesIsNotCopied) {
+    const TempDir dir;
+    constexpr std::int64_t kCount = 2000;
+    std::vector<std::string> keys;
+    for (std::int64_t i = 0; i < kCount; ++i) {
+        keys.push_back(i == 0 ? std::string(60'000, 'k') : fmt::format("{}", i));
+    }
+    {
+        H5Writer file(dir / "a.h5");
+        file.add_bytes("images", {kCount, 2, 2}, noise(kCount * 4, 6));
+        file.add_texts("keys", keys);
+    }
+    haddr_t offset = 0;
+    {
+        const hid_t file = testing::must(H5Fopen((dir / "a.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+        const hid_t dataset = testing::must(H5Dopen2(file, "keys", H5P_DEFAULT));
+        offset = H5Dget_offset(dataset);
+        H5Dclose(dataset);
+        H5Fclose(file);
+    }
+    std::string bytes = read_text(dir / "a.h5");
+    constexpr std::size_t kRecord = 16;
+    for (std::size_t i = 1; i < kCount; ++i) {
+        std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(offset), kRecord,
+                    bytes.begin() + static_cast<std::ptrdiff_t>(offset + i * kRecord));
+    }
+    write_file(dir / "a.h5", bytes);
+    EXPECT_THAT(error_of<DataError>(dir / "a.h5"), HasSubstr("one text many times"));
+}
+
+// bfloat16: 2 bytes, of which 8 bits are the exponent.
+TEST(Hdf5, FloatsOfOtherKindsAreNoNumbers) {
+    const TempDir dir;
+    const std::string path = (dir / "a.h5").string();
+    {
+        H5Writer file(path);
+        file.add_bytes("images", {3, 2, 2}, noise(12, 6));
+        file.add_integers("label", {1, 0, 2});
+    }
+    {
+        const hid_t file = testing::must(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+        const hid_t type = testing::must(H5Tcopy(H5T_IEEE_F32LE));
+        testing::must(H5Tset_fields(type, 15, 7, 8, 0, 7));
+        testing::must(H5Tset_size(type, 2));
+        testing::must(H5Tset_ebias(type, 127));
+        const hsize_t count = 3;
+        const hid_t space = testing::must(H5Screate_simple(1, &count, nullptr));
+        const hid_t dataset =
+            testing::must(H5Dcreate2(file, "score", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+        H5Dclose(dataset);
+        H5Sclose(space);
+        H5Tclose(type);
+        H5Fclose(file);
+    }
+    EXPECT_THAT([&] { Hdf5Dataset(path, Split::train, {.image = "", .label = "", .more = {{.name = "score"}}}); },
+                ::testing::ThrowsMessage<Unsupported>(HasSubstr("expected numbers")));
+}
+
 }  // namespace
 }  // namespace stoker

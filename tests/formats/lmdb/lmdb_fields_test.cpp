@@ -213,5 +213,30 @@ TEST_F(LmdbFields, StoredFieldsAreListed) {
               "caption uint8 (-1)");
 }
 
+// A list of lists that are all the same one.
+TEST(LmdbRepeatedValues, OneListManyTimesIsNotRead) {
+    std::string inner;
+    std::string outer;
+    for (int i = 0; i < 3000; ++i) {
+        inner += "K\1";
+        outer += std::string("h\0", 2);
+    }
+    const std::string value = "](" + inner + "e" + std::string("q\0", 2) + "0](" + outer + "e.";
+    Pickle pickle;
+    const PickleValue list = pickle.read(as_bytes(value));
+    EXPECT_THAT([&] { describe_entry({.name = "n"}, list, "here"); },
+                ThrowsMessage<DataError>(HasSubstr("one list or one text many times")));
+}
+
+// Samples that were looked at have two numbers; the caller knows that others have more.
+TEST_F(LmdbFields, AnyLengthThatIsAskedFor) {
+    const std::string two = record([](PickleWriter& writer) {
+        const std::vector<std::int64_t> numbers = {1, 2};
+        writer.text("n");
+        writer.array(DType::int64, {2}, std::as_bytes(std::span(numbers)));
+    });
+    EXPECT_EQ(open({two, two}, {{.name = "n", .any_length = true}}).fields()[0].shape, (Shape{-1}));
+}
+
 }  // namespace
 }  // namespace stoker::lmdb_fields_test

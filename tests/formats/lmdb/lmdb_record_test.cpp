@@ -231,5 +231,15 @@ TEST(LmdbRecord, OtherBytesAreDescribed) {
     EXPECT_THAT(error_of(pickle(")")), HasSubstr("an image"));
 }
 
+// A key of a megabyte that all pairs refer to.
+TEST(LmdbRecord, OneTextManyTimesIsNotCopied) {
+    std::string pairs;
+    for (int i = 0; i < 3000; ++i) {
+        pairs += "h\0N"s;
+    }
+    const std::string value = pickle(text(std::string(1 << 20, 'k')) + "q\0"s + "0}(" + pairs + "u");
+    EXPECT_THAT(error_of(value), HasSubstr("one text many times"));
+}
+
 }  // namespace
 }  // namespace stoker

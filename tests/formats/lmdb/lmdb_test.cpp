@@ -229,6 +229,15 @@ TEST_F(Lmdb, ClassesFromAList) {
     EXPECT_THROW(LmdbDataset(dir_ / "wide"), MemoryError);
 }
 
+TEST_F(Lmdb, OneClassManyTimesIsNotCopied) {
+    std::string list = "X"s + "\0\0\x10\0"s + std::string(1 << 20, 'c') + "q\0"s + "0](";
+    for (int i = 0; i < 3000; ++i) {
+        list += "h\0"s;
+    }
+    write_lmdb(dir_ / "db", {{"0", png("")}, {"__classes__", list + "e."}});
+    EXPECT_THROW(LmdbDataset(dir_ / "db"), DataError);
+}
+
 TEST_F(Lmdb, LargeValuesThatAreNotInMemoryAreRead) {
     const std::string large = png(std::string(200'000, 'l'));
     write_lmdb(dir_ / "db", {{"0", large}, {"1", png("small")}, {"2", png(std::string(10'000, 'm'))}});

@@ -186,5 +186,9 @@ TEST(TokenDataset, PartsOfItHaveNoImageEither) {
     EXPECT_THROW(ConcatDataset({tokens, images}), InvalidArgument);
 }
 
+TEST(TokenDataset, AContextThatNothingUsesIsRefused) {
+    EXPECT_THAT(error_of<InvalidArgument>("synth:digits?count=4", 16), HasSubstr("expected a token stream"));
+}
+
 }  // namespace
 }  // namespace stoker

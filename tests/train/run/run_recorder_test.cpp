@@ -90,6 +90,7 @@ TEST(RunRecorder, ALossThatWasNotFiniteIsNotForgotten) {
     state.epochs[0].val_metrics = {{"mae", 3}};
     EXPECT_TRUE(std::isnan(run_state_from_json(to_json(state)).epochs[0].val_loss.value_or(0)));
     state.epochs[0].val_metrics.clear();
+    EXPECT_TRUE(std::isnan(run_state_from_json(to_json(state)).epochs[0].val_loss.value_or(0)));
     state.epochs[0].val_loss.reset();
     EXPECT_FALSE(run_state_from_json(to_json(state)).epochs[0].val_loss);
 }

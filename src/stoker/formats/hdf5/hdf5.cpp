@@ -69,7 +69,7 @@ Field describe_hdf5_field(const Hdf5Bytes& file, const Hdf5Info& info, const Fie
     record.type = info.type;
     record.shape = image_shape(info);
     Field field = field_of_array(request, record, false, where);
-    if (field.kind == FieldKind::boxes) {
+    if (field.kind == FieldKind::boxes || request.any_length) {
         field.shape = record.shape;  // all samples have one
     }
     return field;

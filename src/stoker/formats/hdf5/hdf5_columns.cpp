@@ -32,6 +32,26 @@ void check_bytes(const Hdf5Bytes& file, const std::string& name, std::uint64_t b
     }
 }
 
+// Texts of variable length, of which many may name one object of the file's heap.
+class TextSum {
+  public:
+    TextSum(const Hdf5Bytes& file, const std::string& name) : file_(file), name_(name) {}
+
+    // Throws DataError where they are longer than the file.
+    void add(std::span<const std::byte> text) {
+        sum_ += text.size();
+        if (sum_ > file_.size()) {
+            throw DataError({.path = file_.path()},
+                            {.where = name_, .expected = "each text once", .got = "one text many times"});
+        }
+    }
+
+  private:
+    const Hdf5Bytes& file_;
+    const std::string& name_;
+    std::uint64_t sum_ = 0;
+};
+
 // The library reads a whole chunk, whose stated size may be 4 GiB, before it returns a part of it, and it crashes on a
 // damaged index.
 void require_chunks(const Hdf5Bytes& file, const Hdf5Info& info) {
@@ -84,9 +104,12 @@ std::vector<std::string> variable_strings(const Hdf5Bytes& file, const char* nam
     }
     std::vector<std::string> texts;
     Buffer storage;
+    const std::string what = name;
+    TextSum sum(file, what);
     for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count); ++i) {
         const auto record = file.view(values->offset + i * record_bytes, record_bytes, name);
         const std::span<const std::byte> text = read_sequence(file, record, storage);
+        sum.add(text);
         texts.emplace_back(trimmed(as_text(text), H5T_STR_NULLTERM));
     }
     return texts;
@@ -161,8 +184,10 @@ std::vector<std::string> read_strings(const Hdf5Bytes& file, Hdf5Id dataset, con
         const auto records = open_records(file, std::move(dataset), info, Hdf5Access::fast);
         std::vector<std::string> texts;
         Buffer storage;
+        TextSum sum(file, info.name);
         for (std::int64_t i = 0; i < info.shape[0]; ++i) {
             const std::span<const std::byte> text = records->read(i, storage);
+            sum.add(text);
             texts.emplace_back(trimmed(as_text(text), H5T_STR_NULLTERM));
         }
         return texts;

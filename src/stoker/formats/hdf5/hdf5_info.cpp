@@ -32,6 +32,17 @@ const char* class_name(H5T_class_t type) {
     }
 }
 
+// bfloat16 has other exponents than a half of 2 bytes; floats of 1 byte have no type of ours.
+bool is_ieee(hid_t type, std::size_t size) {
+    std::size_t sign = 0;
+    std::size_t exponent = 0;
+    std::size_t exponent_bits = 0;
+    std::size_t mantissa = 0;
+    std::size_t mantissa_bits = 0;
+    const bool known = H5Tget_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) >= 0;
+    return known && exponent_bits == (size == 2 ? 5U : size == 4 ? 8U : size == 8 ? 11U : 0U);
+}
+
 // False for anything but integers and floats that use all bits of their bytes, and h5py's booleans, an enumeration of
 // two bytes.
 bool read_number(hid_t type, ArrayType& out) {
@@ -42,7 +53,8 @@ bool read_number(hid_t type, ArrayType& out) {
         return true;
     }
     const bool usual = size == 1 || size == 2 || size == 4 || size == 8;
-    if ((kind != H5T_INTEGER && kind != H5T_FLOAT) || !usual || H5Tget_precision(type) != 8 * size) {
+    if ((kind != H5T_INTEGER && kind != H5T_FLOAT) || !usual || H5Tget_precision(type) != 8 * size ||
+        (kind == H5T_FLOAT && !is_ieee(type, size))) {
         return false;
     }
     out.kind = kind == H5T_FLOAT                   ? ArrayKind::floating

@@ -89,6 +89,7 @@ std::vector<std::string> names_in_pickle(const fs::path& path, std::string_view 
         }
         std::vector<std::string> classes;
         for (std::size_t i = 0; i < names->size(); ++i) {
+            names->count_copied((*names)[i].text().size());
             classes.emplace_back((*names)[i].text());
         }
         return classes;

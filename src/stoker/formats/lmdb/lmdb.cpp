@@ -38,6 +38,7 @@ std::vector<std::string> pickled_names(std::span<const std::byte> bytes) {
         if (list[i].kind() != Kind::text) {
             return {};
         }
+        list.count_copied(list[i].text().size());
         names.emplace_back(list[i].text());
     }
     return names;

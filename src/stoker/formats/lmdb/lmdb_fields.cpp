@@ -57,6 +57,7 @@ FieldNumbers numbers_of(const PickleValue& value) {
     if (rows) {
         numbers.shape.push_back(static_cast<std::int64_t>(value[0].size()));
     }
+    value.count_copied(value.size());
     for (std::size_t i = 0; i < value.size(); ++i) {
         const PickleValue entry = value[i];
         if (!rows) {
@@ -66,6 +67,7 @@ FieldNumbers numbers_of(const PickleValue& value) {
         if (!is_list(entry) || static_cast<std::int64_t>(entry.size()) != numbers.shape[1]) {
             throw DataError({}, {.where = "record", .expected = "lists of one length", .got = entry.describe()});
         }
+        entry.count_copied(entry.size());
         for (std::size_t j = 0; j < entry.size(); ++j) {
             add_number(numbers, entry[j]);
         }

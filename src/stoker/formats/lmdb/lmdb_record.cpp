@@ -242,7 +242,9 @@ void LmdbRecord::find_names(const PickleValue& dict) {
         found_.reset();
         fields_.clear();
         for (std::size_t i = 0; i < dict.size(); ++i) {
-            fields_.emplace_back(name_of(dict.key(i)));
+            const std::string_view name = name_of(dict.key(i));
+            dict.count_copied(name.size());
+            fields_.emplace_back(name);
         }
         found_ = find_fields(fields_, wanted_, split_, "");
     }

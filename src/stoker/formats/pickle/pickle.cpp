@@ -160,6 +160,13 @@ std::optional<PickleValue> PickleValue::find(std::string_view key) const {
     return std::nullopt;
 }
 
+void PickleValue::count_copied(std::uint64_t bytes) const {
+    if (!reader_->count_copied(bytes)) {
+        throw DataError({},
+                        {.where = "pickle", .expected = "each value once", .got = "one list or one text many times"});
+    }
+}
+
 std::string PickleValue::describe() const {
     const PickleNode& node = reader_->node(node_);
     const char* name = pickle_tag_name(node.tag);

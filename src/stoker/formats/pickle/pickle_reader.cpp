@@ -425,12 +425,21 @@ struct PickleOpcodes {
     }
 };
 
+bool PickleReader::count_copied(std::uint64_t bytes) const {
+    constexpr std::uint64_t kTimes = 8;  // some values are read twice, to describe them and then for a sample
+    constexpr std::uint64_t kFew = std::uint64_t{1} << 20;
+    const std::uint64_t most = kTimes * bytes_.size() + kFew;
+    copied_ = bytes > most - std::min(copied_, most) ? most + 1 : copied_ + bytes;
+    return copied_ <= most;
+}
+
 std::uint32_t PickleReader::read(std::span<const std::byte> bytes) {
     static constexpr PickleOpcodes::Table kOpcodes = PickleOpcodes::table();
     bytes_ = bytes;
     at_ = opcode_ = bytes.data();
     end_ = at_ + bytes.size();
     stopped_ = false;
+    copied_ = 0;
     owned_used_ = 0;
     memo_count_ = 0;
     items_.clear();

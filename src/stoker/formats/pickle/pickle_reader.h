@@ -131,6 +131,8 @@ class PickleReader {
         return {reinterpret_cast<const char*>(node.data), node.size};
     }
     Shape shape_of(std::uint32_t tuple) const;
+    // False where it is more than the bytes that were read explain.
+    bool count_copied(std::uint64_t bytes) const;
 
   private:
     friend struct PickleOpcodes;
@@ -239,6 +241,7 @@ class PickleReader {
     const std::byte* end_ = nullptr;
     const std::byte* opcode_ = nullptr;  // the current one, for messages
     bool stopped_ = false;
+    mutable std::uint64_t copied_ = 0;  // by the users of the values
 
     std::vector<PickleNode> nodes_;
     std::vector<std::uint32_t> items_;

@@ -20,7 +20,8 @@
 namespace stoker {
 namespace {
 
-constexpr std::size_t kErrorBytes = 4096;  // of an error's body: enough for S3's XML
+constexpr std::size_t kErrorBytes = 4096;  // of an error's body that are kept: enough for S3's XML
+constexpr curl_off_t kMostErrorBytes = 1 << 20;
 constexpr std::size_t kMostHeaderBytes = 64 << 10;
 constexpr std::size_t kMostIdle = 32;
 constexpr long kReceiveBuffer = 256 << 10;
@@ -202,9 +203,11 @@ int on_request(void* transfer, char* address, char*, int port, int) {
     return allowed == 1 ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
-int on_progress(void* transfer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-    const std::atomic<bool>* cancelled = static_cast<Transfer*>(transfer)->request.cancelled;
-    return cancelled != nullptr && cancelled->load() ? 1 : 0;
+// Also ends the endless body of an error, and of a redirect, which libcurl reads without calling on_body.
+int on_progress(void* transfer, curl_off_t, curl_off_t received, curl_off_t, curl_off_t) {
+    const Transfer& to = *static_cast<Transfer*>(transfer);
+    const bool cancelled = to.request.cancelled != nullptr && to.request.cancelled->load();
+    return cancelled || (to.answer.status >= 300 && received > kMostErrorBytes) ? 1 : 0;
 }
 
 // Failures of the request or the configuration: a retry would fail too.

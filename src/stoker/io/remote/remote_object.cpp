@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/base/url_secrets.h"
 #include "stoker/io/remote/content_range.h"
 #include "stoker/io/remote/s3.h"
@@ -175,6 +176,7 @@ std::optional<RemoteObject::Fault> RemoteObject::take_opening(const HttpAnswer& 
         if (!complete) {
             return Fault{"a body of unknown length"};
         }
+        require_memory(answer.body.size(), name_, "the server sends no ranges, so that objects are kept whole");
         whole_ = answer.body;
         size_ = answer.body.size();
         take_version(answer);

@@ -1,6 +1,7 @@
 #include "stoker/train/run/run_state.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <iterator>
 #include <limits>
@@ -57,7 +58,8 @@ EpochResult epoch_from(const Json& json) {
         epoch.bubble = Bubble{.formula = bubble->at("formula").get<double>(),
                               .stages = bubble->at("stages").get<std::vector<double>>()};
     }
-    if (!epoch.val_loss && !epoch.val_metrics.empty()) {  // it was evaluated, to a loss that is not finite
+    if (!epoch.val_loss && (!epoch.val_metrics.empty() ||
+                            json.value("evaluated", false))) {  // it was evaluated, to a loss that is not finite
         epoch.val_loss = std::numeric_limits<double>::quiet_NaN();
     }
     return epoch;
@@ -75,6 +77,9 @@ std::string to_json(const RunState& state) {
     Json epochs = Json::array();
     for (const EpochResult& epoch : state.epochs) {
         epochs.push_back(Json::parse(to_json(epoch)));
+        if (epoch.val_loss && !std::isfinite(*epoch.val_loss)) {  // JSON has no such number
+            epochs.back()["evaluated"] = true;
+        }
     }
     Json account = Json::object();
     for (std::size_t i = 0; i < kPhases; ++i) {
