@@ -286,14 +286,14 @@ TEST(Hdf5, RefusesOtherFiltersAndFilesByName) {
 // Two thousand keys that are one text of the heap.
 TEST(Hdf5, OneTextManyTimesIsNotCopied) {
     const TempDir dir;
-    constexpr std::int64_t kCount = 2000;
+    constexpr std::int64_t kKeys = 2000;
     std::vector<std::string> keys;
-    for (std::int64_t i = 0; i < kCount; ++i) {
+    for (std::int64_t i = 0; i < kKeys; ++i) {
         keys.push_back(i == 0 ? std::string(60'000, 'k') : fmt::format("{}", i));
     }
     {
         H5Writer file(dir / "a.h5");
-        file.add_bytes("images", {kCount, 2, 2}, noise(kCount * 4, 6));
+        file.add_bytes("images", {kKeys, 2, 2}, noise(kKeys * 4, 6));
         file.add_texts("keys", keys);
     }
     haddr_t offset = 0;
@@ -306,7 +306,7 @@ TEST(Hdf5, OneTextManyTimesIsNotCopied) {
     }
     std::string bytes = read_text(dir / "a.h5");
     constexpr std::size_t kRecord = 16;
-    for (std::size_t i = 1; i < kCount; ++i) {
+    for (std::size_t i = 1; i < kKeys; ++i) {
         std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(offset), kRecord,
                     bytes.begin() + static_cast<std::ptrdiff_t>(offset + i * kRecord));
     }
