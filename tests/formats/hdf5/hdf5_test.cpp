@@ -339,7 +339,7 @@ TEST(Hdf5, FloatsOfOtherKindsAreNoNumbers) {
         H5Fclose(file);
     }
     EXPECT_THAT([&] { Hdf5Dataset(path, Split::train, {.image = "", .label = "", .more = {{.name = "score"}}}); },
-                ::testing::ThrowsMessage<Unsupported>(HasSubstr("expected numbers")));
+                ::testing::ThrowsMessage<DataError>(HasSubstr("expected numbers")));
 }
 
 }  // namespace

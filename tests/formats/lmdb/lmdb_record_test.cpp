@@ -237,7 +237,7 @@ TEST(LmdbRecord, OneTextManyTimesIsNotCopied) {
     for (int i = 0; i < 3000; ++i) {
         pairs += "h\0N"s;
     }
-    const std::string value = pickle(text(std::string(1 << 20, 'k')) + "q\0"s + "0}(" + pairs + "u");
+    const std::string value = pickle("X\0\0\x10\0"s + std::string(1 << 20, 'k') + "q\0"s + "0}(" + pairs + "u");
     EXPECT_THAT(error_of(value), HasSubstr("one text many times"));
 }
 
