@@ -218,8 +218,10 @@ def test_past_the_proxy_a_redirect_within_this_machine_is_followed(serve, stoker
 # ---- bodies without an end ----
 
 
-@pytest.mark.parametrize("head", ["404 Not Found", "302 Found\r\nLocation: /x.tar"])
-def test_the_body_of_a_refusal_is_not_read_for_ever(tmp_path, head):
+@pytest.mark.parametrize(
+    "head, said", [("404 Not Found", "status 404"), ("302 Found\r\nLocation: /x.tar", "more than 1 MiB")]
+)
+def test_the_body_of_a_refusal_is_not_read_for_ever(tmp_path, head, said):
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer():
@@ -238,7 +240,7 @@ def test_the_body_of_a_refusal_is_not_read_for_ever(tmp_path, head):
         url = f"http://127.0.0.1:{server.getsockname()[1]}/x.tar"
         done = run_program("inspect", url, cwd=tmp_path, status=1)
         server.shutdown(socket.SHUT_RDWR)
-    assert f"status {head[:3]}" in done.err
+    assert said in done.err
 
 
 # ---- certificates ----

@@ -205,9 +205,13 @@ int on_request(void* transfer, char* address, char*, int port, int) {
 
 // Also ends the endless body of an error, and of a redirect, which libcurl reads without calling on_body.
 int on_progress(void* transfer, curl_off_t, curl_off_t received, curl_off_t, curl_off_t) {
-    const Transfer& to = *static_cast<Transfer*>(transfer);
-    const bool cancelled = to.request.cancelled != nullptr && to.request.cancelled->load();
-    return cancelled || (to.answer.status >= 300 && received > kMostErrorBytes) ? 1 : 0;
+    return static_cast<int>(guarded(transfer, [&](Transfer& to) {
+        const bool endless = to.answer.status >= 300 && received > kMostErrorBytes;
+        if (endless) {
+            to.refuse("a redirect or a refusal of more than 1 MiB");
+        }
+        return endless || (to.request.cancelled != nullptr && to.request.cancelled->load()) ? 1U : 0U;
+    }));
 }
 
 // Failures of the request or the configuration: a retry would fail too.
