@@ -91,9 +91,11 @@ std::string operator_table(const ProfiledRun& run, const OperatorTableOptions& o
         }
         table.row(cells);
     }
-    const std::string hint = run.result.compiled == "fused"
-                                 ? "the step is fused: --set train.compile=none profiles it operator by operator\n"
-                                 : "";
+    const std::string hint =
+        run.result.compiled == "fused"
+            ? "the step is fused and has no operators: what is listed belongs to evaluations; --set "
+              "train.compile=none profiles the step, too\n"
+            : "";
     if (rows.empty()) {
         return "\nno operator of LibTorch ran in the recorded steps\n" + hint;
     }

@@ -43,16 +43,12 @@ struct TuneArguments {
     bool json = false;
 };
 
-double parse_budget(const std::string& text) {
+std::optional<double> budget_seconds(const std::string& text) {
     const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
     const auto number = parse_number<int>(text.substr(0, digits));
     const std::string unit = text.substr(digits);
     const double seconds = unit == "s" ? 1 : unit == "min" ? 60 : unit == "h" ? 3600 : 0;
-    if (!number || *number <= 0 || seconds == 0) {
-        throw InvalidArgument(
-            {.where = "--budget", .expected = "a time such as 90s, 5min or 1h", .got = fmt::format("\"{}\"", text)});
-    }
-    return *number * seconds;
+    return number && *number > 0 && seconds > 0 ? std::optional(*number * seconds) : std::nullopt;
 }
 
 // "data.workers=4" of a --set.
@@ -203,7 +199,9 @@ void print_table(const Recipe& recipe, const std::string& output, const TuneResu
     add_rows(table, recipe, result.kept, "kept");
     add_rows(table, recipe, result.suggested, "suggested");
     add_rows(table, recipe, result.rolled_back, "rolled back");
-    print_lines(table.text());
+    if (result.kept.size() + result.suggested.size() + result.rolled_back.size() > 0) {
+        print_lines(table.text());
+    }
     const std::string gain = result.gain ? text_of(*result.gain) + " in paired runs"
                                          : fmt::format("{:.2f}x", result.tuned / result.baseline);
     print_stdout("{:.1f} -> {:.1f} images/s, {}, in {:.0f} s; {}{}\n", result.baseline, result.tuned, gain,
@@ -304,7 +302,7 @@ void prepare_pack_folder(const TuneArguments& options, const Recipe& recipe) {
 int run(const TuneArguments& options) {
     require_one_rank("stoker tune");
     const Allowed allowed = parse_allowed(options.allow);
-    const double budget = parse_budget(options.budget);
+    const double budget = budget_seconds(options.budget).value();  // the option is checked
     const std::string text = read_text(options.recipe);
     const Recipe recipe = read_recipe(options.recipe, options.sets);
     require_editable(text, options, recipe);
@@ -352,7 +350,10 @@ Command add_tune(CLI::App& app) {
     app.add_option("-o,--out", options->output, "the recipe to write")->capture_default_str()->type_name("FILE");
     app.add_option("--budget", options->budget, "the time for the search, such as 90s, 5min or 1h")
         ->capture_default_str()
-        ->type_name("TIME");
+        ->type_name("TIME")
+        ->check([](const std::string& text) {
+            return budget_seconds(text) ? "" : fmt::format("expected a time such as 90s, 5min or 1h, got \"{}\"", text);
+        });
     app.add_option("--allow", options->allow,
                    "what may change although the model then learns differently: precision, decode, batch_size")
         ->type_name("WHAT")

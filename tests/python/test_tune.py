@@ -261,8 +261,8 @@ def test_a_byte_order_mark_stays(stoker, slow, tmp_path):
 
 def test_wrong_usage(stoker, slow, tmp_path):
     assert "batch_size" in stoker("tune", slow, "--allow", "ops", status=2).err
-    for budget in ("soon", "5", "5 m"):
-        assert "90s, 5min or 1h" in stoker("tune", slow, "--budget", budget, status=1).err
+    for budget in ("soon", "5", "5 m", "0s"):
+        assert "90s, 5min or 1h" in stoker("tune", slow, "--budget", budget, status=2).err
     assert "no/such/data" in stoker("tune", slow, "--set", "data.train=no/such/data", status=1).err
     assert not (tmp_path / "tuned.toml").exists()
 

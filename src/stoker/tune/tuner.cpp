@@ -369,7 +369,10 @@ class Tuner {
         tried.measured = pairs.ratio;
         if (pairs.decision != Decision::better) {
             const bool undecided = pairs.decision == Decision::open && out_of_time();
-            tried.reason = undecided ? "the time was spent" : pairs.ratio.high < 1 ? "slower" : "no gain";
+            tried.reason = undecided                ? "the time was spent"
+                           : pairs.ratio.high < 1   ? "slower"
+                           : pairs.ratio.median > 1 ? "no gain shown"
+                                                    : "no gain";
             note_measured(pairs.ratio, "rolled back: " + tried.reason);
             result_.rolled_back.push_back(std::move(tried));
             explored_ += candidate.predicted < worth() ? 1 : 0;

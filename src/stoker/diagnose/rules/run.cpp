@@ -55,7 +55,7 @@ std::vector<Finding> frequent_evaluation(const JudgedRun& records) {
     const double wanted = std::min(std::ceil(factor - kRounding), count);
     const std::int64_t every =
         static_cast<std::int64_t>(wanted) * std::max(rank.facts.train.epochs_per_evaluation.value_or(1), 1);
-    const double saved = std::min(share - kWanted, share * (count - 1) / count);
+    const double saved = share * (1 - 1 / wanted);
     const Severity severity = share >= kCritical ? Severity::critical : Severity::warn;
     Finding finding = finding_of("frequent-evaluation", severity, rank, records.summary(rank));
     finding.text = fmt::format("Evaluations take {:.0f} % of the time. Evaluate every {} epochs, or on fewer samples.",
@@ -148,8 +148,8 @@ std::vector<Finding> frequent_checkpoints(const JudgedRun& records) {
         {"checkpoint_share", share}, {"checkpoints", count}, {"steps_per_epoch", static_cast<double>(epoch)}};
     finding.fix = {.recipe = {{"train.checkpoint_every", rarer(setting, static_cast<std::int64_t>(times), epoch)}},
                    .code = "save less often"};
-    const double all = count + best_models(records, rank);
-    finding.gain = gain_of_share(std::min(share - kWanted, share * (count - 1) / all), 0.7);
+    const double governed = share * count / (count + best_models(records, rank));
+    finding.gain = gain_of_share(governed * (1 - 1 / times), 0.7);
     finding.confidence = 0.9;
     findings.push_back(finding);
     return findings;

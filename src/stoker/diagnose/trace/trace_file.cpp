@@ -95,8 +95,10 @@ TraceEvents read_trace(TraceBytes& bytes, const std::string& name) {
                         {.where = "trace",
                          .expected = "a trace of torch.profiler: a JSON object with an array traceEvents",
                          .got = bytes.damage().value_or("none"),
-                         .hint = "write one with prof.export_chrome_trace(\"trace.json.gz\"); what --json wrote is a "
-                                 "verdict already"});
+                         .hint = name.ends_with(".toml")
+                                     ? "this is a recipe: give the folder of its run, or run `stoker profile` on it"
+                                     : "write one with prof.export_chrome_trace(\"trace.json.gz\"); what --json wrote "
+                                       "is a verdict already"});
     }
     if (cutter.broken() > 0) {
         first_bad = bad == 0 ? cutter.first_broken() : std::min(first_bad, cutter.first_broken());
