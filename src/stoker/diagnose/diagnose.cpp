@@ -192,7 +192,13 @@ Verdict verdict_of(const JudgedRun& run, const std::vector<Finding>& findings) {
     if (!above_info(findings.front())) {
         return {.rule = "healthy", .text = "Nothing is wrong; below is what could still be gained."};
     }
-    return {.rule = findings.front().rule, .text = findings.front().text};
+    std::string text = findings.front().text;
+    const auto own = std::ranges::find_if(
+        findings, [](const Finding& finding) { return above_info(finding) && !explains_others(finding); });
+    if (explains_others(findings.front()) && own != findings.end()) {  // what can be changed without other people
+        text += " Apart from that: " + own->text;
+    }
+    return {.rule = findings.front().rule, .text = text};
 }
 
 // The share of a rank's time in steps; the rest are evaluations, and checkpoints between epochs.

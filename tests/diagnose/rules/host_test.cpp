@@ -123,6 +123,15 @@ TEST(HostRules, AGpuThatIsBusyLosesNothingToTheHost) {
     EXPECT_NEAR(diagnose_rank(waits).findings.front().gain.high, 1 / 0.7, 1e-6);
 }
 
+TEST(HostRules, TheVerdictNamesWhatTheProgramCanDoToo) {
+    const MadeUpRun run{
+        .share = {{Phase::forward, 0.7}, {Phase::checkpoint, 0.3}}, .process_cores = 0.5, .busy_share = 1};
+    const Diagnosis diagnosis = diagnose_rank(run.rank());
+    EXPECT_EQ(diagnosis.verdict.rule, "other-processes");
+    EXPECT_THAT(diagnosis.verdict.text, HasSubstr(" Apart from that: "));
+    EXPECT_THAT(diagnosis.verdict.text, HasSubstr("checkpoints take 30 % of the time"));
+}
+
 TEST(HostRules, LessMemoryIsAskedOfWhatTheRunUses) {
     RankRecords rank = with({}, [](IntervalEntry& interval) { interval.rss_bytes = std::int64_t{7800} << 20; });
     rank.facts.data.cache = "none";
