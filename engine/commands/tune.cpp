@@ -98,16 +98,11 @@ std::string field_options(const FieldsRecipe& fields) {
     return options;
 }
 
-// Data with a split of their own for validation leave it behind when the rest is packed.
 std::string pack_command(const Recipe& recipe, const TriedChange& change) {
     const std::string name = fs::path(recipe.data.train).filename().string();
-    const std::string packed = quoted_for_shell((name.empty() ? "train" : name) + ".stk");
-    const std::string data = quoted_for_shell(recipe.data.train);
-    const bool own_split = recipe.data.val.empty() && has_splits(recipe.data.train, open_options(recipe.data).fields);
-    return fmt::format(
-        "stoker pack {} {} --codec {}{}{}{}", data, packed, change.pack_codec, field_options(recipe.data.fields),
-        recipe.data.first_frame ? " --first-frame" : "",
-        own_split ? fmt::format("  # then train with --set data.train={} --set data.val={}", packed, data) : "");
+    return fmt::format("stoker pack {} {} --codec {}{}{}", quoted_for_shell(recipe.data.train),
+                       quoted_for_shell((name.empty() ? "train" : name) + ".stk"), change.pack_codec,
+                       field_options(recipe.data.fields), recipe.data.first_frame ? " --first-frame" : "");
 }
 
 Json value_of(const std::string& toml) {
@@ -179,11 +174,8 @@ std::string nothing_kept(const TuneResult& result, double budget) {
     const bool measured =
         std::ranges::any_of(result.rolled_back, [](const TriedChange& tried) { return tried.measured.has_value(); });
     const bool out_of_time = result.seconds >= budget;
-    if (!result.suggested.empty()) {
-        return "nothing was kept, but packing is suggested";
-    }
     if (!result.interrupted && !out_of_time) {
-        return "nothing to change";
+        return result.suggested.empty() ? "nothing to change" : "packing is suggested";
     }
     const char* ended = result.interrupted ? "the search was stopped" : "the budget ended";
     return fmt::format("{} before any change was {}", ended, measured ? "found to help" : "measured");

@@ -1,6 +1,6 @@
 # Ctrl-C at 30 random moments of a loop over stoker.Loader, of files and of Python data sets: each time the loop ends at
-# once, and no thread, process, file or shared memory stays. Then Ctrl-C at each line of some functions, and while a server
-# is waited for.
+# once, and no thread, process, file or shared memory stays. Then Ctrl-C at each line of some functions, and while a
+# server is waited for.
 # test_py_workers.py interrupts whole programs.
 import _thread
 import gc

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <fmt/format.h>
 #include <iterator>
 
@@ -253,7 +252,9 @@ class Tuner {
             }
             const bool cache = has_cache(variant.change);
             const std::int64_t samples = cache ? sample_count() : samples_;
-            const std::vector<RecipeChange> probed = cache ? with_room(variant.change) : variant.change;
+            // Room for all that is read, so that the cache's bytes are those of the samples.
+            const double room = std::max<double>(kCacheShare * facts_.memory_left, recipe_.data.cache_bytes);
+            const auto probed = cache ? with_cache_bytes(variant.change, room) : variant.change;
             const ProbeResult found = alone_if_needed([&](bool alone) {
                 return probe(open_, spec_with(probed), variant.part,
                              {.seconds = slice_seconds_, .samples = samples, .alone = alone});
@@ -272,15 +273,6 @@ class Tuner {
                  .pack_codec = variant.pack_codec,
                  .reason = error.what()});
         }
-    }
-
-    // A cache that holds all that is read, so that its bytes are those of the samples.
-    std::vector<RecipeChange> with_room(std::vector<RecipeChange> change) const {
-        const double room = std::floor(kCacheShare * facts_.memory_left / (1 << 20));
-        if (room * (1 << 20) > static_cast<double>(recipe_.data.cache_bytes)) {
-            change.push_back({"data.cache_bytes", fmt::format("\"{:.0f}MiB\"", room)});
-        }
-        return change;
     }
 
     std::optional<PackedPart> pack(Variant& variant) const {
@@ -331,7 +323,7 @@ class Tuner {
             variant.refused = fmt::format("the cache would take {:.1f} GiB", bytes / (1 << 30));
             result_.rolled_back.push_back({.change = variant.change, .reason = variant.refused});
         } else if (bytes > static_cast<double>(recipe_.data.cache_bytes)) {
-            variant.change.push_back({"data.cache_bytes", fmt::format("\"{:.0f}GiB\"", std::ceil(bytes / (1 << 30)))});
+            variant.change = with_cache_bytes(std::move(variant.change), bytes);
         }
     }
 
@@ -369,10 +361,7 @@ class Tuner {
         tried.measured = pairs.ratio;
         if (pairs.decision != Decision::better) {
             const bool undecided = pairs.decision == Decision::open && out_of_time();
-            tried.reason = undecided                ? "the time was spent"
-                           : pairs.ratio.high < 1   ? "slower"
-                           : pairs.ratio.median > 1 ? "no gain shown"
-                                                    : "no gain";
+            tried.reason = undecided ? "the time was spent" : pairs.ratio.high < 1 ? "slower" : "no gain shown";
             note_measured(pairs.ratio, "rolled back: " + tried.reason);
             result_.rolled_back.push_back(std::move(tried));
             explored_ += candidate.predicted < worth() ? 1 : 0;

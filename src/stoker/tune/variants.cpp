@@ -1,6 +1,7 @@
 #include "stoker/tune/variants.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <string_view>
 #include <system_error>
@@ -173,6 +174,11 @@ std::string text_of(const std::vector<RecipeChange>& change) {
 std::string text_of(const Estimate& ratio) {
     const std::string factor = fmt::format("{:.2f}x", ratio.median);
     return ratio.has_interval() ? fmt::format("{} [{:.2f}, {:.2f}]", factor, ratio.low, ratio.high) : factor;
+}
+
+std::vector<RecipeChange> with_cache_bytes(std::vector<RecipeChange> change, double bytes) {
+    change.push_back({"data.cache_bytes", fmt::format("\"{:.0f}GiB\"", std::ceil(bytes / (1 << 30)))});
+    return change;
 }
 
 }  // namespace stoker

@@ -64,4 +64,7 @@ std::string text_of(const std::vector<RecipeChange>& change);
 // "1.74x [1.70, 1.79]"; "1.74x" without an interval.
 std::string text_of(const Estimate& ratio);
 
+// The change with data.cache_bytes, in whole GiB.
+std::vector<RecipeChange> with_cache_bytes(std::vector<RecipeChange> change, double bytes);
+
 }  // namespace stoker

@@ -11,7 +11,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -91,47 +90,6 @@ TEST(InputRules, StorageIsSlowWhereReadsUseNoCore) {
     const Diagnosis diagnosis = diagnose_rank(run.rank());
     EXPECT_EQ(diagnosis.verdict.rule, "storage-bound");
     EXPECT_EQ(diagnosis.findings.front().fix.recipe.front().key, "data.cache");
-}
-
-TEST(InputRules, ACacheThatIsThereIsNotAdvised) {
-    RankRecords rank = MadeUpRun{.share = kWaiting,
-                                 .stages = {{Stage::read, 0.9}, {Stage::pixels, 0.1}},
-                                 .worker_cpu = 0.1,
-                                 .process_cores = 0.6,
-                                 .busy_share = 0.3}
-                           .rank();
-    rank.facts.data.cache = "ram";
-    const Finding full = diagnose_rank(rank).findings.front();
-    EXPECT_EQ(full.rule, "storage-bound");
-    EXPECT_THAT(full.fix.recipe, IsEmpty());
-    EXPECT_THAT(full.text, HasSubstr("Pack the data"));
-    rank.facts.data.samples = 25'000;  // 5 GB
-    rank.facts.data.sample_bytes = 200e3;
-    rank.facts.host.memory_bytes = std::int64_t{64} << 30;
-    const Finding small = diagnose_rank(rank).findings.front();
-    EXPECT_THAT(small.text, HasSubstr("The cache is too small"));
-    EXPECT_EQ(small.fix.recipe,
-              (std::vector{RecipeChange{"data.cache", "\"ram\""}, RecipeChange{"data.cache_bytes", "5250000000"}}));
-    rank.facts.data.cache = "disk";
-    rank.facts.data.path = "s3://bucket/train";
-    rank.facts.host.memory_bytes = std::int64_t{8} << 30;
-    EXPECT_THAT(diagnose_rank(rank).findings.front().text, HasSubstr("The cache is too small"));
-    rank.facts.data.samples = 1000;
-    rank.facts.host.memory_bytes = std::int64_t{300} << 20;
-    EXPECT_THAT(diagnose_rank(rank).findings.front().fix.recipe, IsEmpty());
-}
-
-TEST(InputRules, PackingKeepsTheSplitForValidation) {
-    RankRecords rank = MadeUpRun{.share = kWaiting, .stages = kDecoding, .process_cores = 2, .busy_share = 1}.rank();
-    rank.facts.train.val_samples = 100;
-    const auto code = [&](const char* val) {
-        return diagnose({.ranks = {rank}, .recipe = {{"data.val", val}, {"data.first_frame", "true"}}})
-            .findings.front()
-            .fix.code;
-    };
-    EXPECT_THAT(code(""),
-                EndsWith(" --first-frame  # then train with --set data.train=packed.stk --set data.val=photos"));
-    EXPECT_THAT(code("others"), EndsWith("--set data.train=packed.stk"));
 }
 
 // A cache gains nothing in the epoch that fills it.

@@ -7,15 +7,14 @@
 #include <cmath>
 #include <cstdlib>
 #include <fmt/format.h>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "stoker/base/pluralize.h"
-#include "stoker/base/shell_quote.h"
 #include "stoker/base/statistics.h"
 #include "stoker/base/url_secrets.h"
+#include "stoker/diagnose/rules/pack_command.h"
 #include "stoker/diagnose/rules/run_summary.h"
 #include "stoker/diagnose/rules/wait_cause.h"
 
@@ -60,61 +59,12 @@ std::vector<Finding> for_cause(const JudgedRun& records, WaitCause cause, std::s
     return findings;
 }
 
-// As a word of a command to copy.
-std::string data_path(const RankRecords& rank) {
-    return rank.facts.data.path.empty() ? "DATA" : quoted_for_shell(rank.facts.data.path);
-}
-
-// The options by which `stoker pack` reads the fields of the recipe, [data.fields] and [data.fields.NAME].
-std::string field_options(const JudgedRun& records) {
-    constexpr std::string_view kFields = "data.fields.";
-    std::string options;
-    for (const char* name : {"image", "label"}) {
-        const auto found = records.recipe.find(fmt::format("{}{}", kFields, name));
-        if (found != records.recipe.end() && !found->second.empty()) {
-            options += fmt::format(" --{}-field {}", name, quoted_for_shell(found->second));
-        }
-    }
-    struct Field {
-        std::string from = {};
-        std::string is = "value";
-    };
-    std::map<std::string, Field> fields;
-    for (const auto& [key, value] : records.recipe) {
-        const std::size_t dot = key.starts_with(kFields) ? key.find('.', kFields.size()) : std::string::npos;
-        if (dot != std::string::npos) {
-            Field& field = fields[key.substr(kFields.size(), dot - kFields.size())];
-            const std::string name = key.substr(dot + 1);
-            field.from = name == "from" ? "=" + value : field.from;
-            field.is = name == "is" ? value : field.is;
-        }
-    }
-    for (const auto& [name, field] : fields) {
-        options += " --field " + quoted_for_shell(fmt::format("{}{}:{}", name, field.from, field.is));
-    }
-    return options;
-}
-
 bool is_packed(const RankRecords& rank) {
     return rank.facts.data.format == "stk";
 }
 
 bool is_remote(const RankRecords& rank) {
     return is_url(rank.facts.data.path) || rank.facts.data.storage == "network";
-}
-
-bool recipe_sets(const JudgedRun& records, const char* key, const char* value) {
-    const auto found = records.recipe.find(key);
-    return found != records.recipe.end() && found->second == value;
-}
-
-// Data with a split of their own for validation leave it behind when the rest is packed.
-std::string pack_command(const JudgedRun& records, const RankRecords& rank, std::string_view options = "") {
-    const bool own_split = rank.facts.train.val_samples.value_or(0) > 0 && recipe_sets(records, "data.val", "");
-    return fmt::format("stoker pack {} packed.stk{}{}{}  # then train with --set data.train=packed.stk{}",
-                       data_path(rank), options, field_options(records),
-                       recipe_sets(records, "data.first_frame", "true") ? " --first-frame" : "",
-                       own_split ? " --set data.val=" + data_path(rank) : "");
 }
 
 // What holds all stored samples, those of the validation too: the loaders share the cache by their numbers. 0: unknown.
@@ -130,6 +80,11 @@ constexpr double kDefaultCache = 4.0 * (1 << 30);  // data.cache_bytes of a reci
 bool has_own_cache_size(const JudgedRun& records) {
     const auto set = records.recipe.find("data.cache_bytes");
     return set != records.recipe.end() && set->second != "4GiB";
+}
+
+// A cache of what is stored that is large enough; of an own size it is taken for granted.
+bool holds_all(const JudgedRun& records, double bytes) {
+    return recipe_sets(records, "data.cache_as", "encoded") && (bytes <= kDefaultCache || has_own_cache_size(records));
 }
 
 // The share of the workers' time that packing as `dct` saves. The Huffman decoding of progressive JPEGs is not measured
@@ -222,23 +177,20 @@ std::vector<Finding> storage_bound(const JudgedRun& records) {
             const bool fits = bytes > 0 && bytes * std::max(1, rank.facts.host.ranks.value_or(1)) < memory / 2 &&
                               epochs_of(records) != 1;  // the first epoch reads everything
             const std::string_view wanted = fits ? "ram" : is_remote(rank) ? "disk" : "none";
-            const bool small = rank.facts.data.cache == wanted && bytes > kDefaultCache && !has_own_cache_size(records);
-            const bool cache = wanted != "none" && (rank.facts.data.cache != wanted || small);
+            const bool has = wanted != "none" && rank.facts.data.cache == wanted;
+            const bool cache = wanted != "none" && !(has && holds_all(records, bytes));
             finding.evidence.push_back({"read_share_of_workers", read});
             finding.text = fmt::format(
                 "Reading takes {:.0f} % of the workers' time while cores are idle: the storage is "
                 "too slow. {}",
                 100 * read,
-                small             ? "The cache is too small for the data."
+                cache && has      ? "The cache does not hold all of the data."
                 : cache && fits   ? "The data fit in memory: cache them there."
                 : cache           ? "Keep what was read on the local disk."
                 : is_packed(rank) ? "Copy the data to a faster disk."
                                   : "Pack the data into one file, or copy them to a faster disk.");
             if (cache) {
-                finding.fix.recipe = {{"data.cache", fmt::format("\"{}\"", wanted)}};
-                if (!small) {
-                    finding.fix.recipe.push_back({"data.cache_as", "\"encoded\""});
-                }
+                finding.fix.recipe = {{"data.cache", fmt::format("\"{}\"", wanted)}, {"data.cache_as", "\"encoded\""}};
                 if (bytes > kDefaultCache || (bytes > 0 && has_own_cache_size(records))) {
                     finding.fix.recipe.push_back({"data.cache_bytes", fmt::format("{:.0f}", bytes)});
                 }

@@ -123,7 +123,8 @@ Finding waiting_stages(const RankRecords& rank, const RunSummary& run, double sh
     finding.evidence = {{"exposed_share", share},
                         {"ranks", static_cast<double>(rank.facts.world_size)},
                         {"micro_batches", static_cast<double>(parts)}};
-    if (rank.facts.train.batch_size.value_or(0) >= 2 * parts * rank.facts.world_size) {
+    const auto stages = 1 + std::ranges::count(rank.facts.train.stages, '|');  // which share a batch
+    if (rank.facts.train.batch_size.value_or(0) * stages >= 2 * parts * rank.facts.world_size) {
         finding.fix.recipe = {{"train.accumulate", fmt::to_string(2 * parts)}};
     }
     finding.fix.code = "schedule = ScheduleGPipe(stage, n_microbatches=2 * n)  # of torch.distributed.pipelining";

@@ -94,8 +94,9 @@ class RemoteFile::Origin final : public BlockOrigin {
 
 RemoteShared shared_remote() {
     static std::mutex mutex;
-    static std::weak_ptr<HttpClient> client;
-    static std::weak_ptr<BlockPool> pool;
+    // Never destroyed: a thread may still wait for a server when a program ends.
+    static auto& client = *new std::weak_ptr<HttpClient>;
+    static auto& pool = *new std::weak_ptr<BlockPool>;
     static pid_t process = ::getpid();
     const std::scoped_lock lock(mutex);
     if (process != ::getpid()) {  // a forked child has the parent's connections, and none of its threads
@@ -118,7 +119,8 @@ std::shared_ptr<BlockCache> shared_block_cache(const RemoteOptions& options) {
         return nullptr;
     }
     static std::mutex mutex;
-    static std::map<std::pair<std::string, std::int64_t>, std::weak_ptr<BlockCache>> caches;
+    using Caches = std::map<std::pair<std::string, std::int64_t>, std::weak_ptr<BlockCache>>;
+    static Caches& caches = *new Caches;  // never destroyed: a thread may still wait for a server when a program ends
     static pid_t process = ::getpid();
     const std::scoped_lock lock(mutex);
     if (process != ::getpid()) {  // a thread of the parent may hold a lock of its caches
