@@ -253,8 +253,8 @@ class Tuner {
             const bool cache = has_cache(variant.change);
             const std::int64_t samples = cache ? sample_count() : samples_;
             // Room for all that is read, so that the cache's bytes are those of the samples.
-            const double room = std::max<double>(kCacheShare * facts_.memory_left, recipe_.data.cache_bytes);
-            const auto probed = cache ? with_cache_bytes(variant.change, room) : variant.change;
+            const auto probed =
+                cache ? with_cache_bytes(variant.change, kCacheShare * facts_.memory_left) : variant.change;
             const ProbeResult found = alone_if_needed([&](bool alone) {
                 return probe(open_, spec_with(probed), variant.part,
                              {.seconds = slice_seconds_, .samples = samples, .alone = alone});
