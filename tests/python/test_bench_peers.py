@@ -147,8 +147,9 @@ def test_a_whole_comparison(program, drawn, fake, tmp_path, monkeypatch, capfd):
     peer, ours = document["results"]
     assert (peer["name"], ours["name"]) == ("fake", "Stoker, folder")
     assert all(len(result["rounds"]) == 2 and result["peak_mb"] > 1 for result in document["results"])
-    # The clock of a round starts in another process, so one of the five batches may have begun before it.
-    assert 20 < peer["images_per_second"] <= 5 / 4 * 8 / 0.02
+    # The clock of a round starts in another process, so most of the five batches may have begun before it on a busy
+    # machine.
+    assert 20 < peer["images_per_second"] <= 5 * 8 / 0.02
     assert ours["bytes_on_disk"] == 2 * sum(path.stat().st_size for path in drawn.rglob("*.jpg"))
     xml.parse(tmp_path / "plot.svg")
     rows = [line for line in table(document["results"]).splitlines() if line.startswith("| ")]
