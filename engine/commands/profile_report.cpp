@@ -93,7 +93,7 @@ std::string operator_table(const ProfiledRun& run, const OperatorTableOptions& o
     }
     const std::string hint =
         run.result.compiled == "fused"
-            ? "the step is fused and has no operators: what is listed belongs to evaluations; --set "
+            ? "the step is fused and has no operators: those of evaluations are listed, if there are any; --set "
               "train.compile=none profiles the step, too\n"
             : "";
     if (rows.empty()) {
