@@ -172,24 +172,16 @@ run_compile() {
             --seconds 0.1 --compile "$mode"
         limit_started
     done
-    finish_all
 }
 
 run_bench() {
     has_gpu || { skip bench "no GPU" && return; }
     local data=synth:digits
     [[ -d data/mnist ]] && data=data/mnist
-    check bench-ladder stoker bench ladder --data "$data" --device cuda --epochs 1 --peer --python "$python" \
-        --peer-script peers/mnist_pytorch.py --json
-    check bench-mnist stoker train recipes/mnist.toml --set "data.train=$data" --set device=cuda \
-        --set data.cache=device --set train.epochs=6 --out "$out/runs/mnist" --json
     # shellcheck disable=SC2086 # words
     check "bench-step-$MODEL" stoker bench step $LARGE --precision bf16 --device cuda --rounds 1 --seconds 2 \
         --peer --python "$python" --peer-script peers/step_pytorch.py --json
-    check bench-step-small stoker bench step --model resnet18 --size 32 --batch 64 --precision bf16 --device cuda \
-        --rounds 1 --seconds 1 --json
     if [[ -d data/photos ]]; then
-        check bench-pipeline stoker bench pipeline --data data/photos --json
         # Fed from records: images_per_second beside those of bench-step-resnet50, whose batches lie on the device.
         check pack-photos stoker pack data/photos "$out/photos.stk" --codec dct
         local on feed=(--set device=cuda --set "data.train=$out/photos.stk" --set "data.batch_size=$BATCH"
@@ -211,10 +203,17 @@ run_bench() {
         done
         check bench-decode-pcie "$python" "$kit/decode_rate.py" "$out/bench-decode-device.log" \
             "$out/bench-loader-device.log"
+        check bench-pipeline stoker bench pipeline --data data/photos --json
     else
         skip bench-pipeline "no data/photos in the kit"
         skip "bench-feed-$MODEL" "no data/photos in the kit"
     fi
+    check bench-step-small stoker bench step --model resnet18 --size 32 --batch 64 --precision bf16 --device cuda \
+        --rounds 1 --seconds 1 --json
+    check bench-ladder stoker bench ladder --data "$data" --device cuda --epochs 1 --peer --python "$python" \
+        --peer-script peers/mnist_pytorch.py --json
+    check bench-mnist stoker train recipes/mnist.toml --set "data.train=$data" --set device=cuda \
+        --set data.cache=device --set train.epochs=6 --out "$out/runs/mnist" --json
 }
 
 # sanitize NAME TOOL TEST CASES: over our kernels, not LibTorch's.
@@ -245,10 +244,10 @@ run_sanitizer() {
 
 setup
 for stage in "${stages[@]}"; do
-    echo "== $stage"
-    case $stage in tests | compile | bench) finish_all ;; esac # they take the memory, or are measured
+    echo "== $stage, after $SECONDS s"
+    case $stage in tests | bench) finish_all ;; esac # they take the memory, or are measured
     "run_$stage"
 done
 finish_all
-echo "$passed passed, $failed failed, $skipped skipped"
+echo "$passed passed, $failed failed, $skipped skipped in $SECONDS s"
 [[ $failed -eq 0 ]]
