@@ -16,6 +16,7 @@ import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parent)]
 
+from gpu_scenarios import GPU_SCENARIOS
 from other_load import BUSY_MACHINE, OtherLoad
 from scenarios import SCENARIOS, Data, compile_shim
 
@@ -30,10 +31,10 @@ def run(*words, cwd, environment=None):
     )
 
 
-def recipe_of(plan, seed):
+def recipe_of(plan, seed, device="cpu"):
     val = f'val = "{plan.val}"\nval_ops = [{plan.ops}]\n' if plan.val else f"val_ops = [{plan.ops}]\n"
     data = f'[data]\ntrain = "{plan.train}"\n{val}{plan.data}\ntrain_ops = [{plan.ops}]\n'
-    return f'seed = {seed}\ndevice = "cpu"\n{data}{plan.rest}'
+    return f'seed = {seed}\ndevice = "{device}"\n{data}{plan.rest}'
 
 
 def tight_memory(folder, out):
@@ -77,14 +78,14 @@ def case_folder(keep, name):
         yield folder
 
 
-def judge(scenario, seed, data, shim, keep=None):
+def judge(scenario, seed, data, shim, keep=None, device="cpu"):
     """(verdict, document) of one case; verdict None if other processes took the cores in every attempt."""
     document = {}
     for attempt in range(ATTEMPTS):
         rng = np.random.default_rng([seed, zlib.crc32(scenario.name.encode())])
         plan = scenario.plan(rng, data)
         with case_folder(keep, f"{scenario.name.replace(': ', '-')}-{seed}-{attempt}") as folder:
-            (folder / "r.toml").write_text(recipe_of(plan, seed))
+            (folder / "r.toml").write_text(recipe_of(plan, seed, device))
             with OtherLoad() as load:
                 trained = train(plan, folder, "run", shim)
             if trained.returncode != 0:
@@ -120,9 +121,9 @@ def fixed(plan, fix, folder):
     return None
 
 
-def gain_of(scenario, seed, data, shim):
+def gain_of(scenario, seed, data, shim, device):
     """(predicted, measured) gain of the first finding, measured in turns with the unchanged run; None without a fix."""
-    verdict, document = judge(scenario, seed, data, shim)
+    verdict, document = judge(scenario, seed, data, shim, device=device)
     if verdict is None or not above_info(document):
         return None
     finding = document["findings"][0]
@@ -131,7 +132,7 @@ def gain_of(scenario, seed, data, shim):
     if plan.rank_environment or plan.beside or plan.memory:
         return None
     with case_folder(None, "") as folder:
-        (folder / "r.toml").write_text(recipe_of(plan, seed))
+        (folder / "r.toml").write_text(recipe_of(plan, seed, device))
         change = fixed(plan, finding["fix"], folder)
         if change is None:
             return None
@@ -149,11 +150,11 @@ def gain_of(scenario, seed, data, shim):
 def compare_gains(options, data, shim):
     """Predicted against measured gains; 1 if fewer than 80 % of the predictions are within 15 %."""
     near = compared = 0
-    for scenario in SCENARIOS:
+    for scenario in scenarios_of(options.device):
         if scenario.healthy or options.only not in (None, scenario.name):
             continue
         for seed in range(options.first_seed, options.first_seed + options.seeds):
-            found = gain_of(scenario, seed, data, shim)
+            found = gain_of(scenario, seed, data, shim, options.device)
             if found is None or isinstance(found, str):
                 print(f"{scenario.name:22} seed {seed}: {found or 'no change to measure'}", flush=True)
                 compared += isinstance(found, str)  # a run that failed counts as a wrong prediction
@@ -173,16 +174,21 @@ def above_info(document):
     return [f["rule"] for f in document.get("findings", []) if f["severity"] != "info"]
 
 
+def scenarios_of(device):
+    return SCENARIOS if device == "cpu" else GPU_SCENARIOS
+
+
 def read_arguments(words):
     parser = argparse.ArgumentParser(prog="./dev ground-truth", description="plants bottlenecks and judges the diagnosis")
     parser.add_argument("--seeds", type=int, default=5, help="cases of each scenario (5)")
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--only", help="one scenario")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--gains", action="store_true", help="applies each fix, and compares predicted with measured gain")
     parser.add_argument("--keep", type=Path, help="keeps the runs in this folder")
     parser.add_argument("--markdown", type=Path, help="writes the table into this file")
     options = parser.parse_args(words)
-    names = [scenario.name for scenario in SCENARIOS]
+    names = [scenario.name for scenario in scenarios_of(options.device)]
     if options.only and options.only not in names:
         parser.error(f"--only: expected one of {', '.join(names)}, got {options.only}")
     return options
@@ -195,13 +201,13 @@ def main(words):
         data, shim = Data(Path(folder)), compile_shim(Path(folder))
         if options.gains:
             return compare_gains(options, data, shim)
-        for scenario in SCENARIOS:
+        for scenario in scenarios_of(options.device):
             if options.only not in (None, scenario.name):
                 continue
             verdicts = []
             for seed in range(options.first_seed, options.first_seed + options.seeds):
                 begin = time.monotonic()
-                verdict, document = judge(scenario, seed, data, shim, options.keep)
+                verdict, document = judge(scenario, seed, data, shim, options.keep, options.device)
                 good = "findings" in document and verdict is not None and scenario.accepts(document)
                 verdicts.append((verdict, good))
                 print(f"{scenario.name:22} seed {seed}: {verdict}  {above_info(document)}  {time.monotonic() - begin:.0f} s", flush=True)

@@ -65,6 +65,17 @@ TEST(InputRules, MoreWorkersAreNotAdvisedWhereAllCoresAreBusy) {
     EXPECT_THAT(diagnosis.findings.front().fix.code, HasSubstr("--codec dct"));
 }
 
+// The default of 16 cores is 15 workers: another one gains little, however fast the cores are.
+TEST(InputRules, OneMoreWorkerOfManyIsNoCause) {
+    for (const double busy : {0.8, 0.93}) {
+        MadeUpRun run{.share = kWaiting, .stages = kDecoding, .workers = 15, .cores = 16, .busy_share = busy};
+        run.process_cores = 16 * busy;
+        EXPECT_THAT(rules_above_info(diagnose_rank(run.rank())), ElementsAre("decode-bound")) << busy;
+        run.workers = 12;
+        EXPECT_EQ(diagnose_rank(run.rank()).verdict.rule, busy < 0.9 ? "few-workers" : "decode-bound") << busy;
+    }
+}
+
 TEST(InputRules, PackingGainsLessWithoutAvx512) {
     const MadeUpRun run{.share = {{Phase::wait, 0.95}, {Phase::forward, 0.05}},
                         .stages = {{Stage::entropy, 0.5}, {Stage::pixels, 0.5}},

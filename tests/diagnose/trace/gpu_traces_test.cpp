@@ -160,6 +160,23 @@ TEST(GpuTraces, GapsBetweenQueuedKernelsAreNotTheHosts) {
     EXPECT_DOUBLE_EQ(us_of(*rank.profile->queued_during, Phase::unmeasured), 2);
 }
 
+// As a training does that is a few steps ahead of the GPU: what it waits for is the GPU's own time.
+TEST(GpuTraces, AWaitDuringTheKernelsOfAGraphLosesNothing) {
+    Made made;
+    for (int step = 0; step < 10; ++step) {
+        const double at = 1000.0 * step;
+        made.add("user_annotation", "ProfilerStep#" + std::to_string(step), at, 1000);
+        made.kernel("cudaGraphLaunch", at + 5, "first", at + 20, 380, step + 1);
+        made.add("kernel", "second", at + 500, 510,
+                 R"("stream":7,"device":0,"correlation":)" + std::to_string(step + 1));
+        made.add("cuda_runtime", "cudaEventSynchronize", at + 30, 960);
+    }
+    const RunRecords run = made.run();
+    EXPECT_DOUBLE_EQ(us_of(*run.ranks[0].profile->idle_during, Phase::sync), 10 * 100);
+    EXPECT_DOUBLE_EQ(us_of(*run.ranks[0].profile->queued_during, Phase::sync), 10 * 100);
+    EXPECT_EQ(diagnose(run).verdict.rule, "healthy");
+}
+
 TEST(GpuTraces, NoBoardOfAmdIsJudgedByNvidiasNumbers) {
     const std::string device = R"("name": "Board", "computeMajor": 9)";
     Made made;

@@ -23,6 +23,11 @@ double sync_idle_us(const RankRecords& rank) {
     return us;
 }
 
+// The GPU's idle time in `phase`, without gaps before work that had been launched already.
+double waits_for_host_us(const RankRecords& rank, Phase phase) {
+    return us_of(*rank.profile->idle_during, phase) - us_of(rank.profile->queued_during.value_or(PhaseTimes{}), phase);
+}
+
 }  // namespace
 
 bool on_gpu(const RankRecords& rank) {
@@ -47,7 +52,7 @@ Severity severity_of_lost(double share) {
 
 double lost_to_syncs(const RankRecords& rank, const RunSummary& run) {
     if (rank.profile && rank.profile->idle_during) {
-        return share_of_span(rank, std::max(sync_idle_us(rank), us_of(*rank.profile->idle_during, Phase::sync)));
+        return share_of_span(rank, std::max(sync_idle_us(rank), waits_for_host_us(rank, Phase::sync)));
     }
     // Without waits, the host works while the device does: what can be won is the shorter of the two.
     const double sync = run.of(Phase::sync);
@@ -59,12 +64,10 @@ double lost_to_launches(const RankRecords& rank, const RunSummary& run) {
         return 0;
     }
     double us = 0;
-    const PhaseTimes queued = rank.profile->queued_during.value_or(PhaseTimes{});
     for (const Phase phase : {Phase::forward, Phase::backward, Phase::optimizer, Phase::step, Phase::unmeasured}) {
-        us += us_of(*rank.profile->idle_during, phase) - us_of(queued, phase);
+        us += waits_for_host_us(rank, phase);
     }
-    const double in_syncs = us_of(*rank.profile->idle_during, Phase::sync);
-    const double after_syncs = lost_to_syncs(rank, run) * rank.profile->span_us - in_syncs;
+    const double after_syncs = lost_to_syncs(rank, run) * rank.profile->span_us - waits_for_host_us(rank, Phase::sync);
     return share_of_span(rank, std::max(0.0, us - std::max(0.0, after_syncs)));
 }
 

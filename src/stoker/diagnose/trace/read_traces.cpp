@@ -70,7 +70,8 @@ double idle_after_sync_us(const std::vector<PhaseRange>& phases, const TimeRange
     return to_us(gap.end - gap.start - other.count());
 }
 
-// Waits for the device by place, the longest first. Several calls of one operator are one wait.
+// Waits for the device by place, the longest first. Several calls of one operator are one wait. `gaps`: where the
+// device waited for the host.
 std::vector<SyncEntry> sync_entries(const TraceEvents& trace, const HostWalk& host, const TimeRange& window,
                                     const std::vector<PhaseRange>& phases, const std::vector<TimeRange>& gaps) {
     std::map<std::pair<std::uint32_t, std::uint32_t>, SyncEntry> entries;
@@ -97,6 +98,12 @@ std::vector<SyncEntry> sync_entries(const TraceEvents& trace, const HostWalk& ho
     }
     std::ranges::stable_sort(sorted, std::greater<>(), &SyncEntry::us);
     return sorted;
+}
+
+std::vector<TimeRange> without(const std::vector<TimeRange>& gaps, const std::vector<TimeRange>& some) {
+    std::vector<TimeRange> rest;
+    std::ranges::set_difference(gaps, some, std::back_inserter(rest), {}, &TimeRange::start, &TimeRange::start);
+    return rest;
 }
 
 PhaseTimes idle_by_phase(const std::vector<PhaseRange>& phases, const std::vector<TimeRange>& gaps) {
@@ -206,12 +213,13 @@ RankRecords rank_records(const TraceEvents& trace) {
     RankRecords rank{.facts = facts_of(trace, host, device), .steps = step_entries(host, phases, window)};
     ProfileEntry profile{
         .span_us = to_us(window.end - window.start), .steps = std::ssize(rank.steps), .operators = host.operators};
-    profile.syncs = sync_entries(trace, host, window, phases, gaps);
+    const std::vector<TimeRange> queued = queued_gaps(trace, host, gaps);
+    profile.syncs = sync_entries(trace, host, window, phases, without(gaps, queued));
     profile.sequences = find_sequences(trace, host, window);
     profile.gpu = gpu_entry(trace, device);
     if (!device.busy.empty()) {
         profile.idle_during = idle_by_phase(phases, gaps);
-        profile.queued_during = idle_by_phase(phases, queued_gaps(trace, host, gaps));
+        profile.queued_during = idle_by_phase(phases, queued);
     }
     profile.copies = std::move(device.copies);
     profile.collectives = std::move(device.collectives);
