@@ -66,6 +66,7 @@ TEST(ChromeTrace, HasTheHeadOfTorchProfiler) {
     EXPECT_EQ(match[1], "3");
     const Json trace = Json::parse(text);
     EXPECT_EQ(trace["schemaVersion"], 1);
+    EXPECT_EQ(trace["writer"], "stoker") << "whose recipe `stoker diagnose` advises on";
     EXPECT_EQ(trace["displayTimeUnit"], "ms");
     EXPECT_EQ(trace["baseTimeNanoseconds"], kZero);
     EXPECT_EQ(trace["distributedInfo"], (Json{{"backend", "gloo"}, {"rank", 3}, {"world_size", 4}}));

@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "stoker/profile/trace_lanes.h"
+#include "stoker/trace/records.h"
 
 namespace stoker {
 namespace {
@@ -140,10 +141,10 @@ class TraceWriter {
         const std::string backend =
             profile_.backend.empty() ? "" : fmt::format("\"backend\": {}, ", json_text(profile_.backend));
         return fmt::format(
-            "{{\n\"schemaVersion\": 1,\n\"deviceProperties\": [{}],\n"
+            "{{\n\"schemaVersion\": 1,\n\"writer\": \"{}\",\n\"deviceProperties\": [{}],\n"
             "\"distributedInfo\": {{{}\"rank\": {}, \"world_size\": {}}},\n"
             "\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": {},\n\"traceEvents\": [",
-            properties, backend, profile_.rank, profile_.world_size, base_ns_);
+            kOwnWriter, properties, backend, profile_.rank, profile_.world_size, base_ns_);
     }
 
     double us(std::int64_t ns) const { return static_cast<double>(ns - base_ns_) / 1e3; }

@@ -94,8 +94,8 @@ std::string byte_size_text(std::int64_t bytes) {
 
 std::optional<Interval> parse_interval(std::string_view text, std::int64_t least) {
     const auto given = parse_counted(text);
-    constexpr std::int64_t kMost = std::int64_t{1} << 30;
-    if (!given || given->count < least || given->count > kMost) {
+    constexpr std::int64_t kLargest = std::int64_t{1} << 30;
+    if (!given || given->count < least || given->count > kLargest) {
         return std::nullopt;
     }
     if (given->unit == "epoch" || given->unit == "epochs") {

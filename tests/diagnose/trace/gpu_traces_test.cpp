@@ -39,6 +39,10 @@ class Made {
         add("cuda_runtime", call, launch, 5, number);
         return add("kernel", name, start, duration, R"("stream":7,"device":0,)" + number);
     }
+    Made& writer(const std::string& name) {
+        properties_ = R"("writer": ")" + name + "\",";
+        return *this;
+    }
     std::string text() const { return "{" + properties_ + R"("traceEvents": [)" + text_ + "]}"; }
     Made& properties(const std::string& device) {
         properties_ = R"("deviceProperties": [{"id": 0, )" + device + "}],";
@@ -175,6 +179,22 @@ TEST(GpuTraces, AWaitDuringTheKernelsOfAGraphLosesNothing) {
     EXPECT_DOUBLE_EQ(us_of(*run.ranks[0].profile->idle_during, Phase::sync), 10 * 100);
     EXPECT_DOUBLE_EQ(us_of(*run.ranks[0].profile->queued_during, Phase::sync), 10 * 100);
     EXPECT_EQ(diagnose(run).verdict.rule, "healthy");
+}
+
+TEST(GpuTraces, OwnTracesAreAdvisedInTheTermsOfARecipe) {
+    Made made;
+    for (int step = 0; step < 10; ++step) {
+        const double at = 1000.0 * step;
+        made.add("cpu_op", "aten::item", at + 10, 900);
+        made.add("cuda_runtime", "cudaStreamSynchronize", at + 20, 400);
+        made.kernel("cudaLaunchKernel", at + 5, "kernel", at + 15, 300, step + 1);
+    }
+    RunRecords run = made.writer("torch").run();
+    EXPECT_EQ(run.ranks[0].facts.writer, "torch.profiler");
+    EXPECT_THAT(diagnose(run).findings.front().fix.code, HasSubstr("loss.detach()"));
+    run = made.writer("stoker").run();
+    EXPECT_EQ(run.ranks[0].facts.writer, "stoker");
+    EXPECT_THAT(diagnose(run).findings.front().fix.code, HasSubstr("in the model, the loss and the metrics"));
 }
 
 TEST(GpuTraces, NoBoardOfAmdIsJudgedByNvidiasNumbers) {

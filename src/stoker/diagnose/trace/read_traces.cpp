@@ -163,7 +163,7 @@ std::optional<bool> has_tensor_cores(const TraceEvents& trace, const TraceDevice
 }
 
 RunFacts facts_of(const TraceEvents& trace, const HostWalk& host, const DeviceProfile& device) {
-    RunFacts facts{.writer = "torch.profiler",
+    RunFacts facts{.writer = trace.writer.empty() ? "torch.profiler" : trace.writer,
                    .rank = trace.rank.value_or(0),
                    .world_size = std::max(trace.world_size.value_or(1), 1)};
     if (!device.busy.empty()) {

@@ -64,6 +64,7 @@ std::vector<TraceEvents> recorded_windows(TraceEvents trace) {
     for (TraceEvents& window : windows) {
         window.rank = trace.rank;
         window.world_size = trace.world_size;
+        window.writer = trace.writer;
         window.backend = trace.backend;
         window.devices = trace.devices;
         window.read = trace.read;

@@ -91,6 +91,7 @@ struct TraceEvents {
     TextTable threads = {};  // "pid tid"
     std::optional<int> rank = {};
     std::optional<int> world_size = {};
+    std::string writer = {};   // "stoker"; empty: torch.profiler
     std::string backend = {};  // of torch.distributed
     std::vector<TraceDevice> devices = {};
     std::int64_t read = 0;                               // events of all kinds

@@ -8,6 +8,7 @@
 #include "stoker/diagnose/trace/event_parser.h"
 #include "stoker/diagnose/trace/trace_bytes.h"
 #include "stoker/diagnose/trace/trace_cutter.h"
+#include "stoker/trace/records.h"
 
 namespace stoker {
 namespace {
@@ -41,7 +42,7 @@ void read_devices(const Json& properties, TraceEvents& trace) {
 
 void read_member(const TraceCutter::Part& part, TraceEvents& trace) {
     constexpr std::size_t kMaxMember = std::size_t{1} << 20;
-    const bool known = part.key == "distributedInfo" || part.key == "deviceProperties";
+    const bool known = part.key == "distributedInfo" || part.key == "deviceProperties" || part.key == "writer";
     if (!known || part.text.size() > kMaxMember) {
         return;
     }
@@ -52,6 +53,8 @@ void read_member(const TraceCutter::Part& part, TraceEvents& trace) {
         trace.rank = number_at<int>(value, "rank");
         trace.world_size = number_at<int>(value, "world_size");
         trace.backend = text_at(value, "backend");
+    } else if (part.key == "writer" && value == kOwnWriter) {
+        trace.writer = kOwnWriter;
     }
 }
 
