@@ -13,10 +13,12 @@
 #include "cli/terminal/print.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/pluralize.h"
 #include "stoker/diagnose/report/html_report.h"
 #include "stoker/diagnose/run_reader.h"
 #include "stoker/diagnose/trace/natural_order.h"
 #include "stoker/diagnose/trace/read_traces.h"
+#include "stoker/track/run_record.h"
 
 namespace stoker::cli {
 namespace {
@@ -40,6 +42,16 @@ struct TraceFiles {
     std::size_t listed = 0;  // the last so many were found in folders
 };
 
+ErrorInfo neither_run_nor_traces(const fs::path& folder) {
+    std::vector<fs::path> runs = find_runs(folder).paths;
+    std::erase_if(runs, [](const fs::path& run) { return !is_file(run / kMetricsFile); });
+    const auto written = [](const fs::path& run) { return fs::last_write_time(run / kMetricsFile); };
+    return {.where = folder.string(),
+            .expected = "a run folder with metrics.jsonl, or traces (.json, .json.gz)",
+            .got = runs.empty() ? "a folder with neither" : "a folder of " + pluralize(std::ssize(runs), "run"),
+            .hint = runs.empty() ? "" : "the newest is " + std::ranges::max_element(runs, {}, written)->string()};
+}
+
 // The traces of a folder, as tensorboard_trace_handler writes them; a file stands for itself, and comes first.
 TraceFiles traces_of(const std::vector<std::string>& paths) {
     TraceFiles traces;
@@ -52,9 +64,7 @@ TraceFiles traces_of(const std::vector<std::string>& paths) {
         std::vector<fs::path> found = list_folder(path);
         std::erase_if(found, [](const fs::path& file) { return !is_file(file) || !is_trace_name(file); });
         if (found.empty()) {
-            throw InvalidArgument({.where = path.string(),
-                                   .expected = "a run folder with metrics.jsonl, or traces (.json, .json.gz)",
-                                   .got = "a folder with neither"});
+            throw InvalidArgument(neither_run_nor_traces(path));
         }
         std::ranges::sort(found, [](const fs::path& a, const fs::path& b) {
             return NaturalLess()(a.filename().string(), b.filename().string());
@@ -67,7 +77,7 @@ TraceFiles traces_of(const std::vector<std::string>& paths) {
 }
 
 bool is_run(const fs::path& path) {
-    return is_file(path / "metrics.jsonl");
+    return is_file(path / kMetricsFile);
 }
 
 RunRecords read_records(std::vector<std::string> paths) {

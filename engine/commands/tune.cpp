@@ -295,8 +295,8 @@ int run(const TuneArguments& options) {
     require_one_rank("stoker tune");
     const Allowed allowed = parse_allowed(options.allow);
     const double budget = budget_seconds(options.budget).value();  // the option is checked
-    const std::string text = read_text(options.recipe);
     const Recipe recipe = read_recipe(options.recipe, options.sets);
+    const std::string text = read_text(options.recipe);
     require_editable(text, options, recipe);
     require_writable_file(options.output);
     prepare_pack_folder(options, recipe);

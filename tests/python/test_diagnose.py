@@ -244,6 +244,15 @@ def write_run(folder, ranks, steps=200):
     (folder / "recipe.toml").write_text("")
 
 
+def test_a_folder_of_runs_names_the_newest(tmp_path, stoker):
+    for name in ["b", "a"]:
+        write_run(tmp_path / "runs" / name, ranks=1)
+    done = stoker("diagnose", "runs", status=1)
+    assert done.err.endswith("got a folder of 2 runs; the newest is runs/a\n") and len(done.err.splitlines()) == 1
+    (tmp_path / "empty").mkdir()
+    assert stoker("diagnose", "empty", status=1).err.endswith("got a folder with neither\n")
+
+
 def test_images_that_the_gpu_decoded_are_counted(tmp_path, stoker):
     write_run(tmp_path / "run", ranks=1)
     assert "the GPU decoded" not in stoker("diagnose", "run").out

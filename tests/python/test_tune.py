@@ -260,6 +260,9 @@ def test_a_byte_order_mark_stays(stoker, slow, tmp_path):
 
 
 def test_wrong_usage(stoker, slow, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/recipe.toml").write_text("")
+    assert stoker("tune", "run", status=1).err.endswith("got a directory; run/recipe.toml is in it\n")
     assert "batch_size" in stoker("tune", slow, "--allow", "ops", status=2).err
     for budget in ("soon", "5", "5 m", "0s"):
         assert "90s, 5min or 1h" in stoker("tune", slow, "--budget", budget, status=2).err
