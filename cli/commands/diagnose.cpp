@@ -42,10 +42,14 @@ struct TraceFiles {
     std::size_t listed = 0;  // the last so many were found in folders
 };
 
+// Of a folder of runs it names the newest. Below them it does not look: that may be a whole disk.
 ErrorInfo neither_run_nor_traces(const fs::path& folder) {
-    std::vector<fs::path> runs = find_runs(folder).paths;
+    std::vector<fs::path> runs = list_folder(folder);
     std::erase_if(runs, [](const fs::path& run) { return !is_file(run / kMetricsFile); });
-    const auto written = [](const fs::path& run) { return fs::last_write_time(run / kMetricsFile); };
+    const auto written = [](const fs::path& run) {
+        std::error_code gone;
+        return fs::last_write_time(run / kMetricsFile, gone);
+    };
     return {.where = folder.string(),
             .expected = "a run folder with metrics.jsonl, or traces (.json, .json.gz)",
             .got = runs.empty() ? "a folder with neither" : "a folder of " + pluralize(std::ssize(runs), "run"),

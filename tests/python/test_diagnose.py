@@ -3,6 +3,7 @@
 # (bench/hta_parity.py).
 import gzip
 import json
+import os
 import subprocess
 import sys
 import time
@@ -245,10 +246,11 @@ def write_run(folder, ranks, steps=200):
 
 
 def test_a_folder_of_runs_names_the_newest(tmp_path, stoker):
-    for name in ["b", "a"]:
+    for name, written in {"a": 100, "b": 300, "c": 200}.items():
         write_run(tmp_path / "runs" / name, ranks=1)
+        os.utime(tmp_path / "runs" / name / "metrics.jsonl", (written, written))
     done = stoker("diagnose", "runs", status=1)
-    assert done.err.endswith("got a folder of 2 runs; the newest is runs/a\n") and len(done.err.splitlines()) == 1
+    assert done.err.endswith("got a folder of 3 runs; the newest is runs/b\n") and len(done.err.splitlines()) == 1
     (tmp_path / "empty").mkdir()
     assert stoker("diagnose", "empty", status=1).err.endswith("got a folder with neither\n")
 

@@ -41,7 +41,8 @@ inline bool drop_from_cache(const std::filesystem::path& path) {
     if (fd < 0) {
         return false;
     }
-    const bool cached = ::fsync(fd) == 0 && File(path).in_memory(0, 1);
+    std::byte first{};  // once read, it is in memory where the file system can say so
+    const bool cached = ::fsync(fd) == 0 && ::pread(fd, &first, 1, 0) == 1 && File(path).in_memory(0, 1);
     bool dropped = false;
     for (int tries = 0; cached && !dropped && tries < 20; ++tries) {
         const bool asked = ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
@@ -67,7 +68,8 @@ ColdAndWarm read_cold_and_warm(const std::filesystem::path& file, std::uint64_t 
     ColdAndWarm seen;
     for (int tries = 0; tries < 20 && !(seen.copied_cold && seen.viewed_warm); ++tries) {
         drop_from_cache(file);  // pages that the reader has mapped and used may stay
-        if (!File(file).in_memory(offset, size)) {
+        // Not by File::in_memory: that starts a read, which a busy machine may have done before the reader looks.
+        if (!in_memory(MappedFile(file).bytes().subspan(offset + size / 2, 1))) {
             seen.was_cold = true;
             seen.copied_cold = is_copy() || seen.copied_cold;
         }

@@ -76,6 +76,24 @@ TEST(InputRules, OneMoreWorkerOfManyIsNoCause) {
     }
 }
 
+TEST(InputRules, OneMoreWorkerIsNamedWhereNoStageIs) {
+    const std::map<Stage, double> mixed = {{Stage::read, 0.35}, {Stage::pixels, 0.33}, {Stage::augment, 0.32}};
+    const MadeUpRun run{
+        .share = kWaiting, .stages = mixed, .workers = 7, .cores = 8, .process_cores = 7, .busy_share = 0.8};
+    const Diagnosis diagnosis = diagnose_rank(run.rank());
+    EXPECT_EQ(diagnosis.verdict.rule, "few-workers");
+    EXPECT_LT(diagnosis.findings.front().gain.expected, 8.0 / 7);
+}
+
+TEST(InputRules, DamagedRecordsAreNoFewWorkers) {
+    RankRecords rank = MadeUpRun{.share = kWaiting, .stages = kDecoding}.rank();
+    rank.facts.host.cores.reset();
+    for (const int workers : {-1, 1}) {
+        rank.facts.data.workers = workers;
+        EXPECT_NE(diagnose_rank(rank).verdict.rule, "few-workers") << workers;
+    }
+}
+
 TEST(InputRules, PackingGainsLessWithoutAvx512) {
     const MadeUpRun run{.share = {{Phase::wait, 0.95}, {Phase::forward, 0.05}},
                         .stages = {{Stage::entropy, 0.5}, {Stage::pixels, 0.5}},

@@ -181,6 +181,24 @@ TEST(GpuTraces, AWaitDuringTheKernelsOfAGraphLosesNothing) {
     EXPECT_EQ(diagnose(run).verdict.rule, "healthy");
 }
 
+// The same with a GPU that is idle for most of the time.
+TEST(GpuTraces, AGpuThatIsIdleWithinAGraphDoesNotWaitForTheHost) {
+    Made made;
+    for (int step = 0; step < 10; ++step) {
+        const double at = 1000.0 * step;
+        made.add("user_annotation", "ProfilerStep#" + std::to_string(step), at, 1000);
+        made.kernel("cudaGraphLaunch", at + 5, "first", at + 20, 200, step + 1);
+        made.add("kernel", "second", at + 810, 200,
+                 R"("stream":7,"device":0,"correlation":)" + std::to_string(step + 1));
+        made.add("cuda_runtime", "cudaEventSynchronize", at + 30, 960);
+    }
+    const Diagnosis diagnosis = diagnose(made.run());
+    ASSERT_EQ(diagnosis.findings.size(), 1u);
+    EXPECT_EQ(diagnosis.findings[0].rule, "gpu-idle");
+    EXPECT_EQ(diagnosis.findings[0].severity, Severity::info);
+    EXPECT_THAT(diagnosis.findings[0].text, HasSubstr("For 60 % it waits before kernels that are launched already"));
+}
+
 TEST(GpuTraces, OwnTracesAreAdvisedInTheTermsOfARecipe) {
     Made made;
     for (int step = 0; step < 10; ++step) {

@@ -312,6 +312,13 @@ bool has_blocks(const RankRecords& rank) {
            (!file && (model == "convnet" || model.starts_with("resnet") || model.starts_with("vit")));
 }
 
+void double_batch(const RankRecords& rank, Fix& fix) {
+    fix.code = "DataLoader(..., batch_size=2 * batch_size)  # choose the learning rate again";
+    if (const std::int64_t batch = rank.facts.train.batch_size.value_or(0); batch > 0 && !in_python(rank)) {
+        fix.recipe = {{"data.batch_size", fmt::to_string(2 * batch)}};
+    }
+}
+
 void less_device_memory(const JudgedRun& records, const RankRecords& rank, Finding& finding) {
     const auto set = records.recipe.find("train.gradient_checkpointing");
     const bool recomputes = set != records.recipe.end() && set->second == "true";
@@ -364,14 +371,22 @@ std::vector<Finding> memory_headroom(const JudgedRun& records) {
                 finding.text = fmt::format(
                     "{:.0f} % of the GPU's memory is unused: a larger batch fits, with another learning rate.",
                     100 * (1 - used));
-                finding.fix.code = "DataLoader(..., batch_size=2 * batch_size)  # choose the learning rate again";
-                if (const std::int64_t batch = rank.facts.train.batch_size.value_or(0); batch > 0 && !in_python(rank)) {
-                    finding.fix.recipe = {{"data.batch_size", fmt::to_string(2 * batch)}};
-                }
+                double_batch(rank, finding.fix);
                 finding.gain = gain_of_share(idle / 2, 0);
             }
             findings.push_back(finding);
         });
+}
+
+// Where the GPU waits most for the host, and for how much of the time.
+std::pair<Phase, double> largest_wait_for_host(const RankRecords& rank) {
+    std::pair<Phase, double> most = {Phase::unmeasured, 0};
+    for (std::size_t i = 0; i < kPhases; ++i) {
+        const auto phase = static_cast<Phase>(i);
+        const double share = share_of_span(rank, waits_for_host_us(rank, phase));
+        most = share > most.second ? std::pair(phase, share) : most;
+    }
+    return most;
 }
 
 std::vector<Finding> gpu_idle(const JudgedRun& records) {
@@ -380,26 +395,38 @@ std::vector<Finding> gpu_idle(const JudgedRun& records) {
             return;
         }
         double idle = 0;
-        Phase most = Phase::unmeasured;
+        double host = 0;
         for (std::size_t i = 0; i < kPhases; ++i) {
             const auto phase = static_cast<Phase>(i);
             idle += lost_share(rank, run, phase);
-            most = lost_share(rank, run, phase) > lost_share(rank, run, most) ? phase : most;
+            host += share_of_span(rank, waits_for_host_us(rank, phase));
         }
         if (idle <= 1 - kBusyWarn) {
             return;
         }
         constexpr double kInputWarn = 0.05;
-        const bool explained = is_launch_bound(rank, run) || lost_share(rank, run, Phase::wait) >= kInputWarn ||
+        const bool own = host < idle / 2;
+        const bool explained = own || is_launch_bound(rank, run) || lost_share(rank, run, Phase::wait) >= kInputWarn ||
                                lost_share(rank, run, Phase::copy) >= kCopyWarn || lost_to_syncs(rank, run) >= kSyncWarn;
         Finding finding = finding_of("gpu-idle", explained ? Severity::info : Severity::warn, rank, run);
-        finding.text = fmt::format(
-            "The GPU works for {:.0f} % of the time. It is idle mostly while the host is in the phase \"{}\" ({:.0f} "
-            "%): begin there.",
-            100 * (1 - idle), phase_name(most), 100 * lost_share(rank, run, most));
-        finding.evidence = {{"busy_share", 1 - idle}, {"largest_cause_share", lost_share(rank, run, most)}};
-        finding.fix.code = "torch.profiler.profile(..., with_stack=True)  # shows what the host does meanwhile";
-        finding.gain = gain_of_share(lost_share(rank, run, most), 0);
+        finding.text = fmt::format("The GPU works for {:.0f} % of the time. ", 100 * (1 - idle));
+        finding.evidence = {{"busy_share", 1 - idle}};
+        if (own) {
+            finding.text += fmt::format(
+                "For {:.0f} % it waits before kernels that are launched already, as between those of a CUDA graph: "
+                "larger batches make them longer.",
+                100 * (idle - host));
+            finding.evidence.push_back({"queued_share", idle - host});
+            double_batch(rank, finding.fix);
+        } else {
+            const auto [most, share] = largest_wait_for_host(rank);
+            finding.text +=
+                fmt::format("It is idle mostly while the host is in the phase \"{}\" ({:.0f} %): begin there.",
+                            phase_name(most), 100 * share);
+            finding.evidence.push_back({"largest_cause_share", share});
+            finding.fix.code = "torch.profiler.profile(..., with_stack=True)  # shows what the host does meanwhile";
+            finding.gain = gain_of_share(share, 0);
+        }
         finding.confidence = 0.5;
         findings.push_back(finding);
     });

@@ -23,12 +23,11 @@ double sync_idle_us(const RankRecords& rank) {
     return us;
 }
 
-// The GPU's idle time in `phase`, without gaps before work that had been launched already.
+}  // namespace
+
 double waits_for_host_us(const RankRecords& rank, Phase phase) {
     return us_of(*rank.profile->idle_during, phase) - us_of(rank.profile->queued_during.value_or(PhaseTimes{}), phase);
 }
-
-}  // namespace
 
 bool on_gpu(const RankRecords& rank) {
     return rank.facts.device.type == "cuda";

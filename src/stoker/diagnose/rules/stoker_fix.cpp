@@ -16,7 +16,12 @@ struct ChangeOfRule {
 };
 
 std::string timeline(const RankRecords&) {
-    return "stoker profile RUN/recipe.toml -o profile  # the timeline shows what the host does meanwhile";
+    return "the trace in ui.perfetto.dev shows what the host does meanwhile";
+}
+
+// In a trace alone, which says nothing about the workers.
+std::string profile_folder(const RankRecords&) {
+    return "stoker diagnose PROFILE  # the folder of the trace says what the loader's workers do";
 }
 
 // The step is eager although the recipe would capture it: it says why.
@@ -47,7 +52,7 @@ constexpr std::array kChanges = {
     ChangeOfRule{"launch-bound", eager},         ChangeOfRule{"gpu-idle", timeline},
     ChangeOfRule{"sync-points", syncs},          ChangeOfRule{"pageable-copy", copies},
     ChangeOfRule{"copy-not-overlapped", copies}, ChangeOfRule{"cudnn-search", search},
-    ChangeOfRule{"gloo-on-gpu", nccl},
+    ChangeOfRule{"gloo-on-gpu", nccl},           ChangeOfRule{"input-bound", profile_folder},
 };
 
 }  // namespace

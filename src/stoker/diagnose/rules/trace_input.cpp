@@ -35,7 +35,11 @@ std::vector<Finding> input_bound(const JudgedRun& records) {
         const bool loads_itself = rank.facts.data.workers == 0;
         Finding finding = finding_of("input-bound", severity_of_lost(lost), rank, run);
         finding.evidence = {{"wait_share", run.of(Phase::wait)}, {"lost_share", lost}};
-        if (loads_itself) {
+        if (rank.facts.writer == kOwnWriter) {
+            finding.text = fmt::format("Waiting for the next batch costs {:.0f} % of the time.", 100 * lost);
+            finding.gain = gain_of_share(lost, 0.2);
+            finding.confidence = 0.7;
+        } else if (loads_itself) {
             finding.evidence.push_back({"workers", 0});
             finding.text = fmt::format(
                 "The training thread loads the data itself, which costs {:.0f} % of the time. Let worker processes do "

@@ -11,7 +11,8 @@ namespace {
 constexpr double kBusyWorkers = 0.7;   // of the time that the workers could work: they are what the trainer waits for
 constexpr double kStageShare = 0.4;    // of the workers' busy time: the stage to work on
 constexpr double kSaturated = 0.85;    // of the cores
-constexpr double kMoreWorkers = 1.15;  // times as many: fewer would gain less than what the workers do
+constexpr double kMoreWorkers = 1.15;  // times as many: fewer are named where no stage is
+constexpr double kFreeCore = 0.3;      // of a core: room for another worker
 constexpr int kShortQueue = 2;
 constexpr double kHandover = 300e-6;  // seconds: about what it costs to get a batch from a worker process of Python
 
@@ -19,9 +20,10 @@ bool loads_itself(const RankRecords& rank) {
     return rank.facts.data.workers == 0;
 }
 
-bool has_too_few_workers(const RankRecords& rank, const RunSummary& run) {
-    return rank.facts.data.workers && useful_workers(run) >= kMoreWorkers * *rank.facts.data.workers &&
-           run.busy_share && !saturated(run);
+bool has_room_for_workers(const RankRecords& rank, const RunSummary& run, double times) {
+    const int workers = rank.facts.data.workers.value_or(0);
+    return workers > 0 && useful_workers(run) > workers && useful_workers(run) >= times * workers &&
+           run.free_cores().value_or(0) >= kFreeCore;
 }
 
 // The workers wait in reads, without a core. Where all cores are busy, that cannot be told from waiting for a core.
@@ -51,13 +53,16 @@ WaitCause first_cause(const RankRecords& rank, const RunSummary& run) {
     if (storage_is_slow(run)) {
         return WaitCause::storage;
     }
-    if (has_too_few_workers(rank, run)) {
+    if (has_room_for_workers(rank, run, kMoreWorkers) && !saturated(run)) {
         return WaitCause::few_workers;
     }
     if (augment_share(run) >= std::max(kStageShare, decode_share(run))) {
         return WaitCause::augment;
     }
-    return decode_share(run) >= kStageShare ? WaitCause::decode : WaitCause::unknown;
+    if (decode_share(run) >= kStageShare) {
+        return WaitCause::decode;
+    }
+    return has_room_for_workers(rank, run, 1) ? WaitCause::few_workers : WaitCause::unknown;
 }
 
 }  // namespace
