@@ -260,7 +260,7 @@ std::span<const Rule> rules() {
     static const std::vector<Rule> kRules = [] {
         std::vector<Rule> all;
         for (const auto family : {input_rules(), trace_input_rules(), host_rules(), run_rules(), copy_rules(),
-                                  device_rules(), gpu_clock_rules(), operator_rules(), python_rules(), rank_rules()}) {
+                                  device_rules(), device_memory_rules(), gpu_clock_rules(), operator_rules(), python_rules(), rank_rules()}) {
             all.insert(all.end(), family.begin(), family.end());
         }
         return all;

@@ -304,80 +304,6 @@ std::vector<Finding> fp32_on_tensor_cores(const JudgedRun& records) {
     });
 }
 
-// Blocks whose activations can be computed again: of a program's own model they are assumed.
-bool has_blocks(const RankRecords& rank) {
-    const std::string& model = rank.facts.train.model;
-    const bool file = model.find_first_of("./") != std::string::npos;
-    return in_python(rank) || model.empty() ||
-           (!file && (model == "convnet" || model.starts_with("resnet") || model.starts_with("vit")));
-}
-
-void double_batch(const RankRecords& rank, Fix& fix) {
-    fix.code = "DataLoader(..., batch_size=2 * batch_size)  # choose the learning rate again";
-    if (const std::int64_t batch = rank.facts.train.batch_size.value_or(0); batch > 0 && !in_python(rank)) {
-        fix.recipe = {{"data.batch_size", fmt::to_string(2 * batch)}};
-    }
-}
-
-void less_device_memory(const JudgedRun& records, const RankRecords& rank, Finding& finding) {
-    const auto set = records.recipe.find("train.gradient_checkpointing");
-    const bool recomputes = set != records.recipe.end() && set->second == "true";
-    if (has_blocks(rank) && !recomputes) {
-        finding.text +=
-            "Recompute activations (gradient checkpointing), or train in mixed precision or in smaller parts of a "
-            "batch.";
-        finding.fix = {.recipe = {{"train.gradient_checkpointing", "true"}},
-                       .code = "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)"};
-        return;
-    }
-    const int accumulate = std::clamp(rank.facts.train.accumulate.value_or(1), 1, 1 << 20);
-    finding.text += "Train in mixed precision or in smaller parts of a batch.";
-    finding.fix = {.recipe = {{"train.accumulate", fmt::to_string(2 * accumulate)}},
-                   .code = "for part in x.chunk(2): (loss(model(part)) / 2).backward()"};
-}
-
-std::vector<Finding> memory_headroom(const JudgedRun& records) {
-    return for_gpus(
-        records, [&records](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-            std::int64_t peak = 0;
-            for (const IntervalEntry& interval : rank.intervals) {
-                peak = std::max(peak, interval.device_bytes.value_or(0));
-            }
-            const auto memory = static_cast<double>(rank.facts.device.memory_bytes.value_or(0));
-            if (peak == 0 || memory <= 0) {
-                return;
-            }
-            constexpr double kFull = 0.92;
-            constexpr double kVeryFull = 0.97;
-            constexpr double kUnused = 0.5;
-            const double used = static_cast<double>(peak) / memory;
-            if (used < kFull && used >= kUnused) {
-                return;
-            }
-            const bool full = used >= kFull;
-            Finding finding = finding_of("memory-headroom",
-                                         used >= kVeryFull ? Severity::critical
-                                         : full            ? Severity::warn
-                                                           : Severity::info,
-                                         rank, run);
-            finding.evidence = {{"memory_share", used}, {"peak_bytes", static_cast<double>(peak)}};
-            finding.confidence = 0.6;
-            if (full) {
-                finding.text = fmt::format(
-                    "{:.0f} % of the GPU's memory was in use: a slightly larger batch ends the run. ", 100 * used);
-                less_device_memory(records, rank, finding);
-            } else {
-                const double idle = lost_to_launches(rank, run);
-                finding.text = fmt::format(
-                    "{:.0f} % of the GPU's memory is unused: a larger batch fits, with another learning rate.",
-                    100 * (1 - used));
-                double_batch(rank, finding.fix);
-                finding.gain = gain_of_share(idle / 2, 0);
-            }
-            findings.push_back(finding);
-        });
-}
-
 // Where the GPU waits most for the host, and for how much of the time.
 std::pair<Phase, double> largest_wait_for_host(const RankRecords& rank) {
     std::pair<Phase, double> most = {Phase::unmeasured, 0};
@@ -417,7 +343,7 @@ std::vector<Finding> gpu_idle(const JudgedRun& records) {
                 "larger batches make them longer.",
                 100 * (idle - host));
             finding.evidence.push_back({"queued_share", idle - host});
-            double_batch(rank, finding.fix);
+            finding.fix = double_batch(rank);
         } else {
             const auto [most, share] = largest_wait_for_host(rank);
             finding.text +=
@@ -486,8 +412,6 @@ std::span<const Rule> device_rules() {
         Rule{"fp32-on-tensor-cores",
              "operators that tensor cores could compute take 10 % of the time and do not use them",
              "mixed precision (`train.precision`)", fp32_on_tensor_cores},
-        Rule{"memory-headroom", "more than 92 % of the GPU's memory is in use (critical from 97 %), or less than 50 %",
-             "checkpointing or mixed precision; or a larger batch", memory_headroom},
         Rule{"gpu-idle", "the GPU works for less than 50 % of the time; a warning if no other rule explains it",
              "follow the account of the idle time", gpu_idle},
         Rule{"cudnn-search", "convolutions launch 5 kernels a call and take 5 % of the time",

@@ -1,6 +1,7 @@
 #include "stoker/diagnose/rules/run_summary.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <numeric>
 #include <vector>
 
@@ -236,6 +237,14 @@ Finding finding_of(std::string_view rule, Severity severity, const RankRecords& 
             .rank = rank.facts.rank,
             .first_step = summary.first_step,
             .last_step = summary.last_step};
+}
+
+Fix double_batch(const RankRecords& rank) {
+    Fix fix{.code = "DataLoader(..., batch_size=2 * batch_size)  # choose the learning rate again"};
+    if (const std::int64_t batch = rank.facts.train.batch_size.value_or(0); batch > 0 && !in_python(rank)) {
+        fix.recipe = {{"data.batch_size", fmt::to_string(2 * batch)}};
+    }
+    return fix;
 }
 
 bool in_python(const RankRecords& rank) {

@@ -80,6 +80,9 @@ class JudgedRun {
 // A finding over the steps of `summary`.
 Finding finding_of(std::string_view rule, Severity severity, const RankRecords& rank, const RunSummary& summary);
 
+// Batches of twice the size.
+Fix double_batch(const RankRecords& rank);
+
 // True for a run that `python -m stoker watch` recorded: its fixes are lines of Python.
 bool in_python(const RankRecords& rank);
 
