@@ -13,6 +13,7 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/diagnose/costly_calls.h"
 #include "stoker/diagnose/phase_sums.h"
+#include "stoker/diagnose/report/fix_text.h"
 #include "stoker/diagnose/report/units.h"
 
 namespace stoker::cli {
@@ -201,22 +202,22 @@ std::string replaced_breaks(std::string_view code) {
     return text;
 }
 
-// A recipe's keys are for runs of Stoker, and the line of code for programs that a trace comes from.
-std::string fix_text(const Fix& fix, bool has_recipe) {
+// `recipe_first`: keys of a recipe, and code only where there is none; else code alone.
+std::string fix_text(const Fix& fix, bool recipe_first) {
     std::string text;
-    for (std::size_t i = 0; has_recipe && i < fix.recipe.size(); ++i) {
+    for (std::size_t i = 0; recipe_first && i < fix.recipe.size(); ++i) {
         const RecipeChange& change = fix.recipe[i];
         text += fmt::format("   recipe    {} = {}\n", change.key, change.value);
     }
     const bool is_command = fix.code.starts_with("stoker ");
-    if (!fix.code.empty() && (!has_recipe || is_command || fix.recipe.empty())) {
+    if (!fix.code.empty() && (!recipe_first || is_command || fix.recipe.empty())) {
         const std::string code = replaced_breaks(fix.code);
         text += fmt::format("   {:<9} {}\n", is_command ? "command" : "fix", code);
     }
     return text;
 }
 
-std::string finding_text(const Finding& finding, std::size_t index, bool ranks, bool has_recipe) {
+std::string finding_text(const Finding& finding, std::size_t index, bool ranks, bool recipe_first) {
     std::string text = fmt::format("\n{}. {} ({}{}", index, finding.rule, severity_name(finding.severity),
                                    ranks ? ", " + ranks_text(finding) : "");
     text += fmt::format(", steps {} to {})\n", finding.first_step, finding.last_step);
@@ -230,7 +231,7 @@ std::string finding_text(const Finding& finding, std::size_t index, bool ranks, 
     if (!facts.empty()) {
         text += fmt::format("   evidence  {}\n", fmt::join(facts, ", "));
     }
-    text += fix_text(finding.fix, has_recipe);
+    text += fix_text(finding.fix, recipe_first);
     if (finding.gain.high > 1) {
         text += fmt::format("   gain      {:.2f}x, between {:.2f}x and {:.2f}x (confidence {:.0f} %)\n",
                             finding.gain.expected, finding.gain.low, finding.gain.high, 100 * finding.confidence);
@@ -266,10 +267,8 @@ std::string diagnosis_text(const RunRecords& records, const Diagnosis& diagnosis
         text += fmt::format("\nThe accounts of {} are in --json and --html.\n",
                             pluralize(std::ssize(records.ranks) - std::ssize(shown), "other rank"));
     }
-    const bool own_trace = !records.ranks.empty() && records.ranks.front().facts.writer == kOwnWriter;
     for (std::size_t i = 0; i < diagnosis.findings.size(); ++i) {
-        text +=
-            finding_text(diagnosis.findings[i], i + 1, records.ranks.size() > 1, records.kind == "run" || own_trace);
+        text += finding_text(diagnosis.findings[i], i + 1, records.ranks.size() > 1, has_recipe(records));
     }
     return text;
 }

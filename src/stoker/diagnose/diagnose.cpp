@@ -259,8 +259,9 @@ std::string_view severity_name(Severity severity) {
 std::span<const Rule> rules() {
     static const std::vector<Rule> kRules = [] {
         std::vector<Rule> all;
-        for (const auto family : {input_rules(), trace_input_rules(), host_rules(), run_rules(), copy_rules(),
-                                  device_rules(), device_memory_rules(), gpu_clock_rules(), operator_rules(), python_rules(), rank_rules()}) {
+        for (const auto family :
+             {input_rules(), trace_input_rules(), host_rules(), run_rules(), copy_rules(), device_rules(),
+              device_memory_rules(), gpu_clock_rules(), operator_rules(), python_rules(), rank_rules()}) {
             all.insert(all.end(), family.begin(), family.end());
         }
         return all;
@@ -293,7 +294,7 @@ Diagnosis diagnose(const RunRecords& records) {
         drop_known(finding.fix, records);
         const auto rank = std::ranges::find(records.ranks, finding.rank, [](const auto& r) { return r.facts.rank; });
         if (rank != records.ranks.end() && rank->facts.writer == kOwnWriter) {
-            advise_without_key(finding, *rank);
+            advise_without_key(finding, *rank, records.kind == "run");
         }
         if (is_short) {
             finding.severity = Severity::info;

@@ -197,6 +197,24 @@ TEST(GpuTraces, AGpuThatIsIdleWithinAGraphDoesNotWaitForTheHost) {
     EXPECT_EQ(diagnosis.findings[0].rule, "gpu-idle");
     EXPECT_EQ(diagnosis.findings[0].severity, Severity::info);
     EXPECT_THAT(diagnosis.findings[0].text, HasSubstr("For 60 % it waits before kernels that are launched already"));
+    EXPECT_EQ(diagnose(made.writer("stoker").run()).findings[0].fix.code,
+              "a larger data.batch_size, with another learning rate");
+}
+
+// Batches that are waited for while the kernels of a graph run are no reason for its gaps.
+TEST(GpuTraces, AWaitForABatchDuringAGraphLosesNothing) {
+    Made made;
+    for (int step = 0; step < 10; ++step) {
+        const double at = 1000.0 * step;
+        made.add("user_annotation", "ProfilerStep#" + std::to_string(step), at, 1000);
+        made.kernel("cudaGraphLaunch", at + 5, "first", at + 20, 200, step + 1);
+        made.add("kernel", "second", at + 810, 200,
+                 R"("stream":7,"device":0,"correlation":)" + std::to_string(step + 1));
+        made.add("user_annotation", "enumerate(DataLoader)#Loader.__next__", at + 30, 960);
+    }
+    const Diagnosis diagnosis = diagnose(made.run());
+    ASSERT_EQ(diagnosis.findings.size(), 1u);
+    EXPECT_EQ(diagnosis.findings[0].rule, "gpu-idle");
 }
 
 TEST(GpuTraces, OwnTracesAreAdvisedInTheTermsOfARecipe) {
@@ -213,6 +231,15 @@ TEST(GpuTraces, OwnTracesAreAdvisedInTheTermsOfARecipe) {
     run = made.writer("stoker").run();
     EXPECT_EQ(run.ranks[0].facts.writer, "stoker");
     EXPECT_THAT(diagnose(run).findings.front().fix.code, HasSubstr("in the model, the loss and the metrics"));
+}
+
+// Keys that are there by default are no advice where the recipe is not known.
+TEST(GpuTraces, AnOwnTraceOfGraphsIsNotToldToMakeGraphs) {
+    RunRecords run = short_launches("cudaGraphLaunch", 4);
+    run.ranks[0].facts.writer = "stoker";
+    const Fix fix = diagnose(run).findings.front().fix;
+    EXPECT_TRUE(fix.recipe.empty());
+    EXPECT_EQ(fix.code, "a larger data.batch_size, with another learning rate");
 }
 
 TEST(GpuTraces, NoBoardOfAmdIsJudgedByNvidiasNumbers) {

@@ -5,6 +5,11 @@
 #include "stoker/base/shell_quote.h"
 
 namespace stoker {
+
+bool has_recipe(const RunRecords& records) {
+    return records.kind == "run" || (!records.ranks.empty() && records.ranks.front().facts.writer == kOwnWriter);
+}
+
 std::string recipe_lines(const Fix& fix) {
     std::vector<std::pair<std::string, std::string>> tables;  // header, lines; top-level keys come first
     for (const RecipeChange& change : fix.recipe) {

@@ -165,6 +165,7 @@ Json page_data(const Report& report) {
     }
     return {{"title", shown_text(report.title)},
             {"kind", report.records.kind},
+            {"recipe_first", has_recipe(report.records)},
             {"verdict",
              {{"rule", shown_text(report.diagnosis.verdict.rule)},
               {"text", sentence(report.diagnosis.verdict.text)},

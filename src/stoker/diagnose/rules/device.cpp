@@ -1,4 +1,4 @@
-// The GPU is there and does not work, or works more slowly than it could: waits, launches, precision, memory.
+// The GPU is there and does not work, or works more slowly than it could: waits, launches, precision.
 #include "stoker/diagnose/rules/rule_families.h"
 
 #include <algorithm>
@@ -304,31 +304,41 @@ std::vector<Finding> fp32_on_tensor_cores(const JudgedRun& records) {
     });
 }
 
-// Where the GPU waits most for the host, and for how much of the time.
-std::pair<Phase, double> largest_wait_for_host(const RankRecords& rank) {
-    std::pair<Phase, double> most = {Phase::unmeasured, 0};
+// Text, evidence and fix of a GPU that waits before kernels that are launched already.
+void idle_by_itself(const RankRecords& rank, double queued, Finding& finding) {
+    finding.text += fmt::format(
+        "For {:.0f} % it waits before kernels that are launched already, as between those of a CUDA graph: larger "
+        "batches make them longer.",
+        100 * queued);
+    finding.evidence.push_back({"queued_share", queued});
+    finding.fix = double_batch(rank);
+}
+
+void idle_by_host(const RankRecords& rank, const RunSummary& run, Finding& finding) {
+    Phase most = Phase::unmeasured;
     for (std::size_t i = 0; i < kPhases; ++i) {
         const auto phase = static_cast<Phase>(i);
-        const double share = share_of_span(rank, waits_for_host_us(rank, phase));
-        most = share > most.second ? std::pair(phase, share) : most;
+        most = lost_share(rank, run, phase) > lost_share(rank, run, most) ? phase : most;
     }
-    return most;
+    const double share = lost_share(rank, run, most);
+    finding.text += fmt::format("It is idle mostly while the host is in the phase \"{}\" ({:.0f} %): begin there.",
+                                phase_name(most), 100 * share);
+    finding.evidence.push_back({"largest_cause_share", share});
+    finding.fix.code = rank.facts.writer == kOwnWriter
+                           ? "the trace in ui.perfetto.dev shows what the host does meanwhile"
+                           : "torch.profiler.profile(..., with_stack=True)  # shows what the host does meanwhile";
+    finding.gain = gain_of_share(share, 0);
 }
 
 std::vector<Finding> gpu_idle(const JudgedRun& records) {
     return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        if (!rank.profile || !rank.profile->idle_during) {
-            return;
-        }
-        double idle = 0;
-        double host = 0;
-        for (std::size_t i = 0; i < kPhases; ++i) {
-            const auto phase = static_cast<Phase>(i);
-            idle += lost_share(rank, run, phase);
-            host += share_of_span(rank, waits_for_host_us(rank, phase));
-        }
+        const double idle = idle_share(rank);
         if (idle <= 1 - kBusyWarn) {
             return;
+        }
+        double host = 0;
+        for (std::size_t i = 0; i < kPhases; ++i) {
+            host += lost_share(rank, run, static_cast<Phase>(i));
         }
         constexpr double kInputWarn = 0.05;
         const bool own = host < idle / 2;
@@ -337,23 +347,12 @@ std::vector<Finding> gpu_idle(const JudgedRun& records) {
         Finding finding = finding_of("gpu-idle", explained ? Severity::info : Severity::warn, rank, run);
         finding.text = fmt::format("The GPU works for {:.0f} % of the time. ", 100 * (1 - idle));
         finding.evidence = {{"busy_share", 1 - idle}};
-        if (own) {
-            finding.text += fmt::format(
-                "For {:.0f} % it waits before kernels that are launched already, as between those of a CUDA graph: "
-                "larger batches make them longer.",
-                100 * (idle - host));
-            finding.evidence.push_back({"queued_share", idle - host});
-            finding.fix = double_batch(rank);
-        } else {
-            const auto [most, share] = largest_wait_for_host(rank);
-            finding.text +=
-                fmt::format("It is idle mostly while the host is in the phase \"{}\" ({:.0f} %): begin there.",
-                            phase_name(most), 100 * share);
-            finding.evidence.push_back({"largest_cause_share", share});
-            finding.fix.code = "torch.profiler.profile(..., with_stack=True)  # shows what the host does meanwhile";
-            finding.gain = gain_of_share(share, 0);
-        }
         finding.confidence = 0.5;
+        if (own) {
+            idle_by_itself(rank, idle - host, finding);
+        } else {
+            idle_by_host(rank, run, finding);
+        }
         findings.push_back(finding);
     });
 }

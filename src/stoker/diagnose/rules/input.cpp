@@ -431,8 +431,8 @@ std::span<const Rule> input_rules() {
         Rule{"worker-startup", "worker processes of Python that start and end with each epoch take 5 % of the time",
              "`persistent_workers=True`", worker_startup},
         Rule{"few-workers",
-             "the trainer waits for 5 %, the workers are never idle, and there is room for 15 % more of them on free "
-             "cores; for fewer, if neither decoding nor the ops take 40 %",
+             "the trainer waits for 5 %, the workers are never idle, and there is room on free cores for 15 % more of "
+             "them; with less room, if neither decoding nor the ops take 40 %",
              "more `data.workers`, up to the cores", few_workers},
         Rule{"storage-bound",
              "the trainer waits, and the workers spend 40 % of their time in reads without using a core",

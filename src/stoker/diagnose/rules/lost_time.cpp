@@ -23,11 +23,12 @@ double sync_idle_us(const RankRecords& rank) {
     return us;
 }
 
-}  // namespace
-
+// The GPU's idle time in `phase`, without gaps before work that had been launched already.
 double waits_for_host_us(const RankRecords& rank, Phase phase) {
     return us_of(*rank.profile->idle_during, phase) - us_of(rank.profile->queued_during.value_or(PhaseTimes{}), phase);
 }
+
+}  // namespace
 
 bool on_gpu(const RankRecords& rank) {
     return rank.facts.device.type == "cuda";
@@ -37,9 +38,17 @@ double share_of_span(const RankRecords& rank, double us) {
     return rank.profile && rank.profile->span_us > 0 ? std::clamp(us / rank.profile->span_us, 0.0, 1.0) : 0;
 }
 
+double idle_share(const RankRecords& rank) {
+    double us = 0;
+    for (std::size_t i = 0; rank.profile && rank.profile->idle_during && i < kPhases; ++i) {
+        us += us_of(*rank.profile->idle_during, static_cast<Phase>(i));
+    }
+    return share_of_span(rank, us);
+}
+
 double lost_share(const RankRecords& rank, const RunSummary& run, Phase phase) {
     if (rank.profile && rank.profile->idle_during) {
-        return share_of_span(rank, us_of(*rank.profile->idle_during, phase));
+        return share_of_span(rank, waits_for_host_us(rank, phase));
     }
     return run.of(phase);
 }

@@ -28,12 +28,12 @@ std::vector<Finding> for_gpus(const JudgedRun& records, const Judge& judge) {
 // Of the profile's span, in [0, 1]; 0 without a profile.
 double share_of_span(const RankRecords& rank, double us);
 
-// From the GPU's idle time where a profile has it, else from the account.
-double lost_share(const RankRecords& rank, const RunSummary& run, Phase phase);
+// Of the profile's span: all of the GPU's idle time. 0 without a GPU's profile.
+double idle_share(const RankRecords& rank);
 
-// The GPU's idle time in `phase`, in microseconds, without gaps before work that had been launched already. Needs a
-// profile with idle_during.
-double waits_for_host_us(const RankRecords& rank, Phase phase);
+// From the GPU's idle time where a profile has it, without gaps before work that was launched already; else from the
+// account.
+double lost_share(const RankRecords& rank, const RunSummary& run, Phase phase);
 
 // Of what a rule about the GPU has found: critical from a fifth of the time on, as for the input.
 Severity severity_of_lost(double share);

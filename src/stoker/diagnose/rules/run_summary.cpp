@@ -240,7 +240,9 @@ Finding finding_of(std::string_view rule, Severity severity, const RankRecords& 
 }
 
 Fix double_batch(const RankRecords& rank) {
-    Fix fix{.code = "DataLoader(..., batch_size=2 * batch_size)  # choose the learning rate again"};
+    Fix fix{.code = rank.facts.writer == kOwnWriter
+                        ? "a larger data.batch_size, with another learning rate"
+                        : "DataLoader(..., batch_size=2 * batch_size)  # choose the learning rate again"};
     if (const std::int64_t batch = rank.facts.train.batch_size.value_or(0); batch > 0 && !in_python(rank)) {
         fix.recipe = {{"data.batch_size", fmt::to_string(2 * batch)}};
     }

@@ -15,13 +15,9 @@ struct ChangeOfRule {
     std::string (*code)(const RankRecords& rank);
 };
 
-std::string timeline(const RankRecords&) {
-    return "the trace in ui.perfetto.dev shows what the host does meanwhile";
-}
-
 // In a trace alone, which says nothing about the workers.
 std::string profile_folder(const RankRecords&) {
-    return "stoker diagnose PROFILE  # the folder of the trace says what the loader's workers do";
+    return "stoker diagnose PROFILE  # the folder that stoker profile wrote, above trace/, says what the workers do";
 }
 
 // The step is eager although the recipe would capture it: it says why.
@@ -49,18 +45,18 @@ std::string nccl(const RankRecords&) {
 }
 
 constexpr std::array kChanges = {
-    ChangeOfRule{"launch-bound", eager},         ChangeOfRule{"gpu-idle", timeline},
-    ChangeOfRule{"sync-points", syncs},          ChangeOfRule{"pageable-copy", copies},
-    ChangeOfRule{"copy-not-overlapped", copies}, ChangeOfRule{"cudnn-search", search},
-    ChangeOfRule{"gloo-on-gpu", nccl},           ChangeOfRule{"input-bound", profile_folder},
+    ChangeOfRule{"launch-bound", eager},         ChangeOfRule{"sync-points", syncs},
+    ChangeOfRule{"pageable-copy", copies},       ChangeOfRule{"copy-not-overlapped", copies},
+    ChangeOfRule{"cudnn-search", search},        ChangeOfRule{"gloo-on-gpu", nccl},
+    ChangeOfRule{"input-bound", profile_folder},
 };
 
 }  // namespace
 
-void advise_without_key(Finding& finding, const RankRecords& rank) {
+void advise_without_key(Finding& finding, const RankRecords& rank, bool knows_recipe) {
     const auto row = std::ranges::find(kChanges, finding.rule, &ChangeOfRule::rule);
-    if (row != kChanges.end() && finding.fix.recipe.empty()) {
-        finding.fix.code = row->code(rank);
+    if (row != kChanges.end() && (finding.fix.recipe.empty() || !knows_recipe)) {
+        finding.fix = {.recipe = {}, .code = row->code(rank)};
     }
 }
 

@@ -16,7 +16,7 @@ function verdict({ kind, title, verdict: { text, severity, rule } }) {
     el('p', badge(severity), severity !== 'healthy' && el('span.rule', `rule ${rule}`)));
 }
 
-function fixes({ recipe, set, code }, kind) {
+function fixes({ recipe, set, code }, recipeFirst) {
   const block = (title, text, label) => {
     const source = el('code', text);
     return text && el('figure.fix', el('figcaption', title, copyButton(label, text, source)),
@@ -24,7 +24,7 @@ function fixes({ recipe, set, code }, kind) {
   };
   const ours = [block('In the recipe', recipe, 'Copy recipe lines'), block('On the command line', set, 'Copy options')];
   const theirs = block(recipe ? 'In your own code' : 'Code or command', code, 'Copy code');
-  return el('div.fixes', kind === 'trace' ? [theirs, ours] : [ours, theirs]);
+  return el('div.fixes', recipeFirst ? [ours, theirs] : [theirs, ours]);
 }
 
 const promise = ({ gain, gain_range: range, confidence }) => gain
@@ -40,14 +40,14 @@ function gainPicture([low, expected, high]) {
     shape('circle.dot', { cx: x(expected), cy: 7, r: 4 }));
 }
 
-function action({ action: index, verdict: { severity, rule }, findings, kind }) {
+function action({ action: index, verdict: { severity, rule }, findings, recipe_first: recipeFirst }) {
   if (index === null) {
     return section('action', 'What to do', note(severity === 'healthy' ? 'Nothing: the run is healthy.'
       : rule === 'too-short' ? 'Train longer, then diagnose again.'
       : 'No recipe key or line of code mends this by itself; see the findings.'));
   }
   const finding = findings[index];
-  return section('action', 'What to do', index > 0 && el('p', finding.text), fixes(finding.fix, kind), promise(finding));
+  return section('action', 'What to do', index > 0 && el('p', finding.text), fixes(finding.fix, recipeFirst), promise(finding));
 }
 
 const figures = (data) => data.figures.length > 0
@@ -125,17 +125,17 @@ function queue(rank) {
     queueChart(rank.queue));
 }
 
-function finding(each, kind) {
+function finding(each, recipeFirst) {
   return el(`article.finding.v-${each.severity}`,
     el('p.head', badge(each.severity), el('span.rule', each.rule), each.where && el('span.where', each.where)),
     el('h3', each.text),
     each.evidence.length > 0 && facts(each.evidence),
     promise(each),
-    each.fix && fixes(each.fix, kind));
+    each.fix && fixes(each.fix, recipeFirst));
 }
 
 const findings = (data) => section('findings', 'Findings', data.findings.length
-  ? data.findings.map((each) => finding(each, data.kind)) : note('None: no rule found anything to report.'));
+  ? data.findings.map((each) => finding(each, data.recipe_first)) : note('None: no rule found anything to report.'));
 
 function factsOf({ facts: groups, recipe }) {
   return groups.length + recipe.length > 0 && section('facts', 'Facts',
