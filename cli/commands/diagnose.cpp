@@ -42,7 +42,7 @@ struct TraceFiles {
     std::size_t listed = 0;  // the last so many were found in folders
 };
 
-// Of a folder of runs it names the newest. Below them it does not look: that may be a whole disk.
+// Names the newest run of a folder of runs. It looks one level down only, since the folder may hold a whole disk.
 ErrorInfo neither_run_nor_traces(const fs::path& folder) {
     std::vector<fs::path> runs = list_folder(folder);
     std::erase_if(runs, [](const fs::path& run) { return !is_file(run / kMetricsFile); });

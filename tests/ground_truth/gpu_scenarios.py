@@ -1,8 +1,7 @@
 # The planted bottlenecks and the healthy runs of `--device cuda`. A GPU is so fast that each run needs many samples, and
 # models that are more than a toy.
-from scenarios import MLP, Plan, Scenario, cores, epochs
+from scenarios import COSTLY_OPS, MLP, RESNET, Plan, Scenario, cores, epochs
 
-RESNET = '[model]\nname = "resnet18"\nclasses = 4\n'
 CROP = '{op = "random_resized_crop", size = [224, 224]}, {op = "normalize", preset = "imagenet"}'
 NORMALIZE = '{op = "normalize", preset = "imagenet"}'
 
@@ -31,12 +30,8 @@ def decode_bound(rng, data):
 
 
 def augment_bound(rng, data):
-    ops = (
-        '{op = "color_jitter", brightness = 0.4, contrast = 0.4, saturation = 0.4, hue = 0.1}, '
-        '{op = "random_rotation", degrees = 30}, {op = "resize", size = [32, 32]}, {op = "normalize", preset = "imagenet"}'
-    )
     plan = f"batch_size = {rng.choice([32, 64])}" + samples(6000 * cores())
-    return Plan(data.arrays(100, 256), plan, MLP + epochs(2), ops=ops)
+    return Plan(data.arrays(100, 256), plan, MLP + epochs(2), ops=COSTLY_OPS)
 
 
 def storage_bound(rng, data):

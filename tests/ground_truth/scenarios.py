@@ -86,6 +86,10 @@ class Data:
 MLP = '[model]\nname = "mlp"\nhidden = [32]\nclasses = 4\n'
 CONVNET = '[model]\nname = "convnet"\nclasses = 4\n'
 WIDE_MLP = '[model]\nname = "mlp"\nhidden = [512]\nclasses = 4\n'
+COSTLY_OPS = (
+    '{op = "color_jitter", brightness = 0.4, contrast = 0.4, saturation = 0.4, hue = 0.1}, '
+    '{op = "random_rotation", degrees = 30}, {op = "resize", size = [32, 32]}, {op = "normalize", preset = "imagenet"}'
+)
 RESNET = '[model]\nname = "resnet18"\nclasses = 4\n'
 
 
@@ -125,11 +129,7 @@ def decode_bound(rng, data):
 
 def augment_bound(rng, data):
     arrays = data.arrays(200, int(rng.integers(260, 320)))
-    ops = (
-        '{op = "color_jitter", brightness = 0.4, contrast = 0.4, saturation = 0.4, hue = 0.1}, '
-        '{op = "random_rotation", degrees = 30}, {op = "resize", size = [32, 32]}, {op = "normalize", preset = "imagenet"}'
-    )
-    return Plan(arrays, f"batch_size = 8\nworkers = {cores()}", MLP + epochs(15), ops=ops)
+    return Plan(arrays, f"batch_size = 8\nworkers = {cores()}", MLP + epochs(15), ops=COSTLY_OPS)
 
 
 def many_workers(rng, data):

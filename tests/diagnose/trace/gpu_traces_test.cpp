@@ -164,34 +164,31 @@ TEST(GpuTraces, GapsBetweenQueuedKernelsAreNotTheHosts) {
     EXPECT_DOUBLE_EQ(us_of(*rank.profile->queued_during, Phase::unmeasured), 2);
 }
 
-// As a training does that is a few steps ahead of the GPU: what it waits for is the GPU's own time.
-TEST(GpuTraces, AWaitDuringTheKernelsOfAGraphLosesNothing) {
+// Ten graphs of two kernels, between which the GPU is idle for `gap` of each 1,000 us, while the host waits in `wait`.
+Made replayed_graphs(double gap, const std::string& category, const std::string& wait) {
     Made made;
+    const double kernel = (1000 - gap) / 2;
     for (int step = 0; step < 10; ++step) {
         const double at = 1000.0 * step;
         made.add("user_annotation", "ProfilerStep#" + std::to_string(step), at, 1000);
-        made.kernel("cudaGraphLaunch", at + 5, "first", at + 20, 380, step + 1);
-        made.add("kernel", "second", at + 500, 510,
+        made.kernel("cudaGraphLaunch", at + 5, "first", at + 20, kernel, step + 1);
+        made.add("kernel", "second", at + 20 + kernel + gap, kernel,
                  R"("stream":7,"device":0,"correlation":)" + std::to_string(step + 1));
-        made.add("cuda_runtime", "cudaEventSynchronize", at + 30, 960);
+        made.add(category, wait, at + 30, 960);
     }
-    const RunRecords run = made.run();
+    return made;
+}
+
+// As a training does that is a few steps ahead of the GPU: what it waits for is the GPU's own time.
+TEST(GpuTraces, AWaitDuringTheKernelsOfAGraphLosesNothing) {
+    const RunRecords run = replayed_graphs(100, "cuda_runtime", "cudaEventSynchronize").run();
     EXPECT_DOUBLE_EQ(us_of(*run.ranks[0].profile->idle_during, Phase::sync), 10 * 100);
     EXPECT_DOUBLE_EQ(us_of(*run.ranks[0].profile->queued_during, Phase::sync), 10 * 100);
     EXPECT_EQ(diagnose(run).verdict.rule, "healthy");
 }
 
-// The same with a GPU that is idle for most of the time.
 TEST(GpuTraces, AGpuThatIsIdleWithinAGraphDoesNotWaitForTheHost) {
-    Made made;
-    for (int step = 0; step < 10; ++step) {
-        const double at = 1000.0 * step;
-        made.add("user_annotation", "ProfilerStep#" + std::to_string(step), at, 1000);
-        made.kernel("cudaGraphLaunch", at + 5, "first", at + 20, 200, step + 1);
-        made.add("kernel", "second", at + 810, 200,
-                 R"("stream":7,"device":0,"correlation":)" + std::to_string(step + 1));
-        made.add("cuda_runtime", "cudaEventSynchronize", at + 30, 960);
-    }
+    Made made = replayed_graphs(600, "cuda_runtime", "cudaEventSynchronize");
     const Diagnosis diagnosis = diagnose(made.run());
     ASSERT_EQ(diagnosis.findings.size(), 1u);
     EXPECT_EQ(diagnosis.findings[0].rule, "gpu-idle");
@@ -201,18 +198,9 @@ TEST(GpuTraces, AGpuThatIsIdleWithinAGraphDoesNotWaitForTheHost) {
               "a larger data.batch_size, with another learning rate");
 }
 
-// Batches that are waited for while the kernels of a graph run are no reason for its gaps.
 TEST(GpuTraces, AWaitForABatchDuringAGraphLosesNothing) {
-    Made made;
-    for (int step = 0; step < 10; ++step) {
-        const double at = 1000.0 * step;
-        made.add("user_annotation", "ProfilerStep#" + std::to_string(step), at, 1000);
-        made.kernel("cudaGraphLaunch", at + 5, "first", at + 20, 200, step + 1);
-        made.add("kernel", "second", at + 810, 200,
-                 R"("stream":7,"device":0,"correlation":)" + std::to_string(step + 1));
-        made.add("user_annotation", "enumerate(DataLoader)#Loader.__next__", at + 30, 960);
-    }
-    const Diagnosis diagnosis = diagnose(made.run());
+    const Diagnosis diagnosis =
+        diagnose(replayed_graphs(600, "user_annotation", "enumerate(DataLoader)#Loader.__next__").run());
     ASSERT_EQ(diagnosis.findings.size(), 1u);
     EXPECT_EQ(diagnosis.findings[0].rule, "gpu-idle");
 }
