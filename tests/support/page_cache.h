@@ -60,22 +60,21 @@ struct ColdAndWarm {
     bool viewed_warm = false;
 };
 
-// `is_copy` reads the piece and says whether the reader copied it. The system may drop or fetch pages at any time, so
-// both cases are tried until they were seen, at most 20 times. Cold first: a warm read may map pages, which then stay.
-template <typename IsCopy>
-ColdAndWarm read_cold_and_warm(const std::filesystem::path& file, std::uint64_t offset, std::size_t size,
-                               IsCopy is_copy) {
+// `open` makes a reader: a function that reads the piece and says whether it copied it. The system may drop or fetch
+// pages at any time, so both cases are tried until they were seen, at most 20 times. Each try has a reader of its own,
+// because the pages that one has mapped and used are not dropped: one look that came too late would spoil all others.
+template <typename Open>
+ColdAndWarm read_cold_and_warm(const std::filesystem::path& file, std::uint64_t offset, std::size_t size, Open open) {
     ColdAndWarm seen;
     for (int tries = 0; tries < 20 && !(seen.copied_cold && seen.viewed_warm); ++tries) {
-        drop_from_cache(file);  // pages that the reader has mapped and used may stay
+        const auto is_copy = open();
+        drop_from_cache(file);
         // Not by File::in_memory: that starts a read, which a busy machine may have done before the reader looks.
         if (!in_memory(MappedFile(file).bytes().subspan(offset + size / 2, 1))) {
             seen.was_cold = true;
             seen.copied_cold = is_copy() || seen.copied_cold;
         }
-        if (seen.copied_cold || tries >= 10) {
-            seen.viewed_warm = !is_copy() || seen.viewed_warm;
-        }
+        seen.viewed_warm = !is_copy() || seen.viewed_warm;
     }
     return seen;
 }

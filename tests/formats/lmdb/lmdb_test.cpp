@@ -241,21 +241,24 @@ TEST_F(Lmdb, OneClassManyTimesIsNotCopied) {
 TEST_F(Lmdb, LargeValuesThatAreNotInMemoryAreRead) {
     const std::string large = png(std::string(200'000, 'l'));
     write_lmdb(dir_ / "db", {{"0", large}, {"1", png("small")}, {"2", png(std::string(10'000, 'm'))}});
-    const LmdbDataset dataset(dir_ / "db");
-    Sample sample;
-    dataset.read(1, sample);  // maps its page, so that a later access brings in no neighbours
     const fs::path file = dir_ / "db/data.mdb";
     const std::size_t begin = read_text(file).find(large);  // a busy system may keep these pages and drop others
     ASSERT_NE(begin, std::string::npos);
     const auto seen = testing::read_cold_and_warm(file, begin, large.size(), [&] {
-        sample = Sample();
-        dataset.read(0, sample);
-        EXPECT_EQ(text_of(sample), large);
-        return sample.bytes.data() == sample.storage.data();
+        const auto dataset = std::make_shared<LmdbDataset>(dir_ / "db");
+        Sample small;
+        dataset->read(1, small);  // maps its page, so that a later access brings in no neighbours
+        return [&, dataset] {
+            Sample sample;
+            dataset->read(0, sample);
+            EXPECT_EQ(text_of(sample), large);
+            return sample.bytes.data() == sample.storage.data();
+        };
     });
     EXPECT_EQ(seen.copied_cold, seen.was_cold);
     EXPECT_TRUE(seen.viewed_warm);
-    sample = Sample();
+    const LmdbDataset dataset(dir_ / "db");
+    Sample sample;
     Sample other;
     dataset.read(1, sample);
     dataset.read(2, other);

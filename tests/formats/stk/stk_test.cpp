@@ -203,21 +203,23 @@ TEST(Stk, PayloadsInMemoryAreViewsLargeOnesElsewhereAreRead) {
         writer.add(fmt::format("{}", bytes.size()), std::span(&value, 1));
     }
     writer.finish("{}");
-    const StkDataset dataset(dir / "x.stk");
     const fs::path shard = dir / "x.stk" / stk_shard_name(0);
-    const auto is_copy = [&](std::int64_t i) {
+    const auto is_copy = [&](const StkDataset& dataset, std::int64_t i) {
         Sample sample;
         dataset.read(i, sample);
         EXPECT_EQ(text_of(sample.bytes), contents[static_cast<std::size_t>(i)]);
         return sample.bytes.data() == sample.storage.data();
     };
+    const auto open = [&] {
+        return [&, dataset = std::make_shared<StkDataset>(dir / "x.stk")] { return is_copy(*dataset, 1); };
+    };
     const std::size_t begin = read_text(shard).find(contents[1]);  // a busy system may keep these pages and drop others
     ASSERT_NE(begin, std::string::npos);
-    const auto seen = testing::read_cold_and_warm(shard, begin, contents[1].size(), [&] { return is_copy(1); });
+    const auto seen = testing::read_cold_and_warm(shard, begin, contents[1].size(), open);
     EXPECT_EQ(seen.copied_cold, seen.was_cold);
     EXPECT_TRUE(seen.viewed_warm);
     drop_from_cache(shard);
-    EXPECT_FALSE(is_copy(0)) << "small payloads are always views";
+    EXPECT_FALSE(is_copy(StkDataset(dir / "x.stk"), 0)) << "small payloads are always views";
 }
 
 // Raw pixels of one size have a constant distance; one image of another size breaks it.
