@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/promise.h"
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
 #include "stoker/formats/lmdb/lmdb_record.h"
@@ -14,6 +15,7 @@
 namespace {
 
 using namespace stoker;
+using stoker::fuzz::require;
 
 std::string read(LmdbRecord& record, std::span<const std::byte> value, Sample& sample) {
     try {
@@ -24,12 +26,6 @@ std::string read(LmdbRecord& record, std::span<const std::byte> value, Sample& s
         return error.what();
     }
     return "";
-}
-
-void require(bool holds) {
-    if (!holds) {
-        __builtin_trap();
-    }
 }
 
 void require_sound(const Sample& sample) {

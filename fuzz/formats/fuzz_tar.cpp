@@ -2,9 +2,9 @@
 // every read size, and an index built from them can be parsed.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <vector>
 
+#include "fuzz/promise.h"
 #include "stoker/base/error.h"
 #include "stoker/formats/webdataset/sample_grouper.h"
 #include "stoker/formats/webdataset/tar_index.h"
@@ -12,12 +12,7 @@
 namespace {
 
 using namespace stoker;
-
-void require(bool holds) {
-    if (!holds) {
-        std::abort();
-    }
-}
+using stoker::fuzz::require;
 
 class Input final : public ByteFile {
   public:

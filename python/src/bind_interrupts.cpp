@@ -72,7 +72,7 @@ class HeldInterrupts {
         }
         if (entered == 0 && arrived != 0) {
             arrived = 0;
-            raise(SIGINT);
+            std::raise(SIGINT);
         }
     }
 

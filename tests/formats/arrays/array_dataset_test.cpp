@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fmt/ranges.h>
+#include <memory>
 #include <string>
 #include <vector>
 

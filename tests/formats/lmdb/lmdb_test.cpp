@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <string>

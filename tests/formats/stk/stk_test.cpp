@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include <fstream>
+#include <memory>
 
 #include "formats/stk/stk_support.h"
 #include "stoker/base/error.h"
