@@ -50,11 +50,13 @@ class Scenario:
 
 
 def noise(rng, height, width):
-    """Pixels that are costly to decode, but no pure noise: a coarse picture with some grain."""
-    coarse = rng.integers(0, 256, (height // 16 + 1, width // 16 + 1, 3), dtype=np.uint8)
-    picture = np.asarray(Image.fromarray(coarse).resize((width, height), Image.BILINEAR), dtype=np.int16)
-    grain = rng.integers(-24, 25, (height, width, 3), dtype=np.int16)
-    return np.clip(picture + grain, 0, 255).astype(np.uint8)
+    """Pixels that are costly to decode, but no pure noise: a coarse picture with some grain. Beyond 1024 they repeat."""
+    high, wide = min(height, 1024), min(width, 1024)
+    coarse = rng.integers(0, 256, (high // 16 + 1, wide // 16 + 1, 3), dtype=np.uint8)
+    picture = np.asarray(Image.fromarray(coarse).resize((wide, high), Image.BILINEAR), dtype=np.int16)
+    grain = rng.integers(-24, 25, (high, wide, 3), dtype=np.int16)
+    tile = np.clip(picture + grain, 0, 255).astype(np.uint8)
+    return np.tile(tile, (-(-height // high), -(-width // wide), 1))[:height, :width]
 
 
 class Data:
