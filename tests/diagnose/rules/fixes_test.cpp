@@ -187,6 +187,20 @@ TEST(PythonFixes, StokersLoaderIsOfferedWhereItGivesMore) {
     EXPECT_THAT(found().fix.code, Not(HasSubstr("stoker.Loader("))) << "little more";
 }
 
+// Workers gain little there, and a loader that costs less gains all the same.
+TEST(PythonFixes, StokersLoaderIsNoAsideWhereAllCoresAreBusy) {
+    const MadeUpRun run{
+        .share = {{Phase::wait, 0.7}, {Phase::forward, 0.3}}, .workers = 0, .process_cores = 2, .busy_share = 1};
+    RankRecords rank = run.rank();
+    rank.facts.writer = kPythonWriter;
+    EXPECT_EQ(found_in({.ranks = {rank}}, "no-workers")->severity, Severity::info);
+    rank.facts.data.stoker_samples_per_second = 2e6;
+    const Finding finding = *found_in({.ranks = {rank}}, "no-workers");
+    EXPECT_GT(finding.gain.expected, 2);
+    EXPECT_EQ(finding.severity, Severity::warn);
+    EXPECT_EQ(diagnose_rank(rank).verdict.rule, "no-workers");
+}
+
 TEST(PythonFixes, WorkersAreThisProcesssShareOfTheCores) {
     RankRecords rank = made({{Phase::wait, 0.1}}, {}, false);
     rank.facts.data.workers = 0;
