@@ -62,7 +62,7 @@ struct ColdAndWarm {
 
 // `open` makes a reader: a function that reads the piece and says whether it copied it. The system may drop or fetch
 // pages at any time, so both cases are tried until they were seen, at most 20 times. Each try has a reader of its own,
-// because the pages that one has mapped and used are not dropped: one look that came too late would spoil all others.
+// because the system does not drop pages that a reader has mapped and used.
 template <typename Open>
 ColdAndWarm read_cold_and_warm(const std::filesystem::path& file, std::uint64_t offset, std::size_t size, Open open) {
     ColdAndWarm seen;

@@ -187,8 +187,8 @@ TEST(PythonFixes, StokersLoaderIsOfferedWhereItGivesMore) {
     EXPECT_THAT(found().fix.code, Not(HasSubstr("stoker.Loader("))) << "little more";
 }
 
-// Workers gain little there, and a loader that costs less gains all the same.
-TEST(PythonFixes, StokersLoaderIsNoAsideWhereAllCoresAreBusy) {
+// More workers gain little there. A loader that needs less CPU time still gains.
+TEST(PythonFixes, StokersLoaderIsAWarningWhereAllCoresAreBusy) {
     const MadeUpRun run{
         .share = {{Phase::wait, 0.7}, {Phase::forward, 0.3}}, .workers = 0, .process_cores = 2, .busy_share = 1};
     RankRecords rank = run.rank();

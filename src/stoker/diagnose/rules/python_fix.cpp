@@ -265,13 +265,13 @@ void offer_own_loader(Finding& finding, const RankRecords& rank, const RunSummar
     finding.evidence.push_back({"stoker_samples_per_second", own});
     const std::string code = fmt::format(
         "loader = stoker.Loader({:?}, batch_size={}, as_tuple=True,{}{}\n"
-        "                       ops=stoker.transforms.from_torchvision(transform))  # what your data set has",
+        "                       ops=stoker.transforms.from_torchvision(transform))  # that of your data set",
         rank.facts.data.path, rank.facts.train.batch_size.value_or(1) / batches_of_a_step(rank),
         rank.facts.data.shuffle.value_or(true) ? "" : " shuffle=False,",
         rank.facts.data.drop_last.value_or(false) ? " drop_last=True," : "");
     if (gain.expected > finding.gain.expected) {
         finding.gain = gain;
-        finding.severity = std::max(finding.severity, Severity::warn);  // busy cores do not take this gain
+        finding.severity = std::max(finding.severity, Severity::warn);  // this gain needs no free core
         finding.fix.code = fmt::format("import stoker\n{}\n# or, for less:\n{}", code, finding.fix.code);
     } else {
         finding.fix.code += fmt::format("\n# or: import stoker\n{}", code);
