@@ -8,11 +8,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-PROGRAMS = [
-    ("docs/tutorials/cpp.md", "photos"),
-    ("docs/tutorials/cpp.zh-CN.md", "photos"),
-    ("docs/cpp.md", "squares"),
-]
+PROGRAMS = [("docs/tutorials/cpp.md", "photos"), ("docs/cpp.md", "squares")]
 PARTS = [("docs/cpp.md", name) for name in ("fields", "masks", "own_op", "own_model", "custom_task", "own_loop")]
 
 
