@@ -8,8 +8,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-PROGRAMS = [("docs/tutorials/cpp.md", "photos"), ("docs/cpp.md", "squares")]
-PARTS = [("docs/cpp.md", name) for name in ("fields", "masks", "own_op", "own_model", "custom_task", "own_loop")]
+PROGRAMS = [("docs/tutorials/cpp.md", "photos")]
+PARTS = [("docs/cpp.md", name) for name in
+         ("squares", "fields", "masks", "own_op", "own_model", "custom_task", "own_loop")]
 
 
 @pytest.mark.parametrize(("page", "example"), PROGRAMS)
