@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "cli/build_facts.h"
 #include "cli/terminal/subprocess.h"
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
@@ -100,7 +101,7 @@ bool runs_in_engine(int argc, char** argv) {
 
 fs::path find_engine() {
     const fs::path folder = program_path().parent_path();
-    for (const fs::path& path : {folder / kEngineName, folder / STOKER_ENGINE_FOLDER / kEngineName}) {
+    for (const fs::path& path : {folder / kEngineName, folder / kEngineFolder / kEngineName}) {
         if (access(path.c_str(), X_OK) == 0) {
             return path;
         }

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/build_facts.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/wrapped_text.h"
 #include "stoker/base/error.h"
@@ -206,8 +207,8 @@ class HelpFormatter final : public CLI::Formatter {
 };
 
 std::string version() {
-    const std::string torch = STOKER_TORCH_VERSION;
-    return fmt::format("stoker {} ({})", STOKER_VERSION, torch.empty() ? "without LibTorch" : "LibTorch " + torch);
+    const std::string torch = kTorchVersion;
+    return fmt::format("stoker {} ({})", kVersion, torch.empty() ? "without LibTorch" : "LibTorch " + torch);
 }
 
 }  // namespace

@@ -21,8 +21,8 @@ set_property(GLOBAL APPEND PROPERTY JOB_POOLS heavy=${heavy_jobs})
 
 find_program(STOKER_CCACHE ccache)
 if(STOKER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${STOKER_CCACHE})
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${STOKER_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/cached_compiler.sh)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 find_program(STOKER_MOLD mold)
 if(STOKER_MOLD)
@@ -46,60 +46,44 @@ if(STOKER_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)  # the coverage that leads the fuzzer
 endif()
 
-# In a build from nothing, such as pip's and CI's, reading headers is most of the time. There all files of a folder are
-# compiled as one: their names in anonymous namespaces must differ.
-function(stoker_unity target)
-  if(NOT (SKBUILD OR STOKER_UNITY))
-    return()
+# Precompiled headers halve the time of a build. Targets with the same options share them. Sanitizers' builds have none,
+# which finds a missing #include. Sources with their own options, such as an instruction set, cannot use them.
+# stoker_precompile(TARGET HEADER...): HEADERs are those that most files of the target include besides the standard ones.
+# <nlohmann/json.hpp> must not be one: it instantiates its parser in each file, which takes 0.9 s.
+set(STOKER_STANDARD_HEADERS <algorithm> <array> <chrono> <filesystem> <functional> <map> <memory> <mutex> <optional>
+  <span> <string> <string_view> <vector> <fmt/format.h>)
+set(STOKER_TORCH_HEADERS <ATen/Context.h> <ATen/Parallel.h> <ATen/core/Tensor.h> <ATen/ops/empty.h>
+  <ATen/ops/zeros.h> <c10/core/GradMode.h>)
+function(stoker_precompile target)
+  target_link_libraries(${target} PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
+  if(NOT STOKER_SANITIZE)  # at the end of the folder, when all options are known
+    cmake_language(EVAL CODE
+      "cmake_language(DEFER CALL stoker_precompile_now ${target} \"${ARGN}\" \"${CMAKE_CXX_FLAGS_RELEASE}\")")
   endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
+function(stoker_precompile_now target headers flags)
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)
-    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE group)
-    cmake_path(RELATIVE_PATH group BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
-    cmake_path(REMOVE_FILENAME group)
-    string(MAKE_C_IDENTIFIER ${group} group)
-    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+    get_source_file_property(options ${source} COMPILE_OPTIONS)
+    if(options)
+      set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+    endif()
   endforeach()
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # a file that is included may use anonymous namespaces, here
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  get_target_property(options ${target} COMPILE_OPTIONS)
+  get_target_property(definitions ${target} COMPILE_DEFINITIONS)
+  get_target_property(type ${target} TYPE)
+  string(MD5 key "${headers} ${flags} ${options} ${definitions} ${type}")
+  get_property(owner GLOBAL PROPERTY STOKER_PRECOMPILED_${key})
+  if(owner)
+    target_precompile_headers(${target} REUSE_FROM ${owner})
+  else()
+    target_precompile_headers(${target} PRIVATE ${STOKER_STANDARD_HEADERS} ${headers})
+    set_property(GLOBAL PROPERTY STOKER_PRECOMPILED_${key} ${target})
   endif()
-endfunction()
-
-# LibTorch's headers are a sixth of the time of each file that has them: they are compiled once, with `target`, for all
-# that are compiled with the same options.
-set(STOKER_TORCH_HEADERS <algorithm> <array> <chrono> <filesystem> <functional> <map> <memory> <mutex> <optional> <span>
-  <string> <string_view> <vector> <fmt/format.h> <nlohmann/json.hpp> <ATen/Context.h> <ATen/Parallel.h>
-  <ATen/core/Tensor.h> <ATen/ops/empty.h> <ATen/ops/zeros.h> <c10/core/GradMode.h>)
-function(stoker_precompile_torch target)
-  if(STOKER_UNITY)
-    target_precompile_headers(${target} PRIVATE ${STOKER_TORCH_HEADERS} ${ARGN})
-  endif()
-endfunction()
-function(stoker_reuse_torch target from)
-  if(STOKER_UNITY)
-    target_precompile_headers(${target} REUSE_FROM ${from})
-  endif()
-endfunction()
-
-# Or the headers of libraries are compiled once for the target, where its files stay apart. The kernels of one
-# instruction set have compiler options of their own, which need other compiled headers.
-function(stoker_precompile target)
-  get_target_property(sources ${target} SOURCES)
-  list(LENGTH sources count)
-  if(NOT (SKBUILD OR STOKER_UNITY) OR count LESS 6)
-    return()
-  endif()
-  target_precompile_headers(${target} PRIVATE <algorithm> <array> <chrono> <filesystem> <functional> <map> <memory>
-    <mutex> <optional> <span> <string> <string_view> <vector> <fmt/format.h> ${ARGN})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # In inlined code of compiled headers GCC sees overflows that cannot happen.
+    # In inlined code of precompiled headers GCC sees overflows that cannot happen.
     target_compile_options(${target} PRIVATE
       $<$<COMPILE_LANGUAGE:CXX>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>)
-  endif()
-  list(FILTER sources INCLUDE REGEX "(avx2|avx512|vnni|x86)\\.cpp$")
-  if(sources)
-    set_source_files_properties(${sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
   endif()
 endfunction()
 
@@ -108,13 +92,11 @@ if(NOT SKBUILD)  # pip builds with any compiler, whose new warnings are not its 
   target_compile_options(stoker_warnings INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wconversion;-Werror>)
 endif()
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # GCC bug 105651: "text" + std::string warns about memory that never overlaps.
-  target_compile_options(stoker_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
-  if(STOKER_SANITIZE STREQUAL "thread")
-    # Between TSan's calls it takes the inside of std::optional for uninitialised.
-    target_compile_options(stoker_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>)
-  endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC bugs 105651 and 80635: "text" + std::string warns about memory that never overlaps, and the inside of an empty
+  # std::optional counts as uninitialised.
+  target_compile_options(stoker_warnings INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict;-Wno-maybe-uninitialized>)
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   # -Wconversion as GCC understands it.
@@ -149,13 +131,11 @@ if(NOT STOKER_CUDA STREQUAL "OFF")
 endif()
 message(STATUS "Stoker: CUDA sources ${STOKER_HAS_CUDA} ${CMAKE_CUDA_ARCHITECTURES}")
 
-# stoker_folder(NAME [KERNELS] DEPENDS folder... LIBRARIES target... PRIVATE target... EXCLUDE file... APART file...)
+# stoker_folder(NAME DEPENDS folder... LIBRARIES target... PRIVATE target... EXCLUDE file...)
 # The target stoker::NAME from every .cpp of this folder and its sub-folders, and every .cu where CUDA is built.
 # Files named no_X.cpp stand in for X.cpp where X cannot be built; EXCLUDE leaves one of them out.
-# KERNELS: the speed of its loops hangs on what the compiler inlines, so its files are never compiled as one.
-# Nor are files that APART names: others beside them have the same names in anonymous namespaces.
 function(stoker_folder name)
-  cmake_parse_arguments(ARG "KERNELS" "" "DEPENDS;LIBRARIES;PRIVATE;EXCLUDE;APART" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES;PRIVATE;EXCLUDE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   if(STOKER_HAS_CUDA)
     file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cu)
@@ -175,11 +155,11 @@ function(stoker_folder name)
   endforeach()
   target_link_libraries(stoker_${name} PUBLIC ${ARG_LIBRARIES}
     PRIVATE ${ARG_PRIVATE} $<BUILD_INTERFACE:stoker_warnings>)
-  if(ARG_KERNELS)
-    stoker_precompile(stoker_${name})
+  if(stoker_component STREQUAL "ENGINE")
+    stoker_precompile(stoker_${name} ${STOKER_TORCH_HEADERS})
+    set_target_properties(stoker_${name} PROPERTIES JOB_POOL_COMPILE heavy)
   else()
-    stoker_unity(stoker_${name})
-    set_source_files_properties(${ARG_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    stoker_precompile(stoker_${name})
   endif()
   set_property(GLOBAL APPEND PROPERTY STOKER_${stoker_component}_TARGETS stoker_${name})
 endfunction()

@@ -43,8 +43,8 @@ if(NOT TARGET stoker::torch)
   # The wheel carries headers of other libraries (fmt among them) in versions that do not fit the
   # system's: -idirafter lets the system's headers win.
   target_compile_options(stoker::torch INTERFACE
-    "SHELL:-idirafter ${STOKER_TORCH}/include"
-    "SHELL:-idirafter ${STOKER_TORCH}/include/torch/csrc/api/include")
+    "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-idirafter ${STOKER_TORCH}/include>"
+    "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-idirafter ${STOKER_TORCH}/include/torch/csrc/api/include>")
   # libtorch_cpu.so names CUDA libraries that only its own run path finds, and that no CPU run needs.
   target_link_libraries(stoker::torch INTERFACE
     ${STOKER_TORCH}/lib/libtorch_cpu.so ${STOKER_TORCH}/lib/libc10.so)

@@ -16,8 +16,8 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/diagnose/report/html_report.h"
 #include "stoker/diagnose/run_reader.h"
-#include "stoker/diagnose/trace/natural_order.h"
-#include "stoker/diagnose/trace/read_traces.h"
+#include "stoker/diagnose/torch_trace/natural_order.h"
+#include "stoker/diagnose/torch_trace/read_traces.h"
 #include "stoker/track/run_record.h"
 
 namespace stoker::cli {

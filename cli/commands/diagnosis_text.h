@@ -4,7 +4,7 @@
 #include <string>
 
 #include "stoker/diagnose/diagnose.h"
-#include "stoker/trace/records.h"
+#include "stoker/records/records.h"
 
 namespace stoker::cli {
 

@@ -6,9 +6,10 @@
 #include <fmt/ranges.h>
 #include <string_view>
 
+#include "cli/build_facts.h"
 #include "cli/commands/doctor.h"
 #include "stoker/base/parse_number.h"
-#include "stoker/cuda/cuda_device.h"
+#include "stoker/base/cuda_device.h"
 #include "stoker/monitor/host_settings.h"
 
 namespace stoker::cli {
@@ -144,7 +145,7 @@ std::vector<Check> check_gpu(const std::string& torch_cuda) {
                           .fix = "install torch from PyTorch's CUDA index and build with STOKER_TORCH=<its folder>"});
     }
     checks.push_back(check_build(device));
-    if (const std::string runtime = STOKER_CUDA_RUNTIME; cuda_built() && driver.version > 0) {
+    if (const std::string runtime = kCudaRuntime; cuda_built() && driver.version > 0) {
         checks.push_back(check_driver_version(
             driver, runtime,
             {.name = "driver fits build",

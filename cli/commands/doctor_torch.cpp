@@ -10,6 +10,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "cli/build_facts.h"
 #include "cli/commands/doctor.h"
 #include "cli/engine_exec.h"
 #include "cli/terminal/subprocess.h"
@@ -41,13 +42,13 @@ std::string match(const std::string& text, const std::string& pattern) {
 }
 
 Check check_libtorch(const fs::path& torch, const std::string& version) {
-    const bool same = version == STOKER_TORCH_VERSION;
-    const bool moved = torch != fs::weakly_canonical(STOKER_TORCH_DIR);
+    const bool same = version == kTorchVersion;
+    const bool moved = torch != fs::weakly_canonical(kTorchFolder);
     return {.name = "LibTorch",
             .status = same ? CheckStatus::ok : CheckStatus::fail,
             .found = fmt::format("{} in {}{}", version.empty() ? "an unknown version" : version, torch.string(),
                                  moved ? " (not the build-time folder)" : ""),
-            .expected = STOKER_TORCH_VERSION ", as this program was built with",
+            .expected = fmt::format("{}, as this program was built with", kTorchVersion),
             .why = "code compiled for another version may crash or compute wrong results",
             .fix = same ? "" : "build Stoker again, or put the LibTorch it was built with back in place"};
 }
@@ -143,9 +144,9 @@ Check engine_does_not_start(const Error& error) {
     return {.name = "LibTorch",
             .status = CheckStatus::fail,
             .found = error.what(),
-            .expected = "an engine that starts and loads " STOKER_TORCH_VERSION,
+            .expected = fmt::format("an engine that starts and loads {}", kTorchVersion),
             .why = "training and evaluation need it",
-            .fix = "put the LibTorch it was built with back in place (" STOKER_TORCH_DIR "), or build Stoker again"};
+            .fix = fmt::format("put the LibTorch it was built with back in place ({}), or build Stoker again", kTorchFolder)};
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "cli/build_facts.h"
 #include "cli/command.h"
 #include "cli/terminal/subprocess.h"
 #include "stoker/base/error.h"
@@ -62,9 +63,9 @@ except Exception as error:
 // The interpreter of the environment that LibTorch's wheel is installed in; empty if LibTorch is not from a wheel.
 fs::path python_of_torch() {
     // lib/pythonX/site-packages/torch
-    const fs::path environment = (fs::path(STOKER_TORCH_DIR) / "../../../..").lexically_normal();
+    const fs::path environment = (fs::path(kTorchFolder) / "../../../..").lexically_normal();
     const fs::path python = environment / "bin/python";
-    return STOKER_TORCH_DIR[0] != '\0' && access(python.c_str(), X_OK) == 0 ? python : fs::path();
+    return kTorchFolder[0] != '\0' && access(python.c_str(), X_OK) == 0 ? python : fs::path();
 }
 
 std::vector<std::string> command_line(const LaunchArguments& options) {

@@ -28,7 +28,7 @@
 #include "stoker/base/statistics.h"
 #include "stoker/bridge/device.h"
 #include "stoker/profile/kineto_session.h"
-#include "stoker/trace/accounting.h"
+#include "stoker/records/accounting.h"
 #include "stoker/train/trainer.h"
 
 namespace stoker::cli {

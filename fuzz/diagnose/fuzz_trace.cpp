@@ -2,8 +2,8 @@
 #include "fuzz/promise.h"
 #include "stoker/base/error.h"
 #include "stoker/diagnose/diagnose.h"
-#include "stoker/diagnose/trace/read_traces.h"
-#include "stoker/diagnose/trace/trace_file.h"
+#include "stoker/diagnose/torch_trace/read_traces.h"
+#include "stoker/diagnose/torch_trace/trace_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace stoker;

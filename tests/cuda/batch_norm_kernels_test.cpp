@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "stoker/base/rng.h"
-#include "stoker/fused/batch_norm_cuda.h"
+#include "stoker/models/kernels/batch_norm_cuda.h"
 #include "support/cuda_on_cpu/cuda_bf16.h"
 #include "support/cuda_on_cpu/cuda_fp16.h"
 #include "support/cuda_on_cpu/grid.h"

@@ -11,6 +11,7 @@
 
 #include "stoker/base/buffer.h"
 #include "stoker/base/file.h"
+#include "support/paths.h"
 
 #define TARGET(name) extern "C" int replay_##name(const std::uint8_t* data, std::size_t size);
 #include "fuzz_targets.inc"
@@ -35,7 +36,7 @@ const Target kTargets[] = {
 class Replay : public ::testing::TestWithParam<Target> {};
 
 TEST_P(Replay, Corpus) {
-    const fs::path folder = fs::path(STOKER_SOURCE_DIR) / "fuzz/corpus" / GetParam().name;
+    const fs::path folder = stoker::testing::source_dir() / "fuzz/corpus" / GetParam().name;
     std::vector<fs::path> files;
     if (fs::is_directory(folder)) {
         std::ranges::copy(fs::directory_iterator(folder), std::back_inserter(files));

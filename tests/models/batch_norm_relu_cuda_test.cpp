@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "stoker/bridge/device.h"
-#include "stoker/cuda/cuda_device.h"
+#include "stoker/base/cuda_device.h"
 #include "stoker/models/init.h"
 
 namespace stoker {

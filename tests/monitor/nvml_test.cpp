@@ -7,6 +7,7 @@
 #include "monitor/support.h"
 #include "stoker/monitor/gpu_counters.h"
 #include "support/environment_variable.h"
+#include "support/paths.h"
 
 namespace stoker {
 namespace {
@@ -16,10 +17,12 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+const std::string kFakeNvml = stoker::testing::program_dir() / "libfake_nvml.so";
+
 TEST(Nvml, AllValuesArriveInTheirUnits) {
     const EnvironmentVariable kind("FAKE_NVML", "");
     const EnvironmentVariable count("FAKE_GPUS", "2");
-    const Nvml nvml(STOKER_FAKE_NVML);
+    const Nvml nvml(kFakeNvml);
     EXPECT_EQ(nvml.problem(), "");
     EXPECT_EQ(nvml.driver_version(), "570.86.15");
     const auto gpus = nvml.read(/*pcie_throughput=*/true);
@@ -58,7 +61,7 @@ TEST(Nvml, AllValuesArriveInTheirUnits) {
 
 TEST(Nvml, WhatAGpuDoesNotReportIsAbsent) {
     const EnvironmentVariable kind("FAKE_NVML", "silent");
-    const auto gpus = Nvml(STOKER_FAKE_NVML).read(/*pcie_throughput=*/true);
+    const auto gpus = Nvml(kFakeNvml).read(/*pcie_throughput=*/true);
     ASSERT_EQ(gpus.size(), 1);
     const GpuCounters& gpu = gpus[0];
     EXPECT_EQ(gpu.name, "Made-up H100");
@@ -73,32 +76,32 @@ TEST(Nvml, ClocksOfTheGpuWithAUuid) {
     const std::string uuid("\0\1\2\3\4\5\6\7\x8\x9\xa\xb\xc\xd\xe\xff", 16);
     {
         const EnvironmentVariable kind("FAKE_NVML", "hot");
-        const auto gpu = Nvml(STOKER_FAKE_NVML).read_clocks(uuid);
+        const auto gpu = Nvml(kFakeNvml).read_clocks(uuid);
         ASSERT_TRUE(gpu);
         EXPECT_EQ(gpu->celsius, 88);
         EXPECT_EQ(gpu->sm_mhz, 1200);
         EXPECT_EQ(gpu->sm_max_mhz, 1980);
         EXPECT_EQ(gpu->clock_reasons, 0x28);
     }
-    EXPECT_FALSE(Nvml(STOKER_FAKE_NVML).read_clocks(std::string(16, '\x11'))) << "another GPU";
-    EXPECT_FALSE(Nvml(STOKER_FAKE_NVML).read_clocks("")) << "LibTorch knows none";
+    EXPECT_FALSE(Nvml(kFakeNvml).read_clocks(std::string(16, '\x11'))) << "another GPU";
+    EXPECT_FALSE(Nvml(kFakeNvml).read_clocks("")) << "LibTorch knows none";
     EXPECT_FALSE(Nvml("libof-no-driver.so").read_clocks(uuid));
     const EnvironmentVariable kind("FAKE_NVML", "silent");
-    EXPECT_FALSE(Nvml(STOKER_FAKE_NVML).read_clocks(uuid)->celsius);
+    EXPECT_FALSE(Nvml(kFakeNvml).read_clocks(uuid)->celsius);
 }
 
 TEST(Nvml, AGpuThatDoesNotAnswerHasAProblem) {
     const EnvironmentVariable count("FAKE_GPUS", "2");
     {
         const EnvironmentVariable kind("FAKE_NVML", "lost");
-        const auto gpus = Nvml(STOKER_FAKE_NVML).read(/*pcie_throughput=*/false);
+        const auto gpus = Nvml(kFakeNvml).read(/*pcie_throughput=*/false);
         ASSERT_EQ(gpus.size(), 2);
         EXPECT_EQ(gpus[0].problem, "");
         EXPECT_EQ(gpus[1].index, 1);
         EXPECT_EQ(gpus[1].problem, "GPU is lost");
     }
     const EnvironmentVariable kind("FAKE_NVML", "denied");
-    const auto gpus = Nvml(STOKER_FAKE_NVML).read(/*pcie_throughput=*/false);
+    const auto gpus = Nvml(kFakeNvml).read(/*pcie_throughput=*/false);
     ASSERT_EQ(gpus.size(), 1) << "another user's is not shown";
     EXPECT_EQ(gpus[0].index, 1);
 }
@@ -107,18 +110,18 @@ TEST(Nvml, TheGpusOwnLinkMayBeWiderThanItsSlot) {
     const testing::MadeUpTree tree;
     tree.write("sys/bus/pci/devices/0000:6b:00.0/max_link_width", "32\n");
     const EnvironmentVariable kind("FAKE_NVML", "limited");
-    const GpuCounters gpu = Nvml(STOKER_FAKE_NVML, tree.root()).read(/*pcie_throughput=*/false).at(0);
+    const GpuCounters gpu = Nvml(kFakeNvml, tree.root()).read(/*pcie_throughput=*/false).at(0);
     EXPECT_EQ(gpu.pcie_max.value().width, 16);
     EXPECT_EQ(gpu.pcie_gpu_width, 32);
     EXPECT_EQ(gpu.pcie_gpu_generation, 6);
     tree.write("sys/bus/pci/devices/0000:6b:00.0/max_link_width", "255\n");
-    EXPECT_EQ(Nvml(STOKER_FAKE_NVML, tree.root()).read(/*pcie_throughput=*/false).at(0).pcie_gpu_width, std::nullopt)
+    EXPECT_EQ(Nvml(kFakeNvml, tree.root()).read(/*pcie_throughput=*/false).at(0).pcie_gpu_width, std::nullopt)
         << "the kernel does not know";
 }
 
 TEST(Nvml, ADriverThatDoesNotStartIsKnownByItsFile) {
     const testing::TempDir folder;
-    std::filesystem::copy_file(STOKER_FAKE_NVML, folder / "libnvidia-ml.so.535.86.10");
+    std::filesystem::copy_file(kFakeNvml, folder / "libnvidia-ml.so.535.86.10");
     std::filesystem::create_symlink("libnvidia-ml.so.535.86.10", folder / "libnvidia-ml.so.1");
     const EnvironmentVariable kind("FAKE_NVML", "broken");
     EXPECT_EQ(Nvml(folder / "libnvidia-ml.so.1").driver_version(), "535.86.10");
@@ -126,7 +129,7 @@ TEST(Nvml, ADriverThatDoesNotStartIsKnownByItsFile) {
 
 TEST(Nvml, ThroughputIsReadOnRequest) {
     const EnvironmentVariable kind("FAKE_NVML", "");
-    EXPECT_FALSE(Nvml(STOKER_FAKE_NVML).read(/*pcie_throughput=*/false).at(0).pcie_received_bytes);
+    EXPECT_FALSE(Nvml(kFakeNvml).read(/*pcie_throughput=*/false).at(0).pcie_received_bytes);
 }
 
 TEST(Nvml, ProblemsAreOneLine) {
@@ -136,7 +139,7 @@ TEST(Nvml, ProblemsAreOneLine) {
     EXPECT_THAT(absent.read(true), IsEmpty());
     EXPECT_EQ(absent.driver_version(), "");
     const EnvironmentVariable kind("FAKE_NVML", "broken");
-    const Nvml broken(STOKER_FAKE_NVML);
+    const Nvml broken(kFakeNvml);
     EXPECT_TRUE(broken.installed());
     EXPECT_EQ(broken.problem(), "NVML does not start: Driver Not Loaded");
     EXPECT_THAT(broken.read(true), IsEmpty());

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "stoker/base/error.h"
-#include "stoker/cuda/cuda_device.h"
+#include "stoker/base/cuda_device.h"
 
 namespace stoker {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "pipeline/pixel_source.h"
 #include "stoker/ops/float16.h"
-#include "stoker/trace/accounting.h"
+#include "stoker/records/accounting.h"
 
 namespace stoker::loader_test {
 namespace {

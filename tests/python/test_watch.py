@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from conftest import PROGRAM, PYTHON_PACKAGE
+from fork_server import run_python
 
 TRAIN = """
 import sys
@@ -43,14 +44,21 @@ def train(workers=0, context="", epochs=2, dynamo=False):
     return ("" if dynamo else WITHOUT_DYNAMO) + TRAIN.format(workers=workers, context=context, epochs=epochs)
 
 
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PYTHON_PACKAGE), "STOKER_BIN": str(PROGRAM)}
+
+
 class Runs:
-    def __init__(self, folder):
+    """Runs Python programs in one folder; `whole` in an interpreter of their own, which takes seconds to load torch."""
+
+    def __init__(self, folder, whole=False):
         self.folder = folder
+        self.whole = whole
 
     def python(self, *words, prefix=(sys.executable,)):
-        environment = {**os.environ, "PYTHONPATH": str(PYTHON_PACKAGE), "STOKER_BIN": str(PROGRAM)}
-        words = [*map(str, prefix), *map(str, words)]
-        return subprocess.run(words, cwd=self.folder, capture_output=True, text=True, timeout=120, env=environment)
+        how = {"cwd": self.folder, "timeout": 120, "env": ENVIRONMENT}
+        if not self.whole and prefix == (sys.executable,):
+            return run_python([*map(str, words)], **how)
+        return subprocess.run([*map(str, prefix), *map(str, words)], capture_output=True, text=True, **how)
 
     def watch(self, *words):
         return self.python("-m", "stoker", "watch", *words)
@@ -72,7 +80,7 @@ def runs(tmp_path):
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory):
     """A program that ends with status 3: its folder, the plain run, and a watched one that writes all it can."""
-    runs = Runs(tmp_path_factory.mktemp("ended"))
+    runs = Runs(tmp_path_factory.mktemp("ended"), whole=True)
     script = runs.script(train() + "sys.exit(3)")
     options = ("--report", "page.html", "--json", "verdict.json", "--keep", "kept")
     return runs, runs.python(script), runs.watch(*options, script)

@@ -7,7 +7,7 @@ from test_watch import Runs, train
 
 @pytest.fixture
 def runs(tmp_path):
-    return Runs(tmp_path)
+    return Runs(tmp_path, whole=True)
 
 
 SETS = """

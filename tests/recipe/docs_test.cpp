@@ -12,11 +12,12 @@
 
 #include "stoker/base/file.h"
 #include "stoker/recipe/field_keys.h"
+#include "support/paths.h"
 
 namespace stoker {
 namespace {
 
-const std::filesystem::path kRoot = STOKER_SOURCE_DIR;
+const std::filesystem::path kRoot = testing::source_dir();
 
 std::vector<std::string> lines_of(const std::filesystem::path& path) {
     std::istringstream stream(read_text(path));

@@ -14,6 +14,7 @@
 #include "stoker/base/file.h"
 #include "stoker/recipe/recipe.h"
 #include "stoker/recipe/schema.h"
+#include "support/paths.h"
 
 namespace stoker {
 namespace {
@@ -109,7 +110,7 @@ class Mutator {
 Mutator shipped_recipes() {
     std::vector<std::string> corpus;
     for (const auto& entry :
-         std::filesystem::directory_iterator(std::filesystem::path(STOKER_SOURCE_DIR) / "recipes")) {
+         std::filesystem::directory_iterator(testing::source_dir() / "recipes")) {
         corpus.push_back(read_text(entry.path()));
     }
     std::ranges::sort(corpus);

@@ -7,12 +7,14 @@
 #include <optional>
 #include <string>
 
+#include "support/paths.h"
+
 namespace stoker::testing {
 
 inline std::optional<std::filesystem::path> shared_data(const std::string& part) {
     const char* given = std::getenv("STOKER_SHARED_DATA");
     const std::filesystem::path root =
-        given != nullptr ? std::filesystem::path(given) : std::filesystem::path(STOKER_SOURCE_DIR) / "../shared/data";
+        given != nullptr ? std::filesystem::path(given) : source_dir() / "../shared/data";
     if (std::filesystem::exists(root / part)) {
         return root / part;
     }

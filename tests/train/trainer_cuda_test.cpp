@@ -2,7 +2,7 @@
 #include <ATen/ops/allclose.h>
 #include <gtest/gtest.h>
 
-#include "stoker/cuda/cuda_device.h"
+#include "stoker/base/cuda_device.h"
 #include "train/support.h"
 
 namespace stoker {

@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-#include "stoker/cuda/cuda_device.h"
+#include "stoker/base/cuda_device.h"
 
 namespace stoker {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "stoker/trace/records.h"
+#include "stoker/records/records.h"
 
 namespace stoker {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "stoker/diagnose/finding.h"
-#include "stoker/trace/records.h"
+#include "stoker/records/records.h"
 
 namespace stoker {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "stoker/trace/records.h"
+#include "stoker/records/records.h"
 
 namespace stoker {
 

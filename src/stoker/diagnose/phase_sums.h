@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "stoker/trace/records.h"
+#include "stoker/records/records.h"
 
 namespace stoker {
 

@@ -8,7 +8,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/json_depth.h"
-#include "stoker/trace/records_json.h"
+#include "stoker/records/records_json.h"
 #include "stoker/track/line_file.h"
 #include "stoker/track/recipe_keys.h"
 #include "stoker/track/run_record.h"

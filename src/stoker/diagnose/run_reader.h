@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "stoker/trace/records.h"
+#include "stoker/records/records.h"
 
 namespace stoker {
 

@@ -13,7 +13,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/bridge/tensor.h"
-#include "stoker/fused/batch_norm_cuda.h"
+#include "stoker/models/kernels/batch_norm_cuda.h"
 
 namespace stoker {
 namespace {

@@ -1,5 +1,5 @@
 // Batch norm with what follows it in a convolutional network: relu(batch_norm(x) + shortcut). In training on a GPU this
-// is one autograd node on the kernels of fused/batch_norm_cuda.h; elsewhere it is LibTorch's operations.
+// is one autograd node on the kernels of models/kernels/batch_norm_cuda.h; elsewhere it is LibTorch's operations.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -8,7 +8,7 @@
 // nvcc warns that BasicImageView<const T> converts to itself.
 #pragma nv_diag_suppress 554
 #include "stoker/base/error.h"
-#include "stoker/cuda/kernel_works.cuh"
+#include "stoker/base/kernel_works.cuh"
 #include "stoker/ops/color_pixel.h"
 #include "stoker/ops/colors_cuda.h"
 #include "stoker/ops/erasing_device.cuh"

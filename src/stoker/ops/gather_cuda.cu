@@ -10,7 +10,7 @@
 // nvcc warns that BasicImageView<const T> converts to itself.
 #pragma nv_diag_suppress 554
 #include "stoker/base/error.h"
-#include "stoker/cuda/kernel_works.cuh"
+#include "stoker/base/kernel_works.cuh"
 #include "stoker/ops/gather_cuda.h"
 #include "stoker/ops/gather_device.cuh"
 #include "stoker/ops/resize_device.cuh"

@@ -16,7 +16,7 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/base/shell_quote.h"
 #include "stoker/pipeline/transforms/gather_ops.h"
-#include "stoker/trace/accounting.h"
+#include "stoker/records/accounting.h"
 
 namespace stoker {
 namespace {

@@ -26,7 +26,7 @@
 #include "stoker/pipeline/sampling/sampler.h"
 #include "stoker/pipeline/transforms/transform.h"
 #include "stoker/pipeline/work_log.h"
-#include "stoker/trace/stages.h"
+#include "stoker/records/stages.h"
 
 namespace stoker {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "stoker/trace/stages.h"
+#include "stoker/records/stages.h"
 
 namespace stoker {
 

@@ -13,7 +13,7 @@
 #include <unordered_map>
 
 #include "stoker/profile/trace_lanes.h"
-#include "stoker/trace/records.h"
+#include "stoker/records/records.h"
 
 namespace stoker {
 namespace {

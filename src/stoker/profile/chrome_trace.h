@@ -6,7 +6,7 @@
 #include <string>
 
 #include "stoker/profile/profile.h"
-#include "stoker/trace/records.h"
+#include "stoker/records/records.h"
 
 namespace stoker {
 

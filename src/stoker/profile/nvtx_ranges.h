@@ -2,7 +2,7 @@
 // the names of the ranges in our own traces.
 #pragma once
 
-#include "stoker/trace/account.h"
+#include "stoker/records/account.h"
 
 namespace stoker {
 

@@ -15,7 +15,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/diagnose/report/html_report.h"
-#include "stoker/diagnose/trace/read_traces.h"
+#include "stoker/diagnose/torch_trace/read_traces.h"
 #include "stoker/io/gzip.h"
 #include "stoker/profile/chrome_trace.h"
 #include "stoker/profile/key_averages.h"

@@ -7,7 +7,7 @@
 
 #include "stoker/diagnose/finding.h"
 #include "stoker/profile/profile_run.h"
-#include "stoker/trace/records.h"
+#include "stoker/records/records.h"
 
 namespace stoker {
 

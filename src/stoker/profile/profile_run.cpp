@@ -9,7 +9,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/profile/step_profiler.h"
-#include "stoker/trace/records_json.h"
+#include "stoker/records/records_json.h"
 #include "stoker/track/recipe_keys.h"
 
 namespace stoker {

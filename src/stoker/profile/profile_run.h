@@ -10,7 +10,7 @@
 #include "stoker/profile/event_tree.h"
 #include "stoker/profile/profile.h"
 #include "stoker/profile/profile_schedule.h"
-#include "stoker/trace/records.h"
+#include "stoker/records/records.h"
 #include "stoker/train/trainer.h"
 
 namespace stoker {

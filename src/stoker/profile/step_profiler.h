@@ -11,7 +11,7 @@
 #include "stoker/profile/kineto_session.h"
 #include "stoker/profile/profile_schedule.h"
 #include "stoker/profile/recorded_range.h"
-#include "stoker/trace/account.h"
+#include "stoker/records/account.h"
 
 namespace stoker {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "stoker/bridge/device_copier.h"
-#include "stoker/trace/account.h"
+#include "stoker/records/account.h"
 #include "stoker/train/fit_options.h"
 #include "stoker/train/run/best_epoch.h"
 #include "stoker/train/run/checkpoint_parts.h"

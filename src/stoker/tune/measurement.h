@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "stoker/trace/account.h"
-#include "stoker/trace/stages.h"
+#include "stoker/records/account.h"
+#include "stoker/records/stages.h"
 
 namespace stoker {
 

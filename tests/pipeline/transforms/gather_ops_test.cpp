@@ -8,7 +8,7 @@
 #include "ops/gathered_floats.h"
 #include "ops/support.h"
 #include "stoker/pipeline/transforms/output_ops.h"
-#include "stoker/trace/stages.h"
+#include "stoker/records/stages.h"
 
 namespace stoker {
 namespace {

@@ -8,7 +8,7 @@
 #include "stoker/base/error.h"
 #include "stoker/codecs/dct/dct_pixels_cuda.h"
 #include "stoker/codecs/dct/idct_device.cuh"
-#include "stoker/cuda/kernel_works.cuh"
+#include "stoker/base/kernel_works.cuh"
 
 namespace stoker {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "stoker/diagnose/report/html_report.h"
-#include "stoker/trace/records.h"
+#include "stoker/records/records.h"
 
 namespace stoker {
 

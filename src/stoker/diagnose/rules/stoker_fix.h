@@ -2,7 +2,7 @@
 #pragma once
 
 #include "stoker/diagnose/finding.h"
-#include "stoker/trace/records.h"
+#include "stoker/records/records.h"
 
 namespace stoker {
 

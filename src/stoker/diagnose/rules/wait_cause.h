@@ -6,7 +6,7 @@
 
 #include "stoker/diagnose/finding.h"
 #include "stoker/diagnose/rules/run_summary.h"
-#include "stoker/trace/records.h"
+#include "stoker/records/records.h"
 
 namespace stoker {
 

@@ -1,5 +1,5 @@
 // Forward and back through one large layer. A thread computes whole sums, so that their order is the CPU's.
-#include "stoker/cuda/kernel_works.cuh"
+#include "stoker/base/kernel_works.cuh"
 #include "stoker/fused/activations.h"
 #include "stoker/fused/mlp_cuda/mlp_device.cuh"
 #include "stoker/fused/mlp_cuda/mlp_kernels.h"

@@ -1,6 +1,6 @@
 // A block takes one sample through the last, small layers, the loss and back, with their weights in shared memory. A
 // thread computes whole sums, so that their order is the CPU's.
-#include "stoker/cuda/kernel_works.cuh"
+#include "stoker/base/kernel_works.cuh"
 #include "stoker/fused/activations.h"
 #include "stoker/fused/mlp_cuda/mlp_device.cuh"
 #include "stoker/fused/mlp_cuda/mlp_kernels.h"

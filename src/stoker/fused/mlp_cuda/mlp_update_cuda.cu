@@ -1,6 +1,6 @@
 // The gradients of all weights, and their update, which uses them as soon as they are computed. A thread computes whole
 // sums, so that their order is the CPU's.
-#include "stoker/cuda/kernel_works.cuh"
+#include "stoker/base/kernel_works.cuh"
 #include "stoker/fused/activations.h"
 #include "stoker/fused/mlp_cuda/mlp_device.cuh"
 #include "stoker/fused/mlp_cuda/mlp_kernels.h"

@@ -28,7 +28,7 @@
 #include "stoker/pipeline/transforms/pixel_ops.h"
 #include "stoker/pipeline/transforms/region_sink.h"
 #include "stoker/recipe/recipe.h"
-#include "stoker/trace/stages.h"
+#include "stoker/records/stages.h"
 
 namespace stoker {
 

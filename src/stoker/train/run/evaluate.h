@@ -11,7 +11,7 @@
 #include "stoker/dist/group.h"
 #include "stoker/models/model.h"
 #include "stoker/pipeline/loader.h"
-#include "stoker/trace/account.h"
+#include "stoker/records/account.h"
 #include "stoker/train/run/checkpoint.h"
 #include "stoker/train/step/autocast.h"
 #include "stoker/train/step/fully_sharded_model.h"

@@ -9,7 +9,7 @@
 
 #include "stoker/monitor/host_counters.h"
 #include "stoker/pipeline/loader.h"
-#include "stoker/trace/records.h"
+#include "stoker/records/records.h"
 #include "stoker/train/run/device_reader.h"
 #include "stoker/train/run/train_result.h"
 

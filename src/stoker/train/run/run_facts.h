@@ -2,7 +2,7 @@
 #pragma once
 
 #include "stoker/bridge/device.h"
-#include "stoker/trace/records.h"
+#include "stoker/records/records.h"
 #include "stoker/train/run/train_plan.h"
 #include "stoker/train/step/step.h"
 

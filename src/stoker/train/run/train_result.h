@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "stoker/bridge/torch_cuda.h"
-#include "stoker/trace/account.h"
-#include "stoker/trace/stages.h"
+#include "stoker/records/account.h"
+#include "stoker/records/stages.h"
 #include "stoker/train/task/scores.h"
 
 namespace stoker {

@@ -13,7 +13,7 @@
 
 #include "stoker/dist/flat_parameters.h"
 #include "stoker/models/model.h"
-#include "stoker/trace/account.h"
+#include "stoker/records/account.h"
 #include "stoker/train/step/state_parts.h"
 
 namespace stoker {

@@ -11,7 +11,7 @@
 
 #include "stoker/dist/group.h"
 #include "stoker/dist/pipeline_schedule.h"
-#include "stoker/trace/account.h"
+#include "stoker/records/account.h"
 #include "stoker/train/step/stage_links.h"
 
 namespace stoker {

@@ -16,7 +16,7 @@
 #include "stoker/dist/gradient_reducer.h"
 #include "stoker/dist/group.h"
 #include "stoker/models/model.h"
-#include "stoker/trace/account.h"
+#include "stoker/records/account.h"
 #include "stoker/train/step/autocast.h"
 #include "stoker/train/step/ema.h"
 #include "stoker/train/step/forward_snapshot.h"

@@ -1,0 +1,9 @@
+#include "stoker/base/cuda_device.h"
+
+namespace stoker {
+
+bool cuda_built() {
+    return false;
+}
+
+}  // namespace stoker

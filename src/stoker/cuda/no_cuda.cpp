@@ -1,9 +1,0 @@
-#include "stoker/cuda/cuda_device.h"
-
-namespace stoker {
-
-bool cuda_built() {
-    return false;
-}
-
-}  // namespace stoker

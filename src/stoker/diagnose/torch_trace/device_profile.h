@@ -1,0 +1,34 @@
+// What the GPU did: kernels, copies, collectives, and when it was idle.
+#pragma once
+
+#include <vector>
+
+#include "stoker/diagnose/torch_trace/host_walk.h"
+
+namespace stoker {
+
+// Work that begins in the window.
+struct DeviceProfile {
+    std::vector<CopyEntry> copies = {};
+    std::vector<CollectiveEntry> collectives = {};
+    std::int64_t kernels = 0;  // computing and communication
+    std::int64_t graph_kernels = 0;
+    double kernel_us = 0;
+    double tensor_core_us = 0;
+    std::optional<double> launch_delay_us = {};
+    int devices = 0;
+    std::vector<TimeRange> busy = {};  // joined times of all work, also outside of the window
+};
+
+DeviceProfile profile_device(const TraceEvents& trace, const HostWalk& host, const TimeRange& window);
+
+// What of the window lies in no `busy` range. Nothing without any range: no GPU was recorded.
+std::vector<TimeRange> idle_gaps(const std::vector<TimeRange>& busy, const TimeRange& window);
+
+// Those of the gaps after which comes work that the host had launched before them: the device itself took its time.
+std::vector<TimeRange> queued_gaps(const TraceEvents& trace, const HostWalk& host, std::vector<TimeRange> gaps);
+
+// By the kernel's name: it computes on tensor cores.
+bool uses_tensor_cores(std::string_view kernel);
+
+}  // namespace stoker

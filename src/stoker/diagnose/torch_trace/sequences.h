@@ -1,0 +1,16 @@
+// Operators in a row that something faster could replace.
+#pragma once
+
+#include <vector>
+
+#include "stoker/diagnose/torch_trace/host_walk.h"
+
+namespace stoker {
+
+// Among the operators that the training thread calls itself within `window`, the loader's excluded:
+// - "indexing loop": ten or more `aten::select` of equal shape, a few operators apart: `for i in range(n): x[i] ...`;
+// - "conv bias before batch norm": a convolution with a bias whose result the next operator normalises;
+// - "filled on the host, then copied": `torch.zeros(...).to(device)`.
+std::vector<SequenceEntry> find_sequences(const TraceEvents& trace, const HostWalk& host, const TimeRange& window);
+
+}  // namespace stoker
