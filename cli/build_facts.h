@@ -1,4 +1,4 @@
-// What the build knew: versions and folders. Only the generated build_facts.cpp differs between checkouts.
+// Versions and folders at build time. Only the generated build_facts.cpp differs between checkouts.
 #pragma once
 
 namespace stoker {

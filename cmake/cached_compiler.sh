@@ -13,5 +13,5 @@ done
 [ -n "$header" ] || exec ccache "$@"
 rm -f -- "$header" "$header.sum" # the compiler would include its predecessor
 ccache "$@" || exit
-# The list of what was included: "name: file file \" on several lines.
+# Hashes the files in the compiler's list of included headers, "name: file file \" on several lines.
 sed -e 's/^[^:]*: *//' -e 's/\\$//' "$header.d" | xargs cat | sha256sum >"$header.sum"

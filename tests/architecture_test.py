@@ -174,7 +174,7 @@ def check_printing(file, line):
 
 
 def readme_needed(root, top):
-    """Folders with more than MAX_WITHOUT_README sources of their own and no README.md of 10 to 80 lines."""
+    """Folders with more than MAX_WITHOUT_README sources directly in them and no README.md of 10 to 80 lines."""
     for folder in [root / top, *sorted(p for p in (root / top).rglob("*") if p.is_dir())]:
         count = sum(1 for path in folder.iterdir() if path.suffix in SUFFIXES)
         readme = folder / "README.md"

@@ -1,4 +1,5 @@
 # `python -m stoker watch` and `bottleneck` name what is planted in some of the scripts; all of them: watched.py.
+import os
 import sys
 from pathlib import Path
 
@@ -9,7 +10,11 @@ sys.path[:0] = [str(Path(__file__).parent)]
 from watched import PLANTED, expected, judge_in_peace, line_of, named_in
 
 
-@pytest.mark.parametrize("name", ["slow_transform", "item_each_step", "evaluation_each_step", "emulated_fp16"])
+slow = pytest.mark.skipif(bool(os.environ.get("STOKER_SKIP_SLOW")), reason="slow, and STOKER_SKIP_SLOW is set")
+SLOW = [pytest.param(name, marks=slow) for name in ("evaluation_each_step", "emulated_fp16")]
+
+
+@pytest.mark.parametrize("name", ["slow_transform", "item_each_step", *SLOW])
 def test_the_planted_cause_is_named(name):
     case = judge_in_peace(name)
     assert case.same, f"{case.plain.stdout}\n{case.watched.stdout}"
@@ -24,7 +29,7 @@ def test_a_finding_that_names_another_line_is_wrong():
 
 
 # The profilers slow the steps that they see; the verdict must not rest on these.
-@pytest.mark.parametrize("name, function", [("python_loop", "smoothness"), ("healthy_mlp", None)])
+@pytest.mark.parametrize("name, function", [("python_loop", "smoothness"), pytest.param("healthy_mlp", None, marks=slow)])
 def test_the_cause_is_named_with_the_function_that_takes_the_time(name, function):
     case = judge_in_peace(name, "bottleneck")
     assert case.same, f"{case.plain.stdout}\n{case.watched.stdout}"

@@ -65,7 +65,7 @@ def engine_server():
 
 
 def run_program(*arguments, cwd, status=0, prefix=(), env=None):
-    """Runs `stoker`. With a prefix or an environment of its own it is a process of its own."""
+    """Runs `stoker`. A prefix or other environment variables need a new process; else it may be a fork."""
     command = [str(part) for part in (*prefix, PROGRAM, *arguments)]
     how = {"cwd": cwd, "timeout": 120, "env": {**os.environ, **(env or {})}}
     if not prefix and not env and arguments[0] in FORKED and engine_server():

@@ -48,7 +48,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PYTHON_PACKAGE), "STOKER_BIN": st
 
 
 class Runs:
-    """Runs Python programs in one folder; `whole` in an interpreter of their own, which takes seconds to load torch."""
+    """Runs Python programs in one folder; `whole`: in a new interpreter, which takes seconds to load torch."""
 
     def __init__(self, folder, whole=False):
         self.folder = folder

@@ -1,6 +1,6 @@
-// Runs the engine's commands in forks of a process that has loaded LibTorch: loading takes 0.4 s of CPU time, a fork 5 ms.
-// tests/python/fork_server.py speaks with it over a socket: a line of JSON and the descriptors of stdout and stderr come
-// in, the process's number and its exit status go out.
+// Runs the engine's commands in forks of a process that has loaded LibTorch: loading takes 0.4 s of CPU time, a fork 5
+// ms. tests/python/fork_server.py speaks with it over a socket: a line of JSON and the descriptors of stdout and stderr
+// come in, the process's number and its exit status go out.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>

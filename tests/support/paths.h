@@ -1,5 +1,5 @@
-// Where tests find files of the checkout, and what was built beside them. No path is compiled in, so that objects of one
-// checkout serve another.
+// Finds files of the checkout and built files from the path of the running test program. No path is compiled in, so that
+// ccache can use the objects of one checkout in another.
 #pragma once
 
 #include <filesystem>

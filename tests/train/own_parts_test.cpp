@@ -1,5 +1,6 @@
 // Data sets, models, losses and metrics of one's own, as a C++ program hands them to a Trainer: data without images,
 // and mistakes that show before the first step.
+#include <ATen/ops/linear.h>
 #include <ATen/ops/mse_loss.h>
 #include <gmock/gmock.h>
 
@@ -7,6 +8,8 @@
 #include <set>
 
 #include "stoker/base/error.h"
+#include "stoker/base/rng.h"
+#include "stoker/models/init.h"
 #include "stoker/train/run/checkpoint.h"
 #include "train/support.h"
 #include "train/task_data.h"

@@ -2,18 +2,9 @@
 // runs.
 #pragma once
 
-#include <ATen/ops/equal.h>
-#include <ATen/ops/linear.h>
-
-#include <fmt/format.h>
-#include <fstream>
 #include <functional>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "stoker/base/rng.h"
-#include "stoker/models/init.h"
 #include "stoker/train/trainer.h"
 #include "support/temp_dir.h"
 
@@ -24,21 +15,7 @@ class SquareDataset final : public Dataset {
     explicit SquareDataset(std::int64_t size, std::uint64_t seed = 1) : size_(size), seed_(seed) {}
 
     std::int64_t size() const override { return size_; }
-    void read(std::int64_t index, Sample& sample) const override {
-        if (before_read) {
-            before_read(index);
-        }
-        Rng rng({.seed = seed_, .sample = static_cast<std::uint64_t>(index)});
-        sample.label = rng.below(4);
-        sample.height = sample.width = 4;
-        sample.channels = 1;
-        sample.storage.resize(16);
-        for (std::size_t i = 0; i < 16; ++i) {  // two bright rows or columns, and noise
-            const bool bright = static_cast<std::int64_t>(sample.label < 2 ? i / 4 : i % 4) / 2 == sample.label % 2;
-            sample.storage.data()[i] = static_cast<std::byte>((bright ? 120 : 0) + rng.below(136));
-        }
-        sample.bytes = sample.storage.bytes();
-    }
+    void read(std::int64_t index, Sample& sample) const override;
     std::span<const std::string> classes() const override { return classes_; }
 
     std::function<void(std::int64_t)> before_read;
@@ -52,46 +29,14 @@ class SquareDataset final : public Dataset {
 // 100 samples in batches of 16: seven steps an epoch, the last of four samples.
 inline constexpr std::int64_t kStepsAnEpoch = 7;
 
-inline Recipe small_recipe(std::int64_t epochs = 3) {
-    Recipe recipe;
-    recipe.seed = 5;
-    recipe.device = "cpu";
-    recipe.data.train = "squares";
-    recipe.data.batch_size = 16;
-    recipe.data.workers = 1;
-    recipe.data.train_ops = {{.name = "horizontal_flip", .options = {}, .where = "test"}};
-    recipe.model.hidden = {8};
-    recipe.optimizer.lr = 1e-2;
-    recipe.train.epochs = epochs;
-    recipe.train.threads = 1;
-    recipe.train.deterministic = true;
-    return recipe;
-}
-
-inline RecipeData small_data() {
-    return {std::make_shared<SquareDataset>(100), std::make_shared<SquareDataset>(40, 2)};
-}
+Recipe small_recipe(std::int64_t epochs = 3);
+RecipeData small_data();
 
 // A linear model with hooks for tests.
 class LinearModel final : public Model {
   public:
-    LinearModel() {
-        at::Generator generator = make_generator(1);
-        weight_ = parameter("weight", default_uniform({4, 16}, 16, generator));
-    }
-    at::Tensor forward(const at::Tensor& input) override {
-        if (before_forward) {
-            before_forward();
-        }
-        at::Tensor logits = at::linear(input.flatten(1), weight_);
-        if (on_logits) {
-            on_logits(logits);
-        }
-        if (on_gradient && logits.requires_grad()) {
-            logits.register_hook([this](const at::Tensor&) { on_gradient(); });
-        }
-        return logits;
-    }
+    LinearModel();
+    at::Tensor forward(const at::Tensor& input) override;
     bool wants_channels_last() const override { return true; }
     void add_parameter(const std::string& name, const at::Tensor& value) { parameter(name, value); }
     void add_buffer(const std::string& name, const at::Tensor& value) { buffer(name, value); }
@@ -104,53 +49,16 @@ class LinearModel final : public Model {
     at::Tensor weight_;
 };
 
-inline std::vector<NamedTensor> weights_of(Trainer& trainer) {
-    std::vector<NamedTensor> copy;
-    for (const auto& [name, tensor] : trainer.model().state()) {
-        copy.push_back({name, tensor.detach().clone()});
-    }
-    return copy;
-}
-
-inline bool same_weights(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const NamedTensor& x, const NamedTensor& y) {
-        return x.name == y.name && at::equal(x.tensor, y.tensor);
-    });
-}
+std::vector<NamedTensor> weights_of(Trainer& trainer);
+bool same_weights(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b);
 
 // The figures of epochs that do not depend on time, to the last bit.
-inline std::string figures(const std::vector<EpochResult>& epochs) {
-    std::string text;
-    for (const auto& epoch : epochs) {
-        text += fmt::format("{}: {:a} {:a} {:a}\n", epoch.epoch, epoch.train_loss, epoch.val_loss.value_or(-1),
-                            epoch.val_accuracy.value_or(-1));
-    }
-    return text;
-}
+std::string figures(const std::vector<EpochResult>& epochs);
 
-inline std::string text_of(const std::filesystem::path& file) {
-    std::ifstream in(file, std::ios::binary);
-    std::ostringstream text;
-    text << in.rdbuf();
-    return std::move(text).str();
-}
+std::string text_of(const std::filesystem::path& file);
 
 // The steps and epochs of metrics.jsonl, without what depends on time.
-inline std::string metrics_of(const std::filesystem::path& run) {
-    std::ifstream in(run / "metrics.jsonl");
-    std::string text;
-    for (std::string line; std::getline(in, line);) {
-        nlohmann::ordered_json json = nlohmann::ordered_json::parse(line);
-        if (json["type"] != "step" && json["type"] != "epoch") {
-            continue;
-        }
-        for (const char* key : {"us", "ready", "seconds", "images_per_second"}) {
-            json.erase(key);
-        }
-        text += json.dump() + "\n";
-    }
-    return text;
-}
+std::string metrics_of(const std::filesystem::path& run);
 
 inline constexpr std::int64_t kEpochs = 3;
 inline constexpr std::int64_t kSteps = kEpochs * kStepsAnEpoch;
@@ -161,39 +69,11 @@ struct Outcome {
 };
 
 // Trains from the newest checkpoint, if any, to the end, or until an interrupt after `stop_at` steps.
-inline Outcome live(const Recipe& recipe, const std::filesystem::path& run, std::int64_t stop_at = 0) {
-    Trainer trainer(recipe, small_data());
-    std::atomic<int> interrupt = 0;
-    std::int64_t steps = 0;
-    FitOptions options{.out = run, .resume = "auto", .interrupt = &interrupt};
-    options.on_step = [&](const Progress&) { interrupt = ++steps == stop_at ? 15 : 0; };
-    TrainResult result = trainer.fit(options);
-    return {std::move(result), weights_of(trainer)};
-}
+Outcome live(const Recipe& recipe, const std::filesystem::path& run, std::int64_t stop_at = 0);
 
 // The same, but it ends after `at_step` steps as if it were killed: without a checkpoint there.
-inline void die(const Recipe& recipe, const std::filesystem::path& run, std::int64_t at_step) {
-    Trainer trainer(recipe, small_data());
-    std::int64_t steps = 0;
-    FitOptions options{.out = run, .resume = "auto"};
-    options.on_step = [&](const Progress&) {
-        if (++steps == at_step) {
-            throw std::runtime_error("killed");
-        }
-    };
-    options.on_failure = [&](const FailedRun& failed) {
-        std::filesystem::remove_all(run / kCheckpoints / std::to_string(failed.step));
-    };
-    EXPECT_THROW(trainer.fit(options), std::runtime_error);
-}
+void die(const Recipe& recipe, const std::filesystem::path& run, std::int64_t at_step);
 
-inline Recipe every(std::int64_t count, bool epochs, const std::string& optimizer = "adam") {
-    Recipe recipe = small_recipe(kEpochs);
-    recipe.optimizer.name = optimizer;
-    recipe.optimizer.momentum = optimizer == "sgd" ? 0.9 : 0;
-    recipe.schedule.name = "one_cycle";
-    recipe.train.checkpoint_every = {.count = count, .epochs = epochs};
-    return recipe;
-}
+Recipe every(std::int64_t count, bool epochs, const std::string& optimizer = "adam");
 
 }  // namespace stoker::testing

@@ -18,6 +18,7 @@
 #include <tuple>
 
 #include "stoker/bridge/tensor.h"
+#include "stoker/models/init.h"
 #include "stoker/train/run/run_setup.h"
 #include "train/support.h"
 #include "train/task_data.h"

@@ -3,6 +3,7 @@
 #include "stoker/models/torch_module.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>

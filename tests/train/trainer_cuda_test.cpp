@@ -1,5 +1,6 @@
 // Whole runs on a real GPU, compared with runs on the CPU and with runs that were stopped.
 #include <ATen/ops/allclose.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "stoker/base/cuda_device.h"

@@ -2,6 +2,7 @@
 #include "stoker/base/json_depth.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "stoker/base/memory_limit.h"
 
@@ -32,5 +33,31 @@ void require_json_memory(std::size_t bytes) {
         require_memory(kParsedJsonRatio * bytes, "");
     }
 }
+
+template <typename Json>
+Json parse_json(std::string_view text) {
+    if (json_depth(text) > kMaxJsonDepth) {
+        return Json(Json::value_t::discarded);
+    }
+    require_json_memory(text.size());
+    return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+template <typename Json>
+Json parse_own_json(std::string_view text) {
+    return Json::parse(text);
+}
+
+template <typename Json>
+std::string json_text(const Json& value, int indent) {
+    return value.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
+template nlohmann::json parse_json(std::string_view);
+template nlohmann::ordered_json parse_json(std::string_view);
+template nlohmann::json parse_own_json(std::string_view);
+template nlohmann::ordered_json parse_own_json(std::string_view);
+template std::string json_text(const nlohmann::json&, int);
+template std::string json_text(const nlohmann::ordered_json&, int);
 
 }  // namespace stoker

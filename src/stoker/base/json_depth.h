@@ -1,9 +1,10 @@
-// JSON from outside. nlohmann::json copies, compares and writes values by recursion, once for each level, so a text
-// with too many levels is refused before it is parsed.
+// JSON as text, also from outside. nlohmann::json copies, compares and writes values by recursion, once for each level,
+// so a text with too many levels is refused before it is parsed.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace stoker {
@@ -18,15 +19,20 @@ int json_depth(std::string_view text);
 // Throws MemoryError for a text that is too long to be parsed in memory. Below 1 MiB nothing is checked.
 void require_json_memory(std::size_t bytes);
 
-// nlohmann::json or ordered_json of a text; discarded (is_discarded()) for text that is not JSON or has more than
-// kMaxJsonDepth levels. Throws as require_json_memory.
+// These are compiled for nlohmann::json and ordered_json in json_depth.cpp, since each file that has the library's
+// parser or writer takes three seconds more.
+
+// The value of a text; discarded (is_discarded()) for text that is not JSON or has more than kMaxJsonDepth levels.
+// Throws as require_json_memory.
 template <typename Json>
-Json parse_json(std::string_view text) {
-    if (json_depth(text) > kMaxJsonDepth) {
-        return Json(Json::value_t::discarded);
-    }
-    require_json_memory(text.size());
-    return Json::parse(text, nullptr, /*allow_exceptions=*/false);
-}
+Json parse_json(std::string_view text);
+
+// The value of a text that Stoker wrote. Throws nlohmann::json::parse_error.
+template <typename Json>
+Json parse_own_json(std::string_view text);
+
+// On one line, or with `indent` blanks for each level. Bytes that are not UTF-8 are replaced.
+template <typename Json>
+std::string json_text(const Json& value, int indent = -1);
 
 }  // namespace stoker

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/formats/arrays/safetensors.h"
@@ -121,7 +122,7 @@ ExportedFile read_exported_file(const std::string& path) {
             throw Unsupported(
                 {.where = path,
                  .expected = fmt::format("version {} or {} of an exported model", kVersion, kSeveralInputs),
-                 .got = json.at("version").dump()});
+                 .got = json_text(json.at("version"))});
         }
         file.compiled = json.at("compiled").get<bool>();
         file.device = json.at("device").get<std::string>();

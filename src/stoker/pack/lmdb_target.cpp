@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"

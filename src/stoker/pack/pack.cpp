@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -21,10 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-std::string text_of(const Json& json) {
-    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 struct Slot {  // a worker's result for one sample
     Sample sample;
@@ -151,7 +148,7 @@ class Packing {
                        "finish it with these options, name another target, or remove this one");
         }
         {
-            const auto target = format_.open(path_, {.origin = text_of({{"plan", plan_}}),
+            const auto target = format_.open(path_, {.origin = json_text(Json{{"plan", plan_}}),
                                                      .classes = dataset_.classes(),
                                                      .fields = dataset_.fields(),
                                                      .images = dataset_.has_image(),
@@ -164,7 +161,7 @@ class Packing {
             target->begin();
             stream(*target);
             add_stats(total_, std::exchange(part_, {}));  // bad samples after the last part
-            target->finalize(text_of({{"plan", plan_}, {"result", to_json(total_)}}), progress_for("write"));
+            target->finalize(json_text(Json{{"plan", plan_}, {"result", to_json(total_)}}), progress_for("write"));
             target->verify(progress_for("verify"));
             target->publish();
         }
@@ -204,7 +201,7 @@ class Packing {
     // The result of a packing that an earlier run completed.
     PackResult finished_before(const std::string& text) {
         check_plan(path_.string(), text, plan_, "packed", "name another target, or remove it first");
-        total_ = pack_stats_from_json(Json::parse(text).value("result", Json()));
+        total_ = pack_stats_from_json(parse_own_json<Json>(text).value("result", Json()));
         result_.nothing_to_do = true;
         PackResult before = result();
         before.resumed_samples = before.samples;
@@ -364,7 +361,7 @@ class Packing {
         if (!std::exchange(part_open_, false)) {
             return;  // no sample, or only bad ones, since the last part
         }
-        target.close_part(text_of(to_json(part_)));
+        target.close_part(json_text(to_json(part_)));
         add_stats(total_, std::exchange(part_, {}));
     }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
@@ -31,7 +32,7 @@ std::string option_text(std::string name, const Json& value) {
     if (name == "fields") {
         std::vector<std::string> options;
         for (const Json& field : value.is_array() ? value : Json::array()) {
-            options.push_back("--field " + (field.is_string() ? field.get<std::string>() : field.dump()));
+            options.push_back("--field " + (field.is_string() ? field.get<std::string>() : json_text(field)));
         }
         return options.empty() ? "no --field" : fmt::format("{}", fmt::join(options, " "));
     }
@@ -48,7 +49,7 @@ std::string option_text(std::string name, const Json& value) {
     if (name == "shard-size" && value.is_number_integer()) {
         return fmt::format("--{} {}", name, byte_size_text(value.get<std::int64_t>()));
     }
-    return fmt::format("--{} {}", name, value.dump());
+    return fmt::format("--{} {}", name, json_text(value));
 }
 
 // Modification time of the file that represents the data set; empty if there is none. It is the only part of the plan

@@ -2,7 +2,7 @@
 // It is stored with the data set; a packing is resumed, or skipped as complete, only if its plan is the same.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "stoker/pack/pack.h"

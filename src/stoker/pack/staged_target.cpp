@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/webdataset/tar_member_name.h"
 #include "stoker/pack/ordered_parallel_for.h"
@@ -104,7 +106,7 @@ void StagedTarget::finalize(const std::string& origin, const TargetProgress& pro
     }
     files_ = assemble(progress);
     record_ = {{"stoker_pack", 1}, {"format", format_}};
-    record_.update(Json::parse(origin));
+    record_.update(parse_own_json<Json>(origin));
     record_["samples"] = open_.samples;
     record_["codecs"] = open_.codecs;
     record_["content"] = fmt::format("{:016x}", open_.content);

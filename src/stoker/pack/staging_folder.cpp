@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
@@ -25,7 +26,7 @@ constexpr const char* kRecord = "pack.json";
 constexpr int kVersion = 1;
 
 std::string line_of(const Json& json) {
-    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    return json_text(json) + "\n";
 }
 
 std::string hex(std::uint64_t value) {
@@ -156,7 +157,7 @@ std::optional<FolderLock> lock_folder(const fs::path& folder, bool make) {
 const Json& state_value(const Json& state, const char* name, bool (Json::*has_type)() const) {
     const auto found = state.is_object() ? state.find(name) : state.end();
     if (found == state.end() || !((*found).*has_type)()) {
-        throw DataError({}, {.where = "pack", .expected = fmt::format("{} of a part", name), .got = state.dump()});
+        throw DataError({}, {.where = "pack", .expected = fmt::format("{} of a part", name), .got = json_text(state)});
     }
     return *found;
 }
@@ -280,7 +281,7 @@ void StagingFolder::publish(const std::vector<std::string>& files, Json record) 
     record["files"] = std::move(listed);
     refuse_other_files();
     sync_directory(names_.folder);
-    write_file(names_.folder / kRecord, record.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    write_file(names_.folder / kRecord, json_text(record, 2) + "\n");
     published_ = true;
     rename_into_place(names_);
 }
@@ -338,7 +339,7 @@ std::optional<std::string> finished_origin(const fs::path& path) {
                  .hint = "name another target, or remove this one first"});
         }
     }
-    return record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return json_text(record);
 }
 
 std::optional<std::string> unfinished_origin(const fs::path& path) {

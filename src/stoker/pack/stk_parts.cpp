@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/base/parse_number.h"
 #include "stoker/formats/stk/stk.h"
@@ -76,7 +78,7 @@ std::int64_t count_of_parts(const fs::path& target) {
 // Plan and counts of a finished part; empty if it is not there, or not finished.
 std::optional<Json> origin_of(const fs::path& part) {
     const std::optional<std::string> origin = finished_stk_origin(part);
-    return origin ? std::optional(Json::parse(*origin)) : std::nullopt;
+    return origin ? std::optional(parse_own_json<Json>(*origin)) : std::nullopt;
 }
 
 std::vector<StkValue> values_of(const StkReader& reader, std::int64_t index) {
@@ -112,7 +114,7 @@ class Merging {
     PackResult run() {
         const auto origin = finished_stk_origin(target_);
         if (origin && counts_of_parts(target_).empty()) {  // merged before, and the parts removed
-            stats_ = pack_stats_from_json(Json::parse(*origin).value("result", Json()));
+            stats_ = pack_stats_from_json(parse_own_json<Json>(*origin).value("result", Json()));
             samples_ = static_cast<std::int64_t>(read_manifest(target_ / kStkManifest).samples());
             result_.nothing_to_do = true;
             return result();
@@ -167,7 +169,7 @@ class Merging {
         if (plan_.is_null()) {
             plan_ = plan;
         }
-        check_plan(path.string(), Json{{"plan", plan}}.dump(), plan_, "packed",
+        check_plan(path.string(), json_text(Json{{"plan", plan}}), plan_, "packed",
                    "all parts need the same source and options as part 0");
         add_stats(stats_, pack_stats_from_json(origin.value("result", Json())));
         parts_.push_back(path);
@@ -176,9 +178,9 @@ class Merging {
 
     void write() {
         const StkSchema schema = StkReader(parts_.front()).schema();
-        StkWriter writer(target_, schema,
-                         {.shard_size = plan_.at("shard_size").get<std::uint64_t>(),
-                          .origin = Json{{"plan", plan_}}.dump(-1, ' ', false, Json::error_handler_t::replace)});
+        StkWriter writer(
+            target_, schema,
+            {.shard_size = plan_.at("shard_size").get<std::uint64_t>(), .origin = json_text(Json{{"plan", plan_}})});
         keep_sound_shards(writer, schema);
         const std::size_t earlier = writer.manifest().shards.size();
         result_.resumed_samples = static_cast<std::int64_t>(writer.samples());
@@ -198,7 +200,7 @@ class Merging {
             check_shard("verify", writer, shard, schema);
         }
         const Json origin{{"plan", plan_}, {"result", to_json(stats_)}};
-        writer.finish(origin.dump(-1, ' ', false, Json::error_handler_t::replace));
+        writer.finish(json_text(origin));
     }
 
     // Of a merging that was interrupted: drops the first damaged shard and all after it.

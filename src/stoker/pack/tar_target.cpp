@@ -5,6 +5,7 @@
 #include <array>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "stoker/base/ascii.h"
 #include "stoker/base/error.h"

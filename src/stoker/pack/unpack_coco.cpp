@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/utf8.h"
 #include "stoker/formats/class_names.h"
 
@@ -48,7 +49,7 @@ std::string quoted(const std::string& text) {
     if (!is_utf8(text)) {
         refuse("names in UTF-8", "other bytes");
     }
-    return nlohmann::json(text).dump();
+    return json_text(nlohmann::json(text));
 }
 
 }  // namespace

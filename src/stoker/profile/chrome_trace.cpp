@@ -12,6 +12,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "stoker/base/json_depth.h"
 #include "stoker/profile/trace_lanes.h"
 #include "stoker/records/records.h"
 
@@ -22,8 +23,8 @@ namespace {
 constexpr std::int64_t kRanges = 10'000'000;   // plus the thread
 constexpr std::int64_t kWorkers = 20'000'000;  // plus the worker
 
-std::string json_text(std::string_view text) {
-    return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+std::string json_string(std::string_view text) {
+    return json_text(nlohmann::json(text));
 }
 
 std::string_view category_of(ProfiledKind kind) {
@@ -88,10 +89,10 @@ std::string arguments_of(const ProfileEvent& event) {
         add("flops", fmt::to_string(event.flops));
     }
     if (!event.place.empty()) {
-        add("Call stack", json_text(event.place));
+        add("Call stack", json_string(event.place));
     }
     if (!event.module.empty()) {
-        add("Module Hierarchy", json_text(event.module));
+        add("Module Hierarchy", json_string(event.module));
     }
     return fmt::format("{}", fmt::join(members, ", "));
 }
@@ -135,11 +136,11 @@ class TraceWriter {
         const std::string properties =
             device.type == "cuda"
                 ? fmt::format("{{\"id\": {}, \"name\": {}, \"totalGlobalMem\": {}{}}}", device_index(),
-                              json_text(device.name), device.memory_bytes.value_or(0),
+                              json_string(device.name), device.memory_bytes.value_or(0),
                               device.compute_major ? fmt::format(", \"computeMajor\": {}", *device.compute_major) : "")
                 : "";
         const std::string backend =
-            profile_.backend.empty() ? "" : fmt::format("\"backend\": {}, ", json_text(profile_.backend));
+            profile_.backend.empty() ? "" : fmt::format("\"backend\": {}, ", json_string(profile_.backend));
         return fmt::format(
             "{{\n\"schemaVersion\": 1,\n\"writer\": \"{}\",\n\"deviceProperties\": [{}],\n"
             "\"distributedInfo\": {{{}\"rank\": {}, \"world_size\": {}}},\n"
@@ -159,10 +160,11 @@ class TraceWriter {
     std::int64_t slice(std::string_view category, const std::string& name, std::int64_t process, std::int64_t thread,
                        std::int64_t start, std::int64_t end, const std::string& arguments) {
         const std::int64_t number = lanes_.place(process, thread, start, end);
-        line(fmt::format(
-            "{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": {}, \"pid\": {}, \"tid\": {}, \"ts\": {:.3f}, "
-            "\"dur\": {:.3f}, \"args\": {{{}}}}}",
-            category, json_text(name), process, number, us(start), static_cast<double>(end - start) / 1e3, arguments));
+        line(
+            fmt::format("{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": {}, \"pid\": {}, \"tid\": {}, \"ts\": {:.3f}, "
+                        "\"dur\": {:.3f}, \"args\": {{{}}}}}",
+                        category, json_string(name), process, number, us(start), static_cast<double>(end - start) / 1e3,
+                        arguments));
         return number;
     }
 
@@ -292,7 +294,7 @@ class TraceWriter {
     }
 
     void thread(std::int64_t process, std::int64_t number, const std::string& title, int order) {
-        name("thread_name", process, number, "\"name\": " + json_text(title));
+        name("thread_name", process, number, "\"name\": " + json_string(title));
         name("thread_sort_index", process, number, fmt::format("\"sort_index\": {}", order));
     }
 

@@ -4,13 +4,15 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "stoker/base/json_depth.h"
+
 namespace stoker {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
 std::string dump(const Json& json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    return json_text(json) + "\n";
 }
 
 double us(std::int64_t ns) {

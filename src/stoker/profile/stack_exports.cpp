@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "stoker/base/json_depth.h"
+
 namespace stoker {
 namespace {
 
@@ -188,7 +190,7 @@ std::string speedscope_json(std::span<const ThreadStacks> threads, const std::st
                                          {"activeProfileIndex", 0},
                                          {"shared", {{"frames", frames.take()}}},
                                          {"profiles", profiles}};
-    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return json_text(json);
 }
 
 std::string pstats_file(std::span<const ThreadStacks> threads) {

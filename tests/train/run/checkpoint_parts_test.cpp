@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "stoker/base/file.h"
 #include "stoker/base/hash.h"

@@ -1,6 +1,9 @@
 // Damage to state.json and metrics.jsonl: refused in one line, or without effect.
+#include <fmt/format.h>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"

@@ -4,6 +4,7 @@
 #include "stoker/train/run/device_cache.h"
 
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

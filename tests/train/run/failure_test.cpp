@@ -2,6 +2,8 @@
 // can ask for one. Validation that cannot work is refused before the first step.
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -2,6 +2,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/ones.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "stoker/train/rank_step.h"

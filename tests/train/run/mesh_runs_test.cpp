@@ -1,5 +1,6 @@
 // Runs whose model is divided among ranks train what one process trains, write its checkpoints, and go on from them.
 #include <ATen/Parallel.h>
+#include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>

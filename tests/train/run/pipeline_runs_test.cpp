@@ -12,6 +12,7 @@
 
 #include "stoker/dist/pipeline_cost.h"
 #include "stoker/dist/pipeline_schedule.h"
+#include "stoker/models/init.h"
 #include "stoker/train/rank_step.h"
 #include "support/counted_memory.h"
 #include "support/slow.h"

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "stoker/train/step/step.h"
 #include "train/run/rank_runs.h"

@@ -1,7 +1,10 @@
 // A resumed run equals a run that never stopped: the same losses, weights and records, bit for bit, from any step. A
 // run that cannot be resumed is refused before anything is changed.
+#include <fmt/format.h>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
 #include "train/support.h"

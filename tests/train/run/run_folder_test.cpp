@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fmt/format.h>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "stoker/base/error.h"

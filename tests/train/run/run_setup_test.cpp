@@ -3,13 +3,17 @@
 #include "stoker/train/run/run_setup.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "bridge/fake_torch_cuda.h"
 #include "stoker/base/error.h"
+#include "stoker/models/init.h"
 #include "stoker/train/run/model_checks.h"
 #include "train/support.h"
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "stoker/bridge/torch_cuda.h"
+#include "stoker/models/init.h"
 #include "stoker/train/step/step.h"
 #include "train/step/fake_graph.h"
 #include "train/step/graph_training.h"

@@ -8,7 +8,9 @@
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
@@ -19,6 +21,7 @@
 #include <cmath>
 
 #include "stoker/bridge/torch_error.h"
+#include "stoker/models/init.h"
 #include "stoker/train/step/clip.h"
 #include "train/support.h"
 

@@ -44,17 +44,13 @@ Json parse_note(const std::string& text) {
                                .expected = fmt::format("JSON of at most {} levels", kMaxNoteDepth),
                                .got = fmt::format("{}", depth)});
     }
-    return Json::parse(text);
-}
-
-std::string text_of(const Json& json) {
-    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return parse_own_json<Json>(text);
 }
 
 std::uint64_t natural(const fs::path& path, const Json& json, const char* name) {
     const auto found = json.find(name);
     if (found == json.end() || !found->is_number_unsigned()) {
-        refuse(path, fmt::format("a natural number \"{}\"", name), found == json.end() ? "none" : text_of(*found));
+        refuse(path, fmt::format("a natural number \"{}\"", name), found == json.end() ? "none" : json_text(*found));
     }
     return found->get<std::uint64_t>();
 }
@@ -64,7 +60,7 @@ std::uint64_t hash_in(const fs::path& path, const Json& json) {
     const std::string text = found != json.end() && found->is_string() ? found->get<std::string>() : "";
     const auto value = parse_number<std::uint64_t>(text, 16);
     if (text.size() != 16 || !value) {
-        refuse(path, "a \"hash\" of 16 hexadecimal digits", found == json.end() ? "none" : text_of(*found));
+        refuse(path, "a \"hash\" of 16 hexadecimal digits", found == json.end() ? "none" : json_text(*found));
     }
     return *value;
 }
@@ -79,8 +75,7 @@ StkManifest parse_manifest(const fs::path& path, const std::string& text) {
     if (const int depth = json_depth(text); depth > kMaxJsonDepth) {
         refuse(path, fmt::format("a manifest of at most {} levels", kMaxJsonDepth), fmt::format("{}", depth));
     }
-    require_json_memory(text.size());
-    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const Json json = parse_json<Json>(text);
     if (!json.is_object() || json.value("format", Json()) != "stk") {
         refuse(path, "the manifest of an stk data set", "another document");
     }
@@ -97,11 +92,11 @@ StkManifest parse_manifest(const fs::path& path, const std::string& text) {
     }
     StkManifest manifest;
     if (const auto origin = json.find("origin"); origin != json.end() && origin->is_object()) {
-        manifest.origin = text_of(*origin);
+        manifest.origin = json_text(*origin);
     }
     for (const Json& entry : *shards) {
         if (!entry.is_object()) {
-            refuse(path, "an object for each shard", text_of(entry));
+            refuse(path, "an object for each shard", json_text(entry));
         }
         const StkShardInfo shard{.samples = natural(path, entry, "samples"),
                                  .bytes = natural(path, entry, "bytes"),
@@ -111,10 +106,10 @@ StkManifest parse_manifest(const fs::path& path, const std::string& text) {
                    fmt::format("{}", shard.samples));
         }
         manifest.shards.push_back(shard);
-        manifest.notes.push_back(text_of(entry.value("notes", Json::object())));
+        manifest.notes.push_back(json_text(entry.value("notes", Json::object())));
     }
     if (natural(path, json, "samples") != manifest.samples()) {
-        refuse(path, fmt::format("{} samples, the sum of the shards'", manifest.samples()), text_of(json["samples"]));
+        refuse(path, fmt::format("{} samples, the sum of the shards'", manifest.samples()), json_text(json["samples"]));
     }
     return manifest;
 }
@@ -130,7 +125,7 @@ std::uint64_t StkManifest::samples() const {
 }
 
 std::string compact_json(const std::string& json) {
-    return text_of(parse_note(json));
+    return json_text(parse_note(json));
 }
 
 bool holds_stk(const fs::path& directory) {
@@ -155,7 +150,7 @@ void write_manifest(const fs::path& path, const StkManifest& manifest) {
                        {"origin", parse_note(manifest.origin)},
                        {"shards", std::move(shards)},
                        {kSelfHash, kNoSelfHash}};
-    const std::string text = with_self_hash(json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    const std::string text = with_self_hash(json_text(json, 1) + "\n");
     check_written(path, "bytes of manifest", text.size(), kMaxManifest);
     write_file(path, text);
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/ascii.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/parse_number.h"
 
 namespace stoker {
@@ -31,7 +32,7 @@ std::int32_t parse_text(std::string_view text) {
 }
 
 std::int32_t parse_label_json(const LabelMember& member, std::string_view text) {
-    const auto json = nlohmann::json::parse(text, nullptr, false);
+    const auto json = parse_json<nlohmann::json>(text);
     if (!json.is_object()) {
         return kBadTarLabel;
     }

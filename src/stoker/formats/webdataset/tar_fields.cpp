@@ -92,9 +92,8 @@ nlohmann::json value_of_key(const TarFieldSource& source, std::span<const std::b
 }
 
 // Text as it is, other values as JSON.
-std::string json_text(const nlohmann::json& value) {
-    return value.is_string() ? value.get<std::string>()
-                             : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+std::string value_text(const nlohmann::json& value) {
+    return value.is_string() ? value.get<std::string>() : json_text(value);
 }
 
 Field bytes_field(const FieldRequest& request) {
@@ -162,7 +161,7 @@ void read_tar_field(const Field& field, const TarFieldSource& source, std::span<
     if (!source.key.empty()) {
         const nlohmann::json found = value_of_key(source, bytes);
         if (field.kind == FieldKind::bytes) {
-            value.copy_elements(json_text(found));
+            value.copy_elements(value_text(found));
         } else {
             set_numbers(field, json_numbers(found), value);
         }
