@@ -112,11 +112,11 @@ def execute(words):
         path, text = "<string>", words[1]
         sys.argv, sys.path[0] = ["-c", *words[2:]], ""
     else:
-        path = words[0]
+        path = os.path.abspath(words[0])
         sys.argv, sys.path[0] = words, os.path.dirname(os.path.realpath(path))
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        main.__file__, main.__loader__, main.__cached__ = os.path.abspath(path), SourceFileLoader("__main__", path), None
+        main.__file__, main.__loader__, main.__cached__ = path, SourceFileLoader("__main__", path), None
     exec(compile(text, path, "exec"), main.__dict__)
 
 

@@ -7,20 +7,24 @@ from golden import check_golden
 
 
 def subcommands(*words):
-    listed = run_program(*words, "--help", cwd=ROOT).out
-    return [[*words, name] for name in re.findall(r"^  ([a-z]+) +\S", listed.partition("ommands:\n")[2], re.MULTILINE)]
+    """Those that --help lists; its examples begin with the program's name."""
+    listed = run_program(*words, "--help", cwd=ROOT).out.partition("ommands:\n")[2]
+    names = re.findall(r"^  ([a-z]+) +\S", listed, re.MULTILINE)
+    return [[*words, name] for name in names if name != "stoker"]
 
 
 def commands():
     if not PROGRAM.is_file():
         return []
-    found = [[], *subcommands()]
-    return found + subcommands("bench") + subcommands("runs")
+    return [[], *subcommands(), *subcommands("bench"), *subcommands("runs")]
 
 
 @pytest.mark.parametrize("words", commands(), ids=lambda words: "-".join(["stoker", *words]))
 def test_help(words):
-    check_golden(f"help/{'-'.join(['stoker', *words])}.txt", run_program(*words, "--help", cwd=ROOT).out)
+    done = run_program(*words, "--help", cwd=ROOT, status=None)
+    if done.status == 1 and "STOKER_ENGINE=ON" in done.err:
+        pytest.skip("needs the engine: STOKER_ENGINE=ON")
+    check_golden(f"help/{'-'.join(['stoker', *words])}.txt", done.out)
 
 
 REPORTS = {

@@ -23,7 +23,7 @@ from stoker.processes.source import IndexedSource  # noqa: E402
 
 
 def children():
-    """Processes of this one, zombies too; but not multiprocessing's own, which stay for the next use."""
+    """Processes of this one, zombies too; but not those that stay for the next use: multiprocessing's and the tests'."""
     found = []
     for task in Path("/proc/self/task").iterdir():
         try:
@@ -35,7 +35,7 @@ def children():
                 line = Path(f"/proc/{child}/cmdline").read_bytes()
             except OSError:
                 continue
-            if b"resource_tracker" not in line and b"forkserver" not in line:
+            if not any(name in line for name in (b"resource_tracker", b"forkserver", b"fork_server", b"engine_server")):
                 found.append(int(child))
     return found
 

@@ -56,7 +56,7 @@ class Runs:
 
     def python(self, *words, prefix=(sys.executable,)):
         how = {"cwd": self.folder, "timeout": 120, "env": ENVIRONMENT}
-        if not self.whole and prefix == (sys.executable,):
+        if not self.whole and prefix == (sys.executable,) and words[0] != "-S":
             return run_python([*map(str, words)], **how)
         return subprocess.run([*map(str, prefix), *map(str, words)], capture_output=True, text=True, **how)
 
@@ -145,6 +145,7 @@ def test_a_number_is_no_signal_and_a_program_may_give_up_stderr(runs, end, statu
 
 
 def test_what_cannot_be_run_ends_as_python_ends_it(runs):
+    runs.whole = True  # an interpreter says so before any program runs
     broken = runs.script("print(1\n")
     plain, watched = runs.python(broken), runs.watch(broken)
     assert watched.returncode == plain.returncode == 1 and watched.stderr == plain.stderr
