@@ -38,7 +38,7 @@ def shim(tmp_path_factory):
     return library or pytest.skip("needs a C compiler")
 
 
-@pytest.mark.parametrize("scenario", map(case, SCENARIOS))
+@pytest.mark.parametrize("scenario", [case(scenario) for scenario in SCENARIOS])
 def test_the_planted_cause_is_named(scenario, data, shim):
     told = []
     for _ in range(ATTEMPTS):
