@@ -1,14 +1,12 @@
 #include "stoker/diagnose/report/fix_text.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "stoker/base/shell_quote.h"
 
 namespace stoker {
-
-bool has_recipe(const RunRecords& records) {
-    return records.kind == "run" || (!records.ranks.empty() && records.ranks.front().facts.writer == kOwnWriter);
-}
 
 std::string recipe_lines(const Fix& fix) {
     std::vector<std::pair<std::string, std::string>> tables;  // header, lines; top-level keys come first

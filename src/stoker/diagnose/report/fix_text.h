@@ -2,15 +2,10 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "stoker/diagnose/finding.h"
-#include "stoker/records/records.h"
 
 namespace stoker {
-
-// Whether the keys of a recipe come first: for runs, and for traces of `stoker profile`. Others come from programs.
-bool has_recipe(const RunRecords& records);
 
 // [data]
 // workers = 4

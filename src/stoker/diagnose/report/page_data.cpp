@@ -165,7 +165,7 @@ Json page_data(const Report& report) {
     }
     return {{"title", shown_text(report.title)},
             {"kind", report.records.kind},
-            {"recipe_first", has_recipe(report.records)},
+            {"recipe_first", report.diagnosis.recipe_first()},
             {"verdict",
              {{"rule", shown_text(report.diagnosis.verdict.rule)},
               {"text", sentence(report.diagnosis.verdict.text)},

@@ -13,18 +13,6 @@ namespace stoker {
 
 bool on_gpu(const RankRecords& rank);
 
-// Calls `judge(rank, summary, findings)` for each rank that trains on a GPU.
-template <typename Judge>
-std::vector<Finding> for_gpus(const JudgedRun& records, const Judge& judge) {
-    std::vector<Finding> findings;
-    for (const RankRecords& rank : records.ranks) {
-        if (on_gpu(rank)) {
-            judge(rank, records.summary(rank), findings);
-        }
-    }
-    return findings;
-}
-
 // Of the profile's span, in [0, 1]; 0 without a profile.
 double share_of_span(const RankRecords& rank, double us);
 

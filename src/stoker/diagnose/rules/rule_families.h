@@ -8,7 +8,6 @@
 namespace stoker {
 
 std::span<const Rule> input_rules();          // wait: storage, decoding, workers, prefetch, cache
-std::span<const Rule> trace_input_rules();    // wait, in traces of torch.profiler
 std::span<const Rule> host_rules();           // cores, memory, swap, throttling
 std::span<const Rule> run_rules();            // evaluation, checkpoints, batch size, slow steps
 std::span<const Rule> copy_rules();           // copies to the GPU

@@ -231,26 +231,30 @@ JudgedRun::JudgedRun(const RunRecords& run) : kind(run.kind), ranks(run.ranks), 
     }
 }
 
-Finding finding_of(std::string_view rule, Severity severity, const RankRecords& rank, const RunSummary& summary) {
-    return {.rule = std::string(rule),
-            .severity = severity,
-            .rank = rank.facts.rank,
-            .first_step = summary.first_step,
-            .last_step = summary.last_step};
+const RankRecords& JudgedRun::rank(int number) const {
+    return *std::ranges::find(ranks, number, [](const RankRecords& rank) { return rank.facts.rank; });
 }
 
-Fix double_batch(const RankRecords& rank) {
-    Fix fix{.code = rank.facts.writer == kOwnWriter
-                        ? "a larger data.batch_size, with another learning rate"
-                        : "DataLoader(..., batch_size=2 * batch_size)  # choose the learning rate again"};
-    if (const std::int64_t batch = rank.facts.train.batch_size.value_or(0); batch > 0 && !in_python(rank)) {
-        fix.recipe = {{"data.batch_size", fmt::to_string(2 * batch)}};
-    }
-    return fix;
+bool JudgedRun::sets(const std::string& key, std::string_view value) const {
+    const auto found = recipe.find(key);
+    return found != recipe.end() && found->second == value;
 }
 
 bool in_python(const RankRecords& rank) {
     return rank.facts.writer == kPythonWriter;
+}
+
+int micro_batches(const RankRecords& rank) {
+    constexpr int kMost = 1 << 20;
+    return std::clamp(rank.facts.train.accumulate.value_or(1), 1, kMost);
+}
+
+bool is_packed(const RankRecords& rank) {
+    return rank.facts.data.format == "stk";
+}
+
+double thread_speedup(const RankRecords& rank) {
+    return std::clamp(rank.facts.train.thread_speedup.value_or(1), 0.001, 1.0);
 }
 
 bool is_half(std::string_view types) {

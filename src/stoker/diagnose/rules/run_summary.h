@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stoker/diagnose/finding.h"
@@ -68,6 +69,10 @@ class JudgedRun {
     const RunSummary& summary(const RankRecords& rank) const {
         return summaries_.at(static_cast<std::size_t>(&rank - ranks.data()));
     }
+    // The first with this number.
+    const RankRecords& rank(int number) const;
+    // Whether the recipe is known to have this value.
+    bool sets(const std::string& key, std::string_view value) const;
 
     const std::string& kind;
     const std::vector<RankRecords>& ranks;
@@ -77,14 +82,17 @@ class JudgedRun {
     std::vector<RunSummary> summaries_;
 };
 
-// A finding over the steps of `summary`.
-Finding finding_of(std::string_view rule, Severity severity, const RankRecords& rank, const RunSummary& summary);
-
-// Batches of twice the size.
-Fix double_batch(const RankRecords& rank);
-
-// True for a run that `python -m stoker watch` recorded: its fixes are lines of Python.
+// True for a run that `python -m stoker watch` recorded: its loaders have processes, and not all of its waits are seen.
 bool in_python(const RankRecords& rank);
+
+// Of a step.
+int micro_batches(const RankRecords& rank);
+
+// Whether the data are packed already.
+bool is_packed(const RankRecords& rank);
+
+// Of torch's threads in small operations, against one.
+double thread_speedup(const RankRecords& rank);
 
 inline double seconds_of(std::chrono::nanoseconds time) {
     return std::chrono::duration<double>(time).count();

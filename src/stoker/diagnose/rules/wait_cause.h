@@ -36,6 +36,7 @@ bool workers_are_busy(const RankRecords& rank, const RunSummary& run);
 
 // Of the workers' busy time.
 double share_of_workers(const RunSummary& run, double seconds);
+double read_share(const RunSummary& run);
 double decode_share(const RunSummary& run);
 double augment_share(const RunSummary& run);
 
