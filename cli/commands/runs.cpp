@@ -75,7 +75,7 @@ std::string loss_text(double value) {
     return std::isfinite(value) ? number_text(value) : "-";
 }
 
-std::optional<MainMetric> metric_of(const EpochLine& epoch) {
+std::optional<MainMetric> metric_of(const EpochEntry& epoch) {
     return epoch.val_loss && std::isfinite(*epoch.val_loss) ? main_metric(epoch) : std::nullopt;
 }
 
@@ -89,7 +89,7 @@ std::string value_text(const std::optional<MainMetric>& metric) {
 std::string metric_name(const std::vector<RunRecord>& runs) {
     std::optional<std::string> name;
     for (const RunRecord& run : runs) {
-        for (const EpochLine& epoch : run.metrics.epochs) {
+        for (const EpochEntry& epoch : run.metrics.epochs) {
             if (const auto metric = main_metric(epoch); metric && name.value_or(metric->name) != metric->name) {
                 return "";
             } else if (metric) {
@@ -109,7 +109,7 @@ std::string time_text(const std::optional<std::int64_t>& ns) {
 }
 
 Json run_json(const RunRecord& run) {
-    const EpochLine* last = run.metrics.epochs.empty() ? nullptr : &run.metrics.epochs.back();
+    const EpochEntry* last = run.metrics.epochs.empty() ? nullptr : &run.metrics.epochs.back();
     return {{"name", run.name},
             {"path", run.path.string()},
             {"model", or_null(run.model())},
@@ -134,7 +134,7 @@ Json run_json(const RunRecord& run) {
 
 Json epochs_json(const RunRecord& run) {
     Json epochs = Json::array();
-    for (const EpochLine& epoch : run.metrics.epochs) {
+    for (const EpochEntry& epoch : run.metrics.epochs) {
         epochs.push_back({{"epoch", epoch.epoch},
                           {"step", epoch.step},
                           {"seconds", epoch.seconds},

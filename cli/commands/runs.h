@@ -23,7 +23,7 @@ std::string state_text(const RunRecord& run);   // "finished", "stopped at step 
 std::string loss_text(double value);            // number_text; "-" if not finite
 // The main metric of an epoch. Empty if there is none or the validation loss is not finite, as that of such a model is
 // chance.
-std::optional<MainMetric> metric_of(const EpochLine& epoch);
+std::optional<MainMetric> metric_of(const EpochEntry& epoch);
 std::string value_text(const std::optional<MainMetric>& metric);  // "71.20 %", "0.312"; "-" without one
 // The name of the main metric of all these runs; empty if it differs. "accuracy" where none has one.
 std::string metric_name(const std::vector<RunRecord>& runs);

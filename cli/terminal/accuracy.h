@@ -6,7 +6,7 @@
 
 namespace stoker::cli {
 
-// `Epoch` is an EpochResult or an EpochLine. Empty if the validation loss is not finite: the accuracy of such a model
+// `Epoch` is an EpochResult or an EpochEntry. Empty if the validation loss is not finite: the accuracy of such a model
 // is chance.
 template <typename Epoch>
 std::optional<double> accuracy_of(const Epoch& epoch) {

@@ -7,75 +7,59 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
-#include "stoker/base/json_depth.h"
 #include "stoker/base/statistics.h"
 #include "stoker/monitor/counter_text.h"
+#include "stoker/records/line_file.h"
 #include "stoker/track/run_record.h"
 
 namespace stoker::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
-struct Step {
-    double seconds = 0;
+constexpr std::size_t kSteps = 200;  // recent, and enough for a median
+
+double seconds_in(const StepEntry& step, Phase phase) {
+    return std::chrono::duration<double>(step.host.times[static_cast<std::size_t>(phase)]).count();
+}
+
+// Empty without a step that took time.
+std::optional<RunTail> summary_of(std::span<const StepEntry> steps) {
+    RunTail tail{.steps = static_cast<std::int64_t>(steps.size())};
+    std::vector<double> seconds;
+    double sum = 0;
     double wait = 0;
-    double samples = 0;
-};
-
-std::optional<double> number_in(const Json& json, const char* key) {
-    const auto found = json.find(key);
-    return found != json.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
-}
-
-std::optional<std::int64_t> integer_in(const Json& json, const char* key) {
-    const auto found = json.find(key);
-    return found != json.end() && found->is_number_integer() ? std::optional(found->get<std::int64_t>()) : std::nullopt;
-}
-
-// A line {"type": "step", "step", "epoch", "samples", "us": {phase: N}, ...}; empty for another.
-std::optional<Step> parse_step(const Json& json) {
-    if (!json.is_object() || json.value("type", Json()) != "step" || !json.value("us", Json()).is_object() ||
-        !integer_in(json, "step")) {
+    double samples = 0;  // not known of every watched program
+    double ready = 0;
+    double with_ready = 0;
+    for (const StepEntry& step : steps) {
+        const double pauses = seconds_in(step, Phase::evaluate) + seconds_in(step, Phase::checkpoint);
+        seconds.push_back(std::chrono::duration<double>(step.host.total()).count() - pauses);
+        sum += seconds.back();
+        wait += seconds_in(step, Phase::wait);
+        samples += static_cast<double>(step.samples.value_or(0));
+        ready += step.ready.value_or(0);
+        with_ready += step.ready ? 1 : 0;
+        tail.loss = step.loss ? step.loss : tail.loss;
+    }
+    if (sum <= 0) {
         return std::nullopt;
     }
-    Step step{.samples = number_in(json, "samples").value_or(0)};  // not known of every watched program
-    for (const auto& [phase, us] : json["us"].items()) {
-        const double seconds = us.is_number() ? 1e-6 * us.get<double>() : 0;
-        const bool pause = phase == "evaluate" || phase == "checkpoint";  // between two steps
-        step.seconds += pause ? 0 : seconds;
-        step.wait += phase == "wait" ? seconds : 0;
+    tail.step = steps.back().step;
+    tail.epoch = steps.back().epoch;
+    tail.step_seconds = median(seconds);
+    tail.wait_share = wait / sum;
+    if (samples > 0) {
+        tail.images_per_second = samples / sum;
     }
-    return step;
-}
-
-// The end of the file, and how long ago it was written. Each rank of a large job writes lines between two steps, so
-// more of the file is read where its end has none.
-void read_tail(const fs::path& metrics, LiveRun& run) {
-    constexpr std::uint64_t kTail = std::uint64_t{1} << 17;  // about 500 steps
-    constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
-    try {
-        const File file(metrics);
-        const FileInfo info = file.info();
-        bool whole = false;
-        for (std::uint64_t bytes = kTail; !whole && !run.tail && bytes <= kMost; bytes *= 2) {
-            std::string text(std::min(info.size, bytes), '\0');
-            file.read(info.size - text.size(), std::as_writable_bytes(std::span(text)));
-            run.tail = parse_run_tail(text);
-            whole = text.size() == info.size;
-        }
-        const auto now = std::chrono::system_clock::now().time_since_epoch();
-        run.written_seconds =
-            std::max(1e-9 * static_cast<double>(std::chrono::nanoseconds(now).count() - info.modified_ns), 0.0);
-    } catch (const IoError&) {  // not written yet, or cut meanwhile by a run that resumes: the next reading will do
-        run.tail.reset();
+    if (with_ready > 0) {
+        tail.ready_batches = ready / with_ready;
     }
+    return tail;
 }
 
 // True if a process holds a lock (flock) through this descriptor. It is not touched itself: a dead network's files
@@ -85,8 +69,51 @@ bool is_locked(const std::string& process, const std::string& descriptor) {
     return info && info->find("FLOCK") != std::string::npos;
 }
 
+}  // namespace
+
+// Each rank of a large job writes lines between two steps, so more of the file is read where its end has none. The
+// first and the last line may be cut. Lines of other records are skipped.
+void LiveRuns::read_tail(const std::string& metrics, LiveRun& run, Tail& tail) {
+    constexpr std::uint64_t kTail = std::uint64_t{1} << 17;  // about 500 steps
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
+    try {
+        const FileInfo info = File(metrics).info();
+        if (info.size < tail.end) {  // cut by a run that resumes
+            tail = {};
+        }
+        const auto add = [&](std::string_view line) {
+            RecordLine record = reader_.read(line);
+            auto* const step = std::get_if<StepEntry>(&record.entry);
+            if (step != nullptr && record.complete) {
+                add_in_order(tail.steps, std::move(*step), &StepEntry::step);
+            }
+        };
+        const auto back = [&](std::uint64_t bytes) { return info.size - std::min(info.size, bytes); };
+        const std::uint64_t first = std::max(tail.end, back(kMost));
+        for (std::uint64_t bytes = tail.steps.empty() ? kTail : kMost;; bytes *= 2) {
+            const std::uint64_t begin = std::max(first, back(bytes));
+            const auto take = [&](std::string_view line, std::uint64_t offset) {
+                tail.end = offset + line.size() + 1;
+                add(line);
+            };
+            add(for_each_line(metrics, take, begin));
+            if (!tail.steps.empty() || begin == first) {
+                break;
+            }
+        }
+        const std::size_t surplus = tail.steps.size() - std::min(tail.steps.size(), kSteps);
+        tail.steps.erase(tail.steps.begin(), tail.steps.begin() + static_cast<std::ptrdiff_t>(surplus));
+        run.tail = summary_of(tail.steps);
+        const auto now = std::chrono::system_clock::now().time_since_epoch();
+        run.written_seconds =
+            std::max(1e-9 * static_cast<double>(std::chrono::nanoseconds(now).count() - info.modified_ns), 0.0);
+    } catch (const Error&) {  // not written yet, cut meanwhile, or no lines: the next reading will do
+        tail = {};
+    }
+}
+
 // The run that the process writes, if any.
-std::optional<LiveRun> run_of(std::int64_t pid) {
+std::optional<LiveRun> LiveRuns::run_of(std::int64_t pid) {
     const std::string process = fmt::format("/proc/{}", pid);
     std::error_code error;  // other users' processes, and those that ended: they have no descriptors for us
     for (fs::directory_iterator entry(process + "/fd", error), end; entry != end; entry.increment(error)) {
@@ -96,68 +123,23 @@ std::optional<LiveRun> run_of(std::int64_t pid) {
             continue;  // "socket:[1]" is not absolute
         }
         LiveRun run{.pid = pid, .path = target.string()};
-        read_tail(entry->path() / kMetricsFile, run);
+        read_tail(entry->path() / kMetricsFile, run, tails_[{pid, run.path}]);
         return run;
     }
     return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<RunTail> parse_run_tail(std::string_view text) {
-    constexpr std::size_t kMost = 200;  // steps: recent, and enough for a median
-    RunTail tail;
-    std::vector<double> seconds;
-    double ready = 0;
-    double with_ready = 0;
-    Step sum;
-    while (!text.empty() && seconds.size() < kMost) {  // from the last line to the first
-        text.remove_suffix(text.ends_with('\n') ? 1 : 0);
-        const std::size_t start = text.rfind('\n') + 1;  // npos + 1 is 0
-        const Json json = parse_json<Json>(text.substr(start));
-        text.remove_suffix(text.size() - start);
-        const std::optional<Step> step = parse_step(json);
-        if (!step) {
-            continue;
-        }
-        if (seconds.empty()) {
-            tail.step = *integer_in(json, "step");
-            tail.epoch = integer_in(json, "epoch").value_or(0);
-        }
-        if (const auto batches = number_in(json, "ready")) {
-            ready += *batches;
-            ++with_ready;
-        }
-        if (!tail.loss && json.contains("loss")) {  // null if it has diverged
-            tail.loss = number_in(json, "loss").value_or(std::numeric_limits<double>::quiet_NaN());
-        }
-        seconds.push_back(step->seconds);
-        sum = {.seconds = sum.seconds + step->seconds,
-               .wait = sum.wait + step->wait,
-               .samples = sum.samples + step->samples};
-    }
-    if (seconds.empty() || sum.seconds <= 0) {
-        return std::nullopt;
-    }
-    tail.steps = static_cast<std::int64_t>(seconds.size());
-    tail.step_seconds = median(seconds);
-    tail.wait_share = sum.wait / sum.seconds;
-    if (sum.samples > 0) {
-        tail.images_per_second = sum.samples / sum.seconds;
-    }
-    if (with_ready > 0) {
-        tail.ready_batches = ready / with_ready;
-    }
-    return tail;
-}
-
-std::vector<LiveRun> find_live_runs(std::span<const ProcessRates> processes) {
+std::vector<LiveRun> LiveRuns::find(std::span<const ProcessRates> processes) {
     std::vector<LiveRun> runs;
     for (const ProcessRates& process : processes) {
         if (auto run = run_of(process.pid)) {
             runs.push_back(std::move(*run));
         }
     }
+    std::erase_if(tails_, [&](const auto& tail) {
+        return std::ranges::none_of(runs,
+                                    [&](const LiveRun& run) { return tail.first == std::pair(run.pid, run.path); });
+    });
     return runs;
 }
 

@@ -1,15 +1,17 @@
-// The training runs that processes of this host are writing, and how fast they go: read from the ends of their
-// metrics.jsonl.
+// The training runs that processes of this host are writing, and how fast they go. The first reading takes the end of
+// their metrics.jsonl, later ones take the new lines.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "stoker/monitor/process_counters.h"
+#include "stoker/records/record_reader.h"
 
 namespace stoker::cli {
 
@@ -25,10 +27,6 @@ struct RunTail {
     std::optional<double> ready_batches = {};      // mean of the finished batches in the loader's ring
 };
 
-// The lines of the end of a metrics.jsonl: the first may be cut, and so may the last. Other lines are skipped. Empty
-// without a step.
-std::optional<RunTail> parse_run_tail(std::string_view text);
-
 struct LiveRun {
     std::int64_t pid = 0;
     std::string path;                            // of the run folder, as its process sees it; any bytes
@@ -36,7 +34,22 @@ struct LiveRun {
     std::optional<double> written_seconds = {};  // ago; lines are written every 64 KiB
 };
 
-// The runs of `processes` whose open files this user may see: a run's process holds a lock on its folder.
-std::vector<LiveRun> find_live_runs(std::span<const ProcessRates> processes);
+class LiveRuns {
+  public:
+    // The runs of `processes` whose open files this user may see: a run's process holds a lock on its folder.
+    std::vector<LiveRun> find(std::span<const ProcessRates> processes);
+
+  private:
+    // What has been read of a metrics.jsonl.
+    struct Tail {
+        std::uint64_t end = 0;              // of the last complete line
+        std::vector<StepEntry> steps = {};  // the last ones
+    };
+    std::optional<LiveRun> run_of(std::int64_t pid);
+    void read_tail(const std::string& metrics, LiveRun& run, Tail& tail);
+
+    std::map<std::pair<std::int64_t, std::string>, Tail> tails_;  // by process and folder
+    RecordReader reader_{"step"};
+};
 
 }  // namespace stoker::cli

@@ -52,7 +52,7 @@ TopView TopSource::next(ProcessSort sort, std::size_t processes) {
                  .container = container_,
                  .usable_cores = cpu_cores(),
                  .gpu_problem = monitor_.nvml().problem()};
-    view.runs = find_live_runs(view.host.processes);
+    view.runs = runs_.find(view.host.processes);
     sort_processes(view, sort, processes);
     return view;
 }

@@ -42,6 +42,7 @@ class TopSource {
 
   private:
     HostMonitor monitor_;
+    LiveRuns runs_;
     std::string host_name_;
     bool container_ = false;
 };

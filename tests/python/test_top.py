@@ -348,6 +348,24 @@ def test_sorting_takes_no_new_reading(live, held_run):
     assert screen.end() == 0
 
 
+def test_the_steps_that_a_run_adds_are_shown(live, held_run):
+    folder = held_run("\n".join(step_line(step) for step in range(1, 301))[:-30])  # the last line is not whole yet
+    metrics = folder / "metrics.jsonl"
+    screen = live(140, 40, "--interval", "0.2")
+    shown = lambda step: lambda lines: any("made-up" in line and f" {step} " in line for line in lines)  # noqa: E731
+    screen.wait_for(shown(299))
+    with metrics.open("a") as file:
+        file.write(step_line(300)[-30:] + "\n" + step_line(301)[:40])
+    screen.wait_for(shown(300))
+    with metrics.open("a") as file:
+        file.write(step_line(301)[40:] + "\n")
+    screen.wait_for(shown(301))
+    metrics.write_text(step_line(17) + "\n")  # a run that resumes cuts the file
+    screen.wait_for(shown(17))
+    screen.press("q")
+    assert screen.end() == 0
+
+
 def test_the_screen_follows_the_window(live):
     screen = live(140, 40, LINES="24", COLUMNS="80")  # as a parent process may have set them
     screen.drawn()

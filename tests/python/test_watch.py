@@ -10,6 +10,7 @@ import sys
 import pytest
 from conftest import PROGRAM, PYTHON_PACKAGE
 from fork_server import ForkServer
+from test_record_keys import keys_of, record_keys
 
 TRAIN = """
 import sys
@@ -78,7 +79,9 @@ class Runs:
 
     def records(self, folder, kind):
         lines = (self.folder / folder / "metrics.jsonl").read_text().splitlines()
-        return [record for record in map(json.loads, lines) if record["type"] == kind]
+        found = [record for record in map(json.loads, lines) if record["type"] == kind]
+        assert keys_of(found) <= record_keys(kind), "a name that no reader knows"
+        return found
 
 
 @pytest.fixture

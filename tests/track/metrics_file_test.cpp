@@ -67,7 +67,7 @@ TEST_F(MetricsFileTest, ReadsStepsAndEpochs) {
     EXPECT_EQ(step.lr, 0.001);
     EXPECT_DOUBLE_EQ(step.seconds, 0.004);
     EXPECT_DOUBLE_EQ(step.wait_seconds, 0.001);
-    const EpochLine& epoch = metrics.epochs[1];
+    const EpochEntry& epoch = metrics.epochs[1];
     EXPECT_EQ(epoch.epoch, 2);
     EXPECT_EQ(epoch.step, 6);
     EXPECT_EQ(epoch.seconds, 2);
@@ -93,9 +93,9 @@ TEST_F(MetricsFileTest, NullIsNotANumberAndMissingIsMissing) {
 TEST_F(MetricsFileTest, MetricsOfOtherTasks) {
     std::string line = epoch_line(1, 2);
     line.insert(line.rfind('}'), R"(,"val_metrics":{"mae":0.5,"r2":null,"other":"text"})");
-    const std::vector<MetricValue> found = read(line).epochs[0].val_metrics;
+    const std::vector<MetricEntry> found = read(line).epochs[0].val_metrics;
     ASSERT_EQ(found.size(), 2U);
-    EXPECT_EQ(found[0].tag, "epoch/val_mae");
+    EXPECT_EQ(found[0].name, "mae");
     EXPECT_EQ(found[0].value, 0.5);
     EXPECT_TRUE(std::isnan(found[1].value));
     EXPECT_EQ(main_metric(read(line).epochs[0])->name, "accuracy");  // the line has one
@@ -139,6 +139,16 @@ TEST_F(MetricsFileTest, OfStepsToldTwiceTheLaterHolds) {
 TEST_F(MetricsFileTest, WhatALaterVersionAddsIsPassedOver) {
     const Metrics metrics = read("{\"type\":\"gpu\",\"schema\":9}\n" + metrics_text(1, 1));
     EXPECT_EQ(metrics.steps.size(), 1U);
+}
+
+TEST_F(MetricsFileTest, TheOrderOfKeysIsFree) {
+    const std::string text =
+        metrics_text(1, 2) + R"({"us": {"wait": 5}, "epoch": 2, "step": 3, "schema": 1, "type": "step"})";
+    for (const char* end : {"", "\n"}) {
+        EXPECT_EQ(read(text + end, MetricLines::last_step).last_step(), 3);
+        EXPECT_EQ(read(text + end).steps.size(), 3U);
+    }
+    EXPECT_TRUE(read(text + "\n{\"us\": {\"wait\"", MetricLines::last_step).cut);
 }
 
 // As `python -m stoker watch` writes them.

@@ -9,7 +9,8 @@
 #include "stoker/base/error.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/profile/step_profiler.h"
-#include "stoker/records/records_json.h"
+#include "stoker/records/record_reader.h"
+#include "stoker/records/record_writer.h"
 #include "stoker/track/recipe_keys.h"
 
 namespace stoker {
@@ -32,19 +33,21 @@ void mark_profiled(const ProfileSchedule& schedule, int prefetch, std::vector<st
     constexpr std::int64_t kEnough = 5;
     const std::int64_t first = std::max(3, prefetch + 1);
     std::int64_t plain = 0;
-    const auto is_profiled = [&](std::string_view type, std::int64_t step) {
-        const bool profiled = schedule.at(step - 1) != ProfileSchedule::Action::none;
-        if (type != "step") {
-            return type == "evaluation" && profiled;
+    const auto is_profiled = [&](const RecordLine& record) {
+        const std::int64_t before = record.step - 1;
+        const bool profiled = schedule.at(before) != ProfileSchedule::Action::none;
+        if (record.type != "step") {
+            return record.type == "evaluation" && profiled;
         }
-        const bool speaks = !profiled && (step - 1) % schedule.cycle() >= first;
+        const bool speaks = !profiled && before % schedule.cycle() >= first;
         plain += speaks ? 1 : 0;
         return !speaks;
     };
+    RecordReader reader{};
     std::vector<std::string> marked;
     marked.reserve(lines.size());
     for (const std::string& line : lines) {
-        marked.push_back(marked_as_profiled(line, is_profiled));
+        marked.push_back(is_profiled(reader.read(line)) ? marked_as_profiled(line) : line);
     }
     if (plain >= kEnough) {
         lines = std::move(marked);
@@ -53,8 +56,9 @@ void mark_profiled(const ProfileSchedule& schedule, int prefetch, std::vector<st
 
 RunRecords records_of(const std::vector<std::string>& lines, const std::string& recipe) {
     RunRecords records;
+    RecordCollector collector(records);
     for (const std::string& line : lines) {
-        if (const std::string problem = add_record(line, records); !problem.empty()) {
+        if (const std::string problem = collector.add(line); !problem.empty()) {
             throw InternalError({.where = "profile", .expected = "records of the run", .got = problem});
         }
     }

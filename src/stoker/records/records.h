@@ -109,6 +109,9 @@ struct StepEntry {
     StepRecord host = {};                         // the training thread, by phase
     std::optional<int> ready = {};                // finished batches in the ring when the step asked for its own
     std::optional<std::int64_t> copy_bytes = {};  // copied to the device
+    std::optional<double> loss = {};              // mean over the batch; NaN if it has diverged
+    std::optional<double> lr = {};
+    std::optional<std::uint64_t> batch_hash = {};  // of the keys of the batch's samples
 };
 
 // A place where the training thread waited for the device.
@@ -165,6 +168,35 @@ struct EvaluationEntry {
     std::optional<std::int64_t> samples = {};
     StepRecord host = {};  // the training thread within the evaluation; its own phases are wait, copy, forward
     std::optional<StageTimes> workers = {};
+};
+
+// A figure of the validation data.
+struct MetricEntry {
+    std::string name;  // "mean_iou"
+    double value = 0;  // NaN if it was not a number
+};
+
+// The share of their steps in which the stages of a model (train.mesh.pp) wait for each other.
+struct Bubble {
+    double formula = 0;               // of the schedule, with stages that take equally long
+    std::vector<double> stages = {};  // measured on each
+};
+
+struct EpochEntry {
+    std::int64_t epoch = 0;        // from 1
+    std::int64_t step = 0;         // the epoch's last
+    double seconds = 0;            // without evaluation and checkpoints
+    double images_per_second = 0;  // of all ranks
+    double train_loss = 0;         // mean over the epoch's samples; NaN if it has diverged
+    std::optional<double> val_loss = {};
+    std::optional<double> val_accuracy = {};  // in [0, 1]
+    std::optional<double> val_top5_accuracy = {};
+    std::vector<MetricEntry> val_metrics = {};    // of another task than classification
+    std::string val_metric = {};                  // the name of the main one of them
+    std::optional<bool> higher_is_better = {};    // of that one
+    std::int64_t bad_samples = 0;                 // training samples that were replaced
+    std::int64_t val_bad_samples = 0;             // validation samples that were replaced
+    std::optional<Bubble> bubble = std::nullopt;  // of a model that is cut into stages
 };
 
 // An operator of a profile, by name.

@@ -5,15 +5,15 @@
 
 namespace stoker {
 
-std::optional<MainMetric> main_metric(const EpochLine& epoch) {
+std::optional<MainMetric> main_metric(const EpochEntry& epoch) {
     if (epoch.val_accuracy) {
         return MainMetric{"accuracy", *epoch.val_accuracy};
     }
-    const auto found = std::ranges::find(epoch.val_metrics, kMetricTag + epoch.val_metric, &MetricValue::tag);
+    const auto found = std::ranges::find(epoch.val_metrics, epoch.val_metric, &MetricEntry::name);
     if (found == epoch.val_metrics.end()) {
         return std::nullopt;
     }
-    return MainMetric{epoch.val_metric, found->value, epoch.higher_is_better};
+    return MainMetric{epoch.val_metric, found->value, epoch.higher_is_better.value_or(true)};
 }
 
 bool is_share(std::string_view metric) {

@@ -20,7 +20,7 @@ struct MainMetric {
 };
 
 // Empty where the epoch was not evaluated.
-std::optional<MainMetric> main_metric(const EpochLine& epoch);
+std::optional<MainMetric> main_metric(const EpochEntry& epoch);
 
 // True for metrics from 0 to 1 that are shown in percent. One of the user's own is a number.
 bool is_share(std::string_view metric);

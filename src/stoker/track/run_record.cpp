@@ -83,7 +83,7 @@ std::string RunRecord::model() const {
 
 double RunRecord::seconds() const {
     double sum = 0;
-    for (const EpochLine& epoch : metrics.epochs) {
+    for (const EpochEntry& epoch : metrics.epochs) {
         sum += epoch.seconds;
     }
     return sum;
@@ -91,7 +91,7 @@ double RunRecord::seconds() const {
 
 double RunRecord::images_per_second() const {
     double images = 0;
-    for (const EpochLine& epoch : metrics.epochs) {
+    for (const EpochEntry& epoch : metrics.epochs) {
         images += epoch.images_per_second * epoch.seconds;
     }
     return seconds() > 0 ? images / seconds() : 0;

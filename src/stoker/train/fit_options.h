@@ -60,7 +60,7 @@ struct FitOptions {
     OnEvaluation on_evaluation = nullptr;                        // called after each batch of an epoch's evaluation
     std::function<void(const EpochResult&)> on_epoch = nullptr;  // called after an epoch's evaluation and checkpoint
     std::function<void(std::int64_t)> on_save = nullptr;  // called with the step of a checkpoint that `save` asked for
-    // Called with every line of metrics.jsonl (records/records_json.h), also where `out` is empty. A line may hold
+    // Called with every line of metrics.jsonl (records/record_writer.h), also where `out` is empty. A line may hold
     // several records. With several ranks: on all of them or on none.
     std::function<void(const std::string&)> on_record = nullptr;
     // Called before `fit` throws, where `out` is set; not where the device is lost, whose error names the newest

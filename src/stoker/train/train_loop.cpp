@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "stoker/bridge/torch_error.h"
-#include "stoker/records/records_json.h"
+#include "stoker/records/record_writer.h"
 #include "stoker/train/run/best_epoch.h"
 #include "stoker/train/run/model_checks.h"
 #include "stoker/train/run/resume_checks.h"

@@ -8,7 +8,7 @@
 #include "stoker/base/error.h"
 #include "stoker/dist/pipeline_schedule.h"
 #include "stoker/records/accounting.h"
-#include "stoker/records/records_json.h"
+#include "stoker/records/record_writer.h"
 #include "stoker/train/run/run_facts.h"
 #include "stoker/train/train_loop.h"
 

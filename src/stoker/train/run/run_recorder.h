@@ -54,7 +54,7 @@ class RunRecorder {
     // written.
     void step(const StepResult& result, double loss);
     void epoch(const EpochResult& result, std::int64_t step);
-    // Lines of records/records_json.h, each with its line break.
+    // Lines of records/record_writer.h, each with its line break.
     void records(const std::string& lines);
     // Lines made by Quarantine::lines. Those that come after the run still go to its file.
     void bad_samples(const std::string& lines) { quarantine_.add(lines); }

@@ -9,6 +9,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/printable.h"
+#include "stoker/records/record_writer.h"
 #include "stoker/train/run/checkpoint.h"
 
 namespace stoker {
@@ -76,7 +77,7 @@ DataSummary summary_of(const Dataset& dataset) {
 std::string to_json(const RunState& state) {
     Json epochs = Json::array();
     for (const EpochResult& epoch : state.epochs) {
-        epochs.push_back(Json::parse(to_json(epoch)));
+        epochs.push_back(Json::parse(to_json(epoch_entry(epoch))));
         if (epoch.val_loss && !std::isfinite(*epoch.val_loss)) {  // JSON has no such number
             epochs.back()["evaluated"] = true;
         }

@@ -4,42 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/json_depth.h"
+#include "stoker/records/record_writer.h"
 
 namespace stoker {
 
 using Json = nlohmann::ordered_json;
 
 namespace {
-
-Json json_of(const std::vector<Metric>& metrics) {
-    Json json = Json::object();
-    for (const Metric& metric : metrics) {
-        json[metric.name] = metric.value;
-    }
-    return json;
-}
-
-Json json_of(const EpochResult& epoch) {
-    const auto optional = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
-    Json json = {{"epoch", epoch.epoch},
-                 {"seconds", epoch.seconds},
-                 {"images_per_second", epoch.images_per_second},
-                 {"train_loss", epoch.train_loss},
-                 {"val_loss", optional(epoch.val_loss)},
-                 {"val_accuracy", optional(epoch.val_accuracy)},
-                 {"val_top5_accuracy", optional(epoch.val_top5_accuracy)},
-                 {"bad_samples", epoch.bad_samples},
-                 {"val_bad_samples", epoch.val_bad_samples}};
-    if (!epoch.val_metrics.empty() && !epoch.val_accuracy) {  // those of classification have keys of their own
-        json["val_metric"] = epoch.val_metrics.front().name;
-        json["higher_is_better"] = epoch.val_metrics.front().higher_is_better;
-        json["val_metrics"] = json_of(epoch.val_metrics);
-    }
-    if (epoch.bubble) {
-        json["bubble"] = {{"formula", epoch.bubble->formula}, {"stages", epoch.bubble->stages}};
-    }
-    return json;
-}
 
 // Of the last epoch that was evaluated; null if there is none.
 Json main_metric(const std::vector<EpochResult>& epochs) {
@@ -65,14 +36,32 @@ Json json_of(const std::optional<DeviceMemory>& memory) {
 
 }  // namespace
 
-std::string to_json(const EpochResult& result) {
-    return json_of(result).dump();
+EpochEntry epoch_entry(const EpochResult& result, std::int64_t step) {
+    EpochEntry entry{.epoch = result.epoch,
+                     .step = step,
+                     .seconds = result.seconds,
+                     .images_per_second = result.images_per_second,
+                     .train_loss = result.train_loss,
+                     .val_loss = result.val_loss,
+                     .val_accuracy = result.val_accuracy,
+                     .val_top5_accuracy = result.val_top5_accuracy,
+                     .bad_samples = result.bad_samples,
+                     .val_bad_samples = result.val_bad_samples,
+                     .bubble = result.bubble};
+    if (!result.val_metrics.empty() && !result.val_accuracy) {  // those of classification have keys of their own
+        entry.val_metric = result.val_metrics.front().name;
+        entry.higher_is_better = result.val_metrics.front().higher_is_better;
+        for (const Metric& metric : result.val_metrics) {
+            entry.val_metrics.push_back({metric.name, metric.value});
+        }
+    }
+    return entry;
 }
 
 std::string to_json(const TrainResult& result) {
     Json epochs = Json::array();
     for (const auto& epoch : result.epochs) {
-        epochs.push_back(json_of(epoch));
+        epochs.push_back(Json::parse(to_json(epoch_entry(epoch))));
     }
     Json workers = {{"threads", result.workers_used}, {"samples", result.workers.samples}};
     const auto seconds = [](std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); };

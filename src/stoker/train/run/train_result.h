@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "stoker/bridge/torch_cuda.h"
-#include "stoker/records/account.h"
-#include "stoker/records/stages.h"
+#include "stoker/records/records.h"
 #include "stoker/train/task/scores.h"
 
 namespace stoker {
@@ -25,12 +24,6 @@ struct StepResult {
     std::optional<std::int64_t> ready = std::nullopt;       // finished batches when the step asked for its own
     std::optional<std::int64_t> copy_bytes = std::nullopt;  // copied to the device
     std::vector<std::int64_t> indices = {};                 // of the samples
-};
-
-// The share of their steps in which the stages of a model (train.mesh.pp) wait for each other.
-struct Bubble {
-    double formula = 0;          // of the schedule, with stages that take equally long
-    std::vector<double> stages;  // measured on each
 };
 
 struct EpochResult {
@@ -69,8 +62,8 @@ struct TrainResult {
     std::string document = {};  // this result as JSON; for a run that had finished before, the document stored then
 };
 
-// {"epoch", "seconds", "images_per_second", "train_loss", "val_loss", ...}
-std::string to_json(const EpochResult& result);
+// Those of a checkpoint and of the run's document have no `step`.
+EpochEntry epoch_entry(const EpochResult& result, std::int64_t step = 0);
 
 // {"run", "resumed_from_step", "epochs", "account", "workers", "peak_rss_mb", "device", "memory", "compiled", ...}
 std::string to_json(const TrainResult& result);

@@ -1,10 +1,16 @@
 // Records survive being written as lines and read back, and damaged lines do no harm.
-#include "stoker/records/records_json.h"
+#include "stoker/records/record_reader.h"
 
+#include <cmath>
 #include <fmt/format.h>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "stoker/records/line_file.h"
+#include "stoker/records/record_writer.h"
+#include "support/temp_dir.h"
 
 namespace stoker {
 namespace {
@@ -18,7 +24,11 @@ StepRecord waited(int us) {
     return record;
 }
 
-TEST(RecordsJson, FactsComeBack) {
+std::string add_record(std::string_view line, RunRecords& records) {
+    return RecordCollector(records).add(line);
+}
+
+TEST(Records, FactsComeBack) {
     const RunFacts facts{
         .writer = "stoker",
         .rank = 1,
@@ -44,7 +54,7 @@ TEST(RecordsJson, FactsComeBack) {
     EXPECT_FALSE(json::parse(to_json_line(facts, 5))["data"].contains("prefetch"));
 }
 
-TEST(RecordsJson, UnmeasuredTimeOfWorkersIsLeftOut) {
+TEST(Records, UnmeasuredTimeOfWorkersIsLeftOut) {
     IntervalEntry interval{.first_step = 1, .last_step = 50, .seconds = 0.5};
     interval.workers.emplace();
     EXPECT_FALSE(json::parse(to_json_line(interval, 0))["workers_us"].contains("cpu"));
@@ -52,7 +62,7 @@ TEST(RecordsJson, UnmeasuredTimeOfWorkersIsLeftOut) {
     EXPECT_EQ(json::parse(to_json_line(interval, 0))["workers_us"]["cpu"], 3);
 }
 
-TEST(RecordsJson, ImagesThatADeviceDecodesAreCountedWhereThereAreSome) {
+TEST(Records, ImagesThatADeviceDecodesAreCountedWhereThereAreSome) {
     IntervalEntry interval{.first_step = 1, .last_step = 50, .seconds = 0.5};
     interval.workers.emplace().samples = 7;
     EXPECT_FALSE(json::parse(to_json_line(interval, 0))["workers_us"].contains("on_device"));
@@ -72,7 +82,7 @@ TEST(StageTimes, BlockedLastsNoLongerThanTheWorkersHad) {
     EXPECT_EQ(times[Stage::blocked], microseconds(0));
 }
 
-TEST(RecordsJson, IntervalsComeBackForTheirRanks) {
+TEST(Records, IntervalsComeBackForTheirRanks) {
     IntervalEntry interval{.first_step = 1, .last_step = 50, .seconds = 0.5, .host = waited(70)};
     interval.workers.emplace().times[static_cast<std::size_t>(Stage::entropy)] = microseconds(9);
     interval.syncs = {{.place = "losses", .count = 2, .us = 3}};
@@ -113,7 +123,7 @@ TEST(RecordsJson, IntervalsComeBackForTheirRanks) {
     EXPECT_EQ(records.ranks[0].intervals.at(0).busy_share, std::nullopt);
 }
 
-TEST(RecordsJson, EvaluationsComeBack) {
+TEST(Records, EvaluationsComeBack) {
     RunRecords records;
     const EvaluationEntry entry{.step = 9, .samples = 100, .host = waited(4)};
     ASSERT_EQ(add_record(to_json_line(entry, 0), records), "");
@@ -122,7 +132,7 @@ TEST(RecordsJson, EvaluationsComeBack) {
     EXPECT_FALSE(records.ranks[0].evaluations[0].workers);
 }
 
-TEST(RecordsJson, StepsAreRead) {
+TEST(Records, StepsAreRead) {
     RunRecords records;
     const std::string line =
         R"({"type":"step","schema":1,"step":3,"epoch":1,"samples":8,"loss":null,"us":{"wait":5,"new":1},"ready":2})";
@@ -135,21 +145,136 @@ TEST(RecordsJson, StepsAreRead) {
     EXPECT_EQ(step.host.total(), microseconds(5));
 }
 
-TEST(RecordsJson, ProfiledStepsAreMarkedAndNotRead) {
-    const auto odd = [](std::string_view type, std::int64_t step) { return type == "step" && step % 2 == 1; };
-    RunRecords records;
-    for (const int step : {1, 2, 3}) {
-        const std::string line = fmt::format(R"({{"type":"step","schema":1,"step":{},"us":{{"wait":5.0}}}})", step);
-        const std::string marked = marked_as_profiled(line, odd);
-        EXPECT_EQ(marked == line, step == 2);
-        EXPECT_EQ(add_record(marked, records), "");
-    }
-    ASSERT_EQ(records.ranks.at(0).steps.size(), 1U);
-    EXPECT_EQ(records.ranks[0].steps[0].step, 2);
-    EXPECT_EQ(marked_as_profiled("no JSON", odd), "no JSON");
+TEST(Records, StepsComeBack) {
+    const StepEntry step{.step = 3,
+                         .epoch = 1,
+                         .samples = 8,
+                         .host = waited(5),
+                         .ready = 2,
+                         .copy_bytes = 9,
+                         .loss = std::nan(""),
+                         .lr = 1,
+                         .batch_hash = 0xfedcba9876543210};
+    const std::string line = to_json_line(step);
+    EXPECT_EQ(line, R"({"type":"step","schema":1,"step":3,"epoch":1,"samples":8,"loss":null,"lr":1,)"
+                    R"("batch_hash":"fedcba9876543210","ready":2,"copy_bytes":9,"us":{"wait":5}})");
+    const RecordLine record = RecordReader{"step"}.read(line);
+    EXPECT_TRUE(record.complete);
+    const StepEntry& read = std::get<StepEntry>(record.entry);
+    EXPECT_EQ(to_json_line(read), line);
+    EXPECT_TRUE(std::isnan(*read.loss)) << "JSON has no NaN";
+    EXPECT_FALSE(json::parse(to_json_line(StepEntry{.step = 1})).contains("loss"));
 }
 
-TEST(RecordsJson, OtherTypesAreSkippedAndOtherTextIsNot) {
+TEST(Records, EpochsComeBack) {
+    const EpochEntry epoch{.epoch = 2,
+                           .step = 6,
+                           .seconds = 2,
+                           .images_per_second = 100,
+                           .train_loss = std::nan(""),
+                           .val_loss = 0.75,
+                           .val_metrics = {{"mae", 0.5}, {"r\"2", std::nan("")}},
+                           .val_metric = "mae",
+                           .higher_is_better = false,
+                           .bad_samples = 1,
+                           .bubble = Bubble{.formula = 0.25, .stages = {0.5, 1}}};
+    const std::string line = to_json_line(epoch);
+    EXPECT_EQ(
+        line,
+        R"({"type":"epoch","schema":1,"step":6,"epoch":2,"seconds":2.0,"images_per_second":100.0,)"
+        R"("train_loss":null,"val_loss":0.75,"val_accuracy":null,"val_top5_accuracy":null,"bad_samples":1,)"
+        R"("val_bad_samples":0,"val_metric":"mae","higher_is_better":false,"val_metrics":{"mae":0.5,"r\"2":null},)"
+        R"("bubble":{"formula":0.25,"stages":[0.5,1.0]}})");
+    const RecordLine record = RecordReader{"epoch"}.read(line);
+    EXPECT_TRUE(record.complete);
+    EXPECT_EQ(to_json_line(std::get<EpochEntry>(record.entry)), line);
+    EXPECT_EQ(json::parse(to_json(epoch))["epoch"], 2);
+    EXPECT_FALSE(json::parse(to_json(epoch)).contains("step"));
+}
+
+TEST(Records, TheOrderOfKeysIsFree) {
+    const std::string line =
+        R"({ "us": {"wait": 5}, "epoch": 1, "step": 3, "schema": 1, "samples": 8, "type": "step", "loss": 0.5 })";
+    EXPECT_TRUE(seems_of_type(line, "step"));
+    EXPECT_FALSE(seems_of_type(line, "epoch"));
+    EXPECT_FALSE(seems_of_type(line, "st"));
+    const RecordLine record = RecordReader{"step"}.read(line);
+    EXPECT_EQ(record.step, 3);
+    EXPECT_EQ(std::get<StepEntry>(record.entry).loss, 0.5);
+    EXPECT_EQ(std::get<StepEntry>(record.entry).host.total(), microseconds(5));
+}
+
+TEST(Records, HalfALineIsNoRecord) {
+    const std::string line = to_json_line(StepEntry{.step = 3, .epoch = 1, .samples = 8, .host = waited(5)});
+    RecordReader reader{"step"};
+    for (std::size_t size = 0; size < line.size(); ++size) {
+        EXPECT_NE(reader.read(line.substr(0, size)).problem, "") << size;
+    }
+    EXPECT_EQ(reader.read(line).problem, "");
+}
+
+TEST(Records, OfOtherTypesOnlyTheHeadIsRead) {
+    const RecordLine record = RecordReader{"step"}.read(R"({"type":"epoch","schema":7,"step":4,"rank":2})");
+    EXPECT_EQ(record.problem, "");
+    EXPECT_EQ(record.type, "epoch");
+    EXPECT_EQ(record.step, 4);
+    EXPECT_EQ(record.rank, 2);
+    EXPECT_EQ(record.entry.index(), 0U);
+}
+
+TEST(Records, ValuesThatAreMissingOrWrongAreSaid) {
+    RecordReader reader{"step", "epoch"};
+    for (const char* line :
+         {R"({"type":"step","schema":1,"step":1})", R"({"type":"step","schema":1,"step":-1,"epoch":1})",
+          R"({"type":"step","schema":1,"step":1,"epoch":1,"loss":"x"})",
+          R"({"type":"step","schema":1,"step":1,"epoch":1,"us":[]})",
+          R"({"type":"epoch","schema":1,"epoch":1,"seconds":1,"images_per_second":1,"train_loss":1})"}) {
+        const RecordLine record = reader.read(line);
+        EXPECT_EQ(record.problem, "");
+        EXPECT_FALSE(record.complete) << line;
+    }
+}
+
+TEST(Records, LinesOfAFileThatGrows) {
+    const stoker::testing::TempDir folder;
+    const auto path = folder / "metrics.jsonl";
+    std::uint64_t begin = 0;
+    std::vector<std::string> lines;
+    const auto grow = [&](const char* text) {
+        std::ofstream(path, std::ios::app) << text;
+        const auto take = [&](std::string_view line, std::uint64_t offset) {
+            lines.emplace_back(line);
+            begin = offset + line.size() + 1;
+        };
+        return for_each_line(path, take, begin);
+    };
+    EXPECT_EQ(grow("one\ntwo\nthr"), "thr");
+    EXPECT_EQ(grow(""), "thr");
+    EXPECT_EQ(grow("ee\n"), "");
+    EXPECT_EQ(grow("four\n"), "");
+    EXPECT_THAT(lines, ::testing::ElementsAre("one", "two", "three", "four"));
+}
+
+TEST(Records, ProfiledStepsAreMarkedAndNotRead) {
+    RunRecords records;
+    const std::string step = R"({"type":"step","schema":1,"step":1,"us":{"wait":5.0}})";
+    const std::string evaluation = to_json_line(EvaluationEntry{.step = 1, .host = waited(4)}, 0);
+    EXPECT_EQ(marked_as_profiled(step), R"({"type":"step","schema":1,"step":1,"us":{"wait":5.0},"profiled":true})");
+    EXPECT_EQ(add_record(marked_as_profiled(step), records), "");
+    EXPECT_EQ(add_record(marked_as_profiled(evaluation), records), "");
+    EXPECT_TRUE(records.ranks.at(0).steps.empty());
+    EXPECT_TRUE(records.ranks[0].evaluations.empty());
+}
+
+TEST(Records, OfStepsToldTwiceTheLaterHolds) {
+    RunRecords records;
+    for (const int step : {1, 2, 3, 2}) {
+        EXPECT_EQ(add_record(to_json_line(StepEntry{.step = step}), records), "");
+    }
+    EXPECT_EQ(records.ranks.at(0).steps.size(), 2U);
+}
+
+TEST(Records, OtherTypesAreSkippedAndOtherTextIsNot) {
     RunRecords records;
     EXPECT_EQ(add_record(R"({"type":"epoch","schema":7})", records), "");
     EXPECT_TRUE(records.ranks.empty());
@@ -158,7 +283,7 @@ TEST(RecordsJson, OtherTypesAreSkippedAndOtherTextIsNot) {
     EXPECT_NE(add_record(R"({"type":"step","schema":2})", records), "");
 }
 
-TEST(RecordsJson, WrongTypesAndHugeNumbersDoNoHarm) {
+TEST(Records, WrongTypesAndHugeNumbersDoNoHarm) {
     for (const char* line : {R"({"type":"step","schema":1,"step":"x","us":[1],"ready":1.5})",
                              R"({"type":"step","schema":1,"step":1,"us":{"wait":1e300,"copy":-1e300}})",
                              R"({"type":"interval","schema":1,"workers_us":3,"syncs":[1,{"us":"x"}],"seconds":{}})",

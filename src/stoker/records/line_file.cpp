@@ -1,4 +1,4 @@
-#include "stoker/track/line_file.h"
+#include "stoker/records/line_file.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -15,11 +15,11 @@ constexpr std::size_t kMaxLine = std::size_t{1} << 16;
 }  // namespace
 
 std::string for_each_line(const std::filesystem::path& path,
-                          const std::function<void(std::string_view, std::uint64_t)>& take) {
+                          const std::function<void(std::string_view, std::uint64_t)>& take, std::uint64_t begin) {
     const File file(path);
     const std::uint64_t size = file.info().size;
     std::string buffer;
-    std::uint64_t done = 0;
+    std::uint64_t done = begin;
     while (done < size) {
         constexpr std::uint64_t kPiece = std::uint64_t{1} << 20;
         const std::size_t before = buffer.size();
