@@ -20,7 +20,7 @@ HEAD = {"type", "schema", "step", "rank", "profiled"}
 
 
 def names_of(file):
-    """Of phases or stages."""
+    """The names of the phases or stages."""
     return re.findall(r'"(\w+)"', re.search(r"kNames = {(.*?)}", (RECORDS / file).read_text(), re.DOTALL)[1])
 
 
@@ -32,7 +32,7 @@ def record_keys(kind):
 
 
 def keys_of(value, at=""):
-    """Of parsed lines."""
+    """The same for parsed lines."""
     if isinstance(value, list):
         return set().union(*(keys_of(each, at) for each in value))
     if isinstance(value, dict):

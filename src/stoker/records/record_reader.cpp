@@ -151,7 +151,7 @@ class FieldReader {
     bool& wrong_;
 };
 
-// The schema of a line, where it is another one than ours.
+// The schema of a line if it differs from ours.
 std::string other_schema(object json) {
     std::int64_t schema = 0;
     element found;
