@@ -48,7 +48,7 @@ double idle_share(const std::shared_ptr<stoker::Group>& group, PipelineOrder ord
     stoker::Account account;
     stoker::PipelineStep pipeline({.stages = group.get(), .order = order, .shapes = {boundary, boundary}}, account);
     std::vector<at::Tensor> inputs(static_cast<std::size_t>(micro_batches));
-    const stoker::PipelineStep::Passes passes{
+    const stoker::MicroBatchPasses passes{
         .forward =
             [&](std::int64_t part, const at::Tensor& input) {
                 std::this_thread::sleep_for(forward);

@@ -12,8 +12,6 @@
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
 #include "stoker/bridge/device_copier.h"
-#include "stoker/train/run/evaluate.h"
-#include "stoker/train/run/run_setup.h"
 #include "stoker/train/run/train_plan.h"
 
 namespace stoker::cli {
@@ -26,13 +24,12 @@ class Probe {
     explicit Probe(const TrialOptions& options)
         : plan_(plan_training(trial_recipe(options.recipe), open_trial_data(options), nullptr, false,
                               std::make_shared<Group>())),
-          optimizer_(plan_.model->trainable_parameters(), plan_.recipe.optimizer, options.kernel),
-          step_(*plan_.model, optimizer_, account_, plan_.device, step_options(plan_.recipe, plan_.task, plan_.device),
-                plan_.mesh.data.get(), plan_.mesh.tensor.get()),
+          optimizer_(plan_.make_optimizer(options.kernel)),
+          step_(make_step(plan_, optimizer_, account_)),
           watch_(*plan_.train_loader, plan_.device) {}
 
     void run() {
-        answer(to_json(facts_of(plan_.data, *plan_.train_loader, plan_.device, step_.compiled())));
+        answer(to_json(facts_of(plan_.data, *plan_.train_loader, plan_.device, step_->compiled())));
         batch_ = next();
         plan_.train_loader->set_workers(0);  // they would take the cores of the step
         while (const std::optional<TrialRequest> request = read_request()) {
@@ -51,7 +48,7 @@ class Probe {
     std::shared_ptr<Batch> next() {
         std::shared_ptr<Batch> batch;
         while (batch == nullptr) {  // null marks the end of an epoch
-            batch = next_batch(*plan_.train_loader, [](std::span<const BadSample>) {});
+            batch = plan_.train_loader->next();
         }
         return batch;
     }
@@ -68,9 +65,9 @@ class Probe {
         const auto step = [&] {
             DeviceBatch batch = copier.copy(batch_);
             prepare(plan_.task, batch);
-            step_.run(batch, plan_.recipe.optimizer.lr);
+            step_->run(batch, plan_.recipe.optimizer.lr);
             if (++unread_ >= 50) {  // as often as training does
-                step_.take_losses();
+                step_->take_losses();
                 unread_ = 0;
             }
         };
@@ -172,7 +169,7 @@ class Probe {
     TrainPlan plan_;
     Account account_;
     Optimizer optimizer_;
-    Step step_;
+    std::unique_ptr<Step> step_;
     Stopwatch watch_;
     std::shared_ptr<Batch> batch_;
     int unread_ = 0;  // losses

@@ -46,8 +46,8 @@ TEST(TrainLoop, TrainsAllEpochs) {
     const std::vector<EpochResult>& epochs = parts.loop.epochs();
     ASSERT_EQ(std::ssize(epochs), kEpochs);
     EXPECT_LT(epochs.back().train_loss, epochs.front().train_loss);
-    EXPECT_EQ(parts.loop.evaluate(nullptr, nullptr)->loss, *epochs.back().val_loss);
-    EXPECT_FALSE(parts.loop.evaluate([] { return true; }, nullptr)) << "stopped after its first batch";
+    EXPECT_EQ(parts.loop.validate(nullptr, nullptr)->loss, *epochs.back().val_loss);
+    EXPECT_FALSE(parts.loop.validate([] { return true; }, nullptr)) << "stopped after its first batch";
 }
 
 TEST(TrainLoop, ContinuesAfterAnInterrupt) {

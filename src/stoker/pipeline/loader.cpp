@@ -391,6 +391,21 @@ StageTime Loader::fill_task(const RingTask& task, WorkerScratch& scratch, StageT
     return end;
 }
 
+std::shared_ptr<Batch> Loader::next(const OnBadSamples& on_bad_samples) {
+    try {
+        std::shared_ptr<Batch> batch = next();
+        if (batch != nullptr && on_bad_samples && !batch->bad_samples().empty()) {
+            on_bad_samples(batch->bad_samples());
+        }
+        return batch;
+    } catch (const TooManyBadSamples& error) {
+        if (on_bad_samples) {
+            on_bad_samples(error.samples());
+        }
+        throw;
+    }
+}
+
 std::shared_ptr<Batch> Loader::next() {
     if (at_epoch_end_) {
         at_epoch_end_ = false;

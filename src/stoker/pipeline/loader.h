@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -87,6 +88,9 @@ struct LoaderStats {
     std::string cache_stop_reason;  // why the cache stopped growing below its budget, e.g. a full disk; usually empty
 };
 
+// Gets the bad samples of a batch.
+using OnBadSamples = std::function<void(std::span<const BadSample>)>;
+
 // Used by one thread, which calls `next` and all else; the workers are its own.
 class Loader {
   public:
@@ -97,6 +101,8 @@ class Loader {
     Loader& operator=(const Loader&) = delete;
     ~Loader();
 
+    // `next()`, with a call of `on_bad_samples` for bad samples in the batch or in TooManyBadSamples; null: no call.
+    std::shared_ptr<Batch> next(const OnBadSamples& on_bad_samples);
     // Waits for the next batch. Returns null once at the end of every epoch (the next call begins the next epoch), and
     // always after the last epoch. A bad sample is replaced by the sampler's substitute and listed in the batch.
     // Throws TooManyBadSamples past `bad_samples` in an epoch; system errors are rethrown unchanged. A batch whose

@@ -10,8 +10,6 @@
 #include "stoker/base/statistics.h"
 #include "stoker/bridge/device_copier.h"
 #include "stoker/bridge/torch_error.h"
-#include "stoker/train/run/evaluate.h"
-#include "stoker/train/run/run_setup.h"
 #include "stoker/train/run/train_plan.h"
 #include "stoker/train/step/mixup_cutmix.h"
 #include "stoker/train/step/optimizer.h"
@@ -75,8 +73,8 @@ class RangeTraining {
   public:
     explicit RangeTraining(const Recipe& recipe)
         : plan_(plan_training(recipe, training_data(recipe), nullptr, /*resumes=*/false, std::make_shared<Group>())),
-          optimizer_(plan_.model->trainable_parameters(), recipe.optimizer),
-          step_(*plan_.model, optimizer_, account_, plan_.device, step_options(recipe, plan_.task, plan_.device)),
+          optimizer_(plan_.make_optimizer()),
+          step_(make_step(plan_, optimizer_, account_)),
           copier_(plan_.device, plan_.task.fields),
           mixup_cutmix_({.mixup = recipe.train.mixup,
                          .cutmix = recipe.train.cutmix,
@@ -87,7 +85,7 @@ class RangeTraining {
     double step(double lr) {
         std::shared_ptr<Batch> batch;
         while (batch == nullptr) {  // null marks the end of an epoch
-            batch = next_batch(*plan_.train_loader, nullptr);
+            batch = plan_.train_loader->next();
         }
         require_targets(plan_.task, *batch, *plan_.data.train);
         DeviceBatch on_device = copier_.copy(batch);
@@ -95,15 +93,15 @@ class RangeTraining {
         if (mixup_cutmix_.any()) {
             mix(on_device, mixup_cutmix_, batch->epoch(), batch->number());
         }
-        step_.run(on_device, lr);
-        return step_.take_losses().front();
+        step_->run(on_device, lr);
+        return step_->take_losses().front();
     }
 
   private:
     TrainPlan plan_;
     Account account_;
     Optimizer optimizer_;
-    Step step_;
+    std::unique_ptr<Step> step_;
     DeviceCopier copier_;
     MixupCutmixOptions mixup_cutmix_;
 };

@@ -32,12 +32,9 @@ TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, Op
     : plan_(plan),
       recorder_(recorder),
       ranks_(ranks),
-      optimizer_(plan.model->trainable_parameters(),
-                 plan.stage_plan() ? stage_recipe(plan.recipe.optimizer, plan.model->trainable_parameters())
-                                   : plan.recipe.optimizer,
-                 kernel, plan.recipe.train.shard == "optimizer" ? plan.mesh.data.get() : nullptr, plan.full.get()),
-      step_(*plan.model, optimizer_, account_, plan.device, step_options(plan.recipe, plan.task, plan.device),
-            plan.mesh.data.get(), plan.mesh.tensor.get(), plan.stage_plan(), plan.full.get()),
+      optimizer_(plan.make_optimizer(kernel)),
+      step_(make_step(plan, optimizer_, account_)),
+      checkpoints_(plan, *step_, recorder),
       copier_(plan.device, plan.task.fields),
       device_reader_(plan.device),
       intervals_(*plan.train_loader, [this] { return device_reader_.read(); }),
@@ -79,7 +76,7 @@ bool TrainLoop::train_epoch(const FitOptions& options) {
     const std::vector<double> losses = recipe.schedule.name == "plateau" ? val_losses() : std::vector<double>();
     account_.cut();  // the time between epochs belongs to no step
     intervals_.begin();
-    while (const std::shared_ptr<Batch> batch = next_batch()) {
+    while (const std::shared_ptr<Batch> batch = wait_for_batch()) {
         const StepPosition position{
             .step = steps_, .total = recipe.train.epochs * per_epoch, .steps_per_epoch = per_epoch};
         const double lr = learning_rate(recipe.schedule, recipe.optimizer.lr, position, losses);
@@ -101,17 +98,17 @@ void TrainLoop::run_step(const Batch& batch, const DeviceBatch& on_device, doubl
                                                        : "a step that several processes share failed halfway";
     unsavable_ = kHalfDone;
     try {
-        step_.run(on_device, lr, plan_.train_loader->batch_sampler().samples(batch.number()));
+        step_->run(on_device, lr, plan_.train_loader->batch_sampler().samples(batch.number()));
     } catch (...) {
-        unsavable_ = step_.intact() ? nullptr : kHalfDone;
+        unsavable_ = step_->intact() ? nullptr : kHalfDone;
         throw;
     }
 }
 
-std::shared_ptr<Batch> TrainLoop::next_batch() {
+std::shared_ptr<Batch> TrainLoop::wait_for_batch() {
     const PhaseSpan span(account_, Phase::wait);
-    return stoker::next_batch(*plan_.train_loader,
-                              [this](std::span<const BadSample> bad) { add_bad_samples(bad, *plan_.data.train); });
+    return plan_.train_loader->next(
+        [this](std::span<const BadSample> bad) { add_bad_samples(bad, *plan_.data.train); });
 }
 
 DeviceBatch TrainLoop::copy(const std::shared_ptr<Batch>& batch) {
@@ -121,7 +118,7 @@ DeviceBatch TrainLoop::copy(const std::shared_ptr<Batch>& batch) {
     }
     const PhaseSpan span(account_, Phase::copy);
     require_targets(plan_.task, *batch, *plan_.data.train);
-    return step_.beside_graph([&] {
+    return step_->beside_graph([&] {
         DeviceBatch on_device = copier_.copy(batch);
         prepare(plan_.task, on_device);
         if (mixup_cutmix_.any() && batch->size() > 0) {
@@ -175,7 +172,7 @@ void TrainLoop::after_step(const Batch& batch, const DeviceBatch& on_device, dou
                          .loss = known_loss(),
                          .samples = &batch,
                          .on_device = &on_device,
-                         .step_loss = step_.last_loss()});
+                         .step_loss = step_->last_loss()});
     }
     if (!options.out.empty() && !train.checkpoint_every.epochs && steps_ % train.checkpoint_every.count == 0) {
         save(/*last=*/false);
@@ -247,7 +244,7 @@ void TrainLoop::save_best(const FitOptions& options) {
         return;
     }
     const PhaseSpan span(account_, Phase::checkpoint);
-    write_checkpoint(/*as_best=*/true);
+    write(/*as_best=*/true);
     plan_.group->barrier();  // as in `save`
 }
 
@@ -264,7 +261,7 @@ std::optional<Evaluation> TrainLoop::evaluate_epoch(const FitOptions& options) {
                 save_on_request(options);  // of a state that is saved already
                 return false;
             };
-            if (auto evaluation = evaluate(stop, options.on_evaluation)) {
+            if (auto evaluation = validate(stop, options.on_evaluation)) {
                 return evaluation;
             }
         }
@@ -327,24 +324,24 @@ void TrainLoop::add_bad_samples(std::span<const BadSample> samples, const Datase
     recorder_.bad_samples(ranks_.add_bad_samples(Quarantine::lines(samples, dataset, plan_.group->rank())));
 }
 
-std::optional<Evaluation> TrainLoop::evaluate(const std::function<bool()>& stop, const OnEvaluation& on_batch) {
-    const AveragedWeights averaged(step_.ema());
+std::optional<Evaluation> TrainLoop::validate(const std::function<bool()>& stop, const OnEvaluation& on_batch) {
+    const AveragedWeights averaged(step_->ema());
     std::optional<StageLinks> links;
     if (plan_.stage) {
         links.emplace(*plan_.mesh.pipeline, plan_.stage->val);
     }
     const Dataset& dataset = *plan_.data.val;
     const bool alone = !links && plan_.full == nullptr;  // else other ranks are in the middle of the batch
-    const std::function<bool()> free_graph = [&] { return step_.free_graph(); };
-    auto evaluation = stoker::evaluate(*plan_.model, *plan_.val_loader, plan_.task, plan_.device,
-                                       {.stop = stop,
-                                        .on_bad_samples = [&](const auto& bad) { add_bad_samples(bad, dataset); },
-                                        .on_batch = on_batch,
-                                        .precision = run_precision(plan_.recipe, plan_.device),
-                                        .stage = links ? &*links : nullptr,
-                                        .full = plan_.full.get(),
-                                        .free_memory = alone ? free_graph : nullptr},
-                                       *plan_.mesh.figures);
+    const std::function<bool()> free_graph = [&] { return step_->free_graph(); };
+    auto evaluation = evaluate(*plan_.model, *plan_.val_loader, plan_.task, plan_.device,
+                               {.stop = stop,
+                                .on_bad_samples = [&](const auto& bad) { add_bad_samples(bad, dataset); },
+                                .on_batch = on_batch,
+                                .precision = run_precision(plan_.recipe, plan_.device),
+                                .stage = links ? &*links : nullptr,
+                                .full = plan_.full.get(),
+                                .free_memory = alone ? free_graph : nullptr},
+                               *plan_.mesh.figures);
     recorder_.bad_samples(ranks_.gather_bad_samples());
     if (evaluation) {
         const EvaluationEntry entry{.step = steps_,
@@ -357,10 +354,18 @@ std::optional<Evaluation> TrainLoop::evaluate(const std::function<bool()>& stop,
     return evaluation;
 }
 
+void TrainLoop::write(bool as_best) {
+    checkpoints_.save(state(), as_best);
+    if (!as_best) {
+        saved_steps_ = steps_;
+        saved_epochs_ = std::ssize(epochs_);
+    }
+}
+
 void TrainLoop::save(bool last) {
     const PhaseSpan span(account_, Phase::checkpoint);
     record_losses(last);
-    write_checkpoint(/*as_best=*/false);
+    write(/*as_best=*/false);
     plan_.group->barrier();  // writing may take rank 0 longer than the timeout of a step's communication
 }
 
@@ -375,17 +380,11 @@ std::string TrainLoop::save_after_failure() {
         if (unsavable_ == nullptr && !pending_.empty()) {
             unsavable_ = "the losses of its last steps are not summed over the processes";
         }
-        if (unsavable_ == nullptr && plan_.full != nullptr && !saved()) {
-            unsavable_ = "the parameters are divided among the processes";
-        }
-        if (unsavable_ == nullptr && optimizer_.sharded() && !saved()) {
-            unsavable_ = "the optimizer's state is divided among the processes";
-        }
-        if (unsavable_ == nullptr && plan_.mesh.divides_model() && !saved()) {
-            unsavable_ = "the model is divided among the processes";
+        if (unsavable_ == nullptr && !saved()) {
+            unsavable_ = checkpoints_.why_not_alone();
         }
         if (unsavable_ == nullptr && !saved()) {
-            write_checkpoint(/*as_best=*/false);
+            write(/*as_best=*/false);
         }
         return unsavable_ == nullptr ? "" : unsavable_;
     } catch (const std::exception& error) {
@@ -394,6 +393,51 @@ std::string TrainLoop::save_after_failure() {
         }
         return error.what();
     }
+}
+
+RunState TrainLoop::state() const {
+    const std::span<const std::string> classes = plan_.data.train->classes();
+    LoaderState loader = plan_.train_loader->state();
+    // The position after the last step: the loader may have gone on to a batch that failed.
+    const std::int64_t per_epoch = plan_.train_loader->batches_per_epoch();
+    loader.epoch = steps_ / per_epoch;
+    loader.batch = steps_ % per_epoch;
+    loader.bad_samples = loader.batch == 0 ? 0 : sums_.bad_samples;  // of all ranks
+    return {.loader = loader,
+            .classes = {classes.begin(), classes.end()},
+            .step = steps_,
+            .epochs = epochs_,
+            .sums = sums_,
+            .account = account_.sum(),
+            .accumulate = step_->accumulate() > plan_.recipe.train.accumulate ? step_->accumulate() : 1,
+            .recipe = recipe_to_toml(plan_.recipe),
+            .model_hash = plan_.model_hash,
+            .data = summary_of(*plan_.data.train)};
+}
+
+TrainLoop::Loaded TrainLoop::load(const std::filesystem::path& checkpoint) {
+    Checkpointer::Loaded saved = checkpoints_.load(checkpoint);
+    Loaded loaded{
+        .recipe = std::move(saved.recipe), .metrics_bytes = saved.state.metrics_bytes, .data = saved.state.data};
+    restore(std::move(saved.state));
+    plan_.has_weights = true;
+    return loaded;
+}
+
+void TrainLoop::restore(RunState state) {
+    require_consistent(state, plan_.train_loader->batches_per_epoch());
+    plan_.train_loader->restore(state.loader);
+    step_->accumulate_at_least(state.accumulate, plan_.train_loader->batch_sampler().max_slice());
+    account_.restore(state.account);
+    steps_ = state.step;
+    epochs_ = std::move(state.epochs);
+    for (EpochResult& epoch : epochs_) {
+        set_directions(plan_.task, epoch.val_metrics);
+    }
+    sums_ = state.sums;
+    saved_steps_ = steps_;
+    saved_epochs_ = std::ssize(epochs_);
+    unsavable_ = nullptr;
 }
 
 }  // namespace stoker

@@ -14,7 +14,7 @@
 #include "stoker/records/account.h"
 #include "stoker/train/fit_options.h"
 #include "stoker/train/run/best_epoch.h"
-#include "stoker/train/run/checkpoint_parts.h"
+#include "stoker/train/run/checkpointer.h"
 #include "stoker/train/run/device_reader.h"
 #include "stoker/train/run/interval_recorder.h"
 #include "stoker/train/run/rank_sync.h"
@@ -36,7 +36,7 @@ class TrainLoop {
     bool run(const FitOptions& options);
     // The model, or its averaged weights, on the validation data, which must be there. Empty where `stop` returned
     // true.
-    std::optional<Evaluation> evaluate(const std::function<bool()>& stop, const OnEvaluation& on_batch);
+    std::optional<Evaluation> validate(const std::function<bool()>& stop, const OnEvaluation& on_batch);
 
     // Reads a checkpoint into model, optimiser, loader and sums. Throws InvalidArgument for one of another model,
     // optimiser or data.
@@ -47,9 +47,9 @@ class TrainLoop {
     };
     Loaded load(const std::filesystem::path& checkpoint);
     // All tensors of the model on rank 0, where the ranks have parts of it in host memory. All ranks must call it.
-    std::vector<NamedTensor> gather_model() const;
+    std::vector<NamedTensor> gather_model() const { return checkpoints_.gather_model(); }
     // What the ranks have alike when a run starts.
-    RankSync::SharedState shared_state();
+    RankSync::SharedState shared_state() { return checkpoints_.shared_state(); }
     // Reads the losses that are still on the device and records their steps. Throws InvalidArgument for a loss that is
     // not finite, where train.stop_at_nan says so, and DataError where the ranks together exceed the bad-sample budget.
     // `last`: also ends the interval that is open.
@@ -69,7 +69,7 @@ class TrainLoop {
     bool stopped_early() const;  // train.early_stop has ended the run
     // The epoch of the checkpoint RUN/best; null where there is none.
     const EpochResult* best() const;
-    const Step& step() const { return step_; }
+    const Step& step() const { return *step_; }
     Account& account() { return account_; }
     int signal() const { return signal_; }  // that interrupted the last run, on this rank or another
 
@@ -79,7 +79,7 @@ class TrainLoop {
     std::optional<Bubble> bubble();
     std::optional<Evaluation> evaluate_epoch(const FitOptions& options);
     void run_step(const Batch& batch, const DeviceBatch& on_device, double lr);
-    std::shared_ptr<Batch> next_batch();
+    std::shared_ptr<Batch> wait_for_batch();
     DeviceBatch copy(const std::shared_ptr<Batch>& batch);
     void after_step(const Batch& batch, const DeviceBatch& on_device, double lr, const FitOptions& options);
     void seed_generators();
@@ -96,13 +96,8 @@ class TrainLoop {
     void save_on_request(const FitOptions& options);
     void save_best(const FitOptions& options);
     bool save_wanted() const { return requests_.newest > requests_.answered; }
-    void write_checkpoint(bool as_best);
-    void write_files(const std::filesystem::path& folder, const std::string& state);
+    void write(bool as_best);
     bool saved() const { return saved_steps_ == steps_ && saved_epochs_ == std::ssize(epochs_); }
-    ModelMetadata metadata() const;
-    Checkpoint checkpoint();  // without its state
-    bool has_parts() const;
-    CheckpointParts checkpoint_parts() const;
     RunState state() const;
     void restore(RunState state);
 
@@ -120,7 +115,8 @@ class TrainLoop {
     RankSync& ranks_;
     Optimizer optimizer_;
     Account account_;
-    Step step_;
+    std::unique_ptr<Step> step_;
+    Checkpointer checkpoints_;
     DeviceCopier copier_;
     DeviceReader device_reader_;
     IntervalRecorder intervals_;
@@ -137,7 +133,6 @@ class TrainLoop {
     SaveRequests requests_;
     std::int64_t saved_steps_ = -1;  // steps and finished epochs in the newest checkpoint
     std::int64_t saved_epochs_ = -1;
-    bool shares_files_ = true;         // whether all ranks can write rank 0's files, as far as is known
     const char* unsavable_ = nullptr;  // why the state belongs to no step; null: it belongs to the last one
 };
 

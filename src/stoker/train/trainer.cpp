@@ -214,7 +214,7 @@ Evaluation Trainer::evaluate() {
                                .got = "none",
                                .hint = "set data.val to a data set or to a share of train such as \"10%\""});
     }
-    return with_stoker_errors([&] { return loop_.evaluate(nullptr, nullptr).value(); });
+    return with_stoker_errors([&] { return loop_.validate(nullptr, nullptr).value(); });
 }
 
 }  // namespace stoker

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <string_view>
 
 namespace stoker {
@@ -15,13 +14,22 @@ void make_directories(const std::filesystem::path& path);
 void rename_folder(const std::filesystem::path& from, const std::filesystem::path& to);
 void remove_path(const std::filesystem::path& path);
 
-// Gives `final_name` to the folder that `write` fills, in place of a folder that has the name. Until then it is
-// `temporaries`/.writing-NAME; `temporaries` is made, and lies in the same file system. The names are durable once the
-// caller has synced the folders that hold them.
-void write_folder(const std::filesystem::path& final_name, const std::filesystem::path& temporaries,
-                  const std::function<void(const std::filesystem::path& folder)>& write);
+// A folder that gets its name, in place of a folder that has it, once its files are written.
+class NewFolder {
+  public:
+    // Makes the empty folder `temporaries`/.writing-NAME, and `temporaries`, which lies in the same file system.
+    NewFolder(std::filesystem::path final_name, const std::filesystem::path& temporaries);
 
-// After a kill between two renames of write_folder: gives the folder that was being replaced its name again.
+    const std::filesystem::path& path() const { return path_; }  // until `commit`
+    // The names are durable once the caller has synced the folders that hold them.
+    void commit() const;
+
+  private:
+    std::filesystem::path final_name_;
+    std::filesystem::path path_;
+};
+
+// After a kill between two renames of NewFolder::commit: gives the folder that was being replaced its name again.
 void restore_replaced(const std::filesystem::path& final_name, const std::filesystem::path& temporaries);
 
 }  // namespace stoker

@@ -72,7 +72,7 @@ void keep_part(std::vector<NamedTensor>& state, const Model& model, const Group&
     }
 }
 
-std::vector<NamedTensor> StateGatherer::gather(std::vector<NamedTensor> state) const {
+std::vector<NamedTensor> PartOfModel::gather_slices(std::vector<NamedTensor> state) const {
     if (!mesh_.divides_model() || !mesh_.data->first()) {
         return state;
     }
@@ -86,7 +86,30 @@ std::vector<NamedTensor> StateGatherer::gather(std::vector<NamedTensor> state) c
     return gathers ? gather_stages(std::move(state), model_, *mesh_.pipeline) : state;
 }
 
-at::Tensor StateGatherer::whole(const at::Tensor& slice, const DividedParameter& parameter) const {
+StateParts PartOfModel::parts(const std::vector<NamedTensor>& tensors, bool first) const {
+    if (full_ != nullptr) {
+        return full_->parts(tensors);
+    }
+    StateParts parts;
+    for (const NamedTensor& entry : tensors) {
+        parts.add_whole(entry, first);
+    }
+    return parts;
+}
+
+std::vector<NamedTensor> PartOfModel::divide(std::vector<NamedTensor> saved, const std::string& where) const {
+    return full_ != nullptr && !saved.empty() ? full_->divide(saved, where) : std::move(saved);
+}
+
+void PartOfModel::load(const std::vector<NamedTensor>& saved, const std::string& where) const {
+    if (full_ != nullptr) {
+        full_->load(saved, where);
+    } else {
+        model_.load(saved, where);
+    }
+}
+
+at::Tensor PartOfModel::whole(const at::Tensor& slice, const DividedParameter& parameter) const {
     const Group& group = *mesh_.tensor;
     const at::Tensor own = slice.detach().to(at::kCPU).contiguous();
     if (!group.first()) {

@@ -2,10 +2,12 @@
 // checkpoints of its runs, which have all tensors, whole: they are those of a run whose model is not divided.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "stoker/dist/mesh.h"
 #include "stoker/models/model.h"
+#include "stoker/train/step/fully_sharded_model.h"
 
 namespace stoker {
 
@@ -23,21 +25,34 @@ const DividedParameter* slice_in(const Model& model, const NamedTensor& entry);
 // of another shape, which may be that of a slice.
 void keep_part(std::vector<NamedTensor>& state, const Model& model, const Group& tensor);
 
-// Brings the parts of a model together for a checkpoint.
-class StateGatherer {
+// This rank's part of a model's tensors, which is all of them, slices and stages, or shards.
+class PartOfModel {
   public:
-    // Both must outlive this object.
-    StateGatherer(const Model& model, const Mesh& mesh) : model_(model), mesh_(mesh) {}
+    // All must outlive this object. `full`: the model whose parameters are sharded; null: they are not.
+    PartOfModel(Model& model, const Mesh& mesh, FullyShardedModel* full) : model_(model), mesh_(mesh), full_(full) {}
 
-    // On rank 0 of all ranks, `state` with all tensors, whole, in host memory; on others as it was given, or with whole
-    // tensors. All ranks must call it; the copies of the model beside rank 0's exchange nothing.
-    std::vector<NamedTensor> gather(std::vector<NamedTensor> state) const;
+    std::vector<NamedTensor> state() const { return full_ != nullptr ? full_->state() : model_.state(); }
+    // On rank 0 of all ranks, tensors like `state()` as those of the whole model, in host memory; on others as they
+    // were given, or whole. All ranks must call it; the other copies of the model exchange nothing.
+    std::vector<NamedTensor> gather(const std::vector<NamedTensor>& tensors) const {
+        return full_ != nullptr ? full_->gather(tensors) : gather_slices(tensors);
+    }
+    // The same of an optimiser's state, which is not sharded.
+    std::vector<NamedTensor> gather_slices(std::vector<NamedTensor> state) const;
+    // Tensors like `state()`, for a file that all ranks write; `first`: this rank writes those that all have.
+    StateParts parts(const std::vector<NamedTensor>& tensors, bool first) const;
+
+    // Tensors like `state()` of those that keep_part has kept of a checkpoint's, which may be none. Throws
+    // InvalidArgument, with `where` as the origin, unless these are the model's.
+    std::vector<NamedTensor> divide(std::vector<NamedTensor> saved, const std::string& where) const;
+    void load(const std::vector<NamedTensor>& saved, const std::string& where) const;
 
   private:
     at::Tensor whole(const at::Tensor& slice, const DividedParameter& parameter) const;
 
-    const Model& model_;
+    Model& model_;
     const Mesh& mesh_;
+    FullyShardedModel* full_;
 };
 
 }  // namespace stoker

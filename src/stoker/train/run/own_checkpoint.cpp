@@ -11,7 +11,6 @@
 #include "stoker/train/run/checkpoint.h"
 #include "stoker/train/run/model_checks.h"
 #include "stoker/train/run/run_state.h"
-#include "stoker/train/run/step_state.h"
 
 namespace stoker {
 
@@ -29,9 +28,10 @@ fs::path whole_name(const fs::path& path) {
 void save_checkpoint(const fs::path& path, std::int64_t steps, const Model& model, const Optimizer& optimizer,
                      const Step& step, const Loader& loader) {
     const auto classes = loader.dataset().classes();
+    StepState own = step.state();
     Checkpoint checkpoint{.model = model.state(),
-                          .optimizer = optimizer.state(),
-                          .ema = ema_tensors(step),
+                          .optimizer = std::move(own.optimizer),
+                          .ema = std::move(own.ema),
                           .state = to_json(RunState{.loader = loader.state(),
                                                     .classes = {classes.begin(), classes.end()},
                                                     .step = steps,
@@ -41,9 +41,11 @@ void save_checkpoint(const fs::path& path, std::int64_t steps, const Model& mode
                                                     .accumulate = step.accumulate(),
                                                     .data = summary_of(loader.dataset())}),
                           .metadata = {{"format", "pt"}}};  // Python's safetensors requires it
-    std::ranges::move(scaler_tensors(step), std::back_inserter(checkpoint.optimizer));
+    std::ranges::move(own.scaler, std::back_inserter(checkpoint.optimizer));
     const fs::path name = whole_name(path);
-    write_folder(name, name.parent_path(), [&](const fs::path& folder) { write_checkpoint(folder, checkpoint); });
+    const NewFolder folder(name, name.parent_path());
+    write_checkpoint(folder.path(), checkpoint);
+    folder.commit();
     sync_directory(name.parent_path());
 }
 
@@ -59,7 +61,7 @@ std::int64_t resume_from(const fs::path& path, Model& model, Optimizer& optimize
     require_same_sampler(loader.state(), state.loader);  // before anything is changed
     require_classes(state.classes, "the checkpoint", loader.dataset());
     model.load(saved.model, found->string());
-    load_step(saved, optimizer, step);
+    step.load({.optimizer = saved.optimizer, .ema = saved.ema});
     check_maps();  // of the checkpoint's files
     loader.restore(state.loader);
     step.accumulate_at_least(state.accumulate, loader.batch_sampler().max_slice());

@@ -154,28 +154,29 @@ std::string collectives_of(const Group& group) {
 
 }  // namespace
 
-RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& optimizer) {
+RunFacts run_facts(const TrainPlan& plan, const Step& step) {
     const Recipe& recipe = plan.recipe;
     const Precision precision = step_options(recipe, plan.task, plan.device).precision;
-    RunFacts facts{.writer = "stoker",
-                   .rank = plan.group->rank(),
-                   .world_size = plan.group->size(),
-                   .host = host_facts(),
-                   .device = device_facts(plan.device, precision),
-                   .data = data_facts(plan),
-                   .train = {.model = model_name(plan),
-                             .parameters = plan.parameters,
-                             .batch_size = recipe.data.batch_size,
-                             .steps_per_epoch = plan.train_loader->batches_per_epoch(),
-                             .precision = precision_name(precision),
-                             .optimizer = recipe.optimizer.name,
-                             .optimizer_kernel = optimizer.kernel() == OptimizerKernel::fused ? "fused" : "single",
-                             .compiled = step.compiled(),
-                             .accumulate = static_cast<int>(step.accumulate()),
-                             .threads = at::get_num_threads(),
-                             .stages = plan.stage ? cut_text(plan.stage->cut) : "",
-                             .pipeline = plan.stage ? recipe.train.pipeline : "",
-                             .collectives = collectives_of(*plan.group)}};
+    RunFacts facts{
+        .writer = "stoker",
+        .rank = plan.group->rank(),
+        .world_size = plan.group->size(),
+        .host = host_facts(),
+        .device = device_facts(plan.device, precision),
+        .data = data_facts(plan),
+        .train = {.model = model_name(plan),
+                  .parameters = plan.parameters,
+                  .batch_size = recipe.data.batch_size,
+                  .steps_per_epoch = plan.train_loader->batches_per_epoch(),
+                  .precision = precision_name(precision),
+                  .optimizer = recipe.optimizer.name,
+                  .optimizer_kernel = step.optimizer().kernel() == OptimizerKernel::fused ? "fused" : "single",
+                  .compiled = step.compiled(),
+                  .accumulate = static_cast<int>(step.accumulate()),
+                  .threads = at::get_num_threads(),
+                  .stages = plan.stage ? cut_text(plan.stage->cut) : "",
+                  .pipeline = plan.stage ? recipe.train.pipeline : "",
+                  .collectives = collectives_of(*plan.group)}};
     if (plan.val_loader != nullptr) {
         facts.train.val_samples = plan.data.val->size();
         facts.train.epochs_per_evaluation = static_cast<int>(recipe.train.evaluate_every);

@@ -9,6 +9,6 @@
 namespace stoker {
 
 // Reads a few samples of local data for their size and codec.
-RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& optimizer);
+RunFacts run_facts(const TrainPlan& plan, const Step& step);
 
 }  // namespace stoker

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "stoker/base/folder_lock.h"
+#include "stoker/train/run/atomic_folder.h"
 #include "stoker/train/run/checkpoint.h"
 #include "stoker/train/run/metrics_cut.h"
 
@@ -70,12 +71,15 @@ class RunFolder {
     // The text of account.json; empty where there is none.
     std::string read_account() const;
 
-    // Makes checkpoints/<step>/ of the files that `write` writes, then removes all but the newest kKept; one that
-    // cannot be removed is tried again at the next save.
-    void save(std::int64_t step, const std::string& state, const WriteFiles& write) const;
+    // For the files of checkpoints/<step>/, or of best/; `keep` then gives it that name.
+    NewFolder new_checkpoint(std::int64_t step) const {
+        return {path_ / kCheckpoints / std::to_string(step), path_ / kCheckpoints};
+    }
+    NewFolder new_best() const { return {path_ / kBest, path_ / kCheckpoints}; }
+    void keep(const NewFolder& checkpoint) const;
+    // Removes all checkpoints but the newest kKept; one that cannot be removed is tried again at the next call.
+    void remove_old_checkpoints() const;
     static constexpr std::size_t kKept = 3;
-    // Makes best/ in the same way.
-    void save_best(const std::string& state, const WriteFiles& write) const;
     // Removes the checkpoints after `step`, which do not belong to a run that resumes there, and leftovers of a process
     // that was killed while it wrote or removed one. A best/ after `step` goes with them; alone it stays, since a run
     // that was killed writes it again.
@@ -83,8 +87,6 @@ class RunFolder {
 
   private:
     void open(const std::string& recipe);
-    void make_checkpoint(const std::filesystem::path& final_name, const std::string& state,
-                         const WriteFiles& write) const;
     void remove_temporaries() const;
     void discard();
 

@@ -62,12 +62,24 @@ ModelStage keep_stage_of(const StageCut& cut, Model& model, const Task& task, co
 
 }  // namespace
 
-std::optional<StagePlan> TrainPlan::stage_plan() const {
-    if (!stage) {
-        return std::nullopt;
+StepRanks TrainPlan::step_ranks() const {
+    StepRanks ranks{.data = mesh.data.get(), .tensor = mesh.tensor.get(), .full = full.get()};
+    if (stage) {
+        ranks.stage = StagePlan{
+            .stages = mesh.pipeline.get(), .order = pipeline_order(recipe.train.pipeline), .shapes = stage->train};
     }
-    return StagePlan{
-        .stages = mesh.pipeline.get(), .order = pipeline_order(recipe.train.pipeline), .shapes = stage->train};
+    return ranks;
+}
+
+Optimizer TrainPlan::make_optimizer(OptimizerKernel kernel) const {
+    const std::vector<NamedTensor> parameters = model->trainable_parameters();
+    return {parameters, stage_recipe(recipe.optimizer, parameters), kernel,
+            recipe.train.shard == "optimizer" ? mesh.data.get() : nullptr, full.get()};
+}
+
+std::unique_ptr<Step> make_step(const TrainPlan& plan, Optimizer& optimizer, Account& account) {
+    return make_step(*plan.model, optimizer, account, plan.device, step_options(plan.recipe, plan.task, plan.device),
+                     plan.step_ranks());
 }
 
 TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> model, bool resumes,

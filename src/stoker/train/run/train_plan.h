@@ -12,6 +12,8 @@
 #include "stoker/pipeline/recipe_data.h"
 #include "stoker/train/run/model_stages.h"
 #include "stoker/train/step/fully_sharded_model.h"
+#include "stoker/train/step/optimizer.h"
+#include "stoker/train/step/step.h"
 #include "stoker/train/task/task.h"
 
 namespace stoker {
@@ -35,9 +37,13 @@ struct TrainPlan {
     std::string model_hash;  // of the file of model.script or model.export; empty for other models
     std::vector<std::string> new_tensors;  // tensors that model.weights had only for another number of classes
 
-    // What a step must know of `stage`.
-    std::optional<StagePlan> stage_plan() const;
+    // The ranks that make each step together.
+    StepRanks step_ranks() const;
+    Optimizer make_optimizer(OptimizerKernel kernel = OptimizerKernel::fused) const;
 };
+
+// The plan's step; all must outlive it. All ranks must call it.
+std::unique_ptr<Step> make_step(const TrainPlan& plan, Optimizer& optimizer, Account& account);
 
 // `model`: null to make it from the recipe. `resumes`: the weights will come from a checkpoint, so model.weights is not
 // read. `custom`: the loss and metrics of the task "custom". Compares recipes and data with the other ranks of `group`.

@@ -11,13 +11,14 @@
 
 namespace stoker {
 
-std::optional<FusedDeviceStep> FusedDeviceStep::make(const Model& model, const Optimizer& optimizer,
-                                                     const at::Device& device, const LossOptions& loss) {
-    std::optional<FusedLayers> layers;
-    if (device.is_cuda()) {
-        layers = fused_layers(model, optimizer, loss);
+bool FusedDeviceStep::run_fused(const DeviceBatch& batch, const at::Tensor& mean) {
+    if (accumulate() > 1 || !takes(batch.size())) {
+        return false;
     }
-    return layers ? std::optional(FusedDeviceStep(std::move(*layers))) : std::nullopt;
+    const PhaseSpan span(context_->account, Phase::step);
+    queue(batch, mean);
+    context_->ema.update();
+    return true;
 }
 
 bool FusedDeviceStep::takes(std::int64_t samples) const {
@@ -25,7 +26,8 @@ bool FusedDeviceStep::takes(std::int64_t samples) const {
     return why_no_fused_mlp_cuda(layers_.options, samples).empty();
 }
 
-void FusedDeviceStep::run(const DeviceBatch& batch, const at::Tensor& lr, const at::Tensor& mean) const {
+// Forward, backward and update, and the mean loss before it.
+void FusedDeviceStep::queue(const DeviceBatch& batch, const at::Tensor& mean) const {
     const at::Device device = mean.device();
     const c10::DeviceGuard on_device(device);
     const at::Tensor x = fused_input(batch, layers_.options.widths.front());
@@ -41,7 +43,7 @@ void FusedDeviceStep::run(const DeviceBatch& batch, const at::Tensor& lr, const 
                         {.batch = {.x = x.const_data_ptr<float>(),
                                    .label = label.const_data_ptr<std::int64_t>(),
                                    .samples = batch.size()},
-                         .lr = lr.const_data_ptr<float>(),
+                         .lr = context_->optimizer.lr_on_device().const_data_ptr<float>(),
                          .mean_loss = mean.mutable_data_ptr<float>(),
                          .workspace = workspace.mutable_data_ptr<float>()},
                         c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle());

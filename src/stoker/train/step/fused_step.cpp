@@ -22,16 +22,8 @@ int threads_for(const std::vector<int>& widths, std::int64_t samples) {
 
 }  // namespace
 
-std::optional<FusedStep> FusedStep::make(const Model& model, const Optimizer& optimizer, const at::Device& device,
-                                         const LossOptions& loss) {
-    std::optional<FusedLayers> layers;
-    if (device.is_cpu()) {
-        layers = fused_layers(model, optimizer, loss);
-    }
-    return layers ? std::optional(FusedStep(std::move(*layers))) : std::nullopt;
-}
-
-double FusedStep::run(const DeviceBatch& batch, double lr) {
+void FusedStep::train(const DeviceBatch& batch, double lr, std::int64_t /*samples*/) {
+    const PhaseSpan span(context_->account, Phase::step);
     const std::int64_t samples = batch.size();
     std::vector<FusedLayer> memory;
     for (const FusedLayerTensors& layer : layers_.layers) {
@@ -54,7 +46,8 @@ double FusedStep::run(const DeviceBatch& batch, double lr) {
         *layer.weight.steps.mutable_data_ptr<float>() += 1;
         *layer.bias.steps.mutable_data_ptr<float>() += 1;
     }
-    return sum / static_cast<double>(samples);
+    context_->losses.add(sum / static_cast<double>(samples));
+    context_->ema.update();
 }
 
 }  // namespace stoker

@@ -3,26 +3,25 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "stoker/train/step/fused_layers.h"
+#include "stoker/train/step/step_context.h"
 
 namespace stoker {
 
-class FusedStep {
+class FusedStep final : public Step {
   public:
-    // Empty where model, device, optimiser or loss do not support it.
-    static std::optional<FusedStep> make(const Model& model, const Optimizer& optimizer, const at::Device& device,
-                                         const LossOptions& loss);
+    FusedStep(std::shared_ptr<StepContext> context, FusedLayers layers)
+        : Step(std::move(context)), layers_(std::move(layers)) {}
 
-    // Returns the mean loss of the batch before the update.
-    double run(const DeviceBatch& batch, double lr);
+    std::string compiled() const override { return "fused"; }
+
+  protected:
+    void train(const DeviceBatch& batch, double lr, std::int64_t samples) override;
 
   private:
-    explicit FusedStep(FusedLayers layers) : layers_(std::move(layers)) {}
-
     FusedLayers layers_;
     std::vector<FusedLayer> memory_ = {};  // of mlp_
     int most_threads_ = 0;                 // LibTorch's, when mlp_ was made

@@ -23,7 +23,7 @@ enum class OptimizerKernel {
 
 // Throws InvalidArgument for a pattern of no_decay or lr_scales that matches none of a model's trained parameters.
 void require_patterns(const std::vector<NamedTensor>& parameters, const OptimizerRecipe& recipe);
-// For one stage of a model: without the patterns that only match parameters of other stages.
+// The recipe for these parameters of a model, which may be one stage: without the patterns that match none of them.
 OptimizerRecipe stage_recipe(OptimizerRecipe recipe, const std::vector<NamedTensor>& parameters);
 
 class Optimizer {

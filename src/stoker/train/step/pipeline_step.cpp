@@ -9,7 +9,7 @@
 
 namespace stoker {
 
-void PipelineStep::run(std::int64_t samples, std::int64_t parts, const Passes& passes) {
+void PipelineStep::run(std::int64_t samples, std::int64_t parts, const MicroBatchPasses& passes) {
     struct InFlight {
         at::Tensor input;   // (part's samples, ...) from the stage before
         at::Tensor output;  // with its graph

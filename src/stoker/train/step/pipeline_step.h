@@ -23,24 +23,24 @@ struct StagePlan {
     StageShapes shapes = {};
 };
 
+// Both passes of a micro-batch.
+struct MicroBatchPasses {
+    // Its loss; of a stage before the last its output for `input`, which is undefined on the first stage.
+    std::function<at::Tensor(std::int64_t part, const at::Tensor& input)> forward;
+    // Adds the gradients of `output`, of the pass above. `gradient` is undefined for a loss. Sets the grad of the pass'
+    // `input`.
+    std::function<void(std::int64_t part, const at::Tensor& output, const at::Tensor& gradient)> backward;
+};
+
 class PipelineStep {
   public:
-    // Both passes of a micro-batch on this stage.
-    struct Passes {
-        // The stage's output for `input`, which is undefined on the first stage; on the last one the loss.
-        std::function<at::Tensor(std::int64_t part, const at::Tensor& input)> forward;
-        // Adds the gradients of `output`, of the pass above. `gradient` is undefined for a loss. Sets the grad of the
-        // pass' `input`.
-        std::function<void(std::int64_t part, const at::Tensor& output, const at::Tensor& gradient)> backward;
-    };
-
     PipelineStep(const StagePlan& plan, Account& account)
         : stages_(*plan.stages), order_(plan.order), links_(stages_, plan.shapes), account_(account) {}
 
     bool last() const { return links_.last(); }
 
     // Makes all passes of `samples` samples in `parts` micro-batches. All stages call it, with the same arguments.
-    void run(std::int64_t samples, std::int64_t parts, const Passes& passes);
+    void run(std::int64_t samples, std::int64_t parts, const MicroBatchPasses& passes);
 
     // Sums over the stages, in place. Waits for the slowest.
     void sum(const at::Tensor& values);

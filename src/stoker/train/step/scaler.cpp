@@ -18,6 +18,14 @@ Scaler::Scaler(const at::Device& device, const ScalerOptions& options)
       growth_tracker_(at::zeros({}, at::TensorOptions().dtype(at::kInt).device(device))),
       found_inf_(at::zeros({}, at::TensorOptions().dtype(at::kFloat).device(device))) {}
 
+at::Tensor Scaler::scaled(const at::Tensor& gradient, at::ScalarType type) const {
+    if (!scales()) {
+        return gradient;
+    }
+    const at::Tensor scale = scale_.to(type);
+    return gradient.defined() ? gradient.mul(scale) : scale;
+}
+
 const at::Tensor& Scaler::unscale(std::vector<at::Tensor>& gradients) {
     const c10::NoGradGuard no_grad;
     found_inf_.zero_();
@@ -29,12 +37,19 @@ const at::Tensor& Scaler::unscale(std::vector<at::Tensor>& gradients) {
 
 void Scaler::update() {
     const c10::NoGradGuard no_grad;
-    at::_amp_update_scale_(scale_, growth_tracker_, found_inf_, options_.growth_factor, options_.backoff_factor,
-                           options_.growth_interval);
+    if (scales()) {
+        at::_amp_update_scale_(scale_, growth_tracker_, found_inf_, options_.growth_factor, options_.backoff_factor,
+                               options_.growth_interval);
+    }
+}
+
+std::vector<at::Tensor> Scaler::tensors() const {
+    return scales() ? std::vector{scale_, growth_tracker_, found_inf_} : std::vector<at::Tensor>();
 }
 
 std::vector<NamedTensor> Scaler::state() const {
-    return {{"scaler.scale", scale_}, {"scaler.growth_tracker", growth_tracker_}};
+    return scales() ? std::vector<NamedTensor>{{"scaler.scale", scale_}, {"scaler.growth_tracker", growth_tracker_}}
+                    : std::vector<NamedTensor>();
 }
 
 void Scaler::load(const std::vector<NamedTensor>& given) {

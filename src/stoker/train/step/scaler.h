@@ -19,10 +19,14 @@ struct ScalerOptions {
 
 class Scaler {
   public:
+    Scaler() = default;  // scales nothing
     explicit Scaler(const at::Device& device, const ScalerOptions& options = {});
 
+    bool scales() const { return scale_.defined(); }
     const at::Tensor& scale() const { return scale_; }  // float32 scalar on the device
 
+    // The gradient of a scaled loss; undefined stands for 1.
+    at::Tensor scaled(const at::Tensor& gradient, at::ScalarType type) const;
     // Divides the gradients by the scale. Returns 1 if any of them is infinite or NaN, else 0: a float32 scalar on the
     // device, for Optimizer::step.
     const at::Tensor& unscale(std::vector<at::Tensor>& gradients);
@@ -30,7 +34,7 @@ class Scaler {
     void update();
 
     // What `unscale` and `update` read and write, for a CUDA graph.
-    std::vector<at::Tensor> tensors() const { return {scale_, growth_tracker_, found_inf_}; }
+    std::vector<at::Tensor> tensors() const;
     // "scaler.scale" and "scaler.growth_tracker", for a checkpoint.
     std::vector<NamedTensor> state() const;
     // Throws InvalidArgument where one of them is missing.

@@ -5,7 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,21 +13,18 @@
 
 #include "stoker/bridge/device.h"
 #include "stoker/bridge/torch_error.h"
-#include "stoker/dist/gradient_reducer.h"
 #include "stoker/dist/group.h"
 #include "stoker/models/model.h"
 #include "stoker/records/account.h"
 #include "stoker/train/step/autocast.h"
 #include "stoker/train/step/ema.h"
-#include "stoker/train/step/forward_snapshot.h"
-#include "stoker/train/step/fused_device_step.h"
-#include "stoker/train/step/fused_step.h"
 #include "stoker/train/step/optimizer.h"
 #include "stoker/train/step/pipeline_step.h"
 #include "stoker/train/step/scaler.h"
-#include "stoker/train/step/step_graph.h"
 
 namespace stoker {
+
+struct StepContext;
 
 struct StepOptions {
     Precision precision = {};
@@ -46,15 +43,26 @@ struct StepOptions {
     std::optional<at::ScalarType> compress_gradients = std::nullopt;  // as the ranks send them
 };
 
+// The ranks that make each step together. All must outlive the step; null: this rank alone.
+struct StepRanks {
+    const Group* data = nullptr;                    // average the gradients of their samples
+    const Group* tensor = nullptr;                  // have the same samples, and slices of the model (Model::divide)
+    std::optional<StagePlan> stage = std::nullopt;  // of a model that is one of several stages (Model::keep_blocks)
+    FullyShardedModel* full = nullptr;  // the model whose parameters the ranks of `data` have divided among them
+};
+
+// The part of a checkpoint that is the step's. The tensors share its memory.
+struct StepState {
+    std::vector<NamedTensor> optimizer;
+    std::vector<NamedTensor> scaler = {};  // "scaler.scale" and so on; empty where the precision needs no scaling
+    std::vector<NamedTensor> ema = {};     // the averaged weights; empty without StepOptions::ema
+};
+
+// make_step chooses among the kinds of step, which have the same result.
 class Step {
   public:
-    // The ranks of `group` run each step together, and average the gradients of their samples. Those of `tensor` have
-    // the same samples, and slices of the model (Model::divide). Both must outlive this object; null: one rank.
-    // `stage`: which one the model is (Model::keep_blocks), where it is not a whole one. `full`: the model whose
-    // parameters the ranks of `group` have divided among them; null: each has them all.
-    Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device,
-         const StepOptions& options = {}, const Group* group = nullptr, const Group* tensor = nullptr,
-         const std::optional<StagePlan>& stage = std::nullopt, FullyShardedModel* full = nullptr);
+    Step& operator=(const Step&) = delete;
+    virtual ~Step() = default;
 
     // Trains on one batch with learning rate `lr`. `samples` is the size of the batch over all ranks; `batch` is this
     // rank's part of it and may be empty. If memory runs out, buffers and random generators are restored, and this
@@ -69,36 +77,37 @@ class Step {
 
     // False after a `run` that threw in the middle of its update: weights and optimiser state may belong to no step.
     // After any other failure they are as before that step.
-    bool intact() const { return intact_; }
+    bool intact() const;
 
     // The mean loss of each `run` since the last call, in order; with several ranks, the part that this rank's samples
     // contribute: 0 on stages before the last. Waits for the device.
     std::vector<double> take_losses();
-
     // The loss of the last step, if it lies in the host's memory: on a GPU, and after take_losses, it does not.
     std::optional<double> loss_on_host() const;
     // The same as a float32 scalar on the device, until the next step; before the first step 0.
-    at::Tensor last_loss() const { return losses_.select(0, last_); }
+    at::Tensor last_loss() const;
 
-    // Restores scaler and averaged weights from a checkpoint. Throws InvalidArgument where the checkpoint has one of
-    // them and this step does not, or the other way round.
-    void load(const std::vector<NamedTensor>& scaler, const std::vector<NamedTensor>& ema);
+    // Optimiser, scaler and averaged weights, for a checkpoint. With a sharded optimiser all ranks must call it
+    // (Optimizer::state).
+    StepState state() const;
+    // The opposite; `optimizer` may also hold the scaler's tensors, as the file of a checkpoint does. Throws
+    // InvalidArgument for the state of another optimiser, and where one of the two has a scaler or averaged weights and
+    // the other has not.
+    void load(const StepState& state);
 
     // In how many micro-batches steps split a batch: StepOptions::accumulate, or more once memory ran out.
-    std::int64_t accumulate() const { return options_.accumulate; }
+    std::int64_t accumulate() const;
     // Restores the number of micro-batches that memory forced before, for batches of up to `samples`.
-    void accumulate_at_least(std::int64_t parts, std::int64_t samples);
+    virtual void accumulate_at_least(std::int64_t parts, std::int64_t samples);
     // All tensors that a step reads or writes besides its batch. Gradients are not among them: each step allocates its
     // own.
     std::vector<at::Tensor> memory() const;
-    // True where forward, backward and update are one pass on the CPU (fused_step.h).
-    bool fused() const { return fused_.has_value(); }
-    // How steps run: "fused", "graph", "graph, fused" (an mlp's kernels), or "eager: " and the reason. A graph is
-    // captured in an early step. Where there is room for one graph only, ", which batches are copied for: " and the
-    // reason follow.
-    std::string compiled() const;
+    // How steps run: "fused" (an mlp on a CPU), "graph", "graph, fused" (an mlp's kernels), or "eager: " and the
+    // reason. A graph is captured in an early step. If there is room for one graph only, ", which batches are copied
+    // for: " and the reason follow.
+    virtual std::string compiled() const = 0;
     // Frees the graph if there is one; later steps are eager.
-    bool free_graph();
+    virtual bool free_graph() { return false; }
     // Returns work(). If memory runs out beside a graph, frees the graph and calls `work` again.
     template <typename Work>
     auto beside_graph(const Work& work) {
@@ -111,64 +120,26 @@ class Step {
         }
         return work();
     }
-    // Captures steps in `graphs`. The constructor calls this on CUDA devices; tests pass a fake.
-    void capture_with(std::unique_ptr<DeviceGraphs> graphs);
-    // Null for a whole model.
-    PipelineStep* pipeline() { return pipeline_ ? &*pipeline_ : nullptr; }
-    // Null without StepOptions::ema.
-    Ema* ema() { return ema_ ? &*ema_ : nullptr; }
-    const Ema* ema() const { return ema_ ? &*ema_ : nullptr; }
-    // Null where the precision needs no scaling.
-    const Scaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
+    // The share of the time since the last call that this stage waited for other stages; empty for a whole model.
+    virtual std::optional<double> take_idle_share() { return std::nullopt; }
 
-    // For tests: called before each forward pass, which may throw.
-    std::function<void(std::int64_t samples)> before_forward;
+    const Optimizer& optimizer() const;
+    Ema& ema();                    // averages nothing without StepOptions::ema
+    const Scaler& scaler() const;  // scales nothing where the precision does not need it
 
-  private:
-    bool run_graph(const DeviceBatch& batch);
-    void run_eager(const DeviceBatch& batch, std::int64_t samples);
-    bool run_fused_on_device(const DeviceBatch& batch, const at::Tensor& mean);
-    void gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean);
-    at::Tensor forward(DeviceBatch batch, const at::Tensor& input);
-    at::Tensor loss(const DeviceBatch& batch, const at::Tensor& output);
-    void backward(const at::Tensor& output, at::Tensor gradient, double share, bool last, const at::Tensor& mean);
-    void undo_forward(bool drop_gradients, bool started) noexcept;
-    void share_buffers();
-    SumOverRanks sum_of_parts();
-    at::Tensor clip();
-    void apply(const at::Tensor& found_inf);
-    void fetch_losses();
+  protected:
+    explicit Step(std::shared_ptr<StepContext> context);  // step_context.h
+    Step(const Step& wrapped) = default;                  // shares its context
 
-    Model& model_;
-    Optimizer& optimizer_;
-    Account& account_;
-    at::Device device_;
-    StepOptions options_;
-    at::ScalarType input_type_;  // of images that come as bytes
-    const Group* group_;
-    const Group* tensor_;  // null without slices
-    std::optional<PipelineStep> pipeline_;
-    FullyShardedModel* full_;
-    std::optional<Scaler> scaler_;
-    std::optional<Ema> ema_;
-    std::optional<FusedStep> fused_;
-    std::optional<FusedDeviceStep> fused_on_device_;
-    bool graph_fused_ = false;                // the captured step is a fused one
-    std::optional<GradientReducer> reducer_;  // with several ranks
-    bool alone_ = true;                       // no other rank is in the middle of this step
-    int ranks_ = 1;
-    bool syncs_ = false;               // the ranks' forward passes exchange statistics of batch norm
-    std::vector<at::Tensor> buffers_;  // that the ranks do not compute alike
-    ForwardSnapshot start_;            // of the step
-    std::int64_t largest_ = 0;         // samples of the largest batch so far
-    bool short_of_memory_ = false;     // and so options_.accumulate is larger than asked for
-    bool intact_ = true;
-    std::optional<StepGraph> graph_;
-    std::string why_eager_;
-    at::Tensor losses_;            // (kOnDevice) float32 on the device
-    std::int64_t on_device_ = 0;   // number of losses in losses_
-    std::int64_t last_ = 0;        // where the last step's loss is in losses_
-    std::vector<double> fetched_;  // losses before those
+    // The step itself, which adds its loss to `StepContext::losses`. `run` enters and leaves it.
+    virtual void train(const DeviceBatch& batch, double lr, std::int64_t samples) = 0;
+
+    const std::shared_ptr<StepContext> context_;  // model, optimiser, losses and so on
 };
+
+// A fused step, a graph or an eager step, as model, device and options allow; with other ranks an eager one. All
+// references must outlive it. With several ranks all must call it.
+std::unique_ptr<Step> make_step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device,
+                                const StepOptions& options = {}, const StepRanks& ranks = {});
 
 }  // namespace stoker
