@@ -89,6 +89,19 @@ SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
+# Every setting of a loader is said in these alone: a member, a row, and the signature that is generated of the row.
+SETTING_FILES = {"src/stoker/recipe/recipe.h", "src/stoker/recipe/loader_settings.cpp", "python/stoker/loader.py"}
+# What else names a setting, because it does what the setting says. A new one needs a fourth file at least.
+SETTINGS = {
+    "exif": r"src/stoker/pipeline/transforms/|src/stoker/codecs/codec\.|src/stoker/tune/variants|cli/commands/|engine/tune/",
+    "first_frame": r"src/stoker/pipeline/transforms/|src/stoker/codecs/|src/stoker/pack/|cli/commands/pack|engine/|"
+    r"src/stoker/diagnose/rules/pack_command|python/(src/bind_pack|stoker/packing|stoker/_stoker\.pyi)",  # of `stoker pack`
+    "epoch_samples": r"src/stoker/pipeline/(sampling/|train_sampler)|src/stoker/recipe/schema_conflicts",
+    "shuffle_window": r"src/stoker/pipeline/(sampling/|train_sampler)|src/stoker/recipe/schema_conflicts",
+    "cache_as": r"src/stoker/pipeline/recipe_data|src/stoker/tune/|src/stoker/train/run/|src/stoker/diagnose/rules/",
+}
+
+
 def reachable(folder):
     found, waiting = set(), list(ARROWS[folder])
     while waiting:
@@ -224,6 +237,22 @@ def test_the_exceptions_are_few_and_real():
     assert not missing, f"remove from HEAVY_ALLOWED: {missing}"
     headers = [file for file in HEAVY_ALLOWED if not file.endswith(".cpp")]
     assert headers == ["src/stoker/models/torch_module.h"], "a heavy header in a header reaches every file behind it"
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_is_said_once(name):
+    """Schema, binding, signature, docs and messages follow from its row: nothing between the table and the code that does
+    what the setting says needs to know it."""
+    word = re.compile(rf"\b({name}|{name.replace('_', '-')})\b")
+    paths = [path for top in ("src", "cli", "engine", "python") for path in (ROOT / top).rglob("*")]
+    said = {
+        path.relative_to(ROOT).as_posix()
+        for path in paths
+        if path.suffix in SUFFIXES | {".py", ".pyi"} and path.is_file() and word.search(path.read_text())
+    }
+    between = {file for file in said - SETTING_FILES if not re.match(SETTINGS[name], file)}
+    assert not between, f"{name} passes through {sorted(between)}"
+    assert "src/stoker/recipe/loader_settings.cpp" in said and len(said) > 3
 
 
 # ---- the checker itself ----

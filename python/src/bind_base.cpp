@@ -4,16 +4,15 @@
 #include <optional>
 
 #include "python/src/bindings.h"
+#include "python/src/loader_arguments.h"
 #include "stoker/base/error.h"
 #include "stoker/pipeline/batch.h"
 
 namespace stoker::python {
 namespace {
 
-// The message names arguments of Python in the place of a recipe's keys.
-nb::object python_error(const char* type, const char* message) {
-    const nb::object line = nb::module_::import_("stoker._recipe_keys").attr("for_python")(text(message));
-    return nb::module_::import_("stoker.errors").attr(type)(line);
+nb::object python_error(const char* type, const Error& error) {
+    return nb::module_::import_("stoker.errors").attr(type)(text(error.message(name_in_python)));
 }
 
 void raise(const nb::object& error) {
@@ -21,7 +20,7 @@ void raise(const nb::object& error) {
 }
 
 void raise_data_error(const char* type, const DataError& error) {
-    const nb::object raised = python_error(type, error.what());
+    const nb::object raised = python_error(type, error);
     const auto or_none = [](const std::optional<std::int64_t>& number) {
         return number ? nb::object(nb::int_(*number)) : nb::object(nb::none());
     };
@@ -41,13 +40,13 @@ void translate(const std::exception_ptr& pointer, void* /*payload*/) {
     } catch (const DataError& error) {
         raise_data_error("DataError", error);
     } catch (const InvalidArgument& error) {
-        raise(python_error("InvalidArgument", error.what()));
+        raise(python_error("InvalidArgument", error));
     } catch (const IoError& error) {
-        raise(python_error("IoError", error.what()));
+        raise(python_error("IoError", error));
     } catch (const Unsupported& error) {
-        raise(python_error("Unsupported", error.what()));
+        raise(python_error("Unsupported", error));
     } catch (const Error& error) {
-        raise(python_error("Error", error.what()));
+        raise(python_error("Error", error));
     }
 }
 

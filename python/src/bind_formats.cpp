@@ -1,11 +1,9 @@
 // Data sets: opening, subsets, and single samples as stored, decoded.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
-#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include "python/src/arrays.h"
 #include "python/src/bindings.h"
 #include "python/src/interruptible.h"
+#include "python/src/loader_arguments.h"
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/formats/concat.h"
@@ -191,12 +190,16 @@ nb::dict sample_dict(const OpenData& data, std::int64_t index) {
     return as_dict(*data.dataset, index, std::move(sample));
 }
 
+Transform image_transform(const DataRecipe& recipe) {
+    return Transform(recipe.train_ops, transform_options(recipe));
+}
+
 // Reads single samples with ops on their images, as a loader does, for what Python does with them afterwards.
 class SampleReader {
   public:
-    SampleReader(const OpenData& data, const OpTables& ops, bool exif, bool first_frame, std::int64_t channels)
-        : dataset_(data.dataset),
-          transform_(op_specs(ops, "ops"), {.exif = exif, .first_frame = first_frame, .channels = channels}) {}
+    // `arguments`: those of stoker.Loader that say how images are made.
+    SampleReader(const OpenData& data, const nb::dict& arguments)
+        : dataset_(data.dataset), transform_(image_transform(read_arguments(arguments).data)) {}
 
     // With the random numbers of the sample `drawn`, which `index` may replace.
     nb::dict read_with(std::int64_t index, std::uint64_t seed, std::int64_t epoch, std::int64_t drawn,
@@ -294,8 +297,7 @@ void bind_formats(nb::module_& module) {
                nb::arg("label"), nb::arg("fields"));
     module.def("concat", &concat, nb::arg("all"));
     nb::class_<SampleReader>(module, "SampleReader")
-        .def(nb::init<const OpenData&, const OpTables&, bool, bool, std::int64_t>(), nb::arg("data"), nb::arg("ops"),
-             nb::arg("exif"), nb::arg("first_frame"), nb::arg("channels"))
+        .def(nb::init<const OpenData&, const nb::dict&>(), nb::arg("data"), nb::arg("arguments"))
         .def("read", &SampleReader::read_with, nb::arg("index"), nb::arg("seed"), nb::arg("epoch"), nb::arg("drawn"),
              nb::arg("occurrence"));
     nb::class_<OpenData>(module, "Dataset")

@@ -1,11 +1,9 @@
 // The loader and its batches. Python waits without the interpreter's lock and looks for signals meanwhile.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
-#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 
 #include "python/src/arrays.h"
 #include "python/src/bindings.h"
+#include "python/src/loader_arguments.h"
 #include "python/src/loader_handle.h"
 #include "stoker/base/error.h"
 #include "stoker/pipeline/recipe_data.h"
@@ -21,16 +20,6 @@
 
 namespace stoker::python {
 namespace {
-
-// The keyword arguments of stoker.Loader, which loader.py has checked.
-struct Arguments {
-    const nb::dict& all;
-
-    template <typename T>
-    T get(const char* name) const {
-        return nb::cast<T>(all[name]);
-    }
-};
 
 DType pixel_dtype(const std::string& name) {
     for (const DType dtype : {DType::float32, DType::float16, DType::bfloat16, DType::uint8}) {
@@ -40,23 +29,6 @@ DType pixel_dtype(const std::string& name) {
     }
     throw InvalidArgument(
         {.where = "dtype", .expected = "float32, float16, bfloat16 or uint8", .got = fmt::format("\"{}\"", name)});
-}
-
-// [data.fields.NAME] of the fields with padding or ops of their own.
-std::vector<FieldRecipe> field_recipes(const Arguments& arguments) {
-    std::map<std::string, FieldRecipe> all;
-    for (const auto& [name, entries] : arguments.get<std::map<std::string, std::int64_t>>("pad")) {
-        all[name].pad = entries;
-    }
-    for (const auto& [name, ops] : arguments.get<std::map<std::string, OpTables>>("field_ops")) {
-        all[name].train_ops = op_specs(ops, fmt::format("field_ops[\"{}\"]", name));
-    }
-    std::vector<FieldRecipe> fields;
-    for (auto& [name, field] : all) {
-        field.name = name;
-        fields.push_back(std::move(field));
-    }
-    return fields;
 }
 
 // Those of data.train and data.mix.
@@ -73,52 +45,31 @@ RecipeData recipe_data(const OpenData& data) {
 }
 
 // The same settings as those of a run, so that both load the same batches.
-Recipe recipe_of(const OpenData& data, const Arguments& arguments) {
-    Recipe recipe;
-    recipe.seed = arguments.get<std::uint64_t>("seed");
-    DataRecipe& own = recipe.data;
+Recipe recipe_of(const OpenData& data, const nb::dict& given, int world_size) {
+    Recipe recipe = read_arguments(given);
     for (const auto& dataset : datasets_of(data)) {
-        own.mix.push_back(dataset->path());
+        recipe.data.mix.push_back(dataset->path());
     }
-    own.train = own.mix.front();
-    own.mix.erase(own.mix.begin());
-    own.weights = arguments.get<std::vector<double>>("weights");
-    own.epoch_samples = arguments.get<std::int64_t>("epoch_samples");
-    own.shuffle_window = arguments.get<std::optional<std::int64_t>>("shuffle_window");
-    own.batch_size = arguments.get<std::int64_t>("batch_size");
-    own.prefetch = arguments.get<int>("prefetch");
-    own.shuffle = arguments.get<bool>("shuffle");
-    own.drop_last = arguments.get<bool>("drop_last");
-    own.balance = arguments.get<bool>("balance");
-    own.bad_samples = bad_samples(arguments.get<std::string>("bad_samples"));
-    own.views = arguments.get<std::int64_t>("views");
-    own.cache = arguments.get<std::string>("cache");
-    own.cache_bytes = arguments.get<std::int64_t>("cache_bytes");
-    own.exif = arguments.get<bool>("exif");
-    own.first_frame = arguments.get<bool>("first_frame");
-    own.channels = arguments.get<std::optional<std::int64_t>>("channels");
-    own.decode = arguments.get<std::string>("decode");
-    own.train_ops = op_specs(arguments.get<OpTables>("ops"), "ops");
-    own.fields.more = field_recipes(arguments);
+    recipe.data.train = recipe.data.mix.front();
+    recipe.data.mix.erase(recipe.data.mix.begin());
+    recipe.data.batch_size *= world_size;
+    if (const auto conflict = find_conflict(recipe)) {
+        throw InvalidArgument({conflict->key, conflict->expected, conflict->got, conflict->hint});
+    }
     return recipe;
 }
 
 std::unique_ptr<LoaderHandle> make_loader(const OpenData& data, const nb::dict& given) {
-    const Arguments arguments{given};
-    const Recipe recipe = recipe_of(data, arguments);
-    const bool channels_last = arguments.get<bool>("channels_last");
-    const DType dtype = pixel_dtype(arguments.get<std::string>("dtype"));
-    const auto workers = arguments.get<std::optional<int>>("workers");
-    const int rank = arguments.get<int>("rank");
-    const int world_size = arguments.get<int>("world_size");
+    const int world_size = nb::cast<int>(given["world_size"]);
+    const Recipe recipe = recipe_of(data, given, world_size);
+    const int rank = nb::cast<int>(given["rank"]);
+    const DType dtype = pixel_dtype(nb::cast<std::string>(given["dtype"]));
+    const bool channels_last = nb::cast<bool>(given["channels_last"]);
     const nb::gil_scoped_release release;
     const Transform transform(recipe.data.train_ops, transform_options(recipe.data));
     LoaderOptions options = train_loader_options(recipe, recipe_data(data));
-    if (const auto conflict = find_conflict(recipe)) {
-        throw InvalidArgument({conflict->key, conflict->expected, conflict->got, conflict->hint});
-    }
     options.epochs = 0;
-    options.workers = workers.value_or(auto_workers(/*on_gpu=*/false));
+    options.workers = recipe.data.workers.value_or(auto_workers(/*on_gpu=*/false));
     options.rank = rank;
     options.world_size = world_size;
     options.dtype = dtype;
@@ -195,14 +146,6 @@ nb::object next_batch(LoaderHandle& loader, const Names& names) {
 }
 
 }  // namespace
-
-std::vector<OpSpec> op_specs(const OpTables& tables, const std::string& where) {
-    std::vector<OpSpec> specs;
-    for (const auto& [name, options] : tables) {
-        specs.push_back({.name = name, .options = options, .where = fmt::format("{}[{}]", where, specs.size())});
-    }
-    return specs;
-}
 
 void bind_pipeline(nb::module_& module) {
     nb::class_<LoaderHandle>(module, "Loader")

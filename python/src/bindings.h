@@ -5,14 +5,11 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "stoker/formats/dataset.h"
-#include "stoker/recipe/recipe.h"
 
 namespace stoker::python {
 
@@ -25,12 +22,6 @@ struct OpenData {
     std::vector<std::shared_ptr<const Dataset>> parts = {};  // of several data sets in one; otherwise empty
 };
 
-// Ops as Python passes them: the name and the options of each.
-using OpTables = std::vector<std::tuple<std::string, std::map<std::string, OptionValue>>>;
-
-// `where` names the argument in messages: "ops[0]".
-std::vector<OpSpec> op_specs(const OpTables& tables, const std::string& where);
-
 // A forked child has none of its parent's threads, and their locks may be held for ever. What belongs to such threads
 // is used and destroyed by the process that made it alone.
 class OwnProcess {
@@ -40,9 +31,6 @@ class OwnProcess {
   private:
     pid_t id_ = getpid();
 };
-
-// The argument `bad_samples`. Throws InvalidArgument for other text.
-BadSamples bad_samples(const std::string& text);
 
 // Names of files need not be UTF-8: other bytes become what os.fsdecode makes of them.
 inline nb::str text(const std::string& bytes) {
@@ -57,5 +45,6 @@ void bind_pack(nb::module_& module);
 void bind_order(nb::module_& module);
 void bind_interrupts(nb::module_& module);
 void bind_memory(nb::module_& module);
+void bind_settings(nb::module_& module);
 
 }  // namespace stoker::python

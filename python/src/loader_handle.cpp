@@ -16,10 +16,10 @@ LoaderHandle::LoaderHandle(std::shared_ptr<const Dataset> dataset, Transform tra
     const std::int64_t last = batches.size % batches.batch_size;
     if (!batches.drop_last && last > 0 && last < batches.world_size) {  // a loss of no samples is NaN
         throw InvalidArgument(
-            {.where = "batch_size",
+            {.where = "data.batch_size",
              .expected = fmt::format("a sample for each of {} ranks in the last batch of an epoch", batches.world_size),
              .got = fmt::to_string(last),
-             .hint = "set drop_last=True, or another batch_size"});
+             .hint = "set <data.drop_last = true>, or another <data.batch_size>"});
     }
     for (const FieldSpec& spec : loader_->field_specs()) {
         fields_.push_back(spec.name);

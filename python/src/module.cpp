@@ -9,4 +9,5 @@ NB_MODULE(_stoker, module) {
     stoker::python::bind_order(module);
     stoker::python::bind_interrupts(module);
     stoker::python::bind_memory(module);
+    stoker::python::bind_settings(module);
 }

@@ -82,7 +82,7 @@ def _norms(dataset: Dataset, arguments: dict[str, Any]) -> dict[str, tuple[Any, 
     for field in dataset.fields:
         if field.kind == "image":
             tables[field.name] = arguments["field_ops"].get(field.name, ops)
-    last = {name: own[-1][1] if own and own[-1][0] == "normalize" else {} for name, own in tables.items()}
+    last = {name: own[-1] if own and own[-1]["op"] == "normalize" else {} for name, own in tables.items()}
     if not last or any("preset" in options for options in last.values()):
         return None
     return {name: (options.get("mean", 0.0), options.get("std", 1.0)) for name, options in last.items()}

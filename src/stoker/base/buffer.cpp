@@ -24,10 +24,11 @@ std::byte* allocate_host(std::size_t bytes) {
     const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
     void* data = rounded < bytes ? nullptr : std::aligned_alloc(alignment, rounded);
     if (data == nullptr) {
-        throw IoError({.where = "host memory",
-                       .expected = fmt::format("{} bytes", bytes),
-                       .got = fmt::format("none: {}", memory_text()),
-                       .hint = "use a smaller data.batch_size, data.prefetch, data.workers or data.cache_bytes"});
+        throw IoError(
+            {.where = "host memory",
+             .expected = fmt::format("{} bytes", bytes),
+             .got = fmt::format("none: {}", memory_text()),
+             .hint = "use a smaller <data.batch_size>, <data.prefetch>, <data.workers> or <data.cache_bytes>"});
     }
     if (alignment == kHugePage) {
         ::madvise(data, rounded, MADV_HUGEPAGE);  // a hint: a refusal does no harm

@@ -10,12 +10,17 @@
 namespace stoker {
 namespace {
 
-std::string message(const std::string& where, const ErrorInfo& info) {
-    std::string line = fmt::format("[{}] expected {}, got {}", where, info.expected, info.got);
-    if (!info.hint.empty()) {
-        line += "; " + info.hint;
-    }
-    return printable(line);
+std::string text_of(const ErrorInfo& info) {
+    return fmt::format(" expected {}, got {}{}{}", info.expected, info.got, info.hint.empty() ? "" : "; ", info.hint);
+}
+
+std::string line_of(std::string_view where, std::string_view text, const NameSetting& name) {
+    return printable(fmt::format("[{}]{}", where, fill_settings(text, name)));
+}
+
+std::string where_of(const std::string& line) {
+    const std::size_t end = line.starts_with('[') ? line.find("] ") : std::string::npos;
+    return end == std::string::npos ? "" : line.substr(1, end - 1);
 }
 
 std::string describe(const DataPlace& place, const std::string& where) {
@@ -34,12 +39,25 @@ std::string describe(const DataPlace& place, const std::string& where) {
 
 }  // namespace
 
-Error::Error(const ErrorInfo& info) : std::runtime_error(message(info.where, info)) {}
+Error::Error(const ErrorInfo& info) : Error(info, info.where) {}
 
-Error::Error(const std::string& line) : std::runtime_error(printable(line)) {}
+Error::Error(const std::string& line)
+    : std::runtime_error(printable(fill_settings(line, name_in_program))),
+      info_{.where = where_of(line), .expected = {}, .got = {}},
+      text_(line) {}
+
+Error::Error(const ErrorInfo& info, const std::string& shown_where)
+    : std::runtime_error(line_of(shown_where, text_of(info), name_in_program)),
+      info_(info),
+      where_(shown_where),
+      text_(text_of(info)) {}
+
+std::string Error::message(const NameSetting& name) const {
+    return where_ ? line_of(name(*where_, ""), text_, name) : printable(fill_settings(text_, name));
+}
 
 DataError::DataError(DataPlace place, const ErrorInfo& info)
-    : Error(message(describe(place, info.where), info)), place_(std::move(place)), info_(info) {}
+    : Error(info, describe(place, info.where)), place_(std::move(place)) {}
 
 DataError DataError::located(const DataPlace& outer) const {
     DataPlace place = place_;
@@ -55,7 +73,7 @@ DataError DataError::located(const DataPlace& outer) const {
     if (!place.index) {
         place.index = outer.index;
     }
-    return DataError(std::move(place), info_);
+    return {std::move(place), info()};
 }
 
 std::string errno_text(int code) {

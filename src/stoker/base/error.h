@@ -8,9 +8,12 @@
 #include <stdexcept>
 #include <string>
 
+#include "stoker/base/setting_names.h"
+
 namespace stoker {
 
-// The parts of a message, printed as "[where] expected X, got Y; hint".
+// The parts of a message, printed as "[where] expected X, got Y; hint". A setting is named by its key in a recipe:
+// `where` as "data.batch_size", the others as "<data.batch_size>" or "<data.drop_last = false>" (setting_names.h).
 struct ErrorInfo {
     std::string where;
     std::string expected;
@@ -18,11 +21,25 @@ struct ErrorInfo {
     std::string hint = {};
 };
 
-// Catch this one: all exceptions of Stoker derive from it. what() is the message in one line.
+// Catch this one: all exceptions of Stoker derive from it. what() is the message in one line, with settings as recipes
+// and programs name them.
 class Error : public std::runtime_error {
   public:
     explicit Error(const ErrorInfo& info);
-    explicit Error(const std::string& line);  // the whole message
+    explicit Error(const std::string& line);  // the whole message; of its parts, info() has `where` alone
+
+    const ErrorInfo& info() const { return info_; }
+
+    // The message as a front end with other names prints it.
+    std::string message(const NameSetting& name) const;
+
+  protected:
+    Error(const ErrorInfo& info, const std::string& shown_where);
+
+  private:
+    ErrorInfo info_;
+    std::optional<std::string> where_;  // as shown; empty: text_ is the whole message
+    std::string text_;                  // with settings as in ErrorInfo
 };
 
 // The caller passed an invalid recipe key, option or argument.
@@ -64,14 +81,12 @@ class DataError : public Error {
     DataError(DataPlace place, const ErrorInfo& info);
 
     const DataPlace& place() const { return place_; }
-    const ErrorInfo& info() const { return info_; }
 
     // The same error, with the unset fields of its place taken from `outer`: for callers that know more of the place.
     DataError located(const DataPlace& outer) const;
 
   private:
     DataPlace place_;
-    ErrorInfo info_;
 };
 
 // Calls `call` and adds `outer` to the places of its DataErrors.

@@ -222,8 +222,8 @@ MemoryError::MemoryError(std::string where, std::uint64_t bytes, std::uint64_t l
                   {.where = {},
                    .expected = fmt::format("a size of at most {} in memory", as_text(left)),
                    .got = fmt::format("{}, where {}", as_text(bytes), text_of(memory_limit())),
-                   .hint = fmt::format("{}{}give the process more memory, or set a higher limit with data.memory or "
-                                       "--memory",
+                   .hint = fmt::format("{}{}give the process more memory<program:, or set a higher limit with "
+                                       "data.memory or --memory>",
                                        hint, hint.empty() ? "" : ", ")}) {}
 
 MemoryError::MemoryError(std::string where, const ErrorInfo& info)
@@ -231,11 +231,10 @@ MemoryError::MemoryError(std::string where, const ErrorInfo& info)
                         .expected = info.expected,
                         .got = info.got,
                         .hint = info.hint}),
-      where_(std::move(where)),
-      info_(info) {}
+      where_(std::move(where)) {}
 
 MemoryError MemoryError::within(const std::string& outer) const {
-    return {where_.empty() ? outer : where_.starts_with(outer) ? where_ : fmt::format("{}: {}", outer, where_), info_};
+    return {where_.empty() ? outer : where_.starts_with(outer) ? where_ : fmt::format("{}: {}", outer, where_), info()};
 }
 
 void require_memory(std::uint64_t bytes, const std::string& where, const std::string& hint) {
@@ -275,7 +274,7 @@ std::byte* allocate_checked(std::size_t bytes, std::byte* (*allocate)(std::size_
     const std::lock_guard lock(promised().mutex());
     if (const std::uint64_t left = promised().left(); bytes > left) {
         throw MemoryError("", bytes, left,
-                          "use a smaller data.batch_size, data.prefetch, data.workers or data.cache_bytes");
+                          "use a smaller <data.batch_size>, <data.prefetch>, <data.workers> or <data.cache_bytes>");
     }
     std::byte* data = allocate(bytes);
     promised().add(data, bytes);

@@ -65,7 +65,6 @@ class MemoryError : public IoError {
     MemoryError(std::string where, const ErrorInfo& info);
 
     std::string where_;
-    ErrorInfo info_;
 };
 
 // Throws MemoryError if `bytes` are more than memory_left(). Below 1 MiB nothing is checked.

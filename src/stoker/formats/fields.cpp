@@ -84,7 +84,7 @@ FoundFields find_fields(std::span<const std::string> present, const FieldNames& 
                              [&](const std::string& name) { return name != found.label; });
         if (others.size() != 1) {
             refuse(present, path, fmt::format("an image field named {}", fmt::join(kImages, ", ")),
-                   "name it with data.fields.image");
+                   "name it with <data.fields.image = NAME>");
         }
         image = others.front();
     }

@@ -12,7 +12,7 @@ void gather_cuda(const GatherBatch& /*batch*/, void* /*stream*/) {
     throw Unsupported({.where = "gather_cuda",
                        .expected = "a build with CUDA",
                        .got = "a build without CUDA",
-                       .hint = "install the CUDA toolkit and build again, or use data.cache = \"ram\""});
+                       .hint = "install the CUDA toolkit and build again, or use <data.cache = \"ram\">"});
 }
 
 }  // namespace stoker

@@ -113,7 +113,7 @@ void ordered_parallel_for(const OrderedRange& range, const std::function<void(st
         throw IoError({.where = "--workers",
                        .expected = fmt::format("{} threads", range.threads),
                        .got = fmt::format("{}: {}", threads.size(), errno_text(error.code().value())),
-                       .hint = "lower --workers, or raise the limit on threads (ulimit -u)"});
+                       .hint = "lower <--workers>, or raise the limit on threads (ulimit -u)"});
     }
     for (std::int64_t item = range.begin; item < range.end; ++item) {
         ring.wait_for(item);

@@ -37,11 +37,12 @@ struct Slot {  // a worker's result for one sample
 
 DataError with_skip_hint(const DataError& error) {
     const std::string own = error.info().hint;
-    return {error.place(),
-            {.where = error.info().where,
-             .expected = error.info().expected,
-             .got = error.info().got,
-             .hint = (own.empty() ? "repair or remove it" : own) + ", or leave bad samples out with --skip-bad"}};
+    return {
+        error.place(),
+        {.where = error.info().where,
+         .expected = error.info().expected,
+         .got = error.info().got,
+         .hint = (own.empty() ? "repair or remove it" : own) + ", or leave bad samples out with <--skip-bad true>"}};
 }
 
 SkippedSample skipped(const std::string& key, std::int64_t index, const DataError& error) {
@@ -62,7 +63,7 @@ void check_recoding(const Dataset& dataset, const TranscodeOptions& options) {
         options.codec.value_or(PackCodec::keep) != PackCodec::keep || options.resize_shorter > 0 || options.quality > 0;
     if (recodes && !dataset.has_image()) {
         throw InvalidArgument({.where = dataset.path(),
-                               .expected = "a data set with images, for --codec, --resize-shorter or --quality",
+                               .expected = "a data set with images, for <--codec>, <--resize-shorter> or <--quality>",
                                .got = fmt::format("{} without images", dataset.format()),
                                .hint = "leave these options out"});
     }
@@ -194,10 +195,11 @@ class Packing {
         const auto fits = std::ranges::find_if(
             fields, [](const Field& field) { return field.kind == FieldKind::mask || field.kind == FieldKind::boxes; });
         if (options_.transcode.resize_shorter > 0 && fits != fields.end()) {
-            throw InvalidArgument({.where = "--resize-shorter",
-                                   .expected = "a data set whose masks and boxes are left out",
-                                   .got = describe_fields(std::span(&*fits, 1)),
-                                   .hint = "they belong to images of the old size: resize in train_ops instead"});
+            throw InvalidArgument(
+                {.where = "--resize-shorter",
+                 .expected = "a data set whose masks and boxes are left out",
+                 .got = describe_fields(std::span(&*fits, 1)),
+                 .hint = "they belong to images of the old size: resize in <data.train_ops> instead"});
         }
     }
 

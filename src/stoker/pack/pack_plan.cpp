@@ -31,24 +31,24 @@ std::string option_text(std::string name, const Json& value) {
     if (name == "fields") {
         std::vector<std::string> options;
         for (const Json& field : value.is_array() ? value : Json::array()) {
-            options.push_back("--field " + (field.is_string() ? field.get<std::string>() : field.dump()));
+            options.push_back(fmt::format("<--field {}>", field.is_string() ? field.get<std::string>() : field.dump()));
         }
-        return options.empty() ? "no --field" : fmt::format("{}", fmt::join(options, " "));
+        return options.empty() ? "no <--field>" : fmt::format("{}", fmt::join(options, " "));
     }
     std::ranges::replace(name, '_', '-');
     if (value.is_null() || value == 0) {
-        return "no --" + name;
+        return fmt::format("no <--{}>", name);
     }
     if (value == true) {
-        return "--" + name;
+        return fmt::format("<--{} true>", name);
     }
     if (value.is_string()) {
-        return fmt::format("--{} {}", name, value.get<std::string>());
+        return fmt::format("<--{} {}>", name, value.get<std::string>());
     }
     if (name == "shard-size" && value.is_number_integer()) {
-        return fmt::format("--{} {}", name, byte_size_text(value.get<std::int64_t>()));
+        return fmt::format("<--{} {}>", name, byte_size_text(value.get<std::int64_t>()));
     }
-    return fmt::format("--{} {}", name, value.dump());
+    return fmt::format("<--{} {}>", name, value.dump());
 }
 
 // Modification time of the file that represents the data set; empty if there is none. It is the only part of the plan

@@ -186,7 +186,7 @@ void check_field_names(std::span<const Field> fields, const std::string& where,
                  .expected = used ? "names of fields that differ from each other and from those of the format"
                                   : "names of fields of letters, digits and \"_\", and not image, label, index or key",
                  .got = fmt::format("\"{}\"", field.name),
-                 .hint = "--field NEW_NAME=NAME gives a field another name"});
+                 .hint = "<--field NEW_NAME=NAME> gives a field another name"});
         }
         names.push_back(name);
     }

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kPart = std::uint64_t{64} << 20;
 constexpr std::array<std::string_view, 4> kTaken = {"images", "labels", "keys", "classes"};
 constexpr const char* kSizesHint =
-    "x.tar, x.lmdb and x.stk hold pixels of several sizes; --skip-bad leaves out what differs";
+    "x.tar, x.lmdb and x.stk hold pixels of several sizes; <--skip-bad true> leaves out what differs";
 
 class TableTarget : public StagedTarget {
   public:
@@ -213,7 +213,7 @@ void Hdf5Target::check(const PackedSample& sample) const {
     check_columns(sample, true);
     if (!empty() && !same_size(sample.image)) {
         refuse(sample.key, fmt::format("images like the first, \"{}\": {}", first(), size_text()),
-               size_text(sample.image), fixed() ? kSizesHint : "--codec raw makes all of them pixels");
+               size_text(sample.image), fixed() ? kSizesHint : "<--codec raw> makes all of them pixels");
     }
 }
 
@@ -254,8 +254,9 @@ void Hdf5Target::write(const fs::path& path, const TargetProgress& progress) con
 void NpzTarget::check(const PackedSample& sample) const {
     check_columns(sample, false);
     if (empty() && sample.image.codec != StkCodec::raw) {
-        refuse(sample.key, "raw pixels, all of one size", size_text(sample.image),
-               "--codec raw makes pixels of images; those of several sizes fit x.h5, x.tar, x.lmdb and x.stk as files");
+        refuse(
+            sample.key, "raw pixels, all of one size", size_text(sample.image),
+            "<--codec raw> makes pixels of images; those of several sizes fit x.h5, x.tar, x.lmdb and x.stk as files");
     }
     if (!empty() && !same_size(sample.image)) {
         refuse(sample.key, fmt::format("raw pixels of the first sample's size, \"{}\": {}", first(), size_text()),

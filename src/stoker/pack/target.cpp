@@ -64,7 +64,7 @@ const TargetFormat& target_format(const fs::path& path) {
             {.where = path.string(),
              .expected = fmt::format("shards named NAME{}, or one file without any of {{}}%*?[", kShardsEnding),
              .got = name,
-             .hint = "the number of shards follows from --shard-size"});
+             .hint = "the number of shards follows from <--shard-size>"});
     }
     return *found;
 }

@@ -111,7 +111,7 @@ UnpackFields::UnpackFields(const Dataset& dataset)
                 throw InvalidArgument({.where = dataset.path(),
                                        .expected = "columns of different names",
                                        .got = fmt::format("\"{}\"", columns_.back()),
-                                       .hint = "--field NEW_NAME=NAME gives a field another name"});
+                                       .hint = "<--field NEW_NAME=NAME> gives a field another name"});
             }
         }
     }

@@ -24,7 +24,7 @@ void require_tokens(const Dataset& dataset) {
         throw InvalidArgument({.where = dataset.path(),
                                .expected = "images, or one field of tokens of one length",
                                .got = "no images, and the fields " + describe_fields(fields),
-                               .hint = "name the field with --field NAME:tokens"});
+                               .hint = "name the field with <--field NAME:tokens>"});
     }
 }
 

@@ -90,7 +90,7 @@ std::uint64_t batch_bytes(const std::vector<FieldSpec>& fields, std::int64_t cap
          .expected = fmt::format("at most {} in an epoch", pluralize(budget, "bad sample")),
          .got = fmt::format("more: {}{}", list, more ? "; ..." : ""),
          .hint = fmt::format("{}{}`stoker inspect{} --verify` lists what is damaged; repair the data or raise "
-                             "data.bad_samples",
+                             "<data.bad_samples>",
                              hint, hint.empty() ? "" : "; ", one ? " " + quoted_for_shell(dataset.path()) : "")},
         {found.begin(), found.end()});
 }
@@ -178,10 +178,10 @@ std::shared_ptr<MemoryClaim> Loader::claim_ring() const {
     const auto count = static_cast<std::uint64_t>(batches);
     // With slots that have room for pixels and cuts, as much again stays free for a loader that begins later.
     const std::uint64_t room = options_.share_decoding && options_.cut_bytes > 0 ? 2 : 1;
-    auto claim =
-        std::make_shared<MemoryClaim>(bytes > kMost / count / room ? kMost : room * count * bytes, "data.batch_size",
-                                      fmt::format("these are {} batches of {}: lower data.batch_size or data.prefetch",
-                                                  batches, pluralize(batch_sampler_.max_slice(), "image")));
+    auto claim = std::make_shared<MemoryClaim>(
+        bytes > kMost / count / room ? kMost : room * count * bytes, "data.batch_size",
+        fmt::format("these are {} batches of {}: lower <data.batch_size> or <data.prefetch>", batches,
+                    pluralize(batch_sampler_.max_slice(), "image")));
     claim->shrink_to(claim->bytes() / room);
     return claim;
 }
@@ -266,7 +266,7 @@ void Loader::resize_workers(int workers) {
             throw IoError({.where = "data.workers",
                            .expected = fmt::format("{} threads", workers),
                            .got = fmt::format("{}: {}", id, errno_text(error.code().value())),
-                           .hint = "lower data.workers, or raise the limit on threads (ulimit -u)"});
+                           .hint = "lower <data.workers>, or raise the limit on threads (ulimit -u)"});
         }
     }
 }

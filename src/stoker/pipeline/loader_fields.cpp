@@ -76,7 +76,7 @@ void require_assembled(const ImageSlot& image) {
             {.where = "data.decode_on",
              .expected = fmt::format("images of at most {} pixels in width for \"device\"", kAssembleWidth),
              .got = fmt::format("{} x {}, as the ops make them", image.height, image.width),
-             .hint = "use data.decode_on = \"cpu\", or ops that make smaller images"});
+             .hint = "use <data.decode_on = \"cpu\">, or ops that make smaller images"});
     }
 }
 

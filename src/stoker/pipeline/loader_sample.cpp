@@ -199,7 +199,8 @@ std::optional<BadSample> Loader::try_sample(std::int64_t index, const RngKey& ke
         if (options_.bad_samples == 0) {
             ErrorInfo info = error.info();
             if (info.hint.empty()) {
-                info.hint = "`stoker inspect --verify` lists all bad samples; data.bad_samples = 10 replaces up to ten";
+                info.hint =
+                    "`stoker inspect --verify` lists all bad samples; <data.bad_samples = 10> replaces up to ten";
             }
             throw TooManyBadSamples(error.place(), info, {std::move(bad)});
         }

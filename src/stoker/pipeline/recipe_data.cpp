@@ -26,7 +26,7 @@ std::string cache_dir(const DataRecipe& recipe, const char* purpose) {
     const auto all = user_cache_dir();
     if (all.empty()) {
         throw InvalidArgument({.where = "data.cache_dir",
-                               .expected = "a folder for cache = \"disk\"",
+                               .expected = "a folder for <data.cache = \"disk\">",
                                .got = "none, and there is no home folder for the default"});
     }
     return (all / purpose).string();
@@ -206,7 +206,7 @@ RecipeData open_val_data(const DataRecipe& recipe) {
     throw InvalidArgument({.where = "data.val",
                            .expected = "validation data",
                            .got = "none",
-                           .hint = "set data.val to a data set or to a share of train such as \"10%\""});
+                           .hint = "set <data.val> to a data set or to a share of train such as \"10%\""});
 }
 
 LoaderOptions train_loader_options(const Recipe& recipe, const RecipeData& data) {

@@ -85,8 +85,17 @@ std::vector<SchemaKey> field_keys(std::string_view name) {
             schema::text(
                 table + "from", at(&FieldRecipe::from), "a name", [](std::string_view) { return true; },
                 "its name in the data; empty: the same"),
-            pad(table, at(&FieldRecipe::pad)),
-            own_ops(table + "train_ops", at(&FieldRecipe::train_ops), "data.train_ops"),
+            pad(table, at(&FieldRecipe::pad))
+                .in_python({.type = "Mapping[str, int] | None",
+                            .fallback = "None",
+                            .about = "entries in the batch of fields of any length, by name",
+                            .of = PythonArgument::Of::engine}),
+            own_ops(table + "train_ops", at(&FieldRecipe::train_ops), "data.train_ops")
+                .in_python({.name = "field_ops",
+                            .type = "Mapping[str, Ops] | None",
+                            .fallback = "None",
+                            .about = "other ops for a further image or a mask, by name",
+                            .of = PythonArgument::Of::engine}),
             own_ops(table + "val_ops", at(&FieldRecipe::val_ops), "data.val_ops")};
 }
 

@@ -1,4 +1,5 @@
-// One entry per key of a recipe. schema_conflicts.cpp has the rules between keys.
+// One entry per key of a recipe; those of [data] are in loader_settings.cpp. schema_conflicts.cpp has the rules between
+// keys.
 #include "stoker/recipe/schema.h"
 
 #include <algorithm>
@@ -6,20 +7,13 @@
 #include <cmath>
 
 #include "stoker/base/pluralize.h"
+#include "stoker/recipe/loader_settings.h"
 #include "stoker/recipe/schema_keys.h"
 
 namespace stoker {
 namespace {
 
 using namespace schema;
-
-constexpr std::int64_t kMost = std::int64_t{1} << 30;
-constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
-
-// Most likely a share without its percent sign.
-bool is_plain_number(std::string_view text) {
-    return text.find_first_of("0123456789") != text.npos && text.find_first_not_of("0123456789.") == text.npos;
-}
 
 bool is_device(std::string_view name) {
     if (name == "auto" || name == "cpu" || name == "cuda") {
@@ -29,51 +23,6 @@ bool is_device(std::string_view name) {
     constexpr std::string_view kDigits = "0123456789";
     const std::string_view index = name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : "";
     return !index.empty() && index.size() <= 2 && index.find_first_not_of(kDigits) == std::string_view::npos;
-}
-
-SchemaKey cache_bytes() {
-    return value_key(
-        "data.cache_bytes", field(&Recipe::data, &DataRecipe::cache_bytes),
-        "bytes of at least 0, or text such as \"4GiB\" (KiB MiB GiB TiB, KB MB GB TB)", "size limit of the cache",
-        [](const TomlValue& value) {
-            const auto* text = value.as<std::string>();
-            return text != nullptr ? parse_byte_size(*text) : Between{0, kAny}.read(value);
-        },
-        [](std::int64_t bytes) { return toml_string(byte_size_text(bytes)); });
-}
-
-SchemaKey memory() {
-    return value_key(
-        "data.memory", field(&Recipe::data, &DataRecipe::memory),
-        "\"auto\", or at least 64MiB: text such as \"8GiB\" (KiB MiB GiB TiB, KB MB GB TB), or bytes",
-        "memory that this process may use: data that would take more is refused, and a cache in memory stops growing "
-        "before; `auto`: what the machine and its cgroups allow",
-        [](const TomlValue& value) -> std::optional<std::int64_t> {
-            const auto* text = value.as<std::string>();
-            if (text != nullptr && *text == "auto") {
-                return 0;
-            }
-            const auto bytes = text != nullptr ? parse_byte_size(*text) : Between{0, kAny}.read(value);
-            return bytes && *bytes >= kLeastMemory ? bytes : std::nullopt;
-        },
-        [](std::int64_t bytes) { return toml_string(bytes == 0 ? "auto" : byte_size_text(bytes)); });
-}
-
-SchemaKey bad_samples() {
-    return value_key(
-        "data.bad_samples", field(&Recipe::data, &DataRecipe::bad_samples),
-        "a number of samples of at least 0, or a share from 0% to 100% such as \"0.1%\"",
-        "how many bad samples an epoch may have, over all ranks: each is replaced by another one and listed in "
-        "the run's quarantine.jsonl; with more, the run stops; a share above 0% allows at least one, and validation "
-        "data has a budget of its own",
-        [](const TomlValue& value) {
-            if (const auto* text = value.as<std::string>()) {
-                return parse_bad_samples(*text);
-            }
-            const auto count = Between{0, kAny}.read(value);
-            return count ? std::optional(BadSamples{.count = *count}) : std::nullopt;
-        },
-        bad_samples_toml);
 }
 
 template <typename Field>
@@ -90,22 +39,9 @@ SchemaKey interval(std::string name, const Field& at, std::int64_t least, std::s
     return key;
 }
 
-SchemaKey seed() {
-    SchemaKey key = integer("seed", field(&Recipe::seed), {0, kAny},
-                            "seed of the sample order, all augmentations and the initial weights");
-    key.write = [](const Recipe& recipe) {
-        if (recipe.seed > static_cast<std::uint64_t>(kAny)) {
-            throw InvalidArgument(
-                {"seed", fmt::format("at most {}, TOML's largest integer", kAny), fmt::format("{}", recipe.seed)});
-        }
-        return fmt::format("{}", recipe.seed);
-    };
-    return key;
-}
-
 std::vector<SchemaKey> root_keys() {
     return {
-        seed(),
+        seed_setting(),
         text("device", field(&Recipe::device), "\"auto\", \"cpu\", \"cuda\" or \"cuda:N\"", is_device,
              "where the model runs; `auto`: a GPU if there is one"),
         one_of("task", field(&Recipe::task),
@@ -146,96 +82,6 @@ SchemaKey class_weights() {
             std::ranges::transform(weights.values, std::back_inserter(texts), toml_number);
             return weights.balanced ? std::string("\"balanced\"") : fmt::format("[{}]", fmt::join(texts, ", "));
         });
-}
-
-SchemaKey channels() {
-    using Channels = std::optional<std::int64_t>;
-    return value_key(
-        "data.channels", field(&Recipe::data, &DataRecipe::channels), "\"auto\", 1 or 3",
-        "channels of decoded image files: 1 is grey, 3 is RGB; `auto`: 3, and in evaluation and prediction those "
-        "that the model was trained with",
-        [](const TomlValue& value) -> std::optional<Channels> {
-            if (const auto* text = value.as<std::string>(); text != nullptr && *text == "auto") {
-                return Channels();
-            }
-            const auto* count = value.as<std::int64_t>();
-            return count != nullptr && (*count == 1 || *count == 3) ? std::optional<Channels>(*count) : std::nullopt;
-        },
-        [](const Channels& count) { return count ? fmt::to_string(*count) : std::string("\"auto\""); });
-}
-
-std::vector<SchemaKey> data_keys() {
-    const auto at = [](auto member) { return field(&Recipe::data, member); };
-    const auto fields_at = [](auto member) {
-        return [member](auto& recipe) -> auto& {
-            return recipe.data.fields.*member;
-        };
-    };
-    const auto any = [](std::string_view) { return true; };
-    std::vector<SchemaKey> keys = {
-        text(
-            "data.train", at(&DataRecipe::train), "a data set", [](std::string_view given) { return !given.empty(); },
-            "the data set to train on"),
-        text(
-            "data.val", at(&DataRecipe::val), "a data set, or a share above 0% and below 100% such as \"10%\"",
-            [](std::string_view given) {
-                return !(given.ends_with('%') || is_plain_number(given)) || parse_share(given);
-            },
-            "the data set to evaluate on, or the share of `train` to hold out for it; empty: the test split of `train` "
-            "if it has one, otherwise no evaluation"),
-        integer("data.batch_size", at(&DataRecipe::batch_size), {1, kMost},
-                "samples per optimiser step, over all ranks"),
-        integer_or_auto("data.workers", at(&DataRecipe::workers), {0, 1024},
-                        "threads that read, decode and augment; 0: the training thread does the work"),
-        integer("data.prefetch", at(&DataRecipe::prefetch), {1, 1024}, "batches in flight beyond the one in use"),
-        flag("data.pin_memory", at(&DataRecipe::pin_memory),
-             "page-locked batch memory if a GPU trains; false: plain memory"),
-        texts("data.mix", at(&DataRecipe::mix), 256,
-              "more training sets with the same classes as `train`; their samples follow those of `train`"),
-        numbers("data.weights", at(&DataRecipe::weights), {.low = 0, .low_allowed = false}, 257,
-                "sampling weights of `train` and of each data set in `mix`; empty: in proportion to their sizes"),
-        flag("data.balance", at(&DataRecipe::balance), "draws every class equally often"),
-        integer("data.epoch_samples", at(&DataRecipe::epoch_samples), {0, kAny},
-                "samples per epoch; 0: all. An epoch continues the pass over the data where the one before ended"),
-        bad_samples(),
-        one_of("data.cache", at(&DataRecipe::cache), {"none", "ram", "disk", "device"},
-               "keeps samples after their first read, in memory or on a local disk; for remote data `disk` keeps the "
-               "fetched bytes, for later runs too; `device`: all images on the GPU, read at the start"),
-        cache_bytes(),
-        text("data.cache_dir", at(&DataRecipe::cache_dir), "a folder", any,
-             "folder of the cache for `cache = \"disk\"`; empty: the user's cache folder"),
-        one_of("data.cache_as", at(&DataRecipe::cache_as), {"decoded", "encoded"},
-               "`decoded`: pixels, after the ops before the first random one; `encoded`: as stored, which is smaller"),
-        memory(),
-        flag("data.shuffle", at(&DataRecipe::shuffle), "a new order every epoch, given by `seed`"),
-        integer_or_auto(
-            "data.shuffle_window", at(&DataRecipe::shuffle_window), {0, kAny},
-            "shuffles the shards, then samples only within windows of this many, so that reading stays almost "
-            "sequential; 0: shuffles everything. `auto`: 0, and for remote data as many samples as 128 MiB hold"),
-        flag("data.drop_last", at(&DataRecipe::drop_last), "drop an epoch's last batch if it is not full"),
-        flag("data.exif", at(&DataRecipe::exif), "rotate images by their EXIF orientation"),
-        flag("data.first_frame", at(&DataRecipe::first_frame),
-             "read the first frame of an animated WebP, which is a bad sample otherwise"),
-        channels(),
-        one_of("data.decode", at(&DataRecipe::decode), {"exact", "fast"},
-               "`fast`: images that a resize makes smaller may be decoded at 1/2, 1/4 or 1/8 of their size"),
-        one_of("data.decode_on", at(&DataRecipe::decode_on), {"auto", "cpu", "device"},
-               "where dct records become pixels; `device`: on the GPU; `auto`: on the CPU, and on the GPU where the "
-               "workers fall behind the steps"),
-        integer("data.views", at(&DataRecipe::views), {1, 16},
-                "images of each sample, such as the two views of contrastive learning: the ops run on each with "
-                "random numbers of its own; the batch has `image`, `image_2`, ..."),
-        ops("data.train_ops", at(&DataRecipe::train_ops), "transforms of training images, in order"),
-        ops("data.val_ops", at(&DataRecipe::val_ops), "transforms of validation images, in order"),
-        integer("data.context", at(&DataRecipe::context), {0, std::int64_t{1} << 20},
-                "token streams: the tokens of a sample, beside the one behind them; 0: not set"),
-        text("data.fields.image", fields_at(&FieldsRecipe::image), "a name", any,
-             "the field that holds the images; empty: `images`, `image`, `x` or `data`"),
-        text("data.fields.label", fields_at(&FieldsRecipe::label), "a name", any,
-             "the field that holds the labels; empty: `labels`, `label`, `y` or `targets`"),
-    };
-    keys.front().required = true;
-    return keys;
 }
 
 std::vector<SchemaKey> model_keys() {
@@ -432,6 +278,22 @@ std::vector<SchemaKey> mesh_keys() {
 
 }  // namespace
 
+SchemaKey SchemaKey::in_python(PythonArgument argument) const {
+    SchemaKey key = *this;
+    if (argument.name.empty()) {
+        argument.name = leaf();
+    }
+    if (argument.fallback.empty()) {
+        const std::string fallback = write(Recipe());
+        argument.fallback = fallback == "true" ? "True" : fallback == "false" ? "False" : fallback;
+    }
+    if (argument.about.empty()) {
+        argument.about = about;
+    }
+    key.python = std::move(argument);
+    return key;
+}
+
 std::string_view SchemaKey::table() const {
     const std::size_t dot = name.rfind('.');
     return dot == std::string::npos ? std::string_view{} : std::string_view(name).substr(0, dot);
@@ -445,8 +307,8 @@ std::string_view SchemaKey::leaf() const {
 const std::vector<SchemaKey>& recipe_schema() {
     static const std::vector<SchemaKey> schema = [] {
         std::vector<SchemaKey> all;
-        for (auto keys :
-             {root_keys(), data_keys(), model_keys(), optimizer_keys(), schedule_keys(), train_keys(), mesh_keys()}) {
+        for (auto keys : {root_keys(), data_settings(), model_keys(), optimizer_keys(), schedule_keys(), train_keys(),
+                          mesh_keys()}) {
             std::ranges::move(keys, std::back_inserter(all));
         }
         return all;

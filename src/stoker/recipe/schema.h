@@ -13,6 +13,23 @@
 
 namespace stoker {
 
+// A setting as an argument of stoker.Loader in Python.
+struct PythonArgument {
+    // Which loaders take it.
+    enum class Of {
+        all,      // every loader
+        opened,   // those of data sets of stoker.open
+        engine,   // the same, if all ops run in C++
+        python,   // those with samples that Python makes
+        nothing,  // none: it is named elsewhere in Python
+    };
+    std::string name = {};      // empty: as the key without its table
+    std::string type = {};      // in the signature
+    std::string fallback = {};  // its default; empty: the recipe's
+    std::string about = {};     // one line of plain text, no full stop; empty: the key's
+    Of of = Of::all;
+};
+
 struct SchemaKey {
     std::string name;     // dotted: "data.batch_size"
     std::string allowed;  // for messages and the reference: "an integer from 1 to 1073741824"
@@ -23,6 +40,10 @@ struct SchemaKey {
     std::function<void(Recipe&, const TomlValue&, const Place&)> read;
     // The value as TOML; of a default Recipe, the key's default.
     std::function<std::string(const Recipe&)> write;
+    std::optional<PythonArgument> python = {};  // empty: Python does not have the setting
+
+    // The same setting in Python, too. Its blanks are filled.
+    SchemaKey in_python(PythonArgument argument) const;
 
     // "data" of "data.batch_size", "data.fields" of "data.fields.image", empty for "seed".
     std::string_view table() const;

@@ -85,19 +85,19 @@ std::optional<SchemaConflict> find_mixing_conflict(const TrainRecipe& train) {
 // What the device's decoder cannot do, whatever the data set.
 std::optional<SchemaConflict> find_decode_conflict(const DataRecipe& data) {
     const auto conflict = [](const char* key, const char* expected, const std::string& got) {
-        return SchemaConflict{key, expected, got, "leave it out, or set data.decode_on = \"cpu\""};
+        return SchemaConflict{key, expected, got, "leave it out, or set <data.decode_on = \"cpu\">"};
     };
     if (data.decode_on != "device") {
         return std::nullopt;
     }
     if (data.decode == "fast") {
-        return conflict("data.decode", "\"exact\" with data.decode_on = \"device\"", data.decode);
+        return conflict("data.decode", "\"exact\" with <data.decode_on = \"device\">", data.decode);
     }
     if (data.channels == 1) {
-        return conflict("data.channels", "3 with data.decode_on = \"device\"", "1");
+        return conflict("data.channels", "3 with <data.decode_on = \"device\">", "1");
     }
     if (data.cache == "device") {
-        return conflict("data.cache", "none, ram or disk with data.decode_on = \"device\"", data.cache);
+        return conflict("data.cache", "none, ram or disk with <data.decode_on = \"device\">", data.cache);
     }
     return std::nullopt;
 }
@@ -135,23 +135,23 @@ std::optional<SchemaConflict> find_conflict(const Recipe& recipe) {
         return conflict;
     }
     if (!data.weights.empty() && data.weights.size() != data.mix.size() + 1) {
-        return SchemaConflict{
-            "data.weights",
-            fmt::format("{} weights: one for train and one for each data set in mix", data.mix.size() + 1),
-            fmt::to_string(data.weights.size()), ""};
+        return SchemaConflict{"data.weights", fmt::format("{} weights, one for each data set", data.mix.size() + 1),
+                              fmt::to_string(data.weights.size()), ""};
     }
     if (!data.weights.empty() && data.balance) {
-        return SchemaConflict{"data.balance", "data.weights or data.balance", "both", "leave one of them out"};
+        return SchemaConflict{"data.balance", "<data.weights> or <data.balance>", "both", "leave one of them out"};
     }
     if (data.balance && !data.shuffle) {
-        return SchemaConflict{"data.balance", "shuffled data", "shuffle = false",
+        return SchemaConflict{"data.balance", "shuffled data", "<data.shuffle = false>",
                               "balanced classes cannot be drawn in order"};
     }
     if (data.shuffle_window.value_or(0) > 0 && !data.shuffle) {
-        return SchemaConflict{"data.shuffle_window", "shuffled data", "shuffle = false", "leave one of them out"};
+        return SchemaConflict{"data.shuffle_window", "shuffled data", "<data.shuffle = false>",
+                              "leave one of them out"};
     }
     if (data.shuffle_window.value_or(0) > 0 && (!data.weights.empty() || data.balance || data.epoch_samples > 0)) {
-        return SchemaConflict{"data.shuffle_window", "0 or auto with weights, balance or epoch_samples",
+        return SchemaConflict{"data.shuffle_window",
+                              "0 or auto with <data.weights>, <data.balance> or <data.epoch_samples>",
                               fmt::to_string(*data.shuffle_window), "they draw from the whole data set"};
     }
     return std::nullopt;

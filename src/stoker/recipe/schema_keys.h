@@ -23,6 +23,10 @@
 
 namespace stoker::schema {
 
+// The largest values of integers.
+inline constexpr std::int64_t kMost = std::int64_t{1} << 30;
+inline constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+
 [[noreturn]] inline void refuse(const Place& place, const std::string& expected, const TomlValue& got) {
     throw InvalidArgument({.where = place.text(), .expected = expected, .got = describe(got)});
 }

@@ -332,7 +332,7 @@ void expect_refused(const SamplerOptions& options, const std::string& part) {
 
 TEST(Sampler, RefusesWhatCannotBe) {
     expect_refused({.size = 0}, "at least one sample");
-    expect_refused({.size = 10, .epoch_samples = -1}, "[data.epoch_samples, data.shuffle_window] expected at least 0");
+    expect_refused({.size = 10, .epoch_samples = -1}, "[data.epoch_samples] expected at least 0");
     expect_refused({.size = 2, .epoch_samples = 200'000}, "each sample at most 65535 times per epoch");
     expect_refused({.size = 10, .groups = {{.weight = 0, .first = 0, .size = 3}}}, "positive weight");
     expect_refused({.size = 10, .groups = {{.weight = 1, .first = 0, .size = 0}}}, "at least one sample");

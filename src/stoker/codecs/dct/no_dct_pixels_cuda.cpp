@@ -12,7 +12,7 @@ void dct_pixels_cuda(const CutBatch& /*batch*/, void* /*stream*/) {
     throw Unsupported({.where = "dct_pixels_cuda",
                        .expected = "a build with CUDA",
                        .got = "a build without CUDA",
-                       .hint = "install the CUDA toolkit and build again, or use data.decode_on = \"cpu\""});
+                       .hint = "install the CUDA toolkit and build again, or use <data.decode_on = \"cpu\">"});
 }
 
 }  // namespace stoker

@@ -77,7 +77,7 @@ fs::path image_folder(const fs::path& json, std::span<const std::string> files) 
          .expected = fmt::format("its images in {}, {} or {}", candidates[0].lexically_normal().string(),
                                  candidates[1].lexically_normal().string(), candidates[2].lexically_normal().string()),
          .got = fmt::format("no {}", files.front()),
-         .hint = "name their folder with data.fields.image"});
+         .hint = "name their folder with <data.fields.image = NAME>"});
 }
 
 }  // namespace

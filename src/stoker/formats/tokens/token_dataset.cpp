@@ -99,13 +99,13 @@ TokenDataset::TokenDataset(const std::string& path, Split split, std::int64_t co
         throw InvalidArgument({.where = "data.context",
                                .expected = fmt::format("the number of tokens in a sample, up to {}", kMaxContext),
                                .got = context == 0 ? "none" : fmt::format("{}", context),
-                               .hint = "set it to the model's context, such as data.context = 1024"});
+                               .hint = "set it to the model's context, such as <data.context = 1024>"});
     }
     is_bin(path_) ? open_bin() : open_npy();
     const auto count = static_cast<std::int64_t>(tokens_.size() / item_bytes());
     windows_ = count == 0 ? 0 : (count - 1) / context;
     if (windows_ == 0) {
-        refuse(path_, fmt::format("at least {} tokens, one more than data.context", context + 1),
+        refuse(path_, fmt::format("at least {} tokens, one more than <data.context>", context + 1),
                fmt::format("{}", count));
     }
     if (fields.more.size() > 1) {

@@ -102,7 +102,7 @@ void WebDataset::check_fields(const FieldNames& fields) const {
          .got = present.empty() ? "no samples at all" : "none; there are " + present,
          .hint = image || present.empty()
                      ? ""
-                     : "name its extension with data.fields.image, or read members as further fields"});
+                     : "name its extension with <data.fields.image = NAME>, or read members as further fields"});
 }
 
 std::string WebDataset::advice() const {

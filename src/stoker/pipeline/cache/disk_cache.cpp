@@ -30,7 +30,7 @@ Descriptor make_unnamed_file(const std::filesystem::path& directory) {
     }
     if (fd < 0) {
         throw errno_error(directory.string(), "a folder for cached samples", failed ? failed.value() : errno,
-                          "set data.cache_dir to another folder");
+                          "set <data.cache_dir> to another folder");
     }
     return Descriptor(fd);
 }

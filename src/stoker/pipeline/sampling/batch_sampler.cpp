@@ -27,7 +27,7 @@ BatchSampler::BatchSampler(const BatchSamplerOptions& options) : options_(option
             {.where = "data.drop_last",
              .expected = fmt::format("at least one full batch of {} samples", options.batch_size),
              .got = fmt::format("{} an epoch", pluralize(options.size, "sample")),
-             .hint = "lower data.batch_size, or set data.drop_last = false to train on a smaller batch"});
+             .hint = "lower <data.batch_size>, or set <data.drop_last = false> to train on a smaller batch"});
     }
 }
 

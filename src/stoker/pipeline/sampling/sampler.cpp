@@ -104,21 +104,22 @@ void check_occurrences(std::int64_t drawn, std::int64_t size) {
         throw InvalidArgument({.where = "data.epoch_samples",
                                .expected = fmt::format("each sample at most {} times per epoch", kMost),
                                .got = fmt::format("{} draws from {} samples", drawn, size),
-                               .hint = "lower data.epoch_samples, or change data.weights"});
+                               .hint = "lower <data.epoch_samples>, or change <data.weights>"});
     }
 }
 
 std::shared_ptr<const Sampler> make_sampler(const SamplerOptions& options) {
     if (options.epoch_samples < 0 || options.window < 0) {
-        throw InvalidArgument({.where = "data.epoch_samples, data.shuffle_window",
-                               .expected = "at least 0",
+        throw InvalidArgument({.where = "data.epoch_samples",
+                               .expected = "at least 0, as for <data.shuffle_window>",
                                .got = fmt::format("{} and {}", options.epoch_samples, options.window)});
     }
     const bool windowed = options.window > 0 && options.window < options.size && options.shuffle;
     if (windowed && (!options.groups.empty() || options.epoch_samples != 0)) {
         throw InvalidArgument(
             {.where = "data.shuffle_window",
-             .expected = "0, because data.weights, data.balance and data.epoch_samples draw from the whole data set",
+             .expected =
+                 "0, because <data.weights>, <data.balance> and <data.epoch_samples> draw from the whole data set",
              .got = fmt::to_string(options.window)});
     }
     if (!options.groups.empty()) {

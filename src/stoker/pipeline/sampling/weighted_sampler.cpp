@@ -104,7 +104,7 @@ class WeightedSampler final : public Sampler {
                 throw InvalidArgument({.where = "data.epoch_samples",
                                        .expected = "at least one sample an epoch from each data set or class",
                                        .got = fmt::format("0 of {} from number {} of {}", draws, i + 1, groups_.size()),
-                                       .hint = "raise data.epoch_samples, or its weight in data.weights"});
+                                       .hint = "raise <data.epoch_samples>, or its weight in <data.weights>"});
             }
             end += quotas[i];
             ends_.push_back(end);
