@@ -121,7 +121,7 @@ std::unique_ptr<LoaderHandle> make_loader(const OpenData& data, const nb::dict& 
     options.workers = workers.value_or(auto_workers(/*on_gpu=*/false));
     options.rank = rank;
     options.world_size = world_size;
-    options.dtype = dtype;
+    std::get<PixelImages>(options.images).dtype = dtype;
     options.layout = channels_last ? Layout::hwc : Layout::chw;
     return std::make_unique<LoaderHandle>(data.dataset, transform, options);
 }

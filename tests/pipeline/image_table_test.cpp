@@ -24,7 +24,7 @@ constexpr std::int64_t kMost = 1 << 30;
 // The floats that a device makes of a field of draws.
 std::vector<float> gathered(const Batch& batch, const FieldSpec& spec) {
     const TensorView draws = batch.field(spec.name);
-    const LateGather& from = *spec.late->gather;
+    const DeferredGather& from = *spec.deferred->gather;
     return testing::gathered_floats({.images = from.images->data,
                                      .from = from.images->size,
                                      .channels = from.images->channels,
@@ -32,13 +32,13 @@ std::vector<float> gathered(const Batch& batch, const FieldSpec& spec) {
                                      .n = static_cast<int>(batch.size()),
                                      .to = from.to,
                                      .ops = from.ops,
-                                     .factors = spec.late->factors,
-                                     .layout = spec.late->layout});
+                                     .factors = spec.deferred->factors,
+                                     .layout = spec.deferred->layout});
 }
 
 Seen see_any(Batch& batch) {
     const FieldSpec& image = batch.fields().front();
-    if (!image.late) {
+    if (!image.deferred) {
         return testing::see(batch);
     }
     const auto labels = batch.field(kLabelField).as<std::int64_t>();
@@ -52,7 +52,7 @@ Seen see_any(Batch& batch) {
               .fields = {},
               .hash = batch.hash()};
     for (const FieldSpec& spec : batch.fields()) {
-        if (spec.late && spec.name != kImageField) {
+        if (spec.deferred && spec.name != kImageField) {
             const std::vector<float> floats = gathered(batch, spec);
             seen.fields[spec.name] = {reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float)};
         }

@@ -73,7 +73,7 @@ class Load {
                                           byte_text(bytes), byte_text(most))};
             }
             const ImageSize size{image.height, image.width};
-            for (std::string why : {why_not ? why_not(size) : "", memory_.why_no_room(bytes)}) {
+            for (std::string why : {why_not ? why_not(size) : "", memory_.why_too_small(bytes)}) {
                 if (!why.empty()) {
                     throw NotHeld{std::move(why)};
                 }

@@ -141,6 +141,17 @@ void require_same_sampler(const LoaderState& own, const LoaderState& state) {
     require("data.drop_last", own.drop_last, state.drop_last);
 }
 
+void require_position(const LoaderState& state, std::int64_t batches) {
+    const std::int64_t last_epoch = std::min(kMaxEpochs, std::numeric_limits<std::int64_t>::max() / batches - 1);
+    const bool inside = state.bad_samples >= 0 && state.epoch >= 0 && state.epoch <= last_epoch && state.batch >= 0 &&
+                        state.batch < batches;
+    if (!inside) {
+        throw InvalidArgument({.where = "loader state",
+                               .expected = fmt::format("batch 0 to {} of epoch 0 or later", batches - 1),
+                               .got = fmt::format("batch {} of epoch {}", state.batch, state.epoch)});
+    }
+}
+
 LoaderState loader_state_from_json(const std::string& text) {
     try {
         const auto json = nlohmann::json::parse(text);

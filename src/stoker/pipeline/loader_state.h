@@ -9,6 +9,9 @@
 
 namespace stoker {
 
+// The generator's counter has 32 bits for the epoch.
+inline constexpr std::int64_t kMaxEpochs = std::int64_t{1} << 32;
+
 struct LoaderState {
     static constexpr int kVersion = 3;
     std::int64_t epoch = 0;        // of the next batch
@@ -40,6 +43,9 @@ std::string to_json(const LoaderState& state);
 
 // Throws InvalidArgument with the recipe's key if a loader with state `own` cannot continue from `state`.
 void require_same_sampler(const LoaderState& own, const LoaderState& state);
+
+// Throws InvalidArgument for a position that is none of a loader with so many batches in an epoch.
+void require_position(const LoaderState& state, std::int64_t batches);
 
 // Throws InvalidArgument for text that is not a loader state of version kVersion.
 LoaderState loader_state_from_json(const std::string& text);

@@ -46,10 +46,11 @@ LoaderOptions common_options(const Recipe& recipe, const RecipeData& data, const
     if (recipe.data.cache != "none" && !(data.caches_bytes && keeps_remote_bytes(recipe.data))) {
         const auto size = [](const DatasetPtr& set) { return set == nullptr ? 0 : set->size(); };
         const auto all = static_cast<double>(size(data.train) + size(data.val));
-        options.cache = {.bytes = static_cast<std::int64_t>(static_cast<double>(recipe.data.cache_bytes) *
-                                                            static_cast<double>(dataset.size()) / all),
-                         .directory = recipe.data.cache == "disk" ? cache_dir(recipe.data, "samples") : "",
-                         .encoded = recipe.data.cache_as == "encoded"};
+        const double bytes = static_cast<double>(recipe.data.cache_bytes) * static_cast<double>(dataset.size()) / all;
+        options.images =
+            PixelImages{.cache = {.bytes = static_cast<std::int64_t>(bytes),
+                                  .directory = recipe.data.cache == "disk" ? cache_dir(recipe.data, "samples") : ""},
+                        .cache_encoded = recipe.data.cache_as == "encoded"};
     }
     return options;
 }

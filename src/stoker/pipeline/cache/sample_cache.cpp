@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <new>
 
-#include "stoker/pipeline/cache/cache_room.h"
+#include "stoker/pipeline/cache/cache_capacity.h"
 #include "stoker/pipeline/cache/cached_header.h"
 
 namespace stoker {
@@ -88,7 +88,7 @@ class RamCache final : public SampleCache {
     const std::int64_t size_;
     const std::int64_t budget_;
     std::atomic<std::int64_t> used_{0};
-    CacheRoom room_;
+    CacheCapacity room_;
     std::unique_ptr<std::atomic<Entry*>[]> entries_;
 };
 

@@ -14,7 +14,6 @@ namespace stoker {
 struct CacheOptions {
     std::int64_t bytes = 0;                // budget; 0: no cache
     std::filesystem::path directory = {};  // for the file; empty: in memory
-    bool encoded = false;                  // true: samples as stored; false: pixels, prepared up to the first random op
 };
 
 class SampleCache {

@@ -15,7 +15,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/rng.h"
 #include "stoker/codecs/codec.h"
-#include "stoker/codecs/dct/dct_cut.h"
+#include "stoker/codecs/dct/dct_crop.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/ops/assemble.h"
 #include "stoker/ops/crop.h"
@@ -64,19 +64,25 @@ struct ImageSlot {
     int height = 0;
     int width = 0;
     bool given = false;  // the size comes from LoaderOptions::size; false: from the first sample
+
+    ImageSlot at(std::span<std::byte> bytes) const {
+        ImageSlot slot = *this;
+        slot.pixels.data = bytes.data();
+        return slot;
+    }
 };
 
-// What a device makes a sample's image of: a part of its dct record, and the ops as the draws of one assemble. The cut
+// What a device makes a sample's image of: a part of its dct record, and the ops as the draws of one assemble. The crop
 // lies in the scratch.
-struct CutImage {
-    std::span<const std::byte> cut;
+struct DctCropImage {
+    std::span<const std::byte> crop;
     AssembleDraw draw;  // without `image`
 };
 
 // Buffers that one worker reuses for every sample.
 struct TransformScratch {
     Decoder decoder;
-    DctCutter cutter;
+    DctCropper cropper;
     Image decoded;
     std::array<Image, 2> pixels;  // ops read one and write the other
     Image original;               // a copy for pixel ops that read what they overwrite
@@ -139,7 +145,7 @@ class Transform {
     const TransformOptions& options() const { return options_; }
 
     // The final normalize. All other ops work on bytes and `normalize` is refused anywhere but at the end, so every
-    // list of ops may leave it to a device (LoaderOptions::normalize_late).
+    // list of ops may leave it to a device (ByteImages of LoaderOptions).
     const NormalizeFactors& factors() const { return factors_; }
 
     // Throws InvalidArgument with the op's place in the recipe if `normalize` or an op's colour has values for another
@@ -151,11 +157,11 @@ class Transform {
     void run(const FieldValue& image, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot,
              StageClock& clock) const;
 
-    // For a device that decodes: the image's cut, if it has at most `most` bytes and takes at most kMostDecoded there.
+    // For a device that decodes: the image's crop, if it has at most `most` bytes and takes at most kMostDecoded there.
     // Empty where `run` must make the image: it is no dct record, or these draws have no place in one assemble. Throws
     // what `run` throws.
-    std::optional<CutImage> cut(const FieldValue& image, const RngKey& key, std::size_t most, TransformScratch& scratch,
-                                const ImageSlot& slot, StageClock& clock) const;
+    std::optional<DctCropImage> dct_crop(const FieldValue& image, const RngKey& key, std::size_t most,
+                                         TransformScratch& scratch, const ImageSlot& slot, StageClock& clock) const;
 
     // The same in two steps, with a cache in between. `prepare` runs the ops before the first random one, whose result
     // is the same in every epoch. The view lies in the image or in `scratch`.

@@ -51,21 +51,18 @@ void require_device_cache(const at::Device& device) {
 void cache_on_device(const Dataset& dataset, const Transform& transform, const std::vector<OpSpec>& specs,
                      const at::Device& device, LoaderOptions& options) {
     require_device_cache(device);
-    options.why_no_images = why_ops_stay(transform, specs);
-    if (!options.why_no_images.empty()) {
+    options.why_not_indexed = why_ops_stay(transform, specs);
+    if (!options.why_not_indexed.empty()) {
         return;
     }
     DeviceImages memory(device);
     const auto fits = [&](ImageSize image) { return why_resize_stays(transform, image); };
-    LoadedImages loaded =
-        load_images(dataset, transform, memory, options.cache.bytes, std::max(options.workers, 1), fits);
-    options.images = std::move(loaded.table);
-    options.why_no_images = std::move(loaded.why_not);
-    if (options.images != nullptr) {
-        options.why_no_images = why_colors_stay(transform, options.images->block()->channels);
-    }
-    if (!options.why_no_images.empty()) {
-        options.images.reset();
+    const std::int64_t most = std::get<PixelImages>(options.images).cache.bytes;
+    const LoadedImages loaded = load_images(dataset, transform, memory, most, std::max(options.workers, 1), fits);
+    options.why_not_indexed =
+        loaded.table == nullptr ? loaded.why_not : why_colors_stay(transform, loaded.table->block()->channels);
+    if (options.why_not_indexed.empty()) {
+        options.images = IndexedImages{loaded.table};
     }
 }
 

@@ -10,13 +10,13 @@
 
 namespace stoker {
 
-// Sets `options.cut_bytes`. `specs`: the recipe entries of the transform's ops. Throws Unsupported for a device that
-// cannot decode, and InvalidArgument for a data set or ops that it cannot take.
+// Replaces PixelImages by PackedImages. `specs`: the recipe entries of the transform's ops. Throws Unsupported for a
+// device that cannot decode, and InvalidArgument for a data set or ops that it cannot take.
 void decode_on_device(const Dataset& dataset, const Transform& transform, const std::vector<OpSpec>& specs,
                       const at::Device& device, LoaderOptions& options);
 
-// Sets `options.cut_bytes` and `share_decoding` where the device can decode. Otherwise, and where a cache keeps
-// pixels, it changes nothing.
+// The same with PackedImages::shared if the device can decode. Otherwise, and if a cache keeps pixels, it changes
+// nothing.
 void share_decoding(const Dataset& dataset, const Transform& transform, const std::vector<OpSpec>& specs,
                     const at::Device& device, LoaderOptions& options);
 

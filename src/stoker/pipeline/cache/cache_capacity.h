@@ -10,7 +10,7 @@
 
 namespace stoker {
 
-class CacheRoom {
+class CacheCapacity {
   public:
     // True if the cache may take `bytes` more. Once false, always false. Thread-safe; measures after every 16 MiB.
     bool take(std::int64_t bytes);

@@ -1,4 +1,4 @@
-#include "stoker/pipeline/transforms/cut_ops.h"
+#include "stoker/pipeline/transforms/dct_crop_ops.h"
 
 #include <utility>
 
@@ -9,11 +9,11 @@ namespace stoker {
 namespace {
 
 std::uint64_t aligned(std::uint64_t bytes) {
-    return (bytes + kCutAlignment - 1) / kCutAlignment * kCutAlignment;
+    return (bytes + kDctCropAlignment - 1) / kDctCropAlignment * kDctCropAlignment;
 }
 
 // Whether an op has a place behind those before it. Each call returns why not.
-class CutPlaces {
+class DctCropOrder {
   public:
     std::string operator()(const Resize& /*op*/) { return resize(); }
     std::string operator()(const RandomResizedCrop& /*op*/) { return resize(); }
@@ -77,14 +77,14 @@ struct DrawUnfolded {
 
 }  // namespace
 
-DecodedBytes decoded_bytes(const DctCut& cut) {
+DecodedBytes decoded_bytes(const DctCrop& crop) {
     const std::uint64_t pixels =
-        std::uint64_t{3} * static_cast<std::uint64_t>(cut.box.height) * static_cast<std::uint64_t>(cut.box.width);
-    return {.samples = aligned(cut.samples), .pixels = aligned(pixels)};
+        std::uint64_t{3} * static_cast<std::uint64_t>(crop.box.height) * static_cast<std::uint64_t>(crop.box.width);
+    return {.samples = aligned(crop.samples), .pixels = aligned(pixels)};
 }
 
-std::optional<HostOp> find_not_cut(const OpSlice& slice) {
-    CutPlaces places;
+std::optional<HostOp> find_not_dct_crop(const OpSlice& slice) {
+    DctCropOrder places;
     for (std::size_t i = slice.begin; i < slice.end; ++i) {
         if (std::string why = std::visit(places, slice.ops[i]); !why.empty()) {
             return HostOp{.op = i, .why = std::move(why)};
@@ -105,12 +105,13 @@ bool Transform::draw_unfolded(std::size_t next, RngKey key, AssembleDraw& draw, 
     return true;
 }
 
-std::optional<CutImage> Transform::cut(const FieldValue& stored, const RngKey& key, std::size_t most,
-                                       TransformScratch& scratch, const ImageSlot& slot, StageClock& clock) const {
+std::optional<DctCropImage> Transform::dct_crop(const FieldValue& stored, const RngKey& key, std::size_t most,
+                                                TransformScratch& scratch, const ImageSlot& slot,
+                                                StageClock& clock) const {
     if (!stored.encoded || !sniff_dct(stored.bytes) || options_.decode == DecodeMode::fast || options_.channels == 1) {
         return std::nullopt;
     }
-    const ImageInfo info = scratch.cutter.open(stored.bytes);
+    const ImageInfo info = scratch.cropper.open(stored.bytes);
     if (options_.exif && info.orientation != 1) {
         return std::nullopt;
     }
@@ -119,7 +120,7 @@ std::optional<CutImage> Transform::cut(const FieldValue& stored, const RngKey& k
     const std::size_t next = fold(geometry, 0, ops_.size(), key);
     const auto [source, full, part, flip] = geometry.resizing();
     const Box reads = geometry.reads();
-    CutImage image;
+    DctCropImage image;
     image.draw = {
         .window = {reads.top - geometry.box().top, reads.left - geometry.box().left, reads.height, reads.width},
         .source = source,
@@ -130,8 +131,9 @@ std::optional<CutImage> Transform::cut(const FieldValue& stored, const RngKey& k
     if (!assemble_fits(source, full, geometry.size()) || !draw_unfolded(next, key, image.draw, geometry.size())) {
         return std::nullopt;
     }
-    image.cut = scratch.cutter.cut(reads, most);
-    if (image.cut.empty() || decoded_bytes(*reinterpret_cast<const DctCut*>(image.cut.data())).sum() > kMostDecoded) {
+    image.crop = scratch.cropper.crop(reads, most);
+    if (image.crop.empty() ||
+        decoded_bytes(*reinterpret_cast<const DctCrop*>(image.crop.data())).sum() > kMostDecoded) {
         return std::nullopt;
     }
     require_size(slot, 3, geometry.size());

@@ -1,8 +1,9 @@
-// The memory of a batch's image field whose images a device decodes (LateDecode). All samples of the batch share it:
-//   CutPlace (n), AssembleDraw (n), then the samples' cuts of dct records, or their pixels, in any order
+// The memory of a batch's image field whose images a device decodes (DeferredDecode). All samples of the batch share
+// it:
+//   DctCropPlace (n), AssembleDraw (n), then the samples' crops of dct records, or their pixels, in any order
 // A sample has pixels where the host made them. Numbers in it are places in this memory. Where workers and the device
-// share the decoding (LateDecode::shared), each sample has a place for its pixels, in order, and the cuts come behind:
-// a batch without cuts is one block of images, and needs no device to make them.
+// share the decoding (DeferredDecode::shared), each sample has a place for its pixels, in order, and the crops come
+// behind: a batch without crops is one block of images, and needs no device to make them.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +19,17 @@
 namespace stoker {
 
 // A field's memory for n samples.
-class CutSlot {
+class DctCropSlot {
   public:
-    CutSlot(std::byte* memory, std::int64_t samples) : memory_(memory), samples_(samples) {}
+    DctCropSlot(std::byte* memory, std::int64_t samples) : memory_(memory), samples_(samples) {}
 
     // Where the samples' bytes begin.
     static std::size_t front(std::int64_t samples);
-    // The memory of a sample, for cuts of `cut_bytes` on average; the host may make all of them, of `pixels` bytes.
-    static std::int64_t sample_bytes(std::int64_t cut_bytes, std::int64_t pixels);
-    // The same where the decoding is shared, for cuts of at most `pixels` bytes on average.
-    static std::int64_t shared_sample_bytes(std::int64_t cut_bytes, std::int64_t pixels);
-    // Where the cuts begin there, of images of `pixels` bytes.
+    // The memory of a sample, for crops of `crop_bytes` on average; the host may make all of them, of `pixels` bytes.
+    static std::int64_t sample_bytes(std::int64_t crop_bytes, std::int64_t pixels);
+    // The same where the decoding is shared, for crops of at most `pixels` bytes on average.
+    static std::int64_t shared_sample_bytes(std::int64_t crop_bytes, std::int64_t pixels);
+    // Where the crops begin there, of images of `pixels` bytes.
     static std::size_t shared_front(std::int64_t samples, std::size_t pixels);
     // The place of a sample's pixels there.
     std::size_t pixels_at(std::int64_t i, std::size_t pixels) const {
@@ -36,12 +37,12 @@ class CutSlot {
     }
 
     std::byte* memory() const { return memory_; }
-    CutPlace* places() const { return reinterpret_cast<CutPlace*>(memory_); }
+    DctCropPlace* places() const { return reinterpret_cast<DctCropPlace*>(memory_); }
     AssembleDraw* draws() const {
-        return reinterpret_cast<AssembleDraw*>(memory_ + sizeof(CutPlace) * static_cast<std::size_t>(samples_));
+        return reinterpret_cast<AssembleDraw*>(memory_ + sizeof(DctCropPlace) * static_cast<std::size_t>(samples_));
     }
 
-    void set_cut(std::int64_t i, std::size_t at, std::span<const std::byte> cut, const AssembleDraw& draw) const;
+    void set_crop(std::int64_t i, std::size_t at, std::span<const std::byte> crop, const AssembleDraw& draw) const;
     // An image of `size`, whose pixels are there already, or soon.
     void set_pixels(std::int64_t i, std::size_t at, ImageSize size) const;
     void set_nothing(std::int64_t i) const;
@@ -53,9 +54,9 @@ class CutSlot {
 
 // The room of a slot. Workers take some for each sample; what the others may still need as pixels is kept back. So each
 // sample takes once, when nothing can make it a bad one any more.
-class CutRoom {
+class DctCropCapacity {
   public:
-    // For `samples` samples, each of which needs at most `least` bytes; 0: for cuts alone, which need not fit.
+    // For `samples` samples, each of which needs at most `least` bytes; 0: for crops alone, which need not fit.
     void reset(std::size_t begin, std::size_t end, std::int64_t samples, std::size_t least);
     // The place of one sample's bytes. Empty where there is no room for more than `least`.
     std::optional<std::size_t> take(std::size_t bytes);
@@ -75,16 +76,16 @@ class CutRoom {
 };
 
 // Samples that are decoded together, because what they need fits in the scratch memory.
-struct CutGroup {
+struct DctCropGroup {
     std::int64_t first = 0;
     std::int64_t count = 0;
-    std::uint32_t rows = 0;  // the largest numbers of one cut
+    std::uint32_t rows = 0;  // the largest numbers of one crop
     std::uint32_t pixels = 0;
 };
 
-// Sets where each cut's samples and pixels go: into `scratch` bytes (kMostDecoded or more) from place `begin` on, which
-// each group uses anew.
-std::vector<CutGroup> plan_groups(const CutSlot& slot, std::int64_t samples, std::uint64_t begin,
-                                  std::uint64_t scratch);
+// Sets where each crop's samples and pixels go: into `scratch` bytes (kMostDecoded or more) from place `begin` on,
+// which each group uses anew.
+std::vector<DctCropGroup> plan_groups(const DctCropSlot& slot, std::int64_t samples, std::uint64_t begin,
+                                      std::uint64_t scratch);
 
 }  // namespace stoker
