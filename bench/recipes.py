@@ -3,7 +3,7 @@
     python bench/recipes.py --data FOLDER [--stoker build/release/bin/stoker] [--only mnist]
 
 FOLDER has mnist/ (IDX files), photos/ (a folder for each class) and cifar10/{train,test}.tar.zst; what is missing is
-left out and said so. The two sides take turns, recipe by recipe. Prints the table of docs/results.md.
+left out and said so. The two sides take turns, recipe by recipe. Prints the table of bench/results/pipeline.md.
 """
 
 from __future__ import annotations

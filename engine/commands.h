@@ -1,9 +1,15 @@
 // The commands of stoker-engine. `stoker` starts it for them (cli/engine_exec.h).
 #pragma once
 
+#include <span>
+
 #include "cli/command.h"
+#include "cli/program.h"
 
 namespace stoker::cli {
+
+// All of them.
+std::span<const Entry> engine_commands();
 
 Command add_train(CLI::App& app);
 Command add_eval(CLI::App& app);

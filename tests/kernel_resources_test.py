@@ -1,6 +1,6 @@
-"""What each CUDA kernel takes of a multiprocessor, by `nvcc -Xptxas -v`: nothing spills, and docs/cuda.md is right.
+"""What each CUDA kernel takes of a multiprocessor, by `nvcc -Xptxas -v`: nothing spills, and the notes are right.
 
-`python tests/kernel_resources_test.py` prints the table of docs/cuda.md.
+`python tests/kernel_resources_test.py` prints the table of bench/results/cuda_kernels.md.
 """
 
 import collections
@@ -85,7 +85,7 @@ def test_no_kernel_spills(release):
 
 @pytest.mark.slow
 def test_the_page_has_what_each_kernel_takes(release):
-    page = (ROOT / "docs/cuda.md").read_text()
+    page = (ROOT / "bench/results/cuda_kernels.md").read_text()
     measured_with = re.search(r"nvcc ([\d.]+) for sm_90 gives", page)[1]
     if release != measured_with:
         pytest.skip(f"the table is that of nvcc {measured_with}, and this is {release}")

@@ -1,4 +1,4 @@
-"""The C++ examples of the pages are the programs that the tests compile and run."""
+"""The C++ examples of the pages are the programs that the tests compile and run, or parts of them."""
 
 import re
 from pathlib import Path
@@ -8,18 +8,27 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-PAGES = [("README.md", "photos"), ("README.zh-CN.md", "photos")] + [
-    ("docs/cpp.md", name) for name in ("squares", "fields", "masks", "own_op", "own_model", "custom_task", "own_loop")
-]
+PROGRAMS = [("docs/tutorials/cpp.md", "photos")]
+PARTS = [("docs/cpp.md", name) for name in
+         ("squares", "fields", "masks", "own_op", "own_model", "custom_task", "own_loop")]
 
 
-@pytest.mark.parametrize(("page", "example"), PAGES)
+@pytest.mark.parametrize(("page", "example"), PROGRAMS)
 def test_example_is_the_compiled_program(page: str, example: str) -> None:
     program = (ROOT / f"tests/example/{example}.cpp").read_text().split("\n", 1)[1].strip()
     assert f"```cpp\n{program}\n```" in (ROOT / page).read_text()
 
 
-def test_the_readmes_example_is_short() -> None:
+@pytest.mark.parametrize(("page", "example"), PARTS)
+def test_parts_are_those_of_the_compiled_program(page: str, example: str) -> None:
+    """The block behind the program's name; lines `...` stand between its parts."""
+    name = f"tests/example/{example}.cpp"
+    block = (ROOT / page).read_text().rsplit(name, 1)[1].split("```cpp\n")[1].split("\n```")[0]
+    for part in block.split("\n...\n"):
+        assert part.strip() and f"\n{part}\n" in (ROOT / name).read_text(), part
+
+
+def test_the_first_example_is_short() -> None:
     program = (ROOT / "tests/example/photos.cpp").read_text().split("\n", 1)[1].strip()
     assert len(program.splitlines()) <= 40
 

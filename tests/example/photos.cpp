@@ -1,4 +1,4 @@
-// The README's C++ example, compiled and run as a test.
+// docs/tutorials/cpp.md's program, compiled and run as a test.
 #include <cstdio>
 
 #include "stoker/train/trainer.h"

@@ -1,5 +1,6 @@
 # Shared by the tests of the program and of the Python package: running it, small data sets, recipes, and real data if it
 # is present. STOKER_BIN is the program's path, STOKER_SHARED_DATA the folder with real data.
+import functools
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fork_server import ForkServer
 from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,16 +54,24 @@ class Done:
         return json.loads(self.out)
 
 
+# Commands that may run in a fork of one that has loaded LibTorch. The others start programs or measure themselves.
+FORKED = {"train", "eval", "predict", "export", "lr", "plan"}
+
+
+@functools.cache
+def engine_server():
+    server = PROGRAM.parent / "engine_server"
+    return ForkServer([server], {**os.environ, "GOMP_SPINCOUNT": "1000"}) if server.is_file() else None
+
+
 def run_program(*arguments, cwd, status=0, prefix=(), env=None):
-    command = [*prefix, PROGRAM, *arguments]
-    process = subprocess.run(
-        [str(part) for part in command],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, **(env or {})},
-    )
+    """Runs `stoker`. With a prefix or an environment of its own it is a process of its own."""
+    command = [str(part) for part in (*prefix, PROGRAM, *arguments)]
+    how = {"cwd": cwd, "timeout": 120, "env": {**os.environ, **(env or {})}}
+    if not prefix and not env and arguments[0] in FORKED and engine_server():
+        process = engine_server().run(command, **how)
+    else:
+        process = subprocess.run(command, capture_output=True, text=True, **how)
     assert status is None or process.returncode == status, f"{command}\n{process.stdout}\n{process.stderr}"
     return Done(process)
 

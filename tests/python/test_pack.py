@@ -1,5 +1,5 @@
 # `stoker pack`, `unpack` and `inspect` on stk: the packed data set equals the source sample by sample, killed packings
-# are resumed, damage is found and located. A reader written from docs/stk-format.md alone reads the same.
+# are resumed, damage is found and located. A reader written from formats/stk/FORMAT.md alone reads the same.
 import json
 import os
 import shutil
@@ -25,7 +25,7 @@ def keys_of(folder):
 
 
 class StkReader:
-    """Follows docs/stk-format.md, for data sets with an image and a label."""
+    """Follows formats/stk/FORMAT.md, for data sets with an image and a label."""
 
     def __init__(self, folder):
         manifest = json.loads((folder / "stk.json").read_text())

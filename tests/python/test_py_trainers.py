@@ -1,8 +1,7 @@
-# stoker.Loader in the trainers of others: ResNet-18 on small images with the code of docs/python.md. A run that
+# stoker.Loader in the trainers of others: ResNet-18 on small images with the code of docs/trainers. A run that
 # continues from a checkpoint inside of an epoch ends with the same weights, bit for bit. Plain DDP: test_py_ddp.py.
 import functools
 import json
-import re
 import types
 
 import pytest
@@ -19,18 +18,16 @@ from torchvision.models import resnet18  # noqa: E402
 EPOCHS, STEPS, SAVE_EVERY = 2, 6, 3  # steps of an epoch; checkpoints in the middle of both epochs, and between them
 
 
-def code_of(section):
-    """The Python code of a section of docs/python.md."""
-    text = (ROOT / "docs/python.md").read_text()
-    return re.search(rf"^### {section}\n.*?```python\n(.*?)```", text, re.DOTALL | re.MULTILINE)[1]
+def code_of(trainer):
+    return (ROOT / f"docs/trainers/{trainer.lower()}.py").read_text()
 
 
 class Example:
-    """Runs a section's code with a new net and a new loader."""
+    """Runs a trainer's code with a new net and a new loader."""
 
-    def __init__(self, data, folder, section, **names):
+    def __init__(self, data, folder, trainer, **names):
         self.data, self.folder, self.names = data, folder, names
-        self.code = compile(code_of(section), section, "exec")
+        self.code = compile(code_of(trainer), trainer, "exec")
 
     def weights(self, checkpoint=None, step=0, batch_size=4):
         torch.manual_seed(0)

@@ -1,7 +1,5 @@
 # `python -m stoker watch` leaves a program's output, exit status and errors as they are, and writes what was asked for.
 # Whether it names what is planted in a program is tested where nothing else runs: tests/ground_truth/watched.py.
-import atexit
-import functools
 import json
 import os
 import subprocess
@@ -9,7 +7,7 @@ import sys
 
 import pytest
 from conftest import PROGRAM, PYTHON_PACKAGE
-from fork_server import ForkServer
+from fork_server import run_python
 
 TRAIN = """
 import sys
@@ -49,13 +47,6 @@ def train(workers=0, context="", epochs=2, dynamo=False):
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PYTHON_PACKAGE), "STOKER_BIN": str(PROGRAM)}
 
 
-@functools.cache
-def fork_server():
-    server = ForkServer(ENVIRONMENT)
-    atexit.register(server.close)
-    return server
-
-
 class Runs:
     """Runs Python programs in one folder; `whole` in an interpreter of their own, which takes seconds to load torch."""
 
@@ -66,7 +57,7 @@ class Runs:
     def python(self, *words, prefix=(sys.executable,)):
         how = {"cwd": self.folder, "timeout": 120, "env": ENVIRONMENT}
         if not self.whole and prefix == (sys.executable,):
-            return fork_server().run([*map(str, words)], **how)
+            return run_python([*map(str, words)], **how)
         return subprocess.run([*map(str, prefix), *map(str, words)], capture_output=True, text=True, **how)
 
     def watch(self, *words):

@@ -1,5 +1,5 @@
 // Predicts how long a step of several ranks takes and how much memory a rank needs: bytes over links, and how much of
-// it the backward pass hides. Formulas and their sources are in docs/scaling.md.
+// it the backward pass hides. Formulas and their sources are in bench/results/scaling.md.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Predicts the step of a model that is cut into stages (train.mesh.pp), for `stoker plan`. Formulas are in
-// docs/scaling.md.
+// bench/results/scaling.md.
 #pragma once
 
 #include <cstdint>

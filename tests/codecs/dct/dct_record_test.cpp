@@ -17,7 +17,7 @@ using namespace stoker::testing;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Offsets from docs/dct-codec.md, for a record of three components and two tables.
+// Offsets from codecs/dct/FORMAT.md, for a record of three components and two tables.
 constexpr std::size_t kVersion = 4, kFlags = 5, kColor = 6, kOrientation = 7, kWidth = 8, kHeight = 10,
                       kComponents = 12, kGroupRows = 13, kTables = 14, kFactors = 16, kQuant = 28,
                       kSizes = kQuant + 2 * 128;

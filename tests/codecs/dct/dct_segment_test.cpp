@@ -260,7 +260,7 @@ TEST(DctSegment, EveryEdgeAtEveryPlace) {
     }
 }
 
-// The example of docs/dct-codec.md, so that a change of the format is noticed.
+// The example of codecs/dct/FORMAT.md, so that a change of the format is noticed.
 TEST(DctSegment, HasTheBytesOfTheFormat) {
     std::vector<std::int16_t> blocks(std::size_t{64} * 3);
     blocks[0] = 5;                     // step 5

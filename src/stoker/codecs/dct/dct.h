@@ -1,5 +1,5 @@
 // The `dct` codec stores a JPEG's quantised coefficients losslessly. Its decoder needs no Huffman pass and reads only
-// the blocks that a crop needs. The pixels equal libjpeg-turbo's. docs/dct-codec.md specifies the format.
+// the blocks that a crop needs. The pixels equal libjpeg-turbo's. FORMAT.md specifies the bytes.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The layout of a dct record (docs/dct-codec.md): a header, the sizes of the chunks, the chunks, and the JPEG's bytes
+// The layout of a dct record (FORMAT.md): a header, the sizes of the chunks, the chunks, and the JPEG's bytes
 // before and after its entropy-coded data. Internal to codecs/.
 #pragma once
 

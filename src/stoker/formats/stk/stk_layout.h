@@ -1,4 +1,4 @@
-// Binary layout of a shard of an stk data set: header, payloads, index, schema, footer. docs/stk-format.md specifies
+// Binary layout of a shard of an stk data set: header, payloads, index, schema, footer. FORMAT.md specifies
 // it completely.
 #pragma once
 
