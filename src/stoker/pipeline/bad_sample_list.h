@@ -24,12 +24,13 @@ class BadSampleList {
     BadSample add(std::int64_t index, const DataError& error, bool remember);
     void list_in(Batch& batch, BadSample bad);
 
-    // The same before the first batch: throws `error` without a budget, and TooManyBadSamples where `index` was the
-    // last sample to try.
+    // The same before the first batch, in a catch block: rethrows `error` without a budget, and throws
+    // TooManyBadSamples if `index` was the last sample to try.
     void add_first(std::int64_t index, const DataError& error, bool remember, std::int64_t tries);
 
     // Counts a batch's bad samples, in the order of batches, so that the batch that exceeds the budget is the same for
-    // any number of workers. Throws TooManyBadSamples past it, and where `replace` could not replace one.
+    // any number of workers. Throws TooManyBadSamples past it, and if a sample was to be replaced (`replace`) and is
+    // not.
     void count(Batch& batch, bool replace);
     std::int64_t counted() const { return counted_; }  // in this epoch
     void begin_epoch(std::int64_t counted = 0) { counted_ = counted; }

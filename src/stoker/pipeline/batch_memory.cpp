@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
 
-// Of the fixed fields of a batch; no more than kMost.
+// The bytes of a batch's fixed fields; at most kMost.
 std::uint64_t batch_bytes(const std::vector<FieldSpec>& fields, std::int64_t capacity) {
     double bytes = 0;
     for (const FieldSpec& field : fields) {

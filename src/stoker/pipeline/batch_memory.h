@@ -14,7 +14,7 @@ namespace stoker {
 class BatchMemory {
   public:
     // Claims memory for `batches` of `capacity` samples; with `twice`, only if as much again stays free. Throws
-    // MemoryError where there is less.
+    // MemoryError if there is less.
     BatchMemory(const std::vector<FieldSpec>& fields, std::int64_t capacity, std::int64_t batches, bool twice,
                 Allocator& allocator);
 

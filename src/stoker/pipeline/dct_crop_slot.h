@@ -52,15 +52,15 @@ class DctCropSlot {
     std::int64_t samples_;
 };
 
-// The room of a slot. Workers take some for each sample; what the others may still need as pixels is kept back. So each
-// sample takes once, when nothing can make it a bad one any more.
+// The capacity of a slot. Workers take some for each sample; what the others may still need as pixels is kept back. So
+// each sample takes once, when nothing can make it a bad one any more.
 class DctCropCapacity {
   public:
     // For `samples` samples, each of which needs at most `least` bytes; 0: for crops alone, which need not fit.
     void reset(std::size_t begin, std::size_t end, std::int64_t samples, std::size_t least);
-    // The place of one sample's bytes. Empty where there is no room for more than `least`.
+    // The place of one sample's bytes. Empty if the capacity is not enough for more than `least`.
     std::optional<std::size_t> take(std::size_t bytes);
-    // The place of `least` bytes. Throws InternalError if more samples took room than there are.
+    // The place of `least` bytes. Throws InternalError if more samples took some than there are.
     std::size_t take_least();
     std::size_t used() const;    // the end of what is taken
     std::int64_t taken() const;  // how often

@@ -89,7 +89,7 @@ class Loader {
     // Drops the batches that were made ahead.
     void restore(const LoaderState& state);
 
-    // The images that lie on a device (IndexedImages); null: none, and the reason where they were wanted.
+    // The images that lie on a device (IndexedImages); null: none; and why not, if they were wanted.
     const ImageTable* indexed_images() const {
         const auto* const indexed = std::get_if<IndexedImages>(&options_.images);
         return indexed != nullptr ? indexed->table.get() : nullptr;

@@ -27,7 +27,7 @@ ConstImageView raw_pixels(const FieldValue& value);
 
 class LoaderFields {
   public:
-    // All arguments outlive it. Throws InvalidArgument where the options do not fit the data set.
+    // All arguments outlive it. Throws InvalidArgument if the options do not fit the data set.
     LoaderFields(const Dataset& dataset, const Transform& transform, const LoaderOptions& options);
 
     // Whether there are images or masks, whose shapes a good sample gives.
@@ -41,7 +41,7 @@ class LoaderFields {
     ImageSlot image(std::int64_t capacity) const;
     // The field of a view whose pixels are in the batch.
     FieldSpec view_spec(int view) const { return image_spec(view_name(view), image_, transform_); }
-    // Of a batch whose views of the image are `image_of`.
+    // The fields of a batch whose views of the image are `image_of`.
     std::vector<FieldSpec> specs(const std::function<FieldSpec(int view)>& image_of) const;
     // Places among them; further views follow the key.
     std::size_t view_at(int view) const { return view == 0 ? 0 : key_at() + static_cast<std::size_t>(view); }
@@ -69,7 +69,7 @@ class LoaderFields {
     struct Plan {
         Field field;
         const Transform* transform;            // of an image or mask
-        std::shared_ptr<const Transform> own;  // what `transform` points to, where that is not the loader's
+        std::shared_ptr<const Transform> own;  // what `transform` points to, if that is not the loader's
         std::optional<std::int64_t> pad;
         ImageSlot slot = {};        // of an image or mask
         std::size_t at = 0;         // its place in the batch's fields

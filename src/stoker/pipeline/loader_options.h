@@ -34,7 +34,7 @@ struct ByteImages {
     bool cache_encoded = false;  // keeps samples as stored, instead of pixels prepared up to the first random op
 };
 
-// The loader normalises, too.
+// The loader also normalises: the slots hold what the model takes.
 struct PixelImages {
     DType dtype = DType::float32;  // of the image field: float32, float16, bfloat16, or uint8 (not normalised)
     CacheOptions cache = {};
@@ -43,7 +43,7 @@ struct PixelImages {
     ByteImages as_bytes() const { return {.cache = cache, .cache_encoded = cache_encoded}; }
 };
 
-// A device decodes what is a dct record, and normalises. The slots hold crops of records, and the images' bytes where
+// A device decodes what is a dct record, and normalises. The slots hold crops of records, and the images' bytes if
 // the host made them (DctCropSlot).
 struct PackedImages {
     // For each sample on average (dct_crop_plan.h); a slot has no less than the bytes of the images' pixels.
@@ -85,7 +85,7 @@ struct LoaderOptions {
     int world_size = 1;                     // processes that share each batch; must divide batch_size
     Layout layout = Layout::chw;            // of the images' floats; hwc: (C, H, W) in channels-last memory
     ImageOptions images = {};               // by default PixelImages
-    std::string why_not_indexed = {};       // the reason, where IndexedImages were wanted
+    std::string why_not_indexed = {};       // the reason, if IndexedImages were wanted
     int views = 1;                          // images of each sample, each with random numbers of its own
     std::vector<FieldOptions> fields = {};  // of the data set's further fields; others have the defaults
     Allocator* allocator = nullptr;         // for batches; null: plain host memory. Must outlive every batch.

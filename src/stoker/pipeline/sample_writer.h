@@ -31,7 +31,7 @@ class SampleWriter {
     SampleWriter& operator=(const SampleWriter&) = delete;
     virtual ~SampleWriter() = default;
 
-    // Of every batch.
+    // The fields of every batch.
     const std::vector<FieldSpec>& fields() const { return specs_; }
 
     // Writes images and further fields to the sample's place, and leaves its label in the scratch. Sets

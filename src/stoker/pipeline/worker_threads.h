@@ -28,7 +28,7 @@ class WorkerThreads {
 
     explicit WorkerThreads(Fill fill) : fill_(std::move(fill)) {}
 
-    // Waits for threads that end, or starts new ones, which take tasks from this ring. Throws IoError where the system
+    // Waits for threads that end, or starts new ones, which take tasks from this ring. Throws IoError if the system
     // gives no further thread.
     void resize(int threads, BatchRing& ring);
     int size() const { return static_cast<int>(workers_.size()); }
@@ -39,7 +39,7 @@ class WorkerThreads {
     // The buffers of the caller's thread.
     WorkerBuffers& own() { return own_; }
 
-    // Of all threads since the beginning.
+    // The sum over all threads since the beginning.
     StageTimes times() const;
 
     // Where the threads log their tasks; null: nowhere.

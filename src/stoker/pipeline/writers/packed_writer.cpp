@@ -94,7 +94,7 @@ class PackedWriter final : public SampleWriter {
         return crops.memory() + crops.pixels_at(place.item, decode_.image_bytes());
     }
 
-    // False where the host must make the pixels: the device cannot, or need not.
+    // False if the host must make the pixels: the device cannot, or need not.
     bool make_crop(int view, const SampleTask& task) const {
         if (images_.shared && !task.place.urgent) {
             return false;
@@ -119,7 +119,7 @@ class PackedWriter final : public SampleWriter {
         return true;
     }
 
-    // In the sample's place, where it has one.
+    // In the sample's place, if it has one.
     void make_pixels(int view, const SampleTask& task) const {
         DctCropView& to = task.scratch.crops[static_cast<std::size_t>(view)];
         ImageSlot pixels = fields_.image();
