@@ -1,5 +1,5 @@
 # Texts that people read, each in one file of tests/golden: a better word changes one file. STOKER_UPDATE_GOLDEN=1 writes
-# what the program prints now; `git diff` shows what that changes.
+# the text that the program prints now; `git diff` shows the difference.
 import os
 from pathlib import Path
 
