@@ -52,6 +52,7 @@ def test_the_program_stays_as_it_is_and_steps_are_profiled(runs, workers, size):
     assert json.loads(again.stdout)["ranks"] == [rank]
 
 
+@pytest.mark.slow
 def test_the_files_open_in_other_tools(runs):
     assert runs.bottleneck("-o", "page.html", "--keep", "kept", runs.script(train(dynamo=True))).returncode == 0
     stats = pstats.Stats(str(runs.folder / "kept/profile.pstats"))
@@ -88,7 +89,7 @@ print(len(functions.getstats()) > 0, len(operators.events()) > 0)
 """
 
 
-@pytest.mark.parametrize("functions, operators", [(2, 2), (15, 22)], ids=["before ours would begin", "while ours runs"])
+@pytest.mark.parametrize("functions, operators", [pytest.param(2, 2, marks=pytest.mark.slow), (15, 22)], ids=["before ours would begin", "while ours runs"])
 def test_a_program_that_profiles_itself_keeps_its_profiles(runs, functions, operators):
     loop = OWN_PROFILERS.format(functions=functions, operators=operators)
     profiled = runs.bottleneck(runs.script(train(dynamo=True).split("if __name__")[0] + loop))

@@ -128,7 +128,7 @@ def in_python(folder, photos):
 
 # The same kernels on one thread over the same bits: losses were equal when this was written, weights to 5e-10, by the
 # fused optimiser's order of operations.
-@pytest.mark.parametrize("form", ["export", "script"])
+@pytest.mark.parametrize("form", [pytest.param("export", marks=pytest.mark.slow), "script"])
 def test_twenty_steps_of_resnet18_are_pytorchs(stoker, tmp_path, folder, in_python, form):
     first, weights, losses, val_loss = in_python
     write_recipe(tmp_path, folder, write_model(tmp_path, first, form))

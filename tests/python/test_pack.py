@@ -193,7 +193,7 @@ def whole(many_drawn, tmp_path_factory):
     return folder / "whole.stk"
 
 
-SIGNALS = [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+SIGNALS = [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("number", SIGNALS)

@@ -87,7 +87,10 @@ def ended(tmp_path_factory):
 
 
 # Each worker that is spawned imports torch, and would import what an optimizer needs.
-@pytest.mark.parametrize("context, epochs", [("", 2), (", multiprocessing_context='spawn'", 1)], ids=["fork", "spawn"])
+SPAWNED = pytest.param(", multiprocessing_context='spawn'", 1, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("context, epochs", [("", 2), SPAWNED], ids=["fork", "spawn"])
 def test_output_and_results_are_the_same(runs, context, epochs):
     body = train(2, context, epochs, dynamo=not context).replace("optimizer = ", 'if __name__ == "__main__":\n    optimizer = ')
     script = runs.script(body)
@@ -210,7 +213,7 @@ def test_report_document_and_kept_records_say_the_same(ended):
     assert done.stderr.endswith(f"stoker watch: wrote {', '.join(str(runs.folder / name) for name in names)}\n")
 
 
-@pytest.mark.parametrize("command", ["watch", "bottleneck"])
+@pytest.mark.parametrize("command", ["watch", pytest.param("bottleneck", marks=pytest.mark.slow)])
 def test_files_that_cannot_be_written_cost_a_line_each_and_not_the_verdict(runs, command):
     (runs.folder / "file").write_text("")
     script = runs.script(train(dynamo=True))
@@ -300,6 +303,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_torchrun_gives_one_verdict_that_names_the_straggler(runs):
     script = runs.script(RANKS)
     launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "stoker", "watch")

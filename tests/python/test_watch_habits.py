@@ -173,6 +173,7 @@ def ranks(runs, body, count=2):
     return said
 
 
+@pytest.mark.slow
 def test_watches_in_a_row_do_not_touch_each_others_records(runs):
     body = (
         "for i, keep in enumerate([None, None, 'kept2', 'kept3']):\n"

@@ -67,6 +67,7 @@ for function in (lambda x: x.to(torch.float64) + 1, lambda x: x.sum().item(), la
 """
 
 
+@pytest.mark.slow
 def test_compiled_functions_may_call_what_is_hooked(runs):
     script = runs.script(train(dynamo=True).split("if __name__")[0] + CALLING)
     plain = runs.python(script)

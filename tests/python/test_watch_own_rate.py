@@ -64,6 +64,7 @@ def folder_of(runs, transform=CROPS, **options):
     return ImageFolder(runs.folder / "photos", transform, **options)
 
 
+@pytest.mark.slow
 def test_the_verdict_says_what_stokers_loader_gives(runs):
     done = runs.watch("--json", "verdict.json", "--keep", "kept", runs.script(SCRIPT))
     assert done.returncode == 0, done.stderr

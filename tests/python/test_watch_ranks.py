@@ -77,7 +77,7 @@ with stoker.watching(json="verdict.json"):
 """
 
 
-BODIES = [pytest.param(WITHIN, id="within the watch"), pytest.param(BEFORE, id="before it", marks=pytest.mark.slow)]
+BODIES = [pytest.param(WITHIN, id="within the watch", marks=pytest.mark.slow), pytest.param(BEFORE, id="before it", marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("body", BODIES)

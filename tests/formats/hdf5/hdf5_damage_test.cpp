@@ -18,6 +18,7 @@
 #include "stoker/formats/hdf5/hdf5_records.h"
 #include "support/put.h"
 #include "support/refused_call.h"
+#include "support/slow.h"
 #include "support/temp_dir.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -151,6 +152,7 @@ void forge(const TempDir& dir, const std::string& content, std::string_view sign
 }
 
 TEST(Hdf5Damage, DamagedTreesAndHeaps) {
+    STOKER_SLOW_TEST();
     const TempDir dir;
     const std::vector<std::string> contents = sound_files(dir);
     const std::string tree_of_chunks{'T', 'R', 'E', 'E', 1};

@@ -7,6 +7,7 @@
 
 #include "stoker/train/rank_step.h"
 #include "support/counted_memory.h"
+#include "support/slow.h"
 #include "train/run/rank_runs.h"
 
 namespace stoker {
@@ -196,6 +197,7 @@ TEST(FullShardRuns, CheckpointsAreThoseOfWholeParameters) {
 
 // From any number of ranks to any other, and from each train.shard to another.
 TEST(FullShardRuns, AnyRanksGoOn) {
+    STOKER_SLOW_TEST();
     const TempDir dir;
     Recipe recipe = four_blocks();
     recipe.optimizer.name = "adam";

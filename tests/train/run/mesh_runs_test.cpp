@@ -182,6 +182,7 @@ std::string file_of(const std::filesystem::path& run, const char* checkpoint, co
 // A learning rate that is 0 in float32: the files are those of one process, byte for byte. The average and
 // the momentum are of slices that come together again.
 TEST(MeshCheckpoints, HaveTheBytesOfOneProcess) {
+    STOKER_SLOW_TEST();
     const TempDir dir;
     for (const char* model : {"mlp", "vit_s_16"}) {
         Recipe recipe = std::string(model) == "mlp" ? wide_recipe(1) : vit_recipe();
