@@ -1,7 +1,9 @@
 # The layers of ARCHITECTURE.md as a test: which folder and sub-folder may include which, where
 # LibTorch begins, which files may include its heavy headers, how long a file may grow, and which
 # folders need a README. The checker is tested too, on small trees that each break one rule.
+import ast
 import re
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -224,6 +226,28 @@ def test_the_exceptions_are_few_and_real():
     assert not missing, f"remove from HEAVY_ALLOWED: {missing}"
     headers = [file for file in HEAVY_ALLOWED if not file.endswith(".cpp")]
     assert headers == ["src/stoker/models/torch_module.h"], "a heavy header in a header reaches every file behind it"
+
+
+def python_imports(root):
+    """Modules of the Python package, and the modules of it that each imports anywhere."""
+    files = {path.relative_to(root).with_suffix("").as_posix().replace("/", "."): path
+             for path in (root / "stoker").rglob("*.py")}  # fmt: skip
+    modules = {name.removesuffix(".__init__"): ast.parse(path.read_text()) for name, path in files.items()}
+    for module, tree in modules.items():
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        names = {f"{node.module}.{alias.name}" for node in imports for alias in node.names}
+        # Importing a name that is no module is importing the module that has it.
+        used = {name if name in modules else name.rpartition(".")[0] for name in names}
+        yield module, {name for name in used if name in modules and name not in ("stoker", module)}
+
+
+def test_python_modules_import_each_other_in_one_direction():
+    imports = dict(python_imports(ROOT / "python"))
+    assert "stoker.transforms.ops" in imports["stoker.loader"]
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle: {' -> '.join(error.args[1])}")
 
 
 # ---- the checker itself ----

@@ -19,7 +19,7 @@ from stoker.dataset import joined as joined_datasets
 from stoker.dataset import open as open_dataset
 from stoker.engine import BadTuples, EngineSource, late_normalize
 from stoker.errors import InvalidArgument
-from stoker.transforms import Transform, op_tables, split_python
+from stoker.transforms.ops import Transform, op_tables, split_python
 
 if TYPE_CHECKING:
     from stoker.processes.source import IndexedSource, StreamSource

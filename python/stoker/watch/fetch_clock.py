@@ -213,9 +213,6 @@ class WorkerTarget:
         return _spawned_target, (self.folder,)
 
     def __call__(self, *args: Any, **options: Any) -> None:
-        from stoker.watch import session
-
-        session.leave_child()
         try:
             sums = self._open_sums()
         except OSError:  # the disk is full, or the folder is gone: the watch has ended

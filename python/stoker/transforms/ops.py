@@ -418,19 +418,6 @@ def op_tables(ops: Sequence[Transform | Mapping[str, Any]]) -> list[tuple[str, d
     return tables
 
 
-def from_torchvision(transform: Any) -> list[Transform]:
-    """The ops of a torchvision transform, v1 or v2: a Compose, one transform, or a list of them; of None, as in
-    ImageFolder(..., transform=None), no ops.
-
-    Conversions between image types (ToTensor, ToImage, ToDtype, ...) need no op: the loader gives float32 divided by
-    255, or what its `dtype` says. A part that has no equal here is kept: the list ends with InPython, which runs it and
-    all behind it in worker processes, and a KeptInPython warning names it.
-    """
-    from stoker._torchvision import translate
-
-    return [] if transform is None else translate(transform)
-
-
 def _mode(interpolation: Mode) -> Any:
     """The name of an interpolation."""
     value: Any = interpolation.value if isinstance(interpolation, enum.Enum) else interpolation

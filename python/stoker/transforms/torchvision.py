@@ -4,8 +4,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stoker import transforms as ops
 from stoker.errors import InvalidArgument, Unsupported
+from stoker.transforms import ops
 
 # These change the type of an image and no pixel.
 _CONVERSIONS = {"ToTensor", "ToImage", "ToPureTensor", "PILToTensor", "ToImageTensor", "Identity"}
@@ -15,8 +15,15 @@ _TO_DTYPE = {"ToDtype", "ConvertImageDtype"}
 _TO_FLOATS = {"ToTensor", "Normalize", "RandomErasing"} | _TO_DTYPE
 
 
-def translate(transform: Any) -> list[ops.Transform]:
-    parts = list(_parts(transform))
+def from_torchvision(transform: Any) -> list[ops.Transform]:
+    """The ops of a torchvision transform, v1 or v2: a Compose, one transform, or a list of them; of None, as in
+    ImageFolder(..., transform=None), no ops.
+
+    Conversions between image types (ToTensor, ToImage, ToDtype, ...) need no op: the loader gives float32 divided by
+    255, or what its `dtype` says. A part that has no equal here is kept: the list ends with InPython, which runs it and
+    all behind it in worker processes, and a KeptInPython warning names it.
+    """
+    parts = [] if transform is None else list(_parts(transform))
     for part in parts:
         if _name(part) in ("MixUp", "CutMix"):
             raise InvalidArgument(f"[{_name(part)}] expected transforms of one image, got one of whole batches; call it on "
@@ -25,7 +32,7 @@ def translate(transform: Any) -> list[ops.Transform]:
         return _translated(parts)
     except Unsupported as error:
         joined = str(error) if str(error).endswith(",") else f"{error};"
-        warnings.warn(f"{joined} it runs in Python, in worker processes", ops.KeptInPython, stacklevel=3)
+        warnings.warn(f"{joined} it runs in Python, in worker processes", ops.KeptInPython, stacklevel=2)
         return _with_rest(parts)
 
 
