@@ -1,4 +1,4 @@
-// Lower case of ASCII letters, independent of the locale. Other bytes stay as they are.
+// Lower case of ASCII letters, independent of the locale. Other bytes do not change.
 #pragma once
 
 #include <string>

@@ -9,7 +9,7 @@ namespace stoker {
 
 inline constexpr std::size_t kAlignment = 64;
 
-// Where buffers get their memory, such as pinned memory for copies to a GPU.
+// The source of buffers' memory, such as pinned memory for copies to a GPU.
 class Allocator {
   public:
     virtual ~Allocator() = default;

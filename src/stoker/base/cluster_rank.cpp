@@ -76,7 +76,7 @@ std::optional<ClusterRank> of_mpi(const char* launcher, const char* rank, const 
 }  // namespace
 
 // The launcher that started this process, not one around it: mpirun and mpiexec start their daemons with srun, whose
-// variables the ranks inherit. srun may set PMI_RANK, too, but not MPI_LOCALRANKID.
+// variables the ranks inherit. srun may also set PMI_RANK, but not MPI_LOCALRANKID.
 std::optional<ClusterRank> cluster_rank() {
     if (auto open_mpi = of_mpi("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
                                "OMPI_COMM_WORLD_LOCAL_SIZE")) {

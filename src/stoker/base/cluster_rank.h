@@ -1,5 +1,5 @@
-// Which of several processes this one is, where the cluster's own launcher started it: srun of Slurm, mpirun of Open
-// MPI, or mpiexec of MPICH and Intel MPI. torchrun's variables, which come first, are read where they are needed.
+// This process's rank among several, if the cluster's launcher started it: srun of Slurm, mpirun of Open MPI, or
+// mpiexec of MPICH and Intel MPI. torchrun's variables, which come first, are read elsewhere.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ struct ClusterRank {
     int port = 0;              // the same for all ranks of a job; 0 where the launcher does not say
 };
 
-// Empty for a process that was started alone. Throws InvalidArgument for a variable that is no number.
+// Empty for a process that was started alone. Throws InvalidArgument for a variable that is not a number.
 std::optional<ClusterRank> cluster_rank();
 
 // The first host of Slurm's list: "gpu03" of "gpu[03-07,11],cpu1".

@@ -81,8 +81,8 @@ int environment_count(const char* name) {
     return count;
 }
 
-// The ranks of this host, unless its launcher gave each of them cores of its own, as srun does with
-// --cpus-per-task and mpirun by default.
+// The ranks of this host, unless its launcher gave each of them its own cores, as srun does with --cpus-per-task and
+// mpirun by default.
 int ranks_that_share(int affinity) {
     if (std::getenv("LOCAL_WORLD_SIZE") != nullptr) {
         return environment_count("LOCAL_WORLD_SIZE");

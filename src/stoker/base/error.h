@@ -1,5 +1,5 @@
-// The exception classes of Stoker. A message is one line: where it failed, what was expected, what was found, and
-// what to do. The library throws; it never prints, exits or aborts.
+// The exception classes of Stoker. A message is one line: the place, the expectation, the finding and a hint. The
+// library throws; it never prints, exits or aborts.
 #pragma once
 
 #include <cerrno>
@@ -50,7 +50,7 @@ class InternalError : public Error {
     using Error::Error;
 };
 
-// The place of bad data, as far as it is known: file, the sample's key and index in it, byte offset.
+// The known place of bad data: file, the sample's key and index in it, byte offset.
 struct DataPlace {
     std::string path;
     std::string key = {};

@@ -137,13 +137,13 @@ void write_file(const std::filesystem::path& path, std::span<const std::span<con
                 bool sync = true);
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-// What write_file writes into, for content that comes bit by bit: a new file beside its target, removed unless it is
-// renamed. Names are taken with O_EXCL or link, because threads of one process, and processes on hosts that share a
-// file system, may write the same target.
+// The file that write_file writes, for content that comes bit by bit: a new file in its target's folder, removed unless
+// it is renamed. Names are taken with O_EXCL or link, because threads of one process, and processes on hosts that share
+// a file system, may write the same target.
 class TemporaryFile {
   public:
-    // With `nameless`, and where the file system allows it (O_TMPFILE), the file has no name until it is complete, so a
-    // killed process leaves nothing. Throws IoError.
+    // With `nameless`, and if the file system supports it (O_TMPFILE), the file stays unnamed until it is complete, so
+    // a killed process leaves nothing. Throws IoError.
     explicit TemporaryFile(const std::filesystem::path& target, bool nameless = true);
     TemporaryFile(const TemporaryFile&) = delete;
     TemporaryFile& operator=(const TemporaryFile&) = delete;
@@ -151,7 +151,7 @@ class TemporaryFile {
 
     int get() const { return file_.get(); }
 
-    // Returns false if the file has no name and the file system gives it none, which only shows here. Throws IoError.
+    // Returns false if the file is unnamed and the file system cannot name it, which only shows here. Throws IoError.
     bool rename_to(const std::filesystem::path& target);
 
   private:
@@ -167,7 +167,7 @@ void sync_file(int fd, const std::filesystem::path& path);
 void sync_directory(const std::filesystem::path& directory);
 
 // read(2) and write(2) at `offset`, or for writes at the descriptor's position, repeated until all bytes are done.
-// Returns how many are: fewer at an error, which errno holds, or at the end of the file, where errno is 0.
+// Returns the number done: fewer at an error, which errno holds, or at the end of the file, with errno 0.
 std::size_t read_bytes(int fd, std::span<std::byte> out, std::uint64_t offset);
 std::size_t write_bytes(int fd, std::span<const std::byte> bytes, std::optional<std::uint64_t> offset = {});
 

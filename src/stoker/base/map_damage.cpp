@@ -75,7 +75,7 @@ Slot* slot_of(std::uintptr_t address) {
     return nullptr;
 }
 
-// Records the damage first, so that whoever reads the zeros finds the record.
+// Records the damage first, so that a thread that reads the zeros finds the record.
 bool replace_page(std::uintptr_t address) {
     Slot* slot = slot_of(address);
     if (slot == nullptr) {

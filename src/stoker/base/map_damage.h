@@ -1,5 +1,5 @@
 // Mapped files that another process cuts short, or whose disk fails, while they are in use. The system reports such a
-// page by SIGBUS. A handler puts a page of zeros in its place, so that the thread goes on, and records the file;
+// page by SIGBUS. A handler puts a page of zeros in its place, so that the thread continues, and records the file;
 // check_maps throws afterwards. MappedFile (file.h) registers its maps here.
 #pragma once
 
@@ -22,7 +22,7 @@ std::uint64_t map_damages();
 [[noreturn]] void throw_map_damage();
 
 // Throws that error if a MappedFile that exists has such a page. Call it after bytes of maps were used, and before the
-// result is: what was read may be zeros. Costs one load.
+// result is used: the bytes read may be zeros. Costs one load.
 inline void check_maps() {
     if (damaged_maps.load(std::memory_order_acquire) != 0) {
         throw_map_damage();

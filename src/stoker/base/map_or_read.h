@@ -33,7 +33,7 @@ class MapOrRead {
         return size < kReadBytes || (large_ && in_memory());
     }
 
-    // Returns `mapped`, which lies at `offset` of `file`, or a copy of it in `storage`.
+    // Returns `mapped`, the bytes at `offset` of `file`, or a copy of them in `storage`.
     template <typename Bytes>
     std::span<const std::byte> get(std::span<const std::byte> mapped, const Bytes& file, std::uint64_t offset,
                                    Buffer& storage) const {

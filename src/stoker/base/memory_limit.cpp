@@ -1,4 +1,4 @@
-// A limit that is absent, malformed or "max" counts as none. Files of the page cache are charged to a cgroup, too, but
+// A limit that is absent, malformed or "max" counts as none. Files of the page cache are also charged to a cgroup, but
 // the kernel drops them before it kills a process.
 #include "stoker/base/memory_limit.h"
 
@@ -81,7 +81,7 @@ MemoryLimit given_limit(std::uint64_t bytes) {
 
 std::atomic<std::uint64_t> given_bytes = 0;
 
-// Kept free for what is not checked. Never all that is available, so that small needs are met in a full machine.
+// Memory kept free for unchecked allocations. Less than all available, so that small needs are met in a full machine.
 std::uint64_t reserve_of(const MemoryLimit& limit) {
     constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
     return std::min({limit.total / 8, kMost, limit.available / 4});

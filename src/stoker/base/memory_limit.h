@@ -17,7 +17,7 @@ struct MemoryLimit {
     std::string_view source = {};  // "the cgroup allows"
 };
 
-// Where the limits are read; tests pass other places.
+// The places of the limits; tests pass others.
 struct MemorySources {
     std::string cgroups = "/sys/fs/cgroup";         // cgroup v2 is mounted here, or v1 in memory/
     std::string own_cgroups = "/proc/self/cgroup";  // lists the groups of this process
@@ -29,15 +29,15 @@ struct MemorySources {
 // replaces them all. Reads about ten small files.
 MemoryLimit memory_limit(const MemorySources& sources = {});
 
-// Of these limits, the tightest of this process's cgroup and its parents; a total of 0 without one.
+// The tightest of these limits, for this process's cgroup and its parents; a total of 0 without one.
 MemoryLimit cgroup_limit(const MemorySources& sources = {});
 
-// data.memory: the memory that this process may use, in bytes; 0: what the system allows.
+// data.memory: the bytes of memory that this process may use; 0: the system's limit.
 void set_memory_limit(std::int64_t bytes);
 
 // The bytes that may be allocated: those available, without memory that is allocated or claimed but not used yet, and
 // without a reserve for everything that is not checked: an eighth of the total, at most 1 GiB and at most a quarter of
-// what is available.
+// the available bytes.
 std::uint64_t memory_left();
 
 // The same against the limits of the system alone, without data.memory and without what is claimed: for memory that no
@@ -79,7 +79,7 @@ class MemoryClaim {
     MemoryClaim& operator=(const MemoryClaim&) = delete;
     ~MemoryClaim();
 
-    // Ends the claim to all but `bytes`: the others are allocated now. A smaller claim stays as it is.
+    // Ends the claim to all but `bytes`: the others are allocated now. A smaller claim does not change.
     void shrink_to(std::uint64_t bytes);
     std::uint64_t bytes() const { return bytes_; }
 
@@ -87,7 +87,7 @@ class MemoryClaim {
     std::uint64_t bytes_;
 };
 
-// What an allocator does for a large block: it checks and allocates under one lock, and registers the block, since the
+// Allocates a large block for an allocator: checks and allocates under one lock, and registers the block, since the
 // system does not count pages as used before they are written. `allocate()` returns the block or throws.
 std::byte* allocate_checked(std::size_t bytes, std::byte* (*allocate)(std::size_t bytes));
 void forget_checked(const std::byte* data) noexcept;

@@ -7,9 +7,9 @@
 namespace stoker {
 
 // Calls work(begin, end) over consecutive pieces of [0, count), each of at most `grain` indices, on at most `threads`
-// threads, and returns when all pieces are done. The calling thread is one of them; where the system refuses further
-// threads, fewer do the work. Rethrows the failure with the lowest index. Pieces after a failed one are skipped
-// unless they have begun.
+// threads, and returns when all pieces are done. The calling thread is one of them; if the system refuses further
+// threads, fewer do the work. Rethrows the failure with the lowest index. Pieces after a failed one are skipped unless
+// they have begun.
 void parallel_for(int threads, std::int64_t count, std::int64_t grain,
                   const std::function<void(std::int64_t, std::int64_t)>& work);
 

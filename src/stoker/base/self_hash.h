@@ -1,4 +1,4 @@
-// A JSON document that holds a hash of its own text, so that damage to it is seen. Readers that do not know the hash
+// A JSON document that holds a hash of its text, so that damage to it is seen. Readers that do not know the hash
 // ignore it, and documents without one are accepted.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace stoker {
 inline constexpr const char* kSelfHash = "self_hash";  // the key, which must be the document's last of that name
 inline constexpr const char* kNoSelfHash = "0000000000000000";
 
-// Replaces the value kNoSelfHash of "self_hash" by the hash (XXH3, 16 hexadecimal digits) of `text` as it is given.
+// Replaces kNoSelfHash as the value of "self_hash" by the hash (XXH3, 16 hexadecimal digits) of the given `text`.
 std::string with_self_hash(std::string text);
 
 // False where the text has a hash that is not its own.

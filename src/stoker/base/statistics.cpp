@@ -10,7 +10,7 @@
 namespace stoker {
 namespace {
 
-constexpr double kTail = 0.025;  // the chance that the true median lies below the interval; the same above
+constexpr double kTail = 0.025;  // the chance that the true median is below the interval; the same above
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 void require_values(const std::vector<double>& values) {
@@ -37,7 +37,7 @@ double quantile(std::vector<double> values, double p) {
     return std::lerp(values[below], values[above], at - static_cast<double>(below));
 }
 
-// By the sign test: of n values as many lie below the true median as heads fall in n throws of a coin.
+// By the sign test: the number of n values below the true median is distributed as heads in n throws of a coin.
 Estimate median_interval(std::vector<double> values) {
     const double middle = median(values);
     std::ranges::sort(values);

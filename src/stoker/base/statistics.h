@@ -20,7 +20,7 @@ struct Estimate {
     double median = 1;
     double high = 1;
 
-    // False for the median of fewer than six values: its interval has no ends.
+    // False for the median of fewer than six values: its interval is unbounded.
     bool has_interval() const { return std::isfinite(low) && std::isfinite(high); }
 };
 
@@ -29,7 +29,7 @@ Estimate median_interval(std::vector<double> values);
 
 enum class Decision : std::uint8_t { open, better, worse };
 
-// `better` once the whole interval lies above 1 + margin, `worse` once it lies below that.
+// `better` once the whole interval is above 1 + margin, `worse` once it is below that.
 Decision decide(const Estimate& ratio, double margin);
 
 }  // namespace stoker

@@ -19,8 +19,8 @@ struct Parts {
     std::string_view query;   // with '?'
 };
 
-// Length of user and password with their '@'; 0 if there are none. In a password, '/' should be escaped: where it is
-// not, the authority seems to end there, behind a ':' that no port follows.
+// Length of user and password with their '@'; 0 if there are none. In a password, '/' should be escaped: if it is not,
+// the authority seems to end there, behind a ':' that no port follows.
 std::size_t first_user_bytes(std::string_view rest) {
     const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
     if (const std::size_t at = authority.rfind('@'); at != std::string_view::npos) {
@@ -33,7 +33,7 @@ std::size_t first_user_bytes(std::string_view rest) {
     return port ? 0 : at == std::string_view::npos ? authority.size() : at + 1;
 }
 
-// The same where a password has '@', too: what follows may be more of it.
+// The same for a password that also has '@': more of it may follow.
 std::size_t user_bytes(std::string_view rest) {
     std::size_t bytes = 0;
     while (const std::size_t more = first_user_bytes(rest.substr(bytes))) {

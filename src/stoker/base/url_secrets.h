@@ -1,6 +1,6 @@
 // Names of data that are URLs, and their forms without secrets. The user name, the password and the whole query are
-// treated as secrets: a query may hold a token or the signature of a presigned URL. An s3:// name has no query: '?' is
-// a character of its key.
+// treated as secrets: a query may hold a token or the signature of a presigned URL. An s3:// name never has a query:
+// '?' is a character of its key.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // Pairs of bytes: (n, value) is a run of n pixels; (0, 0) ends the row, (0, 1) the image; (0, 2, right, up) skips
-// pixels; (0, n) precedes n pixels as they are, padded to an even position. The pixels equal Pillow's: skipped pixels
+// pixels; (0, n) precedes n literal pixels, padded to an even position. The pixels equal Pillow's: skipped pixels
 // have the index 0, runs stop at the end of the row, and the end of an empty row is ignored.
 #include "stoker/codecs/bmp_rle.h"
 
@@ -63,7 +63,7 @@ class RunReader {
         }
     }
 
-    // Appends `count` pixels that are stored as they are.
+    // Appends `count` literal pixels.
     void copy(std::size_t count, Indices& to) {
         require(nibbles_ ? (count + 1) / 2 : count);
         for (std::size_t i = 0; i < count; i += nibbles_ ? 2 : 1) {

@@ -42,7 +42,7 @@ class WebpDecoder {
 
 // BMP: 1, 4 and 8 bits with a palette, also run-length encoded; 16, 24 and 32 bits, also with colour masks; bottom-up
 // or top-down. Parsed without a library, because the format is only a header and rows. is_bmp checks "BM" and the size
-// of the second header, because text may begin with "BM", too.
+// of the second header, because text may also begin with "BM".
 bool is_bmp(std::span<const std::byte> bytes);
 class BmpDecoder {
   public:

@@ -1,6 +1,6 @@
 // The tag is in the first TIFF directory (TIFF 6.0, section 2): byte order, 42, offset of the directory, then entries
 // of 12 bytes (tag, type, count, value). All eight orientations are one loop over the stored pixels; they differ in
-// where the first upright pixel lies and in the distances to its right and lower neighbours.
+// the place of the first upright pixel and in the distances to its right and lower neighbours.
 #include "stoker/codecs/orientation.h"
 
 #include <cstdint>
@@ -63,7 +63,7 @@ int orientation_in(const TiffReader& tiff) {
 
 struct Traversal {
     bool transposed;   // upright rows are stored columns
-    bool from_right;   // upright pixel (0, 0) lies in the last stored column
+    bool from_right;   // upright pixel (0, 0) is in the last stored column
     bool from_bottom;  // ... in the last stored row
 };
 

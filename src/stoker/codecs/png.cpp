@@ -168,7 +168,7 @@ class PngReader {
     spng_ihdr header_{};
 };
 
-// Reads the eXIf chunk. It may follow the pixels, where libspng would find it only after decoding, so this walks the
+// Reads the eXIf chunk. It may follow the pixels, and libspng would then find it only after decoding, so this walks the
 // chunks (length, type, data, checksum) itself. decode() checks the checksums.
 int orientation_in(std::span<const std::byte> bytes) {
     std::size_t chunk = 8;

@@ -1,4 +1,4 @@
-// What all decoders share: the check of an image's size, the error of a truncated file, the check of the region that a
+// Shared by all decoders: the check of an image's size, the error of a truncated file, the check of the region that a
 // sink wants, and RegionRows, which cuts a box out for decoders that produce whole rows from top to bottom.
 #pragma once
 

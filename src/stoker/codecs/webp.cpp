@@ -1,7 +1,6 @@
 // libwebp decodes only the requested box, into our memory. Lossy files store chroma at half size, and libwebp
-// interpolates it, so we decode a margin, too: without it the box's edges would differ from the whole image. The first
-// frame of an animation is a stream of its own inside a chunk "ANMF", which libwebp decodes as it decodes a still
-// image.
+// interpolates it, so we also decode a margin: without it the box's edges would differ from the whole image. The first
+// frame of an animation is a separate stream inside a chunk "ANMF", which libwebp decodes as it decodes a still image.
 #include "stoker/codecs/decoders.h"
 
 #include <webp/decode.h>

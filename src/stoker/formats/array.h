@@ -56,8 +56,8 @@ std::uint64_t checked_array_bytes(const ArrayType& type, const Shape& shape);
 // Element `at`, in storage order, of an integer or boolean array. Throws DataError for other types.
 std::int64_t integer_at(const ArrayView& array, std::int64_t at);
 
-// The layout of one image: (H, W), (H, W, C) or (C, H, W), where C is 1 to 4. Where both the first and the last of
-// three sides could be the channels, the last is.
+// The layout of one image: (H, W), (H, W, C) or (C, H, W), where C is 1 to 4. If both the first and the last of three
+// sides could be the channels, the last one is.
 struct ImageArray {
     int height = 0;
     int width = 0;
@@ -68,8 +68,8 @@ struct ImageArray {
 // Throws DataError, with the type and shape found, for a type other than uint8 or any other shape.
 ImageArray image_array(const ArrayType& type, const Shape& shape);
 
-// Makes `value` refer to raw pixels (H, W, C): to `bytes` where they have that layout, otherwise to a transposed copy
-// in `value.storage`. `bytes` may lie in `value.storage`.
+// Makes `value` refer to raw pixels (H, W, C): to `bytes` if they have that layout, otherwise to a transposed copy in
+// `value.storage`. `bytes` may be part of `value.storage`.
 void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byte> bytes, FieldValue& value);
 
 // ---- Labels: class indices, or one-hot rows ----

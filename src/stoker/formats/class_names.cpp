@@ -1,4 +1,4 @@
-// Finds and reads the file of class names beside shards. A set's own name may end in a number, as "imagenet2012" of
+// Finds and reads the file of class names next to shards. A set's own name may end in a number, as "imagenet2012" of
 // imagenet2012.tar does, so the full name is tried first; then "train-000000" without its shard number and separator.
 #include "stoker/formats/class_names.h"
 

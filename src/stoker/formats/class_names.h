@@ -1,4 +1,4 @@
-// Class names that a format does not hold itself: a text file beside WebDataset shards, or the numbers of the classes.
+// Class names that a format does not hold itself: a text file next to WebDataset shards, or the numbers of the classes.
 #pragma once
 
 #include <cstdint>

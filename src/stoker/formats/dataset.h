@@ -25,14 +25,14 @@ constexpr std::string_view split_name(Split split) {
     return split == Split::train ? "train" : "test";
 }
 
-// What a field's values mean. It decides how ops change them and how a batch holds them.
+// The meaning of a field's values. It decides how ops change them and how a batch holds them.
 enum class FieldKind : std::uint8_t {
-    value,   // numbers, carried as they are
-    label,   // class indices, or 0 and 1 for each class; carried as they are
+    value,   // numbers, carried unchanged
+    label,   // class indices, or 0 and 1 for each class; carried unchanged
     image,   // pixels, raw or encoded: all ops
     mask,    // a class index for each pixel of the image, raw or encoded: the ops that move pixels, nearest pixel
     boxes,   // float32 (any, 4), x1 y1 x2 y2 in pixels of the image: the ops that move pixels, and clipping
-    tokens,  // ids of a vocabulary; carried as they are
+    tokens,  // ids of a vocabulary; carried unchanged
     bytes,   // uint8 of any length
 };
 
@@ -44,11 +44,11 @@ constexpr bool has_pixels(FieldKind kind) {
     return kind == FieldKind::image || kind == FieldKind::mask;
 }
 
-// A field to read beside image and label.
+// A field to read in addition to image and label.
 struct FieldRequest {
     std::string name;
     std::string from = {};                         // its name in the data; empty, or in packed data: `name`
-    std::optional<FieldKind> kind = std::nullopt;  // empty: what the format takes it for
+    std::optional<FieldKind> kind = std::nullopt;  // empty: the format chooses
     bool any_length = false;                       // samples may differ in it, also where those looked at do not
 
     const std::string& source() const { return from.empty() ? name : from; }
@@ -62,20 +62,20 @@ struct FieldNames {
     std::vector<FieldRequest> more = {};  // such as the targets of a regression
 };
 
-// A field that the samples of a data set have beside image and label.
+// A field that the samples of a data set have in addition to image and label.
 struct Field {
-    std::string name;  // of the batch's field, too
+    std::string name;  // also of the batch's field
     FieldKind kind = FieldKind::value;
     DType dtype = DType::float32;  // uint8 for images and masks
-    // Of one sample, row-major; empty for a scalar. A first side of -1 means any length, which differs between samples.
-    // Empty for images and masks, whose samples have their own sizes.
+    // The shape of one sample, row-major; empty for a scalar. A first side of -1 means any length, which differs
+    // between samples. Empty for images and masks, whose samples have their own sizes.
     Shape shape = {};
-    std::vector<std::string> classes = {};  // of a label: the names of its numbers, where the data have names
+    std::vector<std::string> classes = {};  // names of a label's class indices, if the data have names
 
     bool any_length() const { return !shape.empty() && shape.front() < 0; }
-    // Of one sample, or of one entry along the first side where that has any length.
+    // The size of one sample, or of one entry along the first side if that side has any length.
     std::size_t item_bytes() const;
-    // Names are no part of it: formats that keep numbers alone have none.
+    // Class names are not compared: formats that store only numbers have none.
     bool operator==(const Field& other) const {
         return name == other.name && kind == other.kind && dtype == other.dtype && shape == other.shape;
     }
@@ -113,7 +113,7 @@ struct FieldValue {
     int height = 0;        // of raw pixels; otherwise 0
     int width = 0;
     int channels = 0;
-    std::optional<DType> dtype = std::nullopt;  // of elements, where their type said it
+    std::optional<DType> dtype = std::nullopt;  // of elements, if their source stored it
     Buffer storage;                             // for datasets that have to copy or read
 
     // All of them set everything but `storage`.
@@ -150,7 +150,7 @@ struct FieldValue {
 
 // One sample: its image, its label and further fields. Each worker reuses one Sample, so that its memory is kept.
 struct Sample : FieldValue {
-    std::int64_t label = -1;         // class index; -1 where the dataset has no labels
+    std::int64_t label = -1;         // class index; -1 in a dataset without labels
     std::vector<FieldValue> fields;  // in the order of Dataset::fields()
 
     // Field number `at` of Dataset::fields(), made where `fields` is shorter.
@@ -177,11 +177,11 @@ class Dataset {
     // False where the samples have no image, such as the windows of a token stream.
     virtual bool has_image() const { return true; }
 
-    // The fields beside image and label. `read` sets Sample::fields in this order; a value of another length, or of
+    // The fields other than image and label. `read` sets Sample::fields in this order; a value of another length, or of
     // elements of another type, than its field has makes the sample a bad one.
     virtual std::span<const Field> fields() const { return {}; }
 
-    // The fields beside image and label that the data hold, asked for or not, under the names that FieldRequest::from
+    // All stored fields other than image and label, asked for or not, under the names that FieldRequest::from
     // takes. Kinds are guesses. For `stoker inspect`: may read the files again. Throws as opening does.
     virtual std::vector<Field> stored_fields() const { return {}; }
 
@@ -197,7 +197,7 @@ class Dataset {
     virtual std::optional<std::int64_t> label(std::int64_t /*index*/) const { return std::nullopt; }
 
     // The numbers of samples in parts that are best read one after the other, such as shards behind a network. Empty
-    // where every order is equally good.
+    // if every order is equally good.
     virtual std::vector<std::int64_t> shard_sizes() const { return {}; }
 
     // Names of the classes by label; empty where there are none.

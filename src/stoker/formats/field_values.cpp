@@ -82,7 +82,7 @@ Field common_field(std::span<const std::int64_t> samples, const std::function<Fi
         try {
             const Field found = describe(sample);
             field = field.value_or(found);
-            if (found.kind != field->kind) {  // text among numbers: a bad sample, too
+            if (found.kind != field->kind) {  // text among numbers also makes a bad sample
                 continue;
             }
             merge_shape(field->shape, found.shape, where);
@@ -183,7 +183,7 @@ Field field_of_numbers(const FieldRequest& request, const Shape& shape, bool rag
                         : is_integers(kind)        ? DType::int64
                         : kind == FieldKind::value ? DType::float64
                                                    : DType::uint8;
-    // A list without boxes has no second side.
+    // A list without boxes has only one side.
     const Shape item = kind == FieldKind::boxes && shape == Shape{0} ? Shape{0, 4} : shape;
     if (kind != FieldKind::value && !is_integers(kind) && kind != FieldKind::boxes) {
         throw Unsupported({.where = where,

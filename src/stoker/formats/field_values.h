@@ -14,15 +14,15 @@
 
 namespace stoker {
 
-// A format that stores each sample by itself has no shape of all samples. Of this many samples, spread evenly, the
-// shapes are compared where the sizes of the stored values do not show whether they differ.
+// A format that stores each sample separately has no common shape. If the sizes of the stored values do not show
+// whether shapes differ, this many samples, spread evenly, are compared.
 inline constexpr std::int64_t kProbedSamples = 64;
 
 // The samples to probe among `count`, in order; the first is 0.
 std::vector<std::int64_t> probed_samples(std::int64_t count);
 
 // Changes `common` to a shape that both have: a first side that differs becomes -1. Throws Unsupported, with `where`,
-// where other sides differ.
+// if other sides differ.
 void merge_shape(Shape& common, const Shape& other, const std::string& where);
 
 // The field that those of `samples` have which can be read: `describe` throws DataError for the others. The first gives
@@ -36,7 +36,7 @@ Field common_field(std::span<const std::int64_t> samples, const std::function<Fi
 Field field_of_array(const FieldRequest& request, const ArrayView& array, bool ragged, const std::string& where);
 
 // The value of a field: pixels for images and masks, otherwise the elements. Throws DataError for another type or shape
-// than the field's. `array.bytes` may lie in `value.storage`.
+// than the field's. `array.bytes` may be part of `value.storage`.
 void set_array(const Field& field, const ArrayView& array, FieldValue& value);
 
 // A field of encoded images. `request.kind`: image (default), mask or bytes; throws Unsupported, with `where`, for
@@ -58,11 +58,11 @@ struct FieldNumbers {
 // The number that is all of `text` but white space around it. Throws DataError for other text.
 FieldNumbers parse_field_number(std::string_view text);
 
-// int64 for labels and tokens, float32 for boxes, otherwise float64. Boxes have any length, as other lists do where
-// `ragged` is true. Throws Unsupported, with `where`, where numbers of this shape do not fit the kind.
+// int64 for labels and tokens, float32 for boxes, otherwise float64. Boxes have any length, as other lists do if
+// `ragged` is true. Throws Unsupported, with `where`, if numbers of this shape do not fit the kind.
 Field field_of_numbers(const FieldRequest& request, const Shape& shape, bool ragged, const std::string& where);
 
-// Throws DataError for another shape than the field's, and for a number that is no integer in a field of integers.
+// Throws DataError for another shape than the field's, and for a fraction in a field of integers.
 void set_numbers(const Field& field, const FieldNumbers& numbers, FieldValue& value);
 
 // ---- What a stored field may mean, for `inspect`: a guess from its name and type ----

@@ -20,12 +20,12 @@ struct FoundFields {
 
 // Chooses among `present`. Names in `wanted` must be present. Without one of the usual image names, a single field that
 // is not the label is the image. A name in `wanted.more` is not taken for the label. Throws DataError, which lists the
-// fields, where no image is found.
+// fields, if no image is found.
 FoundFields find_fields(std::span<const std::string> present, const FieldNames& wanted, Split split,
                         const std::string& path);
 
-// The name that the field has among `present`: its source, or its own name where there is no such source. Packed data
-// have fields under their own names, and the recipe that was written for the source reads them, too.
+// The name that the field has among `present`: its source, or its own name if `present` lacks the source. Packed data
+// have fields under their own names, and a recipe that was written for the source reads them as well.
 const std::string& present_name(const FieldRequest& request, std::span<const std::string> present);
 
 // The field that an array of `shape` a sample gives, `any`-length first side: -1. Its kind is the request's, or value.
@@ -33,7 +33,7 @@ const std::string& present_name(const FieldRequest& request, std::span<const std
 // W) or with channels, boxes float32 (K, 4), labels and tokens integers, bytes uint8 (K).
 Field array_field(const FieldRequest& request, DType dtype, const Shape& shape, const std::string& where);
 
-// Throws DataError, with `where`, where two of the names are equal.
+// Throws DataError, with `where`, if two of the names are equal.
 void check_unique(std::span<const std::string> names, const std::string& where);
 
 // True where `present` holds usual names of image fields of both splits.

@@ -11,7 +11,7 @@
 
 namespace stoker {
 
-// Of images that Stoker decodes, in lower case.
+// The endings of images that Stoker decodes, in lower case.
 inline constexpr std::string_view kImageEndings[] = {".jpg", ".jpeg", ".png", ".webp", ".bmp",
                                                      ".ppm", ".pgm",  ".pbm", ".pnm"};
 
@@ -21,7 +21,7 @@ std::string image_endings();
 // True for a name with one of kImageEndings, in any case.
 bool is_image_name(std::string_view name);
 
-// True for image formats that Stoker has no codec for: .tif, .tiff, .gif, .heic, .heif, .avif, .jxl, .jp2.
+// True for image formats that Stoker cannot decode: .tif, .tiff, .gif, .heic, .heif, .avif, .jxl, .jp2.
 bool is_unsupported_image_name(std::string_view name);
 
 // True for names that tools leave behind: those that begin with a dot (".git", "._001.jpg"), and "__MACOSX", "@eaDir"

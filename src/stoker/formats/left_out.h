@@ -9,7 +9,7 @@ namespace stoker {
 
 class LeftOut {
   public:
-    // An image beside the class folders, so without a class. Files are added in the order of the listing; the first of
+    // An image outside the class folders, so without a class. Files are added in the order of the listing; the first of
     // each reason is the example.
     void add_loose_image(const std::string& path) { add(loose_, path); }
     // An image of a type that no codec reads; counted by the end of its name.

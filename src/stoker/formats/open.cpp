@@ -167,7 +167,7 @@ constexpr Format kDatasetFormats[] = {
          return std::make_unique<IdxDataset>(paths.images, paths.labels, split);
      },
      .splits = always},
-    // An archive may lie beside what was unpacked from it.
+    // An archive may be next to the files that were unpacked from it.
     {.matches =
          [](const std::string& data) {
              return is_folder(data)

@@ -87,14 +87,14 @@ std::optional<std::int64_t> Relabelled::label(std::int64_t index) const {
         return label;
     }
     if (!label || *label >= std::ssize(labels_)) {
-        return label ? std::optional(std::ssize(classes_)) : std::nullopt;  // out of range here, too
+        return label ? std::optional(std::ssize(classes_)) : std::nullopt;  // out of range here as well
     }
     return *label < 0 ? -1 : labels_[static_cast<std::size_t>(*label)];
 }
 
 namespace {
 
-// Where each name of `own` is in `classes`. Throws InvalidArgument for one that is not there.
+// The index in `classes` of each name of `own`. Throws InvalidArgument for one that is not there.
 std::vector<std::int64_t> places_in(std::span<const std::string> classes, const std::string& origin,
                                     std::span<const std::string> own, const std::string& path) {
     std::vector<std::int64_t> labels;
@@ -151,7 +151,7 @@ void require_named_boxes(const Dataset& dataset, const std::string& origin) {
         throw InvalidArgument({.where = dataset.path(),
                                .expected = fmt::format("the classes of {} in the same order", origin),
                                .got = fmt::format("others: {}", quoted(dataset.classes())),
-                               .hint = "the labels of its boxes are numbers of its own classes: pack it from an "
+                               .hint = "the labels of its boxes are indices of its classes: pack it from an "
                                        "annotation file with the same categories"});
     }
 }

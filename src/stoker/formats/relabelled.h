@@ -11,7 +11,7 @@
 
 namespace stoker {
 
-// Of a field whose numbers have names: value i becomes labels[i], an index into `classes`.
+// A field whose numbers have names: value i becomes labels[i], an index into `classes`.
 struct FieldLabels {
     std::size_t field = 0;  // its place in the data set's fields
     std::vector<std::string> classes = {};

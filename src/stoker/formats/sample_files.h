@@ -24,20 +24,20 @@ class SampleFiles {
     // `columns`: files of a sample. Throws IoError where the folder cannot be opened.
     SampleFiles(const std::filesystem::path& folder, std::size_t columns);
 
-    // Appends the next sample's file. `name` stays within the folder, or is empty where the sample has no such file.
+    // Appends the next sample's file. `name` stays within the folder, or is empty if the sample lacks such a file.
     void add(std::size_t column, std::string_view name);
 
     std::int64_t size() const { return static_cast<std::int64_t>(columns_.front().ends.size()); }
     std::string_view name(std::size_t column, std::int64_t index) const;
 
-    // Reads the whole file into `value` as an encoded image. Throws DataError, with the name as key, where there is no
-    // readable file, and IoError where the disk fails. Thread-safe.
+    // Reads the whole file into `value` as an encoded image. Throws DataError, with the name as key, if the file cannot
+    // be read, and IoError if the disk fails. Thread-safe.
     void read(std::size_t column, std::int64_t index, FieldValue& value) const;
 
     // While readers have to wait for files, threads bring the announced samples' files into the page cache.
     void prefetch(std::span<const std::int64_t> indices) const { prefetcher_.announce(indices); }
 
-    // Of all files, one system call each; files that are missing count as 0.
+    // The size of all files, one system call each; files that are missing count as 0.
     std::int64_t bytes() const;
 
   private:

@@ -10,8 +10,8 @@ namespace stoker {
 // A specification of more names is refused before any is made.
 inline constexpr std::size_t kMaxShards = 1'000'000;
 
-// "train-{000..127}.tar", "{a,b,c}.tar", or several braces, of which the last varies fastest. A range counts upwards.
-// Where either end begins with a zero, all numbers are padded with zeros to the longer end's width. Throws
+// "train-{000..127}.tar", "{a,b,c}.tar", or several braces; the last varies fastest. A range counts upwards. If either
+// end begins with a zero, all numbers are padded with zeros to the longer end's width. Throws
 // InvalidArgument for invalid braces: a descending range, a single alternative, nested or unmatched braces.
 std::vector<std::string> expand_braces(std::string_view spec);
 

@@ -17,7 +17,7 @@ double hash_fraction(const std::string& key) {
     return static_cast<double>(hash_text(key) >> 11) * 0x1p-53;
 }
 
-// Samples that cannot be read may all have the same key, such as the cells of a column that has no paths.
+// Samples that cannot be read may all have the same key, such as the cells of a column without paths.
 void require_readable(const Dataset& dataset) {
     Sample sample;
     try {

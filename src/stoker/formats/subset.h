@@ -9,7 +9,7 @@
 
 namespace stoker {
 
-// Where the hashes of keys lie, as fractions: from `begin` on, and below `end`.
+// A range of the keys' hashes, as fractions: from `begin` on, and below `end`.
 struct HashRange {
     double begin = 0;
     double end = 1;
@@ -17,8 +17,8 @@ struct HashRange {
 
 class Subset final : public Dataset {
   public:
-    // Sample i is sample indices[i] of `dataset`. An index may come more than once. `hashes`: of the keys, where a
-    // split has made it. Throws InvalidArgument for an index that `dataset` does not have.
+    // Sample i is sample indices[i] of `dataset`. An index may come more than once. `hashes`: the range of the keys, if
+    // a split has made it. Throws InvalidArgument for an index that `dataset` does not have.
     Subset(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> indices, HashRange hashes = {});
 
     HashRange hashes() const { return hashes_; }
@@ -57,9 +57,9 @@ struct SplitDatasets {
     std::shared_ptr<const Subset> share;
 };
 
-// Splits by key hash. `share` in (0, 1) is the expected fraction of the samples in `.share`, also where `dataset` is a
-// side of a split. Throws InvalidArgument
-// where either side would be empty, or the DataError of the first sample if it cannot be read.
+// Splits by key hash. `share` in (0, 1) is the expected fraction of the samples in `.share`, also if `dataset` is a
+// side of a split. Throws InvalidArgument if either side would be empty, or the DataError of the first sample if it
+// cannot be read.
 SplitDatasets split_by_key(std::shared_ptr<const Dataset> dataset, double share);
 
 }  // namespace stoker

@@ -48,7 +48,7 @@ constexpr UpdateRule rule_of(const FusedOptimizer& optimizer, double lr, double 
 }
 
 // The weight after the update; V is a register type, such as row_kernels.h's. `first` and `second` are the optimiser's
-// state, where the rule has it.
+// state, if the rule has it.
 template <typename V, UpdateRule::Kind kKind>
 [[gnu::always_inline]] constexpr typename V::Reg updated_weight(const UpdateRule& rule, typename V::Reg w,
                                                                 typename V::Reg grad, typename V::Reg& first,

@@ -82,7 +82,7 @@ std::size_t GzipReader::read(std::span<std::byte> out) {
 
 void GzipReader::end_member() {
     const auto rest = packed_.subspan(offset_);
-    // Archives may be padded with zeros, which gzip ignores, too.
+    // Like gzip, we ignore zeros that pad an archive.
     const bool padding = std::ranges::all_of(rest, [](std::byte byte) { return byte == std::byte{0}; });
     if (padding || format_ == Format::raw) {
         ended_ = true;

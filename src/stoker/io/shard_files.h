@@ -45,7 +45,7 @@ class ShardFiles {
     };
 
     // Thread-safe. The first opening of a shard sets its stamp. Throws DataError if a later one finds another stamp,
-    // IoError if there is no such file.
+    // IoError if the file does not exist.
     Handle open(std::size_t shard) const;
 
   private:

@@ -268,7 +268,7 @@ const ZipEntry* ZipFile::find(std::string_view name) const {
 
 std::span<const std::byte> ZipFile::stored(const ZipEntry& entry) const {
     if (entry.method != ZipEntry::stored) {
-        unsupported(fmt::format("{:?} stored as it is", entry.name),
+        unsupported(fmt::format("{:?} stored without compression", entry.name),
                     fmt::format("compression method {}", entry.method));
     }
     return bytes_.subspan(entry.offset, entry.size);

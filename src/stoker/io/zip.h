@@ -46,7 +46,7 @@ class ZipFile {
     // How many entries of folders there are, whose names end with a slash.
     std::size_t folders() const { return folders_; }
 
-    // Null if there is no member of that name.
+    // Null if the archive lacks a member with that name.
     const ZipEntry* find(std::string_view name) const;
 
     // The member's bytes in the file, without checking its checksum. Throws Unsupported if they are compressed.
@@ -69,7 +69,7 @@ class ZipFile {
   private:
     struct Found {
         ZipEntry entry;
-        std::uint64_t header = 0;  // offset of its own header
+        std::uint64_t header = 0;  // offset of this entry's header
         std::uint64_t next = 0;    // offset of the next directory entry
     };
 

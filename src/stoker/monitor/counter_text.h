@@ -1,5 +1,5 @@
-// The texts of /proc and /sys: read them, and cut them into lines, words and numbers without allocating. What a text
-// lacks is empty, never an error: kernels and containers differ in what they show.
+// The texts of /proc and /sys: reads them, and cuts them into lines, words and numbers without allocating. A missing
+// value is empty, never an error: kernels and containers differ in what they show.
 #pragma once
 
 #include <concepts>
@@ -12,7 +12,7 @@
 
 namespace stoker {
 
-// The file's text, of which the first MiB is read; empty if it cannot be read.
+// The first MiB of the file's text; empty if it cannot be read.
 std::optional<std::string> read_counter_file(const std::string& path);
 
 // The number that is the whole content of a file such as "memory.max"; empty for other texts, such as "max".

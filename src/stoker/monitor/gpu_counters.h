@@ -1,4 +1,4 @@
-// What a GPU reports of itself at a moment. Absent: this GPU, its driver or a MIG partition does not report it.
+// A GPU's readings at a moment. Absent: this GPU, its driver or a MIG partition does not report the value.
 #pragma once
 
 #include <cstdint>

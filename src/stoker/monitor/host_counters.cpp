@@ -22,8 +22,8 @@ std::optional<std::int64_t> number_in(const std::string& path, std::string_view 
     return text ? named_number(*text, name) : std::nullopt;
 }
 
-// statm: "size resident shared ...", in pages. Shared pages are those of mapped files, which the kernel takes back
-// where memory is short.
+// statm: "size resident shared ...", in pages. Shared pages are those of mapped files, which the kernel takes back if
+// memory is short.
 std::optional<std::int64_t> resident_bytes(const std::string& path, std::int64_t page) {
     const auto text = read_counter_file(path);
     std::string_view words = text ? std::string_view(*text) : "";

@@ -1,5 +1,5 @@
-// What this process took from the host and what the host kept from it, as counters that are cheap enough for a training
-// loop: two readings give the rates in between.
+// This process's use of the host and its waits for it, as counters that are cheap enough for a training loop: two
+// readings give the rates in between.
 #pragma once
 
 #include <cstdint>

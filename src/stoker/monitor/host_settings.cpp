@@ -79,7 +79,7 @@ std::string nvidia_module_version(const std::string& root) {
     return "";
 }
 
-// {"cuda" : {"name" : "CUDA SDK", "version" : "13.0.1"}, ...}: base/ has no JSON, and the key is enough.
+// {"cuda" : {"name" : "CUDA SDK", "version" : "13.0.1"}, ...}: base/ cannot parse JSON, and the key is enough.
 std::string toolkit_version(std::string_view version_json) {
     const auto skip_to = [&](std::string_view what) {
         const std::size_t at = version_json.find(what);

@@ -1,4 +1,4 @@
-// Where the system's loader looks for the libraries that a library needs.
+// The folders in which the system's loader looks for the libraries that a library needs.
 #pragma once
 
 #include <cstddef>

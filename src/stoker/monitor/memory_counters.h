@@ -20,7 +20,7 @@ struct MemoryCounters {
     std::optional<std::int64_t> swapped_in = {};  // since the machine started
     std::optional<std::int64_t> swapped_out = {};
     std::optional<Pressure> pressure = {};
-    // Of this process's cgroup or one of its parents, whichever leaves least; absent without one.
+    // Those of this process's cgroup or one of its parents, whichever leaves least; absent without one.
     std::optional<std::int64_t> cgroup_limit = {};
     std::optional<std::int64_t> cgroup_available = {};
 };

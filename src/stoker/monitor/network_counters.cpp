@@ -11,7 +11,7 @@ namespace {
 // "  eth0: bytes packets errs drop fifo frame compressed multicast bytes packets errs drop ...": received, then sent.
 // No blank follows the colon in old kernels.
 std::optional<NetworkCounters> parse_interface(std::string_view line) {
-    const std::size_t colon = line.rfind(':');  // names of old aliases have one, too
+    const std::size_t colon = line.rfind(':');  // names of old aliases also have a colon
     if (colon == std::string_view::npos) {
         return std::nullopt;
     }

@@ -1,4 +1,4 @@
-// Counters of network interfaces, and the rates between two readings. A container has interfaces of its own.
+// Counters of network interfaces, and the rates between two readings. A container has its own interfaces.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The declarations of what is called of NVML's interface, which is stable: names with a version never change. All
-// functions return 0 for success; any other status means that the value is absent.
+// Declares the part of NVML's interface that is called. It is stable: names with a version never change. All functions
+// return 0 for success; any other status means that the value is absent.
 #include "stoker/monitor/nvml.h"
 
 #include <dlfcn.h>
@@ -200,7 +200,7 @@ std::string error_text(const NvmlFunctions& nvml, int status) {
     return text != nullptr ? text : fmt::format("error {}", status);
 }
 
-// The lanes of the GPU alone: NVML only knows those that the slot has, too. The kernel says 255 where it does not know.
+// The lanes of the GPU alone: NVML only knows the lesser of GPU and slot. The kernel says 255 if it does not know.
 std::optional<std::int64_t> gpu_width(const NvmlFunctions& nvml, NvmlDevice device, const std::string& root) {
     constexpr std::int64_t kMost = 32;
     const auto pci = ask<NvmlPci>(nvml.pci, device);

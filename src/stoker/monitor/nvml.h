@@ -1,5 +1,5 @@
-// NVML, the management library of NVIDIA's driver, opened at run time: a machine without a driver has no GPUs to show,
-// and nothing is linked.
+// NVML, the management library of NVIDIA's driver, opened at run time: a machine without a driver shows no GPUs, and
+// nothing is linked.
 #pragma once
 
 #include <memory>
@@ -25,10 +25,10 @@ class Nvml {
     // Why no GPU can be read, in one line; empty if they can, even if there are none.
     const std::string& problem() const { return problem_; }
 
-    // False without the library: this machine, or this container, has no driver.
+    // False without the library: this machine, or this container, lacks a driver.
     bool installed() const { return installed_; }
 
-    // Of the driver's libraries: "570.86.15"; empty if it is not known. From the file's name where NVML does not start.
+    // The driver's version: "570.86.15"; empty if unknown. Taken from the library's file name if NVML does not start.
     std::string driver_version() const;
 
     // All GPUs that this process may see; one that does not answer has a `problem`. The throughput of PCIe costs 40 ms
@@ -36,7 +36,7 @@ class Nvml {
     std::vector<GpuCounters> read(bool pcie_throughput) const;
 
     // Temperature and clocks alone of the GPU with this UUID, 16 bytes as CUDA gives them. Empty if NVML does not know
-    // it: a MIG partition has a UUID of its own.
+    // it: a MIG partition has its own UUID.
     std::optional<GpuCounters> read_clocks(std::string_view uuid) const;
 
   private:

@@ -39,8 +39,8 @@ BlockMemory block_memory() {
     return memory;
 }
 
-// A second descriptor of the file that reads past the page cache; without O_DIRECT, where the file system lacks it, one
-// whose pages were dropped from the cache as far as the kernel does that.
+// A second descriptor of the file that reads past the page cache; if the file system lacks O_DIRECT, one whose pages
+// were dropped from the cache as far as the kernel does that.
 Descriptor direct(const ReadableFile& file, bool& cached) {
     const std::string name = fmt::format("/proc/self/fd/{}", file.file.get());
     Descriptor past_cache(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
@@ -154,7 +154,7 @@ std::vector<ReadableFile> files_to_read(const fs::path& path) {
     return files;
 }
 
-// Written past the page cache, too: fsync would wait for everything that others have written.
+// Also written past the page cache: fsync would wait for everything that others have written.
 ReadableFile nameless_file(const fs::path& folder, std::uint64_t bytes, double seconds) {
     ReadableFile made{.file = open_nameless(folder)};
     const std::string name = fmt::format("/proc/self/fd/{}", made.file.get());

@@ -46,7 +46,7 @@ fs::path whole_disk(const fs::path& folder) {
     return fs::exists(folder / "partition", error) ? folder.parent_path() : folder;
 }
 
-// The first disk below a volume of LVM, LUKS or md, which says nothing of its own kind.
+// The first disk below a volume of LVM, LUKS or md, which does not say its kind.
 fs::path lowest_disk(fs::path folder) {
     constexpr int kMostLayers = 8;
     for (int layer = 0; layer < kMostLayers; ++layer) {
@@ -72,7 +72,7 @@ fs::path lowest_disk(fs::path folder) {
 fs::path disk_folder(const Mount& mount, const std::string& root) {
     std::error_code error;
     fs::path folder = fs::canonical(root + "/sys/dev/block/" + mount.device, error);
-    if (error && mount.source.starts_with("/dev/")) {  // btrfs and others have numbers of their own
+    if (error && mount.source.starts_with("/dev/")) {  // btrfs and others make up device numbers
         folder = fs::canonical(root + "/sys/class/block/" + fs::path(mount.source).filename().string(), error);
     }
     if (error) {

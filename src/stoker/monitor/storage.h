@@ -1,4 +1,4 @@
-// What a path is stored on, and how fast it can be read.
+// The storage of a path, and how fast it can be read.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ struct Mount {
 };
 std::vector<Mount> parse_mounts(std::string_view mountinfo);
 
-// What `path`, an absolute path without links, lies on. What is behind the disk of a virtual machine is not known, and
-// what it says of rotation means nothing. `root` replaces "/" in tests, before /proc and /sys.
+// The storage of `path`, an absolute path without links. The disk behind a virtual machine's is not known, and its flag
+// for rotation means nothing. `root` replaces "/" in tests, before /proc and /sys.
 Storage storage_of(const std::filesystem::path& path, const std::string& root = "");
 
 // A file to read from.
@@ -54,8 +54,8 @@ std::optional<ReadRates> measure_reads(std::span<const ReadableFile> files, doub
 // Some of the files at or below `path`, large ones preferred: looks at no more than a few hundred entries.
 std::vector<ReadableFile> files_to_read(const std::filesystem::path& path);
 
-// A file of random bytes on the disk of `folder`: `bytes`, a multiple of 1 MiB, or what can be written in `seconds`. It
-// has no name and is gone when it is closed. Throws IoError.
+// A file of random bytes on the disk of `folder`: `bytes`, a multiple of 1 MiB, or fewer if `seconds` are over. It is
+// nameless and gone when it is closed. Throws IoError.
 ReadableFile nameless_file(const std::filesystem::path& folder, std::uint64_t bytes, double seconds);
 
 }  // namespace stoker

@@ -14,10 +14,10 @@
 
 namespace stoker {
 
-// What is drawn for one sample. It travels to the device as bytes.
+// The draws for one sample. They travel to the device as bytes.
 struct AssembleDraw {
     std::uint64_t image = 0;  // the place of its first byte in the block of memory; 0: no image, all pixels are 0
-    Box window{};             // the part of the resize's source that lies there: all that the output reads
+    Box window{};             // the stored part of the resize's source: all that the output reads
     ImageSize source{};       // of the resize
     ImageSize full{};
     std::int32_t top = 0;  // of the output, in the full size

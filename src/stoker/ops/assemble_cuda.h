@@ -1,4 +1,4 @@
-// assemble on the device, from images that already lie there.
+// assemble on the device, from images that are already in its memory.
 #pragma once
 
 #include "stoker/ops/assemble.h"

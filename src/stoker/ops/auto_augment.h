@@ -1,4 +1,4 @@
-// torchvision's AutoAugment: applies one of 25 learned pairs of ops, each op with a probability of its own.
+// torchvision's AutoAugment: applies one of 25 learned pairs of ops, each op with its own probability.
 #pragma once
 
 #include <array>

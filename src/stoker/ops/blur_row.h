@@ -15,7 +15,7 @@ namespace stoker {
 struct BlurRow {
     const std::uint8_t* const* rows;  // the padded input rows from y - radius to y + radius, each with radius pixels
                                       // more on both sides
-    std::span<const float> down;      // weights of the middle row and of the rows beside it, outwards
+    std::span<const float> down;      // weights of the middle row and of its neighbours, outwards
     std::span<const float> across;    // the same for columns
     std::size_t channels;             // 1..4
     std::uint8_t* out;                // `values` bytes
@@ -38,7 +38,7 @@ std::span<const BlurKernel> blur_kernels();
 namespace blur_loops {
 
 inline constexpr std::size_t kBlock = 1024;                            // values
-inline constexpr std::size_t kHalo = std::size_t{4} * kMaxBlurKernel;  // values beside a block, at most
+inline constexpr std::size_t kHalo = std::size_t{4} * kMaxBlurKernel;  // values around a block, at most
 
 // Blurs a block downwards and then across.
 [[gnu::always_inline]] inline void blur_block(const BlurRow& row, std::size_t begin, std::size_t count) {

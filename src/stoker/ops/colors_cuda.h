@@ -1,4 +1,4 @@
-// colors on the device, on images that lie there: a colour jitter costs the CPU nothing.
+// colors on the device, on images in its memory: a colour jitter costs the CPU nothing.
 #pragma once
 
 #include "stoker/ops/colors.h"

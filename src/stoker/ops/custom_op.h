@@ -1,4 +1,4 @@
-// An op of one's own: a class with `apply`, which draws its parameters and changes the image.
+// A user's op: a class with `apply`, which draws its parameters and changes the image.
 #pragma once
 
 #include <span>
@@ -22,7 +22,7 @@ class CustomOp {
     virtual void apply(ImageView image, Rng rng) const = 0;
 
     // The same for a mask (H, W, 1) and for boxes (K, 4) of x1, y1, x2, y2 on that image, with the same stream. An op
-    // that moves no pixels leaves both as they are.
+    // that moves no pixels changes neither.
     virtual void apply_to_mask(ImageView /*mask*/, Rng /*rng*/) const {}
     virtual void apply_to_boxes(std::span<float> /*boxes*/, ImageSize /*image*/, Rng /*rng*/) const {}
 };

@@ -16,7 +16,7 @@ struct Place {
     int c;
 };
 
-// What is erased becomes.
+// The values of the erased pixels.
 struct ErasedBytes {
     std::uint32_t color;  // one byte a channel
     bool noise;           // random bytes instead
@@ -49,7 +49,7 @@ __device__ inline std::uint32_t philox_word(std::uint32_t block, std::uint32_t s
     return word == 0 ? a : word == 1 ? b : word == 2 ? c : d;
 }
 
-// Row y of the box has a stream of its own, which fills the row byte by byte.
+// Row y of the box has its own stream, which fills the row byte by byte.
 __device__ inline int erased_byte(const ErasedBytes& with, const OutputDraw& draw, const Place& at) {
     if (!with.noise) {
         return static_cast<int>(with.color >> (8 * at.c) & 255u);

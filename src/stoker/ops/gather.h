@@ -1,5 +1,5 @@
-// Images of one size that lie in one block of memory, which may be a GPU's, to a batch: gather by number, crop or
-// random_resized_crop, flips, erasing, normalize. Where colours change, it gathers bytes, and `colors` follows.
+// Makes a batch of images of one size in one block of memory, which may be a GPU's: gather by number, crop or
+// random_resized_crop, flips, erasing, normalize. If colours change, it gathers bytes, and `colors` follows.
 // pipeline/transforms/gather_ops.h draws the parameters on the host. Here are the parameters and the slow twin of
 // gather_cuda.
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace stoker {
 
-// What is drawn for one sample. It travels to the device as bytes.
+// The draws for one sample. They travel to the device as bytes.
 struct GatherDraw {
     std::int64_t image = 0;  // its number in the block plus 1; 0: no image, all pixels are 0
     Box box{};               // of the image; without a resize it has the output's size and may reach outside
@@ -28,7 +28,7 @@ struct GatherDraw {
 };
 static_assert(sizeof(GatherDraw) == 104 && std::is_trivially_copyable_v<GatherDraw>);
 
-// What all samples have in common.
+// The settings that all samples have in common.
 struct GatherOps {
     bool resizes = false;                        // the box is resized to the output's size
     PaddingMode mode = PaddingMode::constant;    // of pixels outside of the image
@@ -54,7 +54,7 @@ struct GatherBatch {
     Layout layout = Layout::chw;  // of `out`: (n, channels, to.height, to.width) or (n, to.height, to.width, channels)
 };
 
-// The weights of a resize lie in a block's shared memory: at most so many rows and columns of the output, and so many
+// The weights of a resize are in a block's shared memory: at most so many rows and columns of the output, and so many
 // weights of all of them. An output has gather_stride weights: 3, and 2 more for each further factor of shrinking.
 inline constexpr int kGatherOutputs = 512;
 inline constexpr int kGatherWeights = 4096;

@@ -1,4 +1,4 @@
-// gather on the device, from images that already lie there: a batch costs 104 bytes a sample over PCIe.
+// gather on the device, from images that are already in its memory: a batch costs 104 bytes a sample over PCIe.
 #pragma once
 
 #include "stoker/ops/gather.h"

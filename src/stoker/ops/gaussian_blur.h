@@ -1,5 +1,5 @@
 // torchvision's GaussianBlur: a separable filter over the image, which is continued by reflection without the edge. On
-// uint8 it differs from torchvision by at most 1 level, where the exact value lies between two levels. The bits are the
+// uint8 it differs from torchvision by at most 1 level, if the exact value is between two levels. The bits are the
 // same on every processor.
 #pragma once
 
@@ -26,7 +26,7 @@ struct BlurParams {
 BlurParams draw_gaussian_blur(const GaussianBlur& op, Rng& rng);
 
 // In place, C = 1..4. `scratch` holds a padded copy of the original. Throws InvalidArgument, and DataError for an image
-// with a side of at most half the kernel, where reflection ends.
+// with a side of at most half the kernel, for which reflection ends.
 void gaussian_blur(ImageView image, const BlurParams& params, Image& scratch);
 
 // gaussian_blur with a given kernel.

@@ -44,7 +44,7 @@ struct OpKernels {
     void (*to_16bit)(const float* values, std::size_t count, DType dtype, std::uint16_t* out);
 
     // resize_normalize without intermediate rows of pixels. Returns false if the set does not support the geometry.
-    // Null if the set has no such function.
+    // Null if the set lacks this function.
     bool (*resize_normalize)(const ResizeJob& job, ResizeScratch& scratch);
 };
 

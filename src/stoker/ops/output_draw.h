@@ -1,5 +1,5 @@
-// What is drawn for the pixels of an output whose crop, resize and flips are done: steps that change colours, then an
-// erased box. It is a part of GatherDraw and AssembleDraw, and travels to a device as bytes.
+// The draws for the pixels of an output whose crop, resize and flips are done: steps that change colours, then an
+// erased box. OutputDraw is a part of GatherDraw and AssembleDraw, and travels to a device as bytes.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@
 namespace stoker {
 namespace {
 
-constexpr std::size_t kMostWeights = std::size_t{1} << 27;  // half a GiB; one side of an image that is no picture
+constexpr std::size_t kMostWeights = std::size_t{1} << 27;  // half a GiB; a longer side is not a picture's
 
 // The scale of an axis and the positions of its triangles.
 struct Triangles {

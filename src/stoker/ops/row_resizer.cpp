@@ -11,7 +11,7 @@
 namespace stoker {
 namespace {
 
-// A few rows take kLanes times their bytes. A longer one is no picture, and would take gigabytes.
+// A few rows take kLanes times their bytes. A longer row is not a picture's, and would take gigabytes.
 constexpr std::size_t kLongestRow = std::size_t{64} << 20;
 
 }  // namespace

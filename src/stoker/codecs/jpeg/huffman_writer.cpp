@@ -12,7 +12,7 @@ namespace {
 
 struct Code {
     std::uint16_t bits = 0;
-    std::uint8_t length = 0;  // 0: the symbol has no code
+    std::uint8_t length = 0;  // 0: a symbol without a code
 };
 
 struct CodeTable {

@@ -8,7 +8,7 @@ namespace stoker {
 namespace {
 
 // (W, 4) CMYK to (W, 3) RGB, with Pillow's rounding. Like Pillow, we treat the samples of every CMYK JPEG as inverted
-// (255 is no ink), as Adobe writes them.
+// (255 means without ink), as Adobe writes them.
 void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb, std::size_t width) {
     for (std::size_t x = 0; x < width; ++x, cmyk += 4, rgb += 3) {
         const int white = cmyk[3];

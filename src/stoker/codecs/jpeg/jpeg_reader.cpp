@@ -67,7 +67,7 @@ struct JpegReader::Callbacks {
         if (bytes.size() < 2) {
             JpegGuard::fail(common(codec), JpegFault::truncated);
         }
-        // The length includes its own two bytes. libjpeg accepts smaller values, so we do, too.
+        // The length includes its own two bytes. Like libjpeg, we accept smaller values.
         const auto stored = std::to_integer<std::size_t>(bytes[0]) << 8 | std::to_integer<std::size_t>(bytes[1]);
         const std::size_t length = std::max<std::size_t>(stored, 2);
         if (length > bytes.size()) {

@@ -11,7 +11,7 @@
 namespace stoker {
 
 // `head`: the original file up to its first scan, which `codec` has opened; its application and comment segments are
-// copied. Returns nothing if a value has no code in a baseline file.
+// copied. Returns nothing if a baseline file cannot encode a value.
 std::vector<std::byte> rewrite_jpeg(const jpeg_decompress_struct& codec, const JpegBlocks& jpeg,
                                     std::span<const std::byte> head);
 

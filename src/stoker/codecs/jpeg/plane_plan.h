@@ -27,7 +27,7 @@ struct PlanePlan {
     bool needs(int block_row) const { return side * block_row <= last_row && side * (block_row + 1) > first_row; }
 };
 
-// `box` lies in the image at 1/shrink of its size.
+// `box` is a part of the image at 1/shrink of its size.
 PlanePlan plan_plane(const JpegFrame& frame, const FrameComponent& component, const Box& box, int shrink);
 
 // The sample rows for one image row: the row itself and, with smooth upsampling, its nearer neighbour.

@@ -52,7 +52,7 @@ class ArrayDataset final : public Dataset {
     std::size_t sample_bytes_ = 0;
     MapOrRead map_or_read_;
     std::vector<std::int64_t> labels_;  // empty without labels
-    std::vector<Field> fields_;         // beside image and label
+    std::vector<Field> fields_;         // the fields other than image and label
     std::vector<ArrayView> columns_;    // the arrays of fields_
     FoundFields found_;                 // the names of images and labels
     std::vector<std::string> classes_;

@@ -21,7 +21,7 @@ struct ArrayFile {
     std::map<std::string, std::vector<std::string>> texts;  // one-dimensional arrays and lists of text
     std::int64_t bytes = 0;                                 // of the files
 
-    // Null where there is no array of that name.
+    // Null if the file has none with that name.
     const ArrayView* find(std::string_view name) const;
 };
 
@@ -33,11 +33,11 @@ bool is_array_path(const std::string& path);
 std::vector<std::string> array_names(const std::string& path);
 
 // The arrays and texts with these names; all of them where `wanted` is empty.
-//   .npy          The array is named "images". A file of labels beside it is named "labels": NAME_labels.npy for
+//   .npy          The array is named "images". A file of labels next to it is named "labels": NAME_labels.npy for
 //                 NAME.npy, else NAME with "labels" in place of "images"; for x.npy also labels.npy and y.npy.
 //   .npz          Members NAME.npy, as numpy.savez and savez_compressed write them. Stored members are views into the
 //                 map, deflated ones are inflated once. Checksums are verified, except for stored members above 256
-//                 MiB, where that would take as long as reading the data.
+//                 MiB: verifying those would take as long as reading the data.
 //   .safetensors  Tensors of all types that ArrayType has; a wanted bfloat16 or 8-bit float is refused.
 //   .pt           pt.h describes it.
 ArrayFile open_arrays(const std::string& path, std::span<const std::string> wanted);

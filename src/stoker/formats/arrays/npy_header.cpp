@@ -106,7 +106,7 @@ class DictReader {
             throw Unsupported({.where = "npy",
                                .expected = "elements that are numbers",
                                .got = fmt::format("records of several fields, {}", shown_npy(text_.substr(at_))),
-                               .hint = "save each field as an array of its own"});
+                               .hint = "save each field as a separate array"});
         }
         return string();
     }

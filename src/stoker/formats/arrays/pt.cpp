@@ -359,7 +359,7 @@ PtFile::Content PtFile::content(const ZipEntry& entry) {
 std::span<std::byte> PtFile::new_copy(const std::string& name, std::uint64_t size) {
     const std::uint64_t most = kMaxCopies * zip_.bytes().size();
     if (size > most - copied_) {
-        unsupported("contiguous tensors", fmt::format("{:?}, of which {} bytes would have to be copied", name, size),
+        unsupported("contiguous tensors", fmt::format("{:?}, which needs a copy of {} bytes", name, size),
                     "save its contiguous()");
     }
     require_memory(size, name);

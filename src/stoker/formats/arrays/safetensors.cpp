@@ -313,7 +313,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
                 refuse(fmt::format("a type that Stoker computes with for tensor {}", clipped(entry.name)), entry.dtype);
             }
             by_name_.emplace(entry.name, tensors_.size());
-            // TensorView has no const variant. The map is read-only, and readers copy from it.
+            // TensorView only has mutable bytes. The map is read-only, and readers copy from it.
             auto* begin = const_cast<std::byte*>(entry.bytes.data());
             tensors_.push_back({std::move(entry.name), {begin, *dtype, std::move(entry.shape)}});
         }

@@ -24,7 +24,7 @@ struct NamedView {
 // The key-value texts of the header's __metadata__.
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
-// A file before it is written: its first bytes, where each tensor begins, and its size.
+// A file before it is written: its first bytes, the position of each tensor, and its size.
 struct SafetensorsLayout {
     std::string header;
     std::vector<std::uint64_t> begins;
@@ -47,7 +47,7 @@ struct SafetensorsEntry {
 
 // The tensors in the bytes of a safetensors file, in the header's order; their bytes are views. Checks every name,
 // type, shape and offset first. Throws DataError, also for a key that occurs twice and for tensors that overlap.
-// `metadata`, where given, is filled with the file's.
+// `metadata`, if given, is filled with the file's.
 std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes,
                                                 SafetensorsMetadata* metadata = nullptr);
 

@@ -23,7 +23,7 @@ std::vector<Field> ArrayDataset::stored_fields() const {
             const Shape item(array->shape.begin() + 1, array->shape.end());
             const FieldKind kind = guessed_kind(name, *dtype, item);
             fields.push_back({.name = name, .kind = kind, .dtype = *dtype, .shape = has_pixels(kind) ? Shape() : item});
-        } catch (const DataError&) {  // objects that are no fields
+        } catch (const DataError&) {  // an array that cannot be a field
         } catch (const Unsupported&) {
         } catch (const MemoryError&) {
         }

@@ -21,7 +21,7 @@ constexpr std::string_view kPrefix = "instances_";
 constexpr std::string_view kEnding = ".json";
 constexpr std::array<std::string_view, 3> kSources = {"boxes", "labels", "iscrowd"};
 
-// The names of the files instances_*.json of a folder whose name goes on with `part`, sorted.
+// The names of a folder's files instances_*.json that have `part` after the prefix, sorted.
 std::vector<std::string> annotation_files(const fs::path& folder, std::string_view part = "") {
     std::vector<std::string> names;
     if (is_folder(folder)) {
@@ -94,7 +94,7 @@ bool coco_has_splits(const std::string& path) {
 
 namespace {
 
-// As for images that are searched for: beside the folder `annotations`, or else beside the file.
+// Searched in the same order as images: next to the folder `annotations`, then next to the file.
 fs::path named_folder(const fs::path& annotations, const std::string& image) {
     const fs::path beside = annotations.parent_path();
     const fs::path root = beside.filename() == kAnnotations ? beside.parent_path() : beside;

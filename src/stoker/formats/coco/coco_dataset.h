@@ -25,7 +25,7 @@ bool coco_has_splits(const std::string& path);
 class CocoDataset final : public Dataset {
   public:
     // Samples are all images in the order of their ids, as torchvision's CocoDetection has them, also those without
-    // boxes. The images of instances_X.json lie in X, images/X or images, or beside the file; `fields.image` names
+    // boxes. The images of instances_X.json are in X, images/X or images, or next to the file; `fields.image` names
     // another folder. Fields, by their `from` or name; without `fields.more`, the first two:
     //   boxes    float32 (any, 4), x1 y1 x2 y2
     //   labels   int64 (any), the classes of the boxes, numbered in the order of the category ids

@@ -1,5 +1,5 @@
-// Each image, annotation and category is parsed by itself, by simdjson. Members that are not needed, such as polygons,
-// are skipped.
+// simdjson parses each image, annotation and category separately. Members that are not needed, such as polygons, are
+// skipped.
 #include "stoker/formats/coco/coco_index.h"
 
 #include <simdjson.h>
@@ -251,7 +251,7 @@ class CocoReader {
         }
     }
 
-    // Of the item with this id.
+    // The position of the item with this id.
     template <typename Item>
     static std::int64_t position(const std::vector<Item>& items, std::int64_t id, const char* member) {
         const auto found = std::ranges::lower_bound(items, id, {}, &Item::id);

@@ -15,7 +15,7 @@ class Cutter {
   public:
     explicit Cutter(std::string_view text) : text_(text) {}
 
-    char peek() {  // the next byte that is no white space; '\0' at the end
+    char peek() {  // the next byte that is not white space; '\0' at the end
         constexpr std::string_view kSpace = " \t\r\n";
         at_ = std::min(text_.find_first_not_of(kSpace, at_), text_.size());
         return at_ < text_.size() ? text_[at_] : '\0';

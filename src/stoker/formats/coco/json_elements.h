@@ -1,4 +1,4 @@
-// Cuts a large JSON object into the elements of its arrays, so that each can be parsed by itself: a file of any size
+// Cuts a large JSON object into the elements of its arrays, so that each can be parsed separately: a file of any size
 // takes the memory of one element.
 #pragma once
 

@@ -25,8 +25,8 @@ struct FolderIndexOptions {
 
 class FolderIndex {
   public:
-    // Uses the cached listing where it is still valid. Otherwise lists the folder, on all cores that this process may
-    // use, and caches the result. Throws DataError where there are no classes, or classes without images.
+    // Uses the cached listing if it is still valid. Otherwise lists the folder, on all cores that this process may use,
+    // and caches the result. Throws DataError if there are no classes, or classes without images.
     static FolderIndex open(const std::filesystem::path& root, const FolderIndexOptions& options = {});
 
     // Lists the folder on one thread, without the cache. Tests compare `open` with it.

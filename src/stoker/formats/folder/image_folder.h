@@ -38,7 +38,7 @@ class ImageFolder final : public Dataset {
     std::string path() const override { return root_; }
     // Costs one system call for each sample, for the file's size.
     std::int64_t bytes() const override;
-    // Counts the images that are left out: beside the class folders, or of unsupported types (.tif, .gif, ...).
+    // Counts the images that are left out: outside the class folders, or of unsupported types (.tif, .gif, ...).
     std::string advice() const override { return std::string(index_.left_out()); }
 
   private:
@@ -54,7 +54,7 @@ class ImageFolder final : public Dataset {
 class ImageFileList final : public Dataset {
   public:
     // In the order of `paths`; in a folder first its own images, sorted by name, then those of its subfolders in the
-    // order of ImageFolder. Throws IoError for a path that cannot be read, and DataError where there are no images.
+    // order of ImageFolder. Throws IoError for a path that cannot be read, and DataError if no images are found.
     explicit ImageFileList(std::vector<std::string> paths);
 
     std::int64_t size() const override { return static_cast<std::int64_t>(names_.size()); }

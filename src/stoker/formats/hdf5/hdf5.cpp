@@ -40,7 +40,7 @@ std::vector<std::string> checked_list(const Hdf5Id& file, const Hdf5Bytes& bytes
     return list_hdf5(file, bytes.path());
 }
 
-// Of one image, or of one sample's value of a field.
+// The shape of one image, or of one sample's value of a field.
 Shape image_shape(const Hdf5Info& info) {
     return {info.shape.begin() + 1, info.shape.end()};
 }
@@ -140,7 +140,7 @@ void Hdf5Dataset::open_images(const Opening& opening, const std::string& name, H
         info.layout == Hdf5Layout::chunked && !info.chunk.empty() && info.chunk[0] > 1 && !info.filters.empty();
     if (!encoded && chunked && hdf5_shape_bytes(info, info.shape, path_) > kHdf5CacheBytes) {
         advice_ = fmt::format(
-            "{} lies in chunks of {} images: for each one that is read in random order, {} are decoded. "
+            "{} has chunks of {} images: for each one that is read in random order, {} are decoded. "
             "`stoker pack` writes a data set without chunks",
             name, info.chunk[0], info.chunk[0]);
     }
@@ -232,7 +232,7 @@ std::vector<Field> Hdf5Dataset::stored_fields() const {
             field.kind = field.kind == FieldKind::image ? guessed_image_kind(name)
                                                         : guessed_kind(name, field.dtype, field.shape);
             found.push_back(std::move(field));
-        } catch (const DataError&) {  // text, and objects that are no fields
+        } catch (const DataError&) {  // text, and objects that cannot be fields
         } catch (const Unsupported&) {
         }
     }

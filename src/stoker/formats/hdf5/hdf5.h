@@ -22,7 +22,7 @@ enum class Hdf5Access : std::uint8_t;
 
 // A field is a dataset; one in a group has a name such as "train/images". Class names are the attribute `classes`, an
 // array of strings, of the labels' dataset or of the file; without it, "0" up to the largest label. Keys are a dataset
-// of strings, one for each image, beside the images ("keys", "train/keys", ...); without it, "train/12" in a file of
+// of strings, one for each image, next to the images ("keys", "train/keys", ...); without it, "train/12" in a file of
 // two splits, otherwise the index.
 //
 // Further fields are datasets (N, ...) of numbers, and of variable-length uint8: images, masks or bytes.
@@ -70,7 +70,7 @@ class Hdf5Dataset final : public Dataset {
     bool split_keys_ = false;
     std::string image_name_;
     std::optional<std::string> label_name_;
-    std::vector<Field> fields_;              // beside image and label
+    std::vector<Field> fields_;              // the fields other than image and label
     std::unique_ptr<const Hdf5Bytes> file_;  // outlives the records
     std::unique_ptr<const Hdf5Records> records_;
     struct Column {            // of fields_

@@ -90,23 +90,23 @@ class Hdf5Cursor {
 // heap, and its H5Dread of one sequence takes 16 times as long (21.6 against 1.3 us for 4 kB). ----
 
 // The sequence that `record` refers to: its length (4 bytes), the address of a collection of the global heap, and the
-// number of an object in it (4 bytes). Throws DataError if there is no such object or it is shorter.
+// number of an object in it (4 bytes). Throws DataError if that object is missing or shorter.
 std::span<const std::byte> read_sequence(const Hdf5Bytes& file, std::span<const std::byte> record, Buffer& storage);
 
-// ---- Messages of an object header (hdf5_header.cpp): where the chunk index begins, which the library does not report,
-// a compact dataset's elements, where an attribute's values lie, because the library crashes on damaged ones of
-// variable length, and a group's links, because it crashes on damaged trees of them. ----
+// ---- Messages of an object header (hdf5_header.cpp). libhdf5 does not report the address of the chunk index or of a
+// compact dataset's elements, and crashes on damaged attributes of variable length and on damaged trees of a group's
+// links. ----
 
 // The address of the version 1 B-tree that lists a dataset's chunks; undefined (all ones) if none was written yet.
 // `header`: address of the dataset's object header. Empty for a layout message of version 4 or later, which has other
 // kinds of indexes. Throws DataError for a damaged header.
 std::optional<std::uint64_t> find_chunk_tree(const Hdf5Bytes& file, std::uint64_t header);
 
-// Where the elements of a compact dataset lie, which its header holds. Throws DataError for a damaged header.
+// The range of a compact dataset's elements, which its header holds. Throws DataError for a damaged header.
 ByteRange find_compact_data(const Hdf5Bytes& file, std::uint64_t header);
 
-// Where the values of an attribute begin, up to the end of the header's block. Empty if the header has no attribute of
-// that name, or if the attributes lie elsewhere, as they do beyond 8 attributes in newer files.
+// The range from an attribute's values to the end of the header's block. Empty if the header has no such attribute, or
+// if the attributes are stored elsewhere, as they are beyond 8 attributes in newer files.
 std::optional<ByteRange> find_attribute(const Hdf5Bytes& file, std::uint64_t header, std::string_view name);
 
 struct Hdf5GroupLinks {

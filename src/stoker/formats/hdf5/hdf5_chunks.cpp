@@ -1,4 +1,4 @@
-// Where a chunk is as wide as the record, pieces grow over the dimensions that it covers, up to the whole record.
+// If a chunk is as wide as the record, pieces grow over the dimensions that it covers, up to the whole record.
 #include "stoker/formats/hdf5/hdf5_chunks.h"
 
 #include <algorithm>

@@ -82,7 +82,7 @@ class Hdf5Chunks final : public Hdf5Records {
     std::vector<Hdf5Chunk> index_;
     bool complete_ = false;  // no chunk is missing: index_[cell] is the chunk of that cell
     std::uint64_t record_bytes_ = 0;
-    bool rows_ = false;                        // each record lies in one chunk and is contiguous there
+    bool rows_ = false;                        // each record is contiguous within one chunk
     std::vector<std::uint64_t> chunk_steps_;   // strides in bytes
     std::vector<std::uint64_t> record_steps_;  // dimension 0: the record's size
     mutable Hdf5Cache cache_;

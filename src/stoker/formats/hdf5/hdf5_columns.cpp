@@ -32,7 +32,7 @@ void check_bytes(const Hdf5Bytes& file, const std::string& name, std::uint64_t b
     }
 }
 
-// Texts of variable length, of which many may name one object of the file's heap.
+// Texts of variable length. Many of them may refer to one object of the file's heap.
 class TextSum {
   public:
     TextSum(const Hdf5Bytes& file, const std::string& name) : file_(file), name_(name) {}

@@ -20,8 +20,7 @@ std::vector<std::int64_t> read_labels(const Hdf5Bytes& file, const Hdf5Id& datas
 // The strings of a one-dimensional dataset, of fixed or variable length.
 std::vector<std::string> read_strings(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info);
 
-// The strings of an attribute; empty if the object has no attribute of that name. Throws DataError if it holds no
-// strings.
+// The strings of an attribute; empty if the object lacks that attribute. Throws DataError if it does not hold strings.
 std::optional<std::vector<std::string>> read_string_attribute(const Hdf5Bytes& file, const Hdf5Id& object,
                                                               const char* name);
 

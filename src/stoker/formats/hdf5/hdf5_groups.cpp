@@ -17,7 +17,7 @@ class GroupWalk {
   public:
     explicit GroupWalk(const Hdf5Bytes& file) : file_(file) {}
 
-    // Several links may lead to one object, also back to a group that it lies in.
+    // Several links may lead to one object, and a link may lead back to a group that contains it.
     void add(std::uint64_t header) {
         if (!file_.is_undefined(header) && headers_.insert(header).second) {
             pending_.push_back(header);
@@ -58,7 +58,7 @@ class GroupWalk {
         cursor.address();
         cursor.address();
         for (std::uint64_t i = 0; i < children; ++i) {
-            cursor.length();  // key: where the child's first name lies
+            cursor.length();  // key: the offset of the child's first name
             const std::uint64_t child = cursor.address();
             found > 0 ? visit_node(child, found - 1) : visit_symbols(child);
         }

@@ -1,6 +1,6 @@
-// Where the chunks of a chunked dataset lie. We read the index that almost every file has, a B-tree of version 1,
-// because libhdf5 1.10.8 walks over all chunks for each one that it is asked for (H5Dget_chunk_info_by_coord: 1.3 ms
-// among 100,000), and overflows the stack if a node is its own child.
+// The addresses of a dataset's chunks. We read the index that almost every file has, a B-tree of version 1, because
+// libhdf5 1.10.8 walks over all chunks for each one that it is asked for (H5Dget_chunk_info_by_coord: 1.3 ms among
+// 100,000), and overflows the stack if a node is its own child.
 #pragma once
 
 #include <cstdint>

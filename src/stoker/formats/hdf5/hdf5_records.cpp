@@ -78,7 +78,7 @@ class LibraryRecords final : public Hdf5Records {
 
     std::span<const std::byte> read_sequence(const Hdf5Id& space, Buffer& storage) const {
         hvl_t sequence{};
-        const bool text = info_.kind == Hdf5Kind::text;  // ends at a zero byte and has no length
+        const bool text = info_.kind == Hdf5Kind::text;  // ends at a zero byte, without a stored length
         void* out = text ? static_cast<void*>(&sequence.p) : &sequence;
         check_hdf5(H5Dread(dataset_.get(), type_.get(), memory_.get(), space.get(), H5P_DEFAULT, out), path_,
                    kElements);

@@ -188,8 +188,8 @@ void Hdf5Writer::append(std::span<const std::span<const std::byte>> elements) {
     write(rows, values.data());
 }
 
-// Strings have variable length, which h5py returns as str. An attribute above 64 KiB lies outside its object's header,
-// where our reader supports strings of fixed length only (hdf5_columns.cpp).
+// Strings have variable length, which h5py returns as str. An attribute above 64 KiB is stored outside its object's
+// header; our reader supports only strings of fixed length there (hdf5_columns.cpp).
 void Hdf5Writer::attribute(const std::string& name, std::span<const std::string> texts) {
     const Hdf5Lock lock;
     constexpr std::size_t kInHeader = std::size_t{60} << 10;

@@ -62,8 +62,8 @@ class CifarDataset final : public Dataset {
     std::int64_t bytes_ = 0;
 };
 
-// True where the directory has files with CIFAR's names: data_batch_1 or test_batch, with or without .bin; train or
-// test beside meta; train.bin or test.bin beside fine_label_names.txt.
+// True if the directory has files with CIFAR's names: data_batch_1 or test_batch, with or without .bin; train or test
+// next to meta; train.bin or test.bin next to fine_label_names.txt.
 bool holds_cifar(const std::filesystem::path& directory);
 
 }  // namespace stoker

@@ -215,7 +215,7 @@ std::vector<Field> LmdbDataset::stored_fields() const {
                          : field.kind == FieldKind::value ? guessed_kind(name, field.dtype, field.shape)
                                                           : field.kind;
             found.push_back(std::move(field));
-        } catch (const DataError&) {  // objects that are no fields
+        } catch (const DataError&) {  // objects that cannot be fields
         } catch (const Unsupported&) {
         }
     }

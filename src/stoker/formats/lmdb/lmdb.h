@@ -24,7 +24,7 @@ bool holds_lmdb(const std::filesystem::path& data);
 
 class LmdbDataset final : public Dataset {
   public:
-    // Throws what LmdbSnapshot throws, and DataError if there are no samples. Further fields are entries of pickled
+    // Throws what LmdbSnapshot throws, and DataError if the database is empty. Further fields are entries of pickled
     // dicts or tuples; their shapes are those of some samples, and other samples of other shapes are bad ones.
     explicit LmdbDataset(const std::filesystem::path& data, const FieldNames& fields = {}, Split split = Split::train);
 
@@ -35,7 +35,7 @@ class LmdbDataset final : public Dataset {
     // The database's key; bytes that are not printable UTF-8 as \x00. If "__keys__" holds a pickled text, the records
     // are dicts, and that text is the name of the field with the sample's key.
     std::string key(std::int64_t index) const override;
-    // Known without reading the record if labels have keys of their own.
+    // Known without reading the record if labels are stored under separate keys.
     std::optional<std::int64_t> label(std::int64_t index) const override;
     // The list of texts, pickled or JSON, under "__classes__". Without it there are none, since all records would have
     // to be read for the largest label; training then needs model.classes.

@@ -1,5 +1,4 @@
-// Values are copied: the record may lie in memory that the sample's image replaces, and unescaped bytes in the
-// reader's.
+// Values are copied: the record may be in memory that the sample's image replaces, and unescaped bytes in the reader's.
 #include "stoker/formats/lmdb/lmdb_fields.h"
 
 #include <algorithm>

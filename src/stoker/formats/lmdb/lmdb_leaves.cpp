@@ -19,7 +19,7 @@ LmdbLeaves::LmdbLeaves(const LmdbTree& tree, const LmdbKeys& keys) : tree_(tree)
 }
 
 // Collects the leaves below a branch, in order. Only the first child of each branch is read, which shows whether the
-// children are leaves. A branch's first node has no key; `first_key` is the key of its parent. `depth`, the levels from
+// children are leaves. A branch's first node stores no key: `first_key` is its parent's. `depth`, the levels from
 // the branch down, and `nodes`, how many may be visited, end the walk of a damaged tree.
 bool LmdbLeaves::walk(const LmdbPage& branch, std::size_t depth, std::string_view first_key, const LmdbKeys& keys,
                       std::uint64_t& nodes) {
@@ -41,7 +41,7 @@ bool LmdbLeaves::walk(const LmdbPage& branch, std::size_t depth, std::string_vie
             }
             continue;
         }
-        // The tree's first leaf has no key, and a branch may hold a key that was removed from the leaf.
+        // The tree's first leaf is reached without a key, and a branch may hold a key that was removed from the leaf.
         const std::int64_t first = key.empty() ? -1 : keys.index_in_sequence(key).value_or(-1);
         const std::int64_t least = leaves_.empty() ? 0 : leaves_.back().first;
         if (first >= least) {

@@ -46,8 +46,8 @@ bool may_be_pickle(std::span<const std::byte> value) {
     return first == '\x80' ? value[1] <= std::byte{5} : "(}])cSTUVXIJKLMN"sv.find(first) != std::string_view::npos;
 }
 
-// Must be the last part of a pickle that is read: if the pickle lies in the sample's storage, pixels that are
-// transposed overwrite it.
+// Must be the last part of a pickle that is read: if the pickle is in the sample's storage, transposed pixels overwrite
+// it.
 void set_image(const PickleValue& image, Sample& sample) {
     switch (image.kind()) {
         case Kind::bytes:
@@ -95,7 +95,7 @@ std::string_view name_of(const PickleValue& key) {
 
 void copy_to_storage(Sample& sample, std::span<const std::byte> value) {
     Buffer copy;
-    // If the value lies in the storage, the copy needs memory of its own.
+    // If the value is in the storage, the copy goes to separate memory.
     Buffer& out = lies_in(value, sample.storage.data(), sample.storage.capacity()) ? copy : sample.storage;
     out.resize(sample.bytes.size());
     std::memcpy(out.data(), sample.bytes.data(), sample.bytes.size());

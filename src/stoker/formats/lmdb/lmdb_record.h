@@ -24,7 +24,7 @@ class LmdbRecord {
     // Fills the sample from a value. The result depends on the value alone, not on earlier ones. A pickle holds a dict
     // (its fields are found as fields.h says), a tuple or list (image, label), or the image: a uint8 array, or an
     // encoded image as bytes or as an array of them. A label that is not an integer counts as none. `sample.bytes`
-    // points into `value` or into the sample's storage; `value` may lie in that storage. Throws DataError for damaged
+    // points into `value` or into the sample's storage; `value` may be in that storage. Throws DataError for damaged
     // bytes and for other values, Unsupported for unsafe pickles.
     void read(std::span<const std::byte> value, Sample& sample);
 
@@ -32,7 +32,7 @@ class LmdbRecord {
     void set_fields(std::vector<Field> fields) { more_ = std::move(fields); }
 
     // The field of one entry as this value has it (lmdb_fields.h). Throws as describe_entry does, and DataError for a
-    // value that is no pickle.
+    // value that is not a pickle.
     Field describe(std::span<const std::byte> value, const FieldRequest& request, const std::string& where);
     // The names of a dict's entries that are neither image nor label; empty for other values.
     std::vector<std::string> further_names(std::span<const std::byte> value);

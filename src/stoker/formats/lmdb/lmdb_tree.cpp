@@ -22,7 +22,7 @@ constexpr std::uint16_t kKinds = 0x2f;
 constexpr const char* kAscending = "keys in ascending order";
 
 // Flags of a node.
-constexpr std::uint16_t kOverflow = 0x01;  // the value lies on overflow pages
+constexpr std::uint16_t kOverflow = 0x01;  // the value is on overflow pages
 constexpr std::uint16_t kDatabase = 0x02;  // the value describes a named database
 
 template <typename Number>
@@ -156,7 +156,7 @@ bool LmdbTree::less(std::string_view key, std::string_view other) const {
 }
 
 std::size_t LmdbTree::lower_bound(const LmdbPage& page, std::string_view key) const {
-    std::size_t begin = page.branch() ? 1 : 0;  // the first node of a branch has no key
+    std::size_t begin = page.branch() ? 1 : 0;  // the first node of a branch stores no key
     std::size_t end = page.nodes();
     while (begin < end) {
         const std::size_t middle = begin + (end - begin) / 2;

@@ -17,7 +17,7 @@ namespace stoker {
 
 // Layout of LMDB 0.9: a page is a header of 16 bytes, the offsets of its nodes (16 bits each, in the order of the keys)
 // and the nodes. A node is a header of 8 bytes and the key. In a branch the header holds the child's page number. In a
-// leaf the value follows, or the number of its first overflow page, where it begins after the page header.
+// leaf the value follows, or the number of its first overflow page, on which it begins after the page header.
 class LmdbPage {
   public:
     struct Node {

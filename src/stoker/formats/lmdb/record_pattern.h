@@ -20,7 +20,7 @@ namespace stoker {
 class RecordPattern {
   public:
     // From a value, the sample read from it, the label's bytes in the value if it has any, and a text that the sample
-    // does not depend on (may be empty). Empty if the pixels do not lie in the value unchanged, or if other pixels,
+    // does not depend on (may be empty). Empty if the value does not hold the pixels unchanged, or if other pixels,
     // labels or texts might change the meaning of the value.
     static std::optional<RecordPattern> of(std::span<const std::byte> value, const Sample& sample,
                                            const std::optional<ArrayView>& label, std::string_view text = {});
@@ -46,7 +46,7 @@ class RecordPattern {
     Part pixels_;
     Part label_;
     ArrayType label_type_;
-    std::int64_t fixed_label_ = -1;  // the label, if it has no bytes of its own
+    std::int64_t fixed_label_ = -1;  // the label, if the value does not store it
     int height_ = 0;
     int width_ = 0;
     int channels_ = 0;

@@ -1,4 +1,4 @@
-// Images with a second file for each: a mask of classes, or another image. The files lie in parallel folders, such as
+// Images with a second file for each: a mask of classes, or another image. The files are in parallel folders, such as
 // images/a/1.jpg and masks/a/1.png, and belong together by their names without the ending.
 #pragma once
 
@@ -30,7 +30,7 @@ class PairedFolder final : public Dataset {
     // Lists the folders without opening files. `fields.image` is the folder of images (default: images). Without
     // `fields.more` there is one field, `mask`. A field's `from` is its folder; the default is the folder of its name,
     // and for a mask masks, annotations or labels. Masks are PNG files, whose grey levels or palette indices
-    // are the classes. Throws DataError where a folder has no such files, or none with an image's name; Unsupported for
+    // are the classes. Throws DataError if a folder has no such files, or none with an image's name; Unsupported for
     // fields of other kinds.
     PairedFolder(const std::string& path, Split split, const FieldNames& fields = {});
 

@@ -30,8 +30,8 @@ class PickleReader;
 // A handle to one value. Valid while its Pickle and the bytes that it was read from are.
 class PickleValue {
   public:
-    // `real` is a Python float. `other` is a value without use of its own: a NumPy dtype, a torch storage, the name of
-    // a class.
+    // `real` is a Python float. `other` is a value that only others refer to: a NumPy dtype, a torch storage, the name
+    // of a class.
     enum class Kind : std::uint8_t {
         none,
         boolean,
@@ -49,7 +49,7 @@ class PickleValue {
 
     Kind kind() const;
 
-    // Each throws DataError, with the kind found, where the value is of another kind.
+    // Each throws DataError, with the kind found, if the value is of another kind.
     std::int64_t integer() const;   // also for booleans and integer arrays of one element (NumPy scalars)
     double real() const;            // of a float
     std::string_view text() const;  // also for bytes, which is how Python 2 wrote text
@@ -97,7 +97,7 @@ class Pickle {
     // Reads one pickle, protocols 0 to 5, and returns its root; bytes after it are ignored. Invalidates the values of
     // an earlier read and reuses its memory. The values point into `bytes`. Time is linear in the bytes; memory is at
     // most about forty times their size, since one byte may be an empty list. Throws DataError with the offset for
-    // damaged bytes, Unsupported for an opcode or name that is not allowed. After a throw there are no values.
+    // damaged bytes, Unsupported for an opcode or name that is not allowed. After a throw all values are gone.
     PickleValue read(std::span<const std::byte> bytes);
 
   private:

@@ -1,5 +1,5 @@
 // nativert decides by a node's target what runs: a name of an ATen operator, or one of higher-order operators, custom
-// operators and delegates, some of which open shared libraries of the file. It takes most of the JSON as it is, so the
+// operators and delegates; some of these open shared libraries of the file. It does not check most of the JSON, so the
 // counts and sizes that it relies on are checked here too.
 #include "stoker/formats/pt2/pt2_graph.h"
 

@@ -107,7 +107,7 @@ Names split(std::string_view text) {
     return names;
 }
 
-// Of an overload: "Tensor", "default".
+// The name of an overload: "Tensor", "default".
 bool is_identifier(std::string_view text) {
     return !text.empty() && std::ranges::all_of(text, [](char c) {
         return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';

@@ -79,7 +79,7 @@ class StkDataset final : public Dataset {
   public:
     // Uses the first image, if there is one, and the first label of the schema. Fields of `more` are int64 and float64
     // scalars, uint8 of any length for bytes, images (also as masks), and tensors, whose shapes may differ in the first
-    // side. Throws what StkReader throws, DataError if there is no field of such a name, and Unsupported for other
+    // side. Throws what StkReader throws, DataError if a field is missing, and Unsupported for other
     // shapes.
     explicit StkDataset(const std::filesystem::path& directory, const std::vector<FieldRequest>& more = {})
         : StkDataset(StkReader(directory), more) {}
@@ -122,7 +122,7 @@ class StkDataset final : public Dataset {
     StkReader reader_;
     std::optional<std::size_t> image_;
     std::optional<std::size_t> label_;
-    std::vector<Field> fields_;         // beside image and label
+    std::vector<Field> fields_;         // the fields other than image and label
     std::vector<std::size_t> columns_;  // their places in the schema
     MapOrRead map_or_read_;
 };

@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 // In bytes. A shard takes at most 102, so kMaxShards shards leave a quarter of the limit for `origin`.
 constexpr std::size_t kMaxManifest = std::size_t{128} << 20;
-constexpr int kMaxNoteDepth = kMaxJsonDepth - 3;  // `notes` lie at most three levels down in the manifest
+constexpr int kMaxNoteDepth = kMaxJsonDepth - 3;  // `notes` are at most three levels down in the manifest
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& expected, const std::string& got) {
     throw DataError({.path = path.string()}, {.where = "stk", .expected = expected, .got = got});
@@ -82,7 +82,7 @@ StkManifest parse_manifest(const fs::path& path, const std::string& text) {
     check_stk_version(natural(path, json, "version"), path.string());
     if (!self_hash_fits(text)) {
         throw DataError({.path = path.string()}, {.where = "stk",
-                                                  .expected = "the manifest as it was written",
+                                                  .expected = "an intact manifest",
                                                   .got = "a damaged one: its hash differs",
                                                   .hint = "copy the whole folder again, or pack again"});
     }

@@ -35,7 +35,7 @@ bool holds_stk(const std::filesystem::path& directory);
 // or too deeply nested.
 void write_manifest(const std::filesystem::path& path, const StkManifest& manifest);
 
-// Throw DataError for a file that is no manifest, Unsupported for another version.
+// Throw DataError for a file that is not a manifest, Unsupported for another version.
 StkManifest read_manifest(const std::filesystem::path& path);
 StkManifest read_manifest(const ByteFile& file);
 

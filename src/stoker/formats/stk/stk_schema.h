@@ -1,5 +1,5 @@
-// Schema and values of the samples of an stk data set: named fields of six kinds. Every shard stores the schema, so a
-// shard can be read by itself.
+// Schema and values of the samples of an stk data set: named fields of six kinds. Every shard stores the schema, so
+// that a shard can be read alone.
 #pragma once
 
 #include <cstddef>

@@ -38,7 +38,7 @@ class StkShard {
 
     // `field` is an index into the schema, `sample` one in [0, samples()). They are not checked here, nor is the
     // field's kind. Views live as long as the shard; at least 128 bytes after each payload are readable. A remote shard
-    // has no views of payloads: an image's bytes are empty, bytes() and tensor() throw Unsupported.
+    // does not map payloads: an image's bytes are empty, bytes() and tensor() throw Unsupported.
     std::string_view key(std::int64_t sample) const;
     StkImage image(std::size_t field, std::int64_t sample) const;
     // Prefetches the index entry of an image or label into the processor's cache.

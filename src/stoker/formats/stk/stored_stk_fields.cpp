@@ -1,4 +1,4 @@
-// The fields of an stk data set beside its image and label, for `stoker inspect`.
+// The fields of an stk data set other than its image and label, for `stoker inspect`.
 #include "stoker/base/error.h"
 #include "stoker/formats/field_values.h"
 #include "stoker/formats/stk/stk.h"
@@ -6,7 +6,7 @@
 namespace stoker {
 namespace {
 
-// Tensors of several shapes beyond their first side are no fields.
+// Throws for tensors whose shapes differ beyond their first side: those cannot be fields.
 Field field_of(const StkReader& reader, std::size_t column) {
     const StkField& stored = reader.schema().fields[column];
     Field field{.name = stored.name, .kind = FieldKind::value, .dtype = DType::int64};
@@ -30,7 +30,7 @@ Field field_of(const StkReader& reader, std::size_t column) {
         }
     }
     const FieldKind kind = guessed_kind(field.name, field.dtype, field.shape);
-    field.kind = has_pixels(kind) ? FieldKind::value : kind;  // a tensor is no image
+    field.kind = has_pixels(kind) ? FieldKind::value : kind;  // a tensor is never an image
     return field;
 }
 

@@ -35,7 +35,7 @@ std::string_view without_blanks(std::string_view cell) {
     return begin == std::string_view::npos ? "" : cell.substr(begin, cell.find_last_not_of(" \t") + 1 - begin);
 }
 
-// Of any text that Python's float() reads but "nan", which counts as an empty cell, and infinities.
+// Reads any text that Python's float() reads, except for "nan", which counts as an empty cell, and infinities.
 std::optional<double> parse_float(std::string_view text) {
     text.remove_prefix(text.starts_with('+') ? 1 : 0);
     double number = 0;

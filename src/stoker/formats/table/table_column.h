@@ -1,5 +1,5 @@
-// The columns of a table that become labels or fields: numbers, and classes by number or by name. An empty cell has no
-// value: the sample is a bad one, or has no label.
+// The columns of a table that become labels or fields: numbers, and classes by number or by name. A sample with an
+// empty cell is bad, or has no label.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,8 @@ bool is_table_number(std::string_view cell);
 // The numbers of one or more columns, as float32 or int64. "true" and "false" are 1 and 0.
 std::unique_ptr<TableColumn> make_number_column(bool integers);
 
-// Classes. If all cells are integers (also as "3.0", which pandas writes beside empty cells), they are the indices.
-// Otherwise each text is a class, and its index is its place among all, sorted bytewise, as in folders of images.
+// Classes. If all cells are integers (also as "3.0", which pandas writes if other cells are empty), they are the
+// indices. Otherwise each text is a class, and its index is its place among all, sorted bytewise, as in image folders.
 class ClassColumn final : public TableColumn {
   public:
     void add(std::span<const std::string_view> cells) override;

@@ -114,7 +114,7 @@ std::vector<std::size_t> find_columns(const Header& header, std::string_view fro
     }
 }
 
-// What was expected for the image, the label or a field.
+// The error's expectation, for the image, the label or a field.
 std::string for_part(const DataError& error, std::string_view part) {
     return fmt::format("{} for {}", error.info().expected, part);
 }
@@ -252,7 +252,7 @@ std::string_view TableDataset::within_folder(std::string_view name) {
     }
     if (roots_.empty()) {
         const fs::path folder = folder_.empty() ? "." : folder_;
-        std::error_code unknown;  // then the path stays as it is, and is refused
+        std::error_code unknown;  // then the path stays unchanged and is refused
         for (const fs::path& root :
              {fs::absolute(folder, unknown).lexically_normal(), fs::canonical(folder, unknown)}) {
             roots_.push_back((root / "").lexically_normal().string());

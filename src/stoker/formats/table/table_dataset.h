@@ -1,5 +1,5 @@
-// A table of images: labels.csv with a row for each image, beside a folder of images. Columns are the image's path, its
-// class, and further fields by their names.
+// A table of images: labels.csv with a row for each image, next to a folder of images. Columns are the image's path,
+// its class, and further fields by their names.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +42,8 @@ class TableDataset final : public Dataset {
     explicit TableDataset(const TableText& table, const FieldNames& fields = {});
 
     std::int64_t size() const override { return files_->size(); }
-    // An empty cell of the class is no label, -1. Throws DataError, with the line, for an empty cell of a field and a
-    // missing file.
+    // An empty cell of the class means that the label is missing, -1. Throws DataError, with the line, for an empty
+    // cell of a field and a missing file.
     void read(std::int64_t index, Sample& sample) const override;
     std::span<const Field> fields() const override { return fields_; }
     // The columns but those of paths and classes. The first row says which are numbers, classes and paths of images.
@@ -59,7 +59,7 @@ class TableDataset final : public Dataset {
     std::int64_t bytes() const override { return files_->bytes(); }
 
   private:
-    // Where a field's values are: in `values`, or, for images and masks, in column `file` of files_.
+    // The source of a field's values: `values`, or, for images and masks, column `file` of files_.
     struct Source {
         std::vector<std::size_t> cells;  // positions in a row
         std::unique_ptr<TableColumn> values = nullptr;
@@ -76,7 +76,7 @@ class TableDataset final : public Dataset {
     std::string_view within_folder(std::string_view name);
     std::string hint_for(const std::string& file) const;
 
-    std::string path_;                     // of the table; of the folder where the table is no file
+    std::string path_;                     // the table's file, or the folder of a table in memory
     std::string folder_;                   // of the images, "" for the current one
     std::vector<std::string> roots_ = {};  // the folder from "/" with a slash at the end: as given, without links
     std::size_t image_ = 0;                // position of the path in a row

@@ -25,7 +25,7 @@ bool is_bin(const std::string& path) {
     return lower_case(path).ends_with(".bin");
 }
 
-// False for damaged files, too: the reader of arrays says what is wrong with them.
+// Also false for damaged files: the reader of arrays says what is wrong with them.
 bool is_flat_integers(const std::string& path) {
     if (!lower_case(path).ends_with(".npy")) {
         return false;
@@ -78,7 +78,7 @@ bool is_token_type(const ArrayType& type) {
                                 (type.kind == ArrayKind::signed_integer && wide));
 }
 
-// The header of llm.c: 256 int32, of which the first three are a magic number, the version and the number of tokens.
+// The header of llm.c: 256 int32. The first three are a magic number, the version and the number of tokens.
 constexpr std::size_t kHeaderBytes = 1024;
 constexpr std::int32_t kMagic16 = 20240520;  // uint16
 constexpr std::int32_t kMagic32 = 20240801;  // uint32

@@ -19,7 +19,7 @@ struct LabelMember {
     std::string extension;  // lower case
     std::vector<std::string> keys =
         {};               // of a JSON object: the first present one is used; empty: the text is the label
-    bool strict = false;  // content that is no class index is a bad label; otherwise it is ignored
+    bool strict = false;  // content that is not a class index is a bad label; otherwise it is ignored
 };
 
 // The members that may hold the label, by priority. `wanted` is FieldNames::label. Empty: cls, then json (keys label,

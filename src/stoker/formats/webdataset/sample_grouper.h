@@ -27,7 +27,7 @@ struct GroupedSample {
     ByteRange payload;  // of the image
     std::int32_t label = kNoTarLabel;
     TarImage image = TarImage::none;
-    std::vector<std::optional<ByteRange>> fields = {};  // of FieldNames::more, in order; empty: it has no such member
+    std::vector<std::optional<ByteRange>> fields = {};  // FieldNames::more, in order; empty: the sample lacks it
 };
 
 struct TarMemberNameParts {

@@ -91,7 +91,7 @@ nlohmann::json value_of_key(const TarFieldSource& source, std::span<const std::b
     return std::move(*found);
 }
 
-// Text as it is, other values as JSON.
+// A string without quotes, other values as JSON.
 std::string value_text(const nlohmann::json& value) {
     return value.is_string() ? value.get<std::string>() : json_text(value);
 }

@@ -14,7 +14,7 @@
 
 namespace stoker {
 
-// Where a field lies: FieldRequest::source() is an extension ("seg.png"), one without its last part ("seg"), or an
+// The source of a field: FieldRequest::source() is an extension ("seg.png"), one without its last part ("seg"), or an
 // extension and a key of the JSON object in it ("json:score").
 struct TarFieldSource {
     explicit TarFieldSource(const FieldRequest& request);
@@ -23,8 +23,8 @@ struct TarFieldSource {
     // other members. `member`: an extension in lower case.
     std::optional<std::size_t> rank(std::string_view member) const;
 
-    // True for a member of it that is no image, so that it is not taken for the sample's: by the kind that was asked
-    // for, and without one for arrays (.npy).
+    // True for a member of it that is not an image, so that it is not taken for the sample's: by the kind that was
+    // asked for, and without one for arrays (.npy).
     bool is_other_than_image(std::string_view member) const;
 
     std::string extension;  // lower case
@@ -32,7 +32,7 @@ struct TarFieldSource {
     std::optional<FieldKind> kind;
 };
 
-// The field of which `bytes` are the value in one sample. `ragged`: the members of other samples have other sizes.
+// The field that has `bytes` as its value in one sample. `ragged`: the members of other samples have other sizes.
 // Without a kind in the request it is an image, a value (arrays, keys of JSON), a label (cls) or bytes. Throws
 // DataError, and Unsupported with `where`.
 Field describe_tar_field(const FieldRequest& request, const TarFieldSource& source, std::span<const std::byte> bytes,

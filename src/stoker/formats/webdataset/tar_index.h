@@ -1,5 +1,5 @@
 // Index of a WebDataset shard: for each sample its key, label and the locations of its image and further fields. It is
-// built by reading the shard's headers and labels once. It is one block of memory, stored in the user's cache as it is.
+// built by reading the shard's headers and labels once. It is one block of memory, which the user's cache stores as is.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,16 @@ struct TarIndexEntry {
     std::uint32_t image = 0;           // a TarImage
 };
 
-// Where the value of a further field lies.
+// The location of a further field's value.
 struct TarFieldPlace {
     std::uint64_t offset = 0;  // in the shard
     std::uint32_t size = 0;
-    std::uint32_t present = 0;  // 0: the sample has no such member
+    std::uint32_t present = 0;  // 0: the sample lacks this member
 };
 
 class TarIndex {
   public:
-    // Returns empty for bytes that are no index or that do not fit a shard of `shard_size` bytes.
+    // Returns empty for bytes that are not an index or that do not fit a shard of `shard_size` bytes.
     static std::optional<TarIndex> parse(Buffer bytes, std::uint64_t shard_size);
 
     std::int64_t size() const { return static_cast<std::int64_t>(samples_.size()); }
@@ -70,8 +70,8 @@ class TarIndex {
     bool has_images_ = false;
 };
 
-// Builds the index. A shard without any image, of which further fields are wanted and no image is named, gives samples
-// without images. Throws what TarReader and SampleGrouper throw.
+// Builds the index. If further fields are wanted and no image is named, the samples of a shard without any image have
+// no images. Throws what TarReader and SampleGrouper throw.
 TarIndex make_tar_index(const ByteFile& shard, const FieldNames& wanted);
 
 // The same, through the user's cache. A cached index is used only if the shard has not changed since.

@@ -117,7 +117,7 @@ std::string WebDataset::advice() const {
                                     count > 1 ? ", ..." : "");
 }
 
-// Of one shard.
+// The extensions of one shard.
 std::string WebDataset::extensions() const {
     std::set<std::string_view> listed;
     for (const TarIndex& index : indices_) {

@@ -42,12 +42,12 @@ class WebDataset final : public Dataset {
     // Empty for a bad label, for which read() throws.
     std::optional<std::int64_t> label(std::int64_t index) const override;
     std::vector<std::int64_t> shard_sizes() const override;
-    // From dir/train-classes.txt beside dir/train-000000.tar, or from dir/classes.txt, one class per line. Without such
-    // a file, and for remote shards: "0" to the largest label.
+    // From dir/train-classes.txt next to dir/train-000000.tar, or from dir/classes.txt, one class per line. Without
+    // such a file, and for remote shards: "0" to the largest label.
     std::span<const std::string> classes() const override { return classes_; }
     bool has_image() const override { return images_; }
     std::span<const Field> fields() const override { return fields_; }
-    // Of the first shard; reads its headers again.
+    // The fields of the first shard; reads its headers again.
     std::vector<Field> stored_fields() const override;
     std::string_view format() const override { return "webdataset"; }
     std::string path() const override { return path_; }

@@ -1,4 +1,4 @@
-// What the kernels of a step share: a thread's float as the formulas' register type, and copies to shared memory. For
+// Shared by the kernels of a step: a thread's float as the formulas' register type, and copies to shared memory. For
 // nvcc, and internal to mlp_cuda/.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the kernels of a step take, and their launches. `stream` is a cudaStream_t; a launch returns when its work is
+// The arguments of a step's kernels, and their launches. `stream` is a cudaStream_t; a launch returns when its work is
 // queued, and throws CudaError if it fails. Internal to mlp_cuda/.
 #pragma once
 
@@ -53,7 +53,7 @@ constexpr int mlp_tail_stride(int inputs) {
     return inputs | 1;  // odd: threads that read neighbouring rows use different banks
 }
 
-// Where a layer's part of the shared memory begins.
+// The offsets of a layer's part of the shared memory.
 struct MlpTailPlace {
     int weights;  // (outputs, mlp_tail_stride(inputs))
     int bias;     // (outputs)
@@ -73,13 +73,13 @@ struct MlpTail {
     MlpTailPlan plan;
     int count;
     const float* below_derivatives;  // (samples, inputs) of the layer below, gelu only
-    float* below_grads;              // the same shape; null where there is no layer below
+    float* below_grads;              // the same shape; null for the first layer
     const std::int64_t* label;
     double* losses;  // (samples)
     int samples;
     Activation activation;
     double smoothing;
-    // The factors of the update, which a block of its own computes.
+    // The factors of the update, which a separate block computes.
     FusedOptimizer optimizer;
     const float* lr;
     const float* steps;

@@ -18,7 +18,7 @@ constexpr int kForwardRows = kForwardSamples + kForwardOutputs;
 constexpr int kDepth = 128;  // inputs at a time
 constexpr int kStages = 3;   // of copies: one is read, two are under way
 
-// An odd number of vectors, so that eight neighbouring rows lie in different banks.
+// An odd number of vectors, so that eight neighbouring rows are in different banks.
 using ForwardRow = float4[kDepth / 4 + 1];
 
 // This thread's share of the copies: the same columns of every second row, rows of x first, then of the weights. Rows

@@ -82,7 +82,7 @@ __device__ void tail_forward(const MlpTail& a, int l, float* memory) {
     __syncthreads();
 }
 
-// What the loss of a sample is computed from.
+// The sums that give the loss of a sample.
 struct SampleSums {
     float highest;
     float exps;

@@ -1,5 +1,5 @@
-// The gradients of all weights, and their update, which uses them as soon as they are computed. A thread computes whole
-// sums, so that their order is the CPU's.
+// Computes the gradients of all weights, and updates each weight as soon as its gradient is known. A thread computes
+// whole sums, so that their order is the CPU's.
 #include "stoker/base/kernel_works.cuh"
 #include "stoker/fused/activations.h"
 #include "stoker/fused/mlp_cuda/mlp_device.cuh"
@@ -16,7 +16,7 @@ constexpr int kRowsEach = 2;        // of a thread
 constexpr int kColumnsEach = 4;
 constexpr int kBiasParts = 16;  // sample_sums of row_kernels.h
 
-// A weight and the optimiser's state of it; what the rule does not have is zero.
+// A weight and its state in the optimiser; state that the rule does not use is zero.
 struct WeightState {
     float weight;
     float first;
@@ -234,8 +234,8 @@ __device__ void update_bias(const UpdateRule& rule, const FusedLayer& layer, int
     }
 }
 
-// A block has kMlpUpdateRows x kMlpUpdateColumns weights of one layer; those of its first columns have its biases, too.
-// The weights are loaded while the samples are on their way.
+// A block has kMlpUpdateRows x kMlpUpdateColumns weights of one layer; the blocks of its first columns also have its
+// biases. The weights are loaded while the samples are on their way.
 __global__ void mlp_update_kernel(const __grid_constant__ MlpUpdate a) {
     __shared__ float4 x[kUpdateSamples][kMlpUpdateColumns / 4];
     __shared__ float4 grads[kUpdateSamples][kMlpUpdateRows / 4];

@@ -10,8 +10,8 @@ namespace stoker {
 
 enum class AddressKind : std::uint8_t { global, private_network, link_local, loopback };
 
-// Of an IPv4 or IPv6 address in text form, without a port. An IPv4 address inside an IPv6 one (IPv4-mapped, NAT64)
-// counts as itself. Text that is no address counts as loopback, the most restricted kind.
+// The kind of an IPv4 or IPv6 address in text form, without a port. An IPv4 address inside an IPv6 one (IPv4-mapped,
+// NAT64) counts as itself. Any other text counts as loopback, the most restricted kind.
 AddressKind address_kind(const std::string& address);
 
 // "global", "private", "link-local", "loopback".

@@ -205,7 +205,7 @@ void BlockCache::remove_damaged(const std::string& path, std::int64_t cost) {
 }
 
 // Adds the cost to the sum and makes an empty temporary file that has the final size in its name, so that other
-// processes count the same. Returns its path, empty if there is no room.
+// processes count the same. Returns its path, empty if the budget is used up.
 std::string BlockCache::reserve(const BlockKey& key, std::int64_t cost, Descriptor& file) {
     const Lock lock(*this);
     std::int64_t used = read_used();

@@ -25,7 +25,7 @@ BlockKey block_key(std::string_view identity, std::uint64_t offset, std::uint64_
 class BlockCache {
   public:
     // Makes the directory and sums up the blocks in it. Throws IoError if it cannot be written to, InvalidArgument if
-    // `budget` has no room for a block.
+    // `budget` is less than a block.
     BlockCache(const std::filesystem::path& directory, std::int64_t budget);
     BlockCache(const BlockCache&) = delete;
     BlockCache& operator=(const BlockCache&) = delete;

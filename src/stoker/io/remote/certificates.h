@@ -15,8 +15,8 @@ struct Certificates {
 
 Certificates find_certificates();
 
-// Of a libcurl that was built on one distribution and runs on another. Empty where its own file exists, or where it has
-// a folder in the place of a file; else the first of `places` that is a file. `own_file`, `own_folder`: null for none.
+// The certificates for a libcurl that was built on another distribution. Empty if its own file exists, or if it has a
+// folder instead of a file; else the first of `places` that is a file. `own_file`, `own_folder`: may be null.
 std::string system_certificates(const char* own_file, const char* own_folder, std::span<const char* const> places);
 
 }  // namespace stoker

@@ -1,6 +1,6 @@
 // GET requests over libcurl. Like the program curl, it trusts the certificates that CURL_CA_BUNDLE, SSL_CERT_FILE or
 // SSL_CERT_DIR name, else the system's. Thread-safe: every running request has its own connection, which later requests
-// reuse. Answers are returned as they are; retries and the meaning of a status are up to the caller.
+// reuse. Every answer is returned, whatever its status; retries and the meaning of a status are up to the caller.
 #pragma once
 
 #include <atomic>

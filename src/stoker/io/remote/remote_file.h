@@ -26,7 +26,7 @@ std::shared_ptr<BlockCache> shared_block_cache(const RemoteOptions& options);
 
 class RemoteFile final : public ByteFile {
   public:
-    // Throws IoError if there is no such object, InvalidArgument for invalid options and names.
+    // Throws IoError if the object does not exist, InvalidArgument for invalid options and names.
     RemoteFile(const std::string& name, const RemoteOptions& options, RemoteShared shared = shared_remote());
     ~RemoteFile() override;
     RemoteFile(const RemoteFile&) = delete;

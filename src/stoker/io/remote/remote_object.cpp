@@ -61,7 +61,7 @@ std::string status_text(const HttpAnswer& answer) {
     return fmt::format("status {}{}", answer.status, code.empty() ? "" : fmt::format(" ({})", code));
 }
 
-// Limits the length of what a server sent, for messages.
+// Limits the length of a server's text, for messages.
 std::string in_quotes(std::string_view text) {
     return text.size() <= 80 ? fmt::format("\"{}\"", text) : fmt::format("\"{}...\"", text.substr(0, 80));
 }
@@ -313,7 +313,7 @@ void RemoteObject::refuse(const HttpAnswer& answer) const {
                : s3_                ? "check the region (AWS_REGION)"
                                     : "a redirect that cannot be followed";
     }
-    const bool followed = answer.status < 400 && !answer.failure.empty();  // the redirect has a status, too
+    const bool followed = answer.status < 400 && !answer.failure.empty();  // the redirect also has a status
     throw IoError({.where = name_,
                    .expected = "an object that can be read",
                    .got = followed ? answer.failure : status_text(answer),

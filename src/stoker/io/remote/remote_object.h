@@ -22,7 +22,7 @@ namespace stoker {
 
 class RemoteObject {
   public:
-    // Requests the first byte; the answer has size and version. Throws IoError if there is no such object, or if the
+    // Requests the first byte; the answer has size and version. Throws IoError if the object does not exist, or if the
     // server does not support ranges and the object is larger than kWholeBytes.
     RemoteObject(const std::string& name, const RemoteOptions& options, std::shared_ptr<HttpClient> client);
 

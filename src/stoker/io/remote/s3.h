@@ -27,7 +27,7 @@ std::string s3_url(const S3Name& name, const S3Settings& settings);
 // The region that requests are signed for.
 std::string s3_region(const S3Settings& settings);
 
-// The signed parts of a request. Path and query are percent-encoded already: S3 signs the path as it is sent, while
+// The signed parts of a request. Path and query are percent-encoded already: S3 signs the path that is sent, while
 // other services encode it twice. Header names are in lower case and sorted; `host` and `x-amz-date` are required.
 struct SignedRequest {
     std::string method = "GET";

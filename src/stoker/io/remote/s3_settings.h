@@ -29,8 +29,8 @@ using Variables = std::function<std::string(const std::string&)>;
 
 // AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3,
 // AWS_ENDPOINT_URL, AWS_PROFILE, AWS_SHARED_CREDENTIALS_FILE, AWS_CONFIG_FILE and HOME; with
-// AWS_NO_SIGN_REQUEST=1 there are no credentials. Throws InvalidArgument if only one of the two keys is set, and for an
-// AWS_PROFILE that neither file has.
+// AWS_NO_SIGN_REQUEST=1 the credentials are left out. Throws InvalidArgument if only one of the two keys is set, and
+// for an AWS_PROFILE that neither file has.
 S3Settings find_s3_settings(const Variables& variables);
 S3Settings find_s3_settings();  // of this process
 
