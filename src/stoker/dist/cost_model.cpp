@@ -20,7 +20,7 @@ double ring_pass(double bytes, int ranks, const Link& link) {
     return ranks <= 1 ? 0 : (ranks - 1) * link.latency + ring_share(ranks) * bytes / link.bytes_per_second;
 }
 
-// What the link does in a step.
+// A link's traffic in a step.
 struct Traffic {
     Link link;
     double seconds = 0;

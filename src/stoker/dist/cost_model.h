@@ -8,12 +8,12 @@
 
 namespace stoker {
 
-// What each rank has of its own, in both directions at once (Hockney's alpha-beta model).
+// A rank's connection, in both directions at once (Hockney's alpha-beta model).
 struct Link {
     double bytes_per_second = 0;
     double latency = 0;  // seconds from one rank to another
-    // Seconds of computation that the host loses for each byte which it sends, where its cores have no time left:
-    // the kernel's and the collective's own work.
+    // Seconds of computation that the host loses for each byte which it sends, if its cores have no time left: the
+    // kernel's and the collective's own work.
     double host = 0;
 };
 
@@ -64,7 +64,7 @@ struct Distribution {
 struct RankStepCost {
     double compute = 0;
     double communication = 0;  // as if nothing else happened
-    double exposed = 0;        // what of it the rank waits for
+    double exposed = 0;        // the part that the rank waits for
     double host = 0;           // by which the communication that it does not wait for lengthens the computation
     double sent = 0;           // bytes that the rank sends in rings
 

@@ -32,7 +32,7 @@ void require_dense(const at::Tensor& parameter) {
     }
 }
 
-// Tensors of the shapes and strides of `like`, of which LibTorch refuses to read the memory: a kernel that reads freed
+// Tensors with the shapes and strides of `like`, whose memory LibTorch refuses to read: a kernel that reads freed
 // memory would crash instead.
 std::vector<at::Tensor> without_memory(const std::vector<at::Tensor>& like) {
     std::vector<at::Tensor> absent;
@@ -147,7 +147,7 @@ void FlatParameters::reshard() {
     unsharded_ = false;
 }
 
-// A gradient is divided before it is added up, as c10d's reducer does, and freed as soon as it is packed.
+// A gradient is divided before it is added to others, like in c10d's reducer, and freed as soon as it is packed.
 void FlatParameters::start_reduce(bool zeros, std::optional<at::ScalarType> type) {
     const c10::NoGradGuard no_grad;
     const at::TensorOptions options = flat_.options().dtype(type.value_or(flat_.scalar_type()));

@@ -1,6 +1,6 @@
-// Some parameters in one flat, padded buffer, of which each rank keeps a shard between uses: a parameter group of
-// torch's fully_shard (FSDP2), with its terms. `unshard` gathers the buffer, of which the parameters are views then,
-// and `reshard` frees its memory.
+// Some parameters in one flat, padded buffer; each rank keeps a shard of it between uses. This is a parameter group of
+// torch's fully_shard (FSDP2), with its terms. `unshard` gathers the buffer, and the parameters become views of it;
+// `reshard` frees its memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,7 +33,7 @@ class FlatParameters {
     const std::vector<at::Tensor>& parameters() const { return parameters_; }
     // (elements of the flat buffer / ranks): this rank's part of it.
     const at::Tensor& shard() const { return shard_; }
-    // Of each rank the pieces in its shard; `parameter` is a place in `parameters`.
+    // For each rank the pieces in its shard; `parameter` is a place in `parameters`.
     const std::vector<std::vector<ParameterPiece>>& pieces() const { return pieces_; }
     // This rank's pieces as views (end - begin) of a tensor like the shard.
     std::vector<at::Tensor> own_pieces(const at::Tensor& shard) const;
@@ -53,7 +53,7 @@ class FlatParameters {
     void finish_reduce();
     bool has_gradient() const { return gradient_.defined(); }
     void zero_grad();
-    // After an error: waits for what is under way, reshards, and forgets gradients.
+    // After an error: waits for running operations, reshards, and forgets gradients.
     void abandon() noexcept;
 
   private:

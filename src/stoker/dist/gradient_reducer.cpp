@@ -90,7 +90,7 @@ GradientReducer::GradientReducer(const Group& group, const std::vector<at::Tenso
         /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true,
         std::unordered_map<std::size_t, std::string>{}, kFirstBucketBytes,
         /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<std::int64_t>{});
-    // The hook divides, always. Without one the Reducer divides gradients that lie in the bucket, and multiplies others
+    // The hook divides, always. Without one the Reducer divides gradients that are in the bucket, and multiplies others
     // by 1 / ranks while it copies them: with three ranks a resumed run would round otherwise.
     reducer_->register_comm_hook(std::make_unique<AverageHook>(group.backend().group, compressed, works_));
     reduce_zeros();

@@ -32,7 +32,7 @@ class GradientReducer {
     // Call before a backward pass whose accumulated gradients are averaged over all ranks. Without it a pass
     // accumulates locally, as under DDP's no_sync.
     void prepare();
-    // A backward pass of zeros, reduced: for a rank that has no samples where others have some.
+    // A backward pass of zeros, reduced: for a rank without samples while others have some.
     void reduce_zeros();
     // Whether the last backward pass reached every parameter. If not, the gradients were not averaged. If so, waits
     // until their all-reduces over Gloo have ended.

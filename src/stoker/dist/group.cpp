@@ -1,4 +1,4 @@
-// Gloo over a TCPStore, the only CPU backend in LibTorch's wheel, and NCCL beside it for tensors on GPUs.
+// Gloo over a TCPStore, the only CPU backend in LibTorch's wheel, and also NCCL for tensors on GPUs.
 #include "stoker/dist/group.h"
 
 #include <ATen/ops/empty.h>
@@ -43,7 +43,7 @@ constexpr auto kStoreLinger = std::chrono::seconds(2);        // how long rank 0
 constexpr auto kPollInterval = std::chrono::milliseconds(5);  // between two checks whether they have left
 
 // Runs `query` on the store; empty if the store does not answer in time. c10d waits forever for a frozen host, so a
-// thread of its own runs the query, and is left behind if the store never answers.
+// separate thread runs the query, and is left behind if the store never answers.
 template <typename Answer>
 std::optional<Answer> query_store(Group::Backend& backend, std::function<Answer(c10d::Store&)> query) {
     if (backend.store_lost) {
@@ -198,7 +198,7 @@ std::shared_ptr<Group> Group::subgroup(const std::vector<int>& ranks) const {
     return all.back();
 }
 
-// c10d throws DistError. The wheel has no header of Gloo's exceptions, so they are recognised by the name of their
+// c10d throws DistError. The wheel lacks the header of Gloo's exceptions, so they are recognised by the name of their
 // type, or by the file name in their text if c10d has wrapped them. Operators of a model throw neither.
 void Group::throw_if_rank_lost(const std::exception& error) const {
     const std::string text = error.what();
@@ -328,7 +328,7 @@ std::function<void()> Group::start_all_gather(const at::Tensor& all, const at::T
     return [this, gathering] { guard([&] { gathering->wait(); }); };
 }
 
-// Gloo has no reduce-scatter: c10d's sums a copy of `all` on every rank. This sums it in place.
+// Gloo lacks a reduce-scatter: c10d's sums a copy of `all` on every rank. This sums it in place.
 std::function<void()> Group::start_reduce_scatter(const at::Tensor& mine, const at::Tensor& all) const {
     if (alone()) {
         mine.copy_(all);
@@ -385,7 +385,7 @@ void Group::broadcast(const std::vector<at::Tensor>& tensors) const {
     guard([&] { c10d::broadcast_coalesced(backend_->group, tensors, kBucketBytes); });
 }
 
-// Gloo sends when the other rank receives. It sums tensors of GPUs, but has no messages for them: they take the host.
+// Gloo sends when the other rank receives. It sums tensors of GPUs, but cannot send them: they go by way of the host.
 std::function<void()> Group::start_send(const at::Tensor& tensor, int to) const {
     if (!tensor.is_cpu() && !uses_nccl()) {
         return start_send(tensor.cpu(), to);

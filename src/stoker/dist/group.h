@@ -32,7 +32,7 @@ class Group {
     Group& operator=(const Group&) = delete;
     ~Group();
 
-    // Some of this group's ranks as a group of their own, in this order, with its own connections. Every rank of this
+    // Some of this group's ranks as a separate group, in this order, with its own connections. Every rank of this
     // group must call it, with the list that it is in. Such a group has collectives, but no messages and no `leave`,
     // which are this group's. This group must outlive it.
     std::shared_ptr<Group> subgroup(const std::vector<int>& ranks) const;
@@ -58,8 +58,8 @@ class Group {
     void all_reduce(const at::Tensor& values) const;      // the same; contiguous
     at::Tensor all_gather(const at::Tensor& mine) const;  // same shape on all ranks -> (size(), shape...)
     std::vector<std::string> all_gather(const std::string& mine) const;
-    // The two collectives of sharded parameters. Both return at once; what they return waits until the result is there.
-    // The tensors must not change before. `all` is (size() * n), `mine` (n); ranks must start them in the same order.
+    // The two collectives of sharded parameters. Both return at once; the returned function waits for the result. Until
+    // then the tensors must not change. `all` is (size() * n), `mine` (n); ranks must start them in the same order.
     std::function<void()> start_all_gather(const at::Tensor& all, const at::Tensor& mine) const;
     // `mine` gets this rank's part of the sum of `all` over the ranks; the values of `all` are lost.
     std::function<void()> start_reduce_scatter(const at::Tensor& mine, const at::Tensor& all) const;
@@ -67,8 +67,8 @@ class Group {
     std::string broadcast(const std::string& text) const;          // from rank 0
     // Copies `tensor`, which is contiguous, from rank `from` to rank `to`. Both must call it, others need not.
     void send(const at::Tensor& tensor, int from, int to) const;
-    // The two halves of it, which return at once; what they return waits until the message has arrived. The tensor must
-    // not change before. Messages from one rank to another arrive in order.
+    // The two halves of it, which return at once; the returned function waits until the message has arrived. The tensor
+    // must not change before. Messages from one rank to another arrive in order.
     std::function<void()> start_send(const at::Tensor& tensor, int to) const;
     std::function<void()> start_receive(const at::Tensor& tensor, int from) const;
     // Sends `mine` to rank `to` and returns the tensor of the same shape that rank `from` sends to this rank.

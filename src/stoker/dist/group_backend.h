@@ -15,7 +15,7 @@ struct Group::Backend {
     c10::intrusive_ptr<c10d::Store> store;
     c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo;
     c10::intrusive_ptr<c10d::ProcessGroup> group;  // wraps both
-    NcclBackend nccl = {};                         // for tensors on `device`; null: Gloo for them, too
+    NcclBackend nccl = {};                         // for tensors on `device`; null: Gloo sends those as well
     // For messages to lower ranks: on one connection NCCL finishes a message before it begins the next, so two ranks
     // that send to each other would wait for ever.
     NcclBackend nccl_down = {};

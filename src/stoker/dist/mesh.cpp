@@ -1,4 +1,4 @@
-// Where all copies are whole, all ranks are the data group, and nothing is connected twice.
+// If every rank has a whole model, all ranks are the data group, and nothing is connected twice.
 #include "stoker/dist/mesh.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ std::string text_of(const MeshRecipe& shape) {
                        shape.pp > 1 ? fmt::format(", pp = {}", shape.pp) : "", shape.tp);
 }
 
-// Where a rank is in the mesh.
+// A rank's place in the mesh.
 struct Place {
     std::int64_t copy = 0;
     std::int64_t stage = 0;

@@ -19,8 +19,8 @@ struct Mesh {
     std::shared_ptr<Group> tensor = std::make_shared<Group>();
     // Ranks with the same samples and different stages of one copy, in their order.
     std::shared_ptr<Group> pipeline = std::make_shared<Group>();
-    // All copies and stages: ranks whose figures of samples add up to those of the batch. Of a copy's stages only the
-    // last has any.
+    // All copies and stages: ranks whose figures of samples add up to those of the batch. Only a copy's last stage has
+    // any figures.
     std::shared_ptr<Group> figures = std::make_shared<Group>();
 
     // Whether each rank has only a part of the model.
@@ -32,7 +32,7 @@ void require_mesh(int ranks, const MeshRecipe& shape,
                   const std::string& ranks_option = "stoker launch --nproc-per-node");
 
 // All ranks of `world` must call it, and wait for each other. `world` must outlive the mesh. Throws InvalidArgument, on
-// all ranks, where they are not dp * pp * tp, or have other values of them.
+// all ranks, if they are not dp * pp * tp, or have other values of them.
 Mesh make_mesh(const std::shared_ptr<Group>& world, const MeshRecipe& shape);
 
 }  // namespace stoker

@@ -25,9 +25,8 @@ using NcclBackend = c10::intrusive_ptr<c10d::Backend>;
 // Why tensors on `device` cannot go through NCCL in this process; empty: they can.
 std::string why_no_nccl(const at::Device& device);
 
-// The other ranks must call it, too. A collective that fails or takes longer than the time-out is ended: the device
-// goes on with results that mean nothing, and `getError` says so. Throws what c10d throws, and Unsupported without
-// NCCL.
+// The other ranks must also call it. A collective that fails or takes longer than the time-out is ended: the device
+// continues with meaningless results, and `getError` says so. Throws what c10d throws, and Unsupported without NCCL.
 NcclBackend connect_nccl(const NcclRequest& request);
 
 // For tests: during its lifetime `connect` is called instead, for tensors of any device.

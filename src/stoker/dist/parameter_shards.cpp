@@ -1,4 +1,4 @@
-// Shards travel in chunks, so that a rank needs little memory beside them.
+// Shards travel in chunks, so that a rank needs little additional memory.
 #include "stoker/dist/parameter_shards.h"
 
 #include <ATen/ops/empty.h>
@@ -73,7 +73,7 @@ class Run {
 std::vector<std::vector<ParameterPiece>> divide_parameters(std::span<const std::int64_t> sizes, int ranks) {
     const std::int64_t all = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
     std::vector<std::vector<ParameterPiece>> pieces(static_cast<std::size_t>(ranks));
-    ParameterPiece at;  // where the last rank's elements end
+    ParameterPiece at;  // the end of the last rank's elements
     for (int rank = 0; rank < ranks; ++rank) {
         const ParameterPiece end = cut_at(sizes, all / ranks * (rank + 1) + all % ranks * (rank + 1) / ranks);
         for (; at.parameter <= end.parameter && at.parameter < sizes.size(); ++at.parameter, at.begin = 0) {

@@ -1,6 +1,6 @@
 // The elements of all parameters divided among the ranks, evenly or as FlatParameters has them. ZeRO stage 1
 // (Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2020): a rank keeps the
-// optimiser's state of its own elements only, updates those, and sends their new values to all others.
+// optimiser's state of its elements only, updates those, and sends their new values to all others.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@
 
 namespace stoker {
 
-// Elements [begin, end) of a parameter, in the order in which they lie in memory.
+// Elements [begin, end) of a parameter, in the order of its memory.
 struct ParameterPiece {
     std::size_t parameter = 0;
     std::int64_t begin = 0;
@@ -58,7 +58,7 @@ class ParameterShards {
     // `own`: for each piece of this rank its elements. Returns tensors like the parameters on rank 0, with all ranks'
     // elements, and nothing on the others. All ranks must call it.
     std::vector<at::Tensor> gather(const std::vector<at::Tensor>& own) const;
-    // The same elements as a file has them, each on one rank: its own where a parameter lies in memory in row-major
+    // The same elements in a file's order, each on one rank: the owner's if the parameter's memory is in row-major
     // order; all others are gathered on rank 0. All ranks must call it.
     std::vector<RowMajorPiece> in_row_major(const std::vector<at::Tensor>& own) const;
 

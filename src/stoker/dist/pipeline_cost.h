@@ -10,8 +10,7 @@
 
 namespace stoker {
 
-// Bytes of tensors, some of which grow with the samples, such as activations, and some do not, such as gradients of
-// weights.
+// Bytes of tensors: some grow with the samples, such as activations, and some do not, such as gradients of weights.
 struct SampleBytes {
     double fixed = 0;
     double grows = 0;  // for the samples of one measured micro-batch
@@ -57,7 +56,7 @@ struct PipelineCost {
     double message_seconds = 0;            // of the activations and the gradient of one micro-batch
     std::vector<StageMemory> memory = {};  // of each stage
 
-    // Of the stage that has most.
+    // The figure of the stage with the largest one.
     std::int64_t most(std::int64_t StageMemory::*bytes) const;
 };
 

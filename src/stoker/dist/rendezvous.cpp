@@ -1,4 +1,4 @@
-// A host has several addresses, of which others reach some only; c10d alone would take that of the host's name.
+// A host has several addresses, and others may reach only some; c10d alone would take that of the host's name.
 #include "stoker/dist/rendezvous.h"
 
 #include <ATen/ops/zeros.h>
@@ -33,8 +33,8 @@ bool is_loopback(const std::string& address) {
     return address.starts_with("127.") || address == "::1";
 }
 
-// The address under which the other ranks reach this one: that on the way to rank 0. Where that leads to the host
-// itself (rank 0, or a name that /etc/hosts gives a loopback address) it is that on the way to a rank on another host.
+// The address under which the other ranks reach this one: that on the way to rank 0. If that leads to the host itself
+// (rank 0, or a name that /etc/hosts gives a loopback address) it is that on the way to a rank on another host.
 std::string reachable_address(c10d::Store& store, const World& world, const std::string& towards_first) {
     for (int rank = 0; is_loopback(towards_first) && rank < world.size; ++rank) {
         const std::string other = store.get_to_str(fmt::format("{}{}", kAddress, rank));

@@ -14,7 +14,7 @@ struct World {
     int port = 0;
     bool has_store = false;    // true: torchrun hosts the store at that address; false: rank 0 does
     std::string attempt = {};  // torchrun's restart count
-    // Time-out of a collective in a step. At the start and at checkpoints, where one rank may have much more work than
+    // Time-out of a collective in a step. At the start and at checkpoints, when one rank may have much more work than
     // another, it is ten times as long.
     std::chrono::milliseconds timeout = std::chrono::seconds(60);
 };

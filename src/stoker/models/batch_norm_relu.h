@@ -25,8 +25,8 @@ struct BatchNormOptions {
     const SumOverRanks* sum = nullptr;  // in training: statistics of all ranks' batches
 };
 
-// `x` and `shortcut` are (N, C, H, W); `shortcut` may be undefined. Both inputs stay as they are. The fused node has no
-// second derivatives: its backward pass throws Unsupported under create_graph.
+// `x` and `shortcut` are (N, C, H, W); `shortcut` may be undefined. Neither input changes. The fused node has only
+// first derivatives: its backward pass throws Unsupported under create_graph.
 at::Tensor batch_norm_relu(const at::Tensor& x, const BatchNorm& norm, const at::Tensor& shortcut,
                            const BatchNormOptions& options);
 

@@ -68,7 +68,7 @@ ExportedInput described(const Json& json, const std::string& path) {
     return {.shape = json.at("shape").get<Shape>(), .type = scalar_type(*type)};
 }
 
-// Of version 1 "input", a shape; of version 2 "inputs", a list of names, types and shapes.
+// The inputs: version 1 has "input", a shape; version 2 has "inputs", a list of names, types and shapes.
 std::vector<ExportedInput> inputs_of(const Json& json, const std::string& path) {
     if (json.at("version").get<int>() == kVersion) {
         return {{.shape = json.at("input").get<Shape>()}};

@@ -14,11 +14,11 @@
 
 namespace stoker {
 
-// What a model takes of a batch.
+// An input that a model takes from a batch.
 struct ExportedInput {
     std::string name = {};             // of a field; empty where there is one input, of any name
     Shape shape;                       // of one sample: (C, H, W), or (T) tokens
-    at::ScalarType type = at::kFloat;  // where there are several inputs
+    at::ScalarType type = at::kFloat;  // used if there are several inputs
 };
 
 // The parts of a .pt2 file that are not graphs: a description of the model and its initial weights, both written by

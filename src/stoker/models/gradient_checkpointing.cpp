@@ -51,7 +51,7 @@ class AutocastAs {
     AutocastState before_;
 };
 
-// What the backward pass needs in addition to the input.
+// Constants for the backward pass: the block's forward pass and its autocast settings.
 struct Block : torch::CustomClassHolder {
     Block(BlockForward pass, const AutocastState& state) : forward(std::move(pass)), autocast(state) {}
     BlockForward forward;

@@ -1,4 +1,4 @@
-// A run folder holds the path as it is in the recipe, relative to the working directory of the run's start.
+// A run folder holds the recipe's path unchanged, relative to the working directory of the run's start.
 #include "stoker/models/imported_model.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// torch.nn has no focal loss: that of several classes is the mean of (1 - p)^gamma times cross entropy, p the
+// torch.nn lacks a focal loss: the one for several classes is the mean of (1 - p)^gamma times cross entropy, p the
 // probability of the sample's class, weighted as cross entropy is; the binary one is torchvision's sigmoid_focal_loss
 // without alpha.
 #include "stoker/models/loss.h"
@@ -24,9 +24,9 @@
 namespace stoker {
 namespace {
 
-// Of 1 - p: at 0 a power below 1 has no finite gradient.
+// Least value of 1 - p: at 0 the gradient of a power below 1 is infinite.
 constexpr double kLeastWrong = 1e-12;
-// Of all targets that count: without one the loss is 0.
+// Least sum of the weights of all targets that count: if none does, the loss is 0.
 constexpr double kLeastWeight = 1e-12;
 
 std::optional<at::Tensor> given(const at::Tensor& tensor) {
@@ -83,7 +83,7 @@ at::Tensor cross_entropy(const at::Tensor& given_outputs, const at::Tensor& give
     if (given_target.dim() == 1 || given_target.is_floating_point()) {
         return mean(target);
     }
-    // Of a part of a batch, no pixel or token may count: torch's mean is then NaN, and would spoil the whole step.
+    // In a part of a batch, perhaps no pixel or token counts: torch's mean is then NaN, and would spoil the whole step.
     at::Tensor counting = target;
     if (options.weight.defined() && options.label_smoothing == 0) {
         const at::Tensor classes = target.masked_fill(target.eq(options.ignore_index), 0).flatten();

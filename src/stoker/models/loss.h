@@ -11,7 +11,7 @@
 namespace stoker {
 
 enum class LossKind : std::uint8_t {
-    cross_entropy,         // CrossEntropyLoss; of each pixel or token, where there are several
+    cross_entropy,         // CrossEntropyLoss; of each pixel or token, if there are several
     binary_cross_entropy,  // BCEWithLogitsLoss
     mse,                   // MSELoss
     l1,                    // L1Loss

@@ -38,8 +38,8 @@ struct LinearChain {
     Activation activation = Activation::relu;
 };
 
-// Derive from it for a model with a forward pass of its own, or wrap a torch::nn::Module (torch_module.h). The
-// constructor registers each tensor by `parameter` or `buffer`.
+// Derive from it for a model with its own forward pass, or wrap a torch::nn::Module (torch_module.h). The constructor
+// registers each tensor by `parameter` or `buffer`.
 class Model {
   public:
     Model() = default;
@@ -57,7 +57,7 @@ class Model {
     // The outputs for a batch. A model of several inputs overrides it, and looks them up by name (DeviceBatch::field).
     virtual at::Tensor outputs(const DeviceBatch& batch) { return forward(batch.input); }
 
-    // The mean loss of a batch, a scalar (compute_loss). A model that has a loss of its own ignores the options.
+    // The mean loss of a batch, a scalar (compute_loss). A model that computes another loss ignores the options.
     virtual at::Tensor loss(const DeviceBatch& batch, const LossOptions& options = {});
     // Adds the gradients of the last `loss`, times `gradient` (a scalar on its device; undefined: 1), to the
     // parameters' grad. Uses autograd; a model that computes its own gradients overrides `loss` and `backward`.
@@ -86,16 +86,16 @@ class Model {
     // Batch norm uses the statistics of all ranks' batches from now on (sync_batch_norm.h).
     void sync_batch_norm(SumOverRanks sum) { sum_over_ranks_ = std::move(sum); }
 
-    // The parameters of which each of `ranks` ranks would hold a slice (tensor_parallel.h). Throws InvalidArgument for
-    // a model that has no such form, or whose sizes do not divide.
+    // The parameters that would be divided, a slice for each of `ranks` ranks (tensor_parallel.h). Throws
+    // InvalidArgument for a model that cannot be divided, or whose sizes do not divide.
     virtual std::vector<DividedParameter> division(int ranks) const;
     // Keeps the slices of `ranks.rank`; the ranks make all later passes together, with the same inputs.
     void divide(const TensorRanks& ranks);
-    // Those of which this rank has a slice; empty for a whole model.
+    // The parameters that are divided: this rank has a slice of each. Empty for a whole model.
     const std::vector<DividedParameter>& divided() const { return divided_; }
 
-    // The model as a sequence of blocks, the first of which takes `DeviceBatch::input` and the last gives the outputs;
-    // empty for a model that has no such form, or has a loss of its own: the loss of blocks is compute_loss.
+    // The model as a sequence of blocks: the first takes `DeviceBatch::input`, and the last gives the outputs. Empty
+    // for a model that is not a sequence, or that overrides `loss`: the loss of blocks is compute_loss.
     virtual std::vector<ModelBlock> blocks() const { return {}; }
     // Keeps blocks [first, last), a stage of the model, and frees the tensors of the others. From then on
     // `forward_stage` is the only pass. After `divide`, if at all.
@@ -165,14 +165,14 @@ class Model {
     std::vector<std::string> whole_state_names_;
 };
 
-// What a model of the inputs `names` takes of a batch (Model::inputs); for no names `input` alone.
+// The tensors of a batch that a model with the inputs `names` takes (Model::inputs); for no names `input` alone.
 std::vector<at::Tensor> named_inputs(const DeviceBatch& batch, const std::vector<std::string>& names);
 
 // The model for messages: its file, or its name, for a ResNet with the stem that it has for images `input`, (C, H, W).
 std::string model_label(const ModelRecipe& recipe, const Shape& input);
 
 // `input` is (C, H, W) of one sample. The initial weights depend on `seed` alone and are distributed as in torch.nn and
-// torchvision. The weights lie on the host; `device` is where the model will run (Model::to). Throws InvalidArgument
+// torchvision. The weights are on the host; `device` is where the model will run (Model::to). Throws InvalidArgument
 // for an unknown name, and the errors of the model's constructor.
 std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input, std::int64_t classes,
                                   std::uint64_t seed, const at::Device& device = at::kCPU);

@@ -26,7 +26,7 @@ using torch::autograd::variable_list;
 constexpr const char* kLayer = "layer";
 constexpr const char* kCount = "count";
 
-// What a node needs besides its tensors.
+// A layer's constants for its node: how to sum over the ranks, and the running statistics.
 struct Layer : torch::CustomClassHolder {
     Layer(SumOverRanks over_ranks, const BatchNorm& of, bool update)
         : sum(std::move(over_ranks)), norm(of), update_running(update) {}

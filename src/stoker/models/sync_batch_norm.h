@@ -14,7 +14,7 @@ struct BatchNorm;  // batch_norm_relu.h
 using SumOverRanks = std::function<void(const at::Tensor&)>;
 
 // Training only. `x` is (N, C, H, W), this rank's part of the batch, which may be empty (N = 0) but not on all ranks.
-// There are no second derivatives: the backward pass throws Unsupported under create_graph.
+// Only first derivatives are supported: the backward pass throws Unsupported under create_graph.
 at::Tensor sync_batch_norm(const at::Tensor& x, const BatchNorm& norm, const SumOverRanks& sum, bool update_running);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// f and g are each other's transpose: where one sums in the forward pass, the other sums in the backward pass.
+// f and g are each other's transpose: one sums in the forward pass, the other in the backward pass.
 #include "stoker/models/tensor_parallel.h"
 
 #include <ATen/ops/cat.h>

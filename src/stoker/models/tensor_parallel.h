@@ -20,7 +20,7 @@ struct TensorRanks {
     SumOverRanks sum = nullptr;
 };
 
-// A parameter of which each rank has a slice. Along `dim` it consists of `blocks` equal blocks, such as the weights of
+// A parameter that is divided among the ranks. Along `dim` it consists of `blocks` equal blocks, such as the weights of
 // queries, keys and values, and each rank has an equal part of every block.
 struct DividedParameter {
     std::string name;
@@ -30,7 +30,7 @@ struct DividedParameter {
 
 // A rank's slice, as a new contiguous tensor.
 at::Tensor slice_of(const at::Tensor& whole, const DividedParameter& parameter, int rank, int size);
-// The parameter of which `slices` are the ranks' slices, in order.
+// The whole parameter, from the ranks' slices in order.
 at::Tensor join_slices(const std::vector<at::Tensor>& slices, const DividedParameter& parameter);
 
 // The input of a column-parallel layer: itself; its gradient is summed over the ranks (Megatron's f).

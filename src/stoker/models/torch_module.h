@@ -16,7 +16,7 @@ template <typename Net>
 class TorchModule final : public Model {
   public:
     // `channels_last`: true for a network of convolutions, which are faster on images and weights in (N, H, W, C)
-    // memory; train.channels_last has no effect without it.
+    // memory; train.channels_last only works with it.
     explicit TorchModule(std::shared_ptr<Net> net, bool channels_last = false)
         : net_(std::move(net)), channels_last_(channels_last) {
         for (const auto& entry : net_->named_parameters()) {

@@ -1,6 +1,6 @@
 // Graphs run operator by operator, as written. LibTorch's profiling executor would fuse operators after the first
 // steps, which changes rounding. A TorchScript file cannot bring native code: its operators and classes are those
-// registered in LibTorch, none of which opens a library. It is no sandbox either: loading runs the file's
+// registered in LibTorch, and none of those opens a library. But loading is not sandboxed: it runs the file's
 // __setstate__ methods, and aten::save and aten::from_file write files.
 #include "stoker/models/torchscript_model.h"
 

@@ -22,7 +22,7 @@ class TorchScriptModel final : public Model {
     ~TorchScriptModel() override;
 
     at::Tensor forward(const at::Tensor& input) override;
-    // The arguments of the file's `forward` that have no default, where there are several.
+    // The arguments of the file's `forward` that have no default, if there are several.
     std::vector<std::string> inputs() const override;
     at::Tensor outputs(const DeviceBatch& batch) override;
     void train(bool training) override;

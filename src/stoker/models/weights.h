@@ -19,11 +19,11 @@ void require_weights(const Model& model, const std::vector<NamedTensor>& given, 
 void require_finite(const Model& model, const std::string& where);
 
 // Removes the prefixes that DataParallel, DistributedDataParallel ("module."), torch.compile ("_orig_mod.") and
-// Lightning ("model.") put before every name, unless all names of the model start with them, too.
+// Lightning ("model.") put before every name, unless all names of the model also start with them.
 void strip_prefixes(std::vector<NamedTensor>& given, const Model& model);
 
 // The names of the parameters of the one layer that differs from `given` in its number of outputs alone, which is
-// `classes` in the model. Empty if there is no such layer, or if other parameters differ too.
+// `classes` in the model. Empty if no layer or several differ so, or if other parameters differ too.
 std::vector<std::string> mismatched_classifier(const Model& model, const std::vector<NamedTensor>& given,
                                                std::int64_t classes);
 

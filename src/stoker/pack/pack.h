@@ -30,7 +30,7 @@ struct PackPart {
     std::int64_t index = 0;
     std::int64_t count = 1;  // 1: all samples
 
-    // Of `size` samples those from `first` to below `second`. Throws InvalidArgument where there is no such share.
+    // The samples of this share, [first, second), of `size`. Throws InvalidArgument for an impossible share.
     std::pair<std::int64_t, std::int64_t> of(std::int64_t size) const;
 };
 
@@ -67,12 +67,12 @@ struct PackResult : PackStats {
     std::int64_t bytes_out = 0;  // of all files
     std::int64_t shards = 0;
     std::map<std::string, std::int64_t> codecs;  // samples by codec
-    std::vector<std::string> fields;             // names of those beside image and label
+    std::vector<std::string> fields;             // names of those other than image and label
     std::int64_t resumed_samples = 0;            // packed by an earlier run
     bool nothing_to_do = false;                  // the data set was complete before
 };
 
-// Where a part of the data set at `target` lies: "x.part-3-of-8.stk" beside "x.stk".
+// The path of a part of the data set at `target`: "x.part-3-of-8.stk" next to "x.stk".
 std::filesystem::path part_path(const std::filesystem::path& target, const PackPart& part);
 
 // The ending of `target` selects the format: x.stk, x.tar, x-{000000..}.tar, x.lmdb, x.h5, x.npz. Throws DataError

@@ -1,4 +1,4 @@
-// The working folder of an unfinished data set: NAME.part, beside the target. It holds the files under their final
+// The working folder of an unfinished data set: NAME.part, next to the target. It holds the files under their final
 // names and a journal of the finished parts. At the end each file is renamed to its place, and last a record,
 // NAME.pack.json, which marks the data set as complete.
 #pragma once
@@ -52,7 +52,7 @@ class StagingFolder {
     StagingFolder(const StagingPaths& names, const std::string& origin);
     StagingFolder(const StagingFolder&) = delete;
     StagingFolder& operator=(const StagingFolder&) = delete;
-    ~StagingFolder();  // removes the folder if it has no parts
+    ~StagingFolder();  // removes the folder unless it has parts
 
     const std::vector<StagedPart>& parts() const { return parts_; }
     void keep_parts(std::size_t count);
@@ -74,7 +74,7 @@ class StagingFolder {
     std::unique_ptr<AppendFile> journal_;
 };
 
-// Values of a part's state. Throw DataError if there is no number or text of that name.
+// Values of a part's state. Throw DataError if the number or text is missing.
 std::uint64_t state_number(const nlohmann::ordered_json& state, const char* name);
 std::string state_text(const nlohmann::ordered_json& state, const char* name);
 

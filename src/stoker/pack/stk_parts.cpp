@@ -48,7 +48,7 @@ std::optional<PackPart> part_of(const fs::path& target, const fs::path& path) {
     return is_part ? std::optional(PackPart{.index = *index, .count = *count}) : std::nullopt;
 }
 
-// Of the parts beside the target: how many their packings have. One number where all are of one packing.
+// For the parts next to the target: how many their packings have. One number if all are of one packing.
 std::set<std::int64_t> counts_of_parts(const fs::path& target) {
     const fs::path folder = target.parent_path().empty() ? fs::path(".") : target.parent_path();
     std::set<std::int64_t> counts;
@@ -203,7 +203,7 @@ class Merging {
         writer.finish(json_text(origin));
     }
 
-    // Of a merging that was interrupted: drops the first damaged shard and all after it.
+    // After an interrupted merge: drops the first damaged shard and all after it.
     void keep_sound_shards(StkWriter& writer, const StkSchema& schema) {
         for (std::size_t shard = 0; shard < writer.manifest().shards.size(); ++shard) {
             try {

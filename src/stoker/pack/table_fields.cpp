@@ -1,4 +1,4 @@
-// Each column has a spool of its own; the state of a part lists their states and shapes.
+// Each column has its own spool; the state of a part lists their states and shapes.
 #include "stoker/pack/table_fields.h"
 
 #include <fmt/format.h>

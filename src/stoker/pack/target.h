@@ -72,7 +72,7 @@ class PackTarget {
 struct TargetOptions {
     std::string origin;  // a JSON text, {"plan": ...}; an unfinished data set must have the same
     std::span<const std::string> classes;
-    std::span<const Field> fields;  // beside image and label
+    std::span<const Field> fields;  // other than image and label
     bool images = true;             // the samples have one
     std::int64_t samples = 0;       // of the source
     std::uint64_t shard_size = 0;

@@ -47,7 +47,7 @@ class Transcoder {
     // decoded.
     void run(const Sample& sample, bool original, TranscodedImage& out);
 
-    // Decodes the image of a further field, which is packed as it is. Throws DataError if it cannot be decoded.
+    // Decodes the image of a further field, which is packed unchanged. Throws DataError if it cannot be decoded.
     void check(const FieldValue& image) { decode(image); }
 
   private:

@@ -78,7 +78,7 @@ void write_new(const fs::path& path, std::span<const std::byte> bytes) {
     }
 }
 
-// Name of the class; its number if it has no name.
+// Name of the class; its number if it is nameless.
 std::string class_of(std::int64_t label, std::span<const std::string> classes) {
     const auto at = static_cast<std::size_t>(label);
     return label < 0 ? "" : at < classes.size() ? classes[at] : std::to_string(label);
@@ -92,7 +92,7 @@ struct Slot {
     fs::path path;                   // of the image, in the folder
     std::vector<std::string> cells;  // of the further fields
     UnpackCoco::Annotations boxes;
-    ImageSize size{};  // where there are boxes
+    ImageSize size{};  // if there are boxes
 };
 
 // The bytes of the file of an image or mask: as stored, restored from a dct record, or encoded as PNG.
@@ -263,7 +263,7 @@ class Unpacking {
     const fs::path directory_;
     const UnpackOptions& options_;
     std::optional<UnpackCoco> coco_;
-    std::optional<UnpackFields> table_;  // where coco_ is empty
+    std::optional<UnpackFields> table_;  // if coco_ is empty
     UnpackResult result_;
 };
 

@@ -31,7 +31,7 @@ std::filesystem::path unpacked_name(const std::string& key, const std::string& c
                                     std::span<const std::byte> bytes);
 
 // Writes into `directory`, an existing empty folder. Checks the hashes of stk samples. Throws DataError for bad samples
-// and for keys and classes that are no file names, InvalidArgument for fields that none of these hold, IoError.
+// and for keys and classes that cannot be file names, InvalidArgument for fields that none of these hold, IoError.
 UnpackResult unpack(const Dataset& dataset, const std::filesystem::path& directory, const UnpackOptions& options);
 
 }  // namespace stoker

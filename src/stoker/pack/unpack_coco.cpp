@@ -76,7 +76,7 @@ std::optional<UnpackCoco> UnpackCoco::of(const Dataset& dataset) {
 
 UnpackCoco::Annotations UnpackCoco::annotations(const Sample& sample, std::int64_t index) const {
     if (sample.label >= 0) {
-        refuse("samples without a class beside those of their boxes", fmt::format("class {}", sample.label));
+        refuse("samples without a class other than those of their boxes", fmt::format("class {}", sample.label));
     }
     const std::vector<float> boxes = numbers_of<float>(sample.fields.at(*boxes_));
     const std::size_t count = boxes.size() / 4;

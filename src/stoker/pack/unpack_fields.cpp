@@ -101,7 +101,7 @@ UnpackFields::UnpackFields(const Dataset& dataset)
             throw InvalidArgument({.where = dataset.path(),
                                    .expected = "images, masks, numbers, and lists of numbers of one length",
                                    .got = describe_fields(std::span(&field, 1)),
-                                   .hint = "`stoker pack` to x.tar keeps it as a file beside each image"});
+                                   .hint = "`stoker pack` to x.tar keeps it as a file next to each image"});
         }
         files_ = files_ || is_file(field);
         const bool one = is_file(field) || field.shape.empty();

@@ -24,8 +24,8 @@ class UnpackFields {
 
     // The image's place in the folder: in `images` if other fields have folders of files.
     std::filesystem::path image_path(const std::filesystem::path& name) const;
-    // The place of a field's file: "mask/cat/001.png" for the image "cat/001.jpg"; "mask/cat/001.jpg.png" where the
-    // data set has "cat/001.png", too.
+    // The place of a field's file: "mask/cat/001.png" for the image "cat/001.jpg"; "mask/cat/001.jpg.png" if the data
+    // set also has "cat/001.png".
     std::filesystem::path file_path(const Field& field, const std::filesystem::path& name,
                                     const std::string& extension) const;
 

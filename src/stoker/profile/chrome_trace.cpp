@@ -19,7 +19,7 @@
 namespace stoker {
 namespace {
 
-// Thread numbers of what is no thread, above the largest number of a process (4,194,304).
+// Thread numbers of rows that are not threads, above the largest number of a process (4,194,304).
 constexpr std::int64_t kRanges = 10'000'000;   // plus the thread
 constexpr std::int64_t kWorkers = 20'000'000;  // plus the worker
 

@@ -11,10 +11,10 @@
 namespace stoker {
 
 // Times are microseconds from `baseTimeNanoseconds`, the start of the first window. Besides torch.profiler's events:
-// what each thread of the loader did (category "loader"), and the finished batches in its ring as a counter.
+// the work of each loader thread (category "loader"), and the finished batches in its ring as a counter.
 //
 // Perfetto drops a slice that overlaps another of its thread without lying within it, so ranges, the loader's threads
-// and the ranges of a GPU have thread numbers of their own, and what still overlaps gets another number.
+// and the ranges of a GPU have their own thread numbers, and a slice that still overlaps gets another number.
 std::string chrome_trace(const Profile& profile, const DeviceFacts& device = {});
 
 // "<host>_<process>.<nanoseconds since 1970>.pt.trace.json.gz", the name that torch-tb-profiler looks for.

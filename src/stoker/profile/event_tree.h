@@ -1,4 +1,4 @@
-// The nesting of a profile's host events: who called whom on each thread, and what each spent itself.
+// The nesting of a profile's host events: the calls on each thread, and the time that each call spent itself.
 #pragma once
 
 #include <cstddef>

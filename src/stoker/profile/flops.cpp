@@ -10,7 +10,7 @@ namespace {
 
 using Shape = std::vector<std::uint64_t>;
 
-// The inputs' shapes; an input that is no tensor has none. Empty for text that is not a list of lists of numbers.
+// The inputs' shapes; empty for an input that is not a tensor. Empty for text that is not a list of lists of numbers.
 std::vector<Shape> shapes_of(const std::string& text) {
     try {
         return nlohmann::json::parse(text).get<std::vector<Shape>>();
@@ -36,8 +36,8 @@ std::uint64_t convolution(const Shape& output, const Shape& weight) {
     return 2 * product(output) / weight[0] * product(weight);
 }
 
-// The gradients of input and weight cost as much as the forward each. Where the input needs none, as in a network's
-// first layer, LibTorch does not say so in the shapes; the caller's count is then too high by that half.
+// The gradients of input and weight cost as much as the forward each. If the input needs none, as in a network's first
+// layer, LibTorch does not say so in the shapes; the caller's count is then too high by that half.
 std::uint64_t convolution_backward(const std::vector<Shape>& shapes) {
     return shapes.size() < 3 ? 0 : 2 * convolution(shapes[0], shapes[2]);
 }

@@ -11,17 +11,17 @@
 
 namespace stoker {
 
-// Of a convolution of `input` (N, C, ...) with `weight` (out, C / groups, k...). Each of the other three has a number
-// for each dimension of an image, or one for all. 0 for sizes that do not fit together.
+// The count for a convolution of `input` (N, C, ...) with `weight` (out, C / groups, k...). Each of the other three has
+// a number for each dimension of an image, or one for all. 0 for sizes that do not fit together.
 std::uint64_t convolution_flops(std::span<const std::int64_t> input, std::span<const std::int64_t> weight,
                                 std::span<const std::int64_t> stride, std::span<const std::int64_t> padding,
                                 std::span<const std::int64_t> dilation);
 
-// Of a transposed one of `input` (N, in, ...) with `weight` (in, out / groups, k...): each weight of an input channel
-// meets each position of the input.
+// The count for a transposed one of `input` (N, in, ...) with `weight` (in, out / groups, k...): each weight of an
+// input channel meets each position of the input.
 std::uint64_t transposed_convolution_flops(std::span<const std::int64_t> input, std::span<const std::int64_t> weight);
 
-// Of the op with these inputs, from its name and shapes, for the ops that LibTorch does not count: the gradients of a
+// The count for the op with these inputs, from its name and shapes, if LibTorch does not count it: the gradients of a
 // convolution, and attention with its gradients. 0 for all others, and without shapes.
 std::uint64_t counted_flops(const ProfileEvent& event);
 

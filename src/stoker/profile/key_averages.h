@@ -32,13 +32,13 @@ struct OperatorStats {
     std::string place = {};   // where TorchScript code called the first of them
     std::int64_t count = 0;
     double self_us = 0;           // host time without the ops that it calls
-    double total_us = 0;          // host time with them; an op within one of its own name counts once
-    double device_us = 0;         // of what it launched itself
-    std::int64_t self_bytes = 0;  // allocated less released by itself
+    double total_us = 0;          // host time with them; an op within one with the same name counts once
+    double device_us = 0;         // of the kernels that it launched itself
+    std::int64_t self_bytes = 0;  // allocated less released, without the ops that it calls
     std::uint64_t flops = 0;
 };
 
-// Of ops, without the named ranges. Largest self time first.
+// The statistics of ops, without the named ranges. Largest self time first.
 std::vector<OperatorStats> key_averages(const Profile& profile, std::span<const EventNode> nodes, GroupBy group);
 
 // Largest first; names alphabetically. Rows that are alike keep their order.

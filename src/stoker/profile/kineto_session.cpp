@@ -69,7 +69,7 @@ ProfiledKind kind_of(const kineto::KinetoEvent& event) {
     }
 }
 
-// LibTorch's own count of conv2d gives up, with a warning, where padding or dilation is one number for both dimensions,
+// LibTorch's own count of conv2d gives up, with a warning, if padding or dilation is one number for both dimensions,
 // and takes a transposed convolution for a plain one.
 std::uint64_t flops_of_event(const kineto::KinetoEvent& event) {
     const std::string name = event.name();

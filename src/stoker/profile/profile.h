@@ -1,4 +1,4 @@
-// What a profile holds, free of LibTorch: events of the host and of devices, memory, the loader's work. kineto_session
+// The data of a profile, free of LibTorch: events of the host and of devices, memory, the loader's work. kineto_session
 // fills it; tables and exports read it.
 #pragma once
 

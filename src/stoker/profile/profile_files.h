@@ -16,11 +16,11 @@ struct ProfileFile {
     std::string purpose;  // "Chrome trace: open it in ui.perfetto.dev"
 };
 
-// The traces lie in `folder`/trace, because HolisticTraceAnalysis takes every JSON file of a folder for a trace.
+// The traces are in `folder`/trace, because HolisticTraceAnalysis takes every JSON file of a folder for a trace.
 inline constexpr const char* kTraceFolder = "trace";
 
 // Makes `folder` and returns the traces of earlier profiles in it, for remove_traces once there is a new one. Throws
-// IoError, also where the folder is no profile but has files that one would replace, as the folder of a run.
+// IoError, also if the folder is not a profile but has files that one would replace, such as the folder of a run.
 std::vector<std::filesystem::path> prepare_profile_folder(const std::filesystem::path& folder);
 // Removes those that are still there: each process of a run does.
 void remove_traces(const std::vector<std::filesystem::path>& traces);

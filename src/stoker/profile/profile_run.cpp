@@ -25,9 +25,8 @@ std::string optimizer_class(const std::string& name) {
 
 // The profiler slows steps down, short ones most. The steps without it speak for the run, less the first ones of each
 // cycle: in those of the run buffers are allocated and libraries choose their algorithms, in those of later cycles the
-// profiler writes its events down, and meanwhile the loader has filled its ring.
-// Evaluations after steps with the profiler are slowed down, too.
-// All others are marked in `lines`, unless too few are left.
+// profiler writes its events down, and meanwhile the loader has filled its ring. Evaluations after steps with the
+// profiler are slowed down as well. All others are marked in `lines`, unless too few are left.
 void mark_profiled(const ProfileSchedule& schedule, int prefetch, std::vector<std::string>& lines) {
     constexpr std::int64_t kEnough = 5;
     const std::int64_t first = std::max(3, prefetch + 1);
@@ -74,7 +73,7 @@ void add_lines(std::string_view text, std::vector<std::string>& lines) {
     }
 }
 
-// Where training failed, its error comes first: the device may be out of order, so that its events are lost.
+// If training failed, its error comes first: the device may be out of order, so that its events are lost.
 void finish(StepProfiler& profiler, ProfiledRun& run) {
     try {
         run.profile = profiler.finish();

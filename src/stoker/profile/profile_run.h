@@ -25,9 +25,8 @@ struct ProfileRunOptions {
 struct ProfiledRun {
     Profile profile = {};
     std::vector<EventNode> nodes = {};  // event_tree of the profile
-    // For the rules: the steps without the profiler, where there are enough of them; the others are marked in `lines`.
-    // add_trace (profile_files.h) adds
-    // the profile.
+    // For the rules: the steps without the profiler, if there are enough of them; the others are marked in `lines`.
+    // add_trace (profile_files.h) adds the profile.
     RunRecords records = {};
     std::vector<std::string> lines = {};  // of metrics.jsonl, all steps
     std::string recipe = {};              // TOML

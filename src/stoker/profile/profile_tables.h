@@ -14,7 +14,7 @@ namespace stoker {
 std::string operators_json(const Profile& profile, std::span<const OperatorStats> rows);
 
 // {"devices": [{"device", "peak_bytes", "points": [[us, allocated, reserved]...]}...]}, microseconds from the start of
-// the first window. On the host `allocated` counts from there, too.
+// the first window. `allocated` on the host also counts from there.
 std::string memory_json(const Profile& profile);
 
 }  // namespace stoker

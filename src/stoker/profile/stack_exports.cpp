@@ -72,7 +72,7 @@ nlohmann::ordered_json speedscope_events(const std::vector<StackFrame>& frames, 
     return events;
 }
 
-// Python's marshal format, version 2: what a dictionary of tuples needs.
+// Python's marshal format, version 2: the part that a dictionary of tuples needs.
 class MarshalWriter {
   public:
     void begin_dict() { out_ += '{'; }

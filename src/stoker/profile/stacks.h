@@ -1,4 +1,4 @@
-// The call stacks of a profile: what each thread did within what, with the time of each frame.
+// The call stacks of a profile: the nested calls of each thread, with the time of each frame.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@
 
 namespace stoker {
 
-// Of operators and ranges. A recorded one takes some kilobytes until all files are written.
+// The most operators and ranges. A recorded one takes some kilobytes until all files are written.
 inline constexpr std::int64_t kMostRecordedOps = 2'000'000;
 inline constexpr std::int64_t kBytesOfRecordedOp = 8192;
 
@@ -43,7 +43,7 @@ class StepProfiler final : private PhaseListener {
     void begin();
     // After each step. True once the schedule has no more steps, or as many ops are recorded as `most_ops` says.
     bool step_done();
-    // Ends a recording that is still going on, where a run ends early, and returns everything but an unfinished step.
+    // Ends a recording that has not finished, when a run ends early, and returns everything but an unfinished step.
     Profile finish();
 
   private:

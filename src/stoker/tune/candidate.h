@@ -1,4 +1,4 @@
-// What the search may try next, and which of it comes first.
+// The candidates that the search may try next, and which of them comes first.
 #pragma once
 
 #include <functional>
@@ -27,8 +27,8 @@ Setting fastest_setting(const Costs& costs, const Setting& current, double corre
 // The best of those that pass; null without one. Between equal ones the first, which takes fewer workers and threads.
 const Candidate* best_of(const std::vector<Candidate>& all, const std::function<bool(const Candidate&)>& passes);
 
-// Of settings that may be as good as `current`, the one that uses each core once: what threads that share a core cost
-// is in no prediction. Where the step runs on the CPU, none that leaves more cores idle or shared than `current`.
+// Among settings that may be as good as `current`, the one that uses each core once: no prediction includes the cost of
+// threads sharing a core. If the step runs on the CPU, none that leaves more cores idle or shared than `current`.
 const Candidate* neighbour_of(const Setting& current, const std::vector<Candidate>& all, double cores, bool on_device);
 
 }  // namespace stoker

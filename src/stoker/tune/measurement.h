@@ -1,4 +1,4 @@
-// What a trial reports of some seconds of work, as one line of JSON.
+// A trial's report of some seconds of work, as one line of JSON.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Measurement {
     double rate() const { return seconds > 0 ? static_cast<double>(images) / seconds : 0; }
 };
 
-// What a trial is, in its first line.
+// The facts of a trial, in its first line.
 struct TrialFacts {
     std::string device = "cpu";
     std::int64_t samples = 0;        // of the training data

@@ -12,7 +12,7 @@ struct PairedOptions {
     double margin = 0.02;  // a gain below this does not count
     int least = 6;         // pairs; fewer have no interval of 95 %
     int most = 15;
-    double worth = 0;  // after three pairs or more a comparison ends undecided where the median lies below this
+    double worth = 0;  // after three pairs or more a comparison ends undecided if the median is below this
 };
 
 struct PairedResult {

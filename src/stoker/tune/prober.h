@@ -17,11 +17,11 @@ struct ProbeOptions {
 
 struct ProbeResult {
     Costs costs = {};
-    double cached_bytes = 0;  // of a sample, where the recipe has a cache
+    double cached_bytes = 0;  // of a sample, if the recipe has a cache
 };
 
 // Step costs with one thread and with `facts.threads` or all cores; load costs with one worker and with one for each
-// core, unless there is no memory or no thread for so many. `part` leaves the other costs out.
+// core, as far as memory and threads suffice. `part` leaves the other costs out.
 ProbeResult probe(const OpenTrial& open, const TrialSpec& spec, Part part, const ProbeOptions& options);
 
 // What storage delivers of data that are not in the page cache, to one thread and to as many as there may be workers.

@@ -12,7 +12,7 @@ namespace stoker {
 int most_workers(double cores);
 
 // Workers from 0 to twice the cores (at least 4), threads from 1 to the cores; on many cores in growing
-// strides. With a GPU the threads stay as they are measured.
+// strides. With a GPU the number of threads stays the measured one.
 std::vector<Setting> settings_to_try(const Costs& costs, bool on_device);
 
 // A cached trial trains on a part of the data, again and again. A pass takes two seconds, or longer where batches are

@@ -24,7 +24,7 @@ class TrialOutOfMemory : public TrialFailed {
 // The stop flag was set while a trial worked.
 struct TrialStopped {};
 
-// What a trial runs.
+// The work of a trial.
 struct TrialSpec {
     std::vector<std::string> sets = {};  // changes of the recipe, "key=value"
     std::int64_t samples = 0;            // at most so many, spread over the training data; 0: all

@@ -32,7 +32,7 @@ pid_t spawn(std::vector<std::string>& command, int socket) {
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
-    // A group of its own: Ctrl-C reaches the parent alone, which ends its trials.
+    // A new process group: Ctrl-C reaches only the parent, which ends its trials.
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
     posix_spawnattr_setpgroup(&attributes, 0);
     std::vector<char*> words;
@@ -187,7 +187,7 @@ void TrialProcess::fail_ended() {
         throw TrialStopped();
     }
     int status = 0;
-    kill(child_, SIGKILL);  // has no effect on a child that has ended, which waitpid has not seen yet
+    kill(child_, SIGKILL);  // does nothing to a child that has ended, which waitpid has not seen yet
     while (waitpid(child_, &status, 0) < 0 && errno == EINTR) {
     }
     child_ = -1;

@@ -21,7 +21,7 @@ constexpr int kPairsForLittle = 9;       // that show a few percent
 constexpr double kLongSlice = 1.5;       // seconds
 constexpr double kWorthLong = 1.04;      // instead of kWorthTrying where slices are longer
 constexpr double kMuchMore = 1.5;        // a variant that may bring so many times as much is measured first
-constexpr double kBaselineSlices = 2.5;  // that the recipe as it is is measured for
+constexpr double kBaselineSlices = 2.5;  // that the given recipe is measured for
 constexpr double kSlicesOfBudget = 50;   // a short budget has short slices: one change takes twelve and more
 constexpr double kCacheShare = 0.5;      // of the free memory that a cache may take
 constexpr double kPackShare = 0.25;      // of the time left that packing a part of the data may take
@@ -35,13 +35,13 @@ class Tuner {
         try {
             measure_baseline();
         } catch (const TrialFailed& error) {
-            throw TrialFailed(fmt::format("the recipe as it is cannot be measured: {}", error.what()));
+            throw TrialFailed(fmt::format("the given recipe cannot be measured: {}", error.what()));
         }
         try {
             try {
                 probe_baseline();
             } catch (const TrialFailed& error) {
-                throw TrialFailed(fmt::format("the costs of the recipe as it is cannot be measured: {}", error.what()));
+                throw TrialFailed(fmt::format("the costs of the given recipe cannot be measured: {}", error.what()));
             }
             while (!out_of_time() && try_next()) {
             }
@@ -73,7 +73,7 @@ class Tuner {
         return spec;
     }
 
-    // Where memory does not hold another trial beside that of the recipe, that one ends first.
+    // If memory does not hold another trial in addition to the recipe's, that one ends first.
     template <typename Probing>
     auto alone_if_needed(const Probing& probing) {
         try {
@@ -85,7 +85,7 @@ class Tuner {
     }
 
     void measure_baseline() {
-        note("measuring the recipe as it is");
+        note("measuring the given recipe");
         if (recipe_.data.cache != "none") {  // the first pass fills the cache and is not counted
             const TrialSpec cold = spec_with({{"data.cache", "\"none\""}});
             samples_ = samples_of_pass(probe(open_, cold, Part::both, {}).costs, recipe_.data.batch_size);
@@ -115,7 +115,7 @@ class Tuner {
         add_overhead(costs_);
     }
 
-    // What storage delivers of the data as they are. Measured once, where it matters.
+    // Storage's rates for the data in their present form. Measured once, when a prediction needs them.
     const std::vector<FetchRate>& storage_rates() {
         if (storage_rates_.empty()) {
             storage_rates_ = alone_if_needed(
@@ -124,7 +124,7 @@ class Tuner {
         return storage_rates_;
     }
 
-    // What the training thread does for an image beside waiting and the step: records and bookkeeping. A GPU works on
+    // The training thread's time for an image outside of waiting and the step: records and bookkeeping. A GPU works on
     // meanwhile.
     void add_overhead(Costs& costs) const {
         const auto images = static_cast<double>(std::max<std::int64_t>(baseline_.images, 1));
@@ -198,9 +198,8 @@ class Tuner {
         return change;
     }
 
-    // Tries the best prediction, but first measures the costs of a variant that may bring much more; where none
-    // promises a gain, those of any variant that might, packing last; then a few neighbours. False once nothing is
-    // left.
+    // Tries the best prediction, but first measures the costs of a variant that may bring much more; if none promises a
+    // gain, those of any variant that might, packing last; then a few neighbours. False once nothing is left.
     bool try_next() {
         const std::vector<Candidate> all = candidates();
         const auto known = [](const Candidate& candidate) {
@@ -285,7 +284,7 @@ class Tuner {
         return packed;
     }
 
-    // Of all the data, packed as this part: from memory if they fit, and otherwise by the bytes of a sample.
+    // The rates for all the data, packed as this part: from memory if they fit, and otherwise by the bytes of a sample.
     std::vector<FetchRate> fetch_of(const PackedPart& packed) {
         const auto samples = static_cast<double>(facts_.samples);
         if (packed.bytes_per_sample * samples <= facts_.memory_left) {
@@ -307,7 +306,7 @@ class Tuner {
         }
     }
 
-    // What all samples take: a run's cache is divided between training and validation data by their samples.
+    // The bytes of all samples: a run's cache is divided between training and validation data by their samples.
     double cache_bytes(double sample_bytes) const {
         constexpr double kRoom = 1.05;     // other samples may be larger
         constexpr double kUnknown = 1.25;  // with validation data of a fourth as many samples
@@ -379,7 +378,7 @@ class Tuner {
         }
     }
 
-    // Where little is predicted, a comparison has to show it soon.
+    // If little is predicted, a comparison has to show it soon.
     PairedOptions effort_for(const Candidate& candidate) const {
         PairedOptions paired = options_.paired;
         if (candidate.predicted < kMuch) {
@@ -393,13 +392,13 @@ class Tuner {
         note(fmt::format("  measured {}; {}", text_of(ratio), outcome));
     }
 
-    // What was kept was measured against what was there before. The whole gain of several is measured too, against the
-    // recipe as it was given: at least until it has an interval, also where the time is spent.
+    // Each kept change was measured against the recipe before it. The whole gain of several is measured too, against
+    // the original recipe: at least until it has an interval, even if the time is spent.
     void compare_with_original() {
         if (result_.kept.size() < 2) {
             return;
         }
-        note("comparing with the recipe as it was");
+        note("comparing with the original recipe");
         Contender original(open_, original_);
         try {
             const PairedResult pairs = compare(
@@ -472,7 +471,7 @@ class Tuner {
     const Clock::time_point begin_ = Clock::now();
     TuneResult result_;
     std::unique_ptr<Contender> current_;
-    TrialFacts facts_;      // of the recipe as it was given
+    TrialFacts facts_;      // of the original recipe
     Measurement baseline_;  // the same
     double slice_seconds_ = 1;
     Setting setting_;

@@ -39,7 +39,7 @@ struct TuneOptions {
     PairedOptions paired = {.worth = 1};
     // Empty where the data cannot be packed so; throws TrialFailed where packing fails. Null: packing is not tried.
     std::function<std::optional<PackedPart>(const PackRequest& request)> pack_sample = nullptr;
-    // Of the validation data; empty where they are not known. Trials have none. Is asked before a cache is tried.
+    // The validation data's samples; empty if unknown. Trials have none. Is asked before a cache is tried.
     std::function<std::optional<std::int64_t>()> val_samples = nullptr;
     // One line on what is being done.
     std::function<void(const std::string& line)> on_progress = nullptr;
@@ -50,7 +50,7 @@ struct TriedChange {
     std::vector<RecipeChange> change;       // empty for packing that was not kept: its file is gone
     std::vector<std::string> before = {};   // the values of the changed keys, as TOML
     std::string pack_codec = {};            // not empty: packing the data with this codec
-    std::optional<double> predicted = {};   // empty: what it costs could not be measured
+    std::optional<double> predicted = {};   // empty: its costs could not be measured
     std::optional<Estimate> measured = {};  // empty: it failed
     std::string reason = {};                // why it was rolled back; empty: it was kept
 };

@@ -33,7 +33,7 @@ struct Variant {
     std::string pack_codec = {};        // not empty: the data is packed with this codec
     std::filesystem::path sample = {};  // the packed part of the data that it is measured with
     bool queue = false;                 // it changes no cost, but how many batches are ready
-    std::optional<Costs> costs = {};    // measured by a probe; of the changed part only, and what it fetches
+    std::optional<Costs> costs = {};    // measured by a probe; of the changed part only, and its fetches
     std::string refused = {};           // why it cannot be tried
     bool tried = false;
     bool tried_along = false;  // with other workers or threads, which were tried along with it
@@ -45,7 +45,7 @@ bool has_convolutions(const ModelRecipe& model);
 // The variants of a recipe, as far as they change it.
 std::vector<Variant> variants_of(const Recipe& recipe, const TrialFacts& facts, const Allowed& allowed);
 
-// The costs with the changed part taken from the variant. A loader's variant has fetch rates of its own.
+// The costs with the changed part taken from the variant. A loader's variant has its own fetch rates.
 Costs with_variant(Costs costs, const Variant& variant);
 
 // The costs if the changed part took no time: no variant can do better.

@@ -274,7 +274,7 @@ __device__ float masked(float dy, float x, float mean, float scale, float beta, 
     return dy;
 }
 
-// Sums of g and of g * (x - mean), where g is the gradient before relu.
+// Sums of g and of g * (x - mean), with g the gradient before relu.
 template <typename T, Sign sign>
 __global__ void __launch_bounds__(kThreads)
     gradient_sums_kernel(const T* __restrict__ dy, const T* __restrict__ x, const std::uint8_t* __restrict__ mask,
