@@ -1,4 +1,4 @@
-// What a fused training step costs, by kernel set and threads, and the rate at which it computes. The ways take turns,
+// The cost of a fused training step, by kernel set and threads, and the rate at which it computes. The ways take turns,
 // so a noisy machine slows all of them alike.
 #include <fmt/format.h>
 

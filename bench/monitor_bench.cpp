@@ -1,4 +1,4 @@
-// What a reading of the host's counters costs a training loop:
+// The time that a training loop spends on a reading of the host's counters:
 //     build/release/bin/monitor_bench
 #include <algorithm>
 #include <chrono>

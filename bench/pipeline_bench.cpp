@@ -1,5 +1,5 @@
-// What a sample's place costs: each sampler over 10^9 samples, asked for single positions anywhere in the epoch and for
-// whole batches. Orders take turns, so a noisy machine slows all of them alike.
+// The cost of a sample's place: each sampler over 10^9 samples, asked for single positions anywhere in the epoch and
+// for whole batches. Orders take turns, so a noisy machine slows all of them alike.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ int main() {
                                   {.weight = 1, .first = kSamples / 2, .size = kSamples / 2}}})}};
     for (int round = 0; round < kRounds; ++round) {
         for (Row& row : rows) {
-            draw_ns(*row.sampler, 5, 64);  // makes the epoch's sequence of shards, where there is one
+            draw_ns(*row.sampler, 5, 64);  // makes the epoch's sequence of shards, if there is one
             row.single.push_back(draw_ns(*row.sampler, 5, 1));
             row.batch.push_back(draw_ns(*row.sampler, 5, 64));
         }

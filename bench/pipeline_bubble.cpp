@@ -1,6 +1,6 @@
-// The bubble of pipeline parallelism, measured with stages that sleep, beside the formula (p - 1) / (m + p - 1):
+// The bubble of pipeline parallelism, measured with stages that sleep, and the formula (p - 1) / (m + p - 1):
 //     build/release/bin/pipeline_bubble [MILLISECONDS of a forward pass, 20]
-// Stages are threads, so they share no core while they sleep. Fails where a share is off by more than 5 % of a step.
+// Stages are threads, so they share no core while they sleep. Fails if a share is off by more than 5 % of a step.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -65,7 +65,7 @@ double idle_share(const std::shared_ptr<stoker::Group>& group, PipelineOrder ord
     for (int step = 0; step < kSteps; ++step) {
         pipeline.run(kSamples, micro_batches, passes);
     }
-    pipeline.sum(at::zeros({1}));  // the wait after the last pass, which lies in the next step otherwise
+    pipeline.sum(at::zeros({1}));  // the wait after the last pass, which otherwise counts to the next step
     return pipeline.take_idle_share().value_or(0);
 }
 

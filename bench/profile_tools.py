@@ -1,6 +1,6 @@
 # Loads a profile into the tools that it is written for, and fails where one of them drops or misses something:
 # Perfetto's trace processor, torch-tb-profiler, HolisticTraceAnalysis and pstats. They are heavy, so the tests do not
-# need them. Into an environment of their own:
+# need them. Into a separate environment:
 #   python3 -m venv tools && tools/bin/pip install "setuptools<66" wheel
 #   tools/bin/pip install --no-build-isolation torch-tb-profiler==0.4.3
 #   tools/bin/pip install viztracer==1.1.1 HolisticTraceAnalysis==0.5.0 psutil

@@ -62,7 +62,7 @@ class Point:
     latency_ms: float = 0
     predicted: list[float] = field(default_factory=list)  # seconds, of each repeat
     measured: list[float] = field(default_factory=list)
-    communication: float = 0  # seconds of the prediction, of which the step waits for a part
+    communication: float = 0  # predicted seconds; the step waits for a part of them
     exposed: float = 0
 
     def medians(self) -> tuple[float, float]:
@@ -90,7 +90,7 @@ class Overlap:
 
     @property
     def share(self) -> float:
-        """Of the shorter of the two: waits for another rank's gradients are no communication."""
+        """The share of the shorter of the two: waits for another rank's gradients are not communication."""
         return self.exposed / min(self.link, self.communication)
 
 
@@ -100,7 +100,7 @@ POINTS = [
     Point("resnet18", 2, 100, 8),
     Point("resnet18", 3, 100, 8),
     Point("resnet18", 4, 100, 4),
-    Point("resnet18", 2, 200, 16),  # a step of which the link takes half
+    Point("resnet18", 2, 200, 16),  # a step that spends half its time on the link
     Point("vit_s_16", 2, 100, 32),
     Point("vit_s_16", 2, 200, 32),
     Point("vit_s_16", 3, 100, 16),

@@ -48,7 +48,7 @@ class Rows:
 
 @dataclass
 class Use:
-    """What the loader's processes hold."""
+    """The resources that the loader's processes hold."""
 
     threads: int
     processes: int
@@ -63,7 +63,7 @@ class Use:
 
 
 def use_now() -> Use:
-    """Of this process and its children. A worker may have a file open now and then: the least of several looks."""
+    """Use by this process and its children. A worker may have a file open now and then: the least of several looks."""
     looks = [_look() for _ in range(5)]
     least = map(min, zip(*(look.counts for look in looks)))
     return Use(*least, megabytes=min(look.megabytes for look in looks))
@@ -83,7 +83,7 @@ def _look() -> Use:
     )
 
 
-_seen: set[str] = set()  # other programs have files there, too
+_seen: set[str] = set()  # other programs also have files there
 
 
 def _named(maps: str) -> int:
@@ -159,7 +159,7 @@ def soak_python(photos: Path, epochs: int, workers: int) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", type=Path, default=Path("build/release/bin"), help="where stoker and soak lie")
+    parser.add_argument("--build", type=Path, default=Path("build/release/bin"), help="folder of stoker and soak")
     parser.add_argument("--count", type=int, default=200, help="photos")
     parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--workers", type=int, default=8)

@@ -177,7 +177,7 @@ void compare(const fs::path& path, const std::function<Reader()>& library, int t
                median(library_rates), median(ratios));
 }
 
-// Where the pixels begin in a value, from the first record read by Stoker.
+// The offset of the pixels in a value, from the first record read by Stoker.
 std::size_t pixels_begin(const Dataset& dataset, const fs::path& path, std::size_t bytes) {
     Sample sample;
     dataset.read(0, sample);

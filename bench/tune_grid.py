@@ -1,6 +1,6 @@
 # Compares `stoker tune` with an exhaustive search: every point of a grid of workers, threads, prefetch and cache is
 # trained for a few seconds, five times in turn with all others, by the same trials. Prints one JSON document with the
-# best point, where tune ended (both measured again in turn), the errors of the predictions, and the times.
+# best point, the point that tune found (both measured again in turn), the errors of the predictions, and the times.
 #
 #   .venv/bin/python bench/tune_grid.py decode --points 36 --seconds 1.5
 import argparse
@@ -77,7 +77,7 @@ class Trial:
 
 
 def measure_points(recipe, points, rounds, seconds, samples):
-    """The median rate of each point. Each round measures all points, in processes of their own."""
+    """The median rate of each point. Each round measures all points, in separate processes."""
     rates = [[] for _ in points]
     for _ in range(rounds):
         for point, found in zip(points, rates):

@@ -1,10 +1,10 @@
-# What the hooks of `python -m stoker watch` add to each part of a training step, in microseconds.
+# The microseconds that the hooks of `python -m stoker watch` add to each part of a training step.
 #
 #     PYTHONPATH=build/release/python taskset -c 1 .venv/bin/python bench/watch_hooks.py [--turns 150] [--depth 6]
 #
 # bench/watch_overhead.py has the whole cost, which a busy machine hides: other processes take the core for longer than
 # a hook. Here one process puts its hooks in and takes them out again every 70 steps, in random order, and compares
-# medians of steps that lie within a tenth of a second. What a watch does twice a second, and its thread, is left out.
+# medians of steps within a tenth of a second. A watch's work twice a second, and its thread, is left out.
 import argparse
 import gc
 import random
@@ -79,7 +79,7 @@ class TimedLoop(Loop):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="what the hooks of a watch add to each part of a step")
+    parser = argparse.ArgumentParser(description="the time that the hooks of a watch add to each part of a step")
     parser.add_argument("--turns", type=int, default=150, help="pairs of turns (150)")
     parser.add_argument("--depth", type=int, default=6, help="layers of the model (6)")
     options = parser.parse_args()

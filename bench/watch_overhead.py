@@ -3,14 +3,14 @@
 #     PYTHONPATH=build/release/python .venv/bin/python bench/watch_overhead.py [--rounds 10] [--processes 4] [--busy]
 #
 # A process trains one model in blocks of a second. Blocks that are watched and blocks that are not take turns in random
-# order, so both have the same memory and the same machine, and between them lies the same work: steps that are not
-# timed, in which a watch counts lines and operations, and a garbage collection. In a second a watch closes two intervals,
-# as it does in a long run. A ratio is that of two neighbouring blocks, of wall time or, with --cpu, of the process's CPU
-# time (for machines that others use, too). Printed are the median of the ratios and its bootstrap interval, and as a
-# control the same of two blocks that are not watched. The cost is below 1 % if the upper end is. After ten seconds a
-# watch samples lines less often; --early measures the time before. glibc's heap shrinks and grows within a step or not,
-# depending on what lies at its end, and that alone changes a step by a quarter; so processes keep their memory. --busy
-# keeps all cores busy meanwhile.
+# order, so both have the same memory and the same machine, and the same work is between them: steps that are not timed,
+# in which a watch counts lines and operations, and a garbage collection. In a second a watch closes two intervals, as
+# it does in a long run. A ratio is that of two neighbouring blocks, of wall time or, with --cpu, of the process's CPU
+# time (for shared machines). Printed are the median of the ratios and its bootstrap interval, and as a control the same
+# of two blocks that are not watched. The cost is below 1 % if the upper end is. After ten seconds a watch samples lines
+# less often; --early measures the time before. glibc's heap shrinks and grows within a step or not, depending on the
+# block at its end, and that alone changes a step by a quarter; so processes keep their memory. --busy keeps all cores
+# busy meanwhile.
 import argparse
 import contextlib
 import gc
@@ -84,7 +84,7 @@ def block(loop, steps, watched, clock):
 
 
 def ratio_of(loop, steps, first, second, clock, rng):
-    """Of the time of a block to that of another, in per cent beyond 1. first, second: whether they are watched."""
+    """The ratio of a block's time to another's, in per cent beyond 1. first, second: whether they are watched."""
     turns = [0, 1]
     rng.shuffle(turns)
     seconds = {turn: block(loop, steps, (first, second)[turn], clock) for turn in turns}

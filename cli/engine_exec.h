@@ -45,10 +45,10 @@ Command engine_command(CLI::App& app);
 // True if the command line names one of the engine's commands.
 bool runs_in_engine(int argc, char** argv);
 
-// The engine's executable: beside this program, or where `cmake --install` puts it. Empty if there is none.
+// The engine's executable: in this program's folder, or in that of `cmake --install`. Empty if neither has it.
 std::filesystem::path find_engine();
 
-// Replaces this process by the engine, with the same arguments. Throws Unsupported if there is no engine.
+// Replaces this process by the engine, with the same arguments. Throws Unsupported if the engine is missing.
 [[noreturn]] void start_engine(char** argv);
 
 }  // namespace stoker::cli

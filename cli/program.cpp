@@ -50,7 +50,7 @@ int fail(const std::string& message, int status) {
     return status;
 }
 
-// "did you mean ...?" for the first of `words`, which is no command of `app`.
+// "did you mean ...?" for the first of `words`, which `app` does not know as a command.
 std::string command_hint(const CLI::App& app, const std::vector<std::string>& words) {
     std::vector<std::string> names;
     for (const CLI::App* command : app.get_subcommands(std::function<bool(const CLI::App*)>())) {
@@ -198,7 +198,7 @@ class HelpFormatter final : public CLI::Formatter {
     }
 
   private:
-    // A row of options or commands goes on below its description.
+    // A row of options or commands is continued below its description.
     std::size_t indent_of(const std::string& line) const {
         const std::size_t description = get_column_width();
         const bool row = line.starts_with("  ") && line.size() > description && line[description - 1] == ' ';

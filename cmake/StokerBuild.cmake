@@ -9,7 +9,7 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
-set(CMAKE_BUILD_RPATH $ORIGIN)  # what is opened at run time lies beside the programs
+set(CMAKE_BUILD_RPATH $ORIGIN)  # libraries opened at run time are in the programs' folder
 
 # A file with LibTorch's headers needs up to 1.5 GB to compile: one such file at a time for each 4 GB of memory.
 cmake_host_system_information(RESULT memory QUERY TOTAL_PHYSICAL_MEMORY)  # MiB
@@ -133,7 +133,7 @@ message(STATUS "Stoker: CUDA sources ${STOKER_HAS_CUDA} ${CMAKE_CUDA_ARCHITECTUR
 
 # stoker_folder(NAME DEPENDS folder... LIBRARIES target... PRIVATE target... EXCLUDE file...)
 # The target stoker::NAME from every .cpp of this folder and its sub-folders, and every .cu where CUDA is built.
-# Files named no_X.cpp stand in for X.cpp where X cannot be built; EXCLUDE leaves one of them out.
+# Files named no_X.cpp replace X.cpp if X cannot be built; EXCLUDE leaves one of them out.
 function(stoker_folder name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES;PRIVATE;EXCLUDE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
@@ -164,7 +164,7 @@ function(stoker_folder name)
   set_property(GLOBAL APPEND PROPERTY STOKER_${stoker_component}_TARGETS stoker_${name})
 endfunction()
 
-# What the engine opens by name at run time, where the machine has a GPU: stoker_opened_library(NAME SOURCE LIBRARIES...).
+# A library that the engine opens by name if the machine has a GPU: stoker_opened_library(NAME SOURCE LIBRARIES...).
 function(stoker_opened_library name source)
   add_library(${name} MODULE ${source})
   set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}

@@ -1,6 +1,6 @@
-# The GPUs that CUDA sources are compiled for: CMAKE_CUDA_ARCHITECTURES as it was given, else the environment's
-# CUDAARCHS, else PyTorch's TORCH_CUDA_ARCH_LIST ("8.0;9.0+PTX"), else Stoker's own choice, where code for x.0 also runs
-# on x.1 to x.9.
+# The GPUs that CUDA sources are compiled for: a given CMAKE_CUDA_ARCHITECTURES, else the environment's CUDAARCHS, else
+# PyTorch's TORCH_CUDA_ARCH_LIST ("8.0;9.0+PTX"), else Stoker's own choice, in which code for x.0 also runs on x.1 to
+# x.9.
 set(STOKER_CUDA_ARCHITECTURES 75 80 90 100 120)  # T4; A100; H100; B200; RTX 50
 
 # Of Stoker's list what the compiler knows (`nvcc --list-gpu-code`), as machine code, and the newest also as PTX, which

@@ -17,6 +17,6 @@ if(Python_Development.Module_FOUND AND nanobind_DIR)
   set(STOKER_HAS_PYTHON ON)
 elseif(STOKER_PYTHON STREQUAL "ON")
   message(FATAL_ERROR "STOKER_PYTHON=ON: expected nanobind and the headers of Python (python3-dev), found nanobind in \
-\"${nanobind_DIR}\" and headers in \"${Python_INCLUDE_DIRS}\"; `pip install .` brings nanobind by itself")
+\"${nanobind_DIR}\" and headers in \"${Python_INCLUDE_DIRS}\"; `pip install .` installs nanobind")
 endif()
 message(STATUS "Stoker: Python package ${STOKER_HAS_PYTHON}")

@@ -51,7 +51,7 @@ if(NOT TARGET stoker::torch)
   target_link_options(stoker::torch INTERFACE -Wl,--allow-shlib-undefined -Wl,-rpath,${STOKER_TORCH}/lib)
 endif()
 
-# LibTorch's CUDA side with the runtime's headers, which lie beside it in the wheel or come with the toolkit: enough to
+# LibTorch's CUDA side with the runtime's headers, which the wheel contains next to it or the toolkit brings: enough to
 # compile and link against it without nvcc. Absent in a wheel for CPUs.
 if(NOT TARGET stoker::torch_cuda)
   file(GLOB candidates ${STOKER_TORCH}/../nvidia/cu*/include ${STOKER_TORCH}/../nvidia/cuda_runtime/include)
@@ -64,7 +64,7 @@ if(NOT TARGET stoker::torch_cuda)
   endif()
 endif()
 
-# NCCL's process group, whose header is in the wheel beside LibTorch's. The library itself is a part of libtorch_cuda's
+# NCCL's process group, whose header is next to LibTorch's in the wheel. The library itself is a part of libtorch_cuda's
 # dependencies.
 if(NOT TARGET stoker::nccl AND TARGET stoker::torch_cuda)
   find_path(STOKER_NCCL_INCLUDE nccl.h HINTS ${STOKER_TORCH}/../nvidia/nccl/include NO_DEFAULT_PATH)

@@ -9,7 +9,7 @@ build=$1 kit=$2 data=${3:-}
 PROGRAMS=(stoker stoker-engine libstoker_torch_cuda.so)
 [[ -f $build/bin/libstoker_nccl.so ]] && PROGRAMS+=(libstoker_nccl.so)
 readonly TESTS=(bridge_test dist_test models_test ops_test train_test)
-# Every glibc system has these. LibTorch's libraries and their CUDA libraries lie in Python's site-packages.
+# Every glibc system has these. LibTorch's libraries and their CUDA libraries are in Python's site-packages.
 readonly PRESENT='/(libc|libm|libdl|librt|libpthread|libutil|libresolv|libstdc\+\+|libgcc_s)\.so|/(site|dist)-packages/'
 
 rm -rf "$kit"

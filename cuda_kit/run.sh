@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs on a machine with a GPU: all GPU tests, NVIDIA's compute-sanitizer over our kernels, training, then the benchmarks
-# as JSON. Each stage also runs by itself. Closes with "N passed, N failed, N skipped".
-# On 16 cores what is not measured runs beside each other.
+# Runs on a machine with a GPU: all GPU tests, NVIDIA's compute-sanitizer over our kernels, training, then the
+# benchmarks as JSON. Each stage can run alone. Closes with "N passed, N failed, N skipped". With 16 cores, checks that
+# measure nothing run in parallel.
 # usage: run.sh [--python PYTHON] [--out FOLDER] [doctor|tests|compile|sanitizer|train|bench]...
 set -uo pipefail
 TIMEFORMAT=%0R
@@ -23,8 +23,8 @@ passed=0 failed=0 skipped=0
 
 # ---- set-up ----
 
-# LibTorch comes with the machine's Python. Of the kit's libraries only those are taken that the machine lacks, since
-# Python finds them in LD_LIBRARY_PATH, too.
+# LibTorch comes with the machine's Python. Only libraries that the machine lacks are taken from the kit, since Python
+# also finds them in LD_LIBRARY_PATH.
 setup() {
     local torch missing
     torch=$("$python" -c 'import os, torch; print(os.path.dirname(torch.__file__))') || {
@@ -50,7 +50,7 @@ has_gpu() {
     [[ $gpu_found == 1 ]]
 }
 
-# Each check is a process group of its own, which an interrupt of this script ends.
+# Each check runs in a new process group, which an interrupt of this script ends.
 set -m
 declare -A running=() # by the check's name
 stop() {
@@ -182,7 +182,7 @@ run_bench() {
     check "bench-step-$MODEL" stoker bench step $LARGE --precision bf16 --device cuda --rounds 1 --seconds 2 \
         --peer --python "$python" --peer-script peers/step_pytorch.py --json
     if [[ -d data/photos ]]; then
-        # Fed from records: images_per_second beside those of bench-step-resnet50, whose batches lie on the device.
+        # Fed from records: images_per_second next to those of bench-step-resnet50, whose batches are on the device.
         check pack-photos stoker pack data/photos "$out/photos.stk" --codec dct
         local on feed=(--set device=cuda --set "data.train=$out/photos.stk" --set "data.batch_size=$BATCH"
             --set data.epoch_samples=25600 --set train.epochs=2 --json)

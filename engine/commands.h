@@ -25,10 +25,10 @@ Command add_trial(CLI::App& app);
 // adds one technique to the previous rung; --peer runs plain Python PyTorch too.
 Command add_bench_ladder(CLI::App& app);
 
-// What each technique gains on a recipe's own data and model, alone and added up.
+// The gain of each technique on a recipe's own data and model, alone and added up.
 Command add_bench_techniques(CLI::App& app);
 
-// What the account costs.
+// The cost of the account.
 Command add_bench_overhead(CLI::App& app);
 
 // One training step of a model; --peer times the same step in Python PyTorch.

@@ -1,4 +1,4 @@
-// What a command does about several ranks: it trains with them, or refuses them.
+// A command's treatment of several ranks: it trains with them, or refuses them.
 #pragma once
 
 #include <functional>

@@ -113,7 +113,7 @@ class BenchLoader {
         return images;
     }
 
-    // What an image takes in its batch.
+    // The bytes of an image in its batch.
     double bytes_per_image() const { return static_cast<double>(image_bytes_) / static_cast<double>(images_); }
 
     // Consumes the batches that were prefetched, so that a timed round starts without a stock of finished batches.

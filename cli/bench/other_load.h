@@ -10,7 +10,7 @@ class OtherLoad {
     // The measurement begins here.
     OtherLoad() = default;
 
-    // If other processes kept more than a tenth of the usable cores busy so far, and the machine has no idle cores for
+    // If other processes kept more than a tenth of the usable cores busy so far, and the machine lacks idle cores for
     // them, one line on stderr says that the figures are unreliable.
     void warn() const;
 

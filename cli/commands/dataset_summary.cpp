@@ -22,7 +22,7 @@ struct Reader {
     Sample sample;
     Transform transform;  // without ops: only checks and decodes
     TransformScratch scratch;
-    TransformScratch fields;  // of masks, beside the sample's image
+    TransformScratch fields;  // for masks: the sample's image has its own
     Image field;              // a further image
 };
 

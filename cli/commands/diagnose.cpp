@@ -1,4 +1,4 @@
-// stoker diagnose: what starves the device, and what mends it: for run folders, and for traces of torch.profiler.
+// stoker diagnose: why the device is idle, and how to fix it: for run folders, and for traces of torch.profiler.
 #include "stoker/diagnose/diagnose.h"
 
 #include <algorithm>

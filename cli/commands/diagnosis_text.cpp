@@ -26,7 +26,7 @@ std::string bar(double share) {
     return width == 0 ? "" : fmt::format("  {:█<{}}", "", width);
 }
 
-// The steps that findings are about, where the first ones, in which the loader started, are left out.
+// The steps that findings are about, if the first ones, in which the loader started, are left out.
 std::string judged_text(const RankRecords& rank, const Diagnosis& diagnosis) {
     const Finding* latest = nullptr;
     for (const Finding& finding : diagnosis.findings) {
@@ -108,7 +108,7 @@ std::string gpu_text(const RankRecords& rank) {
         100 * kernel / causes, 100 * other / causes);
 }
 
-// What the loader's workers did, over all of the rank's intervals.
+// The work of the loader's workers, over all of the rank's intervals.
 std::string workers_text(const RankRecords& rank) {
     StageTimes sum;
     for (const IntervalEntry& interval : rank.intervals) {
@@ -136,7 +136,7 @@ std::string workers_text(const RankRecords& rank) {
     return text;
 }
 
-// Where the training thread of a watched program waited for the device.
+// The places at which the training thread of a watched program waited for the device.
 std::string syncs_text(const RankRecords& rank) {
     if (rank.facts.writer != kPythonWriter) {
         return {};
@@ -166,7 +166,7 @@ std::string calls_text(const char* title, const std::vector<Entry>& calls, std::
     return text;
 }
 
-// What profilers have seen of a watched program. Of a trace alone the account and the findings are shown.
+// Profilers' records of a watched program. For a trace only the account and the findings are shown.
 std::string profile_text(const RankRecords& rank) {
     constexpr std::size_t kMost = 10;
     std::string text;
@@ -239,7 +239,7 @@ std::string finding_text(const Finding& finding, std::size_t index, bool ranks, 
     return text;
 }
 
-// Of two ranks both; of more the first, and the one that the first finding is about.
+// Both ranks of two; of more the first, and the one that the first finding is about.
 std::vector<const RankRecords*> shown_ranks(const RunRecords& records, const Diagnosis& diagnosis) {
     constexpr std::size_t kAll = 2;
     std::vector<const RankRecords*> shown;

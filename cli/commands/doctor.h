@@ -1,4 +1,4 @@
-// The checks of `stoker doctor`: what was found, what is expected, and how to fix a difference.
+// The checks of `stoker doctor`: each finding, the expectation, and how to fix a difference.
 #pragma once
 
 #include <filesystem>
@@ -39,7 +39,7 @@ std::vector<Check> check_gpu(const std::string& torch_cuda);
 // PCIe, persistence, ECC and clocks of all GPUs; nothing without NVIDIA's driver.
 std::vector<Check> check_nvml();
 
-// Compares the LibTorch that the engine loads with the one it was built with, and checks the CUDA libraries beside it.
+// Compares the LibTorch that the engine loads with the one it was built with, and checks the CUDA libraries next to it.
 // A missing engine is a warning; an engine that does not start is a failure.
 struct TorchChecks {
     std::vector<Check> checks;
@@ -51,12 +51,12 @@ TorchChecks check_torch();
 // CUDA libraries on this machine that are not LibTorch's: whether they fit it.
 std::vector<Check> check_cuda_files(const TorchChecks& torch);
 
-// How to raise a limit of the process: by `ulimit FLAG`, or, where the hard limit is lower, by the administrator.
+// How to raise a limit of the process: by `ulimit FLAG`, or, if the hard limit is lower, by the administrator.
 // `name` and `unit` are limits.conf's and systemd's, such as "nofile" and "NOFILE".
 std::string raise_limit(const std::string& name, const std::string& unit, const std::string& flag, bool allowed,
                         const std::string& value);
 
-// What a fix that lasts until the next boot adds: " (until the next boot; to keep it: HOW)".
+// The addition to a fix that lasts until the next boot: " (until the next boot; to keep it: HOW)".
 std::string lasting(const std::string& how);
 
 }  // namespace stoker::cli

@@ -1,4 +1,4 @@
-// Checks of CUDA libraries that are installed beside those of LibTorch: a toolkit to build extensions with, and
+// Checks of CUDA libraries that are installed in addition to LibTorch's: a toolkit to build extensions with, and
 // libraries in LD_LIBRARY_PATH that are loaded instead of LibTorch's own.
 #include <cstdlib>
 #include <fmt/format.h>
@@ -49,7 +49,7 @@ void add_toolkit(const std::string& torch_cuda, std::vector<Check>& checks) {
          .status = fits ? CheckStatus::ok : CheckStatus::warn,
          .found = fmt::format("{} in {}, LibTorch for CUDA {}", version, for_terminal(folder.string(), 80), torch_cuda),
          .expected = fmt::format("a toolkit {}.x", major(torch_cuda)),
-         .why = "CUDA code that is built with another major version does not load beside LibTorch",
+         .why = "CUDA code that is built with another major version does not load together with LibTorch",
          .fix = fits ? ""
                      : fmt::format("install the CUDA toolkit {0}.x and set CUDA_HOME, or a torch for CUDA {1}",
                                    major(torch_cuda), major(version))});

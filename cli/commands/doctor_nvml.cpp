@@ -15,7 +15,7 @@ namespace {
 
 using Gpus = std::vector<GpuCounters>;
 
-// What is wrong with a GPU: a text such as "x8 of x16"; empty if nothing is, or if it does not report it.
+// A GPU's problem: a text such as "x8 of x16"; empty if it has none, or if it does not report the value.
 using Problem = std::function<std::string(const GpuCounters&)>;
 
 // `check.found` is for GPUs without the problem. Left out if no GPU reports the value.
@@ -208,7 +208,7 @@ std::vector<Check> check_nvml() {
     const Nvml nvml;
     std::vector<Check> checks;
     if (!nvml.installed()) {
-        return checks;  // check_gpu says that there is no driver
+        return checks;  // check_gpu says that the driver is missing
     }
     add_module_check(nvml.driver_version(), checks);
     if (!nvml.problem().empty()) {

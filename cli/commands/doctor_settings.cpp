@@ -45,7 +45,7 @@ Check check_quota(const HostRates& since) {
     return finished(check, since.throttled.value_or(0) <= kOften);
 }
 
-// Of the cores that this process may run on: others do not matter.
+// Only for the cores that this process may run on: others do not matter.
 Check check_other_processes(const HostRates& since) {
     constexpr double kEnough = 0.7;
     const CpuCores cores = cpu_cores();
@@ -97,7 +97,7 @@ void add_huge_pages(std::vector<Check>& checks) {
                               mode != "never"));
 }
 
-// What was swapped out long ago and is never read again costs nothing, so it is judged by what is read back.
+// Memory that was swapped out long ago and is never read again costs nothing, so swap is judged by reads.
 Check check_swap(const HostRates& since) {
     constexpr double kMuch = 1 << 20;  // bytes a second
     const MemoryCounters memory = read_memory();

@@ -1,4 +1,4 @@
-// Checks of the disks: what the working directory and the data lie on, how fast they read, free inodes.
+// Checks of the disks: the storage of the working directory and of the data, its speed, free inodes.
 #include <sys/statvfs.h>
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// LibTorch is installed as a Python wheel, with each CUDA library in another wheel beside it. The engine prints which
+// LibTorch is installed as a Python wheel, with each CUDA library in another wheel next to it. The engine prints which
 // LibTorch it loads; versions are read from file names and text files.
 #if defined(__GNUC__) && !defined(__clang__)  // false warning of GCC 12 in <regex> under sanitizers
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -56,7 +56,7 @@ Check check_libtorch(const fs::path& torch, const std::string& version) {
 // A CUDA library that torch needs, and where its version can be read.
 struct Library {
     const char* name;
-    const char* wheel;    // nvidia_<wheel>[_cuNN]-<version>.dist-info beside torch
+    const char* wheel;    // nvidia_<wheel>[_cuNN]-<version>.dist-info next to torch
     const char* bundled;  // or torch/lib/<bundled>*, in wheels that contain all libraries
     const char* use;
 };
@@ -72,7 +72,7 @@ bool satisfies(const std::string& version, const std::string& required) {
     return required.empty() || (version + ".").starts_with(required + ".");
 }
 
-// `cuda`: LibTorch's. Wheels of other CUDA versions may be installed beside the one that it loads.
+// `cuda`: LibTorch's. Wheels of other CUDA versions may be installed as well.
 std::string installed_version(const Library& library, const fs::path& torch, const std::string& cuda,
                               const std::string& required) {
     std::error_code unreadable;  // then the check reports that nothing was found
@@ -134,7 +134,7 @@ Check check_library(const Library& library, const fs::path& torch, const std::st
 Check without_engine() {
     return {.name = "LibTorch",
             .status = CheckStatus::warn,
-            .found = "none: there is no engine beside this program",
+            .found = "none: the engine is not installed with this program",
             .expected = "the engine, Stoker's part that needs LibTorch",
             .why = "training and evaluation need it; the data commands do not",
             .fix = "build and install with STOKER_ENGINE=ON"};

@@ -25,7 +25,7 @@ struct ImageGrid {
 // Arranges images in rows of equal cells, each centred in its cell with its label below. Small images are enlarged by
 // an integer factor without smoothing; large ones are reduced to fit. An image without pixels is a red cell with a
 // cross. Boxes are outlines over the scaled image; a box without an area is not drawn. Labels that are too wide are
-// cut; if all labels are empty, there is no space for them.
+// cut; if all labels are empty, cells have no space for them.
 ImageGrid make_grid(const std::vector<GridImage>& images);
 
 }  // namespace stoker::cli

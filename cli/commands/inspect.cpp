@@ -35,7 +35,7 @@ std::string text(const Range& range) {
     return range.low == range.high ? fmt::to_string(range.low) : fmt::format("{} to {}", range.low, range.high);
 }
 
-// The fields beside image and label: those that were asked for, then the others that the data hold.
+// The fields other than image and label: those that were asked for, then the others that the data hold.
 struct FurtherFields {
     std::vector<Field> asked;
     std::vector<Field> others;  // under their names in the data; kinds are guesses
@@ -45,7 +45,7 @@ FurtherFields further_fields(const Dataset& dataset, const FieldNames& names) {
     return {.asked = {dataset.fields().begin(), dataset.fields().end()}, .others = unread_fields(dataset, names)};
 }
 
-// A side of any length is null; an image has no shape, since each sample has its own size.
+// A side of any length is null; images have no shape, since each sample has its own size.
 Json field_json(const Field& field, bool asked) {
     Json json = {{"kind", field_kind_name(field.kind)}, {"guessed", !asked}, {"dtype", dtype_name(field.dtype)}};
     if (!has_pixels(field.kind)) {
@@ -182,7 +182,7 @@ void print_unread(const Dataset& dataset, const Field& field) {
         field_option(field));
 }
 
-// Where no sample has a label: the columns that may hold them.
+// If all samples lack labels: the columns that may hold them.
 std::string label_columns(const Dataset& dataset, const FurtherFields& further) {
     std::vector<std::string> names;
     for (const Field& field : further.others) {
@@ -202,7 +202,7 @@ void print_fields(const Dataset& dataset, const FurtherFields& further) {
     }
 }
 
-// Which samples a line is about, where not all were read.
+// The samples that a line is about, unless all were read.
 std::string read_text(const Dataset& dataset, const DatasetSummary& found, const std::string& part) {
     if (found.read == dataset.size()) {
         return "";

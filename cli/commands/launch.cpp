@@ -35,7 +35,7 @@ from torch.distributed.run import parse_args, run
 logging.disable(logging.ERROR)
 sys.argv[0] = "stoker launch"
 
-# torchrun forwards the signals that end a run, and not this one, after which a run goes on.
+# torchrun forwards the signals that end a run, but not this one, after which a run continues.
 def forward(number, frame):
     for path in (f"/proc/self/task/{task}/children" for task in os.listdir("/proc/self/task")):
         try:
@@ -82,7 +82,7 @@ std::vector<std::string> command_line(const LaunchArguments& options) {
     if (std::ranges::none_of(options.torchrun, several_hosts)) {
         line.emplace_back("--standalone");  // this host only, on a free port
     } else {
-        // With the c10d rendezvous each restart gets a store of its own. torchrun's one for all knows the ranks of
+        // With the c10d rendezvous each restart gets a new store. torchrun's one for all knows the ranks of
         // earlier ones, and a host that did not see the failure itself does not count the restart.
         setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", /*overwrite=*/0);
     }
@@ -99,7 +99,7 @@ std::vector<std::string> command_line(const LaunchArguments& options) {
 int run(const LaunchArguments& options) {
     setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);  // torchrun sets the same and warns; train.threads decides
     exec_program(command_line(options));
-    throw errno_error("launch", "torchrun, beside LibTorch or on PATH", errno,
+    throw errno_error("launch", "torchrun, next to LibTorch or on PATH", errno,
                       "pip install torch, or start each process yourself with RANK, WORLD_SIZE, MASTER_ADDR and "
                       "MASTER_PORT set");
 }

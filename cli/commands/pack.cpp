@@ -69,7 +69,7 @@ std::uint64_t checked_shard_size(const std::string& text) {
     return static_cast<std::uint64_t>(*bytes);
 }
 
-// What an interrupted packing has kept, and how to go on.
+// The samples that an interrupted packing has kept, and how to resume it.
 std::string resume_hint(const PackArguments& options, const PackProgress& last) {
     std::string resume = "run the same command again to resume";
     if (last.kept == last.total || !options.merge.empty()) {

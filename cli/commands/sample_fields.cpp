@@ -75,7 +75,7 @@ std::string numbers_text(const Json& numbers) {
                        numbers.size() > kMostInCell ? fmt::format(" ... ({})", numbers.size()) : "");
 }
 
-// A number where the field has no shape, otherwise all numbers in stored order.
+// A number for a field without a shape, otherwise all numbers in stored order.
 Json numbers_json(const Field& field, std::span<const std::byte> bytes) {
     const std::size_t count = bytes.size() / item_size(field.dtype);
     if (field.shape.empty() && count == 1) {
@@ -180,7 +180,7 @@ void add_overlays(TrainingData& data, GridImage& to) {
             to.boxes.insert(to.boxes.end(), boxes.begin(), boxes.end());
         } else if (fields[i].kind == FieldKind::mask) {
             const ConstImageView mask = data.mask(i);
-            if (mask.height == to.image.height() && mask.width == to.image.width()) {  // not with ops of its own
+            if (mask.height == to.image.height() && mask.width == to.image.width()) {  // not if its ops differ
                 tint(mask, to.image.view());
             }
         }

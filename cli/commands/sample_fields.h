@@ -1,4 +1,4 @@
-// The further fields of a sample, for `stoker show`: values for the table and for JSON, and what lies on the image.
+// The further fields of a sample, for `stoker show`: values for the table and for JSON, and overlays on the image.
 #pragma once
 
 #include <nlohmann/json.hpp>

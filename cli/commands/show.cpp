@@ -167,7 +167,7 @@ void print_json(const std::string& file, const TrainingData& data, const std::ve
     print_document({{"file", file}, {"seed", data.seed()}, {"epoch", data.epoch()}, {"samples", samples}});
 }
 
-// Prints a line for each sample that could not be read. Returns the exit status: 1 if there is no other.
+// Prints a line for each sample that could not be read. Returns the exit status: 1 if all are bad.
 int report_bad(const std::vector<Line>& lines) {
     std::size_t bad = 0;
     for (const Line& line : lines) {

@@ -16,7 +16,7 @@
 
 namespace stoker::cli {
 
-// A temporary folder beside `target`. commit() renames it to `target`; without commit the destructor removes it. It is
+// A temporary folder next to `target`. commit() renames it to `target`; without commit the destructor removes it. It is
 // locked, so the folders of killed processes can be told from those of living ones, and are removed.
 class StagedFolder {
   public:
@@ -60,7 +60,7 @@ class StagedFolder {
     }
 
   private:
-    // From the root, without links: what a link leads to is replaced, not the link.
+    // From the root, without links: the target of a link is replaced, not the link.
     static std::filesystem::path whole_path(const std::string& target) {
         namespace fs = std::filesystem;
         std::error_code unknown;

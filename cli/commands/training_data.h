@@ -22,7 +22,7 @@ struct TrainingDataOptions {
     std::vector<std::string> sets;
     std::optional<std::int64_t> epoch;
     std::optional<std::int64_t> seed;  // empty: the recipe's
-    FieldNames fields = {};            // where a name or `more` is empty: the recipe's
+    FieldNames fields = {};            // an empty name or `more`: the recipe's
     bool val = false;  // the recipe's validation data and ops, in stored order; `data` replaces data.val
 };
 
@@ -51,8 +51,8 @@ class TrainingData {
     std::vector<float> values(SampledIndex draw);
     std::int64_t label() const { return sample_.label; }
 
-    // Of the sample that `pixels` gave last: field `at` of the data set, as stored; a mask (H, W, 1), valid until the
-    // next call, and boxes, (K, 4) floats, after the ops. Throw DataError for damaged values.
+    // Field `at` of the sample that `pixels` gave last: as stored; a mask (H, W, 1), valid until the next call, and
+    // boxes, (K, 4) floats, after the ops. Throw DataError for damaged values.
     const FieldValue& field(std::size_t at) { return sample_.field(at); }
     ConstImageView mask(std::size_t at);
     std::vector<float> boxes(std::size_t at);

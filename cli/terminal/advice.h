@@ -1,4 +1,4 @@
-// A data set's line of advice on stderr: what it leaves out, or why it is slow to read.
+// A data set's line of advice on stderr: the samples that it leaves out, or why it is slow to read.
 #pragma once
 
 #include "cli/terminal/print.h"

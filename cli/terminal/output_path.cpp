@@ -43,7 +43,7 @@ void require_file(const fs::path& path, const std::string& problem) {
 }
 
 // True if a data set in `folder` would take a file or folder at `path`, which is in it or below it, for a part of
-// itself: a folder of images takes all that lies below it but tables, other formats the files of their kind. labels.csv
+// itself: a folder of images takes all files below it but tables, other formats the files of their kind. labels.csv
 // makes a table of any folder.
 bool would_join_data(const fs::path& path, const std::string& folder) {
     std::error_code unknown;

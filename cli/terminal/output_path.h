@@ -7,11 +7,11 @@
 
 namespace stoker::cli {
 
-// For write_file (base), which writes a temporary file beside `path` and renames it. Throws IoError if the folder is
-// missing or read-only, or `path` is a folder.
+// For write_file (base), which writes a temporary file in the folder of `path` and renames it. Throws IoError if the
+// folder is missing or read-only, or `path` is a folder.
 void require_writable_file(const std::filesystem::path& path);
 
-// Throws InvalidArgument if `path` is one of the folders in `data` or lies below one, links resolved, and the data
+// Throws InvalidArgument if `path` is one of the folders in `data` or is below one, links resolved, and the data
 // would be read differently with the output among it. Names of `data` that are not folders are ignored.
 void require_outside_data(const std::filesystem::path& path, const std::vector<std::string>& data);
 

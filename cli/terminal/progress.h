@@ -38,7 +38,7 @@ class ProgressBar {
 
     // "epoch 2/5 ━━━━━╌╌╌╌  42%  176,000 images/s  loss 0.4321  left: epoch 0:03, run 1:20". Redrawn at most ten times
     // a second on a terminal, and always on one line: in a narrow one the bar, the rate and the part's time are left
-    // out. The first line of a label has no time left. Elsewhere a line every ten seconds, after ten minutes every
+    // out. The first line of a label lacks the time left. Elsewhere a line every ten seconds, after ten minutes every
     // minute.
     void update(const ProgressState& state);
 
@@ -54,7 +54,7 @@ class ProgressBar {
 
     bool due() const;
 
-    // Where a measurement of speed began.
+    // The begin of a measurement of speed.
     struct Start {
         Clock::time_point time = {};
         std::int64_t done = 0;

@@ -14,7 +14,7 @@ std::filesystem::path program_path();
 // Replaces this process by `command`, whose first word is looked up on PATH. Returns only on failure, with errno set.
 void exec_program(std::vector<std::string> command);
 
-// Runs `command` and returns its standard output. The first word is looked up on PATH; there is no shell. The child
+// Runs `command` without a shell and returns its standard output. The first word is looked up on PATH. The child
 // gets the user's environment, without the variables that start_engine (engine_exec.h) added, and this process's
 // standard error. It is sent SIGTERM once `stop` is not 0. Throws Error if the child cannot be started or fails, and
 // Interrupted if it failed after that SIGTERM.

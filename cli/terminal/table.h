@@ -33,7 +33,7 @@ class Table {
 // `text` made printable. Text wider than `max_width` columns is shortened in the middle.
 std::string for_terminal(std::string_view text, std::size_t max_width);
 
-// The same for texts that are compared: what they all begin and end with is left out first, and texts that would read
+// The same for texts that are compared: their common beginning and end are left out first, and texts that would read
 // alike although they differ are not shortened.
 std::vector<std::string> for_comparison(std::span<const std::string> texts, std::size_t max_width);
 

@@ -1,5 +1,4 @@
-// A terminal that is drawn as a whole, by ncurses. The destructor leaves it as it was, whatever ended the program's
-// work.
+// A terminal that is drawn as a whole, by ncurses. The destructor restores it, whatever ended the program's work.
 #pragma once
 
 #include <optional>
@@ -14,7 +13,7 @@ bool shows_blocks();
 
 class FullScreen {
   public:
-    // Throws InvalidArgument if stdin and stdout are no terminal, or one that ncurses does not know.
+    // Throws InvalidArgument unless stdin and stdout are a terminal that ncurses knows.
     FullScreen();
     FullScreen(const FullScreen&) = delete;
     FullScreen& operator=(const FullScreen&) = delete;

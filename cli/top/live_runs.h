@@ -13,7 +13,7 @@
 
 namespace stoker::cli {
 
-// What the last steps of a metrics.jsonl say. Absent: they do not say it.
+// The figures of the last steps in a metrics.jsonl. Absent: the steps do not have them.
 struct RunTail {
     std::int64_t step = 0;  // the last one
     std::int64_t epoch = 0;

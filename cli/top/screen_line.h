@@ -32,7 +32,7 @@ std::vector<ScreenLine> fitted(std::vector<ScreenLine> lines, int columns, int r
 
 std::string plain_text(const ScreenLine& line);
 
-// A table whose columns have widths of their own, so that its rows fit or lose the same columns.
+// A table with a fixed width for each column, so that its rows fit or lose the same columns.
 class ScreenTable {
   public:
     enum class Align { left, right };

@@ -28,7 +28,7 @@ struct TopArguments {
     bool json = false;
 };
 
-// What the keys change.
+// The settings that keys change.
 struct Controls {
     double interval = 2;
     ProcessSort sort = ProcessSort::cpu;
@@ -102,7 +102,7 @@ void wait(double seconds) {
 
 int print_once(const TopArguments& options) {
     constexpr std::size_t kProcesses = 10;
-    constexpr int kColumns = 120;  // where stdout is no terminal
+    constexpr int kColumns = 120;  // if stdout is not a terminal
     TopSource source;
     wait(options.interval);
     const TopView view = source.next(ProcessSort::cpu, kProcesses);

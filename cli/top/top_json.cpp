@@ -1,4 +1,4 @@
-// The document of `stoker top --once --json`. What the system does not report is null.
+// The document of `stoker top --once --json`. A value that the system does not report is null.
 #include <nlohmann/json.hpp>
 
 #include "cli/top/top_view.h"
@@ -63,7 +63,7 @@ Json link(const std::optional<PcieLink>& link) {
     return link ? Json{{"generation", link->generation}, {"width", link->width}} : Json();
 }
 
-// Of the GPU alone; each figure may be missing.
+// The link of the GPU alone; each figure may be missing.
 Json link(const GpuCounters& gpu) {
     return gpu.pcie_gpu_generation || gpu.pcie_gpu_width
                ? Json{{"generation", or_null(gpu.pcie_gpu_generation)}, {"width", or_null(gpu.pcie_gpu_width)}}

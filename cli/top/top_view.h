@@ -49,7 +49,7 @@ class TopSource {
 // The rank of the blank lines between sections.
 inline constexpr int kBlankLine = 100;
 
-// Sections from the GPUs to the processes, wide as they are.
+// Sections from the GPUs to the processes, in their natural width.
 struct TopLayout {
     int columns = 80;
     bool blocks = true;  // the terminal shows block characters

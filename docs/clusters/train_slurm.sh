@@ -1,6 +1,6 @@
 #!/bin/bash
 # Trains on four hosts with two ranks each. srun gives the ranks their numbers and the address of the first host. Two
-# minutes before the time is over Slurm sends SIGTERM: the run leaves a checkpoint, the job is requeued, and goes on.
+# minutes before the time is over Slurm sends SIGTERM: the run leaves a checkpoint, and the job is requeued and resumes.
 #SBATCH --job-name=stoker-train
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=2

@@ -124,7 +124,7 @@ def _marked(text: str, comments: list[str]) -> str:
         elif mark and code.strip():
             column = line.index("// ")
             parts = [behind]
-            while is_comment(at) and lines[at].index("//") == column:  # it goes on
+            while is_comment(at) and lines[at].index("//") == column:  # a continued comment
                 parts.append(re.sub("^ *// ?", "", lines[at]))
                 at += 1
             if code.endswith("}") or code.endswith("{"):  # a body, which would take the comment for its own
@@ -251,7 +251,7 @@ def _parameter(element: Xml.Element) -> str:
 
 
 def _code(element: Xml.Element | None) -> str:
-    """Code as the headers have it: doxygen sets spaces of its own."""
+    """Code as the headers have it: doxygen changes the spaces."""
     text = re.sub(r"/\*.*?\*/", "", _flat(element)).strip()
     text = re.sub(r"< | >|  +", lambda spaces: spaces[0].strip() or " ", text)
     text = re.sub(r" ([&*]+)", r"\1", text)

@@ -33,7 +33,7 @@ class Reference:
     groups: dict[str, list[str]]
 
     def __post_init__(self) -> None:
-        """What a name leads to: what has a heading. A function of several headers could mean any of them."""
+        """The target of a name: the item with a heading. A function of several headers could mean any of them."""
         pages: dict[str, set[str]] = {}
         self.types: set[str] = set()
         for header in self.headers.values():
@@ -71,7 +71,7 @@ def page_of(path: str) -> str:
 
 
 def expand_map(markdown: str, reference: Reference | None) -> str:
-    """docs/cpp-api.md with what each header is for and what it has."""
+    """docs/cpp-api.md with each header's purpose and items."""
     if reference is None:
         return re.sub(r"\[(`stoker/[\w/]+\.h`)\]\(\.\./src/.*?\)", r"\1", markdown) + WITHOUT_DOXYGEN
     introduction = markdown.partition("\n## ")[0]
@@ -107,7 +107,7 @@ def _row(header: Header, reference: Reference) -> str:
 
 
 def _url(path: str, source: str) -> str:
-    """Of a header's page, from the page at the folder `source` of the site."""
+    """The URL of a header's page, from the page at the folder `source` of the site."""
     return posixpath.relpath(page_of(path).removesuffix(".md"), source) + "/"
 
 
@@ -147,7 +147,7 @@ def _cmake(folder: str) -> str:
 
 
 def _overloads(items: list[Item]) -> list[list[Item]]:
-    """Functions of one name are shown together, where the first of them stands."""
+    """Functions of one name are shown together, at the place of the first."""
     together: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         together.setdefault((item.kind if item.kind == "function" else "", item.name), []).append(item)

@@ -1,4 +1,4 @@
-"""What MkDocs needs for pages that are read in the source tree, too, and the pages of the C++ API."""
+"""MkDocs hooks for pages that are also read in the source tree, and for the pages of the C++ API."""
 
 import re
 import sys
@@ -18,7 +18,7 @@ _reference: cpp_pages.Reference | None = None
 
 
 def on_config(config: Any) -> None:
-    """The headers of the C++ API stand below its map."""
+    """The headers of the C++ API come below its map."""
     global _reference
     _reference = cpp_pages.load()
     config.extra_css.append(_STYLE)

@@ -91,7 +91,7 @@ std::vector<Rung> ladder() {
     return rungs;
 }
 
-// What all rungs share.
+// Shared by all rungs.
 struct Experiment {
     const BenchLadderArguments& options;
     std::string data;

@@ -1,9 +1,9 @@
-// stoker bench overhead: what the account of a run and the profiler cost. One run trains while one of them is switched
+// stoker bench overhead: the cost of a run's account and of the profiler. One run trains while one of them is switched
 // off and on in blocks of equal length, in the order off on on off or on off off on, drawn at random. Four blocks are a
 // round, and give one ratio, from which a steady drift of the machine cancels out. Throughput is taken by the clock
-// from the first step of a block to the last. Where other processes keep all cores busy, the scheduler's turns are a
-// hundred times what is looked for; there the process's CPU time is taken, which is what a step costs on such a
-// machine. The same with a switch that does nothing is the control.
+// from the first step of a block to the last. If other processes keep all cores busy, the scheduler's turns are a
+// hundred times the effect; then the process's CPU time is taken, which is a step's cost on such a machine. The same
+// with a switch that does nothing is the control.
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,7 +46,7 @@ struct BenchOverheadArguments {
     bool json = false;
 };
 
-constexpr double kLimit = 0.01;         // the cost that is claimed: the whole interval lies below
+constexpr double kLimit = 0.01;         // the cost that is claimed: the whole interval is below
 constexpr double kBlockSeconds = 0.01;  // short: what disturbs the machine for a moment spoils few rounds
 constexpr int kLeastSteps = 1;
 constexpr int kMostSteps = 50;  // after so many steps losses are read and records written
@@ -139,7 +139,7 @@ enum class Part : std::uint8_t {
 };
 
 // Trains an MLP on drawn digits, in one epoch without an end and without checkpoints. The time of a step is about
-// proportional to the batch. Kineto sees operators, of which the fused step has none.
+// proportional to the batch. Kineto sees operators; the fused step has none.
 Recipe recipe_of(const BenchOverheadArguments& options, Part part, std::int64_t batch) {
     Recipe recipe = endless(parse_recipe(fmt::format("device = \"{}\"\n[data]\ntrain = \"synth:digits?count=4096\"\n"
                                                      "batch_size = {}\nepoch_samples = 200000000\n"
@@ -159,7 +159,7 @@ void train(const Recipe& recipe, const std::atomic<int>& stop, const std::functi
     Trainer trainer(recipe, open_train_data(recipe.data), nullptr, OptimizerKernel::fused, /*resumes=*/false,
                     std::make_shared<Group>());
     std::atomic<int> end = 0;
-    trainer.fit({.out = folder.path() / "run",  // the records are written, too
+    trainer.fit({.out = folder.path() / "run",  // the records are also written
                  .on_step =
                      [&](const Progress&) {
                          if (stop != 0 || !step(trainer.device())) {

@@ -1,4 +1,4 @@
-// stoker bench techniques: what each technique gains on a recipe's own data and model: alone against a plain baseline
+// stoker bench techniques: the gain of each technique on a recipe's own data and model: alone against a plain baseline
 // (one thread does everything, float32, no fused kernels), and added to all before it.
 #include <algorithm>
 #include <fmt/format.h>

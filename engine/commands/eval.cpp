@@ -91,7 +91,7 @@ void print_bad_samples(const Evaluation& evaluation) {
     }
 }
 
-// Of another task than classification.
+// For tasks other than classification.
 void print_metrics(const Evaluation& evaluation, const EvalArguments& options, const std::filesystem::path& checkpoint,
                    const std::string& device) {
     Json metrics = Json::object();

@@ -16,8 +16,8 @@ class MaskFolder {
     // Throws IoError if the folder cannot be written.
     explicit MaskFolder(std::filesystem::path folder);
 
-    // Writes <folder>/<key>.png, or <key>-2.png where an earlier prediction has that name: keys such as ../a/1.jpg and
-    // a/1.jpg give the same. A prediction with an error has no file. Throws IoError.
+    // Writes <folder>/<key>.png, or <key>-2.png if an earlier prediction has that name: keys such as ../a/1.jpg and
+    // a/1.jpg give the same. Skips a prediction with an error. Throws IoError.
     void write(const Prediction& prediction);
 
     std::int64_t numbered() const { return numbered_; }  // the files with such a number

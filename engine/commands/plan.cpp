@@ -30,7 +30,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kMostRanks = 65536;
 
-// Gloo's share of a link: 1448 bytes of each packet's 1514, beside half an acknowledgement of 66 for each packet that
+// Gloo's share of a link: 1448 bytes of each packet's 1514, plus half an acknowledgement of 66 for each packet that
 // arrives.
 constexpr double kTcpShare = 1448.0 / (1514 + 33);
 
@@ -65,7 +65,7 @@ double link_speed(const std::string& text) {
                       .got = "\"" + text + "\""});
 }
 
-// One row of the tables: so many ranks, and what they divide (train.shard).
+// One row of the tables: the number of ranks, and the state that they divide (train.shard).
 struct Row {
     Distribution how;
     RankStepCost cost;
@@ -128,7 +128,7 @@ std::vector<Row> predict(const MeasuredRank& rank, int first_count, const Link& 
     return rows;
 }
 
-// As many stages as train.mesh.pp, and powers of two, where the ranks and the blocks allow it.
+// As many stages as train.mesh.pp, and powers of two, as far as the ranks and the blocks allow it.
 std::vector<PipelineRow> predict_pipelines(const MeasuredRank& rank, int ranks, const Link& link,
                                            const Recipe& recipe) {
     std::vector<PipelineRow> rows;
@@ -191,7 +191,7 @@ void print_plan(const Recipe& recipe, const MeasuredRank& rank, const std::vecto
                                              rank.host_seconds * (1 << 20) * 1e3)
                                : "");
     if (recipe.train.mesh.tp > 1) {
-        print_stdout("{} processes share a copy of the model, of which each has a part (train.mesh.tp)\n\n",
+        print_stdout("{} processes share a copy of the model; each has a part of it (train.mesh.tp)\n\n",
                      recipe.train.mesh.tp);
     }
     if (recipe.train.mesh.pp > 1) {

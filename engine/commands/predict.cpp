@@ -64,7 +64,7 @@ std::vector<std::string> expand_patterns(const std::vector<std::string>& given) 
     return paths;
 }
 
-// The data need not have the label that data.fields.label names. Where they have it, it is not taken for the image.
+// The data need not have the label that data.fields.label names. If they have it, it is not taken for the image.
 std::unique_ptr<Dataset> open_unlabelled(const std::string& data, OpenOptions options) {
     if (!options.fields.label.empty()) {
         try {
@@ -98,13 +98,13 @@ std::shared_ptr<const Dataset> open_images(const std::vector<std::string>& data,
     return dataset;
 }
 
-// Where predictions go: rows of a file, or masks in a folder.
+// The destination of predictions: rows of a file, or masks in a folder.
 class Sink {
   public:
     virtual ~Sink() = default;
     virtual void write(const Prediction& prediction) = 0;
     virtual void finish() {}
-    // What was written where; empty for rows on stdout.
+    // A line that names the files written; empty for rows on stdout.
     virtual std::string place() const = 0;
 };
 
@@ -212,7 +212,7 @@ std::unique_ptr<Sink> open_sink(const PredictArguments& options, TaskKind task, 
     return std::make_unique<RowSink>(options, std::move(columns), task);
 }
 
-// Of the recipe's further fields those that the model takes: the data need not have the target.
+// Keeps those of the recipe's further fields that the model takes: the data need not have the target.
 void keep_inputs(DataRecipe& recipe, const std::vector<std::string>& data, const std::vector<std::string>& inputs) {
     std::erase_if(recipe.fields.more,
                   [&](const FieldRecipe& field) { return std::ranges::find(inputs, field.name) == inputs.end(); });

@@ -29,7 +29,7 @@ fs::path resolve(const std::string& path) {
     return none ? fs::path(path) : target;
 }
 
-// Whether it is written as it is, such as a pipe. A regular file is replaced when all is written.
+// True for a file that is written in place, such as a pipe. A regular file is replaced when all is written.
 bool is_special(const fs::path& target) {
     std::error_code none;
     return fs::exists(target, none) && !fs::is_regular_file(target, none);

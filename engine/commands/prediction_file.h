@@ -44,7 +44,7 @@ class PredictionFile {
     void add_values(const Prediction& prediction, nlohmann::ordered_json& row) const;
 
     std::filesystem::path path_;
-    std::optional<TemporaryFile> temporary_;  // none for stdout, and where path_ is no regular file, such as a pipe
+    std::optional<TemporaryFile> temporary_;  // none for stdout, and for a path_ that is not a regular file
     std::vector<std::string> columns_;
     std::size_t top_;
     TaskKind task_;

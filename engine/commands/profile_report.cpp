@@ -93,8 +93,8 @@ std::string operator_table(const ProfiledRun& run, const OperatorTableOptions& o
     }
     const std::string hint =
         run.result.compiled == "fused"
-            ? "the step is fused and has no operators: those of evaluations are listed, if there are any; --set "
-              "train.compile=none profiles the step, too\n"
+            ? "the step is fused and has no operators: those of evaluations are listed, if any; --set "
+              "train.compile=none also profiles the step\n"
             : "";
     if (rows.empty()) {
         return "\nno operator of LibTorch ran in the recorded steps\n" + hint;

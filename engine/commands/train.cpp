@@ -1,5 +1,5 @@
 // stoker train: reads a recipe, runs the trainer, prints progress and results. SIGINT, SIGTERM and SIGHUP end the run
-// after the current step, with a checkpoint; after SIGUSR1 it writes one and goes on.
+// after the current step, with a checkpoint; after SIGUSR1 it writes one and continues.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -51,7 +51,7 @@ std::string samples_text(const Dataset& dataset) {
     return classes == 0 ? samples : fmt::format("{} in {}", samples, pluralize(classes, "class"));
 }
 
-// One line for each setting that has no effect in a run of this length.
+// One line for each setting that does nothing in a run of this length.
 std::vector<std::string> settings_without_effect(const Recipe& recipe, std::int64_t steps_per_epoch) {
     const ScheduleRecipe& schedule = recipe.schedule;
     const std::int64_t epochs = recipe.train.epochs;
@@ -119,7 +119,7 @@ std::vector<std::string> validation_mistakes(const Recipe& recipe, const Trainer
     return lines;
 }
 
-// Where the images of a loader are for data.cache = "device"; null: none.
+// Prints the place of a loader's images for data.cache = "device"; nothing for a null loader.
 void print_device_cache(const char* key, const Loader* loader, const at::Device& device) {
     if (loader == nullptr) {
         return;
@@ -133,7 +133,7 @@ void print_device_cache(const char* key, const Loader* loader, const at::Device&
     }
 }
 
-// Where the model is cut, and what the stages' waiting for each other costs.
+// Prints the blocks of each stage, and the cost of the stages' waiting for each other.
 void print_stages(const Recipe& recipe, const Trainer& trainer) {
     const int stages = static_cast<int>(recipe.train.mesh.pp);
     const double bubble = bubble_share(stages, trainer.micro_batches());

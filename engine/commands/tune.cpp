@@ -199,7 +199,7 @@ void print_table(const Recipe& recipe, const std::string& output, const TuneResu
     print_stdout("{:.1f} -> {:.1f} images/s, {}, in {:.0f} s; {}{}\n", result.baseline, result.tuned, gain,
                  result.seconds, result.kept.empty() ? nothing_kept(result, budget) + "; " : "",
                  output.empty()        ? "nothing was written"
-                 : result.kept.empty() ? fmt::format("{} is the recipe as it was", output)
+                 : result.kept.empty() ? fmt::format("{} is the original recipe", output)
                                        : fmt::format("written to {}", output));
 }
 
@@ -237,7 +237,7 @@ void require_editable(const std::string& text, const TuneArguments& options, con
     edit_recipe(text, edits, options.recipe);
 }
 
-// Writes what was found, and returns the file's name. Where nothing was found, a file that exists stays as it is: then
+// Writes the tuned recipe, and returns the file's name. If no change was kept, a file that exists is not changed, and
 // the name is empty.
 std::string write_tuned(const TuneArguments& options, const Recipe& recipe, const std::string& text,
                         const TuneResult& result) {
@@ -301,7 +301,7 @@ int run(const TuneArguments& options) {
     require_writable_file(options.output);
     prepare_pack_folder(options, recipe);
     return run_interruptible([&](const std::atomic<int>& stop) {
-        announce_interrupt("stoker: ending the search; what was found is kept");
+        announce_interrupt("stoker: ending the search; the changes so far are kept");
         const TempFolder folder("stoker-tune", options.pack);  // on the disk that packed data will be on
         const TuneOptions tune_options{
             .budget_seconds = budget,
@@ -317,7 +317,7 @@ int run(const TuneArguments& options) {
             throw Interrupted{stop};  // before there was anything to keep
         }
         std::string written;
-        std::exception_ptr failed;  // what was found is printed first
+        std::exception_ptr failed;  // the findings are printed first
         try {
             write_and_pack(options, recipe, text, result, written);
         } catch (const Interrupted&) {

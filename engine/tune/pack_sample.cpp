@@ -53,7 +53,7 @@ bool is_useless(const PackResult& packed, const std::string& codec, const DataRe
            (data.exif && packed.exif_lost > 0);
 }
 
-// How many of `samples` fit; 0 where the codec has no use for a few of them.
+// How many of `samples` fit; 0 if the codec is useless for a few of them.
 std::int64_t fitting(const std::shared_ptr<const Dataset>& dataset, std::int64_t samples, const fs::path& target,
                      const std::string& codec, const PackOptions& options, const PackLimits& limits,
                      const DataRecipe& data) {

@@ -104,7 +104,7 @@ class Probe {
         return done;
     }
 
-    // A folder of shards, whose keys are no files, is dropped as a whole.
+    // A folder of shards, whose keys do not name files, is dropped as a whole.
     bool is_sharded() const {
         const std::filesystem::path path = plan_.data.train->path();
         std::error_code unknown;
@@ -149,7 +149,7 @@ class Probe {
                         drop_sample(index);
                     }
                     dataset.read(index, sample);
-                } catch (const DataError&) {  // a bad sample takes its time, too
+                } catch (const DataError&) {  // the time of a bad sample counts as well
                 } catch (...) {
                     const std::lock_guard lock(mutex);
                     failure = failure ? failure : std::current_exception();

@@ -11,7 +11,7 @@
 
 namespace stoker::cli {
 
-// The recipe of a run that never ends by itself.
+// The recipe of a run that only ends when it is stopped.
 Recipe endless(Recipe recipe);
 // The same without what needs validation data, which open_trial_data leaves out.
 Recipe trial_recipe(Recipe recipe);

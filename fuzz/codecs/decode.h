@@ -88,7 +88,7 @@ inline bool is_small(Decoder& decoder, std::span<const std::byte> bytes, const D
         const ImageInfo info = decoder.info(bytes, options);
         return std::int64_t{info.height} * info.width <= kLargest;
     } catch (const DataError&) {
-        return true;  // decoding must refuse it, too
+        return true;  // decoding must also refuse it
     }
 }
 

@@ -1,5 +1,5 @@
-// Arbitrary bytes as the value of a further field, of each kind and source: DataError, Unsupported, or a field of which
-// the same bytes are a value that fits. The first two bytes choose kind and source.
+// Arbitrary bytes as the value of a further field, of each kind and source: DataError, Unsupported, or a field that the
+// same bytes fit as a value. The first two bytes choose kind and source.
 #include <array>
 
 #include "fuzz/formats/sources.h"
@@ -28,8 +28,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         if (succeeds([&] { read_tar_field(field, source, bytes, value); })) {
             require_fits(field, value);
         } else {
-            // A field of numbers may begin with one that is no integer; pixels, images and the depth of JSON are
-            // checked when they are read.
+            // A field of numbers may begin with a fraction; pixels, images and the depth of JSON are checked when they
+            // are read.
             const bool json = field.kind == FieldKind::bytes && !source.key.empty();
             require(has_pixels(field.kind) || field.dtype == DType::int64 || json);
         }

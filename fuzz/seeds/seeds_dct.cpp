@@ -1,4 +1,4 @@
-// dct records of the JPEG seeds, all of which can be recoded.
+// dct records of the JPEG seeds; all of these can be recoded.
 #include "fuzz/seeds/seeds.h"
 #include "stoker/codecs/dct/dct.h"
 

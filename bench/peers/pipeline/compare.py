@@ -22,7 +22,7 @@ from environments import Skipped
 from report import plot, skipped_list, table
 from session import Session
 
-# Fewer photographs are copied until there are as many: shuffle buffers, shards and caches then work as they are meant.
+# Fewer photographs are copied until there are as many: shuffle buffers, shards and caches then work as intended.
 ENOUGH = 960
 
 

@@ -1,4 +1,4 @@
-"""What is compared: the peers and how each is set, and Stoker on a folder and on its own packed files."""
+"""The entries of a comparison: the peers and their settings, and Stoker on a folder and on its own packed files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from environments import HERE, Skipped, interpreter, last_line
 
 @dataclass
 class Work:
-    """What all entries of one comparison share."""
+    """Shared by all entries of one comparison."""
 
     stoker: Path
     photos: Path  # a folder of JPEGs
@@ -38,7 +38,7 @@ class Peer:
 @dataclass
 class Stoker:
     name: str
-    codec: str  # of the packed file; empty: the folder as it is
+    codec: str  # of the packed file; empty: the unpacked folder
     setting: str
 
     def command(self, work: Work, workers: int) -> list[str]:
@@ -68,8 +68,8 @@ ENTRIES = [
     Peer("tf.data", "tf_data", "tf_data_loader.py", "decode_and_crop_jpeg, not antialiased"),
     Peer("FFCV, jpg", "ffcv", "ffcv_loader.py", "quality 90, area resize, channels-last", "jpg"),
     Peer("FFCV, raw", "ffcv", "ffcv_loader.py", "at most 500 a side, area resize, channels-last", "raw"),
-    Stoker("Stoker, folder", "", "JPEGs as they are, antialiased"),
-    Stoker("Stoker, stk keep", "keep", "JPEGs as they are, antialiased"),
+    Stoker("Stoker, folder", "", "original JPEGs, antialiased"),
+    Stoker("Stoker, stk keep", "keep", "original JPEGs, antialiased"),
     Stoker("Stoker, stk dct", "dct", "lossless coefficients, antialiased"),
     Stoker("Stoker, stk dct-zstd", "dct-zstd", "the same, compressed, antialiased"),
     Stoker("Stoker, stk raw", "raw", "pixels at full size, antialiased"),

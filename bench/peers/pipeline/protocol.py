@@ -31,7 +31,7 @@ SETTLE = 12
 @dataclass
 class Task:
     data: Path  # a folder of JPEGs, one subfolder a class
-    work: Path  # where the script may leave files
+    work: Path  # for the script's files
     size: int
     batch: int
     workers: int

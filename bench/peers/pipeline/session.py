@@ -56,7 +56,7 @@ class Session:
 
     def round(self, batches: int) -> Round:
         self.signal(signal.SIGCONT)
-        with contextlib.suppress(BrokenPipeError):  # it has ended: what it said last comes next
+        with contextlib.suppress(BrokenPipeError):  # it has ended: its last line comes next
             self.process.stdin.write(f"{batches}\n")
             self.process.stdin.flush()
         self.expect("begin")

@@ -96,7 +96,7 @@ def shards_of(folder: Path) -> list[str]:
 
 
 def webdataset_indexed(folder: Path) -> Pass:
-    """pread of each member at a place known before: what an index makes possible, without the library."""
+    """pread of each member at a place known before, without the library: possible with an index."""
     shards = [os.open(name, os.O_RDONLY) for name in shards_of(folder)]
     places = [(shards[shard], size, offset) for shard, offset, size in np.load(folder / "index.npy").tolist()]
 

@@ -9,8 +9,8 @@
 namespace stoker {
 
 // Writes the forward pass in evaluation mode for images (N, C, H, W) with any N, and the parameters and buffers under
-// their names. `image` is (C, H, W). A TorchScriptModel is saved as it was read, with its present weights. `metadata`
-// is stored as the extra file stoker.json. Throws IoError, InvalidArgument for weights that are not finite, and
+// their names. `image` is (C, H, W). A TorchScriptModel saves its file's graph with its present weights. `metadata` is
+// stored as the extra file stoker.json. Throws IoError, InvalidArgument for weights that are not finite, and
 // Unsupported for a model that cannot be traced, such as an exported one.
 void save_torchscript(Model& model, const Shape& image, const std::string& path, const std::string& metadata = "{}");
 
