@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Direct arrows, user -> used. What is used by a used folder is allowed too; everything else is not.
+# Direct arrows, user -> used. Folders used by a used folder are allowed too; everything else is not.
 ARROWS = {
     "base": [],
     "recipe": ["base"],
@@ -129,11 +129,11 @@ def folder_of(root, path):
 
 
 def check_sub_folder(folder, sub, used, is_header):
-    """What is wrong with sub-folder `sub` of `folder` including sub-folder `used`, or None."""
+    """The problem of sub-folder `sub` of `folder` including sub-folder `used`, or None."""
     arrows = SUB_ARROWS.get(folder, {})
     for name in {sub, used} - {"."}:
         if name not in arrows:
-            return f"{folder}/{name}/ has no entry in SUB_ARROWS"
+            return f"{folder}/{name}/ is missing in SUB_ARROWS"
     if sub == used:
         return None
     if sub == "." and "." not in arrows:
@@ -144,11 +144,11 @@ def check_sub_folder(folder, sub, used, is_header):
 
 
 def check_include(place, file, quote, header):
-    """What is wrong with `header` included by `file` (relative to the root) at `place`, or None."""
+    """The problem of `header` included by `file` (relative to the root) at `place`, or None."""
     folder, sub = place
     if is_torch(header):
         if folder not in TORCH_FOLDERS:
-            return f"<{header}>: {folder}/ lies below bridge/ and knows no LibTorch"
+            return f"<{header}>: {folder}/ is below bridge/ and knows no LibTorch"
         if is_heavy(header) and file not in HEAVY_ALLOWED:
             return f"<{header}> is a heavy header: include single headers of ATen, or list the file in HEAVY_ALLOWED"
         return None
@@ -169,9 +169,9 @@ def check_include(place, file, quote, header):
 
 
 def check_printing(file, line):
-    """What is wrong with a line of `file` that prints by itself, or None."""
+    """The problem of a line of `file` that prints without the helpers, or None."""
     if file not in PRINTING_ALLOWED and PRINTING.search(line.split("//")[0]):
-        return "prints by itself: use print_stdout or print_stderr (cli/terminal/print.h)"
+        return "prints directly: use print_stdout or print_stderr (cli/terminal/print.h)"
     return None
 
 
@@ -189,7 +189,7 @@ def violations(root):
     found = []
     for path in sorted((root / "src/stoker").iterdir()):
         if path.name not in ARROWS and (path.is_dir() or path.suffix in SUFFIXES):
-            found.append(f"src/stoker/{path.name}: has no entry in ARROWS")
+            found.append(f"src/stoker/{path.name}: is missing in ARROWS")
     headers = {}
     for path in sources(root, "src/stoker", "cli", "engine", "python"):
         file, place = path.relative_to(root).as_posix(), folder_of(root, path)
@@ -298,7 +298,7 @@ REFUSED = [
     ("src/stoker/codecs/jpeg/a.h", '#include "stoker/codecs/dct/dct.h"', "no arrow"),
     ("src/stoker/formats/hdf5/a.cpp", '#include "stoker/formats/lmdb/lmdb.h"', "no arrow"),
     ("src/stoker/formats/a.h", '#include "stoker/formats/lmdb/lmdb.h"', "includes none of its sub-folders"),
-    ("src/stoker/formats/new/a.cpp", '#include "stoker/formats/dataset.h"', "no entry in SUB_ARROWS"),
+    ("src/stoker/formats/new/a.cpp", '#include "stoker/formats/dataset.h"', "is missing in SUB_ARROWS"),
     ("src/stoker/train/step/a.cpp", '#include "stoker/train/trainer.h"', "no arrow"),
     ("cli/a.cpp", '#include "engine/commands.h"', "no arrow"),
     ("python/src/a.cpp", '#include "stoker/train/trainer.h"', "no arrow"),
@@ -316,9 +316,9 @@ REFUSED = [
     ("src/stoker/models/a.h", "#include <ATen/ATen.h>", "heavy"),
     ("engine/a.cpp", "#include <torch/script.h>", "heavy"),
     ("cli/a.cpp", "#include <ATen/core/Tensor.h>", "knows no LibTorch"),
-    ("cli/commands/a.cpp", 'fmt::print("{}", name);', "prints by itself"),
-    ("engine/commands/a.cpp", "std::fputs(name.c_str(), stderr);", "prints by itself"),
-    ("src/stoker/train/a.cpp", "std::cout << name;", "prints by itself"),
+    ("cli/commands/a.cpp", 'fmt::print("{}", name);', "prints directly"),
+    ("engine/commands/a.cpp", "std::fputs(name.c_str(), stderr);", "prints directly"),
+    ("src/stoker/train/a.cpp", "std::cout << name;", "prints directly"),
 ]
 
 
@@ -329,11 +329,11 @@ def test_refuses(tmp_path, file, line, problem):
 
 
 def test_refuses_a_folder_outside_the_table(tmp_path):
-    assert tree(tmp_path, "src/stoker/extra/a.h", "") == ["src/stoker/extra: has no entry in ARROWS"]
+    assert tree(tmp_path, "src/stoker/extra/a.h", "") == ["src/stoker/extra: is missing in ARROWS"]
 
 
 def test_refuses_a_file_outside_the_folders(tmp_path):
-    assert tree(tmp_path, "src/stoker/all.h", "") == ["src/stoker/all.h: has no entry in ARROWS"]
+    assert tree(tmp_path, "src/stoker/all.h", "") == ["src/stoker/all.h: is missing in ARROWS"]
 
 
 @pytest.mark.parametrize("file", ["src/stoker/base/a.cpp", "cli/a.h", "tests/base/a_test.cpp", "bench/a.cpp"])

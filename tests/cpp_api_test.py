@@ -17,7 +17,7 @@ import cpp_pages  # noqa: E402
 
 MAP = cpp_headers.MAP.read_text()
 HEADERS = [path for paths in cpp_headers.groups(MAP).values() for path in paths]
-# Types in public signatures whose headers are no part of the reference.
+# Types in public signatures whose headers are not in the reference.
 LEFT_OUT = {
     # What Stoker's parts hand to each other: a program passes it on, or leaves the argument out.
     "AssembleDraw", "CutRoom", "CutSlot", "DctCutter", "Decoder", "DeviceGraphs", "DeviceStreams", "EventNode",
@@ -79,7 +79,7 @@ def test_public_types_have_headings(pages):
 
 
 def test_types_in_signatures_are_listed(reference):
-    """A type that a listed header begins to use is listed, too, or left out for a reason."""
+    """A type that a listed header begins to use is also listed, or left out for a reason."""
     definition = re.compile(r"^(?:class|struct|enum class|using) (\w+)(?=[^;\n]*(?:[{=]|\n))", re.MULTILINE)
     defined = {name for header in (ROOT / "src/stoker").rglob("*.h") for name in definition.findall(header.read_text())}
     used = {}
@@ -111,7 +111,7 @@ def test_declarations_and_their_comments(reference):
     assert found["Model::forward"].declaration == "virtual at::Tensor forward(const at::Tensor& input) = 0"
     assert found["Model::parameter"].protected and not found["Model::load"].protected
     assert found["TorchModule"].declaration == "template <typename Net>\nclass TorchModule final : public Model"
-    assert {value.name: value.comment for value in found["FieldKind"].values}["value"] == "numbers, carried as they are"
+    assert {value.name: value.comment for value in found["FieldKind"].values}["value"] == "numbers, carried unchanged"
     assert "DataError" in found["Error"].derived
     assert "Loader::ring_" not in found and "Loader::start" not in found and "Loader::FieldPlan" not in found
 

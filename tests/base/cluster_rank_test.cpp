@@ -1,4 +1,4 @@
-// The variables of Slurm and of the launchers of MPI, and what they leave open.
+// The variables of Slurm and of the launchers of MPI, and the facts that they leave open.
 #include "stoker/base/cluster_rank.h"
 
 #include <gtest/gtest.h>

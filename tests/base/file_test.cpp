@@ -145,7 +145,7 @@ TEST(File, ReportsWhatIsInMemoryAndFetchesTheRest) {
     const File file(directory / "f");
     EXPECT_FALSE(file.in_memory(kSize, 1)) << "beyond the end";
     EXPECT_FALSE(file.in_memory(kSize - 10, 21));
-    file.will_need(kSize, 1000);  // has no effect
+    file.will_need(kSize, 1000);  // does nothing
     if (!stoker::testing::drop_from_cache(directory / "f")) {
         GTEST_SKIP() << "this file system does not drop pages on request";
     }
@@ -155,7 +155,7 @@ TEST(File, ReportsWhatIsInMemoryAndFetchesTheRest) {
     const auto piece = map.bytes().subspan(kBegin, kPiece);
     bool was_cold = false;
     bool fetched = false;
-    // A look starts a read, too, of a few pages: on a busy machine it may end before the answer.
+    // A look also starts a read of a few pages: on a busy machine it may end before the answer.
     for (int tries = 0; tries < 20 && !fetched; ++tries) {
         ASSERT_TRUE(stoker::testing::drop_from_cache(directory / "f"));
         was_cold = !file.in_memory(kBegin, kPiece) || was_cold;

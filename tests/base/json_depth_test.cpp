@@ -1,4 +1,4 @@
-// How deep JSON nests, and what is not parsed for that.
+// How deep JSON nests, and the documents that are too deep to be parsed.
 #include "stoker/base/json_depth.h"
 
 #include <gtest/gtest.h>

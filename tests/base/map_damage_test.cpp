@@ -64,7 +64,7 @@ TEST(MapDamage, ACutFileReadsAsZerosAndIsNamed) {
     EXPECT_THROW(check_maps(), IoError);
     moved = MappedFile();
     file.reset();
-    EXPECT_NO_THROW(check_maps()) << "what is opened later is sound";
+    EXPECT_NO_THROW(check_maps()) << "a map that is opened later is sound";
 }
 
 TEST(MapDamage, AMapAtTheSamePlaceIsSound) {
@@ -123,7 +123,7 @@ TEST(MapDamage, ManyThreadsMayReadOpenAndClose) {
     EXPECT_THAT([] { check_maps(); }, ThrowsMessage<IoError>(HasSubstr((directory / "shared").string())));
 }
 
-// These run in a process of their own, in which the first map installs the handler.
+// These run in a separate process, in which the first map installs the handler.
 
 TEST(MapDamageDeathTest, OtherFaultsGoToTheHandlerBefore) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");

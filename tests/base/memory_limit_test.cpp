@@ -1,4 +1,4 @@
-// The limit of made-up cgroup trees, of RLIMIT_AS and of a real cgroup; and what is refused because of it.
+// The limit of made-up cgroup trees, of RLIMIT_AS and of a real cgroup; and the allocations refused because of it.
 #include "stoker/base/memory_limit.h"
 
 #include <gmock/gmock.h>
@@ -156,7 +156,7 @@ TEST(RequireMemory, UntouchedBuffersCount) {
 #endif
     const MemoryRoom room(200 * kMiB);
     Buffer first(100 * kMiB);
-    EXPECT_THROW(Buffer(100 * kMiB), MemoryError) << "the first one has no pages yet";
+    EXPECT_THROW(Buffer(100 * kMiB), MemoryError) << "the first one is not written yet";
     std::fill_n(first.data(), first.size(), std::byte{1});
     EXPECT_THROW(Buffer(100 * kMiB), MemoryError);
     EXPECT_NO_THROW(Buffer(20 * kMiB));

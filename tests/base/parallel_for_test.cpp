@@ -52,7 +52,7 @@ TEST(ParallelFor, DoesEveryPieceExactlyOnce) {
             }
         }
     }
-    parallel_for(2, -5, 1, [](std::int64_t, std::int64_t) { FAIL() << "an empty range has no pieces"; });
+    parallel_for(2, -5, 1, [](std::int64_t, std::int64_t) { FAIL() << "an empty range is not divided"; });
 }
 
 TEST(ParallelFor, UsesTheGivenNumberOfThreads) {

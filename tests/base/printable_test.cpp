@@ -1,4 +1,4 @@
-// Foreign text: what a terminal acts on or reads in another order is escaped, letters of all scripts stay.
+// Foreign text: characters that a terminal acts on or reads in another order are escaped, letters of all scripts stay.
 #include "stoker/base/printable.h"
 
 #include <gtest/gtest.h>

@@ -107,7 +107,7 @@ double chi_square(const std::vector<int>& counts) {
     return sum;
 }
 
-// The statistic must lie within 4 standard deviations of its mean, on both sides: too even is wrong, too.
+// The statistic must be within 4 standard deviations of its mean, on both sides: too even is also wrong.
 void expect_uniform(const std::vector<int>& counts, const char* what) {
     const double freedom = static_cast<double>(counts.size()) - 1;
     EXPECT_NEAR(chi_square(counts), freedom, 4 * std::sqrt(2 * freedom)) << what;

@@ -59,7 +59,7 @@ TEST(Statistics, TheIntervalOfAMedian) {
     EXPECT_EQ(interval(9).high, 8);
     EXPECT_EQ(interval(15).low, 4);
     EXPECT_EQ(interval(15).high, 12);
-    EXPECT_EQ(interval(10'000).low, 4902);  // 2^-10000 is no double
+    EXPECT_EQ(interval(10'000).low, 4902);  // 2^-10000 is below any double
 }
 
 TEST(Statistics, TheIntervalHoldsTheTrueRatio) {
@@ -80,7 +80,7 @@ TEST(Statistics, DecidesWhenTheWholeIntervalIsOnOneSide) {
     EXPECT_EQ(decide({.low = 0.9, .median = 1.0, .high = 1.01}, 0.02), Decision::worse);
 }
 
-// The A/A control: what is the same is never called better.
+// The A/A control: equal contenders are never called better.
 TEST(Statistics, EqualContendersAreNotCalledBetter) {
     int better = 0;
     for (int i = 0; i < 200; ++i) {

@@ -1,5 +1,5 @@
-// Copies beside steps: with a fake of the device's streams, which finds every access without an order, on the CPU, and
-// on a real GPU. The batches come from a real ring, whose slots are refilled as soon as they are free.
+// Copies during steps: with a fake of the device's streams, which finds every access without an order, on the CPU, and
+// on a real GPU. The batches come from a real ring, whose slots are refilled as soon as they become free.
 #include "stoker/bridge/device_copier.h"
 
 #include <ATen/ops/clamp.h>
@@ -193,7 +193,7 @@ TEST(DeviceCopier, TheFakeFindsASlotThatIsFreedInFlight) {
                 Contains("the release of a slot before the write of a copy is done"));
 }
 
-// Of five batches the last one is smaller, so that unused memory lies between its fields.
+// The last of five batches is smaller, so that unused memory is between its fields.
 TEST(DeviceCopier, OneCopyMovesAllFieldsOfAWholeBatch) {
     Training training;
     train(*training.streams, training.feed, training.copier, 10);

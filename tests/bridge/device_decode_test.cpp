@@ -1,4 +1,4 @@
-// Records that are decoded behind their copy: the floats of the ordinary loader, on the CPU, beside steps without a
+// Records that are decoded behind their copy: the floats of the ordinary loader, on the CPU, during steps without a
 // fault (fake_streams.h), and on a real GPU by the kernels.
 #include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ void expect_floats_of_the_host(RecordLoaders& loaders, const at::Device& device,
     DeviceCopier host(at::kCPU, {.more = more});
     DeviceCopier copier(device, {.more = more}, streams);
     for (int i = 0; i < 8; ++i) {
-        while (!loaders.own->at_rest()) {  // where the decoding is shared, workers are ahead from the third batch on
+        while (!loaders.own->at_rest()) {  // if the decoding is shared, workers are ahead from the third batch on
             std::this_thread::yield();
         }
         const auto batch = loaders.own->next();
@@ -62,7 +62,7 @@ void expect_floats_of_the_host(RecordLoaders& loaders, const at::Device& device,
         if (batch == nullptr) {
             continue;
         }
-        EXPECT_LT(bytes_of(*batch, {}), batch->size() * 7000) << "what is in use";
+        EXPECT_LT(bytes_of(*batch, {}), batch->size() * 7000) << "the bytes in use";
         DeviceBatch own = copier.copy(batch);
         EXPECT_EQ(own.input.scalar_type(), at::kByte);
         EXPECT_FALSE(own.late->decode);
@@ -102,7 +102,7 @@ TEST(DeviceDecode, IsOrderedBesideSteps) {
     EXPECT_EQ(streams->allocations(), DeviceCopier::kSlots + 1);
 }
 
-// Batches of cuts, of cuts and pixels, and of pixels alone, which are copied as they are.
+// Batches of cuts, of cuts and pixels, and of pixels alone, which are copied unchanged.
 TEST(DeviceDecode, IsSharedWithTheWorkers) {
     for (const bool on_streams : {false, true}) {
         RecordLoaders loaders(decoded_op_lists().front(), at::kCPU, Layout::hwc, /*shared=*/true);

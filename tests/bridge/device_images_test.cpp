@@ -1,4 +1,4 @@
-// Images that lie on a device: batches of draws become the floats of the ordinary loader, copied beside steps without a
+// Images in a device's memory: batches of draws become the floats of the ordinary loader, copied during steps without a
 // fault (fake_streams.h), and on a real GPU by the kernel.
 #include "stoker/bridge/device_images.h"
 
@@ -118,7 +118,7 @@ TEST(DeviceImages, ImagesLiveAsLongAsABatchNeedsThem) {
     EXPECT_FALSE(images.expired());
     normalize_pixels(kept);
     EXPECT_TRUE(at::equal(kept.input, expected.input));
-    kept = {};  // its labels lie in the loader's batch
+    kept = {};  // its labels are in the loader's batch
     expected = {};
     EXPECT_TRUE(images.expired()) << "nothing else keeps the memory";
 }

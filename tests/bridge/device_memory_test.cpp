@@ -21,7 +21,7 @@ TEST(DeviceMemory, SlotsArePinnedWhereLibTorchHasADevice) {
     EXPECT_TRUE(slot_allocator(kGpu, true).pinned());
     EXPECT_FALSE(slot_allocator(kGpu, false).pinned());
     EXPECT_FALSE(slot_allocator(at::kCPU, true).pinned());
-    EXPECT_FALSE(slot_allocator({at::kCUDA, 1}, true).pinned()) << "LibTorch has no such device";
+    EXPECT_FALSE(slot_allocator({at::kCUDA, 1}, true).pinned()) << "LibTorch lacks this device";
     EXPECT_EQ(&slot_allocator(kGpu, true), &slot_allocator(kGpu, true));
 }
 

@@ -1,5 +1,5 @@
 // LibTorch decides once for a process whether it has CUDA, when it is first asked. load_torch_cuda() has to come before
-// that, so this test runs in a process of its own.
+// that, so this test runs in a separate process.
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Images that travel as bytes and are normalised on the device, compared bit for bit with the floats that the loader
-// writes by itself: for every op that a recipe may name, every layout and every type.
+// Images that travel as bytes and are normalised on the device, compared bit for bit with the floats of the loader
+// alone: for every op that a recipe may name, every layout and every type.
 #include "stoker/bridge/pixels.h"
 
 #include <ATen/ops/empty.h>
@@ -59,7 +59,7 @@ Options options_of(const std::string& op) {
     return found == all.end() ? Options() : found->second;
 }
 
-// Each op by itself and followed by normalize, then some recipes.
+// Each op alone and followed by normalize, then some recipes.
 std::vector<std::vector<OpSpec>> op_lists() {
     const auto spec = [](const std::string& name) { return OpSpec{.name = name, .options = options_of(name)}; };
     std::vector<std::vector<OpSpec>> lists = {{}};
@@ -133,7 +133,7 @@ TEST(Pixels, AnyNumberOfChannels) {
     }
 }
 
-// Further views and images have ops, and so factors, of their own; masks and labels stay as they are.
+// Further views and images have separate ops, and so other factors; masks and labels do not change.
 TEST(Pixels, EveryImageOfABatchAndNothingElse) {
     const auto dataset = PixelDataset::with_fields(8);
     const Transform transform{HorizontalFlip{}, kImageNetNormalize};

@@ -26,7 +26,7 @@ TEST(ExifTest, MalformedBlocksMeanUpright) {
     EXPECT_EQ(exif_orientation({}), 1);
     EXPECT_EQ(exif_orientation(exif_block(0, false)), 1);
     EXPECT_EQ(exif_orientation(exif_block(9, true)), 1);
-    EXPECT_EQ(exif_orientation(exif_block(6, true, 3, 2)), 1) << "two values are no orientation";
+    EXPECT_EQ(exif_orientation(exif_block(6, true, 3, 2)), 1) << "two values are not an orientation";
     EXPECT_EQ(exif_orientation(exif_block(6, true, 7)), 1) << "nor is a blob";
     Bytes block = exif_block(6, false);
     block[2] = std::byte{43};

@@ -42,7 +42,7 @@ struct Case {
     bool shortcut;
 };
 
-// Values (rows, channels) around a mean of their own in each channel.
+// Values (rows, channels) around a different mean in each channel.
 template <typename T>
 std::vector<T> noise(const Case& test, std::uint64_t seed, float mean) {
     Rng rng({.seed = seed});
@@ -144,7 +144,7 @@ void expect_near(double got, double wanted, double tolerance, const char* what, 
     ASSERT_NEAR(got, wanted, tolerance * std::max(1.0, std::abs(wanted))) << what << " " << i;
 }
 
-// The statistics by their definition; then, from the kernel's own statistics, what the two last passes must give.
+// The statistics by their definition; then, from the kernel's own statistics, the results of the two last passes.
 template <typename T>
 void expect_definition(const Case& test, const Inputs<T>& given, const Result<T>& got) {
     const auto channels = static_cast<std::size_t>(test.channels);

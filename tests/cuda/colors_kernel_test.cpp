@@ -37,7 +37,7 @@ TEST(ColorsKernel, HasTheBitsOfTheCpu) {
     }
 }
 
-// All 24-bit colours would take minutes; every level of a channel beside a few of the others finds each branch.
+// All 24-bit colours would take minutes; every level of a channel with a few of the others finds each branch.
 TEST(ColorsKernel, TurnsEveryHue) {
     for (const float hue : {-0.5F, -0.17F, 0.01F, 0.3F, 0.5F}) {
         ColorCase of{.size = {256, 49}, .channels = 3, .erased_value = Color{}};

@@ -136,7 +136,7 @@ TEST(DctPixelsKernel, ALargeImage) {
     EXPECT_EQ(after_kernels(memory), after_twin(memory));
 }
 
-// The last bit of a mask of eight bytes is no coefficient; its value is skipped.
+// The last bit of a mask of eight bytes does not stand for a coefficient; its value is skipped.
 TEST(DctPixelsKernel, TheLastBitOfAMask) {
     CutMemory memory;
     add_cut(memory, {.color = FrameColor::grey, .width = 64, .height = 8, .density = 1.0}, {0, 0, 8, 64});
@@ -180,13 +180,13 @@ TEST(DctPixelsKernel, AWrongByteIsSeen) {
     }
 }
 
-// What the host would have to do wrong: the guards see it.
+// A fault that only the host could make: the guards see it.
 TEST(DctPixelsKernel, AReadOutsideIsSeen) {
     CutMemory memory;
     add_cut(memory, {}, {0, 0, 30, 40});
     auto* const cut = reinterpret_cast<DctCut*>(memory.memory.data() + memory.places[0].cut);
     auto& row = *reinterpret_cast<CutRow*>(cut + 1);
-    row.values = static_cast<std::uint32_t>(memory.memory.size() - memory.places[0].cut - row.at);  // where memory ends
+    row.values = static_cast<std::uint32_t>(memory.memory.size() - memory.places[0].cut - row.at);  // the end of memory
     EXPECT_DEATH(after_kernels(memory), "");
 }
 

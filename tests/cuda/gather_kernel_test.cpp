@@ -117,7 +117,7 @@ TEST(GatherKernel, AWrongParameterIsSeen) {
     }
 }
 
-// What the host would have to do wrong: the guards see it.
+// A fault that only the host could make: the guards see it.
 TEST(GatherKernel, AReadOutsideOfTheImagesIsSeen) {
     GatherCase of = gather_case({64, 64}, 1, {64, 64}, {.resizes = true}, 1);
     const std::vector<std::uint8_t> images = images_of(of);

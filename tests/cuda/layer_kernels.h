@@ -1,4 +1,4 @@
-// Kernels that show what the CPU layer runs, and what it finds.
+// Kernels that show which code the CPU layer runs, and the faults that it finds.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ at::Tensor wave(at::IntArrayRef sizes, double first) {
     return at::arange(count, at::kFloat).mul(0.01).add(first).sin().view(sizes);
 }
 
-// A convolution, a linear layer and a scalar; one of them lies in another order in memory.
+// A convolution, a linear layer and a scalar; one of them is in another order in memory.
 std::vector<at::Tensor> mixed_parameters() {
     std::vector<at::Tensor> all = {wave({8, 3, 5, 5}, 1).contiguous(at::MemoryFormat::ChannelsLast), wave({10, 200}, 2),
                                    wave({10}, 3), wave({}, 4)};

@@ -28,7 +28,7 @@ using ::testing::Each;
 constexpr int kRanks = 3;
 constexpr std::int64_t kElements = 1000;
 
-// The gradient that a rank contributes, with a magnitude of its own.
+// The gradient that a rank contributes, with a different magnitude on each rank.
 at::Tensor contribution(int rank, std::int64_t step) {
     at::manual_seed(static_cast<std::uint64_t>(rank + 10 * step));
     return at::randn({kElements}).mul_(1.0 + rank);

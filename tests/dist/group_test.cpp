@@ -1,4 +1,4 @@
-// What ranks say to each other, and what they notice when one of them is gone.
+// Messages between ranks, and how the others notice that one of them is gone.
 #include "stoker/dist/group.h"
 
 #include <ATen/ops/equal.h>
@@ -236,7 +236,7 @@ TEST(Group, WhatRanksHaveToldOutlivesThem) {
     EXPECT_THAT(told, ElementsAre("", "of rank 1", ""));
 }
 
-// Words that are neither a lost connection nor a time-out are shown as they are, and other errors left alone. No rank
+// Words that are neither a lost connection nor a time-out are shown unchanged, and other errors left alone. No rank
 // closes its connections while the other one still makes them.
 TEST(Group, KeepsTheWordsOfWhatItDoesNotKnow) {
     const auto with = [](const std::string& words) {

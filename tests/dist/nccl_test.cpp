@@ -1,4 +1,4 @@
-// Which collectives go between GPUs, and what is said when one fails. NCCL itself runs on a machine with a GPU only.
+// Which collectives go between GPUs, and the error when one fails. NCCL itself runs on a machine with a GPU only.
 #include "stoker/dist/nccl.h"
 
 #include <ATen/ops/arange.h>

@@ -56,7 +56,7 @@ TEST(DivideParameters, GivesEachElementToOneRank) {
     }
 }
 
-// One of them lies in another order in memory.
+// One of them is in another order in memory.
 std::vector<at::Tensor> parameters(float value) {
     return {at::zeros({70, 3}).add_(value), at::zeros({}).add_(value),
             at::zeros({8, 3, 5, 5}).add_(value).contiguous(at::MemoryFormat::ChannelsLast)};

@@ -48,7 +48,7 @@ TEST(PipelineCost, CountsWhatIsHeld) {
         predict_pipeline(four_blocks(), {.stages = 4, .copies = 2, .micro_batches = 8, .samples = 0.5}, kFast);
     EXPECT_EQ(cost.most(&StageMemory::parameters), 8);
     EXPECT_EQ(cost.memory[0].activations_1f1b, 4 * 50 + 5) << "the first stage holds four, and a gradient that came";
-    EXPECT_EQ(cost.memory[1].activations_1f1b, 3 * (50 + 5) + 5 + 5) << "later stages hold their inputs, too, and send";
+    EXPECT_EQ(cost.memory[1].activations_1f1b, 3 * (50 + 5) + 5 + 5) << "later stages also hold their inputs, and send";
     EXPECT_EQ(cost.memory[1].activations_gpipe, 8 * (50 + 5) + 5) << "and begin to send where they hold less";
     EXPECT_DOUBLE_EQ(cost.messages, 8 * (5 + 5));
     std::vector<BlockCost> passing = four_blocks();
@@ -56,7 +56,7 @@ TEST(PipelineCost, CountsWhatIsHeld) {
     passing[1].passing = {.grows = 60};
     const PipelineShape two{.stages = 2, .micro_batches = 8, .samples = 0.5};
     EXPECT_EQ(predict_pipeline(passing, two, kFast).memory[0].activations_1f1b, 2 * 100 + 5 + 40)
-        << "where the first block goes back, the second has freed its 50; a gradient of weights takes 40";
+        << "when the first block goes back, the second has freed its 50; a gradient of weights takes 40";
 }
 
 TEST(PipelineCost, TellsWhatGrowsWithTheSamples) {

@@ -66,10 +66,10 @@ class Simulation {
         std::vector<PipelineAction> actions;
         std::size_t next = 0;                                  // the action that comes next
         std::optional<PipelineAction> sending = std::nullopt;  // the one whose result nobody has received yet
-        bool received = false;                                 // what the next action needs
+        bool received = false;                                 // the input of the next action
     };
 
-    // Where the result of `action` goes, or where what it needs comes from; -1 for neither.
+    // The neighbour that gets the result of `action`, or that sends its input; -1 for neither.
     int neighbour(std::size_t stage, const PipelineAction& action, bool sends) const {
         const int other = static_cast<int>(stage) + (action.backward == sends ? -1 : 1);
         return other < static_cast<int>(stages_.size()) ? other : -1;

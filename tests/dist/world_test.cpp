@@ -1,4 +1,4 @@
-// What the environment may say of the world, and what it may not.
+// The variables that describe the world, and the values that are refused.
 #include "stoker/dist/world.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// docs/cpp.md: a loss and a metric of one's own, on a further field of the data.
+// docs/cpp.md: a user's loss and metric, on a further field of the data.
 #include <array>
 #include <cmath>
 #include <memory>

@@ -1,4 +1,4 @@
-// docs/cpp.md: a data set with further fields, and a loop of one's own over its batches.
+// docs/cpp.md: a data set with further fields, and a user's loop over its batches.
 #include <array>
 #include <cstdio>
 #include <memory>

@@ -1,4 +1,4 @@
-// docs/cpp.md: masks and boxes that follow their image, and a loop of one's own over tensors.
+// docs/cpp.md: masks and boxes that follow their image, and a user's loop over tensors.
 #include <array>
 #include <cstdio>
 #include <memory>
@@ -6,7 +6,7 @@
 #include "stoker/bridge/tensor.h"
 #include "stoker/pipeline/loader.h"
 
-struct Scenes : stoker::Dataset {  // a bright square on a dark ground, where it is as a mask, and its box
+struct Scenes : stoker::Dataset {  // a bright square on a dark ground, its mask and its box
     std::vector<stoker::Field> names = {{.name = "mask", .kind = stoker::FieldKind::mask},
                                         {.name = "boxes", .kind = stoker::FieldKind::boxes, .shape = {-1, 4}}};
 

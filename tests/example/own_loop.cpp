@@ -1,4 +1,4 @@
-// docs/cpp.md: a training loop of one's own that goes on where it was killed.
+// docs/cpp.md: a user's training loop that resumes after a kill.
 #include <cstdio>
 #include <memory>
 

@@ -1,4 +1,4 @@
-// docs/cpp.md: an image op of one's own.
+// docs/cpp.md: a user's image op.
 #include <algorithm>
 #include <cstdio>
 #include <memory>

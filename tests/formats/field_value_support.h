@@ -1,4 +1,4 @@
-// What a field's value holds, for comparisons.
+// A field's value as numbers or text, for comparisons.
 #pragma once
 
 #include <algorithm>

@@ -66,7 +66,7 @@ TEST(FieldValues, ANumberFitsItsField) {
     EXPECT_THROW(set_numbers(label, whole, value), DataError);
     const Field boxes = field_of_numbers({.name = "b", .kind = FieldKind::boxes}, {2, 4}, false, "x");
     EXPECT_EQ(boxes.shape, (Shape{-1, 4}));
-    set_numbers(boxes, FieldNumbers{.shape = {0}}, value);  // an empty list has no second side
+    set_numbers(boxes, FieldNumbers{.shape = {0}}, value);  // an empty list has only one side
     EXPECT_TRUE(value.bytes.empty());
     EXPECT_THROW(field_of_numbers({.name = "b", .kind = FieldKind::boxes}, {4}, false, "x"), Unsupported);
     EXPECT_THROW(field_of_numbers({.name = "m", .kind = FieldKind::mask}, {}, false, "x"), Unsupported);

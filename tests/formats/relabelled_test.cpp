@@ -15,7 +15,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Sample i has label i - 1, so the first has none, and the last `beyond` are no class of the data.
+// Sample i has label i - 1, so the first has none, and the last `beyond` are outside the data's classes.
 class Labels final : public Dataset {
   public:
     explicit Labels(std::vector<std::string> classes, std::int64_t beyond = 0)
@@ -79,7 +79,7 @@ TEST(MatchClasses, ALabelBeyondTheClassesIsABadSample) {
     EXPECT_EQ(dataset->label(3), std::ssize(kTrained)) << "out of range";
 }
 
-// Boxes with numbers of the classes, and a field with names of its own.
+// Boxes with numbers of the classes, and a field with separate names.
 class Boxes final : public Dataset {
   public:
     Boxes(std::vector<std::string> classes, std::vector<std::string> colours, bool named = true)

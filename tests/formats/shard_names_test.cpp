@@ -107,7 +107,7 @@ TEST(ShardNames, FoldersByWhatTheyHold) {
     EXPECT_TRUE(is_tar_folder(dir.path().string()));
     fs::create_directories(dir / "indices");
     EXPECT_TRUE(is_tar_folder(dir.path().string()));
-    // An archive beside the folders that were unpacked from it is an image folder.
+    // An archive next to the folders that were unpacked from it is an image folder.
     fs::create_directories(dir / "cat");
     write_file(dir / "cat/1.jpg", std::string_view("x"));
     EXPECT_FALSE(is_tar_folder(dir.path().string()));

@@ -1,5 +1,5 @@
-// Each fuzz target over the corpus that is kept for it, by any compiler and without a fuzzer: what was found once stays
-// mended. The table is made by CMake from the files fuzz/fuzz_*.cpp, whose entry points are renamed.
+// Each fuzz target over the corpus that is kept for it, by any compiler and without a fuzzer: faults found once stay
+// fixed. The table is made by CMake from the files fuzz/fuzz_*.cpp, whose entry points are renamed.
 #include <gtest/gtest.h>
 
 #include <algorithm>

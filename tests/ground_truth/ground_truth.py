@@ -109,7 +109,7 @@ def speed(done):
 
 
 def fixed(plan, fix, folder):
-    """The words of `stoker train` that apply a fix; None where it is no recipe change and no packing."""
+    """The words of `stoker train` that apply a fix; None unless it is a recipe change or a packing."""
     if fix["recipe"]:
         values = ((key, "true" if value is True else value) for key, value in fix["recipe"].items())
         return [word for key, value in values for word in ("--set", f"{key}={value}")]

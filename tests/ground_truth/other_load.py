@@ -1,10 +1,10 @@
-# The load of other processes, measured beside the program under test: its own rule for it cannot excuse its verdicts.
+# The load of other processes, measured outside the program under test: its own rule for it cannot excuse its verdicts.
 import os
 import resource
 import time
 
 HIGH = 0.10  # of the time of the cores
-BUSY_MACHINE = ("other-processes", "cpu-steal", "oversubscription")  # rules for what is true of the machine, and not of the run
+BUSY_MACHINE = ("other-processes", "cpu-steal", "oversubscription")  # rules about the machine, not about the run
 
 
 class OtherLoad:

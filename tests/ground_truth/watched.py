@@ -35,7 +35,7 @@ PLANTED = {
     "healthy_mlp": "healthy",
     "healthy_convnet": "healthy",
 }
-# What stands in the line that the finding has to name.
+# A text in the line that the finding has to name.
 LINES = {"item_each_step": ".as_subclass(OnDevice).item()", "python_loop": "total + (values[i]"}
 
 
@@ -70,7 +70,7 @@ def line_of(name):
 
 
 def named_in(document, name):
-    """What is true of a busy machine, and not of the script, is left out."""
+    """Findings about a busy machine, and not about the script, are left out."""
     findings = [finding for finding in document["findings"] if finding["severity"] != "info"]
     own = [finding for finding in findings if finding["rule"] not in BUSY_MACHINE]
     if not own:

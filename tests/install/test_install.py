@@ -1,5 +1,5 @@
 # `cmake --install`, then a program outside the repository that finds the package, builds and runs.
-# The build is the one that STOKER_BIN (build/release/bin/stoker by default) lies in.
+# The build is the one that contains STOKER_BIN (build/release/bin/stoker by default).
 import os
 import subprocess
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_every_header_is_installed(prefix):
 
 
 def test_the_package_names_no_folder_of_the_checkout(prefix):
-    # The folder of LibTorch is the exception: it may lie in the checkout's .venv, and is a setting.
+    # The folder of LibTorch is the exception: it may be in the checkout's .venv, and is a setting.
     for path in prefix.rglob("*.cmake"):
         text = path.read_text().replace(f"{ROOT}/.venv", "")
         assert str(ROOT) not in text, path
@@ -51,7 +51,7 @@ def test_the_program_runs_from_where_it_is_installed(prefix):
     program = prefix / "bin/stoker"
     assert "usage" in run(program, "--help").lower()
     if not (BUILD / "bin/stoker-engine").is_file():
-        pytest.skip("this build has no engine: STOKER_ENGINE=OFF")
+        pytest.skip("this build lacks the engine: STOKER_ENGINE=OFF")
     assert sorted(path.name for path in (prefix / "bin").iterdir()) == ["stoker"]
     assert "stoker train" in run(program, "train", "--help")
 
@@ -131,7 +131,7 @@ def everything(folder, prefix, torch, components=""):
 @pytest.fixture
 def torch(prefix):
     if not any(prefix.rglob("stoker-engine")):
-        pytest.skip("this build has no engine: STOKER_ENGINE=OFF")
+        pytest.skip("this build lacks the engine: STOKER_ENGINE=OFF")
     cache = (BUILD / "CMakeCache.txt").read_text().splitlines()
     chosen = next((line.split("=", 1)[1] for line in cache if line.startswith("STOKER_TORCH:")), "")
     return Path(chosen) if chosen else next((ROOT / ".venv/lib").glob("python3*/site-packages/torch"))

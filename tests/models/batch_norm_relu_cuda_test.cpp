@@ -151,7 +151,7 @@ TEST_F(BatchNormReluCuda, RepeatsItsBitsAndKeepsRunningStatisticsIfAskedTo) {
     }
 }
 
-// 20 channels are no whole vectors of 16 bytes, and plain memory is not channels-last.
+// 20 channels do not fill whole vectors of 16 bytes, and plain memory is not channels-last.
 TEST_F(BatchNormReluCuda, OtherShapesTakeLibTorchsOperations) {
     check({at::kFloat, {4, 3, 6, 6}, true, true});
     check({at::kBFloat16, {4, 20, 6, 6}, true, false});

@@ -157,7 +157,7 @@ TEST(Checkpointing, AModelWithoutBlocksIsRefused) {
     const auto model = make_model({}, {1, 4, 4}, 3, 1);
     try {
         model->enable_gradient_checkpointing();
-        ADD_FAILURE() << "an MLP has no blocks";
+        ADD_FAILURE() << "an MLP lacks blocks";
     } catch (const InvalidArgument& error) {
         EXPECT_THAT(error.what(), HasSubstr("train.gradient_checkpointing"));
     }

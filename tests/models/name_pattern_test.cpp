@@ -20,7 +20,7 @@ TEST(NamePattern, AStarMatchesAnyPart) {
     EXPECT_TRUE(matches("layer1.0.bn1.weight", "*.bn*.weight"));
     EXPECT_FALSE(matches("layer1.0.bn1.bias", "*.bn*.weight"));
     EXPECT_TRUE(matches("fc.weight", "*"));
-    EXPECT_TRUE(matches("fc.weight", "fc*.weight")) << "a star matches an empty part, too";
+    EXPECT_TRUE(matches("fc.weight", "fc*.weight")) << "a star also matches an empty part";
     EXPECT_TRUE(matches("aXbXc", "a*b*c"));
     EXPECT_FALSE(matches("aXbX", "a*b*c"));
 }

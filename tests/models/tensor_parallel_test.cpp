@@ -1,4 +1,4 @@
-// Slices of a model on several ranks, here threads, against the whole model: outputs, gradients, what is refused.
+// Slices of a model on several ranks, here threads, against the whole model: outputs, gradients, refusals.
 #include "stoker/models/tensor_parallel.h"
 
 #include <ATen/ops/arange.h>

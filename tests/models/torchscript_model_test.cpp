@@ -142,7 +142,7 @@ TEST(TorchScriptModel, NamesTheTensorsThatAreNeitherParametersNorBuffers) {
     EXPECT_TRUE(at::equal(std::get<0>(at::stack(of_script).sum(1).sort()), at::tensor({6.0F, 8.0F})));
 }
 
-// The tensors are those that a pass reads: what is written into them counts.
+// The tensors are those that a pass reads: new values in them count.
 TEST(TorchScriptModel, APassReadsTheTensorsThatMove) {
     const testing::TempDir folder;
     for (const std::string& path : {traced(folder.path().string()), scripted(folder.path().string())}) {

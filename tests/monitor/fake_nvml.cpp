@@ -1,5 +1,5 @@
 // A stand-in for libnvidia-ml.so.1 with FAKE_GPUS made-up GPUs (default 1). FAKE_NVML changes it: "broken" does not
-// start, "silent" reports nothing but names, "hot" is throttled and has bad memory, "lost" has no GPU but the first
+// start, "silent" reports nothing but names, "hot" is throttled and has bad memory, "lost" keeps no GPU but the first
 // one, "denied" keeps the first one for another user, "limited" has less power and a narrower slot than it could have.
 #include <cstdlib>
 #include <cstring>

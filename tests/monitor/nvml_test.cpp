@@ -51,7 +51,7 @@ TEST(Nvml, AllValuesArriveInTheirUnits) {
     EXPECT_EQ(gpu.remap_pending, false);
     EXPECT_EQ(gpu.remap_failed, false);
     EXPECT_EQ(gpu.persistence, true);
-    EXPECT_FALSE(gpu.mig);  // the library has no such function
+    EXPECT_FALSE(gpu.mig);  // the library lacks this function
     ASSERT_TRUE(gpu.processes && gpu.processes->size() == 2);
     EXPECT_EQ(gpu.processes->front().pid, 4242);
     EXPECT_EQ(gpu.processes->front().memory_bytes, std::int64_t{40} << 30);

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using stoker::testing::MadeUpTree;
 
-// A host with a disk of each kind: `nvme0n1p2` is a partition, btrfs has a number of its own.
+// A host with a disk of each kind: `nvme0n1p2` is a partition, btrfs makes up a number.
 void write_host(const MadeUpTree& tree) {
     tree.write("proc/self/mountinfo",
                "27 1 259:2 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw\n"

@@ -1,4 +1,4 @@
-// What a device makes of a GatherBatch, in host memory: one gather, or, where colours change, a gather of bytes, colors
+// A GatherBatch as a device computes it, in host memory: one gather, or, if colours change, a gather of bytes, colors
 // and a normalisation value by value.
 #pragma once
 

@@ -63,7 +63,7 @@ ResizeGeometry random_geometry(Rng& rng, int most) {
 
 std::string describe(const ResizeGeometry& geometry, int channels, const PixelTarget& target) {
     const auto& [source, full, part, flip] = geometry;
-    return fmt::format("{}x{}x{} to {}x{}, of which {}x{} at {},{}{}, {} {}{}", source.height, source.width, channels,
+    return fmt::format("{}x{}x{} to {}x{}, part {}x{} at {},{}{}, {} {}{}", source.height, source.width, channels,
                        full.height, full.width, part.height, part.width, part.top, part.left, flip ? " flipped" : "",
                        dtype_name(target.dtype), target.layout == Layout::chw ? "chw" : "hwc",
                        target.streamed ? " streamed" : "");

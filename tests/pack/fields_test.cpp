@@ -1,5 +1,5 @@
 // Further fields survive each target: kinds, types, shapes and bytes come back as the source gave them, also after a
-// stopped packing; what a format cannot hold is refused in one line before any work.
+// stopped packing; fields that a format cannot hold are refused in one line before any work.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -191,7 +191,7 @@ TEST_P(PackFields, TheResultKeepsItsFields) {
     EXPECT_TRUE(pack(dataset_, target(), options_).nothing_to_do);
     FieldNames names;
     names.more = {{.name = "score"}};
-    // The same source with other fields is packed into a target of its own.
+    // The same source with other fields is packed into another target.
     const auto one = open_dataset(result.path, Split::train, {.fields = names});
     PackOptions options = options_;
     options.fields = names;

@@ -375,7 +375,7 @@ TEST_F(Pack, ABadSampleEndsItUnlessBadOnesAreSkipped) {
         ASSERT_EQ(result.skipped.size(), 2u);
         EXPECT_EQ(result.skipped[0].key, "c1/5.jpg");
         EXPECT_EQ(result.skipped[1].key, "c2/9.jpg");
-        for (const SkippedSample& sample : result.skipped) {  // the key is a field of its own, not part of the reason
+        for (const SkippedSample& sample : result.skipped) {  // the key is a separate field, not part of the reason
             EXPECT_THAT(sample.reason, AllOf(HasSubstr("(sample "), ::testing::Not(HasSubstr(sample.key))));
         }
         const PackResult again = pack(folder(), target, options);

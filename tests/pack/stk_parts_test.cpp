@@ -1,5 +1,5 @@
-// Parts that are packed one by one and merged are the bytes of one packing; what is missing or does not belong together
-// is named.
+// Parts that are packed one by one and merged are the bytes of one packing; parts that are missing or do not belong
+// together are named.
 #include "stoker/pack/stk_parts.h"
 
 #include <gmock/gmock.h>

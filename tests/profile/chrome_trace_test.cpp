@@ -82,7 +82,7 @@ TEST(ChromeTrace, EventsHaveCategoriesTimesAndArguments) {
     EXPECT_EQ(addmm["args"]["External id"], 3);
     EXPECT_EQ(find(trace, "enumerate(DataLoader)#Loader.__next__")["cat"], "cpu_op");
     EXPECT_EQ(find(trace, "ProfilerStep#1")["cat"], "user_annotation");
-    EXPECT_NE(find(trace, "ProfilerStep#1")["tid"], addmm["tid"]) << "ranges have a thread of their own";
+    EXPECT_NE(find(trace, "ProfilerStep#1")["tid"], addmm["tid"]) << "ranges have a separate thread";
     const Json& kernel = find(trace, "gemm");
     EXPECT_EQ(kernel["cat"], "kernel");
     EXPECT_EQ(kernel["pid"], 0);

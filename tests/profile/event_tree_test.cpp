@@ -1,4 +1,4 @@
-// Who called whom, and the time, memory and device time of each.
+// The calls between operators, and the time, memory and device time of each.
 #include "stoker/profile/event_tree.h"
 
 #include <gtest/gtest.h>

@@ -22,8 +22,8 @@ SHARED = Path(os.environ.get("STOKER_SHARED_DATA", ROOT / "../shared/data")).res
 sys.path.insert(0, str(PYTHON_PACKAGE if PYTHON_PACKAGE.is_dir() else ROOT / "python"))
 
 
-# A signal that the shell or nohup made us ignore would be ignored by the programs that we start, too. A handler is not
-# inherited: they begin with the default. Tests send Ctrl-C to this process, too, so that has Python's own handler.
+# A signal that the shell or nohup made us ignore would also be ignored by the programs that we start. Handlers are not
+# inherited: programs begin with the default. Tests send Ctrl-C also to this process, so that has Python's own handler.
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else lambda number, frame: None)
@@ -35,7 +35,7 @@ if NO_NAME_SERVICE.is_file():
 
 
 def pytest_collection_modifyitems(items):
-    """Tests that are marked slow take long for what they add to others. CI leaves them out."""
+    """Tests that are marked slow add little to others for their time. CI leaves them out."""
     if os.environ.get("STOKER_SKIP_SLOW"):
         for item in items:
             if item.get_closest_marker("slow"):

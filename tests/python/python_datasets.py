@@ -1,4 +1,4 @@
-# Data sets for the tests of worker processes. A module of their own without torch, so that spawned workers start fast.
+# Data sets for the tests of worker processes. A separate module without torch, so that spawned workers start fast.
 import errno
 import os
 import random

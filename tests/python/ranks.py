@@ -14,7 +14,7 @@ def free_port():
 
 
 class Ranks:
-    """A process for each command, in an environment as torchrun's would be; the second may have a folder of its own."""
+    """A process for each command, in an environment as torchrun's would be; the second may run in another folder."""
 
     def __init__(self, commands, cwd, timeout=20, other=None):
         port = free_port()
@@ -39,7 +39,7 @@ class Ranks:
         return [(p.returncode, out, err.splitlines()) for p, (out, err) in zip(self.processes, outputs)]
 
     def done(self, status=0):
-        """What all have printed, as under a launcher; checks the exit statuses."""
+        """The output of all, as under a launcher; checks the exit statuses."""
         outputs = [process.communicate(timeout=120) for process in self.processes]
         statuses = [process.returncode for process in self.processes]
         assert statuses == [status] * len(statuses), (statuses, outputs)

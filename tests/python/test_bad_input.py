@@ -264,8 +264,8 @@ def test_output_that_cannot_be_written(program, tmp_path, options):
     assert done.returncode == 1 and re.fullmatch(r"stoker: [^\n]*but the disk is full\n", done.stderr), done.stderr
 
 
-# Most outputs are written beside their name and renamed, which needs a writable folder; predictions are written into an
-# existing file.
+# Most outputs are written next to their name and renamed, which needs a writable folder; predictions are written into
+# an existing file.
 @pytest.mark.parametrize(
     "options, name, refused_in",
     [

@@ -1,5 +1,5 @@
-# The script of `stoker bench pipeline --peers` with fake peers of known speed: what it times and counts, and that a
-# peer that cannot be measured is skipped with a reason.
+# The script of `stoker bench pipeline --peers` with fake peers of known speed: its times and counts, and that a peer
+# that cannot be measured is skipped with a reason.
 import json
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-# `python -m stoker bottleneck`: the program stays as it is, some steps run under cProfile and torch.profiler, and the
+# `python -m stoker bottleneck`: the program is not changed, some steps run under cProfile and torch.profiler, and the
 # verdict rests on the others.
 import json
 import pstats

@@ -1,4 +1,4 @@
-# The kit for a machine with a GPU runs on a machine without one, too: what needs a GPU is skipped by name.
+# The kit for a machine with a GPU also runs on a machine without one: checks that need a GPU are skipped by name.
 import os
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 # Several processes of the program train one model: as torchrun starts them, and as anybody may who sets the
-# environment. How ranks end when one of them does is here; what they compute, in tests/train/ranks_test.cpp.
+# environment. How ranks end when one of them does is here; their results are tested in tests/train/ranks_test.cpp.
 import csv
 import json
 import os
@@ -177,7 +177,7 @@ def test_ranks_of_a_copy_use_as_many_threads(program, other, tmp_path):
 def test_the_rank_that_fails_says_why(stoker, program, other, tmp_path):
     stoker("train", "r.toml", "--out", "first", "--set", "train.epochs=1")
     stoker("export", "first", "-o", "w.safetensors")
-    sets = ("--set", "train.mesh.tp=2", "--set", "model.weights=w.safetensors")  # the other folder has no such file
+    sets = ("--set", "train.mesh.tp=2", "--set", "model.weights=w.safetensors")  # the other folder lacks this file
     first, second = two_train(program, tmp_path, *sets, other=other).ends()
     assert (first[0], second[0]) == (1, 1)
     assert "w.safetensors" in second[2][-1] and "rank 1 left" in first[2][-1], (first, second)
@@ -256,7 +256,7 @@ def test_evaluation_and_prediction_are_shared(stoker, ranks_of, recipe, tmp_path
     one = stoker("eval", "run", "--json").json()
     several = ranks_of(ranks, "eval", "run", "--json").json()
     assert several["val_loss"] == pytest.approx(one["val_loss"], rel=1e-6)
-    assert {**several, "val_loss": 0} == {**one, "val_loss": 0}, "the confusion matrix, too"
+    assert {**several, "val_loss": 0} == {**one, "val_loss": 0}, "including the confusion matrix"
     data = "synth:digits?count=606&seed=5"  # 101 in the test split
     stoker("predict", "run", data, "-o", "one.csv")
     done = ranks_of(ranks, "predict", "run", data, "-o", "several.csv")

@@ -198,7 +198,7 @@ def test_a_libtorch_without_cuda_needs_no_cudnn(made_up_torch, tmp_path):
 
 @pytest.fixture
 def made_up_torch(program, tmp_path):
-    """Runs the doctor beside an engine that names a made-up LibTorch for CUDA 13.0, with these wheels beside it."""
+    """Runs the doctor with an engine that names a made-up LibTorch for CUDA 13.0, with these wheels next to it."""
     site = tmp_path / "site"
     (tmp_path / "bin").mkdir()
     shutil.copy(program, tmp_path / "bin/stoker")

@@ -1,4 +1,4 @@
-# python/stoker/export.py by itself: what it refuses, and that it leaves the model as it was.
+# python/stoker/export.py alone: the models that it refuses, and that it does not change the model.
 import os
 import subprocess
 import zipfile

@@ -53,7 +53,7 @@ def test_all_but_the_last_layer_is_loaded(stoker, tmp_path, pretrained):
 def test_names_of_pytorchs_wrappers_are_taken_off(stoker, tmp_path, pretrained):
     state = torch.compile(nn.DataParallel(make_twin(lambda: ConvNet(3)))).state_dict()
     assert "_orig_mod.module.conv5.weight" in state
-    (tmp_path / "given.safetensors").unlink()  # the tensors of `pretrained` lie in it
+    (tmp_path / "given.safetensors").unlink()  # the file holds the tensors of `pretrained`
     save_file(state, tmp_path / "given.safetensors")
     train(stoker, tmp_path, "optimizer.lr=1e-30", "optimizer.weight_decay=0")
     assert torch.equal(weights_of(tmp_path)["conv5.weight"], pretrained["conv5.weight"])
@@ -144,7 +144,7 @@ def test_other_weights_are_refused_in_one_line(stoker, tmp_path, pretrained, dam
         file.write_text("weights\n" * 20)
         named = "expected a safetensors file, got a file that does not begin as one"
     else:
-        file.unlink()  # the tensors lie in it
+        file.unlink()  # it holds the tensors
         torch.save(pretrained, file, _use_new_zipfile_serialization=False)
         named = "got a file of torch.save; save it with safetensors.torch.save_file"
     error = train(stoker, tmp_path, *sets, status=1).err

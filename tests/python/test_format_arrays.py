@@ -1,4 +1,4 @@
-# Files of arrays, written by NumPy, safetensors and torch: what is in them is what Stoker hands out, to the pixel.
+# Files of arrays, written by NumPy, safetensors and torch: Stoker hands out their contents, to the pixel.
 import tempfile
 
 import numpy as np
@@ -152,7 +152,7 @@ def test_safetensors_of_torch(check, tmp_path, dtype):
 
 
 def reads_pt(stoker, tmp_path):
-    """Whether this build knows .pt at all: a file of it that is no zip is then damaged, not of an unknown kind."""
+    """Whether this build knows .pt at all: a file of it that is not a zip is then damaged, not of an unknown kind."""
     (tmp_path / "probe.pt").write_bytes(b"")
     return "give the folder" not in stoker("inspect", tmp_path / "probe.pt", status=1).err
 

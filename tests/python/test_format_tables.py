@@ -115,7 +115,7 @@ def test_bad_masks(stoker, tmp_path):
     for i in range(4):
         picture(data / f"images/{i}.jpg", i)
     picture(data / "masks/0.png", 0, "L")
-    picture(data / "masks/1.png", 0)  # colours are no classes
+    picture(data / "masks/1.png", 0)  # colours cannot be classes
     masks(data / "masks/2.png", np.full((6, 9), 300), "16 bits")
     bad = stoker("inspect", data, "--verify", "--json", status=1).json()["bad"]
     assert [sample["index"] for sample in bad] == [1, 2, 3]

@@ -93,7 +93,7 @@ def subgraph(program):
     program["graph_module"]["graph"]["nodes"][0]["inputs"][0]["arg"] = argument
 
 
-# What the file holds beside its sound graphs: a change of the graph "eval", or another member.
+# A fault that is added to the file's sound graphs: a change of the graph "eval", or another member.
 @pytest.mark.parametrize(
     ("change", "member", "text"),
     [
@@ -120,5 +120,5 @@ def test_native_code_is_found_whatever_the_file_says(stoker, tmp_path, folder, c
     error = stoker("train", "r.toml", "--out", "run", status=1).err
     assert text in error and "STOKER_TRUST_NATIVE=1" in error and error.count("\n") == 1, error
     assert "[net.pt2" in error and not (tmp_path / "run").exists(), error
-    if member:  # a trusted file is given to LibTorch as it is
+    if member:  # a trusted file is given to LibTorch unchecked
         stoker("train", "r.toml", "--out", "run", env={"STOKER_TRUST_NATIVE": "1"})

@@ -18,7 +18,7 @@ def trained(program, tmp_path_factory):
 
 @pytest.fixture
 def mixed(here):
-    """Class folders with images below them, and beside them what has no class or no decoder."""
+    """Class folders with images below them, and outside of them files without a class or a decoder."""
     for name in ("mixed/a/1.png", "mixed/a/more/2.png", "mixed/b/3.png", "mixed/top.png", "mixed/up.png"):
         draw_noise(here / name)
     draw_noise(here / "mixed/a/4.gif")

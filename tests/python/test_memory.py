@@ -1,5 +1,5 @@
 # The memory that the process may use: in a real cgroup where this test may make one, otherwise by --memory and
-# data.memory. A run ends by a message or goes on without its cache; the kernel never kills it.
+# data.memory. A run ends by a message or continues without its cache; the kernel never kills it.
 import gzip
 import json
 import os
@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 
 class Cgroup:
-    """A memory cgroup of its own, v2 or v1."""
+    """A new memory cgroup, v2 or v1."""
 
     def __init__(self, limit):
         v2 = Path("/sys/fs/cgroup/cgroup.controllers")
@@ -47,7 +47,7 @@ def limited(tmp_path):
         try:
             group = Cgroup(limit * MIB)
         except OSError as error:
-            pytest.skip(f"needs a cgroup of its own: {error}")
+            pytest.skip(f"needs to make a cgroup: {error}")
         groups.append(group)
         command = [str(PROGRAM), *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, preexec_fn=group.enter)

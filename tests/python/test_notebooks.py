@@ -1,4 +1,4 @@
-# The notebooks of docs/notebooks run from top to bottom, in a folder of their own.
+# The notebooks of docs/notebooks run from top to bottom, in a temporary folder.
 import os
 
 import pytest

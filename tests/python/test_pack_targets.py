@@ -1,6 +1,6 @@
-# `stoker pack` to tar, LMDB, HDF5 and npz: what it writes is read by the libraries that other programs use, with the same
-# bytes, order, keys and labels; killed packings are finished; and each of them packed into stk gives what the
-# source gives.
+# `stoker pack` to tar, LMDB, HDF5 and npz: its files are read by the libraries that other programs use, with the same
+# bytes, order, keys and labels; killed packings are finished; and each of them packed into stk gives what the source
+# gives.
 import io
 import pickle
 import shutil
@@ -18,7 +18,7 @@ from conftest import stk_contents
 from PIL import Image
 
 ALL = ["x.tar", "x-{000000..}.tar", "x.lmdb", "x.h5", "x.npz"]
-# Names that a shard cannot hold as they are, of JPEGs and of a PNG.
+# Names of JPEGs and of a PNG that a shard cannot hold unchanged.
 ODD = ["a.b.jpg", "a.jpg", "a.png", "100%.jpg", "ü/ä.jpg", "x" * 120 + ".jpg", "a%2Eb.jpg", "no.tif.jpg"]
 
 
@@ -191,7 +191,7 @@ def test_killed_it_goes_on(program, stoker, many_drawn, tmp_path, target):
     report = stoker("pack", data, f"killed/{target}", *options, "--json").json()
     assert 0 < report["resumed_samples"] < report["samples"] == whole["samples"]
     assert visible(tmp_path / "killed") == visible(tmp_path / "whole")
-    if target == "x.lmdb":  # where pages lie depends on when they were written
+    if target == "x.lmdb":  # the places of pages depend on when they were written
         stoker("pack", report["path"], "a.stk")
         stoker("pack", whole["path"], "b.stk")
         assert stk_contents(tmp_path / "a.stk") == stk_contents(tmp_path / "b.stk")

@@ -1,4 +1,4 @@
-# What the model sees against Pillow and torchvision: the same files, the same order, the same pixels.
+# The model's inputs against Pillow and torchvision: the same files, the same order, the same pixels.
 import gzip
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,5 +1,5 @@
 # Masks and boxes of the training loader against torchvision v2's tv_tensors with the same draws. `loader_twin`
-# (tests/pipeline) writes the batches and what the ops drew.
+# (tests/pipeline) writes the batches and the ops' draws.
 import subprocess
 
 import numpy as np

@@ -91,7 +91,7 @@ def test_rotation(apply, base, degrees, mode):
         "fill = [10, 200, 30]}"
     )
     difference = differ(ours, F.rotate(base, degrees, InterpolationMode(mode), fill=[10, 200, 30]))
-    if mode == "nearest":  # where two pixels are equally near, float32 decides
+    if mode == "nearest":  # if two pixels are equally near, float32 decides
         assert (difference == 0).mean() > 0.999
     else:
         assert difference.max() <= 1

@@ -148,7 +148,7 @@ def test_a_divided_model_is_counted(plan):
     own = (784 * 512 + 512 + 512 * 512) // 2 + 512 + 512 * 10 + 10
     assert row["memory"]["parameters"] == row["memory"]["gradients"] == 4 * own
     assert row["memory"]["optimizer"] == pytest.approx(8 * own, rel=1e-3)
-    # The gradients between two copies, and one sum of 16 x 512 activations; the first layer's input has no gradient.
+    # The gradients between two copies, and one sum of 16 x 512 activations; the first layer's input needs no gradient.
     wire = (4 * own + 4 * 16 * 512) / 12.5e6 / TCP
     assert row["communication_seconds"] == pytest.approx(wire, rel=0.01)
     assert [row["ranks"] for row in found["plans"][::2]] == [4, 8, 64, 512, 4096]

@@ -114,7 +114,7 @@ def test_flops_equal_a_count_by_hand(profiled):
         json.dumps([[32, a], [a, b]]) for a, b in layers
     }
     gradients = [row for row in operators["operators"] if row["name"] == "aten::mm"]
-    # Of each weight, and of each layer's input but the first's.
+    # The gradient of each weight, and of each layer's input but the first's.
     assert sum(row["flops"] for row in gradients) == STEPS * (2 * forward - 2 * 32 * 784 * 128)
 
 
@@ -283,7 +283,7 @@ def test_a_fused_step_says_how_to_see_its_operators(tmp_path, program):
 def test_phases_are_nvtx_ranges_while_a_tool_listens(tmp_path, program):
     listener = program.parent / "libnvtx_listener.so"
     if not listener.exists():
-        pytest.skip("a build without the CUDA toolkit has no NVTX")
+        pytest.skip("a build without the CUDA toolkit lacks NVTX")
     (tmp_path / "r.toml").write_text(RECIPE)
     log = tmp_path / "ranges"
     env = {"NVTX_INJECTION64_PATH": str(listener), "STOKER_NVTX_LOG": str(log)}

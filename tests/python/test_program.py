@@ -87,7 +87,7 @@ def test_both_name_the_same_version(engine, stoker):
 
 @pytest.fixture
 def alone(tmp_path):
-    """The program without an engine beside it."""
+    """The program without an engine in its folder."""
     return shutil.copy(PROGRAM, tmp_path / "stoker")
 
 

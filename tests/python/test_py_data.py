@@ -1,4 +1,4 @@
-# stoker.open: single samples, subsets, fields, and what the package imports.
+# stoker.open: single samples, subsets, fields, and the modules that the package imports.
 import json
 import os
 import pickle

@@ -307,7 +307,7 @@ def assert_same(ours, theirs):
 
 
 class Holder:
-    """A batch of a class of one's own."""
+    """A user's class of batches."""
 
     def __init__(self, samples):
         self.inner = [torch.stack(samples), np.ones(3)]

@@ -64,7 +64,7 @@ SCRIPT = textwrap.dedent(
 
 
 def run(data, folder, step):
-    """What each of two processes has at the end: its weights, and the samples that it saw."""
+    """The weights that each of two processes has at the end, and the samples that it saw."""
     common = {"PYTHONPATH": str(PYTHON_PACKAGE), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     ranks = [
         subprocess.Popen(

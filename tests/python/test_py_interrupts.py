@@ -152,7 +152,7 @@ def interrupted_at(called, at, action):
     [("__init__", 1), ("start", 1), ("_stop", 1), ("_read", 1), ("_received_memory", 1), ("take", 0)],
 )
 def test_ctrl_c_at_any_line_that_begins_or_ends_workers_leaves_nothing(called, workers):
-    """No process and no file. The signal also arrives at the return, where nothing holds yet what is returned."""
+    """No process and no file. The signal also arrives at the return, before anything holds the returned value."""
     list(stoker.Loader(Numbers(4), 4, workers=workers))  # opens what stays open
     gc.collect()
     files = len(os.listdir("/proc/self/fd"))

@@ -16,7 +16,7 @@ OPS = [RandomResizedCrop(64), RandomHorizontalFlip(), Normalize([0.5, 0.4, 0.3],
 
 
 def as_numpy(value):
-    """Of a tensor or an array: as float32, so that bfloat16 can be compared."""
+    """The values of a tensor or an array as float32, so that bfloat16 can be compared."""
     return value.float().numpy() if isinstance(value, torch.Tensor) else np.asarray(value.astype("float32"))
 
 
@@ -32,7 +32,7 @@ def test_values_are_those_of_torch(drawn, dtype, channels_last):
         image, label = ours["image"], ours["label"]
         assert isinstance(image, jax.Array) and str(image.dtype) == dtype and image.shape == theirs["image"].shape
         assert np.array_equal(as_numpy(image), as_numpy(theirs["image"]))
-        assert label.dtype == "int32" and label.tolist() == theirs["label"].tolist()  # JAX has no int64 by default
+        assert label.dtype == "int32" and label.tolist() == theirs["label"].tolist()  # JAX lacks int64 by default
         assert ours["index"].tolist() == theirs["index"].tolist() and ours["key"] == theirs["key"]
 
 

@@ -57,7 +57,7 @@ def test_an_error_leaves_no_cycle_that_keeps_the_workers():
 
 
 class Fresh(Numbers):
-    """Raises an error of its own for each bad sample."""
+    """Raises a new error for each bad sample."""
 
     def __getitem__(self, index):
         if index in (30, 31):

@@ -24,7 +24,7 @@ DIGITS = "synth:digits?count=100"
 
 
 def run_python(text, **options):
-    """A process of its own that imports the package. Raises for another exit status than 0."""
+    """Runs a new process that imports the package. Raises for another exit status than 0."""
     environment = {**os.environ, "PYTHONPATH": str(PYTHON_PACKAGE)}
     command = [sys.executable, "-c", textwrap.dedent(text)]
     options = {"capture_output": True, "text": True, "timeout": 120, "env": environment, **options}
@@ -139,7 +139,7 @@ def test_tensors_are_views_of_the_slot_and_keep_it(drawn):
     loader.close()
     del loader
     assert all(torch.equal(a, b) for a, b in zip(held, kept))
-    held[0].zero_()  # memory of one's own
+    held[0].zero_()  # it does not share memory
 
 
 def test_memory_of_released_batches_is_used_again(drawn):

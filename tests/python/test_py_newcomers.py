@@ -125,7 +125,7 @@ def test_too_few_samples_name_arguments(drawn):
 
 
 def test_keys_of_a_recipe_are_named_as_arguments():
-    """Paths stay, and what is a command."""
+    """Paths and commands stay."""
     from stoker._recipe_keys import for_python
 
     assert for_python("data.exif = true; x/data.cache, data.cached") == "exif=True; x/data.cache, data.cached"
@@ -161,7 +161,7 @@ def test_the_snippet_of_a_page_is_complete(page, tmp_path, monkeypatch):
     assert isinstance(names["loader"], stoker.Loader)
 
 
-# What Python does not reach, or what is no key.
+# Keys that Python does not reach, and words that are not keys.
 KEYS = "mix|decode_on|memory|val|train"
 OTHERS = rf"data\.(mdb|pkl|md|stk|tar|lmdb|h5|npz|{KEYS})\b"
 REACHED = ("base", "codecs", "formats", "io", "ops", "pack", "pipeline")

@@ -226,7 +226,7 @@ def test_cuda_copies_are_complete_and_live_long_enough():
 
 
 class Kept(collections.abc.MutableMapping):
-    """Keeps its items in a dict of its own, so that a shallow copy shares them."""
+    """Keeps its items in a separate dict, so that a shallow copy shares them."""
 
     def __init__(self, items, mark=None):
         self.kept = dict(items)

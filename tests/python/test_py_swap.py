@@ -1,5 +1,5 @@
-# What a program meets that swaps torch's DataLoader for stoker.Loader: collate functions, labels that it keeps, data
-# sets that look at their worker or their epoch, and errors that it catches.
+# Differences for a program that swaps torch's DataLoader for stoker.Loader: collate functions, labels that it keeps,
+# data sets that look at their worker or their epoch, and errors that it catches.
 import collections
 import enum
 import operator
@@ -279,7 +279,7 @@ def test_objects_move_their_tensors_themselves():
     assert map_tensors(lambda tensor: tensor + 1, Pair([torch.zeros(1)], "x")) == Pair([torch.ones(1)], "x")
 
 
-# A data set of one's own around one of stoker.open, which the parent has read from before it forks.
+# A user's data set around one of stoker.open, which the parent has read from before it forks.
 REMOTE = """
 import sys, stoker
 class Remote:

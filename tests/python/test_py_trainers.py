@@ -54,7 +54,7 @@ class Example:
 def one_thread(tmp_path, monkeypatch):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    monkeypatch.chdir(tmp_path)  # where the libraries write their logs
+    monkeypatch.chdir(tmp_path)  # the libraries write their logs there
     yield
     torch.set_num_threads(threads)
 

@@ -11,7 +11,7 @@ pytest.importorskip("mypy")
 
 @pytest.fixture(scope="module")
 def check(tmp_path_factory):
-    """Runs mypy with the settings of the repository. What it knows of torch is kept from run to run."""
+    """Runs mypy with the settings of the repository. Its cache for torch is kept from run to run."""
     cache = tmp_path_factory.mktemp("mypy")
     command = [sys.executable, "-m", "mypy", "--config-file", ROOT / "pyproject.toml", "--cache-dir", cache]
 

@@ -54,7 +54,7 @@ def environment(method):
 
 
 def start(text, method):
-    """A script in a session of its own, whose processes are found by that."""
+    """Runs a script in a new session, by which its processes are found."""
     command = [sys.executable, "-c", textwrap.dedent(text)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, env=environment(method), start_new_session=True, **pipes)
@@ -180,7 +180,7 @@ def test_no_free_file_descriptor_is_named():
         resource.setrlimit(resource.RLIMIT_NOFILE, (last, last))
         try:
             for batch in batches:
-                held = held, batch  # each needs memory of its own
+                held = held, batch  # each needs separate memory
         except stoker.IoError as error:
             print(error)
     """
@@ -223,7 +223,7 @@ def test_an_interrupted_wait_goes_on_with_the_same_batch():
 
 
 def test_an_interrupt_at_any_line_leaves_a_position_that_fits():
-    """Of IndexedSource.next, where a signal may arrive too: state() names the batch that comes next."""
+    """At any line of IndexedSource.next a signal may arrive: state() names the batch that comes next."""
     whole = stoker.Loader(Numbers(8), 4, workers=0)
     epochs = [[index.tolist() for index, _ in whole] for _ in range(2)]
     code = IndexedSource.next.__code__
@@ -385,7 +385,7 @@ def test_a_sample_that_imports_numpy_has_its_random_numbers(tmp_path):
 
 
 class Texts:
-    """Whose first batches are larger than what a pipe holds."""
+    """Its first batches are larger than a pipe's buffer."""
 
     def __len__(self):
         return 100_000

@@ -1,5 +1,5 @@
-# Shards over HTTP and S3: a real nginx, moto's S3, and a server that computes each signature with botocore. What the
-# program says of a URL is what it says of the file.
+# Shards over HTTP and S3: a real nginx, moto's S3, and a server that computes each signature with botocore. The program
+# reports the same for a URL as for the file.
 import io
 import os
 import random
@@ -39,7 +39,7 @@ def wait_for(port):
 
 
 class Nginx:
-    """nginx in a folder of its own, serving `www` in it."""
+    """nginx in a new folder, serving `www` in it."""
 
     def __init__(self, folder, location=""):
         self.port = free_port()

@@ -1,5 +1,5 @@
-# What a URL must not give away, and where a server must not send us: secrets of URLs in files and messages, redirects
-# into the local network, bodies without an end, and certificates of one's own CA.
+# A URL must not give away secrets, in files or messages, and a server must not send us elsewhere: redirects into the
+# local network, bodies without an end, and certificates of a user's CA.
 import base64
 import contextlib
 import os
@@ -147,7 +147,7 @@ def test_a_run_keeps_secrets(serve, stoker, tmp_path):
     again = ["--set", f"data.train={url.replace('HIDDEN1', 'HIDDEN2')}", "--set", "train.epochs=2"]
     done = without_secrets(stoker("train", "run/recipe.toml", "--out", "run", "--resume", "auto", "--json", *again))
     assert done.json()["resumed_from_step"] == 25 and len(done.json()["epochs"]) == 2
-    assert server.sent < 100, "another token is the same data: its blocks lie in the disk cache"
+    assert server.sent < 100, "another token is the same data: its blocks are in the disk cache"
 
     wrong = without_secrets(stoker("train", recipe, "--out", "wrong", "--set", f"data.train={url}x", status=1))
     assert "status 401" in wrong.err

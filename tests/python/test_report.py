@@ -193,7 +193,7 @@ def test_fits_the_window_and_has_enough_contrast(opened, width, dark):
     assert browser.run(LEAST_CONTRAST) >= 4.5
 
 
-# The lowest contrast (WCAG 2) of text with the background behind it; text in SVG stands on a card.
+# The lowest contrast (WCAG 2) of text with the background behind it; text in SVG is on a card.
 LEAST_CONTRAST = """(() => {
   const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
   const light = (c) => c.slice(0, 3).map((v) => v / 255).map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)

@@ -263,7 +263,7 @@ def test_a_changed_byte_is_found(here, file):
     error = train("--resume", "auto", "--set", "train.epochs=2", cwd=here, status=1).err
     assert f"{file}.safetensors" in error and "expected the file as it was written" in error, error
     assert error.endswith("; --resume run/checkpoints/30 is the one before\n"), error
-    status = {"model": 0, "optimizer": 0, "ema": 1}[file]  # what is evaluated is the average
+    status = {"model": 0, "optimizer": 0, "ema": 1}[file]  # the average is evaluated
     error = run_program("eval", "run", cwd=here, status=status).err
     assert ("--checkpoint run/checkpoints/30 is the one before" in error) == (status == 1), error
 

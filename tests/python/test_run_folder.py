@@ -186,7 +186,7 @@ threads = 1
     assert "failed.json" in left and "curves.svg" in left
     assert [path.name for path in (tmp_path / "runs/new/checkpoints").iterdir()] == ["13"]
     assert "--resume auto" in stoker("train", "r.toml", "--out", "runs/new", status=1).err
-    # Once the sample is repaired, the run goes on.
+    # Once the sample is repaired, the run continues.
     Image.new("RGB", (16, 16)).save(tmp_path / "photos/b/29.png")
     again = stoker("train", "r.toml", "--out", "runs/new", "--resume", "auto").err
     assert "resuming after step 13" in again and not (tmp_path / "runs/new/failed.json").exists()

@@ -1,5 +1,5 @@
-# What a step can be made of beyond forward, backward and update, against the same in PyTorch: micro-batches, clipping,
-# smoothed labels, weight decay for some, averaged weights, schedules, mixed precision with loss scaling.
+# A step's options beyond forward, backward and update, against the same in PyTorch: micro-batches, clipping, smoothed
+# labels, weight decay for some, averaged weights, schedules, mixed precision with loss scaling.
 import json
 from contextlib import nullcontext
 

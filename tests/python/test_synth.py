@@ -145,4 +145,4 @@ def test_ended_half_way_it_leaves_nothing_under_the_name(program, tmp_path, numb
     assert len(list(tmp_path.iterdir())) == kept  # killed, it leaves a folder named p.tmp-PID
     assert kept or b"nothing was kept" in err
     run_program("synth", "photos", "p", "--count", "8", cwd=tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["p"]  # what a killed process left is removed
+    assert [path.name for path in tmp_path.iterdir()] == ["p"]  # the files of a killed process are removed

@@ -31,7 +31,7 @@ class Siamese(nn.Module):
 
 
 class WithNumbers(nn.Module):
-    """Two numbers from an image and three others. The image's argument has a name of its own."""
+    """Two numbers from an image and three others. The image's argument has an unusual name."""
 
     def __init__(self):
         super().__init__()
@@ -225,7 +225,7 @@ def test_two_views_train_from_a_file_with_its_loss(stoker, tmp_path, folder):
     write_recipe(tmp_path, folder, "custom", "", model, flipped, val=False)
     stoker("train", "r.toml", "--out", "flipped")
     first = lines_of(tmp_path, "step", "flipped")[0]
-    assert first["loss"] > losses[0] + 0.01  # each view has draws of its own
+    assert first["loss"] > losses[0] + 0.01  # each view has its own draws
     write_recipe(tmp_path, folder, "custom", "", model, "views = 2")
     assert "data.val] expected none" in stoker("train", "r.toml", "--out", "other", status=1).err
     write_recipe(tmp_path, folder, "custom", "", model, val=False)

@@ -1,5 +1,5 @@
 # Tasks other than classification, from recipes with further fields: each trains as the same loop in PyTorch does, its
-# metrics are those of plain definitions, and what a trained model gives is in the task's form.
+# metrics are those of plain definitions, and a trained model's predictions are in the task's form.
 import csv
 import io
 import json

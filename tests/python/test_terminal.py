@@ -1,4 +1,4 @@
-# What a person sees at a terminal: the progress line at several widths, Ctrl-C, losses in tables, suggestions.
+# The program at a terminal: the progress line at several widths, Ctrl-C, losses in tables, suggestions.
 import fcntl
 import json
 import os

@@ -251,7 +251,7 @@ class Live:
         os.write(self.master, keys.encode())
 
     def end(self):
-        """The exit status; the terminal is as it was before."""
+        """The exit status; the terminal is restored."""
         status = self.process.wait(20)
         while select.select([self.master], [], [], 0.2)[0]:
             self.raw += os.read(self.master, 65536)

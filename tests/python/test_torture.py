@@ -1,4 +1,4 @@
-# A case of each attack of `./dev torture` (tests/torture), and what it does when the program does not survive.
+# A case of each attack of `./dev torture` (tests/torture), and its reaction when the program does not survive.
 import os
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from conftest import ROOT
 
 TORTURE = ROOT / "tests/torture"
 CASES = ["kill-pack:0", "kill-train:0", "no-space:2", "hostile-server:0", "hostile-file:3"]
-# test_cut_files.py, test_memory.py and test_dist.py have these kinds, too.
+# test_cut_files.py, test_memory.py and test_dist.py also have these kinds.
 LONG_CASES = ["kill-ranks:0", "full-disk:1", "io-error:0", "hostile-file:20", "cut-file:0", "cut-file:1", "cut-file:2",
               "cut-file:3", "memory-limit:0", "memory-limit:2", "hosts:1"]  # fmt: skip
 

@@ -38,7 +38,7 @@ def write_idx(path, array):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """IDX files of noisy prototypes, and what is in them: {split: (images, labels)}."""
+    """IDX files of noisy prototypes, and their contents: {split: (images, labels)}."""
     folder = tmp_path_factory.mktemp("idx")
     random = np.random.default_rng(5)
     prototypes = random.integers(0, 256, (10, 28, 28))

@@ -156,7 +156,7 @@ def test_a_trial_says_why_it_failed(slow):
     assert trial.process.returncode == 1
 
 
-# What is enough on a quiet machine, and what is on one that other processes keep busy.
+# Budgets that are enough on a quiet machine, and on one that other processes keep busy.
 BUDGETS = ["12s", "40s"]
 
 
@@ -186,7 +186,7 @@ def test_finds_the_planted_bottleneck(stoker, slow, tmp_path):
 
 @pytest.mark.slow
 def test_the_table_and_a_rejected_change(stoker, slow, tmp_path):
-    # Nothing is left to gain: what is tried is rolled back, and the file that is there stays.
+    # Nothing is left to gain: trials are rolled back, and the file that exists stays.
     (tmp_path / "tuned.toml").write_text("mine")
     sets = ["--set", "data.workers=1", "--set", "data.cache=ram", "--set", "train.threads=1"]
     for budget in BUDGETS:
@@ -201,10 +201,10 @@ def test_the_table_and_a_rejected_change(stoker, slow, tmp_path):
 
 
 def tune_until_kept(slow, tmp_path):
-    """A search that has just kept something, and goes on."""
+    """A search that has just kept something and continues."""
     for budget in ["1min", "10min"]:
         process = subprocess.Popen(
-            # More to try, so that it goes on.
+            # More to try, so that it continues.
             [str(PROGRAM), "tune", str(slow), "--budget", budget, "--json", "--allow", "decode,batch_size"],
             cwd=tmp_path,
             stdout=subprocess.PIPE,
@@ -307,7 +307,7 @@ def test_techniques(stoker, slow):
         assert rows[name]["alone"] is None and rows[name]["why_not"] == "needs a GPU"
     assert rows["channels_last"]["why_not"] == "needs a model with convolutions"
     assert rows["cache"]["alone"]["factor"] > 1.5
-    # What it adds to the rest is noise in so short a measurement on a busy machine: only its form is tested.
+    # Its gain beyond the rest is noise in so short a measurement on a busy machine: only the form is tested.
     assert rows["cache"]["added"]["interval"][0] <= rows["cache"]["added"]["factor"] <= rows["cache"]["added"]["interval"][1]
     names = ("workers", "threads", "prefetch", "packed format", "dct", "precision", "fused optimizer", "accumulation")
     for name in names:

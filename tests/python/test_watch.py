@@ -1,5 +1,5 @@
-# `python -m stoker watch` leaves a program's output, exit status and errors as they are, and writes what was asked for.
-# Whether it names what is planted in a program is tested where nothing else runs: tests/ground_truth/watched.py.
+# `python -m stoker watch` does not change a program's output, exit status and errors, and writes the files asked for.
+# Whether it names a planted bottleneck is tested where nothing else runs: tests/ground_truth/watched.py.
 import json
 import os
 import subprocess

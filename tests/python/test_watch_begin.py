@@ -1,4 +1,4 @@
-# `python -m stoker watch` loads PyTorch when the program does, and begins then: what a program sets before counts.
+# `python -m stoker watch` loads PyTorch when the program does, and begins then: the program's settings before it count.
 import pytest
 
 pytest.importorskip("stoker._watch", reason="needs the extension modules: STOKER_PYTHON=ON")

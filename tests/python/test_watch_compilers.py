@@ -1,5 +1,5 @@
 # What compiles or sends a program's code sees no hook: TorchScript finds functions by their ids, torch.compile tells
-# methods of Tensor by their class, and pickle by value writes down what stands in a class.
+# methods of Tensor by their class, and pickle by value writes down a class's attributes.
 import inspect
 import types
 
@@ -90,7 +90,7 @@ def test_methods_of_tensors_say_what_they_are(tmp_path):
 
 
 def test_what_a_class_holds_can_be_pickled_by_value(tmp_path):
-    """As cloudpickle does with classes of __main__: it writes down a function's code and what it refers to."""
+    """As cloudpickle does with classes of __main__: it writes down a function's code and the objects it uses."""
 
     class Net(nn.Linear):
         pass

@@ -1,5 +1,5 @@
-# The hooks of the extension module under load: a million calls, errors, recursion and threads leave reference counts
-# and memory as they were, results and errors are those of what a hook replaces, and the account has all of the time.
+# The hooks of the extension module under load: a million calls, errors, recursion and threads do not change reference
+# counts and memory, results and errors are those of the replaced functions, and the account has all of the time.
 import copy
 import gc
 import inspect

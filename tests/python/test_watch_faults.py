@@ -1,5 +1,5 @@
-# What goes wrong, in the program or in the watch: Ctrl-C while a hook runs, a step or a model that raises, frames that
-# are not kept, a debugger in a counted step, and what is left of a watch that has failed.
+# Faults, in the program or in the watch: Ctrl-C while a hook runs, a step or a model that raises, frames that are not
+# kept, a debugger in a counted step, and the remains of a watch that has failed.
 import gc
 import os
 import sys
@@ -115,7 +115,7 @@ def test_a_model_that_raises_leaves_its_phase(tmp_path):
 
 
 class Large:
-    """Of the program: something in one of its functions."""
+    """An object of the program, in one of its functions."""
 
 
 def test_a_fault_keeps_nothing_of_the_program(tmp_path):

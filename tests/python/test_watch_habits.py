@@ -109,7 +109,7 @@ def test_a_block_without_the_program_runs_unwatched(runs):
     assert line.startswith("stoker watch: nothing is watched: ") and "/nowhere" in line
 
 
-# As after an assert on a GPU: whatever runs there then fails, too.
+# As after an assert on a GPU: every later call there fails as well.
 def test_what_cannot_be_measured_in_the_end_costs_no_verdict(runs):
     script = runs.script(
         STEPS + "import stoker, stoker.watch.session as session\n"
@@ -154,7 +154,7 @@ def test_the_trainers_error_does_not_cost_the_verdict(runs):
 
 
 def ranks(runs, body, count=2):
-    """Runs the program as that many ranks of one job. What each prints on stderr."""
+    """Runs the program as that many ranks of one job. Returns each one's stderr."""
     script = runs.script(STEPS + "import os, stoker, time\nrank = int(os.environ['RANK'])\n" + body)
     environment = {**os.environ, "PYTHONPATH": str(PYTHON_PACKAGE), "STOKER_BIN": str(PROGRAM)}
     environment |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "MASTER_PORT": str(os.getpid())}

@@ -1,4 +1,4 @@
-# The hooks of a watch and the program's own: patches over ours, hooks beside ours, subclasses of tensors, compiled
+# The hooks of a watch and the program's own: patches over ours, hooks next to ours, subclasses of tensors, compiled
 # code, optimizers within the backward pass, and workers that are made anew for each epoch.
 import _thread
 import os
@@ -37,7 +37,7 @@ print(torch._dynamo.utils.unpatched_nn_module_call is plain, torch.fx._symbolic_
 """
 
 
-# Each in a program of its own: what is called before torch._dynamo is loaded matters.
+# Each in a separate program: calls before torch._dynamo is loaded matter.
 @pytest.mark.slow
 @pytest.mark.parametrize("eager", ["", "loss_of(*next(iter(loader)))"], ids=["compiled", "eager first"])
 def test_compiled_functions_see_no_hook(runs, eager):
@@ -248,7 +248,7 @@ def test_a_fault_leaves_the_hooks_of_the_program_alone(tmp_path):
 
 
 class WithBias(nn.Linear):
-    """Returns its bias beside the product, as layers of large models do."""
+    """Returns its bias with the product, as layers of large models do."""
 
     def forward(self, x):
         return nn.functional.linear(x, self.weight), self.bias

@@ -1,4 +1,4 @@
-# What a watch asks and measures of loading: clocks of workers on a full disk, samplers and batches of any kind,
+# A watch's questions and measurements of loading: clocks of workers on a full disk, samplers and batches of any kind,
 # decoders of images, and the precision of matrix products.
 import errno
 import os
@@ -65,7 +65,7 @@ def test_the_sums_of_hooks_stand_at_the_beginning():
 
 
 class Holding(Dataset):
-    """Each worker keeps 64 MiB of its own, beside all that it has from the process that forked it."""
+    """Each worker allocates 64 MiB, in addition to all that it has from the process that forked it."""
 
     held = b""
 

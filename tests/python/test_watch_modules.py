@@ -1,5 +1,5 @@
-# Hooks of modules: which call follows a hooked class, what a program puts into nn.Module for a while, what it copies
-# and saves of a model while its layers are counted, and modules of Python that are loaded later.
+# Hooks of modules: which call follows a hooked class, a program's temporary changes of nn.Module, copies and files of a
+# model while its layers are counted, and modules of Python that are loaded later.
 import builtins
 import contextlib
 import copy
@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader
 
 
 class Logging:
-    """A class beside a module's, with a call of its own."""
+    """A base class next to a module's, which defines __call__."""
 
     def __call__(self, *args, **options):
         self.calls = getattr(self, "calls", 0) + 1

@@ -1,5 +1,5 @@
-# Which lines of the program a watch names: where loaders and optimizers are made, where evaluations run, and where
-# checkpoints are saved.
+# The lines of the program that a watch names: those that make loaders and optimizers, run evaluations, and save
+# checkpoints.
 import functools
 import io
 import sys

@@ -1,4 +1,4 @@
-# A watch leaves the program that it watches as it is: its objects live as long as before, its methods are the same to
+# A watch does not change the program that it watches: its objects live as long as before, its methods are the same to
 # those who look them up, and a fault of the watch ends the watch alone.
 import contextlib
 import gc
@@ -84,7 +84,7 @@ def test_what_threads_gain_is_measured_beside_the_program(tmp_path, threads):
 
 
 class Awkward(IterableDataset):
-    """Raises for what a program may never ask."""
+    """Raises for questions that a program may never ask."""
 
     def __iter__(self):
         return iter(DATA)

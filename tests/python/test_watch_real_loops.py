@@ -1,5 +1,5 @@
-# Loops as programs have them: models that are evaluated without their wrapper, optimizers with closures, loaders that look
-# ahead or that a library makes by itself, and batches that are not stacked.
+# Loops as programs have them: models that are evaluated without their wrapper, optimizers with closures, loaders that
+# look ahead or that a library makes, and batches that are not stacked.
 import itertools
 import os
 import sys

@@ -39,7 +39,7 @@ class Log:
 
 
 class Iterator:
-    """Of a loader; the hooks note on it what it is used for."""
+    """An iterator of a loader; the hooks note on it what it is used for."""
 
 
 class Program:
@@ -203,7 +203,7 @@ def test_an_optimizer_of_a_later_stage_counts_when_the_first_is_used_no_more(pro
 
 
 def lost_time():
-    """Of the time from the first batch to the end, what no step and no evaluation has; and the whole."""
+    """The time between the first batch and the end that no step and no evaluation has; and the whole."""
     program = Program()
     first = program.account.since
     iterator = program.start()

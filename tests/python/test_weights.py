@@ -292,7 +292,7 @@ threads = 1
     before, after = (torch.jit.load(tmp_path / f"{name}.pt") for name in ("before", "after"))
     assert torch.equal(before(images), after(images))
     assert stoker("eval", "run", "other", "--json").json() == figures
-    error = stoker("eval", "run", status=1).err  # on a share of what is gone
+    error = stoker("eval", "run", status=1).err  # on a share of the deleted data
     assert "train" in error and error.count("\n") == 1, error
 
 

@@ -45,7 +45,7 @@ def expected_tag(version):
 
 
 def wrong_tag(wheel_name, names, version):
-    """Where the name of the wheel and those of its extension modules do not say for which Pythons it is; or None."""
+    """The mismatch of the wheel's name and those of its extension modules with the Pythons that it is for; or None."""
     tag, suffix = expected_tag(version)
     found = sorted(name for name in names if name.startswith("stoker/_") and name.endswith(".so"))
     patterns = [rf"stoker/{module}\.{suffix}\.so" for module in ("_stoker", "_watch")]

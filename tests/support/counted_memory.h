@@ -34,7 +34,7 @@ class CountedMemory final : public c10::Allocator {
         const std::lock_guard lock(mutex_);
         all_.peak = all_.held;
     }
-    // Of the tensors that the calling thread allocates from now on. When earlier ones go is another thread's choice.
+    // Counts the calling thread's allocations from now on. When earlier tensors go is another thread's choice.
     void begin_peak_of_thread() {
         const std::lock_guard lock(mutex_);
         threads_[std::this_thread::get_id()] = {.first = allocations_};

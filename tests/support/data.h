@@ -1,5 +1,5 @@
-// Real data for tests: the folder named by STOKER_SHARED_DATA, else ../shared/data beside the checkout. Tests that need
-// it are reported as skipped if it is absent.
+// Real data for tests: the folder named by STOKER_SHARED_DATA, else ../shared/data next to the checkout. Tests that
+// need it are reported as skipped if it is absent.
 #pragma once
 
 #include <cstdlib>

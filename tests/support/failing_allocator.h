@@ -1,5 +1,5 @@
-// LibTorch's memory on the host, of which one allocation fails: a test that lets each of them fail in turn shows that a
-// function can run out of memory anywhere.
+// LibTorch's memory on the host, with one allocation that fails: a test that lets each of them fail in turn shows that
+// a function can run out of memory anywhere.
 #pragma once
 
 #include <c10/core/Allocator.h>

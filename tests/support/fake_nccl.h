@@ -1,4 +1,4 @@
-// Stands in for NCCL: ranks are threads of one test, and tensors lie on the CPU. It keeps NCCL's rules: messages
+// Stands in for NCCL: ranks are threads of one test, and tensors are on the CPU. It keeps NCCL's rules: messages
 // between two ranks of a communicator run one after the other, each until it is received, unless they belong to one
 // coalesced group; and a failed collective is only known to those who ask.
 #pragma once
@@ -45,7 +45,7 @@ class FakeWork : public c10d::Work {
     c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
-// What the ranks of one communicator share.
+// Shared by the ranks of one communicator.
 class FakeCommunicator {
   public:
     struct Part {
@@ -110,7 +110,7 @@ class FakeCommunicator {
     std::map<std::pair<int, int>, std::size_t> taken_;
 };
 
-// What all fake backends of a test have done.
+// A log of the work of all fake backends of a test.
 struct FakeNcclLog {
     std::mutex mutex = {};
     std::map<std::string, std::shared_ptr<FakeCommunicator>> communicators = {};
@@ -291,7 +291,7 @@ class FakeNccl : public c10d::Backend {
     std::vector<std::pair<int, at::Tensor>> incoming_;
 };
 
-// During its lifetime a group whose ranks have GPUs of their own gets this.
+// During its lifetime a group whose ranks have one GPU each gets this.
 class FakeNcclLibrary {
   public:
     FakeNcclLog log = {};

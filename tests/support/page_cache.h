@@ -53,7 +53,7 @@ inline bool drop_from_cache(const std::filesystem::path& path) {
     return dropped;
 }
 
-// What a reader did with a piece of a file that was not in memory, and with the same piece in memory.
+// A reader's treatment of a piece of a file that was not in memory, and of the same piece in memory.
 struct ColdAndWarm {
     bool was_cold = false;  // false where the file system drops nothing
     bool copied_cold = false;
@@ -61,7 +61,7 @@ struct ColdAndWarm {
 };
 
 // `open` makes a reader: a function that reads the piece and says whether it copied it. The system may drop or fetch
-// pages at any time, so both cases are tried until they were seen, at most 20 times. Each try has a reader of its own,
+// pages at any time, so both cases are tried until they were seen, at most 20 times. Each try makes a new reader,
 // because the system does not drop pages that a reader has mapped and used.
 template <typename Open>
 ColdAndWarm read_cold_and_warm(const std::filesystem::path& file, std::uint64_t offset, std::size_t size, Open open) {

@@ -1,4 +1,4 @@
-// Tests that take long for what they add to others. CI leaves them out, as pytest's marker `slow` (STOKER_SKIP_SLOW).
+// Tests that add little to others for their time. CI leaves them out, as pytest's marker `slow` (STOKER_SKIP_SLOW).
 #pragma once
 
 #include <gtest/gtest.h>

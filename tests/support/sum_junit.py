@@ -1,6 +1,6 @@
 # Sums JUnit reports of GoogleTest, CTest and pytest into one line: N passed, N failed, N skipped. Fails on a failed test
 # and on a missing report: its program crashed before it could write one. Every case of a crashed GoogleTest program
-# counts as failed. GoogleTest programs lie in ../bin as seen from their reports.
+# counts as failed. GoogleTest programs are in ../bin as seen from their reports.
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree

@@ -1,4 +1,4 @@
-# One kind of attack: numbered cases, each of which survives, fails or is skipped.
+# One kind of attack: numbered cases. Each case survives, fails or is skipped.
 import hashlib
 import random
 import shutil
@@ -22,7 +22,7 @@ class Skipped(Exception):
 
 @dataclass
 class Case:
-    """What a case may use: a random generator of its own, an empty folder, and the folder shared by all cases."""
+    """The tools of a case: a random generator, an empty folder, and the folder shared by all cases."""
 
     number: int
     random: random.Random
@@ -100,7 +100,7 @@ def digest(data):
 
 
 def compile_c(source, to, *options):
-    """Builds a C file beside this one with the system's compiler."""
+    """Builds a C file of this folder with the system's compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise Skipped("needs a C compiler on PATH")

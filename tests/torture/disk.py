@@ -15,7 +15,7 @@ from conftest import PROGRAM
 from jobs import finish, set_up, start, undisturbed
 
 CALLS = ["open", "read", "mmap", "write", "sync", "rename", "truncate"]  # in the order of shim.c
-FULL = ["write", "truncate"]  # what a full disk refuses
+FULL = ["write", "truncate"]  # the calls that a full disk refuses
 MEANS = "an error line, no signal; then the same command finishes with the undisturbed result"
 
 

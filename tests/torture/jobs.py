@@ -21,7 +21,7 @@ from test_resume import EPOCHS, RECIPE, figures, steps
 
 # Time for an attack, and a batch that two hosts can share, and three.
 LONGER = {"epochs = 3": "epochs = 6", "batch_size = 32": "batch_size = 36"}
-# Weights of some megabytes in shards, of which every rank writes its own.
+# Weights of some megabytes in shards; every rank writes its own.
 SHARDED = {"hidden = [32]": "hidden = [512, 512]", "[train]\n": '[train]\nshard = "full"\n'}
 
 
@@ -45,7 +45,7 @@ def packed(folder):
 
 
 def packed_lmdb(folder):
-    """Where an LMDB's pages lie depends on when they were written, so its samples are compared."""
+    """The places of an LMDB's pages depend on when they were written, so its samples are compared."""
     names = sorted(path.name for path in (folder / "out").iterdir())
     run_program("pack", "out/x.lmdb", "copy.stk", cwd=folder)
     return {"names": names, "samples": stk_contents(folder / "copy.stk")}
@@ -146,7 +146,7 @@ def finish(process):
 
 @dataclass
 class Expected:
-    """What a job gives where nothing disturbs it."""
+    """The result of an undisturbed job."""
 
     result: dict
     seconds: float
@@ -154,7 +154,7 @@ class Expected:
 
 
 class Undisturbed:
-    """The jobs and, computed when first asked for, what each gives undisturbed. All attacks share one."""
+    """The jobs and their undisturbed results, computed when first asked for. All attacks share one."""
 
     def __init__(self):
         self.shared = Path(tempfile.mkdtemp(prefix="torture-jobs-"))

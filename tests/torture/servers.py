@@ -38,7 +38,7 @@ class Handler(BaseHTTPRequestHandler):
         return int(first), min(size, int(last) + 1 if last else size), True
 
     def answer(self, body=None, length=None, span=None, status=None, **headers):
-        """An honest answer, except for what is given."""
+        """An honest answer, except for the given arguments."""
         first, end, ranged = self.asked()
         size = len(self.server.data)
         self.send_response(status or (206 if ranged else 200))
@@ -138,7 +138,7 @@ BEHAVIOURS = {
     "Content-Length too large": lambda handler: handler.answer(length=len(handler.slice()) + 1000),
     "Content-Length too small": lambda handler: handler.answer(length=len(handler.slice()) // 2),
     "Content-Length of 2^62": lambda handler: handler.answer(length=1 << 62),
-    "Content-Length is no number": lambda handler: handler.answer(length="many"),
+    "Content-Length that is not a number": lambda handler: handler.answer(length="many"),
     "negative Content-Length": lambda handler: handler.answer(length=-5),
     "another range": lambda handler: handler.answer(span=f"bytes 7-9/{len(handler.server.data)}"),
     "range of 2^62 bytes": lambda handler: handler.answer(span=f"bytes 0-99/{1 << 62}"),

@@ -1,5 +1,5 @@
 # The attacks that take minutes, as one command: `./dev torture [--seed N] [--kills N] [--only ATTACK[:CASE]]`. Prints a
-# table of what was tried and what survived; --markdown writes it for docs/reliability.md. Ends with 1 if a case failed.
+# table of the attacks and their survivors; --markdown writes it for docs/reliability.md. Ends with 1 if a case failed.
 import argparse
 import random
 import sys

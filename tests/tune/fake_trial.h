@@ -1,5 +1,5 @@
-// A made-up machine and its trials, for tests of what tunes: what a sample costs, what fails, and how much memory
-// holds.
+// A made-up machine and its trials, for tests of the search: the costs of a sample, failures, and the capacity of
+// memory.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct Machine {
     double fetch = 1e12;       // samples a second that storage delivers to one thread
     std::int64_t data_bytes = 1'000;
     std::int64_t sample_bytes = 1;                     // in the cache
-    std::int64_t cache_bytes = std::int64_t{4} << 30;  // where no trial sets them
+    std::int64_t cache_bytes = std::int64_t{4} << 30;  // if no trial sets them
     std::string codec = {};                            // of packed data
     double load = 0.010;
     double step = 0.004;
@@ -32,7 +32,7 @@ struct Machine {
     double channels_last_step = 0.008;
     double noise = 0.01;
     int slow_workers = -1;    // so many workers train at half the recipe's rate
-    double beside = 1;        // factor of the rate with workers that decode beside the step
+    double beside = 1;        // factor of the rate with workers that decode during the step
     bool step_scales = true;  // with threads
     double crowded = 1;       // factor of the rate with more workers and threads than cores
     double short_queue = 1;   // factor of the rate with workers and without data.prefetch
@@ -41,7 +41,7 @@ struct Machine {
     int holds = 1000;         // trials at once
     int open = 0;
     int most_threads = 1000;  // of a loader
-    int most_beside = 1000;   // of a loader beside another trial: memory
+    int most_beside = 1000;   // of a loader during another trial: memory
     int fails_at = -1;        // this measurement, once
     int disturbed_at = -1;    // this one is ten times as slow
     std::vector<TrialSpec> opened = {};
@@ -141,7 +141,7 @@ class FakeTrial final : public Trial {
     }
 
   private:
-    // The budget, of which "MiB" and "GiB" are the units here.
+    // The budget; only the units "MiB" and "GiB" are known here.
     std::int64_t cache_bytes() const {
         const auto found = values_.find("data.cache_bytes");
         if (found == values_.end()) {

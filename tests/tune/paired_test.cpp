@@ -87,7 +87,7 @@ TEST(Paired, EndsWhenTheTimeIsOver) {
     EXPECT_EQ(result.decision, Decision::open);
 }
 
-// Gains of 4 % in one pair of two and none in the others are no gain.
+// Gains of 4 % in one pair of two and none in the others do not count as a gain.
 TEST(Paired, AnOpenComparisonIsNotBetter) {
     int pair = 0;
     const PairedResult result = compare_paired(

@@ -1,4 +1,4 @@
-// The search on a made-up machine whose rates are known: what it keeps, what it rolls back, and how it ends.
+// The search on a made-up machine whose rates are known: the changes that it keeps or rolls back, and how it ends.
 #include "stoker/tune/tuner.h"
 
 #include <gmock/gmock.h>
@@ -68,7 +68,7 @@ TEST(Tuner, BatchesAheadWhereSamplesAreUneven) {
     EXPECT_NEAR(*kept->predicted / kept->measured->median, 1, 0.15);
 }
 
-// Costs that promise more than training reaches are no reason for more batches ahead where nothing waits for one.
+// Costs that promise more than training reaches do not justify more batches ahead if nothing waits for one.
 TEST(Tuner, BatchesAheadOnlyWhereTheStepWaits) {
     Machine machine{.most_rate = 60, .load = 0.001, .step = 0.020, .cached_load = 0.001, .channels_last_step = 0.030};
     const TuneResult result = tune(photos(), {"data.workers=1"}, {}, opener(machine));
@@ -124,7 +124,7 @@ TEST(Tuner, TheWholeGainIsMeasured) {
     const TuneResult result = tune(photos(), {}, {}, opener(machine));
     ASSERT_TRUE(result.gain.has_value());
     EXPECT_NEAR(result.tuned / result.baseline, result.gain->median, 0.15);
-    EXPECT_EQ(machine.opened.back().sets, std::vector<std::string>());  // the recipe as it was given
+    EXPECT_EQ(machine.opened.back().sets, std::vector<std::string>());  // the original recipe
 }
 
 // The comparison of a single change that was kept is the whole gain: it is not measured again.
@@ -292,7 +292,7 @@ TEST(Tuner, ASmallCacheIsMadeLargeEnough) {
                 testing::Contains(testing::StartsWith("data.cache = \"ram\", data.cache_bytes = \"1GiB\"")));
 }
 
-// The recipe's budget has no room for what a trial reads.
+// The recipe's budget is too small for a trial's samples.
 TEST(Tuner, ACacheIsSizedByAllThatATrialReads) {
     Machine machine{.sample_bytes = 700'000, .cache_bytes = 100 << 20};
     const Recipe recipe =
@@ -395,7 +395,7 @@ TEST(Tuner, PackingIsSuggestedUnlessItMayBeKept) {
     };
     Machine machine;
     const OpenTrial open = opener(machine);
-    // What is packed is as cheap as what is cached.
+    // Packed data are as cheap as cached data.
     const OpenTrial packed = [&](TrialSpec spec) {
         for (std::string& set : spec.sets) {
             set = set.starts_with("data.train=") ? "data.cache=\"packed\"" : set;

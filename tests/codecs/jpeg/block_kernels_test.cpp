@@ -84,7 +84,7 @@ TEST(BlockKernels, InverseDctOnEverySet) {
                                        expected.begin() + begin))
                     << set.name << ", row " << y << " of " << in.count << " blocks, range " << i % 3;
                 for (std::size_t x = room; x < stride && y < 7; ++x) {
-                    ASSERT_EQ(got[y * stride + x], kCanary) << set.name << " wrote beside row " << y;
+                    ASSERT_EQ(got[y * stride + x], kCanary) << set.name << " wrote outside of row " << y;
                 }
             }
         }

@@ -169,7 +169,7 @@ TEST(Safetensors, HostileHeadersAreRefused) {
         {"no JSON", file_of("", 0)},
         {"array", file_of("[]", 0)},
         {"half a header", file_of(sound.substr(0, sound.size() - 3), 16)},
-        {"tensor that is no object", file_of(R"({"a":3})", 16)},
+        {"tensor that is not an object", file_of(R"({"a":3})", 16)},
         {"no dtype", file_of(R"({"a":{"shape":[4],"data_offsets":[0,16]}})", 16)},
         {"unknown dtype", file_of(entry("F8_E4M3", "[16]", "[0,16]"), 16)},
         {"dtype of another type", file_of(R"({"a":{"dtype":4,"shape":[4],"data_offsets":[0,16]}})", 16)},

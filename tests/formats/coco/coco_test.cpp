@@ -1,4 +1,4 @@
-// COCO's annotations: order, boxes, classes, where the images are, and hostile files.
+// COCO's annotations: order, boxes, classes, the places of the images, and hostile files.
 #include "stoker/formats/coco/coco_dataset.h"
 
 #include <gmock/gmock.h>

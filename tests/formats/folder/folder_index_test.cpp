@@ -157,7 +157,7 @@ TEST_F(FolderIndexTest, EveryChangeIsFound) {
         ASSERT_EQ(opened(), listed()) << round;  // and caches it
         try {
             reused += cached() ? 1 : 0;
-        } catch (const DataError&) {  // a class has no image left
+        } catch (const DataError&) {  // all images of a class are gone
             fs::create_directories(root() / "c0");
         }
         ASSERT_EQ(opened(), listed()) << round;

@@ -182,7 +182,7 @@ TEST(ImageFolder, FollowsLinksButNotInCircles) {
     fs::create_directory_symlink(elsewhere / "far", dir / "linked");
     fs::create_directory_symlink(elsewhere / "far", dir / "a/more");
     fs::create_symlink(elsewhere / "far/2.jpg", dir / "a/0.jpg");
-    fs::create_symlink(elsewhere / "nowhere", dir / "a/broken.jpg");  // torchvision lists it, too
+    fs::create_symlink(elsewhere / "nowhere", dir / "a/broken.jpg");  // torchvision also lists it
     const ImageFolder dataset(dir.path());
     EXPECT_THAT(keys(dataset), ElementsAre("a/0.jpg", "a/1.jpg", "a/broken.jpg", "a/more/2.jpg", "linked/2.jpg"));
     Sample sample;

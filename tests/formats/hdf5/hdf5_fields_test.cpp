@@ -1,5 +1,5 @@
-// Datasets of an HDF5 file as further fields: numbers of all layouts, masks, encoded images and bytes, and what is
-// refused.
+// Datasets of an HDF5 file as further fields: numbers of all layouts, masks, encoded images and bytes, and datasets
+// that are refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

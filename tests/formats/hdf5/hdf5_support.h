@@ -41,7 +41,7 @@ struct Form {
     std::string filters = {};  // in order: s shuffle, d deflate, f fletcher32
     bool growable = false;     // an unlimited first dimension
     bool plain_edges = false;  // filters are not applied to chunks over the edge
-    int fill = -1;             // the fill value, where there is one
+    int fill = -1;             // the fill value, if there is one
 };
 
 class H5Writer {

@@ -314,7 +314,7 @@ TEST(Hdf5, OneTextManyTimesIsNotCopied) {
     EXPECT_THAT(error_of<DataError>(dir / "a.h5"), HasSubstr("one text many times"));
 }
 
-// bfloat16: 2 bytes, of which 8 bits are the exponent.
+// bfloat16: 2 bytes with an exponent of 8 bits.
 TEST(Hdf5, FloatsOfOtherKindsAreNoNumbers) {
     const TempDir dir;
     const std::string path = (dir / "a.h5").string();

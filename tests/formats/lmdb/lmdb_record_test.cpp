@@ -189,7 +189,7 @@ TEST(LmdbRecord, ValuesInTheSamplesOwnMemory) {
     }
 }
 
-// Transposed pixels overwrite the pickle in the sample's storage, where large values are read to. The label must have
+// Transposed pixels overwrite the pickle in the sample's storage, into which large values are read. The label must have
 // been read before.
 TEST(LmdbRecord, PlanesInTheSamplesOwnMemoryKeepTheirLabel) {
     using namespace stoker::testing;

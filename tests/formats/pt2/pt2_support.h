@@ -9,7 +9,7 @@
 
 namespace stoker::testing {
 
-// A graph that calls `target` on its input `x` and on a tensor of its own, `w`, of 2 x 3 floats.
+// A graph that calls `target` on its input `x` and on the tensor `w` of the file, of 2 x 3 floats.
 inline std::string pt2_graph(const std::string& target = "torch.ops.aten.add.Tensor",
                              const std::string& argument = R"({"as_tensor": {"name": "w"}})") {
     return R"({"graph_module": {"graph": {"inputs": [{"as_tensor": {"name": "w"}}, {"as_tensor": {"name": "x"}}],)"

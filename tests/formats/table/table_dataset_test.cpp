@@ -106,7 +106,7 @@ TEST(TableDataset, ATableThatIsNoFile) {
     const TableDataset dataset({.folder = folder, .csv = "path,label\nimg/a.png,1\nimg/c.png,0\n"});
     EXPECT_EQ(dataset.path(), folder);
     EXPECT_THAT(labels_of(dataset), ElementsAre(1, 0));
-    EXPECT_THAT(dataset.classes(), ElementsAre("cat", "dog")) << "those beside the images";
+    EXPECT_THAT(dataset.classes(), ElementsAre("cat", "dog")) << "the file next to the images";
     Sample sample;
     dataset.read(0, sample);
     EXPECT_EQ(sample.bytes.size(), 7u);
@@ -168,7 +168,7 @@ TEST(TableDataset, AFileNamesTheNumbers) {
     EXPECT_THAT(labels_of(dataset), ElementsAre(1, 0));
     put(dir / "classes.txt", "zebra\n");
     EXPECT_THROW(TableDataset(dir.path().string()), DataError);
-    put(dir / "labels.csv", "path,label\n1.png,cat\n2.png,dog\n");  // has names of its own
+    put(dir / "labels.csv", "path,label\n1.png,cat\n2.png,dog\n");  // names the classes itself
     EXPECT_THAT(TableDataset(dir.path().string()).classes(), ElementsAre("cat", "dog"));
 }
 

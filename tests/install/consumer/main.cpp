@@ -1,5 +1,5 @@
-// A data set of its own in three methods, fed through the loader as any other; its images are PNG
-// files in memory, so that the decoders are linked too. And the data that Stoker draws.
+// A user's data set in three methods, fed through the loader as any other; its images are PNG files in memory, so that
+// the decoders are linked too. And the data that Stoker draws.
 #include <cstdio>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// Where the certificates are that https trusts. The variables are tested with the program: test_remote_security.py.
+// The places of the certificates that https trusts. The variables are tested with the program: test_remote_security.py.
 #include "stoker/io/remote/certificates.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-"""Planted: autocast to fp16 on a CPU. Where the processor computes fp16 itself, this script is healthy."""
+"""Planted: autocast to fp16 on a CPU. If the processor computes fp16 itself, this script is healthy."""
 import torch
 from data import vectors
 from torch import nn

@@ -1,4 +1,4 @@
-"""Healthy: batches cost little beside a wide MLP, which trains in bf16 where the machine has it."""
+"""Healthy: batches cost little compared with a wide MLP, which trains in bf16 if the machine has it."""
 import torch
 from data import vectors
 from torch import nn

@@ -1,5 +1,5 @@
-// What a kernel writes, as C++ on the CPU. All threads of a grid run in one thread of the host, one after another, so
-// atomics are plain operations.
+// The language of kernels, as C++ on the CPU. All threads of a grid run in one thread of the host, one after another,
+// so atomics are plain operations.
 #pragma once
 
 #include <algorithm>

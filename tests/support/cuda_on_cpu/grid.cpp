@@ -218,7 +218,7 @@ class Block {
         return !ended || error_;
     }
 
-    // Threads at barriers that all whom they wait for have reached are ready.
+    // Threads at barriers that all threads they wait for have reached are ready.
     void release() {
         for (std::size_t first = 0; first < threads_.size(); first += kWarp) {
             release_warp(first);

@@ -22,7 +22,7 @@ namespace stoker::on_cpu {
 enum class Order { forwards, backwards, shuffled };
 inline constexpr Order kOrders[] = {Order::forwards, Order::backwards, Order::shuffled};
 
-// Of the launches from now on.
+// Sets the order of the launches from now on.
 void set_order(Order order, std::uint64_t seed = 1);
 
 // Calls work() once for each order.
@@ -35,7 +35,7 @@ void every_order(const Work& work) {
     set_order(Order::forwards);
 }
 
-// A mistake of a kernel that the layer sees by itself: a barrier that not all threads reach.
+// A mistake of a kernel that the layer detects: a barrier that not all threads reach.
 class KernelFault : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -43,7 +43,7 @@ class KernelFault : public std::runtime_error {
 // Calls body() for each thread of each block, with the indices below set.
 void run_grid(dim3 blocks, dim3 threads, const std::function<void()>& body);
 
-// Of the thread that runs.
+// The indices of the running thread.
 extern dim3 thread_index, block_index, block_size, grid_size;
 
 // Waits for the other threads of the block that have not ended.

@@ -23,7 +23,7 @@ namespace stoker::testing {
 template <typename T>
 class GuardedArray {
   public:
-    // Every byte is 0xFF: NaN, where the values are floats. Aligned to 16 bytes, as a vector load needs.
+    // Every byte is 0xFF: NaN, if the values are floats. Aligned to 16 bytes, as a vector load needs.
     explicit GuardedArray(std::size_t size) : size_(size) {
         const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
         const std::size_t room = (bytes() + 15) / 16 * 16;
