@@ -1,4 +1,4 @@
-# Loads a profile into the tools that it is written for, and fails where one of them drops or misses something:
+# Loads a profile into the tools that it is written for, and fails if one of them drops or misses something:
 # Perfetto's trace processor, torch-tb-profiler, HolisticTraceAnalysis and pstats. They are heavy, so the tests do not
 # need them. Into a separate environment:
 #   python3 -m venv tools && tools/bin/pip install "setuptools<66" wheel

@@ -25,7 +25,7 @@ namespace {
 
 using namespace stoker;
 
-constexpr std::int64_t kWarmUp = 50;      // epochs, or half of them where there are fewer than twice as many
+constexpr std::int64_t kWarmUp = 50;      // epochs, or half of them if there are fewer than twice as many
 constexpr std::int64_t kEvery = 10;       // epochs
 constexpr double kMostGrowth = 1.0;       // MB in 100 epochs
 constexpr std::int64_t kFewest = 2 * 50;  // epochs, below which a slope says nothing

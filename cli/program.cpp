@@ -144,7 +144,7 @@ int wrong_usage(const CLI::App& app, const CLI::ParseError& error) {
     return fail(fmt::format("{}; try `{} --help`", problem, command), 2);
 }
 
-// The first option that was given an empty text, such as a shell's variable that is not set; empty where there is none.
+// The first option that was given an empty text, such as a shell's variable that is not set; empty if there is none.
 std::string option_without_value(const CLI::App& command) {
     for (const CLI::Option* option : command.get_options()) {
         const std::vector<std::string> values = option->results();

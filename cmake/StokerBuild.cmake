@@ -132,7 +132,7 @@ endif()
 message(STATUS "Stoker: CUDA sources ${STOKER_HAS_CUDA} ${CMAKE_CUDA_ARCHITECTURES}")
 
 # stoker_folder(NAME DEPENDS folder... LIBRARIES target... PRIVATE target... EXCLUDE file...)
-# The target stoker::NAME from every .cpp of this folder and its sub-folders, and every .cu where CUDA is built.
+# The target stoker::NAME from every .cpp of this folder and its sub-folders, and every .cu if CUDA is built.
 # Files named no_X.cpp replace X.cpp if X cannot be built; EXCLUDE leaves one of them out.
 function(stoker_folder name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES;PRIVATE;EXCLUDE" ${ARGN})

@@ -1,5 +1,5 @@
 # Python and nanobind, for the extension module of the Python package. Sets STOKER_HAS_PYTHON. Without
-# STOKER_PYTHON=ON the module is built only where .venv has nanobind, and never with sanitizers or for fuzzing.
+# STOKER_PYTHON=ON the module is built only if .venv has nanobind, and never with sanitizers or for fuzzing.
 set(STOKER_HAS_PYTHON OFF)
 if(STOKER_PYTHON STREQUAL "OFF" OR (STOKER_PYTHON STREQUAL "AUTO" AND (STOKER_SANITIZE OR STOKER_FUZZ)))
   return()

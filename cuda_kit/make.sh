@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Gathers build/cuda-kit: programs, GPU tests, peers, small data and the shared libraries that a plain Debian or Ubuntu
 # lacks, for a machine with a GPU, a driver and a Python with the same torch, but without network, root and compiler.
-# usage: cuda_kit/make.sh BUILD_FOLDER KIT_FOLDER [DATA_FOLDER]   DATA_FOLDER: mnist/ and photos/, copied where present
+# usage: cuda_kit/make.sh BUILD_FOLDER KIT_FOLDER [DATA_FOLDER]   DATA_FOLDER: mnist/ and photos/, copied if present
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=$1 kit=$2 data=${3:-}

@@ -87,7 +87,7 @@ finish() {
 
 check() { start "$@" && finish "$1"; }
 
-# Checks that nothing waits for until finish_all, or where there are fewer cores until limit_started.
+# Checks that nothing waits for until finish_all, or if there are fewer cores until limit_started.
 started=()
 start_beside() { start "$@" && started+=("$1"); }
 finish_all() {

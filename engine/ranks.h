@@ -13,7 +13,7 @@ namespace stoker::cli {
 // all; one of them prints it.
 int run_in_group(const std::function<int(const std::shared_ptr<Group>&)>& work);
 
-// Throws InvalidArgument where the environment names several ranks. `command`: "stoker tune".
+// Throws InvalidArgument if the environment names several ranks. `command`: "stoker tune".
 void require_one_rank(const std::string& command);
 
 }  // namespace stoker::cli

@@ -12,7 +12,7 @@ inline std::span<const std::byte> as_input(const std::uint8_t* data, std::size_t
     return {reinterpret_cast<const std::byte*>(data), size};
 }
 
-// Ends the process where a guarantee is broken, so that the fuzzer reports the input.
+// Ends the process if a guarantee is broken, so that the fuzzer reports the input.
 inline void require(bool kept) {
     if (!kept) {
         std::abort();

@@ -202,7 +202,7 @@ std::string replaced_breaks(std::string_view code) {
     return text;
 }
 
-// `recipe_first`: keys of a recipe, and code only where there is none; else code alone.
+// `recipe_first`: keys of a recipe, and code only if there is none; else code alone.
 std::string fix_text(const Fix& fix, bool recipe_first) {
     std::string text;
     for (std::size_t i = 0; recipe_first && i < fix.recipe.size(); ++i) {

@@ -114,7 +114,7 @@ std::vector<Check> check_cuda_files(const TorchChecks& torch) {
         add_toolkit(torch.cuda, checks);
     }
     const std::vector<std::string> shadowing = shadowing_libraries(torch.folder);
-    // Also where LibTorch does not load, perhaps because of them. One without CUDA needs none of these libraries.
+    // Also if LibTorch does not load, perhaps because of them. One without CUDA needs none of these libraries.
     if (!torch.cuda.empty() || (torch.folder.empty() && !shadowing.empty())) {
         checks.push_back(check_library_path(shadowing));
     }

@@ -90,7 +90,7 @@ Check check_space(Check check, const std::string& path, std::int64_t least) {
     return check;
 }
 
-// The shards in a folder of data; none where `data` is something else.
+// The shards in a folder of data; none if `data` is something else.
 rlim_t shards_in(const std::string& data) {
     std::error_code unreadable;
     rlim_t shards = 0;

@@ -12,7 +12,7 @@ namespace stoker::cli {
 void to_rgb(ConstImageView image, Image& rgb);
 
 struct GridImage {
-    Image image;  // RGB; without pixels where the sample could not be read
+    Image image;  // RGB; without pixels if the sample could not be read
     std::string label;
     std::vector<float> boxes;  // (K, 4): x1 y1 x2 y2 in pixels of the image
 };

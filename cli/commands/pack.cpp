@@ -158,7 +158,7 @@ void print_summary(const PackResult& result, const std::vector<Field>& left_out,
     print_stdout("{} and verified in {:.1f} s\n", done, seconds);
 }
 
-// Shows the progress of `work`, which takes a callback for it and gives a PackResult; says how to resume where Ctrl-C
+// Shows the progress of `work`, which takes a callback for it and gives a PackResult; says how to resume if Ctrl-C
 // ends it.
 template <typename Work, typename Print>
 int run_with_progress(const PackArguments& options, PackProgress last, const Work& work, const Print& print) {

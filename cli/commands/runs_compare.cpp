@@ -126,7 +126,7 @@ std::string of_last_epoch(const RunRecord& run, std::string (*text)(const EpochL
     return run.metrics.epochs.empty() ? "-" : text(run.metrics.epochs.back());
 }
 
-// With its name where the runs have different metrics.
+// With its name if the runs have different metrics.
 std::string metric_text(const std::optional<MainMetric>& metric, bool named) {
     return (metric && named ? metric->name + " " : "") + value_text(metric);
 }

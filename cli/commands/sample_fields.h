@@ -22,7 +22,7 @@ std::vector<Field> shown_fields(const Dataset& dataset);
 // boxes as numbers in pixels of the image after the ops. Throws DataError for a damaged mask.
 SampleFields sample_fields(TrainingData& data);
 
-// Tints the image where masks have a class above 0, and adds the boxes. Throws DataError for a damaged mask.
+// Tints the image if masks have a class above 0, and adds the boxes. Throws DataError for a damaged mask.
 void add_overlays(TrainingData& data, GridImage& to);
 
 }  // namespace stoker::cli

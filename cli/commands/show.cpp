@@ -67,7 +67,7 @@ Line describe(TrainingData& data, std::int64_t index, ConstImageView pixels) {
     return line;
 }
 
-// The class's name, or its number where the font lacks a letter of the name.
+// The class's name, or its number if the font lacks a letter of the name.
 std::string label_text(const Line& line) {
     if (line.label < 0) {
         return "";

@@ -94,7 +94,7 @@ class StagedFolder {
             throw errno_error(shown_, "an empty folder that can be replaced", error.value(), "name a new folder in it");
         }
         fs::rename(target_, path_);
-        fs::create_directory(target_, ignored);  // commit() makes it where this fails
+        fs::create_directory(target_, ignored);  // commit() makes it if this fails
     }
 
     // "digits.tmp-4711"; "digits.tmp-old" is somebody's.

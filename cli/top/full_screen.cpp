@@ -92,7 +92,7 @@ FullScreen::FullScreen() {
     cbreak();
     noecho();
     keypad(stdscr, TRUE);
-    curs_set(0);  // fails where the cursor cannot be hidden, which does no harm
+    curs_set(0);  // fails if the cursor cannot be hidden, which does no harm
 }
 
 FullScreen::~FullScreen() {

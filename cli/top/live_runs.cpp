@@ -56,7 +56,7 @@ std::optional<Step> parse_step(const Json& json) {
 }
 
 // The end of the file, and how long ago it was written. Each rank of a large job writes lines between two steps, so
-// more of the file is read where its end has none.
+// more of the file is read if its end has none.
 void read_tail(const fs::path& metrics, LiveRun& run) {
     constexpr std::uint64_t kTail = std::uint64_t{1} << 17;  // about 500 steps
     constexpr std::uint64_t kMost = std::uint64_t{1} << 24;

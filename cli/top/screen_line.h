@@ -14,7 +14,7 @@ struct Piece {
     Tone tone = Tone::plain;
     int rank = 0;        // pieces of the highest rank are left out first; 0 always stays
     int least = 0;       // columns that it may be cut to before others are left out; 0: none is cut off
-    bool whole = false;  // a number, which is left out where it would be cut
+    bool whole = false;  // a number, which is left out if it would be cut
 };
 
 struct ScreenLine {

@@ -233,7 +233,7 @@ class BusyCores {
     BusyCores(const BusyCores&) = delete;
     BusyCores& operator=(const BusyCores&) = delete;
 
-    // CPU time of this process where other processes keep the cores busy, otherwise the time of day.
+    // CPU time of this process if other processes keep the cores busy, otherwise the time of day.
     double seconds() const { return seconds_of(children_.empty() ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID); }
 
   private:

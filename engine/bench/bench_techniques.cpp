@@ -140,7 +140,7 @@ class Bench {
         return contender.measure(options_.seconds);
     }
 
-    // Empty where the trial failed; the technique then has the reason.
+    // Empty if the trial failed; the technique then has the reason.
     std::optional<Gain> measure(Technique& technique, const std::vector<std::string>& sets, bool fused) {
         try {
             Contender contender(open_, spec_of(sets, fused));

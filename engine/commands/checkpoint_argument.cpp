@@ -91,7 +91,7 @@ std::vector<std::string> class_names(const Recipe& recipe, const std::filesystem
 
 namespace {
 
-// The columns of a table that the target was read from, "cx,cy"; empty where there is not one for each output.
+// The columns of a table that the target was read from, "cx,cy"; empty if there is not one for each output.
 std::vector<std::string> column_names(const FieldsRecipe& fields, const std::string& target, std::size_t outputs) {
     const auto found = std::ranges::find(fields.more, target, &FieldRecipe::name);
     std::vector<std::string> names;

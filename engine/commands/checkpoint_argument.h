@@ -37,7 +37,7 @@ Trained open_trained(const TrainedOptions& options);
 // classes of the recipe's training data; outputs without a name are numbered.
 std::vector<std::string> class_names(const Recipe& recipe, const std::filesystem::path& checkpoint);
 
-// The names of the columns of predictions: the classes; of several labels a sample their names where the data has as
+// The names of the columns of predictions: the classes; of several labels a sample their names if the data has as
 // many, else those of the table's columns that they were read from, else numbers; of values the name of their field, of
 // several those of the columns, else numbered.
 std::vector<std::string> output_names(const Recipe& recipe, const std::filesystem::path& checkpoint,

@@ -50,8 +50,8 @@ DataRecipe trained_data(const std::string& recipe, const std::filesystem::path& 
     }
 }
 
-// What to say where data.val has samples that the model was trained on: it is the training data itself, or a larger
-// share of it than was held back. Another split of it is none. Empty where there is nothing to say.
+// What to say if data.val has samples that the model was trained on: it is the training data itself, or a larger
+// share of it than was held back. Another split of it is none. Empty if there is nothing to say.
 std::string training_data_note(const Recipe& recipe, const std::filesystem::path& checkpoint) {
     const std::string& val = recipe.data.val;
     if (val.empty()) {

@@ -48,7 +48,7 @@ Shape image_shape(const Trained& trained, const ModelMetadata& metadata) {
     return loader->image_shape();
 }
 
-// Throws InvalidArgument where the output would take the place of a file that the recipe's model is made from.
+// Throws InvalidArgument if the output would take the place of a file that the recipe's model is made from.
 void require_other_file(const std::string& out, const ModelRecipe& model) {
     for (const auto& [key, file] : {std::pair("model.script", model.script), std::pair("model.export", model.exported),
                                     std::pair("model.weights", model.weights)}) {

@@ -63,7 +63,7 @@ DeviceFacts device_of(const ProfiledRun& run) {
     return run.records.ranks.front().facts.device;
 }
 
-// Why the profile has fewer steps than it was asked for; empty where it has all.
+// Why the profile has fewer steps than it was asked for; empty if it has all.
 std::string why_short(const ProfiledRun& run, const ProfileSchedule& schedule) {
     const std::string steps = pluralize(run.profile.recorded_steps(), "recorded step");
     if (run.failure) {

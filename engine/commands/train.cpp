@@ -189,7 +189,7 @@ void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string
     }
 }
 
-// The schedules that go over all steps of a run take another course where train.epochs has changed. Says what that does
+// The schedules that go over all steps of a run take another course if train.epochs has changed. Says what that does
 // to the next step.
 void print_schedule_change(const Resumed& resumed, const Recipe& recipe, std::int64_t steps_per_epoch) {
     const auto changed = std::ranges::find(resumed.differing, "train.epochs", &DifferingKey::key);

@@ -20,7 +20,7 @@ bool within(std::span<const std::byte> pages, const void* begin, std::size_t siz
                          first - pages.data() <= static_cast<std::ptrdiff_t>(pages.size() - size));
 }
 
-// All keys in order; empty where the tree is damaged.
+// All keys in order; empty if the tree is damaged.
 std::vector<std::string> walk(const LmdbTree& tree, std::span<const std::byte> pages, bool forward) {
     std::vector<std::string> keys;
     try {

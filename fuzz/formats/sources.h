@@ -1,4 +1,4 @@
-// Helpers for the targets of data sets. Inputs are written to files in memory (/dev/shm where it exists). A data set
+// Helpers for the targets of data sets. Inputs are written to files in memory (/dev/shm if it exists). A data set
 // must refuse an input with DataError or Unsupported, or read every sample that it counts.
 #pragma once
 
@@ -56,7 +56,7 @@ class Scratch {
     std::filesystem::path path_;
 };
 
-// False where `call` throws one of the two errors that hostile bytes may cause.
+// False if `call` throws one of the two errors that hostile bytes may cause.
 template <typename Call>
 bool succeeds(Call call) {
     try {

@@ -72,7 +72,7 @@ class Session:
 
         def watch() -> None:
             nonlocal peak
-            while True:  # also read once where the round is short
+            while True:  # also read once if the round is short
                 peak = max(peak, self.memory_mb())
                 if done.wait(0.05):
                     return

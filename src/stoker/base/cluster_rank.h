@@ -14,7 +14,7 @@ struct ClusterRank {
     int local_rank = 0;
     int local_size = 1;        // ranks on this host; 1 where the launcher does not say
     int host_cores = 0;        // of the job on this host; 0 where the launcher does not say
-    std::string address = {};  // the host of rank 0; empty where the launcher does not say
+    std::string address = {};  // the host of rank 0; empty if the launcher does not say
     int port = 0;              // the same for all ranks of a job; 0 where the launcher does not say
 };
 

@@ -1,5 +1,5 @@
 // Element types of tensors and batch fields, with PyTorch's names. Names and sizes are switches, so that the compiler
-// warns where a new type is missing.
+// warns if a new type is missing.
 #pragma once
 
 #include <cstddef>

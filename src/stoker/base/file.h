@@ -120,7 +120,7 @@ class Folder {
     Descriptor folder_;
 };
 
-// False also where the path cannot be accessed.
+// False also if the path cannot be accessed.
 bool is_file(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kDigits = 16;
 
-// The position of the hash's digits; npos where there are none.
+// The position of the hash's digits; npos if there are none.
 std::size_t find_digits(std::string_view text) {
     const std::string key = fmt::format("\"{}\": \"", kSelfHash);
     const std::size_t at = text.rfind(key);

@@ -13,7 +13,7 @@ inline constexpr const char* kNoSelfHash = "0000000000000000";
 // Replaces kNoSelfHash as the value of "self_hash" by the hash (XXH3, 16 hexadecimal digits) of the given `text`.
 std::string with_self_hash(std::string text);
 
-// False where the text has a hash that is not its own.
+// False if the text has a hash that is not its own.
 bool self_hash_fits(std::string_view text);
 
 }  // namespace stoker

@@ -5,7 +5,7 @@
 
 namespace stoker {
 
-// In single quotes where a shell would read it otherwise than as it stands: spaces, "$", "'", "" ...
+// In single quotes if a shell would read it otherwise than as it stands: spaces, "$", "'", "" ...
 std::string quoted_for_shell(const std::string& text);
 
 }  // namespace stoker

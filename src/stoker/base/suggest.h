@@ -19,7 +19,7 @@ std::string nearest_name_hint(std::string_view name, std::span<const std::string
 // that folder. Empty if none is near.
 std::string nearest_path(const std::filesystem::path& path);
 
-// A hint for a path that does not exist: `did you mean "data/train"?`, or the first names in the folder where it would
+// A hint for a path that does not exist: `did you mean "data/train"?`, or the first names in the folder if it would
 // be, and then `otherwise`.
 std::string missing_path_hint(const std::filesystem::path& path, const std::string& otherwise);
 

@@ -1,5 +1,5 @@
 // XXH3 that prefetches 6 KB ahead instead of xxHash's default of 0.3 to 0.5 KB, for long inputs. With two threads and
-// records of 110 KB this is 1.3 to 1.7 times as fast where the data fit the last-level cache, 1.05 times beyond, and
+// records of 110 KB this is 1.3 to 1.7 times as fast if the data fit the last-level cache, 1.05 times beyond, and
 // makes AVX2 as fast as AVX-512. Must not be included together with hash.h: the inlined functions have the same names.
 #pragma once
 

@@ -134,7 +134,7 @@ void read_positions(std::span<const std::byte> bytes, std::size_t header, Layout
         read_masks(bytes, layout);
         end += layout.compression != kNone && header == kInfoHeader ? 12 : 0;
     }
-    // Pillow skips the palette where the stated offset includes none, and takes no offset for the end of the headers.
+    // Pillow skips the palette if the stated offset includes none, and takes no offset for the end of the headers.
     if (layout.offset == 0 || (layout.indexed() && layout.offset == layout.palette)) {
         layout.offset = end;
     }

@@ -166,7 +166,7 @@ Box decode_box(std::span<const std::byte> stream, const Box& box, int height, in
     return {.top = box.top - decoded.top, .left = box.left - decoded.left, .height = box.height, .width = box.width};
 }
 
-// The part of `box` that lies within `frame`; height or width is 0 or less where there is none.
+// The part of `box` that lies within `frame`; height or width is 0 or less if there is none.
 Box intersection(const Box& box, const Box& frame) {
     const int top = std::max(box.top, frame.top);
     const int left = std::max(box.left, frame.left);

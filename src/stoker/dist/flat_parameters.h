@@ -49,7 +49,7 @@ class FlatParameters {
 
     // Takes the parameters' gradients, or zeros, and begins to average them over the ranks, in `type` if it is given.
     void start_reduce(bool zeros, std::optional<at::ScalarType> type);
-    // Waits for them, and adds this rank's part to the gradients of `own`. Does nothing where none is under way.
+    // Waits for them, and adds this rank's part to the gradients of `own`. Does nothing if none is under way.
     void finish_reduce();
     bool has_gradient() const { return gradient_.defined(); }
     void zero_grad();
@@ -72,7 +72,7 @@ class FlatParameters {
     std::vector<at::Tensor> absent_;  // of their shapes, without memory
     std::vector<at::Tensor> own_;
     bool unsharded_ = false;
-    std::function<void()> gathering_;  // waits; null where nothing is under way
+    std::function<void()> gathering_;  // waits; null if nothing is under way
     at::Tensor gradient_;              // (shard), of `own`
     at::Tensor reduced_;               // (shard), under way
     std::function<void()> reducing_;   // waits, and holds what is sent

@@ -27,7 +27,7 @@ struct Mesh {
     bool divides_model() const { return !tensor->alone() || !pipeline->alone(); }
 };
 
-// Throws InvalidArgument where `ranks` are not dp * pp * tp. `ranks_option`, for the message, sets their number.
+// Throws InvalidArgument if `ranks` are not dp * pp * tp. `ranks_option`, for the message, sets their number.
 void require_mesh(int ranks, const MeshRecipe& shape,
                   const std::string& ranks_option = "stoker launch --nproc-per-node");
 

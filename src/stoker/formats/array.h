@@ -33,10 +33,10 @@ std::string array_type_name(const ArrayType& type);
 // The little-endian type of a NumPy type code, such as 'f' and 4 bytes for "f4"; empty for other types.
 std::optional<ArrayType> numpy_type(char code, std::uint64_t item_size);
 
-// The DType of the same elements; booleans are uint8. Empty where there is none.
+// The DType of the same elements; booleans are uint8. Empty if there is none.
 std::optional<DType> dtype_of_array(const ArrayType& type);
 
-// Dense elements in C order, or in Fortran order where `fortran` is set. The creator of a view guarantees that `bytes`
+// Dense elements in C order, or in Fortran order if `fortran` is set. The creator of a view guarantees that `bytes`
 // has exactly the length that type and shape need.
 struct ArrayView {
     std::string name;  // empty in a file of one array
@@ -44,13 +44,13 @@ struct ArrayView {
     Shape shape;
     bool fortran = false;
     std::span<const std::byte> bytes;
-    // The file that holds the same elements at `offset`, for readers that copy instead of using the map; null where the
+    // The file that holds the same elements at `offset`, for readers that copy instead of using the map; null if the
     // elements are not stored plainly in one.
     const File* file = nullptr;
     std::uint64_t offset = 0;
 };
 
-// The size of an array in bytes. Throws DataError where a side is negative or the size is 2^63 or more.
+// The size of an array in bytes. Throws DataError if a side is negative or the size is 2^63 or more.
 std::uint64_t checked_array_bytes(const ArrayType& type, const Shape& shape);
 
 // Element `at`, in storage order, of an integer or boolean array. Throws DataError for other types.
@@ -74,7 +74,7 @@ void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byt
 
 // ---- Labels: class indices, or one-hot rows ----
 
-// True where type and shape fit labels of `count` samples.
+// True if type and shape fit labels of `count` samples.
 bool may_be_labels(const ArrayView& array, std::int64_t count);
 
 // The labels of `count` samples: integers of shape (N) or (N, 1), or one-hot rows (N, K) of integers or floats. -1

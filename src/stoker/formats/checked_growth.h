@@ -12,7 +12,7 @@
 
 namespace stoker {
 
-// Makes room for `more` elements. Throws MemoryError where they do not fit into memory.
+// Makes room for `more` elements. Throws MemoryError if they do not fit into memory.
 template <typename Elements>
 void grow_checked(Elements& elements, std::size_t more) {
     if (const std::size_t needed = elements.size() + more; needed > elements.capacity()) {

@@ -10,7 +10,7 @@ namespace stoker {
 
 class ConcatDataset final : public Dataset {
   public:
-    // All must have the same classes and fields. Throws InvalidArgument where they differ, or where `datasets` is
+    // All must have the same classes and fields. Throws InvalidArgument if they differ, or if `datasets` is
     // empty.
     explicit ConcatDataset(std::vector<std::shared_ptr<const Dataset>> datasets);
 

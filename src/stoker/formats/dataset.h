@@ -49,7 +49,7 @@ struct FieldRequest {
     std::string name;
     std::string from = {};                         // its name in the data; empty, or in packed data: `name`
     std::optional<FieldKind> kind = std::nullopt;  // empty: the format chooses
-    bool any_length = false;                       // samples may differ in it, also where those looked at do not
+    bool any_length = false;                       // samples may differ in it, also if those looked at do not
 
     const std::string& source() const { return from.empty() ? name : from; }
 };
@@ -153,7 +153,7 @@ struct Sample : FieldValue {
     std::int64_t label = -1;         // class index; -1 in a dataset without labels
     std::vector<FieldValue> fields;  // in the order of Dataset::fields()
 
-    // Field number `at` of Dataset::fields(), made where `fields` is shorter.
+    // Field number `at` of Dataset::fields(), made if `fields` is shorter.
     FieldValue& field(std::size_t at) {
         if (fields.size() <= at) {
             fields.resize(at + 1);
@@ -174,7 +174,7 @@ class Dataset {
     // for a failed read; the caller adds the index.
     virtual void read(std::int64_t index, Sample& sample) const = 0;
 
-    // False where the samples have no image, such as the windows of a token stream.
+    // False if the samples have no image, such as the windows of a token stream.
     virtual bool has_image() const { return true; }
 
     // The fields other than image and label. `read` sets Sample::fields in this order; a value of another length, or of
@@ -200,7 +200,7 @@ class Dataset {
     // if every order is equally good.
     virtual std::vector<std::int64_t> shard_sizes() const { return {}; }
 
-    // Names of the classes by label; empty where there are none.
+    // Names of the classes by label; empty if there are none.
     virtual std::span<const std::string> classes() const { return {}; }
 
     // "idx", "image_folder", ...
@@ -209,7 +209,7 @@ class Dataset {
     // The data's path or URL, for messages.
     virtual std::string path() const { return ""; }
 
-    // One line of advice where the way the data are stored makes reading slow or leaves files out; otherwise empty.
+    // One line of advice if the way the data are stored makes reading slow or leaves files out; otherwise empty.
     virtual std::string advice() const { return ""; }
 
     // Bytes on disk (in memory for data that Stoker draws); 0 where unknown.
@@ -220,7 +220,7 @@ class Dataset {
     void check_index(std::int64_t index) const;
 };
 
-// The sample's key, or its index where the record that holds the key is damaged.
+// The sample's key, or its index if the record that holds the key is damaged.
 std::string key_or_index(const Dataset& dataset, std::int64_t index);
 
 // Dataset::label; empty also for a bad label, which is reported when the sample is read.

@@ -110,7 +110,7 @@ bool is_integer(DType dtype) {
     return dtype == DType::uint8 || dtype == DType::int32 || dtype == DType::int64;
 }
 
-// What arrays of this kind are, for messages; empty where `dtype` and `shape` fit.
+// What arrays of this kind are, for messages; empty if `dtype` and `shape` fit.
 std::string_view unfit(FieldKind kind, DType dtype, const Shape& shape) {
     const std::size_t sides = shape.size();
     switch (kind) {

@@ -15,7 +15,7 @@ namespace stoker {
 // the test split).
 struct FoundFields {
     std::string image;
-    std::optional<std::string> label;  // empty where no field has one of the usual names
+    std::optional<std::string> label;  // empty if no field has one of the usual names
 };
 
 // Chooses among `present`. Names in `wanted` must be present. Without one of the usual image names, a single field that
@@ -36,7 +36,7 @@ Field array_field(const FieldRequest& request, DType dtype, const Shape& shape, 
 // Throws DataError, with `where`, if two of the names are equal.
 void check_unique(std::span<const std::string> names, const std::string& where);
 
-// True where `present` holds usual names of image fields of both splits.
+// True if `present` holds usual names of image fields of both splits.
 bool fields_have_splits(std::span<const std::string> present);
 
 }  // namespace stoker

@@ -22,7 +22,7 @@ struct FolderStamp {
     bool operator==(const FolderStamp&) const = default;
 };
 
-// The stamp of the folder, with links followed; empty where the path is not a folder.
+// The stamp of the folder, with links followed; empty if the path is not a folder.
 std::optional<FolderStamp> folder_stamp(const std::filesystem::path& folder);
 
 // The entries of one folder, without those of its subfolders.
@@ -35,7 +35,7 @@ struct WalkedFolder {
     std::vector<std::string> links;        // links that do not lead to a folder
 };
 
-// Throws IoError where the folder cannot be read, DataError for a link that leads to a folder above it.
+// Throws IoError if the folder cannot be read, DataError for a link that leads to a folder above it.
 WalkedFolder walk_folder(const std::filesystem::path& root, const std::string& path);
 
 // The folder `name` within the root and all folders below it, sorted by path.

@@ -31,7 +31,7 @@ bool is_hidden_name(std::string_view name);
 // JPEG, PNG, WebP, BMP, PNM (PBM, PGM, PPM) and Stoker's dct records, the same as sniff_codec of codecs/codec.h.
 bool is_encoded_image(std::span<const std::byte> bytes);
 
-// Makes `value` refer to an encoded image. Throws DataError where the bytes do not begin as one.
+// Makes `value` refer to an encoded image. Throws DataError if the bytes do not begin as one.
 void set_encoded(std::span<const std::byte> bytes, FieldValue& value);
 
 // "1024 bytes: 47 49 46 38 39 61 01 00": for messages.

@@ -243,7 +243,7 @@ const Mistake* mistake_of(const fs::path& path) {
     return found == kMistakes.end() ? nullptr : &*found;
 }
 
-// The first name in a folder, hidden ones left out; empty where there is none.
+// The first name in a folder, hidden ones left out; empty if there is none.
 std::string first_file(const std::string& folder) {
     std::error_code error;
     std::string first;

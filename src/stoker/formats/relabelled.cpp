@@ -126,8 +126,8 @@ std::vector<std::int64_t> places_in(std::span<const std::string> classes, const 
     return labels;
 }
 
-// The names that a field's numbers are to have: those of the field in the training data, or else the classes where they
-// are the data set's own; null where none are known.
+// The names that a field's numbers are to have: those of the field in the training data, or else the classes if they
+// are the data set's own; null if none are known.
 const std::vector<std::string>* wanted_names(const Field& field, std::span<const std::string> own,
                                              const std::vector<std::string>& classes, std::span<const Field> fields) {
     if (field.classes.empty()) {

@@ -56,7 +56,7 @@ void SampleFiles::read(std::size_t column, std::int64_t index, FieldValue& value
     value.set_encoded_image(value.storage.bytes());
 }
 
-// True where all files of the sample were in memory.
+// True if all files of the sample were in memory.
 bool SampleFiles::fetch(std::int64_t index) const {
     bool in_memory = true;
     for (std::size_t column = 0; index >= 0 && index < size() && column < columns_.size(); ++column) {

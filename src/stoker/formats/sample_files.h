@@ -21,7 +21,7 @@ bool stays_within_folder(std::string_view path);
 
 class SampleFiles {
   public:
-    // `columns`: files of a sample. Throws IoError where the folder cannot be opened.
+    // `columns`: files of a sample. Throws IoError if the folder cannot be opened.
     SampleFiles(const std::filesystem::path& folder, std::size_t columns);
 
     // Appends the next sample's file. `name` stays within the folder, or is empty if the sample lacks such a file.

@@ -19,14 +19,14 @@ std::vector<std::string> expand_braces(std::string_view spec);
 std::string first_of_braces(std::string_view spec);
 
 // Also expands "*", "?" and "[...]" in local names; matches are sorted bytewise. A folder stands for the .tar files in
-// it, sorted, without hidden ones. An existing path is never expanded. Throws InvalidArgument, and IoError where a
+// it, sorted, without hidden ones. An existing path is never expanded. Throws InvalidArgument, and IoError if a
 // pattern matches nothing or a folder cannot be read.
 std::vector<std::string> shard_names(const std::string& spec);
 
 // A URL without its query; other names unchanged. S3 URLs have no query: their keys may hold '?' and '#'.
 std::string_view without_query(std::string_view spec);
 
-// True where the name is that of tar archives, plain or compressed (.tar.gz, .tgz, ...). Does not access the files, and
+// True if the name is that of tar archives, plain or compressed (.tar.gz, .tgz, ...). Does not access the files, and
 // ignores a URL's query.
 bool is_tar_spec(const std::string& spec);
 

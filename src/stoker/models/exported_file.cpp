@@ -89,7 +89,7 @@ bool trusts_native_code() {
     return trust != nullptr && std::string_view(trust) == "1";
 }
 
-// The file's own word that its graphs are compiled is believed only where it is a reason to refuse.
+// The file's own word that its graphs are compiled is believed only if it is a reason to refuse.
 void require_trusted(const ZipFile& zip, const std::string& path, bool compiled) {
     if (trusts_native_code()) {
         return;

@@ -16,7 +16,7 @@ namespace stoker {
 
 // An input that a model takes from a batch.
 struct ExportedInput {
-    std::string name = {};             // of a field; empty where there is one input, of any name
+    std::string name = {};             // of a field; empty if there is one input, of any name
     Shape shape;                       // of one sample: (C, H, W), or (T) tokens
     at::ScalarType type = at::kFloat;  // used if there are several inputs
 };

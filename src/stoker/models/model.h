@@ -68,7 +68,7 @@ class Model {
     // The layers, if the model consists of nothing else; its step can then run fused.
     virtual const LinearChain* linear_chain() const { return nullptr; }
 
-    // True where a layer that autocast runs in bf16 or fp16 is all that reads the input, so that a step may give it the
+    // True if a layer that autocast runs in bf16 or fp16 is all that reads the input, so that a step may give it the
     // input in that type.
     virtual bool casts_input() const { return false; }
 
@@ -103,7 +103,7 @@ class Model {
     bool is_stage() const { return !stage_.empty(); }
     // The stage's output for the output of the block before, or for the model's input.
     at::Tensor forward_stage(const at::Tensor& input) const;
-    // The names of `state`, of the whole model where this is a stage of it.
+    // The names of `state`, of the whole model if this is a stage of it.
     std::vector<std::string> whole_state_names() const;
 
     // Sets training mode (the default) or evaluation mode, which differ for batch norm and dropout.

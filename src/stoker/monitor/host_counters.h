@@ -29,7 +29,7 @@ struct HostCounters {
 // Reads five small files; `root` replaces "/" in tests. Thread-safe.
 HostCounters read_host_counters(const std::string& root = "");
 
-// Nanoseconds in which the calling thread was ready to run and had no core; empty where the kernel does not count them.
+// Nanoseconds in which the calling thread was ready to run and had no core; empty if the kernel does not count them.
 std::optional<std::int64_t> thread_core_wait_ns(const std::string& root = "");
 
 // The means between two readings. Shares are in [0, 1].

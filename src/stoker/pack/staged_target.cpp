@@ -125,7 +125,7 @@ std::unique_ptr<Dataset> StagedTarget::reopen() const {
                         {.fields = {.image = "", .label = "", .more = requests_of(fields_)}});
 }
 
-// A field of any length comes back as a fixed one where all samples have one length.
+// A field of any length comes back as a fixed one if all samples have one length.
 void StagedTarget::check_same_fields(const Dataset& dataset) const {
     const auto same = [](const Field& one, const Field& other) {
         return one.name == other.name && one.kind == other.kind && one.dtype == other.dtype &&

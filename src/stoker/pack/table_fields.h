@@ -21,7 +21,7 @@ class TableFields {
     using Json = SampleSpool::Json;
 
     // Throws InvalidArgument, with `where`, for a field whose values have any length, for one of bfloat16, and for one
-    // without elements. Bytes are refused where `bytes` is false.
+    // without elements. Bytes are refused if `bytes` is false.
     TableFields(std::span<const Field> fields, const std::filesystem::path& folder, bool bytes,
                 const std::string& where);
 
@@ -31,7 +31,7 @@ class TableFields {
     const std::optional<StoredArray>& array(std::size_t at) const { return columns_[at].array; }
 
     // The number of the field whose value is not stored as that of the first sample is; empty if all are. `any`: there
-    // was a sample before. Encoded images do not fit where `encoded` is false.
+    // was a sample before. Encoded images do not fit if `encoded` is false.
     std::optional<std::size_t> misfit(std::span<const StkValue> values, bool any, bool encoded) const;
 
     // See StagedTarget. `state` is an element of the target's state.

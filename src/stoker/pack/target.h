@@ -19,7 +19,7 @@ namespace stoker {
 
 struct PackedSample {
     std::string_view key;
-    StkImage image;  // without bytes where TargetOptions::images is false
+    StkImage image;  // without bytes if TargetOptions::images is false
     std::int64_t label = -1;
     std::span<const StkValue> fields = {};  // of TargetOptions::fields, in order
 };

@@ -38,7 +38,7 @@ class UnpackFields {
     // The table of all rows. A class is its name if that gives the same index when it is read, otherwise its number,
     // -1 for none.
     std::string table() const;
-    // classes.txt, which names the numbers of the table; empty where it has names or there are none.
+    // classes.txt, which names the numbers of the table; empty if it has names or there are none.
     std::string class_names() const;
 
   private:

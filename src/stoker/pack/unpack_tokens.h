@@ -9,7 +9,7 @@
 
 namespace stoker {
 
-// Writes tokens.bin (uint16), or tokens.u32.bin where a token is above 65535, into the folder, and returns the file's
+// Writes tokens.bin (uint16), or tokens.u32.bin if a token is above 65535, into the folder, and returns the file's
 // size. Reads all samples twice. `progress` takes samples and bytes. Throws InvalidArgument unless the samples are
 // tokens of one length and nothing else, DataError for a window that does not begin with the last token of the one
 // before, for tokens above 2^32 - 1 and for damaged samples, IoError.

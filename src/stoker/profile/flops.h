@@ -1,4 +1,4 @@
-// Floating-point operations of a profile's ops: LibTorch's count where it has one, and ours for the ops that it leaves
+// Floating-point operations of a profile's ops: LibTorch's count if it has one, and ours for the ops that it leaves
 // out. A multiply and an add are two.
 #pragma once
 

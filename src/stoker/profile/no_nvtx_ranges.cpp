@@ -1,4 +1,4 @@
-// Instead of nvtx_ranges.cpp where CUDA's headers are missing.
+// Instead of nvtx_ranges.cpp if CUDA's headers are missing.
 #include "stoker/profile/nvtx_ranges.h"
 
 namespace stoker {

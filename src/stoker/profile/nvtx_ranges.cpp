@@ -1,4 +1,4 @@
-// NVTX is a set of headers: they load the tool's library, and do nothing where there is none.
+// NVTX is a set of headers: they load the tool's library, and do nothing if there is none.
 #include "stoker/profile/nvtx_ranges.h"
 
 #include <nvtx3/nvToolsExt.h>

@@ -30,7 +30,7 @@ struct ProfiledRun {
     RunRecords records = {};
     std::vector<std::string> lines = {};  // of metrics.jsonl, all steps
     std::string recipe = {};              // TOML
-    TrainResult result = {};              // `interrupted` only where `interrupt` asked for it
+    TrainResult result = {};              // `interrupted` only if `interrupt` asked for it
     std::exception_ptr failure = {};  // why training ended before the schedule did; the profile has what was recorded
 };
 

@@ -12,7 +12,7 @@ class TraceLanes {
   public:
     static constexpr std::int64_t kLane = 100'000'000;  // above all numbers of threads and streams
 
-    // A number for the slice [start, end) of `thread` in `process`: `thread` itself where the slice lies within the
+    // A number for the slice [start, end) of `thread` in `process`: `thread` itself if the slice lies within the
     // slices that are open there, or after them. Slices of one thread must come in the order of their starts, longer
     // ones first.
     std::int64_t place(std::int64_t process, std::int64_t thread, std::int64_t start, std::int64_t end) {

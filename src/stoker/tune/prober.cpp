@@ -20,7 +20,7 @@ double per_image(double seconds, const Measurement& measured) {
     return seconds / static_cast<double>(std::max<std::int64_t>(measured.images, 1));
 }
 
-// Nothing where the machine does not give several workers or threads: their memory, or so many.
+// Nothing if the machine does not give several workers or threads: their memory, or so many.
 std::optional<Measurement> ask_unless_too_many(Trial& trial, const char* request, const ProbeOptions& options,
                                                int count, bool needed) {
     try {

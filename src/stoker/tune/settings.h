@@ -15,7 +15,7 @@ int most_workers(double cores);
 // strides. With a GPU the number of threads stays the measured one.
 std::vector<Setting> settings_to_try(const Costs& costs, bool on_device);
 
-// A cached trial trains on a part of the data, again and again. A pass takes two seconds, or longer where batches are
+// A cached trial trains on a part of the data, again and again. A pass takes two seconds, or longer if batches are
 // slow, so that the end of an epoch and its reading of losses do not count much.
 std::int64_t samples_of_pass(const Costs& costs, std::int64_t batch_size);
 

@@ -35,7 +35,7 @@ class TrialProcess final : public Trial {
   public:
     // Starts `command`, which writes a line of TrialFacts and then answers each line on its standard input with one on
     // its standard output: a Measurement, or {"error": reason, "memory": whether it ran out}. It is killed when this
-    // object ends, and where an answer takes longer than `patience` allows. Throws TrialFailed and TrialStopped. `stop`
+    // object ends, and if an answer takes longer than `patience` allows. Throws TrialFailed and TrialStopped. `stop`
     // must outlive this.
     TrialProcess(std::vector<std::string> command, const std::atomic<int>& stop,
                  std::shared_ptr<Patience> patience = std::make_shared<Patience>());

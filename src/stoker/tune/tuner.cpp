@@ -19,7 +19,7 @@ constexpr double kMuch = 1.1;            // gains below this are little
 constexpr int kMostExplored = 3;         // so many in a row without a gain
 constexpr int kPairsForLittle = 9;       // that show a few percent
 constexpr double kLongSlice = 1.5;       // seconds
-constexpr double kWorthLong = 1.04;      // instead of kWorthTrying where slices are longer
+constexpr double kWorthLong = 1.04;      // instead of kWorthTrying if slices are longer
 constexpr double kMuchMore = 1.5;        // a variant that may bring so many times as much is measured first
 constexpr double kBaselineSlices = 2.5;  // that the given recipe is measured for
 constexpr double kSlicesOfBudget = 50;   // a short budget has short slices: one change takes twelve and more
@@ -420,7 +420,7 @@ class Tuner {
         }
     }
 
-    // As TOML; of the recipe with what was kept. The data are those of the recipe, also where they were packed before.
+    // As TOML; of the recipe with what was kept. The data are those of the recipe, also if they were packed before.
     std::vector<std::string> values_before(const std::vector<RecipeChange>& change) const {
         std::vector<std::string> values;
         for (const RecipeChange& each : change) {

@@ -37,7 +37,7 @@ struct TuneOptions {
     Allowed allowed = {};
     bool keep_packed = false;  // packing may be kept; otherwise it is a suggestion
     PairedOptions paired = {.worth = 1};
-    // Empty where the data cannot be packed so; throws TrialFailed where packing fails. Null: packing is not tried.
+    // Empty if the data cannot be packed so; throws TrialFailed if packing fails. Null: packing is not tried.
     std::function<std::optional<PackedPart>(const PackRequest& request)> pack_sample = nullptr;
     // The validation data's samples; empty if unknown. Trials have none. Is asked before a cache is tried.
     std::function<std::optional<std::int64_t>()> val_samples = nullptr;

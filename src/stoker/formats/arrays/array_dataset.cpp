@@ -147,7 +147,7 @@ void ArrayDataset::read(std::int64_t index, Sample& sample) const {
         const std::span<const std::byte> item = column.bytes.subspan(at * bytes, bytes);
         if (has_pixels(fields_[i].kind)) {
             const Shape shape(column.shape.begin() + 1, column.shape.end());
-            set_pixels(image_array(ArrayType(), shape), false, item, sample.field(i));  // bytes, also where booleans
+            set_pixels(image_array(ArrayType(), shape), false, item, sample.field(i));  // bytes, also if booleans
         } else {
             sample.field(i).set_elements(item);
         }

@@ -56,11 +56,11 @@ class ArrayDataset final : public Dataset {
     std::vector<ArrayView> columns_;    // the arrays of fields_
     FoundFields found_;                 // the names of images and labels
     std::vector<std::string> classes_;
-    std::vector<std::string> keys_;  // empty where keys are prefix and index
+    std::vector<std::string> keys_;  // empty if keys are prefix and index
     std::string prefix_;
 };
 
-// True where the file has images of both splits.
+// True if the file has images of both splits.
 bool arrays_have_splits(const std::string& path);
 
 }  // namespace stoker

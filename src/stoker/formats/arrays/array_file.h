@@ -32,7 +32,7 @@ bool is_array_path(const std::string& path);
 // as open_arrays does.
 std::vector<std::string> array_names(const std::string& path);
 
-// The arrays and texts with these names; all of them where `wanted` is empty.
+// The arrays and texts with these names; all of them if `wanted` is empty.
 //   .npy          The array is named "images". A file of labels next to it is named "labels": NAME_labels.npy for
 //                 NAME.npy, else NAME with "labels" in place of "images"; for x.npy also labels.npy and y.npy.
 //   .npz          Members NAME.npy, as numpy.savez and savez_compressed write them. Stored members are views into the

@@ -35,7 +35,7 @@ class NpzWriter {
     void begin_texts(std::string_view name, std::size_t width, std::int64_t count);
     void append_text(std::string_view utf8);
 
-    void end();  // ends the array; throws InternalError where the elements do not fill the shape
+    void end();  // ends the array; throws InternalError if the elements do not fill the shape
 
     void finish();  // writes the zip directory
 

@@ -29,7 +29,7 @@ bool is_legacy(std::span<const std::byte> bytes) {
     return bytes.size() >= kLegacy.size() && std::memcmp(bytes.data(), kLegacy.data(), kLegacy.size()) == 0;
 }
 
-// Returns `path`. Throws Unsupported where the file is not a zip file.
+// Returns `path`. Throws Unsupported if the file is not a zip file.
 std::filesystem::path checked_zip(const std::filesystem::path& path) {
     std::array<std::byte, 4> head{};
     const File file(path);
@@ -45,7 +45,7 @@ std::filesystem::path checked_zip(const std::filesystem::path& path) {
     return path;
 }
 
-// The number of storage elements from the tensor's first to its last; empty where that overflows.
+// The number of storage elements from the tensor's first to its last; empty if that overflows.
 std::optional<std::uint64_t> extent(const PickledTensor& tensor) {
     constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     std::uint64_t last = 0;
@@ -96,7 +96,7 @@ void gather(const PickledTensor& tensor, std::span<const std::byte> from, std::s
     }
 }
 
-// The common kind of a list's entries; empty where kinds differ or the list is empty. Booleans count as integers.
+// The common kind of a list's entries; empty if kinds differ or the list is empty. Booleans count as integers.
 std::optional<PickleValue::Kind> kind_of_entries(const PickleValue& list) {
     const auto kind_of = [&](std::size_t i) {
         const auto kind = list[i].kind();

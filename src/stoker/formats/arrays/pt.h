@@ -18,7 +18,7 @@ class PtFile {
   public:
     // The file may hold a tensor (its name is empty), a list or tuple of tensors ("0", "1", ...), or a dict of tensors.
     // In place of a tensor it may have a NumPy array, a list of integers or a list of texts. Other values are skipped
-    // unless they contain tensors. Reads the names in `wanted`, or all where it is empty. Throws DataError for damaged
+    // unless they contain tensors. Reads the names in `wanted`, or all if it is empty. Throws DataError for damaged
     // files; Unsupported for files of torch before 1.6, tensors in nested containers, bfloat16, and tensors whose
     // elements share memory (expand()).
     explicit PtFile(const std::filesystem::path& path, std::span<const std::string> wanted = {});
@@ -51,7 +51,7 @@ class PtFile {
   private:
     struct Content {
         std::span<const std::byte> bytes;
-        const ZipEntry* entry = nullptr;  // null where the bytes were inflated
+        const ZipEntry* entry = nullptr;  // null if the bytes were inflated
     };
 
     PtFile(const std::filesystem::path& path, bool all, std::span<const std::string> wanted);

@@ -202,7 +202,7 @@ std::uint64_t header_length(std::span<const std::byte> bytes) {
     return length;
 }
 
-// Throws where the file ends before its tensors do. Other errors of the header are found tensor by tensor.
+// Throws if the file ends before its tensors do. Other errors of the header are found tensor by tensor.
 void require_data(const nlohmann::ordered_json& header, std::uint64_t size, std::uint64_t begin) {
     std::uint64_t end = 0;
     for (const auto& [name, json] : header.items()) {

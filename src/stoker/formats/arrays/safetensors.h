@@ -65,7 +65,7 @@ class SafetensorsFile {
     // The whole file.
     std::span<const std::byte> bytes() const { return file_.bytes(); }
 
-    // The tensor of that name; its bytes live as long as this object and are read-only. Throws DataError where there is
+    // The tensor of that name; its bytes live as long as this object and are read-only. Throws DataError if there is
     // none.
     const TensorView& at(const std::string& name) const;
     bool contains(const std::string& name) const { return by_name_.contains(name); }

@@ -22,7 +22,7 @@ struct CocoIndex {
     std::vector<std::string> classes;  // in the order of the category ids
 };
 
-// Throws DataError, with the offset where one is at fault, for text that is not JSON, for missing members, and for
+// Throws DataError, with the offset if one is at fault, for text that is not JSON, for missing members, and for
 // annotations of images and categories that the file does not have.
 CocoIndex parse_coco(std::string_view json);
 

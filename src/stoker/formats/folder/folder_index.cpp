@@ -131,7 +131,7 @@ void check_filled(const std::string& root, const WalkedFolder& top,
     }
 }
 
-// Throws where the subfolders are splits (train/cat/001.jpg) and not classes. One of them may hold images directly, as
+// Throws if the subfolders are splits (train/cat/001.jpg) and not classes. One of them may hold images directly, as
 // a test set without labels does.
 void check_no_splits(const std::string& root, const std::vector<std::string>& names,
                      const std::vector<std::vector<WalkedFolder>>& classes) {

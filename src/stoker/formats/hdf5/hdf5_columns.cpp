@@ -37,7 +37,7 @@ class TextSum {
   public:
     TextSum(const Hdf5Bytes& file, const std::string& name) : file_(file), name_(name) {}
 
-    // Throws DataError where they are longer than the file.
+    // Throws DataError if they are longer than the file.
     void add(std::span<const std::byte> text) {
         sum_ += text.size();
         if (sum_ > file_.size()) {

@@ -149,7 +149,7 @@ void CifarDataset::refuse(const Batch& batch, std::int64_t offset, std::string e
                     {.where = "cifar", .expected = std::move(expected), .got = std::move(got)});
 }
 
-// The class names are numbers where the file of names is missing.
+// The class names are numbers if the file of names is missing.
 void CifarDataset::read_classes(const fs::path& directory) {
     const std::string file = !binary_    ? (hundred_ ? "meta" : "batches.meta")
                              : !hundred_ ? "batches.meta.txt"

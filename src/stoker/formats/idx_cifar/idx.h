@@ -42,11 +42,11 @@ struct IdxPaths {
     std::filesystem::path labels;
 };
 
-// True where the directory has a file of images named as MNIST's: [prefix-]train-images-idx3-ubyte[.gz], with t10k or
+// True if the directory has a file of images named as MNIST's: [prefix-]train-images-idx3-ubyte[.gz], with t10k or
 // test for the test split, idx4 for colour, and "-idx" or ".idx". Labels are named labels-idx1.
 bool holds_idx(const std::filesystem::path& directory);
 
-// The files of one split; a plain file is preferred to a .gz. Throws DataError where one is missing, or where the
+// The files of one split; a plain file is preferred to a .gz. Throws DataError if one is missing, or if the
 // directory holds several data sets (several prefixes).
 IdxPaths find_idx(const std::filesystem::path& directory, Split split);
 

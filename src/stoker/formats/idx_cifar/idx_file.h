@@ -13,7 +13,7 @@
 
 namespace stoker {
 
-// One IDX file of uint8 elements with 1 to 4 dimensions. Throws DataError where header and size disagree, before memory
+// One IDX file of uint8 elements with 1 to 4 dimensions. Throws DataError if header and size disagree, before memory
 // is allocated, and Unsupported for other element types.
 class IdxFile {
   public:
@@ -36,8 +36,8 @@ class IdxFile {
     std::int64_t file_bytes_ = 0;
 };
 
-// Writes uint8 elements with 1 to 4 dimensions, as gzip where the name ends in .gz. Throws InvalidArgument for other
-// tensors, IoError where the file cannot be written.
+// Writes uint8 elements with 1 to 4 dimensions, as gzip if the name ends in .gz. Throws InvalidArgument for other
+// tensors, IoError if the file cannot be written.
 void write_idx(const std::filesystem::path& path, const TensorView& tensor);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Samples are views into the value where possible. Bytes that the pickle reader had to unescape are copied, because the
+// Samples are views into the value if possible. Bytes that the pickle reader had to unescape are copied, because the
 // next record reuses the reader's memory.
 #include "stoker/formats/lmdb/lmdb_record.h"
 

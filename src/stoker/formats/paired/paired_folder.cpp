@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 3> kMasks = {"masks", "annotations", "lab
 constexpr std::array<std::string_view, 2> kTrain = {"train", "training"};
 constexpr std::array<std::string_view, 4> kTest = {"val", "validation", "test", "testing"};
 
-// The first of the names that is a subfolder; empty where there is none.
+// The first of the names that is a subfolder; empty if there is none.
 std::string find_subfolder(const fs::path& folder, std::span<const std::string_view> names) {
     const auto* const found = std::find_if(names.data(), names.data() + names.size(),
                                            [&](std::string_view name) { return is_folder(folder / name); });

@@ -18,10 +18,10 @@ namespace stoker {
 // True for a folder with the subfolder images and one of masks, annotations and labels.
 bool is_paired_folder(const std::string& path);
 
-// True where `fields` names the subfolders: one of images and one for each further field.
+// True if `fields` names the subfolders: one of images and one for each further field.
 bool names_paired_folders(const std::string& path, const FieldNames& fields);
 
-// True where the folder of images has a subfolder of each split: train or training, and val, validation, test or
+// True if the folder of images has a subfolder of each split: train or training, and val, validation, test or
 // testing. `images`: its name; empty: images.
 bool paired_folder_has_splits(const std::string& path, const std::string& images = "");
 

@@ -71,7 +71,7 @@ class PickleValue {
     std::optional<PickleValue> find(std::string_view key) const;
 
     // To be called before `bytes` of text, or as many numbers, are copied out of a value: a small pickle may refer to
-    // one list or one long text many times. Throws DataError where it all is much more than the pickle has.
+    // one list or one long text many times. Throws DataError if it all is much more than the pickle has.
     void count_copied(std::uint64_t bytes) const;
 
     // "dict of 2", "text", "uint8 array of (32, 32, 3)": for messages.

@@ -45,7 +45,7 @@ const PickleName* find_pickle_name(std::string_view module, std::string_view nam
 
 // ---- Text (pickle_text.cpp): escapes of protocol 0, and bytes that were written as Latin-1 text ----
 
-// The content of a string literal of Python 2's repr, given with its quotes; empty where it is not a valid literal.
+// The content of a string literal of Python 2's repr, given with its quotes; empty if it is not a valid literal.
 std::optional<std::string> unquote(std::string_view literal);
 
 // UTF-8 from Python's raw-unicode-escape: \uXXXX, \UXXXXXXXX, other bytes as Latin-1; empty for an incomplete escape.
@@ -131,7 +131,7 @@ class PickleReader {
         return {reinterpret_cast<const char*>(node.data), node.size};
     }
     Shape shape_of(std::uint32_t tuple) const;
-    // False where it is more than the bytes that were read explain.
+    // False if it is more than the bytes that were read explain.
     bool count_copied(std::uint64_t bytes) const;
 
   private:
@@ -226,7 +226,7 @@ class PickleReader {
     std::uint32_t call_rebuild_tensor(const PickleNode& arguments);
     void build_dtype(std::uint32_t dtype, const PickleNode& state);
     void build_array(std::uint32_t array, const PickleNode& state);
-    // Fills a blank array. Throws where the number of bytes does not match type and shape.
+    // Fills a blank array. Throws if the number of bytes does not match type and shape.
     void place_array(std::uint32_t array, std::uint32_t dtype, std::uint32_t shape, bool fortran, std::uint32_t bytes);
 
     const PickleNode& argument(const PickleNode& arguments, std::size_t at, PickleTag tag) const;

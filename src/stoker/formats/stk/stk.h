@@ -87,7 +87,7 @@ class StkDataset final : public Dataset {
         : StkDataset(StkReader(url, options), more) {}
 
     std::int64_t size() const override { return reader_.size(); }
-    // Returns a view into the map where map_or_read.h allows it. Otherwise, and for a remote data set, reads into
+    // Returns a view into the map if map_or_read.h allows it. Otherwise, and for a remote data set, reads into
     // `sample.storage`.
     void read(std::int64_t index, Sample& sample) const override;
     // Remote: fetches ranges. Local: brings large payloads into memory and small ones into the processor's cache, since
@@ -103,7 +103,7 @@ class StkDataset final : public Dataset {
 
     const StkReader& reader() const { return reader_; }
     bool has_image() const override { return image_.has_value(); }
-    // Throws InvalidArgument where the samples have none.
+    // Throws InvalidArgument if the samples have none.
     StkImage image(std::int64_t index) const;
     std::optional<std::int64_t> label(std::int64_t index) const override {
         return label_ ? reader_.integer(*label_, index) : -1;

@@ -28,7 +28,7 @@ class TableColumn {
     // Called behind the last row. Throws DataError for values that do not fit together.
     virtual void finish() {}
 
-    // Throws DataError where the row has an empty cell.
+    // Throws DataError if the row has an empty cell.
     virtual void read(std::int64_t row, FieldValue& value) const = 0;
 
     virtual DType dtype() const = 0;
@@ -52,7 +52,7 @@ class ClassColumn final : public TableColumn {
 
     // Empty for an empty cell, which `read` refuses.
     std::optional<std::int64_t> at(std::int64_t row) const;
-    // The names, or the numbers from 0 on; empty where there would be too many.
+    // The names, or the numbers from 0 on; empty if there would be too many.
     const std::vector<std::string>& classes() const { return classes_; }
     bool numbered() const { return numbered_; }  // the cells are indices
     // Names for indices.

@@ -245,7 +245,7 @@ void TableDataset::guess_fields(const Header& header, std::span<const std::strin
     }
 }
 
-// Without the table's folder where `name` is a path from the root that begins with it.
+// Without the table's folder if `name` is a path from the root that begins with it.
 std::string_view TableDataset::within_folder(std::string_view name) {
     if (!name.starts_with('/')) {
         return name;

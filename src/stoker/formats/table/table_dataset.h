@@ -37,7 +37,7 @@ class TableDataset final : public Dataset {
     //   boxes        float32 (1, 4) of four columns
     //   image, mask  a column of paths
     // Throws DataError with the line for cells that are not values, rows of another length and paths that leave the
-    // folder, and where the header names an image of the folder; Unsupported for other kinds.
+    // folder, and if the header names an image of the folder; Unsupported for other kinds.
     explicit TableDataset(const std::string& path, const FieldNames& fields = {});
     explicit TableDataset(const TableText& table, const FieldNames& fields = {});
 

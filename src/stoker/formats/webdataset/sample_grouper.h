@@ -41,7 +41,7 @@ TarMemberNameParts split_tar_member_name(std::string_view name);
 
 class SampleGrouper {
   public:
-    // Calls `found` for each sample with an image, in the archive's order; where `imageless` is true also for one
+    // Calls `found` for each sample with an image, in the archive's order; if `imageless` is true also for one
     // without an image that has one of the further fields. `wanted`: see OpenOptions.
     SampleGrouper(std::string path, const FieldNames& wanted, bool imageless,
                   std::function<void(const GroupedSample&)> found);

@@ -72,7 +72,7 @@ void WebDataset::open_shards() {
     map_or_read_ = MapOrRead(static_cast<std::uint64_t>(bytes_));
 }
 
-// Packed shards have fields under their own names. True where a field that they lack is asked for by its own name now.
+// Packed shards have fields under their own names. True if a field that they lack is asked for by its own name now.
 bool WebDataset::take_own_names() {
     bool taken = false;
     for (std::size_t i = 0; i < names_.more.size(); ++i) {

@@ -44,7 +44,7 @@ bool fits_tail(const FusedMlpOptions& options, std::size_t first) {
     return weights <= kMlpTailFloats && plan_tail(options, first).floats <= kMlpTailFloats;
 }
 
-// The first of the last layers that fit into a block's shared memory; the number of layers where not even the last one
+// The first of the last layers that fit into a block's shared memory; the number of layers if not even the last one
 // does.
 std::size_t first_of_tail(const FusedMlpOptions& options) {
     std::size_t first = options.widths.size() - 1;
