@@ -54,7 +54,7 @@ class ProgressBar {
 
     bool due() const;
 
-    // The begin of a measurement of speed.
+    // The start of a measurement of speed.
     struct Start {
         Clock::time_point time = {};
         std::int64_t done = 0;

@@ -20,7 +20,7 @@ class UnpackCoco {
     static std::optional<UnpackCoco> of(const Dataset& dataset);
 
     struct Annotations {
-        std::vector<std::string> texts = {};  // of the boxes: JSON that lacks the begin with the id
+        std::vector<std::string> texts = {};  // of the boxes: JSON that lacks the start with the id
         std::int64_t largest_class = 0;
     };
 

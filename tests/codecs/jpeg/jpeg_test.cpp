@@ -21,7 +21,7 @@ namespace {
 using namespace stoker::testing;
 using ::testing::HasSubstr;
 
-// The begin and end of the first header segment with this marker; if there is none, the end of the file twice.
+// The start and end of the first header segment with this marker; if there is none, the end of the file twice.
 struct Segment {
     std::size_t begin = 0;
     std::size_t end = 0;

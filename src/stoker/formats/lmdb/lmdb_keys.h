@@ -62,7 +62,7 @@ class LmdbKeys {
     std::string prefix_;  // of samples' keys; empty: any
     std::int64_t size_ = 0;
     std::optional<LmdbKeySequence> sequence_;
-    // Without a sequence: the number of keys, their begins, the last one's end (64 bits each), then their bytes.
+    // Without a sequence: the number of keys, their starts, the last one's end (64 bits each), then their bytes.
     Buffer list_;
     std::span<const std::uint64_t> begins_;
     std::string_view names_;

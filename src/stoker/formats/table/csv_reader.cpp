@@ -1,4 +1,4 @@
-// A quote has a meaning only at the begin of a cell, as in Python's csv. Text behind a closing quote is refused,
+// A quote has a meaning only at the start of a cell, as in Python's csv. Text behind a closing quote is refused,
 // because it means that a quote within the cell was not doubled.
 #include "stoker/formats/table/csv_reader.h"
 
