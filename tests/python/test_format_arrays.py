@@ -69,16 +69,7 @@ def test_npy(check, tmp_path, shape, order):
     check(tmp_path, "npy", images, labels)
 
 
-@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
-def test_npy_versions(check, tmp_path, version):
-    images = images_of((4, 5, 6))
-    with (tmp_path / "x.npy").open("wb") as file:
-        np.lib.format.write_array(file, images, version=version)
-    check(tmp_path / "x.npy", "npy", images)
-
-
-@pytest.mark.parametrize("dtype", ["i1", "u1", "<i2", ">i2", ">u4", "<i8", ">i8", "<u8", "bool"])
-@pytest.mark.parametrize("column", [False, True])
+@pytest.mark.parametrize("dtype, column", [("i1", False), (">i2", True), (">u4", False), ("<i8", True), ("<u8", False), ("bool", False)])
 def test_label_types(check, tmp_path, dtype, column):
     images = images_of((4, 5, 6))
     labels = np.array([1, 0, 1, 1])
@@ -87,8 +78,7 @@ def test_label_types(check, tmp_path, dtype, column):
     check(tmp_path / "digits.npy", "npy", images, labels)
 
 
-@pytest.mark.parametrize("dtype", ["u1", "<i8", "<f2", "<f4", ">f8"])
-@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype, order", [("u1", "C"), ("<f2", "F"), (">f8", "C")])
 def test_one_hot(check, tmp_path, dtype, order):
     images = images_of((6, 5, 6))
     labels = np.array([2, 0, 1, 1, 2, 0])
@@ -96,13 +86,8 @@ def test_one_hot(check, tmp_path, dtype, order):
     check(tmp_path / "d.npz", "npz", images, labels)
 
 
-def test_smoothed_labels_are_refused(stoker, tmp_path):
-    np.savez(tmp_path / "d.npz", x=images_of((2, 5, 6)), y=np.full((2, 3), 1 / 3, dtype=np.float32))
-    assert "one-hot" in stoker("inspect", tmp_path / "d.npz", status=1).err
-
-
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("shape", [(5, 3, 7, 6), (3, 90, 80, 3)])
 def test_npz(check, tmp_path, save, shape):
     images = images_of(shape)
     labels = np.arange(len(images)) % 2
@@ -110,12 +95,6 @@ def test_npz(check, tmp_path, save, shape):
     keys = [f"{classes[label]}/{index}.png" for index, label in enumerate(labels)]
     save(tmp_path / "d.npz", image=images, label=labels.astype(np.int32), classes=classes, keys=keys)
     check(tmp_path / "d.npz", "npz", images, labels, classes)
-
-
-def test_npz_keys(stoker, tmp_path):
-    np.savez(tmp_path / "d.npz", x=images_of((3, 5, 6)), keys=["a/1", "ö/2", "c"])
-    report = stoker("show", tmp_path / "d.npz", "--json").json()
-    assert [sample["key"] for sample in report["samples"]] == ["a/1", "ö/2", "c"]
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
@@ -130,7 +109,7 @@ def test_splits(stoker, check, tmp_path, save):
     assert [sample["key"] for sample in shown["samples"]] == [f"train/{index}" for index in range(6)]
 
 
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("shape", [(5, 3, 7, 6), (3, 90, 80, 3)])
 def test_safetensors(check, tmp_path, shape):
     safetensors = pytest.importorskip("safetensors.numpy")
     images = images_of(shape)
@@ -139,7 +118,7 @@ def test_safetensors(check, tmp_path, shape):
     check(tmp_path / "d.safetensors", "safetensors", images, labels)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64", "bool"])
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "bool"])
 def test_safetensors_of_torch(check, tmp_path, dtype):
     torch = pytest.importorskip("torch")
     from safetensors.torch import save_file
@@ -151,64 +130,13 @@ def test_safetensors_of_torch(check, tmp_path, dtype):
     check(tmp_path / "d.safetensors", "safetensors", images, labels)
 
 
-def reads_pt(stoker, tmp_path):
-    """Whether this build knows .pt at all: a file of it that is not a zip is then damaged, not of an unknown kind."""
-    (tmp_path / "probe.pt").write_bytes(b"")
-    return "give the folder" not in stoker("inspect", tmp_path / "probe.pt", status=1).err
-
-
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_pt(stoker, check, tmp_path, shape):
+@pytest.mark.parametrize("shape", [(5, 3, 7, 6), (3, 90, 80, 3)])
+def test_pt(check, tmp_path, shape):
     torch = pytest.importorskip("torch")
-    if not reads_pt(stoker, tmp_path):
-        pytest.skip("needs the reader of .pt files")
     images = images_of(shape)
     labels = np.arange(len(images)) % 3
     torch.save({"images": torch.from_numpy(images), "labels": torch.from_numpy(labels)}, tmp_path / "d.pt")
     check(tmp_path / "d.pt", "pt", images, labels)
-
-
-REFUSED = {
-    "no dimension": (np.array(3, dtype=np.uint8), "(N, H, W)"),
-    "no image": (np.zeros((0, 5, 6), dtype=np.uint8), "at least one image"),
-    "rows": (np.zeros((5, 784), dtype=np.uint8), "reshape the rows"),
-    "five dimensions": (np.zeros((2, 2, 2, 2, 2), dtype=np.uint8), "(N, H, W)"),
-    "five channels": (np.zeros((2, 7, 7, 5), dtype=np.uint8), "C being 1 to 4"),
-    "floats": (np.zeros((2, 7, 7), dtype=np.float32), "float32 of (2, 7, 7)"),
-    "int64": (np.zeros((2, 7, 7), dtype=np.int64), "int64 of (2, 7, 7)"),
-    "complex": (np.zeros((2, 7, 7), dtype=np.complex64), "<c8"),
-    "records": (np.zeros(2, dtype=[("a", "u1"), ("b", "f4")]), "records"),
-    "objects": (np.array([{}, None], dtype=object), "pickles"),
-    "text": (np.array(["a", "b"]), "<U1"),
-}
-
-
-@pytest.mark.parametrize(("array", "reason"), REFUSED.values(), ids=REFUSED)
-def test_refused_images(stoker, tmp_path, array, reason):
-    np.save(tmp_path / "d.npy", array, allow_pickle=True)
-    done = stoker("inspect", tmp_path / "d.npy", status=1)
-    assert reason in done.err and len(done.err.splitlines()) == 1 and "d.npy" in done.err
-
-
-@pytest.mark.parametrize("labels", [np.zeros(3), np.array([0, -2]), np.zeros(3, dtype=int), np.array(["a", "b"])])
-def test_refused_labels(stoker, tmp_path, labels):
-    np.savez(tmp_path / "d.npz", x=images_of((2, 5, 6)), y=labels)
-    done = stoker("inspect", tmp_path / "d.npz", status=1)
-    assert len(done.err.splitlines()) == 1 and "d.npz" in done.err and "y" in done.err
-
-
-def test_damaged_compression(stoker, tmp_path):
-    path = tmp_path / "d.npz"
-    np.savez_compressed(path, x=images_of((20, 30, 30)))
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    assert "d.npz" in stoker("inspect", path, status=1).err
-
-
-def test_a_file_that_is_not_there(stoker):
-    for ending in ("npy", "npz", "safetensors", "pt"):
-        assert "does not exist" in stoker("inspect", f"nothing.{ending}", status=1).err
 
 
 def test_training_on_an_npz(stoker, recipe, tmp_path):

