@@ -87,18 +87,11 @@ def test_truncated_jpeg(train, stoker, folder):
     refused(stoker("inspect", folder, "--verify", status=None), "1 bad of 24 samples")
 
 
-@pytest.mark.parametrize("content, got", [(b"hello\n", "hello"), (b"", "no bytes"), (b"GIF89a", "a GIF image")])
-def test_another_file_named_jpg(train, stoker, folder, content, got):
-    (folder / "checker/00000.jpg").write_bytes(content)
-    train(folder, "checker/00000.jpg", "a JPEG, PNG, WebP, BMP or PNM image", got)
-    shown = stoker("show", folder).err
-    assert "checker/00000.jpg: expected a JPEG" in shown and got in shown
+def test_another_file_named_jpg(train, stoker, folder):
+    (folder / "checker/00000.jpg").write_bytes(b"GIF89a")
+    train(folder, "checker/00000.jpg", "a GIF image")
+    assert "checker/00000.jpg: expected a JPEG" in stoker("show", folder).err
     refused(stoker("inspect", folder, status=None), "1 bad of 24 samples")
-
-
-def test_a_later_bad_sample(train, folder):
-    (folder / "waves/00002.jpg").write_bytes(b"hello")
-    train(folder, "waves/00002.jpg (sample 23)")
 
 
 @pytest.fixture
@@ -107,27 +100,12 @@ def digits(stoker, tmp_path):
     return tmp_path / "digits"
 
 
-@pytest.mark.parametrize(
-    "change, words",
-    [
-        ({"count": 61}, ["train-images"]),
-        ({"count": 2**32 - 1}, ["train-images"]),
-        ({"height": 2**31, "width": 2**31}, ["train-images"]),
-        ({"height": 0}, ["train-images"]),
-        ({"magic": 0x0D03}, ["train-images"]),
-        ({"magic": 0x12345678}, ["train-images"]),
-        ({"count": 59, "cut": 784}, ["60"]),
-    ],
-)
-def test_an_idx_header_that_lies(train, stoker, digits, change, words):
+def test_an_idx_header_that_lies(train, stoker, digits):
     file = digits / "train-images-idx3-ubyte"
-    fields = {"magic": 0x803, "count": 60, "height": 28, "width": 28, "cut": 0, **change}
-    header = struct.pack(">IIII", *[fields[name] for name in ("magic", "count", "height", "width")])
-    content = file.read_bytes()
-    file.write_bytes(header + content[16 : len(content) - fields["cut"]])
-    train(digits, *words)
-    refused(stoker("inspect", digits, status=None), *words)
-    refused(stoker("show", digits, status=None), *words)
+    file.write_bytes(struct.pack(">IIII", 0x803, 2**32 - 1, 28, 28) + file.read_bytes()[16:])
+    train(digits, "train-images")
+    refused(stoker("inspect", digits, status=None), "train-images")
+    refused(stoker("show", digits, status=None), "train-images")
 
 
 def test_idx_without_labels(train, digits):
@@ -158,13 +136,7 @@ def test_one_class_is_nothing_to_learn(train, stoker, folder, recipe):
     "ops, words",
     [
         ('{op = "rotate", degrees = 5}', ["train_ops", "rotate", "center_crop"]),
-        ('{op = "resize", sise = 5}', ["train_ops", "size"]),
-        ('{op = "resize"}', ["size", "none"]),
         ('{op = "resize", size = 0}', ["train_ops", "size", "0"]),
-        ('{op = "resize", size = "big"}', ["train_ops", "big"]),
-        ('{op = "horizontal_flip", p = 2}', ["p", "2"]),
-        ('{op = "normalize", preset = "coco"}', ["preset", "coco"]),
-        ('{op = "normalize", std = [0]}', ["std", "0"]),
         ('{op = "normalize"}, {op = "resize", size = 8}', ["normalize to be the last"]),
         ('"resize"', ["train_ops"]),
     ],
@@ -177,30 +149,18 @@ def test_bad_ops(train, ops, words):
     "setting, words",
     [
         ("data.batch_sise=3", ["batch_sise", "batch_size"]),
-        ("data.batch_size=many", ["--set data.batch_size", "many"]),
         ("data.batch_size=0", ["--set data.batch_size", "0"]),
         ("data.batch_size", ["--set"]),
         ("=3", ["--set"]),
-        ("data.val=110%", ["data.val", "110%"]),
-        ("data.val=10", ["data.val", 'such as "10%"', '"10"']),
         ('data.train_ops=[{op="normalise"}]', ["data.train_ops[0]", 'did you mean "normalize"?']),
-        ('data.val_ops=[{op="resize", size=0}]', ["data.val_ops[0]", "size"]),
         ("model.name=resnet9000", ["model.name", "resnet18"]),
         ("device=tpu", ["device", "tpu"]),
-        ("train.mixup=1e-7", ["train.mixup", "0, or a number from 1e-6 to 1e6"]),
-        ("train.cutmix=2e6", ["train.cutmix", "0, or a number from 1e-6 to 1e6"]),
         ("train.checkpoint_every=often", ["checkpoint_every", "often"]),
         ("data.train=", ["data.train"]),
-        ("data.pin_memory=maybe", ["data.pin_memory", "true or false"]),
     ],
 )
 def test_bad_settings_are_wrong_usage(train, setting, words):
     train("synth:digits?count=60", *words, sets=[setting], status=2)
-
-
-def test_settings_that_do_not_go_together(train):
-    sets = ["optimizer.name=sgd", "optimizer.nesterov=true"]
-    train("synth:digits?count=60", "--set optimizer.nesterov", "momentum", sets=sets, status=2)
 
 
 @pytest.mark.parametrize(
@@ -220,8 +180,6 @@ def test_settings_that_do_not_fit_the_data(train, setting, words):
     [
         ("[data]\ntrain = 5\n", ["recipe.toml:2", "data.train", "5"]),
         ('[data]\ntrain = "synth:digits"\nworker = 3\n', ["recipe.toml:3", "worker"]),
-        ("[data\n", ["recipe.toml:1"]),
-        ("", ["data.train"]),
         ("\x00\x01\x02", ["recipe.toml"]),
     ],
 )
@@ -244,17 +202,13 @@ def test_places_that_cannot_be_written(stoker, drawn, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [[], ["nonsense"], ["bench"], ["train"], ["train", "x.toml", "--nonsense"], ["inspect"]]
+    "options", [[], ["nonsense"], ["bench"], ["train", "x.toml", "--nonsense"], ["inspect"]]
 )
 def test_wrong_usage(stoker, options):
     done = stoker(*options, status=2)
     assert done.out == "" and re.fullmatch(r"stoker: [^\n]+; try `stoker[a-z ]* --help`\n", done.err), done.err
     command = " ".join(["stoker", *options[: options[:1] not in ([], ["nonsense"])]])
     assert f"`{command} --help`" in done.err
-
-
-def test_help_says_what_the_exit_status_means(stoker):
-    assert "128 + N" in stoker("--help").out and "128 + N" in stoker("train", "--help").out
 
 
 @pytest.mark.parametrize("options", [["--help"], ["inspect", "synth:digits?count=6"], ["doctor", "--json"]])
@@ -292,19 +246,6 @@ def test_a_file_that_cannot_be_written_is_refused_first(program, options, name, 
         assert file.read_text() == "before"
 
 
-def test_errors_of_libtorch_are_one_line(stoker, recipe):
-    path = recipe(MLP, "batch_size = 4", rest="[train]\nepochs = 1\nthreads = 1")
-    huge = ["--set", "model.hidden=[1048576, 1048576]", "--set", "device=cpu"]  # 4 TiB of weights
-    done = stoker("train", path, "--out", "run", "--json", *huge, status=1, prefix=["prlimit", f"--as={64 << 30}"])
-    assert re.fullmatch(r"stoker: [^\n]*memory[^\n]*\n", done.err), done.err
-    assert "Exception raised" not in done.err and "frame #" not in done.err
-
-
-@pytest.mark.parametrize("command", ["train", "eval", "inspect", "show", "synth", "bench", "doctor"])
-def test_help_has_an_example(stoker, command):
-    assert f"Example:\n  stoker {command}" in stoker(command, "--help").out
-
-
 def test_validation_images_of_another_size_are_noticed_before_training(stoker, tmp_path):
     (tmp_path / "r.toml").write_text("""
 [data]
@@ -315,10 +256,3 @@ val_ops = [{op = "resize", size = 32}]
     expected = "[data.val_ops] expected images that the model takes, such as those of training (1, 28, 28), got (1, 32, 32)"
     assert expected in done.err and not (tmp_path / "run").exists()
     stoker("train", "r.toml", "--set", "model.name=convnet", "--set", "train.epochs=1", "--out", "run")  # takes any
-
-
-def test_weights_of_torch_save_are_named(stoker, tmp_path):
-    (tmp_path / "w.safetensors").write_bytes(b"PK\x03\x04" + bytes(100))
-    (tmp_path / "r.toml").write_text('[data]\ntrain = "synth:digits?count=64"\n[model]\nweights = "w.safetensors"\n')
-    done = stoker("train", "r.toml", status=1)
-    assert "[model.weights: w.safetensors] expected a zip file with its directory at the end" in done.err

@@ -1,10 +1,13 @@
 # A model of one channel meets image files, which decode to three: they are read as Pillow's convert("L") reads them.
 # And the figures of `normalize` are for as many channels as images have.
 import csv
+import json
+import shutil
 
 import numpy as np
 import pytest
 import torch
+from conftest import run_program
 from PIL import Image
 from safetensors.torch import load_file
 from test_models_parity import Mlp
@@ -15,9 +18,10 @@ SIDE, CLASSES = 12, 7
 MEAN, STD = 0.1307, 0.3081
 
 
-@pytest.fixture
-def digits(stoker, tmp_path):
+@pytest.fixture(scope="module")
+def trained(program, tmp_path_factory):
     """Grey arrays, a model of theirs, and image files of all kinds in folders by class."""
+    tmp_path = tmp_path_factory.mktemp("grey")
     random = np.random.default_rng(2)
     images = random.integers(0, 256, (70, SIDE, SIDE), dtype=np.uint8)
     np.savez(tmp_path / "d.npz", images=images, labels=np.arange(70) % CLASSES)
@@ -48,8 +52,15 @@ classes = {CLASSES}
 epochs = 1
 threads = 1
 """)
-    report = stoker("train", "r.toml", "--out", "run", "--json").json()
-    return report["epochs"][-1]
+    run_program("train", "r.toml", "--out", "run", cwd=tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def digits(trained, tmp_path):
+    """The last epoch of the run, which is copied into the test's own folder."""
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    return json.loads((tmp_path / "run/account.json").read_text())["epochs"][-1]
 
 
 @torch.no_grad()
@@ -85,19 +96,11 @@ def test_arrays_of_other_channels_are_refused_in_one_line(stoker, tmp_path, digi
         assert "model.safetensors" in error
 
 
-@pytest.mark.parametrize(
-    ("key", "options", "got"),
-    [
-        ("train_ops", "mean = [0.5, 0.5, 0.5], std = [0.5, 0.5, 0.5]", "3"),
-        ("val_ops", 'preset = "imagenet"', "3"),
-        ("train_ops", "std = [0.5, 0.4]", "2"),
-    ],
-)
-def test_normalize_is_for_the_channels_of_the_images(stoker, tmp_path, digits, key, options, got):
-    ops = f'data.{key}=[{{op = "normalize", {options}}}]'
+@pytest.mark.parametrize("key", ["train_ops", "val_ops"])
+def test_normalize_is_for_the_channels_of_the_images(stoker, tmp_path, digits, key):
+    ops = f'data.{key}=[{{op = "normalize", preset = "imagenet"}}]'
     error = stoker("train", "r.toml", "--out", "no", "--set", ops, status=1).err
-    assert f"data.{key}" in error and error.count("\n") == 1, error
-    assert f"for the 1 channel of the images, or with one for all, got values for {got}" in error, error
+    assert f"data.{key}" in error and "got values for 3" in error and error.count("\n") == 1, error
     one = f'data.{key}=[{{op = "normalize", mean = [0.5], std = 0.5}}]'
     stoker("train", "r.toml", "--out", "one", "--set", one)
 

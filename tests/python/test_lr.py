@@ -52,22 +52,6 @@ def test_the_plot_is_text_and_svg(stoker, written):
     assert ".svg" in stoker("lr", "r.toml", "-o", "lr.png", status=1).err
 
 
-def test_a_loss_that_does_not_fall_gives_no_suggestion(stoker, written):
-    out = stoker("lr", "r.toml", "--from", 1e-9, "--to", 1e-8, "--steps", 40).out
-    assert "\nno suggestion: the loss did not clearly fall before its minimum; try a lower --from" in out
-    assert "--set optimizer.lr" not in out
-
-
-def test_the_best_epoch_is_a_checkpoint_of_its_own(stoker, written):
-    stoker("train", "r.toml", "--out", "run", "--set", "optimizer.lr=0.1", "--set", "train.early_stop=20")
-    account = json.loads((written / "run/account.json").read_text())
-    losses = [epoch["val_loss"] for epoch in account["epochs"]]
-    assert account["best_epoch"] == losses.index(min(losses)) + 1 and not account["stopped_early"]
-    found = stoker("eval", "run/best", "--json").json()
-    assert found["val_loss"] == pytest.approx(min(losses), abs=1e-9)
-    assert stoker("export", "run/best", "-o", "best.safetensors").err.endswith("of run/best\n")
-
-
 def test_a_run_that_stops_early_has_finished(stoker, written):
     done = stoker(
         "train", "r.toml", "--out", "run", "--set", "train.epochs=30", "--set", "train.early_stop=2",

@@ -137,25 +137,6 @@ def test_bad_arguments_are_refused(plan, arguments, status, message):
     assert message in done.err and json.dumps(done.err).count("\\n") <= 3
 
 
-def test_a_divided_model_is_counted(plan):
-    whole = plan("--ranks", 2, "--link", "100Mb", "--latency", 0, "--json").json()
-    tp = ("--set", "train.mesh.tp=2")
-    found = plan("--ranks", 4, "--link", "100Mb", "--latency", 0, "--json", *tp).json()
-    assert (found["parameters"], found["samples_per_rank"]) == (PARAMETERS, 16), "two copies of the model"
-    row, alone = found["plans"][0], whole["plans"][0]
-    assert (row["ranks"], row["tp"], alone["tp"]) == (4, 2, 1)
-    # The pair of layers by two; the bias of its second and the last layer are whole.
-    own = (784 * 512 + 512 + 512 * 512) // 2 + 512 + 512 * 10 + 10
-    assert row["memory"]["parameters"] == row["memory"]["gradients"] == 4 * own
-    assert row["memory"]["optimizer"] == pytest.approx(8 * own, rel=1e-3)
-    # The gradients between two copies, and one sum of 16 x 512 activations; the first layer's input needs no gradient.
-    wire = (4 * own + 4 * 16 * 512) / 12.5e6 / TCP
-    assert row["communication_seconds"] == pytest.approx(wire, rel=0.01)
-    assert [row["ranks"] for row in found["plans"][::2]] == [4, 8, 64, 512, 4096]
-    assert "2 processes share a copy of the model" in plan("--ranks", 4, *tp).out
-    assert "[train.mesh] expected a multiple of 2 processes" in plan("--ranks", 3, *tp, status=1).err
-
-
 def test_stages_have_rows(plan):
     sets = ("--set", "train.accumulate=4", "--set", "model.hidden=[512,512,512]")
     found = plan("--ranks", 4, "--link", "1TB", "--latency", 0, "--json", *sets).json()

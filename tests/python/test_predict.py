@@ -14,7 +14,6 @@ from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
 from test_weights import IMAGENET, draw_photos, newest, put_file
-from torch import nn
 from torchvision.datasets import ImageFolder
 from torchvision.models import resnet18
 from torchvision.transforms.v2.functional import normalize, pil_to_tensor
@@ -214,9 +213,8 @@ def sizes(here):
     return flat
 
 
-@pytest.mark.parametrize("name", ["mlp", "r"])
-def test_images_of_another_size_get_their_rows(here, sizes, name):
-    done = predict(here, "flat", "-o", "out.csv", name=name)
+def test_images_of_another_size_get_their_rows(here, sizes):
+    done = predict(here, "flat", "-o", "out.csv")
     found = rows((here / "out.csv").read_text())
     assert [row["error"] for row in found] == [
         "expected 3 x 64 x 64, got 3 x 100 x 100",
@@ -224,7 +222,7 @@ def test_images_of_another_size_get_their_rows(here, sizes, name):
         "",
         "expected 3 x 64 x 64, got 3 x 64 x 32",
     ]
-    (alone,) = rows(predict(here, "flat/b.png", name=name).out)
+    (alone,) = rows(predict(here, "flat/b.png").out)
     assert [float(row["ash"]) for row in found[1:3]] == pytest.approx([float(alone["ash"])] * 2, abs=1e-6)
     assert "flat: 4 images, 2 of them bad; written to out.csv\nfor images of other sizes add: --set 'data.val_ops=" in done.err
     assert sorted(path.name for path in here.glob("out.csv*")) == ["out.csv"]
@@ -238,8 +236,8 @@ def test_what_is_told_of_another_size_helps(here, sizes):
     assert [row["error"] for row in rows(again.out)] == [""] * 4 and "bad" not in again.err
 
 
-@pytest.mark.parametrize("name", ["out.csv", "out.json"])
-def test_a_full_disk_leaves_the_predictions_of_before(here, name):
+def test_a_full_disk_leaves_the_predictions_of_before(here):
+    name = "out.csv"
     (here / name).write_text("of before")
     full = ("sh", "-c", 'trap "" XFSZ; ulimit -f 0; exec "$@"', "sh")
     words = ["predict", "mlp", "val", "-o", name]
@@ -355,12 +353,6 @@ def test_predict_refuses_in_one_line(trained, arguments, text):
     assert done.err.startswith("stoker: ") and done.err.count("\n") == 1 and text in done.err, done.err
 
 
-def test_the_top_classes_are_at_least_one(trained):
-    for count in ("0", "-1", "x"):
-        done = predict(trained, "val", "--top", count, status=2)
-        assert "--top" in done.err and done.err.count("\n") == 1 and done.out == ""
-
-
 def test_a_checkpoint_knows_its_classes(here):
     state = json.loads((newest(here / "mlp") / "state.json").read_text())
     assert state["classes"] == CLASSES
@@ -450,6 +442,5 @@ def test_exported_weights_are_the_averaged_ones(here):
 
 
 def test_export_refuses_in_one_line(here):
-    for out, text in (("out.onnx", ".safetensors"), ("no/folder.pt", "no/folder.pt")):
-        done = export(here, "mlp", out, status=1)
-        assert done.err.startswith("stoker: ") and done.err.count("\n") == 1 and text in done.err, done.err
+    done = export(here, "mlp", "out.onnx", status=1)
+    assert done.err.startswith("stoker: ") and done.err.count("\n") == 1 and ".safetensors" in done.err, done.err

@@ -117,7 +117,7 @@ def test_the_first_of_slow_steps_is_shown(train):
 
 def test_elsewhere_there_are_few_plain_lines(stoker, tmp_path):
     (tmp_path / "r.toml").write_text(RECIPE)
-    err = stoker("train", "r.toml", "--out", "run").err
+    err = stoker("train", "r.toml", "--out", "run", "--set", "model.hidden=[64]").err
     assert "\r" not in err and "\x1b" not in err and "━" not in err
     assert len(re.findall(r"^epoch \d", err, re.M)) < 8, err
 
@@ -169,7 +169,7 @@ def test_large_losses_keep_the_columns(stoker, tmp_path):
 
 def test_times_have_seconds_and_blocked_is_explained(stoker, tmp_path):
     (tmp_path / "r.toml").write_text(RECIPE)
-    out = stoker("train", "r.toml", "--out", "run", "--set", "train.epochs=1").out
+    out = stoker("train", "r.toml", "--out", "run", "--set", "train.epochs=1", "--set", "model.hidden=[64]").out
     for name in ("step", "wait", "read", "blocked"):
         assert re.search(rf"^  {name} +\d+\.\d % +\d+\.\d\d s", out, re.M), out
     assert re.search(r"^where 1 loader worker spent \d+\.\d\d s, for 3,200 samples$", out, re.M), out
