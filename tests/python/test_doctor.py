@@ -9,6 +9,7 @@ import tempfile
 
 import pytest
 import torch
+from conftest import run_program
 
 KEYS = ["name", "status", "found", "expected", "why", "fix"]
 HOST = ["cores", "cpu", "memory", "shared memory", "open files", "disk", "LibTorch", "gpu", "CUDA code",
@@ -19,8 +20,20 @@ def by_name(done):
     return {check["name"]: check for check in done.json()["checks"]}
 
 
-def test_every_check_is_complete(stoker):
-    checks = by_name(stoker("doctor", "--json"))
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """An empty folder, in which the doctor has run once."""
+    return tmp_path_factory.mktemp("doctor")
+
+
+@pytest.fixture(scope="module")
+def plain(program, folder):
+    """Its checks there."""
+    return by_name(run_program("doctor", "--json", cwd=folder))
+
+
+def test_every_check_is_complete(plain):
+    checks = plain
     assert set(HOST) <= set(checks)
     for check in checks.values():
         assert list(check) == KEYS
@@ -29,8 +42,8 @@ def test_every_check_is_complete(stoker):
         assert bool(check["fix"]) == (check["status"] != "ok"), check
 
 
-def test_the_table_says_the_same(stoker):
-    checks = by_name(stoker("doctor", "--json"))
+def test_the_table_says_the_same(stoker, plain):
+    checks = dict(plain)
     lines = stoker("doctor").out.splitlines()
     fixes = sum(line.strip().startswith("fix: ") for line in lines)
     busy = checks.pop("other processes")  # these may change between the two
@@ -42,20 +55,23 @@ def test_the_table_says_the_same(stoker):
     assert re.fullmatch(r"\d+ ok, \d+ warnings?, 0 failed", lines[-1])
 
 
-def test_libtorch_is_the_one_of_the_build(stoker):
-    found = by_name(stoker("doctor", "--json"))["LibTorch"]
+def test_libtorch_is_the_one_of_the_build(plain):
+    found = plain["LibTorch"]
     assert found["status"] == "ok"
     version = found["found"].split()[0]
     assert found["expected"].startswith(version)
     if version == torch.__version__ and torch.version.cuda:
-        cudnn = by_name(stoker("doctor", "--json"))["cuDNN"]
+        cudnn = plain["cuDNN"]
         assert cudnn["status"] == "ok" and cudnn["found"] == cudnn["expected"]
 
 
-def test_affinity_is_seen(stoker):
+def test_affinity_and_few_open_files_are_seen(stoker):
     core = str(min(os.sched_getaffinity(0)))
-    cores = by_name(stoker("doctor", "--json", prefix=["taskset", "-c", core]))["cores"]
-    assert cores["found"].startswith("1 usable of ") and cores["status"] == "warn"
+    checks = by_name(stoker("doctor", "--json", prefix=["taskset", "-c", core, "prlimit", "--nofile=256"]))
+    assert checks["cores"]["found"].startswith("1 usable of ") and checks["cores"]["status"] == "warn"
+    files = checks["open files"]
+    assert (files["status"], files["found"]) == ("warn", "256 at most, hard limit 256")
+    assert files["expected"] == "at least 1024" and "LimitNOFILE=1024" in files["fix"]
 
 
 def test_ranks_share_the_cores(stoker):
@@ -77,22 +93,11 @@ def test_other_processes_that_keep_the_cores_busy(stoker):
     assert 0.3 * int(cores) < float(kept) <= int(cores)
 
 
-def test_few_open_files(stoker):
-    files = by_name(stoker("doctor", "--json", prefix=["prlimit", "--nofile=256"]))["open files"]
-    assert (files["status"], files["found"]) == ("warn", "256 at most, hard limit 256")
-    assert files["expected"] == "at least 1024" and "limits.conf" in files["fix"] and "LimitNOFILE=1024" in files["fix"]
-
-
 def test_open_files_for_the_shards_of_the_data(stoker, tmp_path):
-    def files(shards):
-        folder = tmp_path / str(shards)
-        folder.mkdir()
-        for i in range(shards):
-            (folder / f"{i}.tar").write_bytes(bytes(4096))
-        return by_name(stoker("doctor", "--json", "--data", folder, prefix=["prlimit", "--nofile=1100:2000"]))["open files"]
-
-    assert files(3)["status"] == "ok"
-    many = files(301)
+    for i in range(301):
+        (tmp_path / f"{i}.tar").write_bytes(bytes(4096))
+    done = stoker("doctor", "--json", "--data", tmp_path, prefix=["prlimit", "--nofile=1100:2000"])
+    many = by_name(done)["open files"]
     assert (many["status"], many["expected"]) == ("warn", "at least 1204, for 301 shards")
     assert many["found"] == "1100 at most, hard limit 2000" and many["fix"].startswith("ulimit -n 1204")
 
@@ -100,16 +105,12 @@ def test_open_files_for_the_shards_of_the_data(stoker, tmp_path):
 # ---- disks ----
 
 
-def test_the_disk_of_the_working_folder_is_measured(stoker, tmp_path):
-    speed = by_name(stoker("doctor", "--json"))["disk speed"]
-    assert re.search(r": [\d,]+ MB/s in sequence, [\d,]+ random 4 KiB reads/s", speed["found"])
-    assert list(tmp_path.iterdir()) == []  # nothing is left behind
-
-
-def test_the_data_is_measured(stoker, drawn):
+def test_the_disk_of_the_working_folder_and_the_data_are_measured(stoker, plain, folder, drawn):
+    assert list(folder.iterdir()) == []  # nothing is left behind
+    assert "data speed" not in plain
     data = by_name(stoker("doctor", "--json", "--data", drawn))["data speed"]
-    assert re.search(r": [\d,]+ MB/s in sequence, [\d,]+ random 4 KiB reads/s", data["found"])
-    assert "data speed" not in by_name(stoker("doctor", "--json"))
+    for speed in (plain["disk speed"], data):
+        assert re.search(r": [\d,]+ MB/s in sequence, [\d,]+ random 4 KiB reads/s", speed["found"])
 
 
 def test_data_in_memory_is_named(stoker):
@@ -296,11 +297,12 @@ def test_a_driver_that_fits(driver):
 
 
 def test_a_driver_that_is_too_old_fails(driver):
-    checks = by_name(driver(9020, status=None))
+    done = driver(9020, status=None)
+    checks = by_name(done)
     if "driver fits" not in checks:
         pytest.skip("needs a LibTorch for CUDA")
     assert checks["driver fits"]["status"] == "fail" and checks["driver fits"]["fix"]
-    assert driver(9020, status=None).status == 1
+    assert done.status == 1
 
 
 def test_a_driver_that_does_not_start(driver):

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import torch
 from conftest import run_program
-from PIL import Image
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as F
 
 RESIZE = '{op = "resize", size = 256}, {op = "center_crop", size = 224}'
-CHOSEN = range(0, 96, 4)  # of the photos; a run of the program each
+CHOSEN = range(0, 96, 8)  # of the photos; a run of the program each
 
 
 def arrays(folder, data, indices, *options):
@@ -83,7 +82,7 @@ def test_normalize_is_torchvisions(photos, folder, tmp_path):
         assert (abs(ours - theirs(folder[index][0]).numpy()) <= level).all()
 
 
-@pytest.mark.parametrize("size", ["[60, 90]", "[90, 60]", "[301, 17]", "500", "33"])
+@pytest.mark.parametrize("size", ["[60, 90]", "[301, 17]", "500"])
 def test_other_sizes(drawn, recipe, tmp_path, size):
     path = recipe(f'{{op = "resize", size = {size}}}', train=drawn)
     (ours,) = arrays(tmp_path, drawn, [5], "--recipe", path).values()
@@ -92,7 +91,7 @@ def test_other_sizes(drawn, recipe, tmp_path, size):
     assert abs(np.rint(ours * 255) - wanted).max() <= 1
 
 
-@pytest.mark.parametrize("size", ["[101, 80]", "700", "[20, 901]"])
+@pytest.mark.parametrize("size", ["[101, 80]", "[20, 901]"])
 def test_center_crop_of_odd_sizes_and_beyond_the_image(drawn, recipe, tmp_path, size):
     path = recipe(f'{{op = "center_crop", size = {size}}}', train=drawn)
     (ours,) = arrays(tmp_path, drawn, [11], "--recipe", path).values()
@@ -145,7 +144,7 @@ def test_mnist_is_what_numpy_reads(mnist, recipe, tmp_path):
     images = np.frombuffer(gzip.decompress((mnist / "train-images-idx3-ubyte.gz").read_bytes()), np.uint8, offset=16)
     labels = np.frombuffer(gzip.decompress((mnist / "train-labels-idx1-ubyte.gz").read_bytes()), np.uint8, offset=8)
     images = images.reshape(-1, 28, 28)
-    indices = [0, 1, 12345, 59999]
+    indices = [1, 59999]
     for index, ours in arrays(tmp_path, mnist, indices).items():
         assert (ours == images[index][:, :, None].repeat(3, 2)).all()
         report = run_program("show", mnist, "--index", index, "--json", cwd=tmp_path).json()

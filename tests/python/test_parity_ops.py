@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from conftest import run_program
-from torchvision.datasets import ImageFolder
 from torchvision.transforms import InterpolationMode, v2
 from torchvision.transforms.v2 import functional as F
 
@@ -39,14 +38,14 @@ def differ(ours, theirs):
     return abs(ours - theirs)
 
 
-@pytest.mark.parametrize("factor", [0, 0.4, 0.77, 1.3, 2.5])
+@pytest.mark.parametrize("factor", [0, 0.77, 2.5])
 @pytest.mark.parametrize("name", ["brightness", "contrast", "saturation"])
 def test_color_jitter(apply, base, name, factor):
     ours = apply(f'{SIZE}, {{op = "color_jitter", {name} = [{factor}, {factor}]}}')
     assert differ(ours, getattr(F, f"adjust_{name}")(base, factor)).max() <= 1
 
 
-@pytest.mark.parametrize("hue", [-0.5, -0.21, 0.0625, 0.1, 0.4])
+@pytest.mark.parametrize("hue", [-0.5, 0.0625, 0.4])
 def test_hue(apply, base, hue):
     difference = differ(apply(f'{SIZE}, {{op = "color_jitter", hue = [{hue}, {hue}]}}'), F.adjust_hue(base, hue))
     assert difference.max() <= 1 and (difference == 0).mean() > 0.99
@@ -84,7 +83,7 @@ def test_vertical_flip(apply, base):
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
-@pytest.mark.parametrize("degrees", [-90, 17.5, 45, 180, 300])
+@pytest.mark.parametrize("degrees", [-90, 17.5, 180])
 def test_rotation(apply, base, degrees, mode):
     ours = apply(
         f'{SIZE}, {{op = "random_rotation", degrees = [{degrees}, {degrees}], interpolation = "{mode}", '
@@ -137,7 +136,7 @@ def test_random_affine_shifts_by_whole_pixels(apply, base):
     assert any(differ(ours, F.affine(base, 0, list(shift), 1, [0, 0], fill=0)).max() == 0 for shift in shifts)
 
 
-@pytest.mark.parametrize("kernel_size, sigma", [([3, 3], 0.5), ([23, 23], 0.1), ([23, 23], 2), ([9, 5], 1.5)])
+@pytest.mark.parametrize("kernel_size, sigma", [([23, 23], 0.1), ([9, 5], 1.5)])
 def test_gaussian_blur(apply, base, kernel_size, sigma):
     ours = apply(f'{SIZE}, {{op = "gaussian_blur", kernel_size = {kernel_size}, sigma = {sigma}}}')
     difference = differ(ours, F.gaussian_blur(base, kernel_size, [sigma, sigma]))
@@ -240,7 +239,7 @@ def test_auto_augment_is_one_of_the_policies(apply, base, policy):
         for one, two in product(answers(first), answers(second)):
             image = augmented(base, *one) if one else base
             theirs.append(augmented(image, *two) if two else image)
-    for epoch in range(8):
+    for epoch in range(4):
         ours = apply(f'{SIZE}, {{op = "auto_augment", policy = "{policy}"}}', epoch=epoch)
         assert min((differ(ours, answer) > 2).mean() for answer in theirs) < 0.01, epoch
 

