@@ -111,4 +111,4 @@ def collate_randomly(samples):
 
 DISK = OSError(errno.EIO, os.strerror(errno.EIO))
 ABSENT = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "a.jpg")
-KILL, USR1 = signal.SIGKILL, signal.SIGUSR1
+KILL = signal.SIGKILL

@@ -1,4 +1,4 @@
-# Ctrl-C at 30 random moments of a loop over stoker.Loader, of files and of Python data sets: each time the loop ends at
+# Ctrl-C at random moments of a loop over stoker.Loader, of files and of Python data sets: each time the loop ends at
 # once, and no thread, process, file or shared memory stays. Then Ctrl-C at each line of some functions, and while a
 # server is waited for.
 # test_py_workers.py interrupts whole programs.
@@ -24,7 +24,7 @@ from test_py_workers import children, nothing_stays  # noqa: F401
 stoker = pytest.importorskip("stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 
-MOMENTS = int(os.environ.get("STOKER_INTERRUPTS", 30))
+MOMENTS = int(os.environ.get("STOKER_INTERRUPTS", 12))
 
 # `begin` stands within the `try`, so that each signal arrives there.
 LOOP = """

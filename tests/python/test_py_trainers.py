@@ -1,5 +1,5 @@
 # stoker.Loader in the trainers of others: ResNet-18 on small images with the code of docs/trainers. A run that
-# continues from a checkpoint inside of an epoch ends with the same weights, bit for bit. Plain DDP: test_py_ddp.py.
+# continues from a checkpoint inside of an epoch ends with the same weights, bit for bit. Plain DDP: test_py_training.py.
 import functools
 import json
 import types
