@@ -151,14 +151,6 @@ def test_a_model_cut_into_stages_trains_what_one_process_trains(stoker, ranks_of
     assert evaluated["val_loss"] == pytest.approx(four["epochs"][1]["val_loss"], rel=1e-6)
 
 
-def test_the_cut_is_printed_and_few_micro_batches_are_warned_of(ranks_of, recipe):
-    done = ranks_of(2, "train", "r.toml", "--set", "train.mesh.pp=2", "--set", "train.epochs=1")
-    line = "train.accumulate: with 1 micro-batch for 2 stages each of them waits 50 % of the time; with 8 it waits 11 %"
-    assert line in done.err, done.err
-    cut = r"stages: fc1 \(\S+ ms\) \| fc2 \(\S+ ms\); 1f1b, 1 micro-batch, bubble 50.0 %"
-    assert re.search(cut, done.err), done.err
-
-
 @pytest.fixture
 def other(recipe, tmp_path):
     """The folder of the second rank."""
@@ -181,18 +173,6 @@ def test_the_rank_that_fails_says_why(stoker, program, other, tmp_path):
     first, second = two_train(program, tmp_path, *sets, other=other).ends()
     assert (first[0], second[0]) == (1, 1)
     assert "w.safetensors" in second[2][-1] and "rank 1 left" in first[2][-1], (first, second)
-
-
-@pytest.mark.slow
-def test_a_mesh_that_does_not_fit_is_refused_in_one_line(stoker, ranks_of, recipe):
-    for sets, message in (
-        (("train.mesh.tp=3",), "[train.mesh] expected a multiple of 3 processes for dp = auto, tp = 3, got 2; "),
-        (("train.mesh.tp=2", "model.hidden=[33]"), "[train.mesh.tp] expected a divisor of every other width"),
-    ):
-        done = ranks_of(2, "train", "r.toml", *(word for one in sets for word in ("--set", one)), status=1)
-        assert message in done.err and done.err.count("\n") == 1, done.err
-    done = stoker("train", "r.toml", "--set", "train.mesh.tp=2", status=1)
-    assert "got 1; `stoker launch --nproc-per-node 2` gives as many" in done.err and done.err.count("\n") == 1
 
 
 FIELDS_RECIPE = """
@@ -250,16 +230,15 @@ def test_two_processes_read_the_samples_of_one_with_six_fields(stoker, ranks_of,
         assert mine["loss"] == pytest.approx(whole["loss"], abs=1e-6)
 
 
-@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.slow), 3])
-def test_evaluation_and_prediction_are_shared(stoker, ranks_of, recipe, tmp_path, ranks):
+def test_evaluation_and_prediction_are_shared(stoker, ranks_of, recipe, tmp_path):
     stoker("train", "r.toml", "--out", "run", "--set", "train.epochs=1")
     one = stoker("eval", "run", "--json").json()
-    several = ranks_of(ranks, "eval", "run", "--json").json()
+    several = ranks_of(3, "eval", "run", "--json").json()
     assert several["val_loss"] == pytest.approx(one["val_loss"], rel=1e-6)
     assert {**several, "val_loss": 0} == {**one, "val_loss": 0}, "including the confusion matrix"
     data = "synth:digits?count=606&seed=5"  # 101 in the test split
     stoker("predict", "run", data, "-o", "one.csv")
-    done = ranks_of(ranks, "predict", "run", data, "-o", "several.csv")
+    done = ranks_of(3, "predict", "run", data, "-o", "several.csv")
     assert done.err.count("101 images") == 1
     rows = [list(csv.reader((tmp_path / name).read_text().splitlines())) for name in ("one.csv", "several.csv")]
     assert len(rows[0]) == len(rows[1]) == 102
@@ -312,12 +291,6 @@ def test_launch_says_which_process_was_killed(stoker):
     assert re.fullmatch(r"stoker: \[launch\] process \d+, rank 1, was killed by SIGKILL\n", done.err), done.err
 
 
-@pytest.mark.slow
-def test_launch_says_in_a_line_what_it_does_not_take(stoker):
-    done = stoker("launch", "--nproc-per-node", "many", "--", "true", status=1)
-    assert done.err == "stoker: [launch] ValueError: Unsupported nproc_per_node value: many\n"
-
-
 def test_an_interrupt_of_the_launcher_ends_the_run_with_a_checkpoint(program, recipe, tmp_path):
     command = [program, "launch", "--nproc-per-node", "2", "--", "stoker", "train", "r.toml", "--out", "run"]
     launch = subprocess.Popen(
@@ -336,14 +309,6 @@ def test_an_interrupt_of_the_launcher_ends_the_run_with_a_checkpoint(program, re
     _, err = launch.communicate(timeout=60)
     assert launch.returncode == 128 + signal.SIGINT
     assert re.search(r"(^|\n)stoker: stopped by signal 2 after step \d+; checkpoint written, --resume auto continues\n$", err), err
-
-
-def test_it_is_said_once_without_torchrun_too(program, tmp_path):
-    ends = two_train(program, tmp_path).ends()
-    assert [status for status, _, _ in ends] == [1, 1]
-    assert sum((err for _, _, err in ends), []) == [
-        "stoker: [r.toml] expected a readable file, but it does not exist"
-    ]
 
 
 def test_nothing_is_cut_before_all_have_read_the_checkpoint(stoker, program, recipe, tmp_path):
@@ -415,14 +380,13 @@ def test_a_signal_to_one_rank_stops_all_and_the_run_goes_on(stoker, program, rec
 
 
 @pytest.mark.parametrize(
-    "env, message",
+    "env, where",
     [
-        ({"RANK": "0"}, "[WORLD_SIZE] expected a number from 1 to 1048576, got none"),
-        ({"WORLD_SIZE": "2"}, "[RANK] expected a number from 0 to 1, got none"),
-        ({"RANK": "0", "WORLD_SIZE": "2"}, "[MASTER_ADDR] expected the host of rank 0, got none"),
-        ({"RANK": "2", "WORLD_SIZE": "2"}, '[RANK] expected a number from 0 to 1, got "2"'),
+        ({"RANK": "0"}, "WORLD_SIZE"),
+        ({"WORLD_SIZE": "2"}, "RANK"),
+        ({"RANK": "0", "WORLD_SIZE": "2"}, "MASTER_ADDR"),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK"),
     ],
 )
-def test_half_an_environment_is_refused(stoker, recipe, env, message):
-    done = stoker("train", "r.toml", status=1, env=env)
-    assert done.err.count("\n") == 1 and message in done.err
+def test_half_an_environment_is_refused(stoker, recipe, env, where):
+    assert stoker("train", "r.toml", status=1, env=env).err.startswith(f"stoker: [{where}] expected ")

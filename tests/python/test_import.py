@@ -178,14 +178,6 @@ def test_micro_batches_add_up(stoker, tmp_path, folder, form):
         assert (value - start[name]).abs().max() > 1e-4
 
 
-@pytest.mark.parametrize("form", ["export", "script"])
-def test_each_micro_batch_moves_batch_norm(stoker, tmp_path, folder, form):
-    write_recipe(tmp_path, folder, key(folder, form), train="accumulate = 3", epochs=1)
-    stoker("train", "r.toml", "--out", "run")
-    state = load_file(newest(tmp_path / "run") / "model.safetensors")
-    assert state["1.num_batches_tracked"] == 12
-
-
 class Layouts(nn.Module):
     """Its gradients lie otherwise in memory than their parameters, are one number many times, or one for two."""
 
@@ -269,15 +261,13 @@ def with_head(*layers):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 3))
 
 
-@pytest.mark.parametrize(("name", "training"), [*((name, True) for name in MODES), ("dropout", False)])
+@pytest.mark.parametrize(("name", "training"), [("batch_norm", True), ("instance_norm", True), ("dropout", False)])
 def test_a_trace_bound_to_one_mode_is_refused(stoker, tmp_path, folder, name, training):
     net = with_head(MODES[name]).train(training)
     torch.jit.trace(net, EXAMPLE[0], check_trace=False).save(tmp_path / "net.pt")
     write_recipe(tmp_path, folder, 'script = "net.pt"')
     error = stoker("train", "r.toml", "--out", "run", status=1).err
-    assert f"aten::{name}" in error and "script it instead (torch.jit.script)" in error, error
-    assert "to continue training after `stoker export`, set model.weights to the run folder" in error, error
-    assert error.count("\n") == 1, error
+    assert "[model.script: net.pt]" in error and f"aten::{name}" in error and error.count("\n") == 1, error
 
 
 def test_a_trace_of_what_has_one_mode_and_a_script_of_the_rest_train(stoker, tmp_path, folder):
@@ -290,14 +280,13 @@ def test_a_trace_of_what_has_one_mode_and_a_script_of_the_rest_train(stoker, tmp
         assert len(step_losses(tmp_path / name)) == 4
 
 
-@pytest.mark.parametrize("line", ["", 'freeze = ["x"]', 'weights = "w.safetensors"'])
+@pytest.mark.parametrize("line", ["", 'freeze = ["x"]'])
 def test_a_model_with_nothing_to_train_is_refused(stoker, tmp_path, folder, line):
     class Mean(nn.Module):
         def forward(self, x):
             return x.mean((2, 3))
 
     torch.jit.script(Mean()).save(tmp_path / "net.pt")
-    save_file({"x": torch.zeros(1)}, tmp_path / "w.safetensors")
     write_recipe(tmp_path, folder, f'script = "net.pt"\n{line}')
     error = stoker("train", "r.toml", "--out", "run", status=1).err
     assert "at least one parameter that trains" in error and error.count("\n") == 1, error
@@ -308,7 +297,6 @@ def test_a_model_with_nothing_to_train_is_refused(stoker, tmp_path, folder, line
     ("output", "change", "text"),
     [
         (0, lambda x: x.expand(2), "a scalar loss, got Float [2]"),
-        (1, lambda x: x[:, 1:], "a gradient Float [3, 48] on cpu, got Float [3, 47]"),
         (2, lambda x: x.double(), "a gradient Float [3] on cpu, got Double [3]"),
         (-1, lambda x: x.expand(5), "a buffer Long [] on cpu, got Long [5]"),
     ],
@@ -425,8 +413,7 @@ def test_frozen_parameters_stay(stoker, tmp_path, folder):
         assert not torch.equal(state["6.weight"], start["6.weight"])
 
 
-@pytest.mark.parametrize("train", ["", "ema = 0.9\nclip_norm = 0.5\naccumulate = 2"])
-@pytest.mark.parametrize("form", ["export", "script"])
+@pytest.mark.parametrize(("form", "train"), [("export", "ema = 0.9\nclip_norm = 0.5\naccumulate = 2"), ("script", "")])
 def test_a_recipe_freezes_parameters_of_an_imported_model(stoker, tmp_path, folder, form, train):
     line = f'{key(folder, form)}\nfreeze = ["0.*", "1.bias"]'
     write_recipe(tmp_path, folder, line, train=train, epochs=2)
@@ -439,6 +426,8 @@ def test_a_recipe_freezes_parameters_of_an_imported_model(stoker, tmp_path, fold
     for file in ("model", "ema") if train else ("model",):
         state = load_file(checkpoint / f"{file}.safetensors")
         assert {name for name, value in state.items() if torch.equal(value, start[name])} == frozen
+    micro_batches = 16 if train else 8
+    assert load_file(checkpoint / "model.safetensors")["1.num_batches_tracked"] == micro_batches
     optimizer = load_file(checkpoint / "optimizer.safetensors")
     assert {name.removeprefix("exp_avg.") for name in optimizer if name.startswith("exp_avg.")} == (
         {"1.weight", "6.weight", "6.bias"}

@@ -101,8 +101,7 @@ def test_a_trial_measures_on_request_and_sleeps_between(slow, tmp_path):
 
 
 # Its recipe may name validation data, or ask for the best epoch: a trial has neither.
-@pytest.mark.parametrize("val", ["25%", "PHOTOS"])
-@pytest.mark.parametrize("kind", [(), ("--probe",)])
+@pytest.mark.parametrize("val, kind", [("25%", ()), ("PHOTOS", ("--probe",))])
 def test_a_trial_goes_without_validation(slow, drawn, val, kind):
     val = val.replace("PHOTOS", str(drawn))
     with Trial(slow, *kind, "--set", f"data.val={val}", "--set", "train.keep_best=val_loss") as trial:
@@ -184,22 +183,6 @@ def test_finds_the_planted_bottleneck(stoker, slow, tmp_path):
     stoker("train", "tuned.toml", "--set", "train.epochs=1", "--json")
 
 
-@pytest.mark.slow
-def test_the_table_and_a_rejected_change(stoker, slow, tmp_path):
-    # Nothing is left to gain: trials are rolled back, and the file that exists stays.
-    (tmp_path / "tuned.toml").write_text("mine")
-    sets = ["--set", "data.workers=1", "--set", "data.cache=ram", "--set", "train.threads=1"]
-    for budget in BUDGETS:
-        done = stoker("tune", slow, *sets, "--allow", "batch_size", "--budget", budget)
-        if " = " in done.out:
-            break
-    assert re.search(r"change +predicted +measured +95 % interval +outcome", done.out)
-    assert re.search(r"^\S.* = .*x .*(rolled back: \w+|kept)", done.out, re.MULTILINE)
-    if "  kept" not in done.out:
-        assert (tmp_path / "tuned.toml").read_text() == "mine" and "stays as it is" in done.err
-    assert re.search(r"images/s, [\d.]+x( \[[^\]]*\] in paired runs)?, in \d+ s", done.out)
-
-
 def tune_until_kept(slow, tmp_path):
     """A search that has just kept something and continues."""
     for budget in ["1min", "10min"]:
@@ -252,20 +235,12 @@ def test_trials_end_with_a_killed_parent(slow, tmp_path):
     assert not any(is_running(trial) for trial in trials)
 
 
-def test_a_byte_order_mark_stays(stoker, slow, tmp_path):
-    slow.write_text("\ufeff" + slow.read_text(), encoding="utf-8")
-    done = stoker("tune", slow, "--set", "data.workers=1", "--budget", "1s")
-    if "  kept" not in done.out:
-        assert re.search("; the budget ended before any change was (measured|found to help); tuned.toml is", done.out)
-    assert (tmp_path / "tuned.toml").read_text(encoding="utf-8").startswith("\ufeff# My recipe.\n")
-
-
 def test_wrong_usage(stoker, slow, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run/recipe.toml").write_text("")
     assert stoker("tune", "run", status=1).err.endswith("got a directory; run/recipe.toml is in it\n")
     assert "batch_size" in stoker("tune", slow, "--allow", "ops", status=2).err
-    for budget in ("soon", "5", "5 m", "0s"):
+    for budget in ("soon", "0s"):
         assert "90s, 5min or 1h" in stoker("tune", slow, "--budget", budget, status=2).err
     assert "no/such/data" in stoker("tune", slow, "--set", "data.train=no/such/data", status=1).err
     assert not (tmp_path / "tuned.toml").exists()

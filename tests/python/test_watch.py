@@ -54,8 +54,8 @@ class Runs:
         self.folder = folder
         self.whole = whole
 
-    def python(self, *words, prefix=(sys.executable,)):
-        how = {"cwd": self.folder, "timeout": 120, "env": ENVIRONMENT}
+    def python(self, *words, prefix=(sys.executable,), env=ENVIRONMENT):
+        how = {"cwd": self.folder, "timeout": 120, "env": env}
         if not self.whole and prefix == (sys.executable,) and words[0] != "-S":
             return run_python([*map(str, words)], **how)
         return subprocess.run([*map(str, prefix), *map(str, words)], capture_output=True, text=True, **how)
@@ -117,16 +117,8 @@ def test_the_exit_status_is_the_programs(ended):
     is_the_programs(plain, watched, 3)
 
 
-@pytest.mark.parametrize("end", ["model(data[:2])", pytest.param("raise ValueError('no')", marks=pytest.mark.slow)])
-def test_errors_are_the_programs(runs, end):
-    script = runs.script(train() + end)
-    is_the_programs(runs.python(script), runs.watch(script), 1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ending", ["sys.stdout.close()", "sys.stdout = None"])
-def test_a_program_that_gives_up_its_output_has_its_own_end(runs, ending):
-    script = runs.script(train() + f"{ending}\nraise ValueError('no')")
+def test_errors_are_the_programs(runs):
+    script = runs.script(train() + "model(data[:2])")
     is_the_programs(runs.python(script), runs.watch(script), 1)
 
 
@@ -136,11 +128,12 @@ STATUSES = [
     ("sys.stderr.close()", 0),
     ("sys.stderr = None\nraise ValueError('no')", 1),
     ("sys.stderr = None\nsys.exit('no')", 1),
+    ("sys.stdout.close()\nraise ValueError('no')", 1),
 ]
 
 
 @pytest.mark.parametrize("end, status", STATUSES)
-def test_a_number_is_no_signal_and_a_program_may_give_up_stderr(runs, end, status):
+def test_a_number_is_no_signal_and_a_program_may_give_up_its_outputs(runs, end, status):
     script = runs.script(f"import sys\nprint('yes')\n{end}\n")
     plain, watched = runs.python(script), runs.watch(script)
     assert (plain.returncode, plain.stdout) == (watched.returncode, watched.stdout) == (status, "yes\n")
@@ -152,15 +145,8 @@ def test_what_cannot_be_run_ends_as_python_ends_it(runs):
     broken = runs.script("print(1\n")
     plain, watched = runs.python(broken), runs.watch(broken)
     assert watched.returncode == plain.returncode == 1 and watched.stderr == plain.stderr
-    for words in (["-m", "no_such_module"], ["no_such_script.py"]):
-        assert runs.watch(*words).returncode == runs.python(*words).returncode
-
-
-def test_a_watch_may_be_called_by_the_name_of_the_command(runs):
-    script = runs.script("import stoker\nwith stoker.watch(keep='kept'):\n    pass\nprint('yes')\n")
-    done = runs.python(script)
-    assert done.stdout == "yes\n" and done.returncode == 0, done.stderr
-    assert "No optimizer of torch made a step" in done.stderr and os.listdir(runs.folder / "kept") == ["metrics.jsonl"]
+    words = ("-m", "no_such_module")
+    assert runs.watch(*words).returncode == runs.python(*words).returncode
 
 
 def test_without_pytorch_it_is_one_line(runs):
@@ -182,15 +168,6 @@ def test_forked_children_leave_the_records_alone(runs):
     done = runs.watch("--keep", "kept", runs.script(train() + child))
     assert done.returncode == 0, done.stderr
     assert len(runs.records("kept", "step")) == 80
-
-
-@pytest.mark.slow
-def test_compiled_models_are_watched(runs):
-    compiled = "model = torch.compile(model, backend='eager', fullgraph=True)\noptimizer = "
-    script = runs.script(train(dynamo=True).replace("optimizer = ", compiled))
-    plain, watched = runs.python(script), runs.watch("--keep", "kept", script)
-    assert plain.stdout == watched.stdout and watched.returncode == 0, watched.stderr
-    assert all("forward" in step["us"] for step in runs.records("kept", "step"))
 
 
 def test_modules_run_with_m(runs):
@@ -216,7 +193,7 @@ def test_report_document_and_kept_records_say_the_same(ended):
 @pytest.mark.parametrize("command", ["watch", pytest.param("bottleneck", marks=pytest.mark.slow)])
 def test_files_that_cannot_be_written_cost_a_line_each_and_not_the_verdict(runs, command):
     (runs.folder / "file").write_text("")
-    script = runs.script(train(dynamo=True))
+    script = runs.script(train(dynamo=command == "bottleneck"))
     done = runs.python("-m", "stoker", command, "--json", "file/verdict.json", "-o", "file/page.html", script)
     assert done.returncode == 0 and done.stdout
     assert "where the training thread spent" in done.stderr and "no verdict" not in done.stderr
@@ -239,36 +216,6 @@ def test_phases_sum_to_the_steps_and_facts_are_the_programs(ended):
     assert [step["epoch"] for step in steps] == [1] * 40 + [2] * 40
     for step in steps[10:]:
         assert {"wait", "forward", "backward", "optimizer"} <= set(step["us"]), step
-
-
-EVALUATES = """
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-torch.set_num_threads(1)
-data = TensorDataset(torch.randn(64, 16), torch.arange(64) % 4)
-train, test = DataLoader(data, batch_size=8), DataLoader(data, batch_size=32)
-teacher, model = nn.Linear(16, 4), nn.Linear(16, 4)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in train:
-        with torch.no_grad():
-            soft = teacher(x)
-        loss = nn.functional.mse_loss(model(x), soft)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    with torch.no_grad():
-        for x, y in test:
-            model(x)
-"""
-
-
-def test_evaluations_are_told_from_teachers(runs):
-    assert runs.watch("--keep", "kept", runs.script(EVALUATES)).returncode == 0
-    assert len(runs.records("kept", "step")) == 24
-    evaluations = runs.records("kept", "evaluation")
-    assert [(e["step"], e["samples"]) for e in evaluations] == [(8, 64), (16, 64), (24, 64)]
 
 
 def test_a_part_of_a_program_is_watched(runs):
@@ -323,13 +270,11 @@ def test_a_missing_script_is_one_line(runs):
 
 
 def test_a_missing_program_is_said_before_the_training(runs):
-    found = {**os.environ, "PYTHONPATH": str(PYTHON_PACKAGE), "STOKER_BIN": "/nowhere", "PATH": "/usr/bin:/bin"}
-    command = [sys.executable, "-m", "stoker", "watch"]
-    script = runs.script("import torch\nprint('yes')\n")
-    done = subprocess.run([*command, script], cwd=runs.folder, capture_output=True, text=True, env=found)
+    found = {**ENVIRONMENT, "STOKER_BIN": "/nowhere", "PATH": "/usr/bin:/bin"}
+    command = ("-m", "stoker", "watch")
+    done = runs.python(*command, runs.script("import torch\nprint('yes')\n"), env=found)
     assert done.returncode == 0 and done.stdout == "yes\n"
     (line,) = done.stderr.splitlines()
     assert "nothing is watched" in line and "/nowhere" in line
-    command += ["--keep", "kept", runs.script(train())]
-    kept = subprocess.run(command, cwd=runs.folder, capture_output=True, text=True, env=found)
+    kept = runs.python(*command, "--keep", "kept", runs.script(train()), env=found)
     assert "no verdict" in kept.stderr and runs.records("kept", "step"), "records can be judged elsewhere"
