@@ -1,4 +1,4 @@
-# Files of torch.save: tensors as they are, out of order, shared or of other types; and pickles that try to be more.
+# Files of torch.save: plain tensors, tensors out of order, shared or of other types; and pickles that try to be more.
 import pickle
 import zipfile
 

@@ -76,7 +76,7 @@ def delegate(program):
     program["graph_module"]["graph"]["nodes"][0]["target"] = "torch.ops.higher_order.executorch_call_delegate"
 
 
-# What the file holds beside its sound graphs: a change of the graph "eval", or another member.
+# A fault that is added to the file's sound graphs: a change of the graph "eval", or another member.
 @pytest.mark.parametrize(
     ("change", "member", "text"),
     [

@@ -1,4 +1,4 @@
-# `stoker pack` to tar, LMDB, HDF5 and npz: what it writes is read by the libraries that other programs use, with the same
+# `stoker pack` to tar, LMDB, HDF5 and npz: its files are read by the libraries that other programs use, with the same
 # bytes, order, keys and labels; and killed packings are finished. Stoker reads them in tests/pack/target_test.cpp.
 import io
 import pickle
@@ -16,7 +16,7 @@ import webdataset
 from conftest import stk_contents
 from PIL import Image
 
-# Names that a shard cannot hold as they are, of JPEGs and of a PNG.
+# Names of JPEGs and of a PNG that a shard cannot hold unchanged.
 ODD = ["a.b.jpg", "a.jpg", "a.png", "100%.jpg", "ü/ä.jpg", "x" * 120 + ".jpg", "a%2Eb.jpg", "no.tif.jpg"]
 
 

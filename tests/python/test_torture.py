@@ -10,7 +10,7 @@ from conftest import ROOT
 
 TORTURE = ROOT / "tests/torture"
 CASES = ["no-space:2", "hostile-file:3"]
-# test_pack.py, test_resume.py, test_remote.py, test_cut_files.py, test_memory.py and test_dist.py have these kinds, too.
+# Tests of packing, resuming, remote_train, cut_files, memory and dist also have these kinds.
 LONG_CASES = ["kill-pack:0", "kill-train:0", "hostile-server:0", "kill-ranks:0", "full-disk:1", "io-error:0", "hostile-file:20",
               "cut-file:0", "cut-file:1", "cut-file:2", "cut-file:3", "memory-limit:0", "memory-limit:2", "hosts:1"]  # fmt: skip
 
