@@ -62,7 +62,7 @@ def test_one_batch_is_fetched_ahead_and_no_more():
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
-@pytest.mark.parametrize("stop", [1, 5, 7])
+@pytest.mark.parametrize("stop", [1, 7])
 def test_a_state_is_that_of_the_batch_that_was_handed_out(device, stop):
     loader = stoker.Loader(DIGITS, 8, seed=2)
     whole = [batch["index"].tolist() for batch in loader]

@@ -99,8 +99,6 @@ def test_numbers_of_several_types_are_joined_as_by_torch(samples):
 def test_bools_are_bools_alone():
     for samples, kind in [([np.bool_(True), False], torch.bool), ([True, 2], torch.int64), ([False, 0.5], torch.float64)]:
         assert next(iter(stoker.Loader(samples, 2, workers=0))).dtype is kind
-    with pytest.raises(stoker.InvalidArgument, match="equal types, got str beside int"):
-        next(iter(stoker.Loader([1, "a"], 2, workers=0, shuffle=False)))
 
 
 def test_a_data_set_sees_its_worker_and_its_epoch():
