@@ -10,10 +10,8 @@
 namespace stoker::python {
 namespace {
 
-// The message names arguments of Python in the place of a recipe's keys.
 nb::object python_error(const char* type, const char* message) {
-    const nb::object line = nb::module_::import_("stoker._recipe_keys").attr("for_python")(text(message));
-    return nb::module_::import_("stoker.errors").attr(type)(line);
+    return nb::module_::import_("stoker.errors").attr(type)(text(name_arguments(message)));
 }
 
 void raise(const nb::object& error) {

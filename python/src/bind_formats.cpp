@@ -194,9 +194,7 @@ nb::dict sample_dict(const OpenData& data, std::int64_t index) {
 // Reads single samples with ops on their images, as a loader does, for what Python does with them afterwards.
 class SampleReader {
   public:
-    SampleReader(const OpenData& data, const OpTables& ops, bool exif, bool first_frame, std::int64_t channels)
-        : dataset_(data.dataset),
-          transform_(op_specs(ops, "ops"), {.exif = exif, .first_frame = first_frame, .channels = channels}) {}
+    SampleReader(const OpenData& data, const nb::dict& settings) : SampleReader(data, read_settings(settings).data) {}
 
     // With the random numbers of the sample `drawn`, which `index` may replace.
     nb::dict read_with(std::int64_t index, std::uint64_t seed, std::int64_t epoch, std::int64_t drawn,
@@ -214,6 +212,9 @@ class SampleReader {
     }
 
   private:
+    SampleReader(const OpenData& data, const DataRecipe& recipe)
+        : dataset_(data.dataset), transform_(recipe.train_ops, transform_options(recipe)) {}
+
     std::shared_ptr<const Dataset> dataset_;
     Transform transform_;
 };
@@ -294,8 +295,7 @@ void bind_formats(nb::module_& module) {
                nb::arg("label"), nb::arg("fields"));
     module.def("concat", &concat, nb::arg("all"));
     nb::class_<SampleReader>(module, "SampleReader")
-        .def(nb::init<const OpenData&, const OpTables&, bool, bool, std::int64_t>(), nb::arg("data"), nb::arg("ops"),
-             nb::arg("exif"), nb::arg("first_frame"), nb::arg("channels"))
+        .def(nb::init<const OpenData&, const nb::dict&>(), nb::arg("data"), nb::arg("settings"))
         .def("read", &SampleReader::read_with, nb::arg("index"), nb::arg("seed"), nb::arg("epoch"), nb::arg("drawn"),
              nb::arg("occurrence"));
     nb::class_<OpenData>(module, "Dataset")

@@ -15,7 +15,6 @@
 #include "stoker/pipeline/recipe_data.h"
 #include "stoker/pipeline/sampling/batch_sampler.h"
 #include "stoker/pipeline/sampling/sampler.h"
-#include "stoker/recipe/values.h"
 
 namespace stoker::python {
 namespace {
@@ -115,26 +114,11 @@ std::uint64_t sample_seed(std::uint64_t seed, std::int64_t epoch, std::int64_t i
     return high << 32 | rng.next();
 }
 
-std::int64_t bad_sample_budget(const std::string& text, std::int64_t samples) {
-    return bad_samples(text).of(samples);
-}
-
 }  // namespace
-
-BadSamples bad_samples(const std::string& text) {
-    const std::optional<BadSamples> parsed = parse_bad_samples(text);
-    if (!parsed) {
-        throw InvalidArgument({.where = "bad_samples",
-                               .expected = "a number of samples, or a share such as \"0.1%\"",
-                               .got = fmt::format("\"{}\"", text)});
-    }
-    return *parsed;
-}
 
 void bind_order(nb::module_& module) {
     module.def("auto_workers", [] { return auto_workers(/*on_gpu=*/false); });
     module.def("sample_seed", &sample_seed, nb::arg("seed"), nb::arg("epoch"), nb::arg("index"), nb::arg("occurrence"));
-    module.def("bad_sample_budget", &bad_sample_budget, nb::arg("text"), nb::arg("samples"));
     module.def("most_substitutes", &most_substitutes, nb::arg("budget"));
     nb::class_<Order>(module, "Order")
         .def(nb::init<std::int64_t, std::uint64_t, bool, std::int64_t, bool, int, int>(), nb::arg("size"),

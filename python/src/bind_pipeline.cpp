@@ -5,7 +5,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
-#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -17,20 +16,10 @@
 #include "python/src/loader_handle.h"
 #include "stoker/base/error.h"
 #include "stoker/pipeline/recipe_data.h"
-#include "stoker/recipe/schema.h"
+#include "stoker/recipe/op_spec.h"
 
 namespace stoker::python {
 namespace {
-
-// The keyword arguments of stoker.Loader, which loader.py has checked.
-struct Arguments {
-    const nb::dict& all;
-
-    template <typename T>
-    T get(const char* name) const {
-        return nb::cast<T>(all[name]);
-    }
-};
 
 DType pixel_dtype(const std::string& name) {
     for (const DType dtype : {DType::float32, DType::float16, DType::bfloat16, DType::uint8}) {
@@ -43,13 +32,14 @@ DType pixel_dtype(const std::string& name) {
 }
 
 // [data.fields.NAME] of the fields with padding or ops of their own.
-std::vector<FieldRecipe> field_recipes(const Arguments& arguments) {
+std::vector<FieldRecipe> field_recipes(const std::map<std::string, std::int64_t>& pad,
+                                       const std::map<std::string, nb::object>& field_ops) {
     std::map<std::string, FieldRecipe> all;
-    for (const auto& [name, entries] : arguments.get<std::map<std::string, std::int64_t>>("pad")) {
+    for (const auto& [name, entries] : pad) {
         all[name].pad = entries;
     }
-    for (const auto& [name, ops] : arguments.get<std::map<std::string, OpTables>>("field_ops")) {
-        all[name].train_ops = op_specs(ops, fmt::format("field_ops[\"{}\"]", name));
+    for (const auto& [name, ops] : field_ops) {
+        all[name].train_ops = read_ops(toml_value(ops), {.key = fmt::format("field_ops[\"{}\"]", name)});
     }
     std::vector<FieldRecipe> fields;
     for (auto& [name, field] : all) {
@@ -72,45 +62,19 @@ RecipeData recipe_data(const OpenData& data) {
     return sets;
 }
 
-// The same settings as those of a run, so that both load the same batches.
-Recipe recipe_of(const OpenData& data, const Arguments& arguments) {
-    Recipe recipe;
-    recipe.seed = arguments.get<std::uint64_t>("seed");
-    DataRecipe& own = recipe.data;
+// With the settings of a recipe, so that a run loads the same batches.
+std::unique_ptr<LoaderHandle> make_loader(const OpenData& data, const nb::dict& settings, int rank, int world_size,
+                                          const std::string& dtype, bool channels_last,
+                                          const std::map<std::string, std::int64_t>& pad,
+                                          const std::map<std::string, nb::object>& field_ops) {
+    Recipe recipe = read_settings(settings);
+    recipe.data.fields.more = field_recipes(pad, field_ops);
+    recipe.data.batch_size *= world_size;
     for (const auto& dataset : datasets_of(data)) {
-        own.mix.push_back(dataset->path());
+        recipe.data.mix.push_back(dataset->path());
     }
-    own.train = own.mix.front();
-    own.mix.erase(own.mix.begin());
-    own.weights = arguments.get<std::vector<double>>("weights");
-    own.epoch_samples = arguments.get<std::int64_t>("epoch_samples");
-    own.shuffle_window = arguments.get<std::optional<std::int64_t>>("shuffle_window");
-    own.batch_size = arguments.get<std::int64_t>("batch_size");
-    own.prefetch = arguments.get<int>("prefetch");
-    own.shuffle = arguments.get<bool>("shuffle");
-    own.drop_last = arguments.get<bool>("drop_last");
-    own.balance = arguments.get<bool>("balance");
-    own.bad_samples = bad_samples(arguments.get<std::string>("bad_samples"));
-    own.views = arguments.get<std::int64_t>("views");
-    own.cache = arguments.get<std::string>("cache");
-    own.cache_bytes = arguments.get<std::int64_t>("cache_bytes");
-    own.exif = arguments.get<bool>("exif");
-    own.first_frame = arguments.get<bool>("first_frame");
-    own.channels = arguments.get<std::optional<std::int64_t>>("channels");
-    own.decode = arguments.get<std::string>("decode");
-    own.train_ops = op_specs(arguments.get<OpTables>("ops"), "ops");
-    own.fields.more = field_recipes(arguments);
-    return recipe;
-}
-
-std::unique_ptr<LoaderHandle> make_loader(const OpenData& data, const nb::dict& given) {
-    const Arguments arguments{given};
-    const Recipe recipe = recipe_of(data, arguments);
-    const bool channels_last = arguments.get<bool>("channels_last");
-    const DType dtype = pixel_dtype(arguments.get<std::string>("dtype"));
-    const auto workers = arguments.get<std::optional<int>>("workers");
-    const int rank = arguments.get<int>("rank");
-    const int world_size = arguments.get<int>("world_size");
+    recipe.data.train = recipe.data.mix.front();
+    recipe.data.mix.erase(recipe.data.mix.begin());
     const nb::gil_scoped_release release;
     const Transform transform(recipe.data.train_ops, transform_options(recipe.data));
     LoaderOptions options = train_loader_options(recipe, recipe_data(data));
@@ -118,10 +82,10 @@ std::unique_ptr<LoaderHandle> make_loader(const OpenData& data, const nb::dict& 
         throw InvalidArgument({conflict->key, conflict->expected, conflict->got, conflict->hint});
     }
     options.epochs = 0;
-    options.workers = workers.value_or(auto_workers(/*on_gpu=*/false));
+    options.workers = recipe.data.workers.value_or(auto_workers(/*on_gpu=*/false));
     options.rank = rank;
     options.world_size = world_size;
-    options.dtype = dtype;
+    options.dtype = pixel_dtype(dtype);
     options.layout = channels_last ? Layout::hwc : Layout::chw;
     return std::make_unique<LoaderHandle>(data.dataset, transform, options);
 }
@@ -180,7 +144,7 @@ nb::dict arrays_of(const std::shared_ptr<Batch>& batch, const Names& names) {
 nb::list bad_samples_of(const Batch& batch) {
     nb::list list;
     for (const BadSample& bad : batch.bad_samples()) {
-        list.append(nb::make_tuple(bad.index, text(bad.key), text(bad.reason), bad.replaced_by));
+        list.append(nb::make_tuple(bad.index, text(bad.key), text(name_arguments(bad.reason)), bad.replaced_by));
     }
     return list;
 }
@@ -196,17 +160,10 @@ nb::object next_batch(LoaderHandle& loader, const Names& names) {
 
 }  // namespace
 
-std::vector<OpSpec> op_specs(const OpTables& tables, const std::string& where) {
-    std::vector<OpSpec> specs;
-    for (const auto& [name, options] : tables) {
-        specs.push_back({.name = name, .options = options, .where = fmt::format("{}[{}]", where, specs.size())});
-    }
-    return specs;
-}
-
 void bind_pipeline(nb::module_& module) {
     nb::class_<LoaderHandle>(module, "Loader")
-        .def(nb::new_(&make_loader), nb::arg("data"), nb::arg("arguments"))
+        .def(nb::new_(&make_loader), nb::arg("data"), nb::arg("settings"), nb::arg("rank"), nb::arg("world_size"),
+             nb::arg("dtype"), nb::arg("channels_last"), nb::arg("pad"), nb::arg("field_ops"))
         .def("next", &next_batch, nb::arg("names").none())
         .def("fields", &LoaderHandle::fields)
         .def("state", &LoaderHandle::state)

@@ -5,14 +5,12 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "stoker/formats/dataset.h"
-#include "stoker/recipe/recipe.h"
+#include "stoker/recipe/schema.h"
 
 namespace stoker::python {
 
@@ -25,11 +23,15 @@ struct OpenData {
     std::vector<std::shared_ptr<const Dataset>> parts = {};  // of several data sets in one; otherwise empty
 };
 
-// Ops as Python passes them: the name and the options of each.
-using OpTables = std::vector<std::tuple<std::string, std::map<std::string, OptionValue>>>;
+// The value as a recipe has it, for the rows of the schema.
+TomlValue toml_value(nb::handle given);
 
-// `where` names the argument in messages: "ops[0]".
-std::vector<OpSpec> op_specs(const OpTables& tables, const std::string& where);
+// A recipe with the settings among the arguments of stoker.Loader. Throws InvalidArgument with the key of a wrong one.
+Recipe read_settings(const nb::dict& given);
+
+// The message with arguments in the place of keys and options: "data.drop_last = false" is "drop_last=False", and
+// "--skip-bad" is "skip_bad". What is between backticks is a command and stays.
+std::string name_arguments(std::string_view message);
 
 // A forked child has none of its parent's threads, and their locks may be held for ever. What belongs to such threads
 // is used and destroyed by the process that made it alone.
@@ -41,9 +43,6 @@ class OwnProcess {
     pid_t id_ = getpid();
 };
 
-// The argument `bad_samples`. Throws InvalidArgument for other text.
-BadSamples bad_samples(const std::string& text);
-
 // Names of files need not be UTF-8: other bytes become what os.fsdecode makes of them.
 inline nb::str text(const std::string& bytes) {
     return nb::steal<nb::str>(
@@ -53,6 +52,7 @@ inline nb::str text(const std::string& bytes) {
 void bind_base(nb::module_& module);
 void bind_formats(nb::module_& module);
 void bind_pipeline(nb::module_& module);
+void bind_settings(nb::module_& module);
 void bind_pack(nb::module_& module);
 void bind_order(nb::module_& module);
 void bind_interrupts(nb::module_& module);

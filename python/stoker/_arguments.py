@@ -22,10 +22,3 @@ def one_of(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
     if value not in choices:
         raise InvalidArgument(f"[{name}] expected one of {', '.join(map(str, choices))}, got {value!r}")
     return value
-
-
-def numbers(name: str, values: Any) -> list[float]:
-    try:
-        return [float(value) for value in values]
-    except (TypeError, ValueError):
-        raise InvalidArgument(f"[{name}] expected a list of numbers, got {values!r}") from None

@@ -21,7 +21,7 @@ class EngineSource:
         names: tuple[str, ...] | None,
         to_tensor: Callable[[Any], Any],
     ) -> None:
-        self._handle = _stoker.Loader(dataset._handle, arguments)
+        self._handle = _stoker.Loader(dataset._handle, **arguments)
         self._names = names
         self._to_tensor = to_tensor
         self._byte_fields = {field.name for field in dataset.fields if field.kind == "bytes"}
@@ -76,13 +76,13 @@ def late_normalize(
 
 def _norms(dataset: Dataset, arguments: dict[str, Any]) -> dict[str, tuple[Any, Any]] | None:
     """Mean and std of each image of a batch. None without images, and for a preset, which only the engine knows."""
-    ops = arguments["ops"]
+    ops, views = arguments["settings"]["ops"], int(arguments["settings"]["views"])
     tables = {"image": ops} if dataset.has_image else {}
-    tables |= {f"image_{view}": ops for view in range(2, arguments["views"] + 1)}
+    tables |= {f"image_{view}": ops for view in range(2, views + 1)}
     for field in dataset.fields:
         if field.kind == "image":
             tables[field.name] = arguments["field_ops"].get(field.name, ops)
-    last = {name: own[-1][1] if own and own[-1][0] == "normalize" else {} for name, own in tables.items()}
+    last = {name: own[-1] if own and own[-1]["op"] == "normalize" else {} for name, own in tables.items()}
     if not last or any("preset" in options for options in last.values()):
         return None
     return {name: (options.get("mean", 0.0), options.get("std", 1.0)) for name, options in last.items()}

@@ -1,5 +1,6 @@
 """The loader: threads of the C++ engine or worker processes prepare batches, Python takes them without a copy."""
 
+import inspect
 import json
 import os
 import sys
@@ -7,13 +8,13 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from stoker import _waiting
-from stoker._arguments import numbers, one_of, printable, whole
+from stoker import _stoker, _waiting
+from stoker._arguments import one_of, printable, whole
 from stoker._frameworks import chosen, converter, delivery, dtype_name
 from stoker._keywords import explain_keywords, explained_attribute
-from stoker._recipe_keys import for_python
 from stoker.dataset import OPEN_EACH, Dataset
 from stoker.dataset import joined as joined_datasets
 from stoker.dataset import open as open_dataset
@@ -26,25 +27,11 @@ if TYPE_CHECKING:
 
 Ops = Sequence[Transform | Mapping[str, Any]]
 
-# Arguments for data sets of stoker.open alone, with their default values; ops that run in Python allow the first four.
-_OF_OPENED: dict[str, Any] = {
-    "ops": (),
-    "exif": False,
-    "first_frame": False,
-    "channels": None,
-    "dtype": "float32",
-    "channels_last": False,
-    "views": 1,
-    "balance": False,
-    "weights": None,
-    "epoch_samples": None,
-    "shuffle_window": "auto",
-    "pad": None,
-    "field_ops": None,
-    "cache": "none",
-    "decode": "exact",
-}
-_OF_PYTHON: dict[str, Any] = {"collate_fn": None, "multiprocessing_context": None}
+# Which loaders take an argument, if not all do: those of data sets of stoker.open, of these those without ops in Python
+# ("engine"), or those whose samples Python makes.
+_OF = {name: of for *_, name, of in _stoker.settings() if name}
+_OF |= dict.fromkeys(("dtype", "channels_last", "pad", "field_ops"), "engine")
+_OF |= dict.fromkeys(("collate_fn", "multiprocessing_context"), "python")
 
 
 @dataclass(frozen=True)
@@ -80,33 +67,17 @@ class Loader:
 
     source: a data set of stoker.open, what stoker.open takes, a list of data sets of stoker.open (of the same classes),
         a Python data set, or a stream.
-    batch_size: samples in a batch of this rank, as in torch's DataLoader.
-    ops: stoker.transforms, or tables as in a recipe's train_ops; they run on the image, on masks and on boxes. Images
-        are divided by 255 also without Normalize, unless dtype is "uint8". InPython as the last op: see there.
-    workers: threads or processes; 0 works in the thread that asks for a batch; "auto": the cores that this process may
-        use, for a stream 1.
-    shuffle, seed: another order in each epoch. A stream keeps its own order.
-    drop_last: leave out the last batch of an epoch where it is smaller than the others.
+
+    Arguments that recipes have, too:
+
+    Others:
     rank, world_size: this process's part of each batch of world_size * batch_size samples.
-    prefetch: batches in flight beyond the one in use; beside those that processes work at.
     dtype: of images: "float32", "float16", "bfloat16", "uint8" (not normalised), or the same of torch or NumPy.
     channels_last: images (N, C, H, W) in channels-last memory.
     as_tuple: names of fields: batches are tuples of these; True: ("image", "label").
     framework: of the tensors; "auto": torch where it is installed, otherwise NumPy.
-    views: images of each sample, each with random ops of its own: "image", "image_2", ...
-    balance: draw every class equally often.
-    weights: of a list of data sets: how often samples of each are drawn, such as [3, 1]; None: by their sizes.
-    epoch_samples: samples in an epoch of all ranks, which continues where the one before ended; None: all.
-    shuffle_window: shuffle the shards, and samples within windows of this many; 0: everything; "auto": 0, and for
-        remote data as many as 128 MiB hold.
     pad: entries in the batch of fields of any length, by name.
     field_ops: other ops for a further image or a mask, by name.
-    bad_samples: how many samples of an epoch may be replaced because they cannot be decoded, or their share ("0.1%");
-        each is warned of once and kept in `loader.bad_samples`. Of a Python data set: samples that raise.
-    cache, cache_bytes: keep samples for the next epochs in "ram" or on "disk".
-    decode: "fast" decodes JPEGs at 1/2, 1/4 or 1/8 where they are reduced anyway, with slightly other pixels.
-    exif: rotate images by their EXIF orientation. channels: 1 for grey images.
-    first_frame: read the first frame of an animated WebP, which is a bad sample otherwise.
     collate_fn: joins a list of samples of a Python data set to a batch.
     multiprocessing_context: "fork", "spawn" or "forkserver"; None: Python's default.
     pin_memory: tensors in pinned memory, where there is a CUDA device.
@@ -120,40 +91,23 @@ class Loader:
     def __init__(
         self,
         source: Any,
-        batch_size: int = 64,
-        *,
-        ops: Ops = (),
-        workers: int | Literal["auto"] = "auto",
-        shuffle: bool = True,
-        seed: int = 0,
-        drop_last: bool = False,
+        # others
         rank: int = 0,
         world_size: int = 1,
-        prefetch: int = 3,
         dtype: Any = "float32",
         channels_last: bool = False,
         as_tuple: bool | Sequence[str] = False,
         framework: Literal["auto", "torch", "numpy", "jax"] = "auto",
-        views: int = 1,
-        balance: bool = False,
-        weights: Sequence[float] | None = None,
-        epoch_samples: int | None = None,
-        shuffle_window: int | Literal["auto"] = "auto",
         pad: Mapping[str, int] | None = None,
         field_ops: Mapping[str, Ops] | None = None,
-        bad_samples: int | str = "0.1%",
-        cache: Literal["none", "ram", "disk"] = "none",
-        cache_bytes: int = 4 << 30,
-        decode: Literal["exact", "fast"] = "exact",
-        exif: bool = False,
-        first_frame: bool = False,
-        channels: int | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         multiprocessing_context: Literal["fork", "spawn", "forkserver"] | None = None,
         pin_memory: bool = False,
         device: Any = None,
     ) -> None:
         self._given = {name: value for name, value in locals().items() if name not in ("self", "source")}
+        for name, least, bits in (("seed", 0, 64), ("rank", 0, 31), ("world_size", 1, 31)):
+            self._given[name] = whole(name, self._given[name], least, bits)
         if batch_size is None:  # as in DataLoader, for a source whose samples are batches
             raise InvalidArgument(
                 "[batch_size] expected an integer of at least 1, got None; batch_size=1 with "
@@ -184,27 +138,27 @@ class Loader:
     def _make_source(self, to_tensor: Callable[..., Any]) -> "EngineSource | IndexedSource | StreamSource":
         ops, in_python = split_python(self._given["ops"])
         if isinstance(self.dataset, Dataset) and in_python is None:
-            self._refuse(_OF_PYTHON, "a Python data set, or ops that run in Python")
+            self._refuse(("python",), "a Python data set, or ops that run in Python")
             settings = _engine_arguments(self._given)
             self._late = late_normalize(self.dataset, settings, self._names, self._given["device"])
             source = EngineSource(self.dataset, settings, self._names, to_tensor)
             for name in self._names or ():
                 one_of("as_tuple", name, source.fields)
             return source
-        from stoker.processes import arguments
+        from stoker.processes.arguments import make_source
+        from stoker.processes.opened import OpenedSamples
 
         if not isinstance(self.dataset, Dataset):
-            self._refuse(_OF_OPENED, "a data set of stoker.open")
-            return arguments.make_source(self.dataset, self._given, to_tensor)
+            self._refuse(("opened", "engine"), "a data set of stoker.open")
+            return make_source(self.dataset, self._given, to_tensor)
         assert in_python is not None
-        of_cpp = {name: _OF_OPENED[name] for name in list(_OF_OPENED)[4:]}
-        self._refuse(of_cpp, "ops that run in C++ alone", "ops that run in Python (InPython)")
-        samples = arguments.opened_samples(self.dataset, op_tables(ops), in_python.parts, self._given)
-        return arguments.make_source(samples, self._given, to_tensor)
+        self._refuse(("engine",), "ops that run in C++ alone", "ops that run in Python (InPython)")
+        opened = {name: self._given[name] for name, of in _OF.items() if of == "opened"} | {"ops": op_tables(ops)}
+        return make_source(OpenedSamples(self.dataset, opened, in_python.parts), self._given | opened, to_tensor)
 
-    def _refuse(self, defaults: Mapping[str, Any], expected: str, got: str = "") -> None:
-        for name, default in defaults.items():
-            if not _is_default(name, self._given[name], default):
+    def _refuse(self, kinds: tuple[str, ...], expected: str, got: str = "") -> None:
+        for name, parameter in inspect.signature(Loader).parameters.items():
+            if _OF.get(name) in kinds and not _is_default(name, self._given[name], parameter.default):
                 raise InvalidArgument(f"[{name}] expected {expected} for this argument, got {got or self._told()}")
 
     def _told(self) -> str:
@@ -248,7 +202,10 @@ class Loader:
         return self._batches(self._passes)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (self.dataset, self._given, self.state_dict())
+        return partial(Loader, self.dataset, **self._given), (), self.state_dict()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.load_state_dict(state)
 
     def __getattr__(self, name: str) -> Any:
         if isinstance(getattr(type(self), name, None), property):  # the data set has no such attribute
@@ -375,7 +332,7 @@ class Loader:
 
     def _warn(self, found: BadTuples) -> None:
         for index, key, reason, replaced_by in found:
-            bad = BadSample(index, key, for_python(reason), replaced_by)
+            bad = BadSample(index, key, reason, replaced_by)
             if bad.index not in self.bad_samples:
                 self.bad_samples[bad.index] = bad
                 text = f"[{bad.key}] replaced: {bad.reason}"  # a key may have any character of a file name
@@ -398,12 +355,6 @@ class _Undelivered:
         return self._loader._state()  # type: ignore[no-any-return]
 
 
-def _unpickle(dataset: Dataset, given: dict[str, Any], state: dict[str, Any]) -> Loader:
-    loader = Loader(dataset, **given)
-    loader.load_state_dict(state)
-    return loader
-
-
 def _is_default(name: str, given: Any, default: Any) -> bool:
     if name == "dtype":
         return bool(dtype_name(given) == default)
@@ -414,42 +365,22 @@ def _is_default(name: str, given: Any, default: Any) -> bool:
 
 
 def _engine_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of the C++ loader."""
-    dtype, workers, window = (given[name] for name in ("dtype", "workers", "shuffle_window"))
-    pad, field_ops = given["pad"], given["field_ops"]
-    world_size = whole("world_size", given["world_size"], 1)
-    ops = op_tables(given["ops"])
-    if dtype_name(dtype) == "uint8" and any(name == "normalize" for name, _ in ops):
+    """The arguments of the C++ loader."""
+    ops, dtype = op_tables(given["ops"]), dtype_name(given["dtype"])
+    if dtype == "uint8" and any(op["op"] == "normalize" for op in ops):
         hint = "of a float dtype they are copied to a GPU as uint8, too, and normalised there (device=)"
         warnings.warn(
             f"[dtype] uint8 images are not normalised: Normalize has no effect; {hint}", UserWarning, stacklevel=5
         )
+    one_of("cache", given["cache"], ("none", "ram", "disk"))
     return {
-        "batch_size": whole("batch_size", given["batch_size"], 1) * world_size,
-        "ops": ops,
-        "workers": None if workers == "auto" else whole("workers", workers, 0),
-        "shuffle": bool(given["shuffle"]),
-        "seed": whole("seed", given["seed"], 0, 64),
-        "drop_last": bool(given["drop_last"]),
-        "rank": whole("rank", given["rank"], 0),
-        "world_size": world_size,
-        "prefetch": whole("prefetch", given["prefetch"], 1),
-        "dtype": dtype_name(dtype),
+        "settings": {**given, "ops": ops},
+        "rank": given["rank"],
+        "world_size": given["world_size"],
+        "dtype": dtype,
         "channels_last": bool(given["channels_last"]),
-        "views": whole("views", given["views"], 1),
-        "balance": bool(given["balance"]),
-        "weights": numbers("weights", given["weights"] if given["weights"] is not None else ()),
-        "epoch_samples": 0 if (samples := given["epoch_samples"]) is None else whole("epoch_samples", samples, 1, 63),
-        "shuffle_window": None if window == "auto" else whole("shuffle_window", window, 0, 63),
-        "pad": {name: whole(f"pad[{name!r}]", entries, 1) for name, entries in (pad or {}).items()},
-        "field_ops": {name: op_tables(own) for name, own in (field_ops or {}).items()},
-        "bad_samples": str(given["bad_samples"]),
-        "cache": one_of("cache", given["cache"], ("none", "ram", "disk")),
-        "cache_bytes": whole("cache_bytes", given["cache_bytes"], 0, 63),
-        "decode": one_of("decode", given["decode"], ("exact", "fast")),
-        "exif": bool(given["exif"]),
-        "first_frame": bool(given["first_frame"]),
-        "channels": one_of("channels", given["channels"], (None, 1, 3)),
+        "pad": {name: whole(f"pad[{name!r}]", entries, 1) for name, entries in (given["pad"] or {}).items()},
+        "field_ops": {name: op_tables(own) for name, own in (given["field_ops"] or {}).items()},
     }
 
 

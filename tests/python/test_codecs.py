@@ -267,7 +267,7 @@ def test_an_animation_is_refused_or_its_first_frame_is_pillows(stoker, tmp_path)
     Image.fromarray(smooth(3)).save(one / "still.webp", lossless=True)
     (tmp_path / "r.toml").write_text('[data]\ntrain = "data"\nfirst_frame = true\ntrain_ops = []\n')
     refused = stoker("show", "data", "--index", 0, "--npy", "x.npy", status=1).err
-    assert "got an animated WebP; data.first_frame = true, or --first-frame where it is packed, reads its first frame" in refused
+    assert "got an animated WebP; data.first_frame = true, or packing with --first-frame, reads its first frame" in refused
     for index, file in enumerate(sorted(one.iterdir())):
         stoker("show", "data", "--recipe", "r.toml", "--index", index, "--npy", "x.npy")
         with Image.open(file) as image:

@@ -244,7 +244,7 @@ def test_masks_and_boxes_do_not_fit_resized_images(stoker, tmp_path):
     np.savez(tmp_path / "in.npz", images=images, labels=np.arange(4), mask=images[..., 0], score=np.ones(4, np.float32))
     small = ["pack", "in.npz", "x.stk", "--resize-shorter", 8, "--field", "score"]
     error = stoker(*small, "--field", "mask:mask", status=1).err
-    assert "resize in train_ops instead" in error and len(error.splitlines()) == 1
+    assert "resize in data.train_ops instead" in error and len(error.splitlines()) == 1
     assert not (tmp_path / "x.stk").exists()
     stoker(*small)
 

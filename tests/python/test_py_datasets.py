@@ -353,7 +353,7 @@ ARGUMENTS = {
     "views": ([1, 2], {"views": 2}, r"\[views\]"),
     "rank": ([1, 2], {"rank": 2, "world_size": 2}, "a rank from 0 to 1"),
     "method": ([1, 2], {"multiprocessing_context": "thread"}, "fork, spawn, forkserver"),
-    "budget": ([1, 2], {"bad_samples": "some"}, "a share such as"),
+    "budget": ([1, 2], {"bad_samples": "some"}, r'\[bad_samples\] expected a number .*, got "some"'),
     "collate": ("synth:digits?count=9", {"collate_fn": len}, r"\[collate_fn\] expected a Python data set"),
     "context": ("synth:digits?count=9", {"multiprocessing_context": "fork"}, r"\[multiprocessing_context\]"),
 }

@@ -280,12 +280,12 @@ def test_numpy_alone(drawn):
 
 
 MISTAKES = {
-    "batch_size": ({"batch_size": 0}, "expected an integer of at least 1 .* got 0"),
+    "batch_size": ({"batch_size": 0}, r"\[batch_size\] expected an integer from 1 to .* got 0"),
     "no whole number": ({"batch_size": 2.0}, "expected an integer"),
     "seed": ({"seed": 1 << 64}, r"below 2\^64"),
-    "channels": ({"channels": 2}, "one of None, 1, 3, got 2"),
+    "channels": ({"channels": 2}, r"\[channels\] expected .* 1 or 3, got 2"),
     "source": ({"source": 12}, r"\[source\] expected a path"),
-    "workers": ({"workers": -1}, "expected an integer of at least 0"),
+    "workers": ({"workers": -1}, r"\[workers\] expected .* an integer from 0 to"),
     "rank": ({"rank": 2, "world_size": 2}, "rank"),
     "dtype": ({"dtype": "int8"}, "expected float32, float16, bfloat16 or uint8"),
     "dtype of NumPy": ({"dtype": torch.bfloat16, "framework": "numpy"}, "float16 or uint8, got bfloat16; NumPy has no"),
@@ -296,7 +296,7 @@ MISTAKES = {
     "as_tuple": ({"as_tuple": ["image", "mask"]}, "expected one of image, label, index, key"),
     "cache": ({"cache": "disc"}, "none, ram, disk"),
     "pad": ({"pad": {"boxes": 3}}, "a field boxes"),
-    "bad samples": ({"bad_samples": "many"}, "a share such as"),
+    "bad samples": ({"bad_samples": "many"}, r'\[bad_samples\] expected a number .*, got "many"'),
     "classes": ({"as_tuple": "image"}, r"\[as_tuple\] expected True or a list of names, got 'image'"),
 }
 

@@ -93,7 +93,7 @@ def test_what_cannot_be_sampled_is_told(numbered):
     data = [numbered(0), numbered(100)]
     assert refused(data, 8, weights=[1]).startswith("[weights] expected 2 weights, one for each data set, got 1")
     assert "one for each data set, got 2" in refused(data[0], 8, weights=[1, 2])
-    assert "a positive weight" in refused(data, 8, weights=[1, -1])
+    assert "each a number above 0, got -1" in refused(data, 8, weights=[1, -1])
     assert "[balance] expected weights or balance, got both" in refused(data, 8, weights=[1, 2], balance=True)
     assert "[balance] expected shuffled data" in refused(data[0], 8, balance=True, shuffle=False)
     assert "[shuffle_window] expected shuffled data" in refused(data[0], 8, shuffle_window=9, shuffle=False)
@@ -103,9 +103,9 @@ def test_what_cannot_be_sampled_is_told(numbered):
 
 def test_what_is_no_number_is_told(numbered):
     data = numbered(0)
-    assert "[epoch_samples] expected an integer of at least 1" in refused(data, 8, epoch_samples=0)
-    assert "[shuffle_window] expected an integer of at least 0" in refused(data, 8, shuffle_window=-1)
-    assert refused(data, 8, weights=["a"]) == "[weights] expected a list of numbers, got ['a']"
+    assert "[epoch_samples] expected an integer of at least 0" in refused(data, 8, epoch_samples=-1)
+    assert '[shuffle_window] expected "auto" or an integer of at least 0' in refused(data, 8, shuffle_window=-1)
+    assert refused(data, 8, weights=["a"]).startswith("[weights] expected an array of at most 257, each a number")
     assert "[weights] expected a data set of stoker.open" in refused([1, 2], 1, weights=[1])
     in_python = [stoker.transforms.InPython(v2.PILToTensor())]
     for option in ({"weights": [1]}, {"epoch_samples": 3}, {"shuffle_window": 3}):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from stoker._arguments import one_of, whole
+from stoker._arguments import one_of
 from stoker import _stoker
-from stoker.dataset import Dataset
 from stoker.errors import InvalidArgument
 from stoker.processes.collate import collate
 from stoker.processes.fetch import Job, is_stream
-from stoker.processes.opened import OpenedSamples, Tables
 from stoker.processes.source import IndexedSource, StreamSource
 
 
@@ -20,37 +18,29 @@ def make_source(
 ) -> IndexedSource | StreamSource:
     """Raises InvalidArgument for impossible arguments."""
     stream = is_stream(dataset)
-    world_size = whole("world_size", given["world_size"], 1)
-    rank = whole("rank", given["rank"], 0)
+    rank, world_size = given["rank"], given["world_size"]
     if rank >= world_size:
         raise InvalidArgument(f"[rank] expected a rank from 0 to {world_size - 1}, got {rank}")
+    size = 0 if stream else len(dataset)
+    budget = _stoker.bad_sample_budget(given, size)  # checks all settings
     workers = given["workers"]
     if workers == "auto":
         workers = 1 if stream else _stoker.auto_workers()
-    bad_samples = str(given["bad_samples"])
-    size = 0 if stream else len(dataset)
     method = one_of("multiprocessing_context", given["multiprocessing_context"], (None, "fork", "spawn", "forkserver"))
     job = Job(
         dataset=dataset,
         collate=given["collate_fn"] or collate,
-        seed=whole("seed", given["seed"], 0, 64),
+        seed=given["seed"],
         shuffle=bool(given["shuffle"]),
-        batch_size=whole("batch_size", given["batch_size"], 1),
+        batch_size=int(given["batch_size"]),
         drop_last=bool(given["drop_last"]),
         rank=rank,
         world_size=world_size,
-        budget=_stoker.bad_sample_budget(bad_samples, size),
-        workers=whole("workers", workers, 0),
+        budget=budget,
+        workers=int(workers),
         size=size,
     )
-    prefetch = whole("prefetch", given["prefetch"], 1)
+    prefetch = int(given["prefetch"])
     if stream:
         return StreamSource(job, method, prefetch, to_tensor)
-    return IndexedSource(job, method, prefetch, to_tensor, bad_samples)
-
-
-def opened_samples(
-    dataset: Dataset, ops: Tables, parts: Sequence[Callable[[Any], Any]], given: Mapping[str, Any]
-) -> OpenedSamples:
-    channels = one_of("channels", given["channels"], (None, 1, 3))
-    return OpenedSamples(dataset, ops, parts, bool(given["exif"]), bool(given["first_frame"]), channels or 0)
+    return IndexedSource(job, method, prefetch, to_tensor, str(given["bad_samples"]))

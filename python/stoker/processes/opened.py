@@ -12,28 +12,19 @@ from stoker import _stoker
 from stoker.dataset import Dataset, _numpy
 from stoker.errors import Unsupported
 
-Tables = list[tuple[str, dict[str, Any]]]
-
 
 class OpenedSamples:
-    """`ops` run in C++ with the loader's random numbers; `parts` get a PIL image, as from torchvision's ImageFolder."""
+    """The ops of `settings` run in C++ with the loader's random numbers; `parts` get a PIL image, as from torchvision's
+    ImageFolder."""
 
-    def __init__(
-        self,
-        dataset: Dataset,
-        ops: Tables,
-        parts: Sequence[Callable[[Any], Any]],
-        exif: bool,
-        first_frame: bool,
-        channels: int,
-    ) -> None:
+    def __init__(self, dataset: Dataset, settings: dict[str, Any], parts: Sequence[Callable[[Any], Any]]) -> None:
         moving = [field.name for field in dataset.fields if field.kind in ("image", "mask", "boxes")]
         if moving or not dataset.has_image:
             raise Unsupported(
                 "[ops] expected an image alone for ops that run in Python, "
                 f"got {'the fields ' + ', '.join(moving) if moving else 'none'}; a Dataset of your own can change them all"
             )
-        self._arguments = (dataset, ops, parts, exif, first_frame, channels)
+        self._arguments = (dataset, settings, parts)
         self._dataset = dataset
         self._parts = parts
         self._process = os.getpid()
@@ -63,5 +54,4 @@ class OpenedSamples:
         if self._process != os.getpid():
             self._process = os.getpid()
             self._dataset = pickle.loads(pickle.dumps(self._dataset))
-        _, ops, _, exif, first_frame, channels = self._arguments
-        self._reader = _stoker.SampleReader(self._dataset._handle, ops, exif, first_frame, channels)
+        self._reader = _stoker.SampleReader(self._dataset._handle, self._arguments[1])

@@ -392,8 +392,8 @@ def split_python(ops: Any) -> tuple[Any, InPython | None]:
     return ops, None
 
 
-def op_tables(ops: Sequence[Transform | Mapping[str, Any]]) -> list[tuple[str, dict[str, Option]]]:
-    """(name, options) of each op; a mapping is a table of a recipe, {"op": "resize", "size": 256}."""
+def op_tables(ops: Sequence[Transform | Mapping[str, Any]]) -> list[dict[str, Option]]:
+    """Each op as a table of a recipe, {"op": "resize", "size": 256}."""
     if isinstance(ops, (Transform, Mapping)):
         ops = [ops]
     if not isinstance(ops, Iterable):
@@ -401,15 +401,14 @@ def op_tables(ops: Sequence[Transform | Mapping[str, Any]]) -> list[tuple[str, d
             f"[ops] expected a list of ops of stoker.transforms, got {type(ops).__name__}; "
             "stoker.transforms.from_torchvision(...) makes it from a torchvision transform"
         )
-    tables = []
+    tables: list[dict[str, Option]] = []
     for at, given in enumerate(ops):
         if isinstance(given, InPython):
             raise InvalidArgument(f"[ops[{at}]] expected InPython as the last op, got {list(ops)}")
         if isinstance(given, Transform):
-            tables.append((given.op, given.options))
+            tables.append({"op": given.op, **given.options})
         elif isinstance(given, Mapping) and isinstance(given.get("op"), str):
-            options = {name: _option(name, value) for name, value in given.items() if name != "op"}
-            tables.append((given["op"], options))
+            tables.append({name: _option(name, value) for name, value in given.items()})
         else:
             raise InvalidArgument(
                 f"[ops[{at}]] expected an op of stoker.transforms or a table with \"op\", got {given!r}; "

@@ -222,8 +222,8 @@ MemoryError::MemoryError(std::string where, std::uint64_t bytes, std::uint64_t l
                   {.where = {},
                    .expected = fmt::format("a size of at most {} in memory", as_text(left)),
                    .got = fmt::format("{}, where {}", as_text(bytes), text_of(memory_limit())),
-                   .hint = fmt::format("{}{}give the process more memory, or set a higher limit with data.memory or "
-                                       "--memory",
+                   .hint = fmt::format("{}{}give the process more memory, or a higher limit: data.memory of a recipe, "
+                                       "or `--memory`",
                                        hint, hint.empty() ? "" : ", ")}) {}
 
 MemoryError::MemoryError(std::string where, const ErrorInfo& info)

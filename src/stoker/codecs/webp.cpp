@@ -117,7 +117,7 @@ Picture read_picture(std::span<const std::byte> bytes, bool first_frames) {
         throw DataError({}, {.where = "webp",
                              .expected = "one still image",
                              .got = "an animated WebP",
-                             .hint = "data.first_frame = true, or --first-frame where it is packed, reads its first "
+                             .hint = "data.first_frame = true, or packing with --first-frame, reads its first "
                                      "frame; or save the frame that you need as a separate file"});
     }
     return first_frame(bytes, header.height, header.width);

@@ -38,7 +38,7 @@ ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> dataset
                                    .expected = fmt::format("the classes of {}: {}", datasets_.front()->path(),
                                                            fmt::join(classes(), ", ")),
                                    .got = fmt::format("{}", fmt::join(dataset->classes(), ", ")),
-                                   .hint = "only data sets of the same classes can be mixed (data.mix)"});
+                                   .hint = "only data sets of the same classes can be mixed"});
         }
         if (!std::ranges::equal(dataset->fields(), fields()) || dataset->has_image() != has_image()) {
             throw InvalidArgument(

@@ -95,7 +95,7 @@ SplitDatasets split_by_key(std::shared_ptr<const Dataset> dataset, double share)
             {.where = dataset->path(),
              .expected = fmt::format("enough samples for a share of {:g} %", 100 * share),
              .got = fmt::format("{}, which leave one side empty", pluralize(dataset->size(), "sample")),
-             .hint = "use another share in data.val, name a validation set, or add data"});
+             .hint = "use another share, or add data"});
     }
     return {.rest = std::make_shared<Subset>(dataset, std::move(rest), HashRange{middle, all.end}),
             .share = std::make_shared<Subset>(dataset, std::move(chosen), HashRange{all.begin, middle})};

@@ -194,7 +194,7 @@ class Packing {
             throw InvalidArgument({.where = "--resize-shorter",
                                    .expected = "a data set whose masks and boxes are left out",
                                    .got = describe_fields(std::span(&*fits, 1)),
-                                   .hint = "they belong to images of the old size: resize in train_ops instead"});
+                                   .hint = "they belong to images of the old size: resize in data.train_ops instead"});
         }
     }
 

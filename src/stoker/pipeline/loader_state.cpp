@@ -121,7 +121,7 @@ void require_same_sampler(const LoaderState& own, const LoaderState& state) {
             throw InvalidArgument({.where = key,
                                    .expected = fmt::format("{}{}, as when the run began", then, unit),
                                    .got = fmt::format("{}{}", now, unit),
-                                   .hint = "resume with the recipe and the data that the run began with"});
+                                   .hint = "resume with the settings and the data that the run began with"});
         }
     };
     require("data.train", own.size, state.size, " samples");
@@ -131,9 +131,8 @@ void require_same_sampler(const LoaderState& own, const LoaderState& state) {
                                .expected = "the samples that the run began with",
                                .got = own.keys != state.keys ? "other samples of the same number"
                                                              : "as many samples, some with other keys or labels",
-                               .hint =
-                                   "resume with the data that the run began with; a new --out DIR with model.weights "
-                                   "trains on other data from the same weights"});
+                               .hint = "resume with the data that the run began with; a new run from its weights may "
+                                       "train on other data"});
     }
     require("data.batch_size", own.batch_size, state.batch_size);
     require("seed", own.seed, state.seed);

@@ -15,7 +15,7 @@ constexpr std::int64_t kWindowBytes = std::int64_t{128} << 20;
 std::vector<SamplerGroup> by_dataset(const std::vector<double>& weights, const std::vector<std::int64_t>& parts) {
     if (weights.size() != parts.size()) {
         throw InvalidArgument({.where = "data.weights",
-                               .expected = fmt::format("{} weights, for data.train and each of data.mix", parts.size()),
+                               .expected = fmt::format("{} weights, one for each data set", parts.size()),
                                .got = fmt::to_string(weights.size())});
     }
     std::vector<SamplerGroup> groups;

@@ -86,7 +86,7 @@ TomlTable copy_table(const toml::table& table, const Origin& origin, int depth) 
 }  // namespace
 
 std::string Place::text() const {
-    return line > 0 ? fmt::format("{}:{}: {}", origin, line, key) : fmt::format("{} {}", origin, key);
+    return line > 0 ? fmt::format("{}:{}: {}", origin, line, key) : origin.empty() ? key : origin + ' ' + key;
 }
 
 Place Place::inner(std::string inner_key, int inner_line) const {

@@ -34,9 +34,10 @@ struct TomlMember {
     TomlValue value;
 };
 
-// The place of a value, for messages: "recipes/x.toml:12: data.batch_size", or "--set data.batch_size".
+// The place of a value, for messages: "recipes/x.toml:12: data.batch_size", "--set data.batch_size" or, without an
+// origin, "data.batch_size".
 struct Place {
-    std::string origin;
+    std::string origin = {};
     int line = 0;
     std::string key = {};
 

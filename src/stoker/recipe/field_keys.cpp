@@ -29,23 +29,6 @@ auto& field_of(AnyRecipe& recipe, const std::string& name) {
     return found == all.end() ? throw InvalidArgument({fmt::format("{}{}", kTable, name), "a field", "none"}) : *found;
 }
 
-SchemaKey pad(const std::string& table, const auto& at) {
-    using Pad = std::optional<std::int64_t>;
-    return schema::value_key(
-        table + "pad", at, fmt::format("\"none\" or an integer from 1 to {}", kMostEntries),
-        "entries that a field of any length gets in the batch: shorter ones are filled with zeros, longer ones cut, "
-        "and "
-        "`NAME_length` has the number of entries; `none`: values of all samples with offsets",
-        [](const TomlValue& value) -> std::optional<Pad> {
-            if (const auto* text = value.as<std::string>(); text != nullptr && *text == "none") {
-                return Pad();
-            }
-            const auto count = schema::Between{1, kMostEntries}.read(value);
-            return count ? std::optional<Pad>(*count) : std::nullopt;
-        },
-        [](const Pad& count) { return count ? fmt::to_string(*count) : std::string("\"none\""); });
-}
-
 // Ops of a field's own; "image": those of the images.
 SchemaKey own_ops(const std::string& name, const auto& at, const char* images) {
     using Ops = std::optional<std::vector<OpSpec>>;
@@ -85,7 +68,14 @@ std::vector<SchemaKey> field_keys(std::string_view name) {
             schema::text(
                 table + "from", at(&FieldRecipe::from), "a name", [](std::string_view) { return true; },
                 "its name in the data; empty: the same"),
-            pad(table, at(&FieldRecipe::pad)),
+            schema::integer_or(
+                "none", table + "pad", at(&FieldRecipe::pad),
+                fmt::format("\"none\" or an integer from 1 to {}", kMostEntries),
+                "entries that a field of any length gets in the batch: shorter ones are filled with zeros, longer ones "
+                "cut, and `NAME_length` has the number of entries; `none`: values of all samples with offsets",
+                [](const TomlValue& value) {
+                    return schema::Between{1, kMostEntries}.read(value);
+                }),
             own_ops(table + "train_ops", at(&FieldRecipe::train_ops), "data.train_ops"),
             own_ops(table + "val_ops", at(&FieldRecipe::val_ops), "data.val_ops")};
 }

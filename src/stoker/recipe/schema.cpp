@@ -16,6 +16,8 @@ using namespace schema;
 constexpr std::int64_t kMost = std::int64_t{1} << 30;
 constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
 
+constexpr auto any = [](std::string_view) { return true; };
+
 // Most likely a share without its percent sign.
 bool is_plain_number(std::string_view text) {
     return text.find_first_of("0123456789") != text.npos && text.find_first_not_of("0123456789.") == text.npos;
@@ -100,7 +102,7 @@ SchemaKey seed() {
         }
         return fmt::format("{}", recipe.seed);
     };
-    return key;
+    return key.in_python({"int", "all", "another order in each epoch; a stream keeps its own"});
 }
 
 std::vector<SchemaKey> root_keys() {
@@ -148,22 +150,6 @@ SchemaKey class_weights() {
         });
 }
 
-SchemaKey channels() {
-    using Channels = std::optional<std::int64_t>;
-    return value_key(
-        "data.channels", field(&Recipe::data, &DataRecipe::channels), "\"auto\", 1 or 3",
-        "channels of decoded image files: 1 is grey, 3 is RGB; `auto`: 3, and in evaluation and prediction those "
-        "that the model was trained with",
-        [](const TomlValue& value) -> std::optional<Channels> {
-            if (const auto* text = value.as<std::string>(); text != nullptr && *text == "auto") {
-                return Channels();
-            }
-            const auto* count = value.as<std::int64_t>();
-            return count != nullptr && (*count == 1 || *count == 3) ? std::optional<Channels>(*count) : std::nullopt;
-        },
-        [](const Channels& count) { return count ? fmt::to_string(*count) : std::string("\"auto\""); });
-}
-
 std::vector<SchemaKey> data_keys() {
     const auto at = [](auto member) { return field(&Recipe::data, member); };
     const auto fields_at = [](auto member) {
@@ -171,11 +157,11 @@ std::vector<SchemaKey> data_keys() {
             return recipe.data.fields.*member;
         };
     };
-    const auto any = [](std::string_view) { return true; };
     std::vector<SchemaKey> keys = {
         text(
             "data.train", at(&DataRecipe::train), "a data set", [](std::string_view given) { return !given.empty(); },
-            "the data set to train on"),
+            "the data set to train on")
+            .in_python({.name = "source"}),
         text(
             "data.val", at(&DataRecipe::val), "a data set, or a share above 0% and below 100% such as \"10%\"",
             [](std::string_view given) {
@@ -184,53 +170,93 @@ std::vector<SchemaKey> data_keys() {
             "the data set to evaluate on, or the share of `train` to hold out for it; empty: the test split of `train` "
             "if it has one, otherwise no evaluation"),
         integer("data.batch_size", at(&DataRecipe::batch_size), {1, kMost},
-                "samples per optimiser step, over all ranks"),
+                "samples per optimiser step, over all ranks")
+            .in_python({"int", "all", "samples in a batch of this rank, as in torch's DataLoader"}),
         integer_or_auto("data.workers", at(&DataRecipe::workers), {0, 1024},
-                        "threads that read, decode and augment; 0: the training thread does the work"),
-        integer("data.prefetch", at(&DataRecipe::prefetch), {1, 1024}, "batches in flight beyond the one in use"),
+                        "threads that read, decode and augment; 0: the training thread does the work")
+            .in_python({"int | Literal[\"auto\"]", "all",
+                        "threads or processes; 0 works in the thread that asks for a batch; `auto`: the cores that "
+                        "this process may use, for a stream 1"}),
+        integer("data.prefetch", at(&DataRecipe::prefetch), {1, 1024}, "batches in flight beyond the one in use")
+            .in_python(
+                {"int", "all", "batches in flight beyond the one in use, and beyond those that processes work at"}),
         flag("data.pin_memory", at(&DataRecipe::pin_memory),
              "page-locked batch memory if a GPU trains; false: plain memory"),
         texts("data.mix", at(&DataRecipe::mix), 256,
               "more training sets with the same classes as `train`; their samples follow those of `train`"),
         numbers("data.weights", at(&DataRecipe::weights), {.low = 0, .low_allowed = false}, 257,
-                "sampling weights of `train` and of each data set in `mix`; empty: in proportion to their sizes"),
-        flag("data.balance", at(&DataRecipe::balance), "draws every class equally often"),
+                "sampling weights of `train` and of each data set in `mix`; empty: in proportion to their sizes")
+            .in_python(
+                {"Sequence[float] | None", "engine",
+                 "for a list of data sets: how often samples of each are drawn, such as [3, 1]; None: by their sizes",
+                 "None"}),
+        flag("data.balance", at(&DataRecipe::balance), "draws every class equally often").in_python({"bool", "engine"}),
         integer("data.epoch_samples", at(&DataRecipe::epoch_samples), {0, kAny},
-                "samples per epoch; 0: all. An epoch continues the pass over the data where the one before ended"),
-        bad_samples(),
+                "samples per epoch; 0: all. An epoch continues the pass over the data where the one before ended")
+            .in_python({"int | None", "engine",
+                        "samples in an epoch of all ranks, which continues where the one before ended; None or 0: all",
+                        "None"}),
+        bad_samples().in_python(
+            {"int | str", "all",
+             "how many samples of an epoch may be replaced because they cannot be decoded, or their share; each is "
+             "warned of once and kept in loader.bad_samples. Of a Python data set: samples that raise"}),
         one_of("data.cache", at(&DataRecipe::cache), {"none", "ram", "disk", "device"},
                "keeps samples after their first read, in memory or on a local disk; for remote data `disk` keeps the "
-               "fetched bytes, for later runs too; `device`: all images on the GPU, read at the start"),
-        cache_bytes(),
+               "fetched bytes, for later runs too; `device`: all images on the GPU, read at the start")
+            .in_python({"Literal[\"none\", \"ram\", \"disk\"]", "engine",
+                        "keep samples for the next epochs in memory or on a local disk"}),
+        cache_bytes().in_python({"int", "all", "", "4 << 30"}),
         text("data.cache_dir", at(&DataRecipe::cache_dir), "a folder", any,
-             "folder of the cache for `cache = \"disk\"`; empty: the user's cache folder"),
+             "folder of the cache for `cache = \"disk\"`; empty: the user's cache folder")
+            .in_python({.name = "STOKER_CACHE"}),
         one_of("data.cache_as", at(&DataRecipe::cache_as), {"decoded", "encoded"},
                "`decoded`: pixels, after the ops before the first random one; `encoded`: as stored, which is smaller"),
         memory(),
-        flag("data.shuffle", at(&DataRecipe::shuffle), "a new order every epoch, given by `seed`"),
+        flag("data.shuffle", at(&DataRecipe::shuffle), "a new order every epoch, given by `seed`").in_python({"bool"}),
         integer_or_auto(
             "data.shuffle_window", at(&DataRecipe::shuffle_window), {0, kAny},
             "shuffles the shards, then samples only within windows of this many, so that reading stays almost "
-            "sequential; 0: shuffles everything. `auto`: 0, and for remote data as many samples as 128 MiB hold"),
-        flag("data.drop_last", at(&DataRecipe::drop_last), "drop an epoch's last batch if it is not full"),
-        flag("data.exif", at(&DataRecipe::exif), "rotate images by their EXIF orientation"),
+            "sequential; 0: shuffles everything. `auto`: 0, and for remote data as many samples as 128 MiB hold")
+            .in_python({"int | Literal[\"auto\"]", "engine"}),
+        flag("data.drop_last", at(&DataRecipe::drop_last), "drop an epoch's last batch if it is not full")
+            .in_python({"bool"}),
+        flag("data.exif", at(&DataRecipe::exif), "rotate images by their EXIF orientation")
+            .in_python({"bool", "opened"}),
         flag("data.first_frame", at(&DataRecipe::first_frame),
-             "read the first frame of an animated WebP, which is a bad sample otherwise"),
-        channels(),
+             "read the first frame of an animated WebP, which is a bad sample otherwise")
+            .in_python({"bool", "opened"}),
+        integer_or(
+            "auto", "data.channels", at(&DataRecipe::channels), "\"auto\", 1 or 3",
+            "channels of decoded image files: 1 is grey, 3 is RGB; `auto`: 3, and in evaluation and prediction those "
+            "that the model was trained with",
+            [](const TomlValue& value) {
+                const auto count = Between{1, 3}.read(value);
+                return count == 2 ? std::nullopt : count;
+            })
+            .in_python({"int | None", "opened", "1 for grey images; None: 3", "None"}),
         one_of("data.decode", at(&DataRecipe::decode), {"exact", "fast"},
-               "`fast`: images that a resize makes smaller may be decoded at 1/2, 1/4 or 1/8 of their size"),
+               "`fast`: images that a resize makes smaller may be decoded at 1/2, 1/4 or 1/8 of their size")
+            .in_python({"Literal[\"exact\", \"fast\"]", "engine"}),
         one_of("data.decode_on", at(&DataRecipe::decode_on), {"auto", "cpu", "device"},
                "where dct records become pixels; `device`: on the GPU; `auto`: on the CPU, and on the GPU where the "
                "workers fall behind the steps"),
         integer("data.views", at(&DataRecipe::views), {1, 16},
                 "images of each sample, such as the two views of contrastive learning: the ops run on each with "
-                "random numbers of its own; the batch has `image`, `image_2`, ..."),
-        ops("data.train_ops", at(&DataRecipe::train_ops), "transforms of training images, in order"),
+                "random numbers of its own; the batch has `image`, `image_2`, ...")
+            .in_python({"int", "engine"}),
+        ops("data.train_ops", at(&DataRecipe::train_ops), "transforms of training images, in order")
+            .in_python({"Ops", "opened",
+                        "stoker.transforms, or tables as in a recipe's train_ops; they run on the image, on masks and "
+                        "on boxes. Images are divided by 255 also without Normalize, unless dtype is uint8. InPython "
+                        "as the last op: see there",
+                        "()", "ops"}),
         ops("data.val_ops", at(&DataRecipe::val_ops), "transforms of validation images, in order"),
         integer("data.context", at(&DataRecipe::context), {0, std::int64_t{1} << 20},
-                "token streams: the tokens of a sample, beside the one behind them; 0: not set"),
+                "token streams: the tokens of a sample, beside the one behind them; 0: not set")
+            .in_python({}),
         text("data.fields.image", fields_at(&FieldsRecipe::image), "a name", any,
-             "the field that holds the images; empty: `images`, `image`, `x` or `data`"),
+             "the field that holds the images; empty: `images`, `image`, `x` or `data`")
+            .in_python({.name = "image="}),
         text("data.fields.label", fields_at(&FieldsRecipe::label), "a name", any,
              "the field that holds the labels; empty: `labels`, `label`, `y` or `targets`"),
     };
@@ -240,7 +266,6 @@ std::vector<SchemaKey> data_keys() {
 
 std::vector<SchemaKey> model_keys() {
     const auto at = [](auto member) { return field(&Recipe::model, member); };
-    const auto any = [](std::string_view) { return true; };
     return {
         one_of("model.name", at(&ModelRecipe::name), {"mlp", "convnet", "resnet18", "resnet34", "resnet50", "vit_s_16"},
                "the model"),
@@ -431,6 +456,14 @@ std::vector<SchemaKey> mesh_keys() {
 }
 
 }  // namespace
+
+SchemaKey SchemaKey::in_python(PythonArgument argument) const {
+    SchemaKey key = *this;
+    argument.name = argument.name.empty() ? leaf() : argument.name;
+    argument.about = argument.about.empty() ? about : argument.about;
+    key.python = std::move(argument);
+    return key;
+}
 
 std::string_view SchemaKey::table() const {
     const std::size_t dot = name.rfind('.');

@@ -1,5 +1,5 @@
 // The table of a recipe's keys: name, allowed values, meaning, and functions that read and write the value. Files,
-// --set, written recipes and the reference in docs/recipe.md use it.
+// --set, written recipes, stoker.Loader in Python and the reference in docs/recipe.md use it.
 #pragma once
 
 #include <functional>
@@ -13,6 +13,15 @@
 
 namespace stoker {
 
+// A key as an argument in Python.
+struct PythonArgument {
+    std::string type = {};      // in the signature of stoker.Loader; empty: not there
+    std::string of = "all";     // the loaders that take it; "opened": of stoker.open; "engine": and no ops in Python
+    std::string about = {};     // one line; empty: the key's
+    std::string fallback = {};  // the default in Python; empty: the key's
+    std::string name = {};      // empty: the key without its table
+};
+
 struct SchemaKey {
     std::string name;     // dotted: "data.batch_size"
     std::string allowed;  // for messages and the reference: "an integer from 1 to 1073741824"
@@ -23,6 +32,11 @@ struct SchemaKey {
     std::function<void(Recipe&, const TomlValue&, const Place&)> read;
     // The value as TOML; of a default Recipe, the key's default.
     std::function<std::string(const Recipe&)> write;
+
+    std::optional<PythonArgument> python = {};
+
+    // The key as an argument in Python, too, with the empty parts filled.
+    SchemaKey in_python(PythonArgument argument) const;
 
     // "data" of "data.batch_size", "data.fields" of "data.fields.image", empty for "seed".
     std::string_view table() const;

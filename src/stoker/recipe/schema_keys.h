@@ -147,20 +147,27 @@ SchemaKey integer(std::string name, const Field& at, Between range, std::string 
         [](auto value) { return fmt::to_string(value); });
 }
 
-// An optional integer; empty is written "auto".
-template <typename Field>
-SchemaKey integer_or_auto(std::string name, const Field& at, Between range, std::string about) {
+// An optional integer, which `read` gives; empty is written as `word`.
+template <typename Field, typename Read>
+SchemaKey integer_or(const char* word, std::string name, const Field& at, const std::string& allowed, std::string about,
+                     const Read& read) {
     using Value = ValueOf<Field>;
     return value_key(
-        std::move(name), at, "\"auto\" or " + range.text(), std::move(about),
+        std::move(name), at, allowed, std::move(about),
         [=](const TomlValue& value) -> std::optional<Value> {
-            if (const auto* text = value.as<std::string>(); text != nullptr && *text == "auto") {
+            if (const auto* text = value.as<std::string>(); text != nullptr && *text == word) {
                 return Value();
             }
-            const auto given = range.read(value);
+            const std::optional<std::int64_t> given = read(value);
             return given ? std::optional<Value>(static_cast<typename Value::value_type>(*given)) : std::nullopt;
         },
-        [](const Value& value) { return value ? fmt::to_string(*value) : std::string("\"auto\""); });
+        [=](const Value& value) { return value ? fmt::to_string(*value) : toml_string(word); });
+}
+
+template <typename Field>
+SchemaKey integer_or_auto(std::string name, const Field& at, Between range, std::string about) {
+    return integer_or("auto", std::move(name), at, "\"auto\" or " + range.text(), std::move(about),
+                      [=](const TomlValue& value) { return range.read(value); });
 }
 
 template <typename Field>

@@ -158,7 +158,7 @@ void check_no_splits(const std::string& root, const std::vector<std::string>& na
     refuse(root,
            fmt::format("the splits {} with folders of their own{}", fmt::join(names, ", "),
                        flat.empty() ? "" : fmt::format(" in {}", fmt::join(nested, ", "))),
-           fmt::format("data.train = \"{}\", and data.val {}", path, val));
+           fmt::format("train on \"{}\", and validate on {}", path, val));
 }
 
 }  // namespace

@@ -170,7 +170,7 @@ void ClassColumn::finish() {
         !(texts.size() == 1 && is_empty(without_blanks(texts.front())))) {
         if (const auto found = std::ranges::find_if(texts, fraction); found != texts.end()) {
             refuse("class names, or class indices as integers", *found,
-                   "numbers to predict are a field: [data.fields.NAME] with is = \"value\"");
+                   "numbers to predict are a further field, of the kind \"value\"");
         }
         std::ranges::transform(texts, labels.begin(),
                                [&](const std::string& text) { return integer(text).value_or(-1); });

@@ -87,7 +87,7 @@ void parse_record(std::string_view key, std::string_view value, PaxFields& field
         throw Unsupported({.where = "tar",
                            .expected = "files stored completely",
                            .got = "a sparse file",
-                           .hint = "pack it again without --sparse"});
+                           .hint = "pack it again without tar's `--sparse`"});
     }
     if (key == "path") {
         fields.path = value.empty() ? std::nullopt : std::optional(std::string(value));

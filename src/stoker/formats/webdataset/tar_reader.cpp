@@ -136,7 +136,7 @@ bool TarReader::make_member(const TarHeader& header, const PaxFields& local, Tar
         throw Unsupported({.where = fmt::format("{}: {}", path_, name_),
                            .expected = "files stored completely",
                            .got = header.type == 'S' ? "a sparse file" : "a part of a file, on several volumes",
-                           .hint = "pack it again without --sparse and --multi-volume"});
+                           .hint = "pack it again without tar's `--sparse` and `--multi-volume`"});
     }
     const bool directory = header.type == '5' || (header.type == '\0' && name_.ends_with('/'));
     if (has_no_payload(header.type) || directory) {
