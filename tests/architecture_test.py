@@ -16,7 +16,7 @@ ARROWS = {
     "recipe": ["base"],
     "records": ["base"],
     "monitor": ["base"],
-    "track": ["recipe"],
+    "track": ["recipe", "records"],
     "io": ["base"],
     "formats": ["io"],
     "codecs": ["base"],

@@ -1,9 +1,11 @@
 #include "cli/bench/python_peer.h"
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "cli/terminal/subprocess.h"
 #include "stoker/base/error.h"
+#include "stoker/base/json_depth.h"
 
 namespace stoker::cli {
 void require_peer_script(const std::string& script, const std::string& option) {
@@ -34,7 +36,7 @@ nlohmann::json run_python_peer(const PythonPeer& peer, const std::vector<std::st
     std::vector<std::string> command = {peer.python, peer.script};
     command.insert(command.end(), arguments.begin(), arguments.end());
     const std::string text = run_subprocess(command, stop);
-    auto document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+    auto document = parse_json<nlohmann::json>(text);
     if (!document.is_object()) {
         throw Error({.where = peer.script, .expected = "a JSON document", .got = text.substr(0, 80)});
     }

@@ -15,6 +15,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/hash.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/formats/open.h"
 #include "stoker/pack/pack.h"
 
@@ -106,7 +107,7 @@ StorageData find_storage_data(const fs::path& folder, const std::string& maker, 
         return data;
     }
     const std::string text = fs::exists(folder / kMarker) ? read_text(folder / kMarker) : "";
-    const Json made = Json::parse(text, nullptr, false);
+    const Json made = parse_json<Json>(text);
     if (!made.is_object() || made.value("maker", "") != maker || made.value("records", std::int64_t{0}) != records) {
         throw IoError({.where = folder.string(),
                        .expected = fmt::format("an empty folder, or one with {} records made by {}", records, maker),
@@ -132,7 +133,7 @@ void make_storage_data(const fs::path& folder, const RecordShape& shape, std::in
     pack_into(dataset, folder / "shards/records-{000000..}.tar", (total + overhead) / kShards + 1);
     make_storage_stk(folder);
     const Json made = {{"maker", "stoker"}, {"records", records}, {"sums", sums}};
-    write_file(folder / kMarker, made.dump(2) + "\n");
+    write_file(folder / kMarker, json_text(made, 2) + "\n");
 }
 
 void make_storage_stk(const fs::path& folder) {

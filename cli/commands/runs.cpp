@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ctime>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "cli/terminal/accuracy.h"
@@ -27,7 +28,7 @@ Json or_null(const std::optional<T>& value) {
     return value ? Json(*value) : Json(nullptr);
 }
 
-Json metric_json(const std::optional<MainMetric>& metric) {
+Json metric_json(const std::optional<Metric>& metric) {
     return metric ? Json{{"name", metric->name}, {"value", metric->value}} : Json(nullptr);
 }
 
@@ -75,11 +76,11 @@ std::string loss_text(double value) {
     return std::isfinite(value) ? number_text(value) : "-";
 }
 
-std::optional<MainMetric> metric_of(const EpochLine& epoch) {
+std::optional<Metric> metric_of(const EpochResult& epoch) {
     return epoch.val_loss && std::isfinite(*epoch.val_loss) ? main_metric(epoch) : std::nullopt;
 }
 
-std::string value_text(const std::optional<MainMetric>& metric) {
+std::string value_text(const std::optional<Metric>& metric) {
     if (!metric || !std::isfinite(metric->value)) {
         return "-";
     }
@@ -89,7 +90,7 @@ std::string value_text(const std::optional<MainMetric>& metric) {
 std::string metric_name(const std::vector<RunRecord>& runs) {
     std::optional<std::string> name;
     for (const RunRecord& run : runs) {
-        for (const EpochLine& epoch : run.metrics.epochs) {
+        for (const EpochResult& epoch : run.metrics.epochs) {
             if (const auto metric = main_metric(epoch); metric && name.value_or(metric->name) != metric->name) {
                 return "";
             } else if (metric) {
@@ -109,7 +110,7 @@ std::string time_text(const std::optional<std::int64_t>& ns) {
 }
 
 Json run_json(const RunRecord& run) {
-    const EpochLine* last = run.metrics.epochs.empty() ? nullptr : &run.metrics.epochs.back();
+    const EpochResult* last = run.metrics.epochs.empty() ? nullptr : &run.metrics.epochs.back();
     return {{"name", run.name},
             {"path", run.path.string()},
             {"model", or_null(run.model())},
@@ -134,7 +135,7 @@ Json run_json(const RunRecord& run) {
 
 Json epochs_json(const RunRecord& run) {
     Json epochs = Json::array();
-    for (const EpochLine& epoch : run.metrics.epochs) {
+    for (const EpochResult& epoch : run.metrics.epochs) {
         epochs.push_back({{"epoch", epoch.epoch},
                           {"step", epoch.step},
                           {"seconds", epoch.seconds},

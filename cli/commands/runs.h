@@ -1,7 +1,7 @@
 // Formatting of a run's results, as text and as JSON, for the sub-commands of `stoker runs`.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -23,8 +23,8 @@ std::string state_text(const RunRecord& run);   // "finished", "stopped at step 
 std::string loss_text(double value);            // number_text; "-" if not finite
 // The main metric of an epoch. Empty if there is none or the validation loss is not finite, as that of such a model is
 // chance.
-std::optional<MainMetric> metric_of(const EpochLine& epoch);
-std::string value_text(const std::optional<MainMetric>& metric);  // "71.20 %", "0.312"; "-" without one
+std::optional<Metric> metric_of(const EpochResult& epoch);
+std::string value_text(const std::optional<Metric>& metric);  // "71.20 %", "0.312"; "-" without one
 // The name of the main metric of all these runs; empty if it differs. "accuracy" where none has one.
 std::string metric_name(const std::vector<RunRecord>& runs);
 std::string rate_text(double per_second);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cli/commands/runs.h"
@@ -122,18 +123,18 @@ std::string metric_title(const std::string& name) {
     return "val " + (name.empty() ? "metric" : name);
 }
 
-std::string of_last_epoch(const RunRecord& run, std::string (*text)(const EpochLine&)) {
+std::string of_last_epoch(const RunRecord& run, std::string (*text)(const EpochResult&)) {
     return run.metrics.epochs.empty() ? "-" : text(run.metrics.epochs.back());
 }
 
 // With its name if the runs have different metrics.
-std::string metric_text(const std::optional<MainMetric>& metric, bool named) {
+std::string metric_text(const std::optional<Metric>& metric, bool named) {
     return (metric && named ? metric->name + " " : "") + value_text(metric);
 }
 
-std::optional<MainMetric> best_metric(const RunRecord& run) {
-    std::optional<MainMetric> best;
-    for (const EpochLine& epoch : run.metrics.epochs) {
+std::optional<Metric> best_metric(const RunRecord& run) {
+    std::optional<Metric> best;
+    for (const EpochResult& epoch : run.metrics.epochs) {
         const auto metric = metric_of(epoch);
         const bool finite = metric && std::isfinite(metric->value);
         best = finite && (!best || metric->better_than(*best)) ? metric : best;
@@ -155,10 +156,10 @@ void print_results(const std::vector<RunRecord>& runs) {
     add_row(table, runs, "  best epoch",
             [&](const RunRecord& run) { return metric_text(best_metric(run), metric.empty()); });
     add_row(table, runs, "val loss", [](const RunRecord& run) {
-        return of_last_epoch(run, [](const EpochLine& epoch) { return loss_text(epoch.val_loss.value_or(NAN)); });
+        return of_last_epoch(run, [](const EpochResult& epoch) { return loss_text(epoch.val_loss.value_or(NAN)); });
     });
     add_row(table, runs, "train loss", [](const RunRecord& run) {
-        return of_last_epoch(run, [](const EpochLine& epoch) { return loss_text(epoch.train_loss); });
+        return of_last_epoch(run, [](const EpochResult& epoch) { return loss_text(epoch.train_loss); });
     });
     add_row(table, runs, "images/s", [&](const RunRecord& run) {
         return with_ratio(rate_text(run.images_per_second()), run.images_per_second(), first.images_per_second(),
@@ -201,7 +202,7 @@ std::vector<std::int64_t> shown_epochs(const std::vector<RunRecord>& runs) {
     constexpr std::size_t kMaxRows = 20;
     std::set<std::int64_t> known;
     for (const RunRecord& run : runs) {
-        for (const EpochLine& epoch : run.metrics.epochs) {
+        for (const EpochResult& epoch : run.metrics.epochs) {
             known.insert(epoch.epoch);
         }
     }
@@ -213,7 +214,7 @@ std::vector<std::int64_t> shown_epochs(const std::vector<RunRecord>& runs) {
     return shown;
 }
 
-void print_epochs(const std::vector<RunRecord>& runs, const char* title, std::string (*text)(const EpochLine&)) {
+void print_epochs(const std::vector<RunRecord>& runs, const char* title, std::string (*text)(const EpochResult&)) {
     const std::vector<std::int64_t> shown = shown_epochs(runs);
     if (shown.empty()) {
         return;
@@ -221,7 +222,7 @@ void print_epochs(const std::vector<RunRecord>& runs, const char* title, std::st
     Table table = with_columns(runs, title, Table::Align::right);
     for (const std::int64_t number : shown) {
         add_row(table, runs, fmt::format("  epoch {}", number).c_str(), [&](const RunRecord& run) {
-            const auto epoch = std::ranges::find(run.metrics.epochs, number, &EpochLine::epoch);
+            const auto epoch = std::ranges::find(run.metrics.epochs, number, &EpochResult::epoch);
             return epoch == run.metrics.epochs.end() ? "" : text(*epoch);
         });
     }
@@ -232,10 +233,10 @@ void print_report(const std::vector<RunRecord>& runs) {
     print_results(runs);
     print_recipes(runs);
     print_epochs(runs, metric_title(metric_name(runs)).c_str(),
-                 [](const EpochLine& epoch) { return value_text(metric_of(epoch)); });
-    print_epochs(runs, "val loss", [](const EpochLine& epoch) { return loss_text(epoch.val_loss.value_or(NAN)); });
-    print_epochs(runs, "train loss", [](const EpochLine& epoch) { return loss_text(epoch.train_loss); });
-    print_epochs(runs, "seconds", [](const EpochLine& epoch) { return fmt::format("{:.2f}", epoch.seconds); });
+                 [](const EpochResult& epoch) { return value_text(metric_of(epoch)); });
+    print_epochs(runs, "val loss", [](const EpochResult& epoch) { return loss_text(epoch.val_loss.value_or(NAN)); });
+    print_epochs(runs, "train loss", [](const EpochResult& epoch) { return loss_text(epoch.train_loss); });
+    print_epochs(runs, "seconds", [](const EpochResult& epoch) { return fmt::format("{:.2f}", epoch.seconds); });
     print_problems(runs);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "cli/commands/runs.h"
@@ -43,7 +44,7 @@ std::string or_dash(const std::string& text) {
 }
 
 // Under a heading that does not name it, the metric has its name.
-std::string metric_cell(const EpochLine& epoch, const std::string& heading) {
+std::string metric_cell(const EpochResult& epoch, const std::string& heading) {
     const auto metric = metric_of(epoch);
     return (metric && heading.empty() ? metric->name + " " : "") + value_text(metric);
 }
@@ -65,7 +66,7 @@ void print_table(const std::vector<RunRecord>& runs) {
         table.column(title, Table::Align::left);
     }
     for (const RunRecord& run : runs) {
-        const EpochLine* last = run.metrics.epochs.empty() ? nullptr : &run.metrics.epochs.back();
+        const EpochResult* last = run.metrics.epochs.empty() ? nullptr : &run.metrics.epochs.back();
         table.row({for_terminal(run.name, name_width), or_dash(run.model()), or_dash(run.key("data.train")),
                    epochs_text(run), last == nullptr ? "-" : loss_text(last->train_loss),
                    last == nullptr ? "-" : metric_cell(*last, metric), rate_text(run.images_per_second()),

@@ -10,6 +10,7 @@
 
 #include "cli/terminal/table.h"
 #include "stoker/base/dtype.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/utf8.h"
 
@@ -59,7 +60,7 @@ Json number(DType dtype, std::span<const std::byte> bytes, std::size_t at) {
 }
 
 std::string number_text(const Json& number) {
-    return number.is_number_float() ? fmt::format("{:.5g}", number.get<double>()) : number.dump();
+    return number.is_number_float() ? fmt::format("{:.5g}", number.get<double>()) : json_text(number);
 }
 
 // "0.5", "1 0 0 1", "3 8 1 9 2 7 ... (64)"

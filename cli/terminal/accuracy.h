@@ -4,12 +4,12 @@
 #include <cmath>
 #include <optional>
 
+#include "stoker/records/records.h"
+
 namespace stoker::cli {
 
-// `Epoch` is an EpochResult or an EpochLine. Empty if the validation loss is not finite: the accuracy of such a model
-// is chance.
-template <typename Epoch>
-std::optional<double> accuracy_of(const Epoch& epoch) {
+// Empty if the validation loss is not finite: the accuracy of such a model is chance.
+inline std::optional<double> accuracy_of(const EpochResult& epoch) {
     return epoch.val_loss && std::isfinite(*epoch.val_loss) ? epoch.val_accuracy : std::nullopt;
 }
 

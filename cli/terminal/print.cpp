@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/pluralize.h"
 
 namespace stoker::cli {
@@ -22,7 +23,7 @@ bool is_row(const Json& value) {
 }
 
 std::string on_one_line(const Json& value) {
-    return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return json_text(value);
 }
 
 // As dump(2), but with a row of figures on one line.

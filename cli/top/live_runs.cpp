@@ -6,54 +6,19 @@
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
-#include "stoker/base/json_depth.h"
 #include "stoker/base/statistics.h"
 #include "stoker/monitor/counter_text.h"
+#include "stoker/records/records_json.h"
 #include "stoker/track/run_record.h"
 
 namespace stoker::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
-
-struct Step {
-    double seconds = 0;
-    double wait = 0;
-    double samples = 0;
-};
-
-std::optional<double> number_in(const Json& json, const char* key) {
-    const auto found = json.find(key);
-    return found != json.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
-}
-
-std::optional<std::int64_t> integer_in(const Json& json, const char* key) {
-    const auto found = json.find(key);
-    return found != json.end() && found->is_number_integer() ? std::optional(found->get<std::int64_t>()) : std::nullopt;
-}
-
-// A line {"type": "step", "step", "epoch", "samples", "us": {phase: N}, ...}; empty for another.
-std::optional<Step> parse_step(const Json& json) {
-    if (!json.is_object() || json.value("type", Json()) != "step" || !json.value("us", Json()).is_object() ||
-        !integer_in(json, "step")) {
-        return std::nullopt;
-    }
-    Step step{.samples = number_in(json, "samples").value_or(0)};  // not known of every watched program
-    for (const auto& [phase, us] : json["us"].items()) {
-        const double seconds = us.is_number() ? 1e-6 * us.get<double>() : 0;
-        const bool pause = phase == "evaluate" || phase == "checkpoint";  // between two steps
-        step.seconds += pause ? 0 : seconds;
-        step.wait += phase == "wait" ? seconds : 0;
-    }
-    return step;
-}
 
 // The end of the file, and how long ago it was written. Each rank of a large job writes lines between two steps, so
 // more of the file is read if its end has none.
@@ -108,42 +73,44 @@ std::optional<RunTail> parse_run_tail(std::string_view text) {
     constexpr std::size_t kMost = 200;  // steps: recent, and enough for a median
     RunTail tail;
     std::vector<double> seconds;
+    double sum = 0;
+    double wait = 0;
+    double samples = 0;  // not known of every watched program
     double ready = 0;
     double with_ready = 0;
-    Step sum;
     while (!text.empty() && seconds.size() < kMost) {  // from the last line to the first
         text.remove_suffix(text.ends_with('\n') ? 1 : 0);
         const std::size_t start = text.rfind('\n') + 1;  // npos + 1 is 0
-        const Json json = parse_json<Json>(text.substr(start));
+        const RecordLine record = read_record(text.substr(start), {"step"});
         text.remove_suffix(text.size() - start);
-        const std::optional<Step> step = parse_step(json);
-        if (!step) {
+        const auto* const step = std::get_if<StepEntry>(&record.entry);
+        if (step == nullptr || !record.complete) {
             continue;
         }
         if (seconds.empty()) {
-            tail.step = *integer_in(json, "step");
-            tail.epoch = integer_in(json, "epoch").value_or(0);
+            tail.step = step->step;
+            tail.epoch = step->epoch;
         }
-        if (const auto batches = number_in(json, "ready")) {
-            ready += *batches;
-            ++with_ready;
-        }
-        if (!tail.loss && json.contains("loss")) {  // null if it has diverged
-            tail.loss = number_in(json, "loss").value_or(std::numeric_limits<double>::quiet_NaN());
-        }
-        seconds.push_back(step->seconds);
-        sum = {.seconds = sum.seconds + step->seconds,
-               .wait = sum.wait + step->wait,
-               .samples = sum.samples + step->samples};
+        ready += step->ready.value_or(0);
+        with_ready += step->ready ? 1 : 0;
+        tail.loss = tail.loss ? tail.loss : step->loss;
+        const auto spent = [&](Phase phase) {
+            return std::chrono::duration<double>(step->host.times[static_cast<std::size_t>(phase)]).count();
+        };
+        const double whole = std::chrono::duration<double>(step->host.total()).count();
+        seconds.push_back(whole - spent(Phase::evaluate) - spent(Phase::checkpoint));  // these are between two steps
+        sum += seconds.back();
+        wait += spent(Phase::wait);
+        samples += static_cast<double>(step->samples.value_or(0));
     }
-    if (seconds.empty() || sum.seconds <= 0) {
+    if (sum <= 0) {
         return std::nullopt;
     }
     tail.steps = static_cast<std::int64_t>(seconds.size());
     tail.step_seconds = median(seconds);
-    tail.wait_share = sum.wait / sum.seconds;
-    if (sum.samples > 0) {
-        tail.images_per_second = sum.samples / sum.seconds;
+    tail.wait_share = wait / sum;
+    if (samples > 0) {
+        tail.images_per_second = samples / sum;
     }
     if (with_ready > 0) {
         tail.ready_batches = ready / with_ready;

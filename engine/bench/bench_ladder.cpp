@@ -18,6 +18,7 @@
 #include "engine/commands.h"
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/statistics.h"
 #include "stoker/base/url_secrets.h"
 #include "stoker/bridge/device_memory.h"
@@ -133,7 +134,7 @@ void run_python_rung(const Experiment& experiment, const std::string& rung, std:
     check_interrupt();
     if (!document.contains("rungs") || document["rungs"].empty()) {
         throw Error(
-            {.where = peer.script, .expected = "a JSON document with rungs", .got = document.dump().substr(0, 80)});
+            {.where = peer.script, .expected = "a JSON document with rungs", .got = json_text(document).substr(0, 80)});
     }
     measured.seconds.push_back(document["rungs"][0].at("seconds").get<double>());
     measured.accuracy.push_back(document["rungs"][0].at("accuracy").get<double>());

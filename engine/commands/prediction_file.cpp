@@ -15,6 +15,7 @@
 
 #include "cli/terminal/output_path.h"
 #include "stoker/base/error.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/printable.h"
 
 namespace stoker::cli {
@@ -187,8 +188,7 @@ std::string PredictionFile::json_row(const Prediction& prediction) {
     } else {
         add_values(prediction, row);
     }
-    return (std::exchange(first_, false) ? "\n" : ",\n") +
-           printable_lines(row.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return (std::exchange(first_, false) ? "\n" : ",\n") + printable_lines(json_text(row));
 }
 
 void PredictionFile::write(const Prediction& prediction) {

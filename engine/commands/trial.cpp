@@ -9,6 +9,7 @@
 #include "cli/terminal/print.h"
 #include "engine/commands.h"
 #include "engine/tune/trial_data.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/bridge/out_of_memory.h"
 #include "stoker/bridge/torch_error.h"
@@ -43,7 +44,7 @@ int run(const TrialArguments& options) {
         const bool memory = is_out_of_memory(error) || dynamic_cast<const OutOfMemory*>(&error) != nullptr ||
                             dynamic_cast<const MemoryError*>(&error) != nullptr;
         const nlohmann::ordered_json failure = {{"error", reason.substr(0, reason.find('\n'))}, {"memory", memory}};
-        answer(failure.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+        answer(json_text(failure));
         return 1;
     }
 }

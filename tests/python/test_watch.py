@@ -2,11 +2,12 @@
 # Whether it names a planted bottleneck is tested where nothing else runs: tests/ground_truth/watched.py.
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
-from conftest import PROGRAM, PYTHON_PACKAGE
+from conftest import PROGRAM, PYTHON_PACKAGE, ROOT
 from fork_server import run_python
 
 TRAIN = """
@@ -47,6 +48,15 @@ def train(workers=0, context="", epochs=2, dynamo=False):
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PYTHON_PACKAGE), "STOKER_BIN": str(PROGRAM)}
 
 
+def keys_of(value):
+    """All keys of parsed JSON, at any depth."""
+    below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return {*(value if isinstance(value, dict) else ()), *(key for each in below for key in keys_of(each))}
+
+
+READ = set(re.findall(r'"(\w+)"', "".join(file.read_text() for file in (ROOT / "src/stoker/records").glob("*.[ch]*"))))
+
+
 class Runs:
     """Runs Python programs in one folder; `whole`: in a new interpreter, which takes seconds to load torch."""
 
@@ -69,7 +79,9 @@ class Runs:
 
     def records(self, folder, kind):
         lines = (self.folder / folder / "metrics.jsonl").read_text().splitlines()
-        return [record for record in map(json.loads, lines) if record["type"] == kind]
+        found = [record for record in map(json.loads, lines) if record["type"] == kind]
+        assert keys_of(found) <= READ, "keys that records_json.cpp does not know"
+        return found
 
 
 @pytest.fixture

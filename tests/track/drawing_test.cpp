@@ -181,11 +181,9 @@ TEST(CurvesTest, LongRunsMakeSmallFiles) {
 TEST(CurvesTest, TheMetricOfTheTaskIsDrawn) {
     CurveRun run = run_of("depth", 10, 3);
     double mae = 0.5;
-    for (EpochLine& epoch : run.metrics.epochs) {
+    for (EpochResult& epoch : run.metrics.epochs) {
         epoch.val_accuracy = std::nullopt;
-        epoch.val_metrics = {{kMetricTag + "mae", mae}, {kMetricTag + "r2", 0.9}};
-        epoch.val_metric = "mae";
-        epoch.higher_is_better = false;
+        epoch.val_metrics = {{"mae", mae, false}, {"r2", 0.9}};
         mae += epoch.epoch == 1 ? -0.3 : 0.1;
     }
     const std::string svg = curves_svg(std::span(&run, 1));
@@ -195,10 +193,8 @@ TEST(CurvesTest, TheMetricOfTheTaskIsDrawn) {
     const std::string both = curves_svg(std::vector{run, run_of("digits", 10, 3)});
     EXPECT_THAT(both, HasSubstr("digits: best 50.00 % in epoch 1"));
     EXPECT_THAT(both, HasSubstr(">Validation mae</text>"));
-    for (EpochLine& epoch : run.metrics.epochs) {
-        epoch.val_metrics = {{kMetricTag + "mean_iou", 0.25}};
-        epoch.val_metric = "mean_iou";
-        epoch.higher_is_better = true;
+    for (EpochResult& epoch : run.metrics.epochs) {
+        epoch.val_metrics = {{"mean_iou", 0.25}};
     }
     EXPECT_THAT(curves_svg(std::span(&run, 1)), HasSubstr("best mean_iou 25.00 % in epoch 1"));
 }
@@ -245,7 +241,7 @@ std::ptrdiff_t lines_with(std::ptrdiff_t points, const std::string& svg) {
 
 TEST(CurvesTest, TheLineOfValidationGoesOnOverEpochsWithoutOne) {
     CurveRun run = run_of("run", 0, 100);
-    for (EpochLine& epoch : run.metrics.epochs) {
+    for (EpochResult& epoch : run.metrics.epochs) {
         const auto at = static_cast<double>(epoch.epoch);
         epoch.train_loss = epoch.val_loss.emplace(1 / at);
         epoch.val_accuracy = at / 100;
@@ -277,7 +273,7 @@ TEST(CurvesTest, AnyRunCanBeDrawn) {
             for (StepLine& step : run.metrics.steps) {
                 step.loss = kNan;
             }
-            for (EpochLine& epoch : run.metrics.epochs) {
+            for (EpochResult& epoch : run.metrics.epochs) {
                 epoch.train_loss = kNan, epoch.val_loss = std::nullopt, epoch.val_accuracy = std::nullopt;
             }
             const std::string svg = curves_svg(std::span(&run, 1));

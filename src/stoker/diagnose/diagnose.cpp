@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "stoker/base/json_depth.h"
 #include "stoker/diagnose/costly_calls.h"
 #include "stoker/diagnose/phase_sums.h"
 #include "stoker/diagnose/rules/python_fix.h"
@@ -112,7 +113,7 @@ Json recipe_of(const Fix& fix) {
     }
     Json recipe = Json::object();
     for (const RecipeChange& change : fix.recipe) {
-        const Json value = Json::parse(change.value, nullptr, /*allow_exceptions=*/false);
+        const Json value = parse_json<Json>(change.value);
         recipe[change.key] = value.is_discarded() ? Json(change.value) : value;
     }
     return recipe;
@@ -334,7 +335,7 @@ std::string to_json(const RunRecords& records, const Diagnosis& diagnosis) {
                        {"verdict", {{"rule", diagnosis.verdict.rule}, {"text", diagnosis.verdict.text}}},
                        {"findings", findings},
                        {"problems", records.problems}};
-    return json.dump(2, ' ', false, Json::error_handler_t::replace);
+    return json_text(json, 2);
 }
 
 }  // namespace stoker

@@ -8,25 +8,13 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/json_depth.h"
+#include "stoker/records/line_file.h"
 #include "stoker/records/records_json.h"
-#include "stoker/track/line_file.h"
 #include "stoker/track/recipe_keys.h"
 #include "stoker/track/run_record.h"
 
 namespace stoker {
 namespace {
-
-// A run that was killed and resumed may have written a step twice; the later line counts.
-void drop_repeated(RankRecords& rank) {
-    std::vector<StepEntry> kept;
-    for (const StepEntry& step : rank.steps) {
-        while (!kept.empty() && kept.back().step >= step.step) {
-            kept.pop_back();
-        }
-        kept.push_back(step);
-    }
-    rank.steps = std::move(kept);
-}
 
 // Rank 0 writes the steps of its own and the intervals of all ranks. The other ranks' steps are the means of these.
 // Intervals that repeat steps, as a resumed run leaves them, add the steps behind the last one only. A damaged line can
@@ -56,8 +44,7 @@ void add_steps_of_other_ranks(RunRecords& records) {
     constexpr std::size_t kMost = 2'000'000;  // 500 MB
     std::size_t room = kMost;
     const std::vector<StepEntry>& own = records.ranks.front().steps;
-    const std::int64_t end = own.empty() ? std::numeric_limits<std::int64_t>::max()
-                                         : std::ranges::max_element(own, {}, &StepEntry::step)->step;
+    const std::int64_t end = own.empty() ? std::numeric_limits<std::int64_t>::max() : own.back().step;
     for (RankRecords& rank : records.ranks) {
         if (!rank.steps.empty()) {
             continue;
@@ -120,9 +107,6 @@ RunRecords read_run_records(const std::filesystem::path& run) {
         records.ranks.emplace_back();
     }
     add_steps_of_other_ranks(records);
-    for (RankRecords& rank : records.ranks) {
-        drop_repeated(rank);
-    }
     RankRecords& own = records.ranks.front();
     own.total = read_total(run, own.steps.empty() ? 0 : own.steps.back().step);
     const bool has_recipe = records.ranks.front().facts.writer != kPythonWriter || is_file(run / kRecipeFile);

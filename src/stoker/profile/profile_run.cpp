@@ -31,19 +31,19 @@ void mark_profiled(const ProfileSchedule& schedule, int prefetch, std::vector<st
     constexpr std::int64_t kEnough = 5;
     const std::int64_t first = std::max(3, prefetch + 1);
     std::int64_t plain = 0;
-    const auto is_profiled = [&](std::string_view type, std::int64_t step) {
-        const bool profiled = schedule.at(step - 1) != ProfileSchedule::Action::none;
-        if (type != "step") {
-            return type == "evaluation" && profiled;
+    const auto is_profiled = [&](const RecordLine& line) {
+        const bool profiled = schedule.at(line.step - 1) != ProfileSchedule::Action::none;
+        if (line.type != "step") {
+            return line.type == "evaluation" && profiled;
         }
-        const bool speaks = !profiled && (step - 1) % schedule.cycle() >= first;
+        const bool speaks = !profiled && (line.step - 1) % schedule.cycle() >= first;
         plain += speaks ? 1 : 0;
         return !speaks;
     };
     std::vector<std::string> marked;
     marked.reserve(lines.size());
     for (const std::string& line : lines) {
-        marked.push_back(marked_as_profiled(line, is_profiled));
+        marked.push_back(is_profiled(read_record(line, {})) ? marked_as_profiled(line) : line);
     }
     if (plain >= kEnough) {
         lines = std::move(marked);

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "stoker/base/json_depth.h"
 #include "stoker/records/accounting.h"
 
 namespace stoker {
@@ -63,7 +64,7 @@ std::string account_json(const StepRecord& record) {
         const Phase phase = static_cast<Phase>(i);
         json[std::string(phase_name(phase))] = record.share(phase);
     }
-    return json.dump();
+    return json_text(json);
 }
 
 }  // namespace stoker

@@ -1,5 +1,6 @@
-// The records of a run: what the trainer writes, what the trace reader makes of other programs' traces, and all that
-// the rules in diagnose/ read. docs/records.md describes them as JSON lines. What was not measured is empty, never 0.
+// The records of a run: the trainer writes them, diagnose/torch_trace makes them of other programs' traces, and the
+// rules in diagnose/ read nothing else. docs/records.md describes their lines. A value that was not measured is empty,
+// never 0.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +44,7 @@ struct DataFacts {
     std::string path = {};
     std::string format = {};   // "image folder", "stk", ...
     std::string codec = {};    // of the first sample: "jpeg", "png", "dct", ...; empty: no encoded images
-    std::string storage = {};  // what it lies on (storage_name in monitor/storage.h); empty: unknown
+    std::string storage = {};  // the kind (storage_name in monitor/storage.h); empty: unknown
     std::optional<std::int64_t> samples = {};
     std::optional<double> sample_bytes = {};  // stored bytes of a sample, mean over a few
     std::optional<double> image_bytes = {};   // bytes of a sample in the batch
@@ -53,13 +54,13 @@ struct DataFacts {
     std::optional<int> prefetch = {};
     std::optional<bool> pinned = {};
     std::optional<bool> persistent = {};  // worker processes live on from epoch to epoch
-    std::optional<bool> shuffle = {};     // of a watched program; empty: a sampler of its own decides
+    std::optional<bool> shuffle = {};     // of a watched program; empty: its own sampler decides
     std::optional<bool> drop_last = {};   // likewise
     std::string cache = {};               // none | ram | disk | device
     std::string decode = {};
     std::string decode_on = {};  // cpu | device | auto: both
-    std::string place = {};      // of a watched program: where it makes its training loader, "train.py:41"
-    // Of a watched program: what stoker.Loader gives of the same data, measured after the program's end.
+    std::string place = {};      // of a watched program: the place of its training loader, "train.py:41"
+    // A watched program: the rate of stoker.Loader on the same data, measured after the program's end.
     std::optional<double> stoker_samples_per_second = {};
 };
 
@@ -82,7 +83,7 @@ struct TrainFacts {
     std::string stages = {};       // of a model that is cut: their blocks, "fc1 to fc3 (4.1 ms) | fc4 (3.9 ms)"
     std::string pipeline = {};     // 1f1b | gpipe, of a model that is cut
     std::string collectives = {};  // nccl | gloo, through which tensors of several ranks go
-    // Of a watched program: where it makes its optimizer, evaluates, and saves.
+    // A watched program: the places of its optimizer, its evaluation and its checkpoints.
     std::string optimizer_place = {};
     std::string evaluation_place = {};
     std::string val_loader_place = {};
@@ -109,6 +110,8 @@ struct StepEntry {
     StepRecord host = {};                         // the training thread, by phase
     std::optional<int> ready = {};                // finished batches in the ring when the step asked for its own
     std::optional<std::int64_t> copy_bytes = {};  // copied to the device
+    std::optional<double> loss = {};              // mean over the batch; NaN if it has diverged
+    std::optional<double> lr = {};
 };
 
 // A place where the training thread waited for the device.
@@ -167,6 +170,36 @@ struct EvaluationEntry {
     std::optional<StageTimes> workers = {};
 };
 
+// A figure of an evaluation, such as the accuracy.
+struct Metric {
+    std::string name;
+    double value = 0;  // shares are in [0, 1]; NaN if it was not a number
+    bool higher_is_better = true;
+
+    bool better_than(const Metric& other) const { return higher_is_better ? value > other.value : value < other.value; }
+};
+
+// The share of their steps in which the stages of a model (train.mesh.pp) wait for each other.
+struct Bubble {
+    double formula = 0;          // of the schedule, with stages that take equally long
+    std::vector<double> stages;  // measured on each
+};
+
+struct EpochResult {
+    std::int64_t epoch = 0;        // from 1
+    std::int64_t step = 0;         // the epoch's last; 0 in a checkpoint and in a run's document
+    double seconds = 0;            // first wait to the end of the last optimiser step; no evaluation, no checkpoints
+    double images_per_second = 0;  // of all ranks, over `seconds`
+    double train_loss = 0;         // mean over the epoch's samples; NaN if it has diverged
+    std::optional<double> val_loss = {};
+    std::optional<double> val_accuracy = {};       // share in [0, 1]
+    std::optional<double> val_top5_accuracy = {};  // with more than five classes
+    std::vector<Metric> val_metrics = {};          // of the task, the main one first; empty if not evaluated
+    std::int64_t bad_samples = 0;                  // training samples that were replaced
+    std::int64_t val_bad_samples = 0;              // validation samples that were replaced
+    std::optional<Bubble> bubble = {};             // of a model that is cut into stages
+};
+
 // An operator of a profile, by name.
 struct OperatorEntry {
     std::string name = {};  // "aten::addmm"
@@ -177,7 +210,7 @@ struct OperatorEntry {
     std::string shapes = {};  // "[[256, 784], [784, 128]]"; empty: not recorded
     std::string types = {};   // "["float", "float"]"
     std::string range = {};   // the innermost named range around it: "Optimizer.step#SGD.step"
-    std::string place = {};   // where it was called, if the stack was recorded: "train.py:41"
+    std::string place = {};   // of the call, if the stack was recorded: "train.py:41"
 };
 
 // Operators in a row that something faster could replace, summed over their occurrences at one place.
@@ -202,7 +235,7 @@ struct CollectiveEntry {
     std::string name = {};     // "nccl:all_reduce"
     std::string backend = {};  // nccl | gloo
     bool on_device = false;    // of tensors on a GPU
-    bool half = false;         // of numbers of 16 bits, where the kernel's name has their type
+    bool half = false;         // of numbers of 16 bits, if the kernel's name has their type
     std::int64_t count = 0;
     double us = 0;
     double exposed_us = 0;  // while nothing computed
@@ -230,7 +263,7 @@ struct GpuEntry {
     double busy() const { return span_us() > 0 ? 1 - idle_us / span_us() : 0; }
 };
 
-// What a profile of some steps adds to the account.
+// A profile of some steps, which adds to the account.
 struct ProfileEntry {
     double span_us = 0;
     std::int64_t steps = 0;  // that were profiled; 0: those of the rank
@@ -242,7 +275,7 @@ struct ProfileEntry {
     std::optional<GpuEntry> gpu = {};
     // The GPU's idle time by what the training thread did meanwhile.
     std::optional<PhaseTimes> idle_during = {};
-    // Of that, gaps before work that had been launched already, as between the kernels of a CUDA graph.
+    // The part of it before work that had been launched already, as between the kernels of a CUDA graph.
     std::optional<PhaseTimes> queued_during = {};
 };
 

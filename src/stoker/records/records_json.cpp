@@ -1,9 +1,12 @@
+// One list of an entry's keys serves writing and reading: `visit("key", member, ...)`, in the order of a line.
 #include "stoker/records/records_json.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
+#include <concepts>
+#include <fmt/format.h>
+#include <limits>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "stoker/base/json_depth.h"
 
@@ -12,464 +15,439 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double microseconds(std::chrono::nanoseconds time) {
-    return static_cast<double>(time.count()) / 1000;
+template <typename T, typename Entry>
+concept Of = std::same_as<std::remove_const_t<T>, Entry>;
+
+void fields(Of<HostFacts> auto& host, const auto& visit) {
+    visit("cores", host.cores, "affinity", host.affinity, "ranks", host.ranks, "memory_bytes", host.memory_bytes,
+          "avx512_vbmi2", host.avx512_vbmi2);
 }
 
-std::chrono::nanoseconds nanoseconds(double us) {
-    constexpr double kMost = 1e15;  // eleven days; a damaged file may have any number, and sums must fit
-    return std::chrono::nanoseconds(static_cast<std::int64_t>(std::clamp(us * 1000, -kMost, kMost)));
+void fields(Of<DeviceFacts> auto& device, const auto& visit) {
+    visit("type", device.type, "name", device.name, "count", device.count, "memory_bytes", device.memory_bytes,
+          "compute_major", device.compute_major, "tensor_cores", device.tensor_cores, "fp32_flops", device.fp32_flops,
+          "bf16_speedup", device.bf16_speedup, "half_speedup", device.half_speedup);
 }
 
-Json json_of(const PhaseTimes& times) {
-    Json json = Json::object();
-    for (std::size_t i = 0; i < kPhases; ++i) {
-        if (times[i].count() != 0) {
-            json[std::string(phase_name(static_cast<Phase>(i)))] = microseconds(times[i]);
-        }
-    }
-    return json;
+void fields(Of<DataFacts> auto& data, const auto& visit) {
+    visit("path", data.path, "format", data.format, "codec", data.codec, "storage", data.storage, "samples",
+          data.samples, "sample_bytes", data.sample_bytes, "image_bytes", data.image_bytes, "loader", data.loader,
+          "iterable", data.iterable, "workers", data.workers, "prefetch", data.prefetch, "pinned", data.pinned,
+          "persistent", data.persistent, "shuffle", data.shuffle, "drop_last", data.drop_last, "cache", data.cache,
+          "decode", data.decode, "decode_on", data.decode_on, "place", data.place, "stoker_samples_per_second",
+          data.stoker_samples_per_second);
 }
 
-Json json_of(const StageTimes& times) {
-    Json json = {{"samples", times.samples}};
-    if (times.on_device != 0) {
-        json["on_device"] = times.on_device;
-    }
-    if (times.cpu.count() != 0) {  // workers = 0: the training thread loads, and its CPU time is not measured
-        json["cpu"] = microseconds(times.cpu);
-    }
-    for (std::size_t i = 0; i < kStages; ++i) {
-        json[std::string(stage_name(static_cast<Stage>(i)))] = microseconds(times.times[i]);
-    }
-    return json;
+void fields(Of<TrainFacts> auto& train, const auto& visit) {
+    visit("model", train.model, "parameters", train.parameters, "batch_size", train.batch_size, "steps_per_epoch",
+          train.steps_per_epoch, "val_samples", train.val_samples, "epochs_per_evaluation", train.epochs_per_evaluation,
+          "precision", train.precision, "optimizer", train.optimizer, "optimizer_kernel", train.optimizer_kernel,
+          "compiled", train.compiled, "accumulate", train.accumulate, "threads", train.threads, "thread_speedup",
+          train.thread_speedup, "matmul_flops", train.matmul_flops, "stages", train.stages, "pipeline", train.pipeline,
+          "collectives", train.collectives, "optimizer_place", train.optimizer_place, "evaluation_place",
+          train.evaluation_place, "val_loader_place", train.val_loader_place, "val_workers", train.val_workers,
+          "checkpoint_place", train.checkpoint_place);
 }
 
-// One list of an entry's fields serves writing and reading: `visit(key, member)` for each.
-template <typename Facts, typename Visit>
-requires std::is_same_v<std::remove_const_t<Facts>, HostFacts>
-void fields(Facts& facts, Visit visit) {
-    visit("cores", facts.cores);
-    visit("affinity", facts.affinity);
-    visit("ranks", facts.ranks);
-    visit("memory_bytes", facts.memory_bytes);
-    visit("avx512_vbmi2", facts.avx512_vbmi2);
+void fields(Of<RunFacts> auto& facts, const auto& visit) {
+    visit("writer", facts.writer, "rank", facts.rank, "world_size", facts.world_size, "program", facts.program, "host",
+          facts.host, "device", facts.device, "data", facts.data, "train", facts.train);
 }
 
-template <typename Facts, typename Visit>
-requires std::is_same_v<std::remove_const_t<Facts>, DeviceFacts>
-void fields(Facts& facts, Visit visit) {
-    visit("type", facts.type);
-    visit("name", facts.name);
-    visit("count", facts.count);
-    visit("memory_bytes", facts.memory_bytes);
-    visit("compute_major", facts.compute_major);
-    visit("tensor_cores", facts.tensor_cores);
-    visit("fp32_flops", facts.fp32_flops);
-    visit("bf16_speedup", facts.bf16_speedup);
-    visit("half_speedup", facts.half_speedup);
+void fields(Of<SyncEntry> auto& sync, const auto& visit) {
+    visit("place", sync.place);
+    visit.counts("count", sync.count);
+    visit("us", sync.us);
 }
 
-template <typename Facts, typename Visit>
-requires std::is_same_v<std::remove_const_t<Facts>, DataFacts>
-void fields(Facts& facts, Visit visit) {
-    visit("path", facts.path);
-    visit("format", facts.format);
-    visit("codec", facts.codec);
-    visit("storage", facts.storage);
-    visit("samples", facts.samples);
-    visit("sample_bytes", facts.sample_bytes);
-    visit("image_bytes", facts.image_bytes);
-    visit("loader", facts.loader);
-    visit("iterable", facts.iterable);
-    visit("workers", facts.workers);
-    visit("prefetch", facts.prefetch);
-    visit("pinned", facts.pinned);
-    visit("persistent", facts.persistent);
-    visit("shuffle", facts.shuffle);
-    visit("drop_last", facts.drop_last);
-    visit("cache", facts.cache);
-    visit("decode", facts.decode);
-    visit("decode_on", facts.decode_on);
-    visit("place", facts.place);
-    visit("stoker_samples_per_second", facts.stoker_samples_per_second);
+void fields(Of<LineEntry> auto& line, const auto& visit) {
+    visit("place", line.place, "us", line.us, "per_step", line.per_step);
 }
 
-template <typename Facts, typename Visit>
-requires std::is_same_v<std::remove_const_t<Facts>, TrainFacts>
-void fields(Facts& facts, Visit visit) {
-    visit("model", facts.model);
-    visit("parameters", facts.parameters);
-    visit("batch_size", facts.batch_size);
-    visit("steps_per_epoch", facts.steps_per_epoch);
-    visit("val_samples", facts.val_samples);
-    visit("epochs_per_evaluation", facts.epochs_per_evaluation);
-    visit("precision", facts.precision);
-    visit("optimizer", facts.optimizer);
-    visit("optimizer_kernel", facts.optimizer_kernel);
-    visit("compiled", facts.compiled);
-    visit("accumulate", facts.accumulate);
-    visit("threads", facts.threads);
-    visit("thread_speedup", facts.thread_speedup);
-    visit("matmul_flops", facts.matmul_flops);
-    visit("stages", facts.stages);
-    visit("pipeline", facts.pipeline);
-    visit("collectives", facts.collectives);
-    visit("optimizer_place", facts.optimizer_place);
-    visit("evaluation_place", facts.evaluation_place);
-    visit("val_loader_place", facts.val_loader_place);
-    visit("val_workers", facts.val_workers);
-    visit("checkpoint_place", facts.checkpoint_place);
+void fields(Of<IntervalEntry> auto& at, const auto& visit) {
+    visit.counts("first_step", at.first_step, "last_step", at.last_step);
+    visit("seconds", at.seconds, "us", at.host.times, "workers_us", at.workers, "syncs", at.syncs, "lines", at.lines,
+          "after_us", at.after_us, "start_us", at.start_us, "core_wait_us", at.core_wait_us, "user_seconds",
+          at.user_seconds, "system_seconds", at.system_seconds, "rss_bytes", at.rss_bytes, "read_bytes", at.read_bytes,
+          "major_faults", at.major_faults, "device_bytes", at.device_bytes, "gpu_done_us", at.gpu_done_us,
+          "gpu_busy_us", at.gpu_busy_us, "gpu_celsius", at.gpu_celsius, "gpu_clock_share", at.gpu_clock_share,
+          "gpu_clock_limit", at.gpu_clock_limit, "busy_share", at.busy_share, "iowait_share", at.iowait_share,
+          "steal_share", at.steal_share, "throttled_share", at.throttled_share, "swap_in_bytes_per_second",
+          at.swap_in_bytes_per_second);
 }
 
-template <typename Entry, typename Visit>
-void counter_fields(Entry& entry, Visit visit) {
-    visit("after_us", entry.after_us);
-    visit("start_us", entry.start_us);
-    visit("core_wait_us", entry.core_wait_us);
-    visit("user_seconds", entry.user_seconds);
-    visit("system_seconds", entry.system_seconds);
-    visit("rss_bytes", entry.rss_bytes);
-    visit("read_bytes", entry.read_bytes);
-    visit("major_faults", entry.major_faults);
-    visit("device_bytes", entry.device_bytes);
-    visit("gpu_done_us", entry.gpu_done_us);
-    visit("gpu_busy_us", entry.gpu_busy_us);
-    visit("gpu_celsius", entry.gpu_celsius);
-    visit("gpu_clock_share", entry.gpu_clock_share);
-    visit("gpu_clock_limit", entry.gpu_clock_limit);
-    visit("busy_share", entry.busy_share);
-    visit("iowait_share", entry.iowait_share);
-    visit("steal_share", entry.steal_share);
-    visit("throttled_share", entry.throttled_share);
-    visit("swap_in_bytes_per_second", entry.swap_in_bytes_per_second);
+void fields(Of<EvaluationEntry> auto& evaluation, const auto& visit) {
+    visit.counts("step", evaluation.step, "samples", evaluation.samples);
+    visit("us", evaluation.host.times, "workers_us", evaluation.workers);
+}
+
+void fields(Of<Bubble> auto& bubble, const auto& visit) {
+    visit("formula", bubble.formula, "stages", bubble.stages);
+}
+
+void fields(Of<FunctionEntry> auto& function, const auto& visit) {
+    visit("name", function.name, "place", function.place);
+    visit.counts("count", function.count);
+    visit("self_us", function.self_us, "total_us", function.total_us);
+}
+
+void fields(Of<FunctionProfile> auto& profile, const auto& visit) {
+    visit.counts("steps", profile.steps);
+    visit("functions", profile.functions);
 }
 
 // Writes what is known.
 struct Writer {
     Json& json;
-    template <typename T>
-    void operator()(const char* key, const std::optional<T>& value) const {
-        if (value) {
-            json[key] = *value;
-        }
-    }
-    void operator()(const char* key, const std::string& value) const {
-        if (!value.empty()) {
-            json[key] = value;
-        }
-    }
-    void operator()(const char* key, int value) const { json[key] = value; }
-};
 
-// Reads what has the right type and ignores the rest.
-struct Reader {
-    const Json& json;
+    void operator()() const {}
     template <typename T>
-    void operator()(const char* key, std::optional<T>& value) const {
-        T read{};
-        if (json.contains(key) && take(json[key], read)) {
-            value = read;
-        }
-    }
-    template <typename T>
-    void operator()(const char* key, T& value) const {
-        if (json.contains(key)) {
-            take(json[key], value);
-        }
-    }
-    template <typename T>
-    static bool take(const Json& from, T& value) {
-        if constexpr (std::is_same_v<T, bool>) {
-            return from.is_boolean() && (from.get_to(value), true);
-        } else if constexpr (std::is_same_v<T, std::string>) {
-            return from.is_string() && (from.get_to(value), true);
-        } else if constexpr (std::is_integral_v<T>) {
-            if (!from.is_number_integer() || !std::in_range<T>(from.get<std::int64_t>())) {
-                return false;
+    void operator()(std::string_view key, const T& value, const auto&... rest) const {
+        if constexpr (requires { value.has_value(); }) {
+            if (value) {
+                json[key] = to_json(*value);
             }
-            value = from.get<T>();
-            return true;
+        } else if constexpr (requires { value.empty(); }) {
+            if (!value.empty()) {
+                json[key] = to_json(value);
+            }
         } else {
-            return from.is_number() && (from.get_to(value), true);
+            json[key] = to_json(value);
         }
+        (*this)(rest...);
+    }
+    void counts(const auto&... keys_and_values) const { (*this)(keys_and_values...); }
+
+    template <typename T>
+    static Json to_json(const T& value) {
+        if constexpr (requires { Json(value); }) {
+            return value;
+        } else {
+            Json json = Json::object();
+            fields(value, Writer{json});
+            return json;
+        }
+    }
+    static Json to_json(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1000; }
+    static Json to_json(const PhaseTimes& times) {
+        Json json = Json::object();
+        for (std::size_t i = 0; i < kPhases; ++i) {
+            if (times[i].count() != 0) {
+                json[phase_name(static_cast<Phase>(i))] = to_json(times[i]);
+            }
+        }
+        return json;
+    }
+    static Json to_json(const StageTimes& times) {
+        Json json = {{"samples", times.samples}};
+        if (times.on_device != 0) {
+            json["on_device"] = times.on_device;
+        }
+        if (times.cpu.count() != 0) {  // workers = 0: the training thread loads, and its CPU time is not measured
+            json["cpu"] = to_json(times.cpu);
+        }
+        for (std::size_t i = 0; i < kStages; ++i) {
+            json[stage_name(static_cast<Stage>(i))] = to_json(times.times[i]);
+        }
+        return json;
+    }
+    template <typename T>
+    static Json to_json(const std::vector<T>& list) {
+        Json json = Json::array();
+        std::ranges::transform(list, std::back_inserter(json), [](const T& entry) { return to_json(entry); });
+        return json;
     }
 };
 
-// A damaged file may have any number, and sums of steps and samples must fit.
-constexpr std::int64_t kMostCount = std::int64_t{1} << 40;
+// Reads what has the right type. `good` becomes false where a value has another.
+class Reader {
+  public:
+    Reader(const Json& json, bool& good) : json_(json), good_(good) {}
 
-void read_count(const Reader& read, const char* key, std::int64_t& count) {
-    read(key, count);
-    count = std::clamp<std::int64_t>(count, 0, kMostCount);
-}
-
-void read_count(const Reader& read, const char* key, std::optional<std::int64_t>& count) {
-    read(key, count);
-    if (count) {
-        count = std::clamp<std::int64_t>(*count, 0, kMostCount);
+    void operator()() const {}
+    template <typename T>
+    void operator()(std::string_view key, T& value, auto&&... rest) const {
+        if (const auto found = json_.find(key); found != json_.end()) {
+            good_ = take(*found, value) && good_;
+        }
+        (*this)(rest...);
     }
-}
-
-template <typename Facts>
-Json facts_json(const Facts& facts) {
-    Json json = Json::object();
-    fields(facts, Writer{json});
-    return json;
-}
-
-const Json& part(const Json& json, const char* key) {
-    static const Json kNothing = Json::object();
-    const auto found = json.find(key);
-    return found != json.end() && found->is_object() ? *found : kNothing;
-}
-
-PhaseTimes phases_from(const Json& json) {
-    PhaseTimes times{};
-    for (std::size_t i = 0; i < kPhases; ++i) {
-        double us = 0;
-        Reader{json}(std::string(phase_name(static_cast<Phase>(i))).c_str(), us);
-        times[i] = nanoseconds(us);
+    // A damaged file may have any number, and sums of steps and samples must fit.
+    void counts() const {}
+    template <typename T>
+    void counts(std::string_view key, T& count, auto&&... rest) const {
+        constexpr std::int64_t kMost = std::int64_t{1} << 40;
+        (*this)(key, count);
+        if (std::optional<std::int64_t> number = count) {
+            good_ = *number >= 0 && good_;
+            count = std::clamp<std::int64_t>(*number, 0, kMost);
+        }
+        counts(rest...);
     }
-    return times;
-}
-
-std::optional<StageTimes> stages_from(const Json& line) {
-    if (!line.contains("workers_us")) {
-        return std::nullopt;
+    // NaN is written as null.
+    void figures() const {}
+    template <typename T>
+    void figures(std::string_view key, T& value, auto&&... rest) const {
+        if (const auto found = json_.find(key); found != json_.end() && found->is_null()) {
+            value = std::numeric_limits<double>::quiet_NaN();
+        } else {
+            (*this)(key, value);
+        }
+        figures(rest...);
     }
-    const Json& json = part(line, "workers_us");
-    StageTimes stages;
-    read_count(Reader{json}, "samples", stages.samples);
-    read_count(Reader{json}, "on_device", stages.on_device);
-    double cpu = 0;
-    Reader{json}("cpu", cpu);
-    stages.cpu = nanoseconds(cpu);
-    for (std::size_t i = 0; i < kStages; ++i) {
-        double us = 0;
-        Reader{json}(std::string(stage_name(static_cast<Stage>(i))).c_str(), us);
-        stages.times[i] = nanoseconds(us);
+    void require(std::initializer_list<const char*> keys) const {
+        good_ = good_ && std::ranges::all_of(keys, [&](const char* key) { return json_.contains(key); });
     }
-    return stages;
-}
 
-void add_facts(const Json& line, RankRecords& rank) {
-    RunFacts facts{.rank = rank.facts.rank};
-    const Reader read{line};
-    read("writer", facts.writer);
-    read("program", facts.program);
-    read("world_size", facts.world_size);
-    fields(facts.host, Reader{part(line, "host")});
-    fields(facts.device, Reader{part(line, "device")});
-    fields(facts.data, Reader{part(line, "data")});
-    fields(facts.train, Reader{part(line, "train")});
-    rank.facts = std::move(facts);
-}
-
-bool is_profiled(const Json& line) {
-    bool profiled = false;
-    Reader{line}("profiled", profiled);
-    return profiled;
-}
-
-void add_step(const Json& line, RankRecords& rank) {
-    StepEntry step;
-    const Reader read{line};
-    if (is_profiled(line)) {
-        return;
-    }
-    read_count(read, "step", step.step);
-    read_count(read, "epoch", step.epoch);
-    read_count(read, "samples", step.samples);
-    read("ready", step.ready);
-    read("copy_bytes", step.copy_bytes);
-    step.host.times = phases_from(part(line, "us"));
-    rank.steps.push_back(step);
-}
-
-template <typename Take>
-void for_each_object(const Json& line, const char* key, Take take) {
-    const auto list = line.find(key);
-    if (list == line.end() || !list->is_array()) {
-        return;
-    }
-    for (const Json& entry : *list) {
-        if (entry.is_object()) {
-            take(Reader{entry});
+  private:
+    template <typename T>
+    bool take(const Json& from, T& value) const {
+        if constexpr (std::same_as<T, bool>) {
+            return from.is_boolean() && (from.get_to(value), true);
+        } else if constexpr (std::same_as<T, std::string>) {
+            return from.is_string() && (from.get_to(value), true);
+        } else if constexpr (std::integral<T>) {
+            // An unsigned number beyond std::int64_t becomes a negative one.
+            const bool fits = from.is_number_integer() && std::in_range<T>(from.get<std::int64_t>());
+            return fits && (from.get_to(value), true);
+        } else if constexpr (std::same_as<T, double>) {
+            return from.is_number() && (from.get_to(value), true);
+        } else {
+            fields(value, Reader(from, good_));
+            return from.is_object();
         }
     }
-}
-
-void add_interval(const Json& line, RankRecords& rank) {
-    IntervalEntry interval;
-    const Reader read{line};
-    read_count(read, "first_step", interval.first_step);
-    read_count(read, "last_step", interval.last_step);
-    read("seconds", interval.seconds);
-    interval.host.times = phases_from(part(line, "us"));
-    interval.workers = stages_from(line);
-    counter_fields(interval, read);
-    for_each_object(line, "syncs", [&](const Reader& entry) {
-        SyncEntry& sync = interval.syncs.emplace_back();
-        entry("place", sync.place);
-        read_count(entry, "count", sync.count);
-        entry("us", sync.us);
-    });
-    for_each_object(line, "lines", [&](const Reader& entry) {
-        LineEntry& at = interval.lines.emplace_back();
-        entry("place", at.place);
-        entry("per_step", at.per_step);
-        entry("us", at.us);
-    });
-    rank.intervals.push_back(interval);
-}
-
-void add_evaluation(const Json& line, RankRecords& rank) {
-    EvaluationEntry evaluation;
-    const Reader read{line};
-    if (is_profiled(line)) {
-        return;
+    template <typename T>
+    bool take(const Json& from, std::optional<T>& value) const {
+        T read{};
+        if (from.is_null() || !take(from, read)) {
+            return from.is_null();
+        }
+        value = std::move(read);
+        return true;
     }
-    read_count(read, "step", evaluation.step);
-    read_count(read, "samples", evaluation.samples);
-    evaluation.host.times = phases_from(part(line, "us"));
-    evaluation.workers = stages_from(line);
-    rank.evaluations.push_back(evaluation);
-}
-
-void add_functions(const Json& line, RankRecords& rank) {
-    FunctionProfile profile;
-    read_count(Reader{line}, "steps", profile.steps);
-    for_each_object(line, "functions", [&](const Reader& entry) {
-        FunctionEntry& function = profile.functions.emplace_back();
-        entry("name", function.name);
-        entry("place", function.place);
-        read_count(entry, "count", function.count);
-        entry("self_us", function.self_us);
-        entry("total_us", function.total_us);
-    });
-    rank.functions = std::move(profile);
-}
-
-// Null for a rank that no run has.
-RankRecords* rank_of(const Json& line, RunRecords& records) {
-    constexpr int kMost = 16384;
-    int number = 0;
-    Reader{line}("rank", number);
-    if (number < 0 || number >= kMost) {
-        return nullptr;
+    template <typename T>
+    bool take(const Json& from, std::vector<T>& list) const {
+        if (!from.is_array()) {
+            return false;
+        }
+        for (const Json& entry : from) {
+            if (T read{}; take(entry, read)) {
+                list.push_back(std::move(read));
+            }
+        }
+        return true;
     }
+    bool take(const Json& from, std::chrono::nanoseconds& time) const {
+        constexpr double kMost = 1e15;  // eleven days; a damaged file may have any number, and sums must fit
+        double us = 0;
+        const bool good = take(from, us);
+        time = std::chrono::nanoseconds(static_cast<std::int64_t>(std::clamp(us * 1000, -kMost, kMost)));
+        return good;
+    }
+    bool take(const Json& from, PhaseTimes& times) const {
+        for (std::size_t i = 0; i < kPhases; ++i) {
+            Reader(from, good_)(phase_name(static_cast<Phase>(i)), times[i]);
+        }
+        return from.is_object();
+    }
+    bool take(const Json& from, StageTimes& stages) const {
+        const Reader read(from, good_);
+        read.counts("samples", stages.samples, "on_device", stages.on_device);
+        read("cpu", stages.cpu);
+        for (std::size_t i = 0; i < kStages; ++i) {
+            read(stage_name(static_cast<Stage>(i)), stages.times[i]);
+        }
+        return from.is_object();
+    }
+
+    const Json& json_;
+    bool& good_;
+};
+
+void read_fields(StepEntry& step, const Reader& read) {
+    read.counts("step", step.step, "epoch", step.epoch, "samples", step.samples);
+    read("lr", step.lr, "ready", step.ready, "copy_bytes", step.copy_bytes, "us", step.host.times);
+    read.figures("loss", step.loss);
+    read.require({"step", "epoch"});
+}
+
+// The main metric comes first. The accuracies of a classification have their own keys.
+void read_metrics(const Json& json, EpochResult& epoch, const Reader& read) {
+    if (epoch.val_accuracy) {
+        epoch.val_metrics.push_back({"accuracy", *epoch.val_accuracy});
+    }
+    if (epoch.val_top5_accuracy) {
+        epoch.val_metrics.push_back({"top5_accuracy", *epoch.val_top5_accuracy});
+    }
+    const Json own = json.value("val_metrics", Json());
+    for (const auto& [name, value] : own.items()) {
+        if (own.is_object() && (value.is_number() || value.is_null())) {
+            epoch.val_metrics.push_back(
+                {name, value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>()});
+        }
+    }
+    std::string main;
+    read("val_metric", main);
+    if (const auto found = std::ranges::find(epoch.val_metrics, main, &Metric::name);
+        found != epoch.val_metrics.end()) {
+        read("higher_is_better", found->higher_is_better);
+        std::iter_swap(epoch.val_metrics.begin(), found);
+    }
+}
+
+RankRecords& rank_of(int number, RunRecords& records) {
     const auto found =
         std::ranges::find_if(records.ranks, [&](const RankRecords& rank) { return rank.facts.rank >= number; });
     if (found != records.ranks.end() && found->facts.rank == number) {
-        return &*found;
+        return *found;
     }
-    return &*records.ranks.insert(found, RankRecords{.facts = {.rank = number}});
+    return *records.ranks.insert(found, RankRecords{.facts = {.rank = number}});
 }
 
-std::string line_of(const Json& json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string line_of(Json head, const auto& entry) {
+    fields(entry, Writer{head});
+    return json_text(head);
 }
 
 }  // namespace
 
 std::string to_json_line(const RunFacts& facts, std::int64_t step) {
-    return line_of({{"type", "facts"},
-                    {"schema", kRecordsSchema},
-                    {"step", step},
-                    {"writer", facts.writer},
-                    {"rank", facts.rank},
-                    {"world_size", facts.world_size},
-                    {"host", facts_json(facts.host)},
-                    {"device", facts_json(facts.device)},
-                    {"data", facts_json(facts.data)},
-                    {"train", facts_json(facts.train)}});
+    return line_of({{"type", "facts"}, {"schema", kRecordsSchema}, {"step", step}}, facts);
+}
+
+// Formatted without a JSON object, because it is written for every step. "us" comes last (kStepLine).
+std::string to_json_line(const StepEntry& step, std::uint64_t batch_hash) {
+    const double loss = step.loss.value_or(std::numeric_limits<double>::quiet_NaN());
+    std::string line =
+        fmt::format(R"({}"schema":{},"step":{},"epoch":{},"samples":{},"loss":{},"lr":{},"batch_hash":"{:016x}")",
+                    kStepLine, kRecordsSchema, step.step, step.epoch, step.samples.value_or(0),
+                    std::isfinite(loss) ? fmt::to_string(loss) : "null", step.lr.value_or(0), batch_hash);
+    if (step.ready) {
+        fmt::format_to(std::back_inserter(line), R"(,"ready":{})", *step.ready);
+    }
+    if (step.copy_bytes) {
+        fmt::format_to(std::back_inserter(line), R"(,"copy_bytes":{})", *step.copy_bytes);
+    }
+    line += R"(,"us":{)";
+    const char* separator = "";
+    for (std::size_t i = 0; i < kPhases; ++i) {
+        if (const auto us = step.host.times[i].count() / 1000; us != 0) {
+            fmt::format_to(std::back_inserter(line), R"({}"{}":{})", std::exchange(separator, ","),
+                           phase_name(static_cast<Phase>(i)), us);
+        }
+    }
+    return line + "}}";
 }
 
 std::string to_json_line(const IntervalEntry& interval, int rank) {
-    Json json = {{"type", "interval"},
-                 {"schema", kRecordsSchema},
-                 {"step", interval.last_step},
-                 {"rank", rank},
-                 {"first_step", interval.first_step},
-                 {"last_step", interval.last_step},
-                 {"seconds", interval.seconds},
-                 {"us", json_of(interval.host.times)}};
-    if (interval.workers) {
-        json["workers_us"] = json_of(*interval.workers);
-    }
-    if (!interval.syncs.empty()) {
-        json["syncs"] = Json::array();
-        for (const SyncEntry& sync : interval.syncs) {
-            json["syncs"].push_back({{"place", sync.place}, {"count", sync.count}, {"us", sync.us}});
-        }
-    }
-    for (const LineEntry& at : interval.lines) {
-        Json entry = {{"place", at.place}, {"us", at.us}};
-        Writer{entry}("per_step", at.per_step);
-        json["lines"].push_back(entry);
-    }
-    counter_fields(interval, Writer{json});
-    return line_of(json);
+    return line_of({{"type", "interval"}, {"schema", kRecordsSchema}, {"step", interval.last_step}, {"rank", rank}},
+                   interval);
 }
 
 std::string to_json_line(const EvaluationEntry& evaluation, int rank) {
-    Json json = {{"type", "evaluation"}, {"schema", kRecordsSchema}, {"rank", rank}, {"step", evaluation.step}};
-    Writer{json}("samples", evaluation.samples);
-    json["us"] = json_of(evaluation.host.times);
-    if (evaluation.workers) {
-        json["workers_us"] = json_of(*evaluation.workers);
-    }
-    return line_of(json);
+    return line_of({{"type", "evaluation"}, {"schema", kRecordsSchema}, {"rank", rank}}, evaluation);
 }
 
-std::string marked_as_profiled(std::string line, const std::function<bool(std::string_view, std::int64_t)>& profiled) {
-    Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    std::string type;
-    std::int64_t step = 0;
-    if (json.is_object()) {
-        Reader{json}("type", type);
-        Reader{json}("step", step);
+std::string to_json_line(const EpochResult& epoch) {
+    Json json = {{"type", "epoch"}, {"schema", kRecordsSchema}, {"step", epoch.step}};
+    json.update(json_of(epoch));
+    return json_text(json);
+}
+
+std::string marked_as_profiled(std::string line) {
+    return line.insert(line.rfind('}'), R"(,"profiled":true)");
+}
+
+nlohmann::ordered_json json_of(const EpochResult& epoch) {
+    const auto optional = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+    Json json = {{"epoch", epoch.epoch},
+                 {"seconds", epoch.seconds},
+                 {"images_per_second", epoch.images_per_second},
+                 {"train_loss", epoch.train_loss},
+                 {"val_loss", optional(epoch.val_loss)},
+                 {"val_accuracy", optional(epoch.val_accuracy)},
+                 {"val_top5_accuracy", optional(epoch.val_top5_accuracy)},
+                 {"bad_samples", epoch.bad_samples},
+                 {"val_bad_samples", epoch.val_bad_samples}};
+    if (!epoch.val_metrics.empty() && !epoch.val_accuracy) {  // accuracies have their own keys
+        json["val_metric"] = epoch.val_metrics.front().name;
+        json["higher_is_better"] = epoch.val_metrics.front().higher_is_better;
+        for (const Metric& metric : epoch.val_metrics) {
+            json["val_metrics"][metric.name] = metric.value;
+        }
     }
-    if (type.empty() || !profiled(type, step)) {
-        return line;
+    Writer{json}("bubble", epoch.bubble);
+    return json;
+}
+
+bool read_epoch(const nlohmann::ordered_json& json, EpochResult& epoch) {
+    bool good = true;
+    const Reader read(json, good);
+    read.counts("epoch", epoch.epoch, "bad_samples", epoch.bad_samples, "val_bad_samples", epoch.val_bad_samples);
+    read.figures("seconds", epoch.seconds, "images_per_second", epoch.images_per_second, "train_loss",
+                 epoch.train_loss);
+    read("val_loss", epoch.val_loss, "val_accuracy", epoch.val_accuracy, "val_top5_accuracy", epoch.val_top5_accuracy,
+         "bubble", epoch.bubble);
+    read.require({"epoch", "seconds", "images_per_second", "train_loss"});
+    read_metrics(json, epoch, read);
+    return good;
+}
+
+RecordLine read_record(std::string_view line, std::initializer_list<std::string_view> types) {
+    constexpr int kMostRanks = 16384;
+    RecordLine record;
+    const Json json = parse_json<Json>(line);
+    const Reader read(json, record.complete);
+    read("type", record.type);
+    if (record.type.empty()) {
+        record.problem = "not a JSON object with a \"type\"";
+        return record;
     }
-    json["profiled"] = true;
-    return line_of(json);
+    read("step", record.step, "rank", record.rank, "profiled", record.profiled);
+    if (std::ranges::find(types, record.type) == types.end()) {
+        return record;
+    }
+    if (const Json schema = json.value("schema", Json()); schema != kRecordsSchema) {
+        record.problem = fmt::format("schema {} and not {}", json_text(schema).substr(0, 80), kRecordsSchema);
+    } else if (record.rank < 0 || record.rank >= kMostRanks) {
+        record.problem = "a rank that no run has";
+    } else if (record.type == "facts") {
+        fields(record.entry.emplace<RunFacts>(), read);
+    } else if (record.type == "step") {
+        read_fields(record.entry.emplace<StepEntry>(), read);
+    } else if (record.type == "interval") {
+        fields(record.entry.emplace<IntervalEntry>(), read);
+    } else if (record.type == "evaluation") {
+        fields(record.entry.emplace<EvaluationEntry>(), read);
+    } else if (record.type == "functions") {
+        fields(record.entry.emplace<FunctionProfile>(), read);
+    } else {
+        EpochResult& epoch = record.entry.emplace<EpochResult>();
+        epoch.step = record.step;
+        record.complete = read_epoch(json, epoch) && record.complete && record.step >= 0;
+    }
+    return record;
 }
 
 std::string add_record(std::string_view line, RunRecords& records) {
-    const Json json = parse_json<Json>(line);
-    std::string type;
-    if (json.is_object()) {
-        Reader{json}("type", type);
+    RecordLine record = read_record(line, {"facts", "step", "interval", "evaluation", "functions"});
+    if (!record.problem.empty() || record.entry.index() == 0) {
+        return record.problem;
     }
-    if (type.empty()) {
-        return "not a JSON object with a \"type\"";
-    }
-    constexpr std::array<std::string_view, 5> kTypes = {"facts", "step", "interval", "evaluation", "functions"};
-    if (std::ranges::find(kTypes, type) == kTypes.end()) {
+    RankRecords& rank = rank_of(record.rank, records);
+    if (auto* const facts = std::get_if<RunFacts>(&record.entry)) {
+        rank.facts = std::move(*facts);
+    } else if (auto* const interval = std::get_if<IntervalEntry>(&record.entry)) {
+        rank.intervals.push_back(std::move(*interval));
+    } else if (auto* const functions = std::get_if<FunctionProfile>(&record.entry)) {
+        rank.functions = std::move(*functions);
+    } else if (record.profiled) {
         return "";
-    }
-    int schema = 0;
-    Reader{json}("schema", schema);
-    if (schema != kRecordsSchema) {
-        return "schema " + std::to_string(schema) + " and not " + std::to_string(kRecordsSchema);
-    }
-    RankRecords* const rank = rank_of(json, records);
-    if (rank == nullptr) {
-        return "a rank that no run has";
-    }
-    if (type == "facts") {
-        add_facts(json, *rank);
-    } else if (type == "step") {
-        add_step(json, *rank);
-    } else if (type == "interval") {
-        add_interval(json, *rank);
-    } else if (type == "evaluation") {
-        add_evaluation(json, *rank);
-    } else {
-        add_functions(json, *rank);
+    } else if (auto* const step = std::get_if<StepEntry>(&record.entry)) {
+        add_in_order(rank.steps, *step, &StepEntry::step);
+    } else if (auto* const evaluation = std::get_if<EvaluationEntry>(&record.entry)) {
+        rank.evaluations.push_back(*evaluation);
     }
     return "";
 }

@@ -117,9 +117,9 @@ bool few_epochs(std::span<const CurveRun> runs) {
     return 3 * epochs <= kDots;
 }
 
-// The line of validation goes on over epochs that were not evaluated.
-std::vector<EpochLine> evaluated(std::vector<EpochLine> epochs) {
-    std::erase_if(epochs, [](const EpochLine& at) { return !at.val_loss && !main_metric(at); });
+// The line of validation skips epochs that were not evaluated.
+std::vector<EpochResult> evaluated(std::vector<EpochResult> epochs) {
+    std::erase_if(epochs, [](const EpochResult& at) { return !at.val_loss && !main_metric(at); });
     return epochs;
 }
 
@@ -133,15 +133,15 @@ Panel loss_panel(std::span<const CurveRun> runs) {
                 .may_be_log = true};
     for (std::size_t i = 0; i < runs.size(); ++i) {
         const auto& epochs = runs[i].metrics.epochs;
-        const auto epoch = std::mem_fn(&EpochLine::epoch);
+        const auto epoch = std::mem_fn(&EpochResult::epoch);
         panel.series.push_back({.name = one ? "training" : runs[i].name + ", training",
-                                .points = points_of(epochs, epoch, std::mem_fn(&EpochLine::train_loss)),
+                                .points = points_of(epochs, epoch, std::mem_fn(&EpochResult::train_loss)),
                                 .color = i,
                                 .look = one ? Look::line : Look::dashed,
                                 .markers = markers});
         panel.series.push_back({.name = one ? "validation" : runs[i].name + ", validation",
                                 .points = points_of(evaluated(epochs), epoch,
-                                                    [](const EpochLine& at) { return value_or_gap(at.val_loss); }),
+                                                    [](const EpochResult& at) { return value_or_gap(at.val_loss); }),
                                 .color = one ? 1 : i,
                                 .markers = markers});
     }
@@ -151,7 +151,7 @@ Panel loss_panel(std::span<const CurveRun> runs) {
 // The name of the metric that is drawn: that of the first run that has one.
 std::string metric_of(std::span<const CurveRun> runs) {
     for (const CurveRun& run : runs) {
-        for (const EpochLine& epoch : run.metrics.epochs) {
+        for (const EpochResult& epoch : run.metrics.epochs) {
             if (const auto metric = main_metric(epoch)) {
                 return metric->name;
             }
@@ -171,14 +171,14 @@ Panel metric_panel(std::span<const CurveRun> runs) {
         panel.most = 1;
         panel.factor = 100;
     }
-    const auto value = [&name](const EpochLine& at) {
+    const auto value = [&name](const EpochResult& at) {
         const auto metric = main_metric(at);
         return metric && metric->name == name ? metric->value : std::nan("");
     };
     for (std::size_t i = 0; i < runs.size(); ++i) {
         panel.series.push_back(
             {.name = one ? "validation" : runs[i].name,
-             .points = points_of(evaluated(runs[i].metrics.epochs), std::mem_fn(&EpochLine::epoch), value),
+             .points = points_of(evaluated(runs[i].metrics.epochs), std::mem_fn(&EpochResult::epoch), value),
              .color = one ? 1 : i,
              .markers = few_epochs(runs)});
     }
@@ -203,9 +203,9 @@ struct Legend {
 };
 
 std::string best_of(const CurveRun& run) {
-    std::optional<MainMetric> best;
+    std::optional<Metric> best;
     std::int64_t at = 0;
-    for (const EpochLine& epoch : run.metrics.epochs) {
+    for (const EpochResult& epoch : run.metrics.epochs) {
         const auto metric = main_metric(epoch);
         if (metric && std::isfinite(metric->value) && (!best || metric->better_than(*best))) {
             best = metric;

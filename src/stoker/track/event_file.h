@@ -13,8 +13,8 @@
 namespace stoker {
 
 struct Scalar {
-    std::string_view tag;  // "train/loss"
-    double value = 0;      // a float in the file
+    std::string tag;   // "train/loss"
+    double value = 0;  // a float in the file
 };
 
 struct EventFileOptions {

@@ -5,15 +5,11 @@
 
 namespace stoker {
 
-std::optional<MainMetric> main_metric(const EpochLine& epoch) {
+std::optional<Metric> main_metric(const EpochResult& epoch) {
     if (epoch.val_accuracy) {
-        return MainMetric{"accuracy", *epoch.val_accuracy};
+        return Metric{"accuracy", *epoch.val_accuracy};
     }
-    const auto found = std::ranges::find(epoch.val_metrics, kMetricTag + epoch.val_metric, &MetricValue::tag);
-    if (found == epoch.val_metrics.end()) {
-        return std::nullopt;
-    }
-    return MainMetric{epoch.val_metric, found->value, epoch.higher_is_better};
+    return epoch.val_metrics.empty() ? std::nullopt : std::optional(epoch.val_metrics.front());
 }
 
 bool is_share(std::string_view metric) {

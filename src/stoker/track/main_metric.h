@@ -2,25 +2,14 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <string_view>
 
-#include "stoker/track/metrics_file.h"
+#include "stoker/records/records.h"
 
 namespace stoker {
 
-struct MainMetric {
-    std::string name;  // "accuracy", "mean_iou"
-    double value = 0;  // NaN if it was not a number
-    bool higher_is_better = true;
-
-    bool better_than(const MainMetric& other) const {
-        return higher_is_better ? value > other.value : value < other.value;
-    }
-};
-
 // Empty where the epoch was not evaluated.
-std::optional<MainMetric> main_metric(const EpochLine& epoch);
+std::optional<Metric> main_metric(const EpochResult& epoch);
 
 // True for metrics from 0 to 1 that are shown in percent. One of the user's own is a number.
 bool is_share(std::string_view metric);

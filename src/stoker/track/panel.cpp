@@ -36,7 +36,7 @@ std::vector<double> finite_values(const std::vector<CurvePoint>& points) {
     return values;
 }
 
-// Adds the range from the 1st to the 99th percentile, and the first points: where a loss begins is not an outlier.
+// Adds the range from the 1st to the 99th percentile, and the first points: the beginning of a loss is not an outlier.
 void add_percentiles(Range& range, const std::vector<CurvePoint>& points) {
     constexpr std::size_t kFirst = 3;
     std::vector<double> values = finite_values(points);

@@ -16,7 +16,7 @@ RecipeKeys recipe_keys(const std::string& text, const std::string& origin);
 
 struct DifferingKey {
     std::string key;
-    std::vector<std::string> values;  // one per recipe; empty if it has no such key
+    std::vector<std::string> values;  // one per recipe; empty if it lacks the key
 };
 
 // Keys whose values differ. Empty recipes, which could not be read, are ignored.

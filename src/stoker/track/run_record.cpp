@@ -9,6 +9,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/json_depth.h"
 
 namespace stoker {
 namespace {
@@ -49,7 +50,7 @@ void read_recipe_file(RunRecord& run, const fs::path& path) {
 }
 
 void read_account(RunRecord& run, const fs::path& path) {
-    const Json account = Json::parse(read_text(path));
+    const Json account = parse_own_json<Json>(read_text(path));
     run.device = account.at("device").get<std::string>();
     const auto steps = account.at("steps").get<std::int64_t>();
     const bool interrupted = account.at("interrupted").get<bool>();
@@ -61,7 +62,7 @@ void read_account(RunRecord& run, const fs::path& path) {
 }
 
 void read_failure(RunRecord& run, const fs::path& path) {
-    run.error = Json::parse(read_text(path)).at("error").get<std::string>();
+    run.error = parse_own_json<Json>(read_text(path)).at("error").get<std::string>();
     run.interrupted = run.finished = false;
 }
 
@@ -83,7 +84,7 @@ std::string RunRecord::model() const {
 
 double RunRecord::seconds() const {
     double sum = 0;
-    for (const EpochLine& epoch : metrics.epochs) {
+    for (const EpochResult& epoch : metrics.epochs) {
         sum += epoch.seconds;
     }
     return sum;
@@ -91,7 +92,7 @@ double RunRecord::seconds() const {
 
 double RunRecord::images_per_second() const {
     double images = 0;
-    for (const EpochLine& epoch : metrics.epochs) {
+    for (const EpochResult& epoch : metrics.epochs) {
         images += epoch.images_per_second * epoch.seconds;
     }
     return seconds() > 0 ? images / seconds() : 0;

@@ -31,7 +31,7 @@ struct RunRecord {
     std::optional<std::int64_t> modified_ns = {};  // since 1970: the latest change of a file
     std::vector<std::string> problems = {};        // one line each, e.g. "no metrics.jsonl"
 
-    std::string key(const std::string& recipe_key) const;  // empty if the recipe has no such key
+    std::string key(const std::string& recipe_key) const;  // empty if the recipe lacks the key
     std::string model() const;                             // the file of an imported model, else model.name
     double seconds() const;                                // of all finished epochs
     double images_per_second() const;                      // over all finished epochs; 0 if there are none

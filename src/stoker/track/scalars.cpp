@@ -23,7 +23,7 @@ std::vector<Scalar> scalars_of(const StepLine& step) {
     return scalars;
 }
 
-std::vector<Scalar> scalars_of(const EpochLine& epoch) {
+std::vector<Scalar> scalars_of(const EpochResult& epoch) {
     std::vector<Scalar> scalars = {{"epoch/train_loss", epoch.train_loss}};
     if (epoch.val_loss) {
         scalars.push_back({"epoch/val_loss", *epoch.val_loss});
@@ -31,8 +31,10 @@ std::vector<Scalar> scalars_of(const EpochLine& epoch) {
     if (epoch.val_accuracy) {
         scalars.push_back({"epoch/val_accuracy", *epoch.val_accuracy});
     }
-    for (const MetricValue& metric : epoch.val_metrics) {
-        scalars.push_back({metric.tag, metric.value});
+    for (const Metric& metric : epoch.val_metrics) {
+        if (!epoch.val_accuracy) {  // written above
+            scalars.push_back({"epoch/val_" + metric.name, metric.value});
+        }
     }
     scalars.push_back({"epoch/images_per_second", epoch.images_per_second});
     scalars.push_back({"epoch/seconds", epoch.seconds});

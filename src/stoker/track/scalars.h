@@ -14,8 +14,8 @@ namespace stoker {
 std::vector<Scalar> scalars_of(const StepLine& step);
 
 // epoch/train_loss, epoch/val_loss, epoch/val_accuracy, epoch/val_<metric> of other tasks, epoch/images_per_second,
-// epoch/seconds. The tags are views into `epoch`.
-std::vector<Scalar> scalars_of(const EpochLine& epoch);
+// epoch/seconds.
+std::vector<Scalar> scalars_of(const EpochResult& epoch);
 
 struct ExportOptions {
     std::filesystem::path folder;

@@ -7,7 +7,7 @@
 namespace stoker {
 namespace {
 
-// What the chart of steps draws.
+// The value that the chart of steps draws.
 double value_of(const StepLine& step) {
     return step.loss.value_or(step.seconds > 0 ? static_cast<double>(step.samples) / step.seconds : 0);
 }

@@ -12,7 +12,7 @@ namespace stoker {
 
 class StepThinner {
   public:
-    // Keeps at most `most` groups of steps, at least 2. Up to there each step is a group of its own; then every two
+    // Keeps at most `most` groups of steps, at least 2. Up to there each step has its own group; then every two
     // groups become one.
     explicit StepThinner(std::size_t most);
 
@@ -23,7 +23,7 @@ class StepThinner {
     // of samples and times.
     std::vector<StepLine> means() const;
     // The lines with the smallest and the largest loss of each group (the largest and smallest rate where steps have no
-    // loss), and one whose loss is not a number. Empty while each step is a group of its own.
+    // loss), and one whose loss is not a number. Empty while each step has its own group.
     std::vector<StepLine> peaks() const;
     std::int64_t last_step() const { return groups_.empty() ? 0 : groups_.back().last; }
 

@@ -195,6 +195,7 @@ bool TrainLoop::finish_epoch(const FitOptions& options) {
     record_losses(/*last=*/last || evaluates);
     add_seconds(account_.cut());
     EpochResult result{.epoch = epoch,
+                       .step = steps_,
                        .seconds = sums_.seconds,
                        .images_per_second = static_cast<double>(sums_.samples) / sums_.seconds,
                        .train_loss = sums_.loss / static_cast<double>(sums_.samples),
@@ -215,7 +216,7 @@ bool TrainLoop::finish_epoch(const FitOptions& options) {
     account_.cut();  // so that the checkpoint's account includes this evaluation
     epochs_.push_back(result);
     sums_ = {};
-    recorder_.epoch(result, steps_);
+    recorder_.epoch(result);
     save_best(options);
     const Interval& every = plan_.recipe.train.checkpoint_every;
     if (!options.out.empty() && (finished() || (every.epochs && result.epoch % every.count == 0))) {

@@ -16,6 +16,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "stoker/base/json_depth.h"
+
 namespace stoker {
 namespace {
 
@@ -52,11 +54,11 @@ pid_t spawn(std::vector<std::string>& command, int socket) {
 
 // Throws the failure that {"error": reason} tells of; other lines are answers.
 void throw_failure(const std::string& line) {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto json = parse_json<nlohmann::json>(line);
     if (!json.is_object() || !json.contains("error")) {
         return;
     }
-    const std::string reason = json["error"].is_string() ? json["error"].get<std::string>() : json["error"].dump();
+    const std::string reason = json["error"].is_string() ? json["error"].get<std::string>() : json_text(json["error"]);
     if (json.value("memory", nlohmann::json()) == true) {
         throw TrialOutOfMemory(reason);
     }

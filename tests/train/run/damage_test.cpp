@@ -122,7 +122,7 @@ TEST(MetricsEnd, ADamagedLengthKeepsWholeLinesOfTheRun) {
 TEST(MetricsEnd, AnEpochsLineAfterItsCheckpointIsCut) {
     const TempDir folder;
     const std::string steps = "{\"type\":\"step\",\"step\":1}\n{\"type\":\"step\",\"step\":2}\n";
-    const std::string epoch = "{\"type\":\"epoch\",\"step\":2,\"epoch\":1}\n";
+    const std::string epoch = "{\"type\":\"epoch\",\"schema\":1,\"step\":2,\"epoch\":1}\n";
     std::ofstream(folder / "m") << steps << epoch << "{\"type\":\"step\",\"step\":3}\n";
     const auto end = [&](std::int64_t bytes, std::int64_t step, std::int64_t epochs) {
         return metrics_end(folder / "m", {.bytes = bytes, .step = step, .epochs = epochs});

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/diagnose/torch_trace/event_parser.h"
 #include "stoker/diagnose/torch_trace/trace_bytes.h"
@@ -46,7 +47,7 @@ void read_member(const TraceCutter::Part& part, TraceEvents& trace) {
     if (!known || part.text.size() > kMaxMember) {
         return;
     }
-    const Json value = Json::parse(part.text, nullptr, /*allow_exceptions=*/false);
+    const Json value = parse_json<Json>(part.text);
     if (part.key == "deviceProperties" && value.is_array()) {
         read_devices(value, trace);
     } else if (part.key == "distributedInfo" && value.is_object()) {

@@ -87,7 +87,8 @@ auto from_state(const fs::path& checkpoint, Use use) {
     }
     try {
         if (const Json& step = state.at("step"); !step.is_number_unsigned()) {
-            refuse_state(checkpoint, fmt::format("a step of {}", step.is_number() ? step.dump() : step.type_name()));
+            refuse_state(checkpoint,
+                         fmt::format("a step of {}", step.is_number() ? json_text(step) : step.type_name()));
         }
         return use(state);
     } catch (const Json::exception& error) {
@@ -102,7 +103,7 @@ ModelFile read_part(const fs::path& checkpoint, const Json& state, const char* n
 
 // A checkpoint without the step could not be read again.
 void require_step(const std::string& state) {
-    const Json json = Json::parse(state, /*cb=*/nullptr, /*allow_exceptions=*/false);
+    const Json json = parse_json<Json>(state);
     if (!json.is_object() || !json.contains("step") || !json["step"].is_number_unsigned()) {
         throw InvalidArgument({.where = "Checkpoint::state",
                                .expected = "a JSON object with the number of the step as \"step\"",
@@ -123,7 +124,7 @@ Checkpoint read_files(const fs::path& path) {
         return {.model = read_part(path, state, kModelFile).tensors,
                 .optimizer = read_part(path, state, kOptimizerFile).tensors,
                 .ema = std::move(ema),
-                .state = state.dump()};
+                .state = json_text(state)};
     });
 }
 

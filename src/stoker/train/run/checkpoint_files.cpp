@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "stoker/base/file.h"
 #include "stoker/base/hash.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/self_hash.h"
 
 namespace stoker {
@@ -61,10 +63,10 @@ bool is_as_written(std::span<const std::byte> bytes, const Json& record) {
 }
 
 void write_state(const std::filesystem::path& folder, const std::string& state, const Json& files) {
-    Json json = Json::parse(state);
+    Json json = parse_own_json<Json>(state);
     json[kFiles] = files;
     json[kSelfHash] = kNoSelfHash;
-    write_file(folder / kStateFile, with_self_hash(json.dump(2) + "\n"));
+    write_file(folder / kStateFile, with_self_hash(json_text(json, 2) + "\n"));
 }
 
 }  // namespace stoker

@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "stoker/base/file.h"
 #include "stoker/base/hash.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/formats/arrays/safetensors.h"
 #include "stoker/train/run/checkpoint_files.h"
@@ -70,7 +72,7 @@ std::string make_files(const fs::path& folder, const std::vector<PartFile>& file
         make_file(folder, file);
         made.push_back({hash_text(file.layout.header), File(folder / file.name).info().inode});
     }
-    return made.dump();
+    return json_text(made);
 }
 
 // Rank 0's files, for writing. Empty where this rank does not find them, may not write them, or would write another
@@ -139,7 +141,7 @@ bool write_parts(const Group& group, const fs::path& folder, const CheckpointPar
     const std::vector<PartFile> files = lay_out(parts);
     const std::string making = group.first() ? make_files(folder, files) : "";
     group.barrier();  // the file system may take longer than a step's time-out
-    const Json made = Json::parse(group.broadcast(making));
+    const Json made = parse_own_json<Json>(group.broadcast(making));
     const fs::path shared = group.broadcast(folder.string());
     const std::vector<Descriptor> opened = open_made(shared, files, made);
     double elsewhere = opened.empty() ? 1 : 0;
@@ -156,11 +158,11 @@ bool write_parts(const Group& group, const fs::path& folder, const CheckpointPar
         own[files[i].name] = to_json(write_own(opened[i], shared / files[i].name, files[i], group.first()));
     }
     group.barrier();  // the others may write for longer than a step's time-out
-    const std::vector<std::string> of_ranks = group.all_gather(own.dump());
+    const std::vector<std::string> of_ranks = group.all_gather(json_text(own));
     if (group.first()) {
         Json written = Json::object();
         for (const std::string& text : of_ranks) {
-            const Json of_rank = Json::parse(text);
+            const Json of_rank = parse_own_json<Json>(text);
             for (const auto& [name, ranges] : of_rank.items()) {
                 written[name].push_back(ranges);
             }

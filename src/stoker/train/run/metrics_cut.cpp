@@ -1,25 +1,13 @@
 // Lines are looked at one by one only where the recorded length does not fit the file.
 #include "stoker/train/run/metrics_cut.h"
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
-#include <string>
 #include <string_view>
 
 #include "stoker/base/file.h"
+#include "stoker/records/records_json.h"
 
 namespace stoker {
 namespace {
-
-// The number `key` of a line; -1 where it has none.
-std::int64_t number_in(const nlohmann::json& line, const char* key) {
-    const auto found = line.is_object() ? line.find(key) : line.end();
-    return found != line.end() && found->is_number_integer() ? found->get<std::int64_t>() : -1;
-}
-
-nlohmann::json parse(std::string_view line) {
-    return nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-}
 
 bool ends_at_step(std::string_view text, const MetricsPosition& at) {
     if (at.bytes == 0) {
@@ -33,14 +21,13 @@ bool ends_at_step(std::string_view text, const MetricsPosition& at) {
         return false;
     }
     const std::string_view lines = kept.substr(0, kept.size() - 1);
-    const std::size_t before = lines.rfind('\n');
-    return number_in(parse(lines.substr(before == std::string_view::npos ? 0 : before + 1)), "step") == at.step;
+    return read_record(lines.substr(lines.rfind('\n') + 1), {}).step == at.step;  // npos + 1 is 0
 }
 
-bool belongs(const nlohmann::json& line, const MetricsPosition& at) {
-    const std::int64_t step = number_in(line, "step");
-    const bool epoch_line = line.is_object() && line.value("type", nlohmann::json()) == "epoch";
-    return step >= 0 && step <= at.step && (!epoch_line || number_in(line, "epoch") <= at.epochs);
+bool belongs(const RecordLine& line, const MetricsPosition& at) {
+    const auto* const epoch = std::get_if<EpochResult>(&line.entry);
+    return line.problem.empty() && line.step >= 0 && line.step <= at.step &&
+           (epoch == nullptr || epoch->epoch <= at.epochs);
 }
 
 }  // namespace
@@ -56,7 +43,7 @@ std::int64_t metrics_end(const std::filesystem::path& file, const MetricsPositio
     }
     std::size_t end = 0;
     for (std::size_t next = text.find('\n'); next != std::string_view::npos; next = text.find('\n', end)) {
-        if (!belongs(parse(text.substr(end, next - end)), at)) {
+        if (!belongs(read_record(text.substr(end, next - end), {"epoch"}), at)) {
             break;
         }
         end = next + 1;

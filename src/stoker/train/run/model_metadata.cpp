@@ -42,18 +42,18 @@ ModelMetadata model_metadata(const Recipe& recipe, const Task& task, const Shape
                              std::span<const std::string> classes) {
     const Json names = std::vector<std::string>(classes.begin(), classes.end());
     ModelMetadata metadata = {{"format", "pt"},  // Python's safetensors requires it
-                              {"classes", names.dump(-1, ' ', false, Json::error_handler_t::replace)},
+                              {"classes", json_text(names)},
                               {"input", fmt::format("[{}]", fmt::join(input, ", "))}};
     if (input.size() == 3) {  // images
         add_normalization(recipe, input.front(), metadata);
     }
     if (!task.classifies()) {
-        metadata["task"] = Json(task_name(task.kind)).dump();
-        metadata["target"] = Json(task.fields.target).dump();
+        metadata["task"] = json_text(Json(task_name(task.kind)));
+        metadata["target"] = json_text(Json(task.fields.target));
         metadata["outputs"] = fmt::to_string(task.outputs);
     }
     if (!task.inputs.empty()) {
-        metadata["inputs"] = Json(task.inputs).dump(-1, ' ', false, Json::error_handler_t::replace);
+        metadata["inputs"] = json_text(Json(task.inputs));
     }
     return metadata;
 }
@@ -66,7 +66,7 @@ std::string to_json(const ModelMetadata& metadata) {
             object[key] = std::move(parsed);
         }
     }
-    return object.dump(2);
+    return json_text(object, 2);
 }
 
 Shape input_of(const ModelMetadata& metadata) {

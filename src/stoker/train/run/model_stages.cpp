@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/dist/stage_cut.h"
 #include "stoker/train/step/forward_snapshot.h"
 
@@ -40,12 +41,12 @@ std::string describe(const std::vector<NamedTensor>& state) {
     for (const auto& [name, tensor] : state) {
         all.push_back({name, static_cast<int>(tensor.scalar_type()), tensor.sizes().vec()});
     }
-    return all.dump();
+    return json_text(all);
 }
 
 std::vector<NamedTensor> empty_like_described(const std::string& text) {
     std::vector<NamedTensor> state;
-    for (const nlohmann::json& entry : nlohmann::json::parse(text)) {
+    for (const nlohmann::json& entry : parse_own_json<nlohmann::json>(text)) {
         const auto type = static_cast<at::ScalarType>(entry.at(1).get<int>());
         state.push_back({entry.at(0), at::empty(entry.at(2).get<std::vector<std::int64_t>>(), type)});
     }

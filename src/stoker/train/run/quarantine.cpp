@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string name_of(const Json& line) {
-    return line.at("source").dump() + line.at("key").dump();
+    return json_text(line.at("source")) + json_text(line.at("key"));
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ std::string Quarantine::lines(std::span<const BadSample> samples, const Dataset&
                            {"reason", bad.reason},
                            {"replaced_by", bad.replaced_by ? Json(dataset.key(*bad.replaced_by)) : Json(nullptr)},
                            {"rank", rank}};
-        lines += json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+        lines += json_text(json) + "\n";
     }
     return lines;
 }
@@ -59,7 +59,7 @@ void Quarantine::add(const std::string& lines) {
     std::istringstream all(lines);
     std::string added;
     for (std::string line; std::getline(all, line);) {
-        if (listed_.insert(name_of(Json::parse(line))).second) {
+        if (listed_.insert(name_of(parse_own_json<Json>(line))).second) {
             added += line + "\n";
         }
     }

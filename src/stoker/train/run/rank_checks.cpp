@@ -8,6 +8,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/models/imported_model.h"
 #include "stoker/pipeline/loader_state.h"
 #include "stoker/track/recipe_keys.h"
@@ -34,14 +35,13 @@ std::string shown(const std::string& value) {
 
 // `mine` must have the same set of keys on all ranks.
 void require_same(const Group& group, const RecipeKeys& mine, const char* hint) {
-    const std::vector<std::string> all =
-        group.all_gather(nlohmann::json(mine).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+    const std::vector<std::string> all = group.all_gather(json_text(nlohmann::json(mine)));
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
         if (all[rank] == all[0]) {
             continue;
         }
-        const RecipeKeys first = nlohmann::json::parse(all[0]);
-        const RecipeKeys other = nlohmann::json::parse(all[rank]);
+        const RecipeKeys first = parse_own_json<nlohmann::json>(all[0]);
+        const RecipeKeys other = parse_own_json<nlohmann::json>(all[rank]);
         const DifferingKey differs = differing_keys({first, other}).at(0);
         throw InvalidArgument({.where = differs.key,
                                .expected = shown(differs.values[0]) + ", as on rank 0",

@@ -15,6 +15,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/track/event_file.h"
 #include "stoker/track/run_record.h"
 #include "stoker/train/run/atomic_folder.h"
@@ -223,7 +224,7 @@ void RunFolder::fail(const std::string& reason, bool trained) {
         }
         if (fs::exists(path_ / kRecipeFile, ignored) || fs::exists(path_ / kQuarantine, ignored)) {
             const nlohmann::json json = {{"error", reason}};
-            write_file(path_ / kFailedFile, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+            write_file(path_ / kFailedFile, json_text(json, 2) + "\n");
         } else if (new_folder_) {
             fs::remove(path_, ignored);  // only if it is empty
         }

@@ -1,57 +1,16 @@
 #include "stoker/train/run/run_recorder.h"
 
-#include <chrono>
-#include <cmath>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/records/records_json.h"
 #include "stoker/track/curves.h"
 #include "stoker/track/run_record.h"
 #include "stoker/track/scalars.h"
 
 namespace stoker {
-namespace {
-
-double seconds(std::chrono::nanoseconds time) {
-    return std::chrono::duration<double>(time).count();
-}
-
-// {"type": "step", "schema": 1, "step", "epoch", "samples", "loss", "lr", "batch_hash", "ready", "copy_bytes",
-// "us": {phase: N}}, with null for a loss that is not finite and without phases that took no time. Formatted without a
-// JSON object, because it is written for every step. "us" comes last: track/metrics_file knows a whole line by its end.
-std::string json_line(const StepResult& result, double loss) {
-    std::string line = fmt::format(
-        R"({{"type":"step","schema":{},"step":{},"epoch":{},"samples":{},"loss":{},"lr":{},"batch_hash":"{:016x}")",
-        StepRecord::kVersion, result.step, result.epoch, result.samples,
-        std::isfinite(loss) ? fmt::to_string(loss) : "null", result.lr, result.batch_hash);
-    if (result.ready) {
-        fmt::format_to(std::back_inserter(line), R"(,"ready":{})", *result.ready);
-    }
-    if (result.copy_bytes) {
-        fmt::format_to(std::back_inserter(line), R"(,"copy_bytes":{})", *result.copy_bytes);
-    }
-    line += R"(,"us":{)";
-    const char* separator = "";
-    for (std::size_t i = 0; i < kPhases; ++i) {
-        if (const auto us = result.record.times[i].count() / 1000; us != 0) {
-            fmt::format_to(std::back_inserter(line), R"({}"{}":{})", std::exchange(separator, ","),
-                           phase_name(static_cast<Phase>(i)), us);
-        }
-    }
-    return line + "}}";
-}
-
-// {"type": "epoch", "schema": 1, "step", then the keys of to_json(EpochResult)}
-std::string json_line(const EpochResult& result, std::int64_t step) {
-    nlohmann::ordered_json json = {{"type", "epoch"}, {"schema", StepRecord::kVersion}, {"step", step}};
-    json.update(nlohmann::ordered_json::parse(to_json(result)));
-    return json.dump();
-}
-
-}  // namespace
 
 void RunRecorder::set_folder(const std::filesystem::path& folder) {
     folder_.reset();
@@ -130,40 +89,25 @@ void RunRecorder::step(const StepResult& result, double loss) {
     if (!events_ && !on_record_) {
         return;
     }
-    write(json_line(result, loss));
-    if (!events_) {
-        return;
+    const StepEntry step{.step = result.step,
+                         .epoch = result.epoch,
+                         .samples = result.samples,
+                         .host = result.record,
+                         .ready = result.ready,
+                         .copy_bytes = result.copy_bytes,
+                         .loss = loss,
+                         .lr = result.lr};
+    write(to_json_line(step, result.batch_hash));
+    if (events_) {
+        events_->add(step.step, wall_time_now(), scalars_of(step_line(step)));
     }
-    const StepLine line{.step = result.step,
-                        .epoch = result.epoch,
-                        .samples = result.samples,
-                        .lr = result.lr,
-                        .loss = loss,
-                        .seconds = seconds(result.record.total()),
-                        .wait_seconds = seconds(result.record.times[static_cast<std::size_t>(Phase::wait)])};
-    events_->add(result.step, wall_time_now(), scalars_of(line));
 }
 
-void RunRecorder::epoch(const EpochResult& result, std::int64_t step) {
-    write(json_line(result, step));
-    if (!events_) {
-        return;
+void RunRecorder::epoch(const EpochResult& result) {
+    write(to_json_line(result));
+    if (events_) {
+        events_->add(result.step, wall_time_now(), scalars_of(result));
     }
-    EpochLine line{.epoch = result.epoch,
-                   .step = step,
-                   .seconds = result.seconds,
-                   .images_per_second = result.images_per_second,
-                   .train_loss = result.train_loss,
-                   .val_loss = result.val_loss,
-                   .val_accuracy = result.val_accuracy,
-                   .bad_samples = result.bad_samples,
-                   .val_bad_samples = result.val_bad_samples};
-    for (const Metric& metric : result.val_metrics) {
-        if (!result.val_accuracy) {  // classification has an accuracy of its own
-            line.val_metrics.push_back({kMetricTag + metric.name, metric.value});
-        }
-    }
-    events_->add(step, wall_time_now(), scalars_of(line));
 }
 
 void RunRecorder::records(const std::string& lines) {

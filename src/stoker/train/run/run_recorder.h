@@ -53,7 +53,7 @@ class RunRecorder {
     // Metrics are buffered until a checkpoint or the end of the run. These throw IoError where a full buffer cannot be
     // written.
     void step(const StepResult& result, double loss);
-    void epoch(const EpochResult& result, std::int64_t step);
+    void epoch(const EpochResult& result);
     // Lines of records/records_json.h, each with its line break.
     void records(const std::string& lines);
     // Lines made by Quarantine::lines. Those that come after the run still go to its file.

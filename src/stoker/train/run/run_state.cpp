@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
+#include "stoker/base/json_depth.h"
 #include "stoker/base/printable.h"
+#include "stoker/records/records_json.h"
 #include "stoker/train/run/checkpoint.h"
 
 namespace stoker {
@@ -24,39 +26,13 @@ double number(const Json& json) {
     return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
 }
 
-// Their directions are the task's and are not stored.
-std::vector<Metric> metrics_from(const EpochResult& epoch, const Json& json) {
-    std::vector<Metric> metrics;
-    if (epoch.val_accuracy) {
-        metrics.push_back({"accuracy", *epoch.val_accuracy});
-    }
-    if (epoch.val_top5_accuracy) {
-        metrics.push_back({"top5_accuracy", *epoch.val_top5_accuracy});
-    }
-    const Json own = json.value("val_metrics", Json::object());
-    for (const auto& [name, value] : own.items()) {
-        metrics.push_back({name, number(value)});
-    }
-    return metrics;
-}
-
+// The directions of its metrics are the task's.
 EpochResult epoch_from(const Json& json) {
-    const auto optional = [&](const char* key) {
-        return json.at(key).is_null() ? std::nullopt : std::optional(json.at(key).get<double>());
-    };
-    EpochResult epoch{.epoch = json.at("epoch").get<std::int64_t>(),
-                      .seconds = json.at("seconds").get<double>(),
-                      .images_per_second = json.at("images_per_second").get<double>(),
-                      .train_loss = number(json.at("train_loss")),
-                      .val_loss = optional("val_loss"),
-                      .val_accuracy = optional("val_accuracy"),
-                      .val_top5_accuracy = optional("val_top5_accuracy"),
-                      .bad_samples = json.value("bad_samples", std::int64_t{0}),
-                      .val_bad_samples = json.value("val_bad_samples", std::int64_t{0})};
-    epoch.val_metrics = metrics_from(epoch, json);
-    if (const auto bubble = json.find("bubble"); bubble != json.end()) {
-        epoch.bubble = Bubble{.formula = bubble->at("formula").get<double>(),
-                              .stages = bubble->at("stages").get<std::vector<double>>()};
+    EpochResult epoch;
+    if (!read_epoch(json, epoch)) {
+        throw InvalidArgument({.where = "checkpoint",
+                               .expected = "a state.json that Stoker wrote",
+                               .got = "an epoch with values missing"});
     }
     if (!epoch.val_loss && (!epoch.val_metrics.empty() ||
                             json.value("evaluated", false))) {  // it was evaluated, to a loss that is not finite
@@ -76,7 +52,7 @@ DataSummary summary_of(const Dataset& dataset) {
 std::string to_json(const RunState& state) {
     Json epochs = Json::array();
     for (const EpochResult& epoch : state.epochs) {
-        epochs.push_back(Json::parse(to_json(epoch)));
+        epochs.push_back(json_of(epoch));
         if (epoch.val_loss && !std::isfinite(*epoch.val_loss)) {  // JSON has no such number
             epochs.back()["evaluated"] = true;
         }
@@ -89,7 +65,7 @@ std::string to_json(const RunState& state) {
     std::ranges::transform(state.classes, std::back_inserter(classes), utf8_text);
     Json json = {{"version", kStateVersion},
                  {"step", state.step},
-                 {"loader", Json::parse(to_json(state.loader))},
+                 {"loader", parse_own_json<Json>(to_json(state.loader))},
                  {"classes", classes},
                  {"epochs", epochs},
                  {"epoch_so_far",
@@ -105,21 +81,21 @@ std::string to_json(const RunState& state) {
     if (!state.model_hash.empty()) {
         json["model_file"] = {{"hash", state.model_hash}};
     }
-    return json.dump(2) + "\n";
+    return json_text(json, 2) + "\n";
 }
 
 RunState run_state_from_json(const std::string& text) {
     try {
-        const Json json = Json::parse(text);
+        const Json json = parse_own_json<Json>(text);
         if (json.at("version").get<int>() != kStateVersion) {
             throw InvalidArgument({.where = "checkpoint",
                                    .expected = "version " + std::to_string(kStateVersion),
-                                   .got = json.at("version").dump(),
+                                   .got = json_text(json.at("version")),
                                    .hint = "another version of Stoker wrote it: start a new run with --out DIR, and "
                                            "load its weights with model.weights"});
         }
         const Json& sums = json.at("epoch_so_far");
-        RunState state{.loader = loader_state_from_json(json.at("loader").dump()),
+        RunState state{.loader = loader_state_from_json(json_text(json.at("loader"))),
                        .classes = json.at("classes").get<std::vector<std::string>>(),
                        .step = json.at("step").get<std::int64_t>(),
                        .epochs = {},

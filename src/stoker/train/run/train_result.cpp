@@ -4,42 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/json_depth.h"
+#include "stoker/records/records_json.h"
 
 namespace stoker {
 
 using Json = nlohmann::ordered_json;
 
 namespace {
-
-Json json_of(const std::vector<Metric>& metrics) {
-    Json json = Json::object();
-    for (const Metric& metric : metrics) {
-        json[metric.name] = metric.value;
-    }
-    return json;
-}
-
-Json json_of(const EpochResult& epoch) {
-    const auto optional = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
-    Json json = {{"epoch", epoch.epoch},
-                 {"seconds", epoch.seconds},
-                 {"images_per_second", epoch.images_per_second},
-                 {"train_loss", epoch.train_loss},
-                 {"val_loss", optional(epoch.val_loss)},
-                 {"val_accuracy", optional(epoch.val_accuracy)},
-                 {"val_top5_accuracy", optional(epoch.val_top5_accuracy)},
-                 {"bad_samples", epoch.bad_samples},
-                 {"val_bad_samples", epoch.val_bad_samples}};
-    if (!epoch.val_metrics.empty() && !epoch.val_accuracy) {  // those of classification have keys of their own
-        json["val_metric"] = epoch.val_metrics.front().name;
-        json["higher_is_better"] = epoch.val_metrics.front().higher_is_better;
-        json["val_metrics"] = json_of(epoch.val_metrics);
-    }
-    if (epoch.bubble) {
-        json["bubble"] = {{"formula", epoch.bubble->formula}, {"stages", epoch.bubble->stages}};
-    }
-    return json;
-}
 
 // Of the last epoch that was evaluated; null if there is none.
 Json main_metric(const std::vector<EpochResult>& epochs) {
@@ -65,10 +36,6 @@ Json json_of(const std::optional<DeviceMemory>& memory) {
 
 }  // namespace
 
-std::string to_json(const EpochResult& result) {
-    return json_of(result).dump();
-}
-
 std::string to_json(const TrainResult& result) {
     Json epochs = Json::array();
     for (const auto& epoch : result.epochs) {
@@ -87,7 +54,7 @@ std::string to_json(const TrainResult& result) {
         {"steps", result.steps},
         {"interrupted", result.interrupted},
         {"epochs", epochs},
-        {"account", Json::parse(account_json(result.account))},
+        {"account", parse_own_json<Json>(account_json(result.account))},
         {"workers", workers},
         {"peak_rss_mb", result.peak_rss_mb},
         {"device", result.device},
@@ -100,12 +67,12 @@ std::string to_json(const TrainResult& result) {
         {"best_epoch", result.best_epoch ? Json(*result.best_epoch) : Json(nullptr)},
         {"stopped_early", result.stopped_early},
     };
-    return json.dump(2, ' ', false, Json::error_handler_t::replace);
+    return json_text(json, 2);
 }
 
 std::string reuse_document(const std::string& stored, const std::string& current) {
     Json document = parse_json<Json>(stored);
-    const Json result = Json::parse(current);
+    const Json result = parse_own_json<Json>(current);
     const bool same_run = document.is_object() && document.value("interrupted", Json()) == Json(false) &&
                           document.value("steps", Json()) == result["steps"] &&
                           document.value("epochs", Json()) == result["epochs"];
@@ -113,7 +80,7 @@ std::string reuse_document(const std::string& stored, const std::string& current
         return "";
     }
     document["resumed_from_step"] = result["resumed_from_step"];
-    return document.dump(2, ' ', false, Json::error_handler_t::replace);
+    return json_text(document, 2);
 }
 
 }  // namespace stoker

@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "stoker/bridge/torch_cuda.h"
-#include "stoker/records/account.h"
-#include "stoker/records/stages.h"
-#include "stoker/train/task/scores.h"
+#include "stoker/records/records.h"
 
 namespace stoker {
 
@@ -25,26 +23,6 @@ struct StepResult {
     std::optional<std::int64_t> ready = std::nullopt;       // finished batches when the step asked for its own
     std::optional<std::int64_t> copy_bytes = std::nullopt;  // copied to the device
     std::vector<std::int64_t> indices = {};                 // of the samples
-};
-
-// The share of their steps in which the stages of a model (train.mesh.pp) wait for each other.
-struct Bubble {
-    double formula = 0;          // of the schedule, with stages that take equally long
-    std::vector<double> stages;  // measured on each
-};
-
-struct EpochResult {
-    std::int64_t epoch = 0;        // from 1
-    double seconds = 0;            // first wait to the end of the last optimiser step; no evaluation, no checkpoints
-    double images_per_second = 0;  // of all ranks, over `seconds`
-    double train_loss = 0;         // mean over the epoch's samples
-    std::optional<double> val_loss = std::nullopt;
-    std::optional<double> val_accuracy = std::nullopt;       // share in [0, 1]
-    std::optional<double> val_top5_accuracy = std::nullopt;  // with more than five classes
-    std::vector<Metric> val_metrics = {};                    // of the task, the main one first; empty if not evaluated
-    std::int64_t bad_samples = 0;                            // training samples that were replaced
-    std::int64_t val_bad_samples = 0;                        // validation samples that were replaced
-    std::optional<Bubble> bubble = std::nullopt;             // of a model that is cut into stages
 };
 
 struct TrainResult {
@@ -68,9 +46,6 @@ struct TrainResult {
     int signal = 0;             // the value of FitOptions::interrupt that stopped the run, on this rank or another
     std::string document = {};  // this result as JSON; for a run that had finished before, the document stored then
 };
-
-// {"epoch", "seconds", "images_per_second", "train_loss", "val_loss", ...}
-std::string to_json(const EpochResult& result);
 
 // {"run", "resumed_from_step", "epochs", "account", "workers", "peak_rss_mb", "device", "memory", "compiled", ...}
 std::string to_json(const TrainResult& result);

@@ -9,16 +9,10 @@
 #include <vector>
 
 #include "stoker/dist/group.h"
+#include "stoker/records/records.h"
 #include "stoker/train/task/task.h"
 
 namespace stoker {
-
-// A figure of an evaluation, such as the accuracy.
-struct Metric {
-    std::string name;
-    double value = 0;  // shares are in [0, 1]
-    bool higher_is_better = true;
-};
 
 // What an evaluation has found.
 struct Figures {

@@ -1,4 +1,4 @@
-#include "stoker/track/line_file.h"
+#include "stoker/records/line_file.h"
 
 #include <algorithm>
 #include <fmt/format.h>
