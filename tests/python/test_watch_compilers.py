@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-pytest.importorskip("stoker._watch", reason="needs the extension modules: STOKER_PYTHON=ON")
+pytest.importorskip("stoker._stoker", reason="needs the extension modules: STOKER_PYTHON=ON")
 import torch
 from test_watch_program import DATA, train, watched
 from torch import nn

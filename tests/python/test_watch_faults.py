@@ -9,32 +9,28 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip("stoker._watch", reason="needs the extension modules: STOKER_PYTHON=ON")
+pytest.importorskip("stoker._stoker", reason="needs the extension modules: STOKER_PYTHON=ON")
 import torch
-from stoker._watch import Hook
 from stoker.watch.account import FORWARD, UNMEASURED
 from stoker.watch.lines import LineCounter
 from stoker.watch.ranks import Rank
 from stoker.watch.session import Session
-from test_watch_extension import KINDS, Alone, make_state, returns
 from test_watch_program import DATA, records, train, watched
 from torch import nn
 from torch.utils.data import DataLoader
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind][0]])
-def test_what_ends_a_program_ends_it_within_our_functions_too(kind, stop):
+@pytest.mark.parametrize("event", ["asks", "got", "trains", "stepped"])
+def test_what_ends_a_program_ends_it_within_our_functions_too(event, stop, tmp_path, monkeypatch):
     def interrupted(*of):
         raise stop("of a signal's handler")
 
-    calls, options = KINDS[kind]
-    state, on_device = make_state(), torch.empty(2, device="meta")
-    original = (lambda of: torch.ones(2)) if kind == "move" else returns
-    hook = Hook(kind, state, original, calls=(interrupted,) * len(calls), **options)
-    with pytest.raises(stop, match="handler"):
-        hook(on_device if kind in ("move", "read", "wait") else Alone())
-    assert state.fault is None
+    with watched(tmp_path) as session:
+        monkeypatch.setattr(session._steps, event, interrupted)
+        with pytest.raises(stop, match="handler"):
+            train(nn.Linear(8, 4), DataLoader(DATA, batch_size=8))
+        assert session._state.fault is None
 
 
 class Failing(torch.optim.SGD):

@@ -7,9 +7,8 @@ from collections import Counter
 
 import pytest
 
-pytest.importorskip("stoker._watch", reason="needs the extension modules: STOKER_PYTHON=ON")
+pytest.importorskip("stoker._stoker", reason="needs the extension modules: STOKER_PYTHON=ON")
 import torch
-from stoker import _watch
 from stoker.watch.counters import CounterReader
 from stoker.watch.fetch_clock import FIELDS, WorkerTarget
 from stoker.watch.seen import LoaderNote, Seen
@@ -58,10 +57,6 @@ def test_a_worker_on_a_full_disk_runs_unwatched(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "posix_fallocate", full)
     target("kind", "data set", "tasks", "results")
     assert given == [("kind", "data set", "tasks", "results")]
-
-
-def test_the_sums_of_hooks_stand_at_the_beginning():
-    assert FIELDS[: len(_watch.SUMS)] == _watch.SUMS == ("samples", "fetch", "core")
 
 
 class Holding(Dataset):

@@ -3,8 +3,8 @@ import json
 
 import pytest
 
-pytest.importorskip("stoker._watch", reason="needs the extension modules: STOKER_PYTHON=ON")
-from stoker._watch import StepRows
+pytest.importorskip("stoker._stoker", reason="needs the extension modules: STOKER_PYTHON=ON")
+from stoker.watch.step_rows import StepRows
 from stoker.watch.account import FORWARD, WAIT, Account
 from stoker.watch.steps import Steps
 

@@ -17,11 +17,10 @@ MOST_IMPORT_MS = 60
 IMPORT = "from time import perf_counter as now; start = now(); import stoker; print(1e3 * (now() - start))"
 USE = """
 import stoker
-import stoker._watch
 data = stoker.open("synth:digits?count=10")
 assert len(data) == 10 and stoker.__version__ == {version!r}, (len(data), stoker.__version__)
 """
-NEEDED = {"stoker/bin/stoker", "stoker/py.typed", "stoker/_stoker.pyi", "stoker/_watch.pyi", "stoker/watch/hooks.py"}
+NEEDED = {"stoker/bin/stoker", "stoker/py.typed", "stoker/_stoker.pyi", "stoker/watch/hooks.py"}
 
 
 def output(*command):
@@ -48,10 +47,9 @@ def wrong_tag(wheel_name, names, version):
     """The mismatch of the wheel's name and those of its extension modules with the Pythons that it is for; or None."""
     tag, suffix = expected_tag(version)
     found = sorted(name for name in names if name.startswith("stoker/_") and name.endswith(".so"))
-    patterns = [rf"stoker/{module}\.{suffix}\.so" for module in ("_stoker", "_watch")]
-    if f"-{tag}-linux_" in wheel_name and len(found) == 2 and all(map(re.fullmatch, patterns, found)):
+    if f"-{tag}-linux_" in wheel_name and len(found) == 1 and re.fullmatch(rf"stoker/_stoker\.{suffix}\.so", found[0]):
         return None
-    return f"expected {tag}, and _stoker and _watch with .{suffix}.so, got {wheel_name} with {found}"
+    return f"expected {tag}, and _stoker with .{suffix}.so, got {wheel_name} with {found}"
 
 
 def main(wheel, folder):

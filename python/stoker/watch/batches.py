@@ -55,7 +55,7 @@ def _listed_samples(batch: Any) -> int:
     if not isinstance(batch, (list, tuple)) or not batch:
         return 0
     first = batch[0]
-    if isinstance(first, PackedSequence) or _are_stacked(batch):
+    if isinstance(first, (torch.Tensor, PackedSequence)) or _are_stacked(batch):
         return 0
     if isinstance(first, Mapping):
         return len(batch) if isinstance(batch, list) and all(isinstance(sample, Mapping) for sample in batch) else 0

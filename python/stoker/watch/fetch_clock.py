@@ -16,16 +16,15 @@ from typing import Any
 
 import torch
 
-from stoker._watch import SUMS
 from stoker.watch.counters import private_bytes
 from stoker.watch.patches import Patches
 
-# SUMS has `samples`, `fetch` and `core`, which hooks of C count, too. All but counts are nanoseconds, summed over
+# All but counts are nanoseconds, summed over
 # batches of `samples`: `fetch` is the wall time of whole batches, `core` CPU time of the thread, `queued` the time in
 # which it was ready to run and had no core, `decode` the wall time of image decoders, `idle` the time in which a
 # worker had nothing to do. `pillow` and `torchvision` are counts of the images that each has decoded. The last two
 # are no sums: a position in CODECS, and the bytes that a worker has for itself.
-FIELDS = (*SUMS, "queued", "decode", "idle", "pillow", "torchvision", "codec", "private")
+FIELDS = ("samples", "fetch", "core", "queued", "decode", "idle", "pillow", "torchvision", "codec", "private")
 SAMPLES, FETCH, CORE, QUEUED, DECODE, IDLE, PILLOW, TORCHVISION, CODEC, PRIVATE = range(len(FIELDS))
 CODECS = ("", "jpeg", "png", "webp", "bmp", "gif", "tiff", "other")
 
@@ -76,6 +75,13 @@ class FetchClock:
             sums[CORE] += thread_time_ns() - core
             sums[QUEUED] += queued.read() - waited
             sums[SAMPLES] += len(index) if isinstance(index, (list, tuple)) else 1
+
+    def add(self, samples: int, wall: int, core: int) -> None:
+        """A batch that the training thread has fetched. core: 0 where that was not measured."""
+        sums = self.sums
+        sums[FETCH] += wall
+        sums[CORE] += core or wall
+        sums[SAMPLES] += samples or 1
 
     def add_decode(self, nanoseconds: int, codec: str, decoder: int) -> None:
         """decoder: PILLOW or TORCHVISION."""

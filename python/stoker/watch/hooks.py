@@ -1,7 +1,6 @@
 """Hooks into PyTorch that keep the account. They call what they replace with the same arguments and return its result.
 
-Each hook costs a microsecond or less, and nothing waits for the device that did not wait before. An error of the watch
-itself ends the watch, and not the program.
+Nothing waits for the device that did not wait before. An error of the watch itself ends the watch, and not the program.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import threading
 import types
 from collections.abc import Callable
 from threading import get_ident
+from time import thread_time_ns
 from typing import Any
 
 import torch
@@ -21,9 +21,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from stoker._watch import Hook
 from stoker.watch.account import BACKWARD, CHECKPOINT, COMMUNICATION, OPTIMIZER, UNMEASURED, WAIT
-from stoker.watch.batches import batch_length, note_batch, ready_batches
+from stoker.watch.batches import note_batch, ready_batches
 from stoker.watch.fetch_clock import FetchClock
 from stoker.watch.made import MadeHooks
 from stoker.watch.modules import ModuleHooks
@@ -58,6 +57,7 @@ _COLLECTIVES = (
     "send_object_list",
 )
 
+_SHORT = 200_000  # nanoseconds: the CPU time of shorter fetches is not read
 _CLOSURES = (types.FunctionType, types.MethodType, functools.partial)
 
 
@@ -82,17 +82,7 @@ class Hooks:
         self._optimizer_noted = False
         self._loader_noted = False
         self._all_optimizers = _AllOptimizers()
-        self._after_step: Callable[[], None] | None = None
-
-    @property
-    def after_step(self) -> Callable[[], None] | None:
-        """Called after each step that counts; None where nothing is to be done but to write it down."""
-        return self._after_step
-
-    @after_step.setter
-    def after_step(self, call: Callable[[], None] | None) -> None:
-        self._after_step = call
-        self._state.steady = False  # until the next step has found nothing to note
+        self.after_step: Callable[[], None] | None = None  # called after each step that counts
 
     def install(self) -> None:
         state = self._state
@@ -153,10 +143,54 @@ class Hooks:
 
         state.replace(DataLoader, "__iter__", make_iter)
         state.replace(_BaseDataLoaderIter, "__init__", self._noting)
-        rare = self._first_batch, self._batches_ended, state.settle_base
-        calls = steps.asks, ready_batches, batch_length, *rare
-        sums = self._clock.sums
-        state.replace(_BaseDataLoaderIter, "__next__", lambda original: state.hook("next", original, *calls, sums=sums))
+        state.replace(_BaseDataLoaderIter, "__next__", self._next)
+
+    def _next(self, original: Any) -> Any:
+        """Waiting for a batch."""
+        state, account, steps, clock = self._state, self._state.account, self._state.steps, self._clock
+        measures = True  # the last batch took long enough to read the CPU time of the next one
+
+        def following(iterator: Any) -> Any:
+            nonlocal measures
+            if is_compiling() or account.phase == WAIT or get_ident() != state.thread:
+                return original(iterator)
+            alone, ready = False, None
+            try:
+                alone = iterator._num_workers == 0
+                if state.base != UNMEASURED:
+                    state.settle_base()
+                if not alone:
+                    ready = ready_batches(iterator)
+                steps.asks(iterator)
+            except Exception as error:
+                state.fail(error)
+            account.enter(WAIT)
+            start = account.since
+            core = thread_time_ns() if alone and measures else 0
+            ended = False
+            try:
+                batch = original(iterator)
+            except StopIteration:
+                ended = True
+                raise
+            finally:
+                if core:
+                    core = thread_time_ns() - core
+                account.enter(state.base)
+                wall = account.since - start
+                if ended:
+                    self._batches_ended(iterator, wall)
+            try:
+                samples = note_batch(steps.loader, batch)
+                steps.got(samples, ready)
+                if alone:
+                    clock.add(samples, wall, core)
+                    measures = wall > _SHORT
+            except Exception as error:
+                state.fail(error)
+            return batch
+
+        return following
 
     def _noting(self, original: Any) -> Any:
         """Also of an iterator that a library makes by itself, as fastai's loader does."""
@@ -172,43 +206,65 @@ class Hooks:
 
         return init
 
-    def _first_batch(self, batch: Any) -> int:
-        """The samples of the first batch of an iterator."""
-        steps = self._state.steps
-        note = steps.loader
-        samples = note_batch(note, batch)
-        steps.per_batch = 0 if note is None else note.per_batch
-        return samples
-
     def _batches_ended(self, iterator: Any, nanoseconds: int) -> None:
-        stops = iterator._num_workers > 0 and not iterator._persistent_workers
-        self._state.steps.ended(iterator, nanoseconds if stops else 0)
+        try:
+            stops = iterator._num_workers > 0 and not iterator._persistent_workers
+            self._state.steps.ended(iterator, nanoseconds if stops else 0)
+        except Exception as error:
+            self._state.fail(error)
 
     def _hook_backward(self) -> None:
-        state = self._state
+        self._state.replace(torch.autograd, "backward", functools.partial(self._backward, True))
+        self._state.replace(torch.autograd, "grad", functools.partial(self._backward, False))
 
-        def make(whole: bool) -> Callable[[Any], Hook]:
-            calls = self._trains, self._stepped_in_backward
-            return lambda original: state.hook("backward", original, *calls, number=whole)
+    def _backward(self, whole: bool, original: Any) -> Any:
+        state, account, steps = self._state, self._state.account, self._state.steps
 
-        state.replace_function(torch.autograd, "backward", make(True))
-        state.replace_function(torch.autograd, "grad", make(False))
+        def backward(*args: Any, **options: Any) -> Any:
+            if is_compiling() or account.phase == BACKWARD or get_ident() != state.thread:
+                return original(*args, **options)
+            inside = state.inside  # a model may compute gradients, such as forces, in its forward pass
+            if not inside:
+                try:
+                    steps.trains()
+                except Exception as error:
+                    state.fail(error)
+            steps.backwards += whole
+            before = account.enter(BACKWARD)
+            try:
+                return original(*args, **options)
+            finally:
+                account.enter(before if inside else state.base)
+                if state.stepped_in_backward:
+                    state.stepped_in_backward = False
+                    self._step_done(self._all_optimizers)
 
-    def _trains(self) -> None:
-        self._state.steps.trains()
-
-    def _stepped_in_backward(self) -> None:
-        self._step_done(self._all_optimizers)
+        return backward
 
     def _hook_optimizers(self) -> None:
-        state = self._state
-        begin = state.hook("optimizer_begin", None, self._with_closure)
-        end = state.hook("optimizer_end", None, self._stepped)
+        state, account = self._state, self._state.account
+
+        def begin(optimizer: Any, args: Any, options: Any) -> Any:
+            if get_ident() != state.thread:
+                return None
+            before = account.enter(OPTIMIZER)
+            if before != OPTIMIZER:  # else it belongs to another optimizer
+                state.in_backward = before == BACKWARD
+            if not state.in_backward:
+                state.base = OPTIMIZER
+            state.begun = True
+            return self._with_closure(args, options) if len(args) > 1 or options else None
+
+        def end(optimizer: Any, args: Any, options: Any) -> None:
+            self._stepped(optimizer)
+
+        for hook in (begin, end):
+            setattr(hook, "_torchdynamo_disable", True)  # torch.compile calls it and does not trace it
         self._handles.append(register_optimizer_step_pre_hook(begin))
         self._handles.append(register_optimizer_step_post_hook(end))
         state.replace_phase(Optimizer, "zero_grad", OPTIMIZER)
 
-    def _with_closure(self, optimizer: Any, args: Any, options: Any) -> Any:
+    def _with_closure(self, args: Any, options: Any) -> Any:
         """The arguments of an optimizer's step. Its closure, which may be the whole training step, is no part of it."""
         state, account = self._state, self._state.account
         given = options.get("closure", args[1] if len(args) > 1 else None)
@@ -232,18 +288,22 @@ class Hooks:
         return (args[0], closure, *args[2:]), options
 
     def _stepped(self, optimizer: Any) -> None:
-        """An optimizer has made a step, here or in another thread, and more may be to do than to write it down."""
+        """An optimizer has made a step, here or in another thread."""
         state, account = self._state, self._state.account
         if get_ident() != state.thread:
             if account.phase == BACKWARD and state.thread and _is_of_autograd():
                 state.stepped_in_backward = True
             return
+        if not state.begun:
+            return  # a class calls the step of its base, which has hooks of its own and was counted
+        state.begun = False
         if not self._optimizer_noted:
             self._note_optimizer(optimizer)
         if state.in_backward:  # the step ends with the backward pass
             account.enter(BACKWARD)
             state.stepped_in_backward = True
         else:
+            state.base = UNMEASURED
             self._step_done(optimizer)
 
     def _note_optimizer(self, optimizer: Any) -> None:
@@ -264,7 +324,6 @@ class Hooks:
             if self.after_step is not None:
                 with torch._C.DisableTorchFunction():  # the program's do not see our questions
                     self.after_step()
-            state.steady = self._loader_noted and self.after_step is None
         except Exception as error:
             state.fail(error)
 
@@ -284,10 +343,9 @@ class Hooks:
 
     def _hook_save(self) -> None:
         state, seen = self._state, self._state.seen
+        state.replace_phase(torch, "save", CHECKPOINT)
 
         def make(original: Any) -> Any:
-            hook = state.hook("phase", original, number=CHECKPOINT)
-
             def save(*args: Any, **options: Any) -> Any:
                 if is_compiling():
                     return original(*args, **options)
@@ -296,7 +354,7 @@ class Hooks:
                         seen.checkpoint_place = place_of(*find_frames(sys._getframe(1)))
                     except Exception as error:
                         state.fail(error)
-                return hook(*args, **options)
+                return original(*args, **options)
 
             return save
 

@@ -6,17 +6,18 @@ Compiled code sees no hook: while torch.compile or torch.export traces, a hook i
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 import weakref
 from collections.abc import Callable
+from threading import get_ident
 from types import FrameType
 from typing import Any
 
 import torch
 from torch.compiler import is_compiling
 
-from stoker._watch import Hook
-from stoker.watch.account import BACKWARD
+from stoker.watch.account import BACKWARD, FORWARD, WAIT
 from stoker.watch.places import find_frames, place_of
 from stoker.watch.seen import Facts, length_of
 from stoker.watch.state import HookState
@@ -64,6 +65,11 @@ def _wrapped(module: Any) -> list[Any]:
         found.append(inner)
         module = inner
     return found
+
+
+def _leads_to_no_loss(result: Any) -> bool:
+    """Whether it is a plain tensor without gradients, such as a loss that is only printed."""
+    return type(result) is torch.Tensor and not torch._C._len_torch_function_stack() and not result.requires_grad
 
 
 class ModuleHooks:
@@ -133,12 +139,11 @@ class ModuleHooks:
         if "__call__" in vars(kind):
             self._state.replace(kind, "__call__", self._outermost)
             return
-        hook = functools.wraps(self._original)(self._outermost(_inherited_by(kind), kind))
+        hook = functools.wraps(self._original)(self._outermost(_inherited_by(kind)))
         self._state.patches.replace(kind, "__call__", hook)
 
-    def _outermost(self, original: Any, owner: type | None = None) -> Any:
-        """owner: the class that inherits its call. The hook then finds it as `original` does, and faster."""
-        forward = Hook("forward", self._state, original, calls=(self._called, self._passed), owner=owner)
+    def _outermost(self, original: Any) -> Any:
+        forward = Hook(self, original)
 
         def call(module: Any, *args: Any, **options: Any) -> Any:  # torch.compile looks into functions of Python
             if is_compiling():
@@ -147,10 +152,41 @@ class ModuleHooks:
 
         return call
 
-    def _called(self, module: Any, learning: bool) -> None:
-        """An outermost module is called. Only a call that trains, after others that did, changes nothing."""
-        steps, key = self._state.steps, id(module)
+    def forward(self, original: Any, module: Any, args: Any, options: Any) -> Any:
+        state, account = self._state, self._state.account
+        # A forward pass within the backward pass computes again what checkpointing has dropped. A module that is called
+        # while the loop waits for a batch, such as a transform of torchvision, belongs to the loader.
+        if state.inside or account.phase in (BACKWARD, WAIT) or get_ident() != state.thread:
+            return original(module, *args, **options)
+        learning = self._called(module)
+        before = account.enter(FORWARD)
+        stays = False  # in this phase: the loss follows, and the backward pass
+        looks = learning and state.around is not None
         try:
+            if looks:
+                state.around(module, True)
+            state.inside = True
+            result = original(module, *args, **options)
+            stays = learning and not _leads_to_no_loss(result)
+            return result
+        finally:
+            state.inside = False
+            if looks and state.around is not None:
+                state.around(module, False)
+            if not stays:
+                account.enter(before)
+            if not learning:
+                self._passed()
+
+    def _called(self, module: Any) -> bool:
+        """An outermost module is called: whether it learns. Only a call that trains, after others that did, changes
+        nothing."""
+        steps, key = self._state.steps, id(module)
+        learning = False
+        try:
+            learning = bool(module.training) and torch.is_grad_enabled()
+            if learning and steps.training and key in steps.trained:
+                return True
             trains = self.uses.get(key)
             if trains is None:
                 trains = self._note(module)
@@ -162,6 +198,7 @@ class ModuleHooks:
                 steps.predicts(key, not module.training)
         except Exception as error:
             self._state.fail(error)
+        return learning
 
     def _passed(self) -> None:
         steps = self._state.steps
@@ -198,3 +235,19 @@ class ModuleHooks:
 
         self._references[key] = weakref.ref(module, forget)
         return key
+
+
+class Hook:
+    """Calls an outermost module. Where a class is pickled by value, what the hook stands for is written."""
+
+    __slots__ = ("_hooks", "_original")
+
+    def __init__(self, hooks: ModuleHooks, original: Any) -> None:
+        self._hooks = hooks
+        self._original = original
+
+    def __call__(self, module: Any, *args: Any, **options: Any) -> Any:
+        return self._hooks.forward(self._original, module, args, options)
+
+    def __reduce__(self) -> Any:
+        return operator.getitem, ((self._original,), 0)

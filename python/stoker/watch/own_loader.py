@@ -10,7 +10,7 @@ from typing import Any
 from stoker import _waiting
 from stoker.watch.account import UNMEASURED, WAIT
 from stoker.watch.batches import note_batch
-from stoker.watch.fetch_clock import CORE, FETCH, SAMPLES, FetchClock
+from stoker.watch.fetch_clock import FetchClock
 from stoker.watch.seen import LoaderNote
 from stoker.watch.state import HookState
 from stoker.watch.steps import LOADER
@@ -69,14 +69,11 @@ class OwnLoaderHook:
             steps.before_iterator()
             running = self._passes[loader] = _Pass(loader)
             steps.loader_started(running)
-        if steps.asked is None or steps.asked() is not running:
-            steps.asks(running)
+        steps.asks(running)
 
     def _got(self, loader: Any, batch: Any, wall: int) -> None:
-        steps, sums = self._state.steps, self._clock.sums
+        steps = self._state.steps
         samples = note_batch(steps.loader, batch)
         steps.got(samples, None)
         if loader.workers == 0:  # the batch was made within the wait
-            sums[FETCH] += wall
-            sums[CORE] += wall
-            sums[SAMPLES] += samples or 1
+            self._clock.add(samples, wall, 0)

@@ -7,13 +7,13 @@ import os
 from time import perf_counter_ns
 from typing import Any
 
-from stoker._watch import StepRows
 from stoker.watch import fetch_clock
 from stoker.watch.account import WAIT, Times, add_times, microseconds, no_time
 from stoker.watch.counters import CounterReader, Counters, differences
 from stoker.watch.gpu_backlog import GpuBacklog
 from stoker.watch.gpu_clocks import GpuClocks
 from stoker.watch.lines import LineCounter, LineSampler, line_entries
+from stoker.watch.step_rows import StepRows
 
 SCHEMA = 1
 _INTERVAL = 500_000_000  # nanoseconds

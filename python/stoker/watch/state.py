@@ -6,32 +6,34 @@ import functools
 import sys
 from collections.abc import Callable
 from threading import get_ident
-from types import FrameType
+from types import FrameType, MethodType
 from typing import Any
 
 import torch
 from torch.compiler import is_compiling
 from torch.optim import Optimizer
 
-from stoker._watch import Hook, HookFlags, learn
 from stoker.watch.account import UNMEASURED, Account
 from stoker.watch.patches import Patches
 from stoker.watch.seen import Seen
 from stoker.watch.steps import Steps
 
-learn(torch.Tensor, torch.nn.Parameter, torch.nn.Module, torch._C._len_torch_function_stack, torch.is_grad_enabled)
-
 _STEP: Any = Optimizer.profile_hook_step(lambda: None).__code__  # of the frame in which an optimizer makes its step
 
 
-class HookState(HookFlags):
-    account: Account
-    steps: Steps
-
+class HookState:
     def __init__(self, account: Account, steps: Steps, seen: Seen) -> None:
-        super().__init__(account, steps, self.fail)
+        self.account = account
+        self.steps = steps
         self.seen = seen
         self.patches = Patches()
+        self.thread = get_ident()  # that is watched; 0 after the end, when hooks pass everything on
+        self.base = UNMEASURED  # the phase after a batch or a backward pass; within an optimizer's closure its own
+        self.inside = False  # an outermost module runs
+        self.begun = False  # a step of an optimizer that is not counted yet
+        self.in_backward = False  # the running step of an optimizer lies within a backward pass
+        self.stepped_in_backward = False  # an optimizer has made its step within the running backward pass
+        self.around: Callable[[Any, bool], None] | None = None  # before and after an outermost module that learns
         self.fault: Exception | None = None  # of the watch, which then ended
         self.on_fault: Callable[[], None] = lambda: None
         self.loop_begins: Callable[[], None] = lambda: None  # called before each loop over a loader
@@ -58,9 +60,6 @@ class HookState(HookFlags):
         """A hook may stay below one of the program's, and then passes everything on."""
         self.thread = 0
 
-    def hook(self, kind: str, original: Any, *calls: Callable[..., Any], number: int = 0, sums: Any = None) -> Hook:
-        return Hook(kind, self, original, calls=calls, number=number, sums=sums)
-
     def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         """Puts `make(what is there)` in its place, also where pickle looks for it."""
         original = getattr(owner, name, None)
@@ -72,28 +71,57 @@ class HookState(HookFlags):
             self.patches.replace(home, name, hook)
         self.patches.replace_operator(owner, name, hook)
 
-    def replace_function(self, owner: Any, name: str, make: Callable[[Any], Hook]) -> None:
-        """As `replace`, for what torch.compile may trace: it looks into functions, and stops at a bare hook."""
-
-        def make_function(original: Any) -> Any:
-            hook = make(original)
-
-            def call(*args: Any, **options: Any) -> Any:
-                if is_compiling():
-                    return original(*args, **options)
-                return hook(*args, **options)
-
-            return call
-
-        self.replace(owner, name, make_function)
-
-    def replace_method(self, name: str, kind: str, *calls: Callable[..., Any]) -> None:
-        """As `replace`, for a method of Tensor, whose class torch.compile must find."""
+    def replace_method(self, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
+        """As `replace`, for a method of Tensor."""
         original = getattr(torch.Tensor, name)
-        hook: Any = Hook(kind, self, original, calls=calls, place=(torch.Tensor, name))
-        hook.__name__, hook.__qualname__, hook.__doc__ = original.__name__, original.__qualname__, original.__doc__
-        self.patches.replace(torch.Tensor, name, hook)
+        self.patches.replace(torch.Tensor, name, MethodHook(original, make(original)))
 
     def replace_phase(self, owner: Any, name: str, phase: int) -> None:
         """A function whose whole time belongs to `phase`."""
-        self.replace_function(owner, name, lambda original: self.hook("phase", original, number=phase))
+        account = self.account
+
+        def make(original: Any) -> Any:
+            def call(*args: Any, **options: Any) -> Any:
+                if is_compiling() or account.phase == phase or get_ident() != self.thread:
+                    return original(*args, **options)
+                before = account.enter(phase)
+                try:
+                    return original(*args, **options)
+                finally:
+                    account.enter(before)
+
+            return call
+
+        self.replace(owner, name, make)
+
+
+class MethodHook:
+    # Stands for a method of Tensor and is equal to it: programs look methods up in sets and tables of their own, and
+    # torch.compile tells them by their class and by where they are from.
+
+    # What an object finds in its class before it asks `__getattr__`.
+    __class__ = property(lambda self: type(self._original))  # type: ignore[assignment]
+    __module__ = property(lambda self: self._original.__module__)  # type: ignore[assignment]
+    __doc__ = property(lambda self: self._original.__doc__)  # type: ignore[assignment]
+
+    def __init__(self, original: Any, call: Callable[..., Any]) -> None:
+        self._original = original
+        self._call = functools.wraps(original)(call)
+
+    def __get__(self, tensor: Any, kind: Any = None) -> Any:
+        return self if tensor is None else MethodType(self._call, tensor)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self._call(*args, **options)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or bool(self._original == other)
+
+    def __hash__(self) -> int:
+        return hash(self._original)
+
+    def __reduce__(self) -> Any:
+        return getattr, (torch.Tensor, self._original.__name__)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)

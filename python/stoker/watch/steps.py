@@ -15,8 +15,8 @@ import weakref
 from time import perf_counter_ns
 from typing import Any, Protocol
 
-from stoker._watch import StepRows, StepState
 from stoker.watch.account import UNMEASURED, Account, Times, add_times, no_time
+from stoker.watch.step_rows import StepRows
 
 NOTHING, TRAINING, EVALUATION = range(3)
 _FORSAKEN = 20
@@ -39,13 +39,24 @@ class Recorder(Protocol):
     def evaluation(self, times: Times, samples: int) -> None: ...
 
 
-class Steps(StepState):
-    """Receives the events of the training thread in order. StepState has what changes in every step."""
+class Steps:
+    """Receives the events of the training thread in order."""
 
     def __init__(self, account: Account, recorder: Recorder) -> None:
-        super().__init__(account, recorder.rows)
         self._account = account
         self._recorder = recorder
+        self.rows = recorder.rows
+        self.training = False  # it is decided: a proof of training changes nothing
+        self._in_parts = False  # some of the step's time has been settled
+        self._optimizer: weakref.ref[Any] | None = None  # the one that counts
+        self._others = 0  # steps of other optimizers since it has made one
+        self.trained: set[int] = set()  # ids of modules
+        self.batches = 0  # that are in no step and no evaluation yet
+        self.samples = 0  # likewise
+        self._ready = -1  # batches that workers had finished; -1 where that is not known
+        self.copied = 0  # bytes to the device since the last boundary
+        self.epoch = 0
+        self.backwards = 0
         self.use = NOTHING
         self.undecided = False
         self._iterator: weakref.ref[Any] | None = None  # the one that gave the last batch; the program may drop it
@@ -92,14 +103,13 @@ class Steps(StepState):
         self._doubt()
 
     def asks(self, iterator: Any) -> None:
-        """The loop over a loader asks for its next batch. Need not be called for the iterator of `asked`."""
+        """The loop over a loader asks for its next batch."""
         known = self._iterator
         same = known is not None and iterator is known()
         if not same or (not self.undecided and getattr(iterator, _MARK, self.use) != self.use):
             self._settle()
             self._doubt()
             self._turn_to(iterator)
-        self.asked = self._iterator
 
     def _turn_to(self, iterator: Any) -> None:
         """The next batches come from it."""
@@ -110,20 +120,17 @@ class Steps(StepState):
         self._fresh = getattr(iterator, _STARTED, None) is not None or not hasattr(iterator, _MARK)
         if self._fresh:
             self._asked.add(iterator)
-        note = getattr(iterator, LOADER, None)
-        self.per_batch = 0 if note is None else note.per_batch
 
     def ended(self, iterator: Any, stopping: int = 0) -> None:
         """The loop over a loader has had all batches. stopping: nanoseconds that its workers took to end."""
         if getattr(iterator, _MARK, None) == TRAINING:
             self._recorder.loader_starts += stopping
         self._iterator = None
-        self.asked = None
 
     def got(self, samples: int, ready: int | None) -> None:
         self.batches += 1
         self.samples += samples
-        self.ready = -1 if ready is None else ready
+        self._ready = -1 if ready is None else ready
 
     def trains(self, module_id: int | None = None) -> None:
         """A proof of training: a forward pass with gradients, a backward pass, a step of the optimizer."""
@@ -185,20 +192,25 @@ class Steps(StepState):
         """An optimizer has made its step."""
         if not self.training:
             self.trains()
-        known = self.optimizer() if self.optimizer is not None else None
+        account = self._account
+        account.enter(UNMEASURED)
+        known = self._optimizer() if self._optimizer is not None else None
         if known is not optimizer:
-            self.others += 1
-            if known is not None and self.others < _FORSAKEN:
-                self._account.enter(UNMEASURED)
+            self._others += 1
+            if known is not None and self._others < _FORSAKEN:
                 return
-            self.optimizer = weakref.ref(optimizer)
-        parts = None
-        if self.in_parts:
-            parts, self._times[TRAINING] = self._times[TRAINING], no_time()
+            self._optimizer = weakref.ref(optimizer)
+        times = account.take()
+        if self._in_parts:
+            add_times(times, self._times[TRAINING])
+            self._times[TRAINING] = no_time()
             self.copied += self._copied[TRAINING]
             self._copied[TRAINING] = 0
-            self.in_parts = False
-        self.close(parts)
+            self._in_parts = False
+        row = self.epoch, self.batches, self.samples, self._ready, self.copied, times
+        self.batches = self.samples = self.copied = self._others = 0
+        self._ready = -1
+        self.rows.add(*row, account.since)
 
     def end(self) -> None:
         """The watch ends. What follows the last step, or the last forward pass of an evaluation, is neither."""
@@ -219,13 +231,12 @@ class Steps(StepState):
         if self.use != NOTHING:
             add_times(self._times[self.use], times)
             self._copied[self.use] += copied
-            self.in_parts = True
+            self._in_parts = True
 
     def _doubt(self) -> None:
         """What follows may belong to another use."""
         self.undecided = True
         self.training = False
-        self.asked = None
 
     def _decide(self, use: int) -> None:
         """From the last boundary on, or from now on if there was none, the time belongs to `use`."""
@@ -239,7 +250,6 @@ class Steps(StepState):
         before, self.use = self.use, use
         self.undecided = False
         self.training = use == TRAINING
-        self.asked = None
         if before == EVALUATION and use == TRAINING:
             self._end_evaluation()
         elif use == EVALUATION and before != EVALUATION:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from threading import get_ident
 from types import FrameType
 from typing import Any
 
@@ -34,27 +35,70 @@ def _is_plain(tensor: Any) -> bool:
         return bool(tensor.is_cpu)
 
 
-def _needs_no_wait(tensor: Any) -> bool:
-    """Of a tensor that the hook could not ask where it is."""
-    return _is_plain(tensor) or is_compiling()
-
-
 class TransferHooks:
     """syncs: where reads are noted, as place -> [count, nanoseconds]."""
 
     def __init__(self, state: HookState, syncs: Callable[[], dict[str, list[int]]]) -> None:
         self._state = state
         self._syncs = syncs
+        self._reading = False  # a read of a tensor runs, which may be made of others
+        self._moving = False
 
     def install(self) -> None:
         state = self._state
         for name in ("to", "cuda"):
-            state.replace_method(name, "move", self._moved)
+            state.replace_method(name, self._move)
         for name in _READS:
-            state.replace_method(name, "read", self._waited, _needs_no_wait, is_compiling)
-        state.replace(torch.cuda, "synchronize", lambda original: state.hook("wait", original, self._waited))
+            state.replace_method(name, self._read)
+        state.replace(torch.cuda, "synchronize", self._wait)
 
-    # Called by hooks, which have no frame: the frame before ours is that of the program or of PyTorch.
+    def _move(self, original: Any) -> Any:
+        state, account = self._state, self._state.account
+
+        def move(tensor: Any, *args: Any, **options: Any) -> Any:
+            if self._moving or self._reading or get_ident() != state.thread:
+                return original(tensor, *args, **options)
+            self._moving = True
+            start = account.running()
+            try:
+                moved = original(tensor, *args, **options)
+            finally:
+                self._moving = False
+            if moved is not tensor:
+                self._moved(tensor, moved, account.running() - start)
+            return moved
+
+        return move
+
+    def _read(self, original: Any) -> Any:
+        state = self._state
+
+        def read(tensor: Any, *args: Any, **options: Any) -> Any:
+            if self._reading or get_ident() != state.thread or _is_plain(tensor) or is_compiling():
+                return original(tensor, *args, **options)
+            return self._timed(original, tensor, *args, **options)
+
+        return read
+
+    def _wait(self, original: Any) -> Any:
+        state = self._state
+
+        def wait(*args: Any, **options: Any) -> Any:
+            if is_compiling() or self._reading or get_ident() != state.thread:
+                return original(*args, **options)
+            return self._timed(original, *args, **options)
+
+        return wait
+
+    def _timed(self, original: Any, *args: Any, **options: Any) -> Any:
+        account = self._state.account
+        self._reading = True
+        start = account.running()
+        try:
+            return original(*args, **options)
+        finally:
+            self._reading = False
+            self._waited(account.running() - start)
 
     def _moved(self, tensor: Any, moved: Any, nanoseconds: int) -> None:
         """`moved` is another tensor, and both may be anywhere."""
