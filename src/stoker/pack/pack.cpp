@@ -155,15 +155,13 @@ class Packing {
                                                      .samples = indices_.size(),
                                                      .shard_size = options_.shard_size,
                                                      .workers = options_.workers});
-            check_parts(*target);
-            result_.resumed_samples = target->samples();
+            const std::size_t parts = check_parts(*target);
             check_keys(*target);
-            target->begin();
+            target->begin(parts);
             stream(*target);
             add_stats(total_, std::exchange(part_, {}));  // bad samples after the last part
-            target->finalize(json_text(Json{{"plan", plan_}, {"result", to_json(total_)}}), progress_for("write"));
-            target->verify(progress_for("verify"));
-            target->publish();
+            target->finish(json_text(Json{{"plan", plan_}, {"result", to_json(total_)}}), progress_for("write"),
+                           progress_for("verify"));
         }
         return result();
     }
@@ -208,21 +206,23 @@ class Packing {
         return before;
     }
 
-    // Checks the parts of an earlier run; drops the first bad one and all after it.
-    void check_parts(PackTarget& target) {
-        for (std::size_t part = 0; part < target.parts(); ++part) {
-            try {
-                target.check_part(part, progress_for("check"));
-                const PackStats stats = pack_stats_from_json(parse_json<Json>(target.part_notes(part)));
-                if (stats.samples_in != target.part_samples(part) + static_cast<std::int64_t>(stats.skipped.size()) ||
+    // Checks the parts of an earlier run. Returns how many are whole, up to the first bad one.
+    std::size_t check_parts(PackTarget& target) {
+        std::size_t whole = 0;
+        try {
+            while (const auto part = target.check_part(whole, progress_for("check"))) {
+                const PackStats stats = pack_stats_from_json(parse_json<Json>(part->notes));
+                if (stats.samples_in != part->samples + static_cast<std::int64_t>(stats.skipped.size()) ||
                     stats.samples_in > indices_.size() - total_.samples_in) {
-                    throw DataError({}, {.where = "pack", .expected = "notes that fit the part", .got = "other notes"});
+                    break;
                 }
                 add_stats(total_, stats);
-            } catch (const DataError&) {  // damaged or missing: packed again
-                target.keep_parts(part);
+                result_.resumed_samples += part->samples;
+                ++whole;
             }
+        } catch (const DataError&) {  // damaged or missing: packed again
         }
+        return whole;
     }
 
     std::string key_of(std::int64_t index) const {
@@ -243,7 +243,7 @@ class Packing {
                 throw error.located({.path = dataset_.path(), .key = key, .index = i});
             }
         }
-        if (target.needs_unique_keys()) {
+        if (format_.unique_keys) {
             check_unique_keys(dataset_, format_.name);
         }
     }

@@ -57,7 +57,10 @@ std::int64_t StagedTarget::part_samples(std::size_t part) const {
     return staging_.parts()[part].samples - (part == 0 ? 0 : staging_.parts()[part - 1].samples);
 }
 
-void StagedTarget::check_part(std::size_t part, const TargetProgress& progress) {
+std::optional<TargetPart> StagedTarget::check_part(std::size_t part, const TargetProgress& progress) {
+    if (part == parts()) {
+        return std::nullopt;
+    }
     const StagedPart& wanted = staging_.parts()[part];
     const Json* before = part == 0 ? nullptr : &staging_.parts()[part - 1].state;
     if (part_samples(part) < 1 || read_hash(part, before, wanted.state) != wanted.hash) {
@@ -65,16 +68,15 @@ void StagedTarget::check_part(std::size_t part, const TargetProgress& progress) 
                         {.where = format_, .expected = "the bytes that were written", .got = "other bytes"});
     }
     progress(wanted.samples, 0);
+    return TargetPart{.samples = part_samples(part), .notes = wanted.notes};
 }
 
-std::int64_t StagedTarget::samples() const {
-    return begun_ ? open_.samples : parts() == 0 ? 0 : staging_.parts().back().samples;
-}
-
-void StagedTarget::begin() {
-    open_ = parts() == 0 ? StagedPart{} : staging_.parts().back();
-    resume(parts() == 0 ? nullptr : &staging_.parts().back().state);
-    begun_ = true;
+void StagedTarget::begin(std::size_t whole) {
+    if (whole < parts()) {
+        staging_.keep_parts(whole);
+    }
+    open_ = whole == 0 ? StagedPart{} : staging_.parts().back();
+    resume(whole == 0 ? nullptr : &staging_.parts().back().state);
 }
 
 bool StagedTarget::closes_part(const PackedSample& sample) const {
@@ -100,16 +102,18 @@ void StagedTarget::close_part(const std::string& notes) {
     open_bytes_ = 0;
 }
 
-void StagedTarget::finalize(const std::string& origin, const TargetProgress& progress) {
+void StagedTarget::finish(const std::string& origin, const TargetProgress& write, const TargetProgress& verify) {
     if (samples() == 0) {
         throw InvalidArgument({.where = names_.target, .expected = "at least one sample", .got = "none"});
     }
-    files_ = assemble(progress);
-    record_ = {{"stoker_pack", 1}, {"format", format_}};
-    record_.update(parse_own_json<Json>(origin));
-    record_["samples"] = open_.samples;
-    record_["codecs"] = open_.codecs;
-    record_["content"] = fmt::format("{:016x}", open_.content);
+    const std::vector<std::string> files = assemble(write);
+    read_back(verify);
+    Json record = {{"stoker_pack", 1}, {"format", format_}};
+    record.update(parse_own_json<Json>(origin));
+    record["samples"] = open_.samples;
+    record["codecs"] = open_.codecs;
+    record["content"] = fmt::format("{:016x}", open_.content);
+    staging_.publish(files, std::move(record));
 }
 
 std::uint64_t StagedTarget::stored_bytes(const PackedSample& sample) const {
@@ -138,7 +142,7 @@ void StagedTarget::check_same_fields(const Dataset& dataset) const {
     }
 }
 
-void StagedTarget::verify(const TargetProgress& progress) {
+void StagedTarget::read_back(const TargetProgress& progress) const {
     const auto dataset = reopen();
     const auto differs = [&](const std::string& expected, const std::string& got) {
         throw DataError({.path = dataset->path()}, {.where = "pack", .expected = expected, .got = got});
@@ -213,10 +217,6 @@ void StagedTarget::verify(const TargetProgress& progress) {
         differs(fmt::format("class {} as in the source, \"{}\"", wanted - classes_.begin(), *wanted),
                 fmt::format("\"{}\"", *other));
     }
-}
-
-void StagedTarget::publish() {
-    staging_.publish(files_, record_);
 }
 
 void StagedTarget::check_text(std::string_view text, const char* what) const {

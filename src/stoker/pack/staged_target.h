@@ -14,19 +14,12 @@ namespace stoker {
 
 class StagedTarget : public PackTarget {
   public:
-    std::size_t parts() const override { return staging_.parts().size(); }
-    std::int64_t part_samples(std::size_t part) const override;
-    std::string part_notes(std::size_t part) const override { return staging_.parts()[part].notes; }
-    void check_part(std::size_t part, const TargetProgress& progress) override;
-    void keep_parts(std::size_t count) override { staging_.keep_parts(count); }
-    std::int64_t samples() const override;
+    std::optional<TargetPart> check_part(std::size_t part, const TargetProgress& progress) override;
+    void begin(std::size_t whole) override;
     bool closes_part(const PackedSample& sample) const override;
-    void begin() override;
     void add(const PackedSample& sample) override;
     void close_part(const std::string& notes) override;
-    void finalize(const std::string& origin, const TargetProgress& progress) override;
-    void verify(const TargetProgress& progress) override;
-    void publish() override;
+    void finish(const std::string& origin, const TargetProgress& write, const TargetProgress& verify) override;
 
   protected:
     using Json = nlohmann::ordered_json;
@@ -41,6 +34,8 @@ class StagedTarget : public PackTarget {
     const std::vector<Field>& fields() const { return fields_; }
     bool has_images() const { return images_; }
     std::int64_t source_samples() const { return source_samples_; }
+    std::int64_t samples() const { return open_.samples; }  // of all parts, after begin()
+    std::size_t parts() const { return staging_.parts().size(); }
     // Throws DataError for a sample that the format cannot store.
     [[noreturn]] void refuse(std::string_view key, std::string expected, std::string got, std::string hint) const;
     // Throws DataError for text that is not UTF-8 or contains a NUL, which a Python str or C string cannot hold.
@@ -61,7 +56,9 @@ class StagedTarget : public PackTarget {
     virtual std::unique_ptr<Dataset> reopen() const;
 
   private:
+    std::int64_t part_samples(std::size_t part) const;
     void check_same_fields(const Dataset& dataset) const;
+    void read_back(const TargetProgress& progress) const;
 
     StagingPaths names_;
     StagingFolder staging_;
@@ -72,11 +69,8 @@ class StagedTarget : public PackTarget {
     std::int64_t source_samples_;
     std::uint64_t part_size_;
     int workers_;
-    bool begun_ = false;
     StagedPart open_;  // the open part; its sums include the closed parts
     std::uint64_t open_bytes_ = 0;
-    std::vector<std::string> files_;
-    Json record_;
 };
 
 }  // namespace stoker

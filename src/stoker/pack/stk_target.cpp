@@ -20,19 +20,13 @@ class StkTarget final : public PackTarget {
   public:
     StkTarget(const std::filesystem::path& path, const TargetOptions& options);
 
-    std::size_t parts() const override { return writer_.manifest().shards.size(); }
-    std::int64_t part_samples(std::size_t part) const override;
-    std::string part_notes(std::size_t part) const override { return writer_.manifest().notes[part]; }
-    void check_part(std::size_t part, const TargetProgress& progress) override;
-    void keep_parts(std::size_t count) override;
-    std::int64_t samples() const override { return static_cast<std::int64_t>(writer_.samples()); }
-    bool closes_part(const PackedSample& sample) const override;
+    std::optional<TargetPart> check_part(std::size_t part, const TargetProgress& progress) override;
+    void begin(std::size_t whole) override;
     void check_key(std::string_view key) const override;
-    void add(const PackedSample& sample) override;
+    bool closes_part(const PackedSample& sample) const override { return writer_.closes_shard(values_of(sample)); }
+    void add(const PackedSample& sample) override { writer_.add(sample.key, values_of(sample)); }
     void close_part(const std::string& notes) override { writer_.close_shard(notes); }
-    void finalize(const std::string& origin, const TargetProgress& progress) override;
-    void verify(const TargetProgress& progress) override;
-    void publish() override { writer_.finish(origin_); }
+    void finish(const std::string& origin, const TargetProgress& write, const TargetProgress& verify) override;
 
   private:
     const std::vector<StkValue>& values_of(const PackedSample& sample) const;
@@ -42,9 +36,8 @@ class StkTarget final : public PackTarget {
     bool images_;
     int workers_;
     StkWriter writer_;
-    std::size_t checked_ = 0;  // number of verified shards
-    std::int64_t bytes_ = 0;   // verified bytes
-    std::string origin_;
+    std::size_t checked_ = 0;               // number of verified shards
+    std::int64_t bytes_ = 0;                // verified bytes
     mutable std::vector<StkValue> values_;  // reused
 };
 
@@ -64,12 +57,12 @@ StkTarget::StkTarget(const fs::path& path, const TargetOptions& options)
       workers_(options.workers),
       writer_(path, schema_, {.shard_size = options.shard_size, .origin = options.origin}) {}
 
-std::int64_t StkTarget::part_samples(std::size_t part) const {
-    return static_cast<std::int64_t>(writer_.manifest().shards[part].samples);
-}
-
-void StkTarget::check_part(std::size_t part, const TargetProgress& progress) {
-    const StkShardInfo& info = writer_.manifest().shards[part];
+std::optional<TargetPart> StkTarget::check_part(std::size_t part, const TargetProgress& progress) {
+    const StkManifest& manifest = writer_.manifest();
+    if (part == manifest.shards.size()) {
+        return std::nullopt;
+    }
+    const StkShardInfo& info = manifest.shards[part];
     check_written_shard(directory_ / stk_shard_name(part), info, schema_, workers_,
                         [&](const StkShard& shard, std::int64_t done) {
                             progress(static_cast<std::int64_t>(shard.first()) + done,
@@ -77,11 +70,14 @@ void StkTarget::check_part(std::size_t part, const TargetProgress& progress) {
                         });
     bytes_ += static_cast<std::int64_t>(info.bytes);
     checked_ = part + 1;
+    return TargetPart{.samples = static_cast<std::int64_t>(info.samples), .notes = manifest.notes[part]};
 }
 
-void StkTarget::keep_parts(std::size_t count) {
-    writer_.keep_shards(count);
-    checked_ = std::min(checked_, count);
+void StkTarget::begin(std::size_t whole) {
+    if (whole < writer_.manifest().shards.size()) {
+        writer_.keep_shards(whole);
+    }
+    checked_ = whole;
 }
 
 void StkTarget::check_key(std::string_view key) const {
@@ -103,22 +99,10 @@ const std::vector<StkValue>& StkTarget::values_of(const PackedSample& sample) co
     return values_;
 }
 
-bool StkTarget::closes_part(const PackedSample& sample) const {
-    return writer_.closes_shard(values_of(sample));
-}
-
-void StkTarget::add(const PackedSample& sample) {
-    writer_.add(sample.key, values_of(sample));
-}
-
-void StkTarget::finalize(const std::string& origin, const TargetProgress& /*progress*/) {
-    origin_ = origin;
-}
-
-void StkTarget::verify(const TargetProgress& progress) {
-    while (checked_ < parts()) {
-        check_part(checked_, progress);
+void StkTarget::finish(const std::string& origin, const TargetProgress& /*write*/, const TargetProgress& verify) {
+    while (check_part(checked_, verify)) {
     }
+    writer_.finish(origin);
 }
 
 }  // namespace

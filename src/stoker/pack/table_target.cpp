@@ -29,7 +29,6 @@ class TableTarget : public StagedTarget {
     TableTarget(const std::filesystem::path& path, const TargetOptions& options, std::string_view format, bool bytes);
 
     void check_key(std::string_view key) const override { check_text(key, "keys"); }
-    bool needs_unique_keys() const override { return true; }
 
   protected:
     void resume(const Json* state) override;

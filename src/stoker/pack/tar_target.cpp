@@ -98,7 +98,6 @@ class TarTarget final : public StagedTarget {
     TarTarget(const std::filesystem::path& path, const TargetOptions& options);
 
     void check(const PackedSample& sample) const override;
-    bool needs_unique_keys() const override { return true; }
 
   protected:
     void resume(const Json* state) override;

@@ -19,6 +19,7 @@ constexpr TargetFormat staged(std::string_view name, std::string_view ending, de
             .ending = ending,
             .shards = shards,
             .imageless = name == "tar",
+            .unique_keys = name != "lmdb",
             .finished_origin = finished_origin,
             .unfinished_origin = unfinished_origin,
             .open = open,

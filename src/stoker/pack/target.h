@@ -27,6 +27,11 @@ struct PackedSample {
 // Takes the samples and bytes processed so far. Called on the caller's thread.
 using TargetProgress = std::function<void(std::int64_t samples, std::int64_t bytes)>;
 
+struct TargetPart {
+    std::int64_t samples = 0;
+    std::string notes;
+};
+
 class PackTarget {
   public:
     PackTarget() = default;
@@ -34,39 +39,27 @@ class PackTarget {
     PackTarget& operator=(const PackTarget&) = delete;
     virtual ~PackTarget() = default;
 
-    // Closed parts, starting with those of an earlier run; number of samples and notes of each.
-    virtual std::size_t parts() const = 0;
-    virtual std::int64_t part_samples(std::size_t part) const = 0;
-    virtual std::string part_notes(std::size_t part) const = 0;
-
-    // Reads and checks a part of an earlier run. Throws DataError if it is damaged or missing, IoError if it cannot be
-    // read.
-    virtual void check_part(std::size_t part, const TargetProgress& progress) = 0;
-    // Drops all parts but the first `count`. Call it only before begin().
-    virtual void keep_parts(std::size_t count) = 0;
-
-    virtual std::int64_t samples() const = 0;  // of all closed parts and the open one
-    // Whether the open part should be closed before adding this sample.
-    virtual bool closes_part(const PackedSample& sample) const = 0;
+    // Reads and checks a closed part; null after the last one. Throws DataError if it is damaged or missing, IoError if
+    // it cannot be read.
+    virtual std::optional<TargetPart> check_part(std::size_t part, const TargetProgress& progress) = 0;
+    // Keeps the first parts of an earlier run, `whole` of them, and opens the files. Call it once, before the first
+    // check().
+    virtual void begin(std::size_t whole) = 0;
 
     // Throw DataError for a key or sample that the format cannot store. check_key may be called at any time; check
     // right before add(), since the answer may depend on earlier samples.
     virtual void check_key(std::string_view /*key*/) const {}
     virtual void check(const PackedSample& /*sample*/) const {}
-    virtual bool needs_unique_keys() const { return false; }
 
-    // Opens the files. Call it once, after keep_parts() and before the first check().
-    virtual void begin() {}
+    // Whether the open part should be closed before adding this sample.
+    virtual bool closes_part(const PackedSample& sample) const = 0;
     virtual void add(const PackedSample& sample) = 0;
     // Syncs everything added so far to disk and closes the part with notes (a JSON text).
     virtual void close_part(const std::string& notes) = 0;
 
-    // The last three steps, without an open part. finalize gives the data set its final form, under a temporary name,
-    // and stores `origin`, a JSON text, with it. verify reads back at least everything that check_part has not read.
-    // publish gives the data set its name.
-    virtual void finalize(const std::string& origin, const TargetProgress& progress) = 0;
-    virtual void verify(const TargetProgress& progress) = 0;
-    virtual void publish() = 0;
+    // Without an open part: gives the data set its final form, stores `origin`, a JSON text, with it, reads back at
+    // least everything that check_part has not read, and gives it its name.
+    virtual void finish(const std::string& origin, const TargetProgress& write, const TargetProgress& verify) = 0;
 };
 
 struct TargetOptions {
@@ -93,6 +86,7 @@ struct TargetFormat {
     std::string_view ending;  // of the target's name: ".stk"
     bool shards = false;      // the data set is split by shard_size, which is then part of the plan
     bool imageless = false;   // samples need no image
+    bool unique_keys = false;
     // Default codec: one that other programs that read the format know.
     PackCodec codec = PackCodec::jpeg;
     // The origin of a finished or unfinished data set of that name; empty if there is none.
