@@ -39,7 +39,6 @@ struct BenchPipelineArguments {
     std::optional<int> workers;  // empty: auto
     std::int64_t batch = 64;
     int prefetch = 3;
-    std::string decode = "exact";   // exact | fast
     std::string decode_on = "cpu";  // cpu | device: only the loader's part, as with data.decode_on
     int rounds = 3;
     std::int64_t batches = 100;
@@ -62,8 +61,7 @@ std::vector<OpSpec> training_ops(const BenchPipelineArguments& options) {
 }
 
 Transform training_transform(const BenchPipelineArguments& options) {
-    return Transform(training_ops(options),
-                     {.decode = options.decode == "fast" ? DecodeMode::fast : DecodeMode::exact});
+    return Transform(training_ops(options), {});
 }
 
 // LoaderOptions::cut_bytes.
@@ -229,7 +227,6 @@ int measure(const std::shared_ptr<const Dataset>& dataset, const BenchPipelineAr
             {"size", options.size},
             {"batch", options.batch},
             {"batches", options.batches},
-            {"decode", options.decode},
             {"decode_on", options.decode_on},
             {"bytes_per_image", loader.bytes_per_image()},
             {"workers", loader.workers()},
@@ -313,10 +310,6 @@ Command add_bench_pipeline(CLI::App& app) {
     add_number(app, "--prefetch", options->prefetch, "batches prefetched beyond the one in use", 1, 1024);
     add_number(app, "--rounds", options->rounds, "number of measurements; medians are reported", 1, 1000);
     add_number(app, "--batches", options->batches, "batches per round", 1, 100'000'000);
-    app.add_option("--decode", options->decode,
-                   "exact, or fast: a smaller inverse DCT for images that are reduced anyway")
-        ->capture_default_str()
-        ->check(CLI::IsMember({"exact", "fast"}));
     auto* decode_on = app.add_option("--decode-on", options->decode_on,
                                      "cpu, or device: only what data.decode_on = \"device\" leaves to the loader")
                           ->capture_default_str()

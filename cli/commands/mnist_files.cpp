@@ -10,7 +10,7 @@
 
 namespace stoker::cli {
 
-void write_mnist_split(const Dataset& dataset, Split split, const std::filesystem::path& folder, bool gzip,
+void write_mnist_split(const Dataset& dataset, Split split, const std::filesystem::path& folder,
                        ProgressBar& progress) {
     const std::int64_t count = dataset.size();
     Sample first;
@@ -31,9 +31,8 @@ void write_mnist_split(const Dataset& dataset, Split split, const std::filesyste
         }
     });
     const std::string stem = (folder / (train ? "train" : "t10k")).string();
-    const std::string ending = gzip ? ".gz" : "";
-    write_idx(stem + "-images-idx3-ubyte" + ending, {pixels.data(), DType::uint8, {count, first.height, first.width}});
-    write_idx(stem + "-labels-idx1-ubyte" + ending, {labels.data(), DType::uint8, {count}});
+    write_idx(stem + "-images-idx3-ubyte", {pixels.data(), DType::uint8, {count, first.height, first.width}});
+    write_idx(stem + "-labels-idx1-ubyte", {labels.data(), DType::uint8, {count}});
 }
 
 }  // namespace stoker::cli

@@ -8,9 +8,8 @@
 
 namespace stoker::cli {
 
-// Writes the raw images of `dataset`, all of one size, and their labels as one split of MNIST, compressed if `gzip`.
+// Writes the raw images of `dataset`, all of one size, and their labels as one split of MNIST.
 // Throws Interrupted after a signal, and what reading and writing throw.
-void write_mnist_split(const Dataset& dataset, Split split, const std::filesystem::path& folder, bool gzip,
-                       ProgressBar& progress);
+void write_mnist_split(const Dataset& dataset, Split split, const std::filesystem::path& folder, ProgressBar& progress);
 
 }  // namespace stoker::cli

@@ -29,15 +29,14 @@ struct SynthArguments {
     std::string target;
     std::optional<std::int64_t> count;
     std::int64_t seed = 0;
-    bool gzip = false;
 };
 
 std::string make_digits(const SynthArguments& options, const fs::path& folder, ProgressBar& progress) {
     const std::int64_t count = options.count.value_or(kSynthDigitsTrain);
     const std::int64_t test = std::max<std::int64_t>(count / 6, 1);
     const auto seed = static_cast<std::uint64_t>(options.seed);
-    write_mnist_split(*make_synth_digits(Split::train, count, seed), Split::train, folder, options.gzip, progress);
-    write_mnist_split(*make_synth_digits(Split::test, test, seed), Split::test, folder, options.gzip, progress);
+    write_mnist_split(*make_synth_digits(Split::train, count, seed), Split::train, folder, progress);
+    write_mnist_split(*make_synth_digits(Split::test, test, seed), Split::test, folder, progress);
     return fmt::format("{} training and {} test images of 28 x 28", with_commas(static_cast<double>(count)),
                        with_commas(static_cast<double>(test)));
 }
@@ -104,7 +103,6 @@ Command add_synth(CLI::App& app) {
         ->type_name("N")
         ->check(CLI::Range(std::int64_t{1}, kMaxCount));
     app.add_option("--seed", options->seed, "seed of the generated images")->type_name("S")->check(not_negative());
-    app.add_flag("--gzip", options->gzip, "digits: write .gz files, as MNIST is published");
     example(app,
             "  stoker synth digits data/digits\n"
             "  stoker synth photos data/photos --count 2000 --seed 7");

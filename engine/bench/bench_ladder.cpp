@@ -153,7 +153,7 @@ std::string shared_data(const std::string& data, std::optional<TempFolder>& temp
     temporary.emplace("stoker-ladder");
     ProgressBar progress;
     for (const Split split : {Split::train, Split::test}) {
-        write_mnist_split(*open_dataset(data, split), split, temporary->path(), /*gzip=*/false, progress);
+        write_mnist_split(*open_dataset(data, split), split, temporary->path(), progress);
     }
     return temporary->path().string();
 }

@@ -1,15 +1,7 @@
 // stoker bench overhead: the cost of a run's account and of the profiler. One run trains while one of them is switched
 // off and on in blocks of equal length, in the order off on on off or on off off on, drawn at random. Four blocks are a
-// round, and give one ratio, from which a steady drift of the machine cancels out. Throughput is taken by the clock
-// from the first step of a block to the last. If other processes keep all cores busy, the scheduler's turns are a
-// hundred times the effect; then the process's CPU time is taken, which is a step's cost on such a machine. The same
-// with a switch that does nothing is the control.
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <ctime>
+// round, and give one ratio, from which a steady drift of the machine cancels out. The same with a switch that does
+// nothing is the control.
 #include <fmt/format.h>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -22,7 +14,6 @@
 #include "engine/commands.h"
 #include "engine/ranks.h"
 #include "engine/tune/trial_data.h"
-#include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
 #include "stoker/base/rng.h"
 #include "stoker/base/statistics.h"
@@ -41,8 +32,7 @@ struct BenchOverheadArguments {
     double seconds = 60;
     std::vector<double> steps = {1, 10, 100};  // milliseconds
     std::string device = "auto";
-    std::string only;                                   // "account" or "profiler"
-    std::vector<std::string> cores = {"free", "busy"};  // of the account's rows
+    std::string only;  // "account" or "profiler"
     bool json = false;
 };
 
@@ -59,11 +49,11 @@ struct BlockTimes {
     double step_ms = 0;          // without it: the median of the blocks
 };
 
-// Runs until `seconds` are over, and calls `set` before each block. `clock` returns seconds.
+// Runs until `seconds` are over, and calls `set` before each block.
 class Blocks {
   public:
-    Blocks(double seconds, int steps, std::function<void(bool)> set, std::function<double()> clock)
-        : seconds_(seconds), steps_(steps), set_(std::move(set)), clock_(std::move(clock)) {}
+    Blocks(double seconds, int steps, std::function<void(bool)> set)
+        : seconds_(seconds), steps_(steps), set_(std::move(set)) {}
 
     // After each step. False once the time is over and there are enough rounds.
     bool step(const at::Device& device) {
@@ -102,13 +92,13 @@ class Blocks {
         set_(on());
         done_ = 0;
         start_ = Clock::now();
-        clock_start_ = clock_();
     }
 
     void finish() {
-        times_[on() ? 1 : 0] += clock_() - clock_start_;
+        const std::chrono::duration<double> took = Clock::now() - start_;
+        times_[on() ? 1 : 0] += took.count();
         if (!on()) {
-            off_ms_.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start_).count() / steps_);
+            off_ms_.push_back(1e3 * took.count() / steps_);
         }
         if (block_ == 3) {
             ratios_.push_back(times_[1] / times_[0]);
@@ -119,8 +109,6 @@ class Blocks {
     double seconds_;
     int steps_;
     std::function<void(bool)> set_;
-    std::function<double()> clock_;
-    double clock_start_ = 0;
     Rng rng_{RngKey{.seed = 1}};
     Clock::time_point first_ = {};
     Clock::time_point start_ = {};
@@ -199,59 +187,9 @@ std::int64_t calibrate(const BenchOverheadArguments& options, Part part, double 
     return batch;
 }
 
-double seconds_of(clockid_t clock) {
-    timespec time{};
-    clock_gettime(clock, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-// Keeps every core busy while it lives: by processes, so that the CPU time of this one holds nothing of theirs.
-class BusyCores {
-  public:
-    explicit BusyCores(bool busy) {
-        const pid_t parent = getpid();
-        for (int i = 0; busy && i < cpu_cores().usable; ++i) {
-            const pid_t child = fork();
-            if (child == 0) {
-                prctl(PR_SET_PDEATHSIG, SIGKILL);
-                if (getppid() != parent) {
-                    _exit(0);
-                }
-                for (std::atomic<unsigned> turns = 0;; ++turns) {
-                }
-            }
-            if (child < 0) {
-                stop();
-                throw errno_error("bench overhead", "a process that keeps a core busy");
-            }
-            children_.push_back(child);
-        }
-    }
-
-    ~BusyCores() { stop(); }
-
-    BusyCores(const BusyCores&) = delete;
-    BusyCores& operator=(const BusyCores&) = delete;
-
-    // CPU time of this process if other processes keep the cores busy, otherwise the time of day.
-    double seconds() const { return seconds_of(children_.empty() ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID); }
-
-  private:
-    void stop() {
-        for (const pid_t child : children_) {
-            kill(child, SIGKILL);
-            waitpid(child, nullptr, 0);
-        }
-        children_.clear();
-    }
-
-    std::vector<pid_t> children_;
-};
-
 struct OverheadRow {
     Part part = Part::account;
     double milliseconds = 0;  // of a step, as wanted
-    bool busy = false;        // other processes keep all cores busy
     std::int64_t batch = 0;
     double step_ms = 0;     // measured, without what the row is about
     Estimate cost = {};     // share of the time: 0.002 is 0.2 %
@@ -267,8 +205,7 @@ BlockTimes run_blocks(const BenchOverheadArguments& options, const OverheadRow& 
                       const std::function<void(bool)>& set) {
     const double block_seconds = std::min(kBlockSeconds, options.seconds / (4 * kLeastRounds));
     const int steps = std::clamp(static_cast<int>(1000 * block_seconds / row.milliseconds), kLeastSteps, kMostSteps);
-    BusyCores cores(row.busy);
-    Blocks blocks(options.seconds, steps, set, [&cores] { return cores.seconds(); });
+    Blocks blocks(options.seconds, steps, set);
     train(recipe_of(options, row.part, row.batch), stop, [&](const at::Device& device) { return blocks.step(device); });
     return blocks.times();
 }
@@ -310,8 +247,7 @@ std::string_view name_of(Part part) {
 }
 
 void measure(const BenchOverheadArguments& options, OverheadRow& row, const std::atomic<int>& stop) {
-    print_stderr("{}: steps of {} ms{}, batches of {}\n", name_of(row.part), row.milliseconds,
-                 row.busy ? ", all cores busy" : "", row.batch);
+    print_stderr("{}: steps of {} ms, batches of {}\n", name_of(row.part), row.milliseconds, row.batch);
     const BlockTimes times = switched_blocks(options, row, stop);
     row.rounds = times.ratios.size();
     row.step_ms = times.step_ms;
@@ -332,7 +268,6 @@ void print_json(const std::vector<OverheadRow>& rows) {
         list.push_back({{"part", name_of(row.part)},
                         {"step_ms", row.milliseconds},
                         {"measured_step_ms", row.step_ms},
-                        {"all_cores_busy", row.busy},
                         {"batch_size", row.batch},
                         {"rounds", row.rounds},
                         {"cost", json(row.cost)},
@@ -347,7 +282,6 @@ void print_table(const std::vector<OverheadRow>& rows) {
     table.column("", Table::Align::left);
     table.column("step");
     table.column("measured");
-    table.column("cores", Table::Align::left);
     table.column("rounds");
     table.column("cost");
     table.column("control: no difference");
@@ -355,36 +289,26 @@ void print_table(const std::vector<OverheadRow>& rows) {
     for (const OverheadRow& row : rows) {
         const std::string_view below = row.cost.high < kLimit ? "below 1 %" : "not shown to be below 1 %";
         table.row({std::string(name_of(row.part)), fmt::format("{} ms", row.milliseconds),
-                   fmt::format("{:.2f} ms", row.step_ms), row.busy ? "all busy" : "free", fmt::to_string(row.rounds),
-                   percent(row.cost), percent(row.control), row.part == Part::account ? std::string(below) : ""});
+                   fmt::format("{:.2f} ms", row.step_ms), fmt::to_string(row.rounds), percent(row.cost),
+                   percent(row.control), row.part == Part::account ? std::string(below) : ""});
     }
     print_lines(table.text());
-    print_stdout(
-        "Shares of the time of a step, or of its CPU time where all cores are busy: medians of rounds with 95 % "
-        "intervals.\n");
+    print_stdout("Shares of the time of a step: medians of rounds with 95 % intervals.\n");
 }
 
 int run(const BenchOverheadArguments& options) {
     require_one_rank("stoker bench overhead");
     return run_interruptible([&](const std::atomic<int>& stop) {
         const OtherLoad load;
-        const auto steps_of = [&](Part part) {  // the steps to measure it with
-            return options.only.empty() || options.only == name_of(part) ? options.steps : std::vector<double>{};
-        };
         std::vector<OverheadRow> rows;
-        for (const double milliseconds : steps_of(Part::account)) {
-            const std::int64_t batch = calibrate(options, Part::account, milliseconds, stop);
-            for (const std::string& cores : options.cores) {
-                rows.push_back({.milliseconds = milliseconds, .busy = cores == "busy", .batch = batch});
+        for (const Part part : {Part::account, Part::profiler}) {
+            for (const double milliseconds : options.steps) {
+                if (options.only.empty() || options.only == name_of(part)) {
+                    const std::int64_t batch = calibrate(options, part, milliseconds, stop);
+                    rows.push_back({.part = part, .milliseconds = milliseconds, .batch = batch});
+                    measure(options, rows.back(), stop);
+                }
             }
-        }
-        for (const double milliseconds : steps_of(Part::profiler)) {
-            rows.push_back({.part = Part::profiler,
-                            .milliseconds = milliseconds,
-                            .batch = calibrate(options, Part::profiler, milliseconds, stop)});
-        }
-        for (OverheadRow& row : rows) {
-            measure(options, row, stop);
         }
         options.json ? print_json(rows) : print_table(rows);
         load.warn();
@@ -401,11 +325,6 @@ Command add_bench_overhead(CLI::App& app) {
         ->capture_default_str()
         ->delimiter(',')
         ->check(CLI::Range(0.1, 10'000.0));
-    app.add_option("--cores", options->cores, "what other processes do to the cores while the account is measured")
-        ->type_name("CORES:{free,busy}")
-        ->capture_default_str()
-        ->delimiter(',')
-        ->check(CLI::IsMember({"free", "busy"}));
     app.add_option("--device", options->device, "auto, cpu, cuda or cuda:N")->capture_default_str();
     app.add_option("--only", options->only, "only this part")
         ->type_name("PART")

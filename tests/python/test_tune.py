@@ -295,10 +295,8 @@ def test_overhead(stoker):
     # So short a measurement is longer than wanted: there are six rounds in any case.
     document = stoker("bench", "overhead", "--seconds", "0.1", "--steps", "2,8", "--device", "cpu", "--json").json()
     rows = document["rows"]
-    assert [(row["part"], row["step_ms"], row["all_cores_busy"]) for row in rows] == [
-        ("account", 2, False), ("account", 2, True), ("account", 8, False), ("account", 8, True),
-        ("profiler", 2, False), ("profiler", 8, False),
-    ]  # fmt: skip
+    parts = [(row["part"], row["step_ms"]) for row in rows]
+    assert parts == [("account", 2), ("account", 8), ("profiler", 2), ("profiler", 8)]
     for row in rows:
         assert row["measured_step_ms"] > 0 and row["rounds"] >= 6 and row["batch_size"] >= 1
         for measured in (row["cost"], row["control"]):
