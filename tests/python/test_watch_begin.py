@@ -1,7 +1,7 @@
 # `python -m stoker watch` loads PyTorch when the program does, and begins then: the program's settings before it count.
 import pytest
 
-pytest.importorskip("stoker._stoker", reason="needs the extension modules: STOKER_PYTHON=ON")
+pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 from test_watch import Runs, train
 
 

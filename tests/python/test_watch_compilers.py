@@ -5,9 +5,9 @@ import types
 
 import pytest
 
-pytest.importorskip("stoker._stoker", reason="needs the extension modules: STOKER_PYTHON=ON")
+pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 import torch
-from test_watch_program import DATA, train, watched
+from test_watch_program import DATA, records, train, watched
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -108,3 +108,22 @@ def test_what_a_class_holds_can_be_pickled_by_value(tmp_path):
             function, arguments = hook.__reduce__()
             assert function(*arguments) in cells  # a function of Python, which can be pickled by value
             assert not any(getattr(of, "__module__", "").startswith("stoker") for of in cells if isinstance(of, type))
+
+
+def test_a_compiled_step_is_timed_and_no_frame_of_the_watch_is_compiled(tmp_path, recwarn):
+    torch._dynamo.reset()
+    model = nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    @torch.compile(backend="eager")
+    def step(x, y):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    with watched(tmp_path):
+        for x, y in DataLoader(DATA, batch_size=8):
+            step(x, y)
+    steps = records(tmp_path, "step")
+    assert len(steps) == 6 and all("backward" in of["us"] and "optimizer" in of["us"] for of in steps[1:]), steps
+    assert not [str(of.message) for of in recwarn if "does not know how to trace" in str(of.message)]

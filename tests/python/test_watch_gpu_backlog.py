@@ -5,7 +5,7 @@ import time
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("stoker._stoker", reason="needs the extension modules: STOKER_PYTHON=ON")
+pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 from stoker.watch import facts, gpu_backlog, session
 from stoker.watch.gpu_backlog import GpuBacklog, backlog_of
 

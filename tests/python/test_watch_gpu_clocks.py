@@ -2,7 +2,7 @@
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("stoker._stoker", reason="needs the extension modules: STOKER_PYTHON=ON")
+pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 from stoker.watch import gpu_clocks
 from stoker.watch.gpu_clocks import GpuClocks, clocks_of
 

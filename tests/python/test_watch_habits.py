@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-pytest.importorskip("stoker._stoker", reason="needs the extension modules: STOKER_PYTHON=ON")
+pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 from conftest import PROGRAM, PYTHON_PACKAGE
 from stoker.watch.command import _split
 from stoker.watch.ranks import Rank

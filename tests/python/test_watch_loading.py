@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-pytest.importorskip("stoker._stoker", reason="needs the extension modules: STOKER_PYTHON=ON")
+pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 import torch
 from stoker.watch.counters import CounterReader
 from stoker.watch.fetch_clock import FIELDS, WorkerTarget

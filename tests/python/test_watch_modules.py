@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-pytest.importorskip("stoker._stoker", reason="needs the extension modules: STOKER_PYTHON=ON")
+pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 import torch
 from test_watch_program import DATA, records, train, watched
 from stoker.watch.account import UNMEASURED

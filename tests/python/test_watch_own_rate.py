@@ -16,7 +16,7 @@ from torch.utils.data import (
 from torchvision import transforms as T
 from torchvision.datasets import ImageFolder
 
-pytest.importorskip("stoker._stoker", reason="needs the extension modules: STOKER_PYTHON=ON")
+pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 import stoker
 from stoker.watch.own_rate import image_source, measure
 from stoker.watch.seen import LoaderNote, Seen

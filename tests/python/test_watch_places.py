@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("stoker._stoker", reason="needs the extension modules: STOKER_PYTHON=ON")
+pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 import torch
 from stoker.watch.places import find_frames, find_line, is_own, place_of
 from test_watch_program import DATA, records, train, watched

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip("stoker._stoker", reason="needs the extension modules: STOKER_PYTHON=ON")
+pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 import torch
 from stoker.watch.account import BACKWARD, CHECKPOINT, FORWARD, OPTIMIZER, PHASES, SYNC, UNMEASURED, WAIT, Account
 from stoker.watch.modules import ModuleHooks

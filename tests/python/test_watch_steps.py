@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-pytest.importorskip("stoker._stoker", reason="needs the extension modules: STOKER_PYTHON=ON")
+pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
 from stoker.watch.step_rows import StepRows
 from stoker.watch.account import FORWARD, WAIT, Account
 from stoker.watch.steps import Steps

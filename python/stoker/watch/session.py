@@ -16,6 +16,7 @@ from stoker.watch import fetch_clock
 from stoker.watch.account import Account
 from stoker.watch.facts import data_facts, device_facts, host_facts, measure_products, program_name, train_facts
 from stoker.watch.fetch_clock import FetchClock, WorkerClocks, WorkerTarget
+from stoker.watch.frames import hide_frames
 from stoker.watch.gpu_backlog import backlog_of
 from stoker.watch.gpu_clocks import clocks_of
 from stoker.watch.hooks import Hooks
@@ -106,6 +107,7 @@ class Session:
         self._patches.replace(torch_worker, "_worker_loop", target)
         fetch_clock.watch_pillow(self._patches, own_clock, state.here)
         state.loop_begins = lambda: fetch_clock.watch_torchvision(self._patches, own_clock, state.here)
+        hide_frames()
         self._hooks.install()
         if self._profiled:
             self.profiles = Profiles(self.folder.path if self.rank.judges else None)
