@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
+_NO_BREAK = "\0"  # a blank at which no line ends
 
 
 class Row(NamedTuple):
@@ -29,10 +30,10 @@ class Row(NamedTuple):
 def generated(rows: list[Row]) -> dict[str, str]:
     """The text of each file that has a part of the table."""
     arguments = sorted((row for row in rows if row.name), key=lambda row: row.name != "batch_size")
-    signature = [f"{row.name}: {row.type} = {row.python_default}," for row in arguments]
-    texts = (_wrapped(f"{row.name}: {row.python_about}.", 8) for row in arguments)
+    signature = [f"{row.name}: {row.type} = {row.python_default},".replace(" ", _NO_BREAK) for row in arguments]
+    texts = (_wrapped(f"{row.name}: {row.python_about.rstrip('.')}.", 8) for row in arguments)
     signature.insert(1, "*,")
-    types = ", ".join(f'"{row.name}": {row.type}' for row in arguments)
+    types = ", ".join(f'"{row.name}": {row.type}'.replace(" ", _NO_BREAK) for row in arguments)
     loader = (ROOT / "python/stoker/loader.py").read_text()
     loader = _between(loader, "    Arguments that recipes have, too:\n", "\n    Others:\n", "".join(texts))
     loader = _between(loader, "        source: Any,\n", "        # others\n", _wrapped(" ".join(signature), 8, 8))
@@ -47,7 +48,7 @@ def generated(rows: list[Row]) -> dict[str, str]:
 
 def _wrapped(text: str, indent: int, first: int = 4) -> str:
     """Lines of at most 120 characters."""
-    return textwrap.fill(text, 120, initial_indent=" " * first, subsequent_indent=" " * indent) + "\n"
+    return textwrap.fill(text, 120, initial_indent=" " * first, subsequent_indent=" " * indent).replace(_NO_BREAK, " ") + "\n"
 
 
 def _between(text: str, begin: str, end: str, part: str) -> str:

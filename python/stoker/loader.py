@@ -92,18 +92,12 @@ class Loader:
         self,
         source: Any,
         # others
-        rank: int = 0,
-        world_size: int = 1,
-        dtype: Any = "float32",
-        channels_last: bool = False,
-        as_tuple: bool | Sequence[str] = False,
-        framework: Literal["auto", "torch", "numpy", "jax"] = "auto",
-        pad: Mapping[str, int] | None = None,
-        field_ops: Mapping[str, Ops] | None = None,
+        rank: int = 0, world_size: int = 1, dtype: Any = "float32", channels_last: bool = False,
+        as_tuple: bool | Sequence[str] = False, framework: Literal["auto", "torch", "numpy", "jax"] = "auto",
+        pad: Mapping[str, int] | None = None, field_ops: Mapping[str, Ops] | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         multiprocessing_context: Literal["fork", "spawn", "forkserver"] | None = None,
-        pin_memory: bool = False,
-        device: Any = None,
+        pin_memory: bool = False, device: Any = None,
     ) -> None:
         self._given = {name: value for name, value in locals().items() if name not in ("self", "source")}
         for name, least, bits in (("seed", 0, 64), ("rank", 0, 31), ("world_size", 1, 31)):
@@ -145,8 +139,8 @@ class Loader:
             for name in self._names or ():
                 one_of("as_tuple", name, source.fields)
             return source
-        from stoker.processes.arguments import make_source
         from stoker.processes.opened import OpenedSamples
+        from stoker.processes.source import make_source
 
         if not isinstance(self.dataset, Dataset):
             self._refuse(("opened", "engine"), "a data set of stoker.open")

@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stoker import _stoker
+from stoker._arguments import one_of
 from stoker.errors import InvalidArgument
-from stoker.processes.fetch import Bad, Job, Task, bad_sample_error
+from stoker.processes.collate import collate
+from stoker.processes.fetch import Bad, Job, Task, bad_sample_error, is_stream
 from stoker.processes.interrupts import HeldInterrupts, interrupt_soon
 from stoker.processes.pool import Inline, Pool, Result, WorkerTraceback, raise_taken
 
@@ -297,3 +299,34 @@ class StreamSource(Source):
         self._turns.rotate(-1)
         self._given[worker] += 1
         self._owners.append(worker)
+
+
+def make_source(dataset: Any, given: dict[str, Any], to_tensor: Callable[..., Any]) -> IndexedSource | StreamSource:
+    """From the arguments of stoker.Loader. Raises InvalidArgument for impossible ones."""
+    stream = is_stream(dataset)
+    rank, world_size = given["rank"], given["world_size"]
+    if rank >= world_size:
+        raise InvalidArgument(f"[rank] expected a rank from 0 to {world_size - 1}, got {rank}")
+    size = 0 if stream else len(dataset)
+    budget = _stoker.bad_sample_budget(given, size)  # checks all settings
+    workers = given["workers"]
+    if workers == "auto":
+        workers = 1 if stream else _stoker.auto_workers()
+    method = one_of("multiprocessing_context", given["multiprocessing_context"], (None, "fork", "spawn", "forkserver"))
+    job = Job(
+        dataset=dataset,
+        collate=given["collate_fn"] or collate,
+        seed=given["seed"],
+        shuffle=bool(given["shuffle"]),
+        batch_size=int(given["batch_size"]),
+        drop_last=bool(given["drop_last"]),
+        rank=rank,
+        world_size=world_size,
+        budget=budget,
+        workers=int(workers),
+        size=size,
+    )
+    prefetch = int(given["prefetch"])
+    if stream:
+        return StreamSource(job, method, prefetch, to_tensor)
+    return IndexedSource(job, method, prefetch, to_tensor, str(given["bad_samples"]))
