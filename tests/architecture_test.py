@@ -59,7 +59,7 @@ SUB_ARROWS = {
     "codecs": {"jpeg": ["."], "dct": [".", "jpeg"]},
     "fused": {"mlp_cuda": ["."]},
     "models": {".": ["kernels"], "kernels": []},
-    "diagnose": {"report": ["."], "rules": ["."], "torch_trace": ["."]},
+    "diagnose": {"advice": [".", "rules"], "report": ["."], "rules": ["."], "torch_trace": ["."]},
     "pipeline": {".": ["cache", "sampling", "transforms"], "cache": [], "sampling": [], "transforms": []},
     "python": {"src": []},
     "train": {".": ["run", "step", "task"], "run": ["step", "task"], "step": [], "task": []},

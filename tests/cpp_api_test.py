@@ -21,8 +21,8 @@ HEADERS = [path for paths in cpp_headers.groups(MAP).values() for path in paths]
 LEFT_OUT = {
     # What Stoker's parts hand to each other: a program passes it on, or leaves the argument out.
     "AssembleDraw", "CutRoom", "CutSlot", "DctCutter", "Decoder", "DeviceGraphs", "DeviceStreams", "EventNode",
-    "FileInfo", "FullyShardedModel", "GatherOps", "ImageBlock", "ImageTable", "JudgedRun", "PipelineStep",
-    "PixelTarget", "RingLevel", "StageLinks", "StagePlan", "StateParts", "WorkLog", "WorkSpan",
+    "FileInfo", "FullyShardedModel", "GatherOps", "ImageBlock", "ImageTable", "PipelineStep",
+    "PixelTarget", "RingLevel", "RunSummary", "RunView", "StageLinks", "StagePlan", "StateParts", "WorkLog", "WorkSpan",
     # What models override or report that are divided or cut into stages.
     "Activation", "DividedParameter", "ModelBlock", "ModelStage", "SumOverRanks", "TensorRanks",
     # Figures and codes whose names say what they are.

@@ -13,7 +13,6 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/diagnose/costly_calls.h"
 #include "stoker/diagnose/phase_sums.h"
-#include "stoker/diagnose/report/fix_text.h"
 #include "stoker/diagnose/report/units.h"
 
 namespace stoker::cli {
@@ -268,7 +267,7 @@ std::string diagnosis_text(const RunRecords& records, const Diagnosis& diagnosis
                             pluralize(std::ssize(records.ranks) - std::ssize(shown), "other rank"));
     }
     for (std::size_t i = 0; i < diagnosis.findings.size(); ++i) {
-        text += finding_text(diagnosis.findings[i], i + 1, records.ranks.size() > 1, has_recipe(records));
+        text += finding_text(diagnosis.findings[i], i + 1, records.ranks.size() > 1, diagnosis.recipe_first());
     }
     return text;
 }

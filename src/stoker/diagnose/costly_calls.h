@@ -1,4 +1,4 @@
-// What took the most time, for text and JSON: functions and operators of a profile, and waits for the device.
+// The calls that took the most time, for text and JSON: functions and operators of a profile, and waits for the device.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// What explains other findings comes first, then severity decides, then the gain for the whole run. The first finding
+// Rules judge, ranks that a rule finds alike become one finding, gains become those of the whole run, and who reads
+// them is advised. Findings that explain others come first, then severity decides, then the gain; the first finding
 // above `info` is the verdict.
 #include "stoker/diagnose/diagnose.h"
 
@@ -8,16 +9,16 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <vector>
 
 #include "stoker/base/json_depth.h"
+#include "stoker/diagnose/advice/advise.h"
 #include "stoker/diagnose/costly_calls.h"
 #include "stoker/diagnose/phase_sums.h"
-#include "stoker/diagnose/rules/python_fix.h"
 #include "stoker/diagnose/rules/rule_families.h"
 #include "stoker/diagnose/rules/run_summary.h"
-#include "stoker/diagnose/rules/stoker_fix.h"
 
 namespace stoker {
 namespace {
@@ -153,7 +154,7 @@ bool above_info(const Finding& finding) {
     return finding.severity != Severity::info;
 }
 
-bool too_short(const JudgedRun& run) {
+bool too_short(const RunView& run) {
     if (run.kind == "trace") {
         return std::ranges::all_of(run.ranks, [](const RankRecords& rank) { return rank.steps.empty(); });
     }
@@ -162,31 +163,7 @@ bool too_short(const JudgedRun& run) {
     });
 }
 
-Verdict verdict_of(const JudgedRun& run, const std::vector<Finding>& findings) {
-    if (too_short(run) && run.kind == "trace") {
-        return {.rule = "too-short",
-                .text =
-                    "No operator was recorded: nothing can be judged. Profile some steps with torch.profiler and "
-                    "ProfilerActivity.CPU, and give the file that it writes."};
-    }
-    if (too_short(run)) {
-        const bool python = !run.ranks.empty() && run.ranks.front().facts.writer == kPythonWriter;
-        const std::size_t steps = run.ranks.empty() ? 0 : run.ranks.front().steps.size();
-        if (python && steps == 0) {
-            return {.rule = "too-short",
-                    .text =
-                        "No optimizer of torch made a step in the watched thread. Other threads, processes that the "
-                        "program starts, and updates by hand are not seen. Start several processes with torchrun. For "
-                        "another thread put `with stoker.watch():` around the loop there, and start the program "
-                        "without `-m stoker watch`."};
-        }
-        return {.rule = "too-short",
-                .text = fmt::format("{} recorded: too few to judge. Train for some seconds more.{}",
-                                    steps == 0   ? "No step was"
-                                    : steps == 1 ? "1 step was"
-                                                 : fmt::format("{} steps were", steps),
-                                    findings.empty() ? "" : " What follows is a first impression.")};
-    }
+Verdict verdict_of(const std::vector<Finding>& findings) {
     if (findings.empty()) {
         return {.rule = "healthy", .text = "Nothing is wrong: no rule found time to win."};
     }
@@ -219,35 +196,44 @@ double share_of_steps(const RankRecords& rank) {
     return all.count() > 0 ? 1 - static_cast<double>(beside.count()) / static_cast<double>(all.count()) : 1;
 }
 
-// The gain of the whole run, of which only `share` is sped up.
+// The gain of the whole run if only `share` of it is sped up.
 Gain of_whole_run(const Gain& gain, double share) {
     const auto factor = [&](double part) { return part > 1 ? 1 / (1 - share * (1 - 1 / part)) : part; };
     return {.low = factor(gain.low), .expected = factor(gain.expected), .high = factor(gain.high)};
 }
 
-// One finding of a rule for all ranks: the most urgent one, which names the others.
-std::vector<Finding> folded(std::vector<Finding> found) {
-    if (found.empty()) {
-        return found;
+// The findings of a rule, by rank. Steps are those of the summary, unless the rule sets the first one.
+std::vector<Finding> findings_of(const Rule& rule, const RunView& run) {
+    std::vector<Finding> found;
+    for (const RankRecords& rank : run.ranks) {
+        const bool can_judge = rule.needs == Needs::gpu       ? rank.facts.device.type == "cuda"
+                               : rule.needs == Needs::profile ? rank.profile.has_value()
+                                                              : true;
+        if (auto finding = can_judge ? rule.judge(run, rank, run.summary(rank)) : std::nullopt) {
+            finding->rule = rule.id;
+            finding->rank = rule.of_job ? finding->rank : rank.facts.rank;
+            const RankRecords& about = run.rank(finding->rank);
+            const RunSummary& summary = run.summary(about);
+            finding->first_step = finding->first_step > 0 ? finding->first_step : summary.first_step;
+            finding->last_step = summary.last_step;
+            finding->gain = rule.of_whole_run ? finding->gain : of_whole_run(finding->gain, share_of_steps(about));
+            found.push_back(*std::move(finding));
+        }
+        if (rule.of_job) {
+            break;
+        }
     }
+    return found;
+}
+
+// One finding for all ranks: the most urgent one, which names the others.
+Finding folded(const std::vector<Finding>& found) {
     Finding worst = *std::ranges::max_element(found, {}, urgency);
     for (const Finding& finding : found) {
         worst.ranks.push_back(finding.rank);
     }
     std::ranges::sort(worst.ranks);
-    found.resize(1);
-    found.front() = std::move(worst);
-    return found;
-}
-
-// What the recipe says already needs no change.
-void drop_known(Fix& fix, const RunRecords& records) {
-    std::erase_if(fix.recipe, [&](const RecipeChange& change) {
-        const auto set = records.recipe.find(change.key);
-        const bool quoted = change.value.starts_with('"');
-        return set != records.recipe.end() &&
-               set->second == (quoted ? change.value.substr(1, change.value.size() - 2) : change.value);
-    });
+    return worst;
 }
 
 }  // namespace
@@ -261,8 +247,8 @@ std::span<const Rule> rules() {
     static const std::vector<Rule> kRules = [] {
         std::vector<Rule> all;
         for (const auto family :
-             {input_rules(), trace_input_rules(), host_rules(), run_rules(), copy_rules(), device_rules(),
-              device_memory_rules(), gpu_clock_rules(), operator_rules(), python_rules(), rank_rules()}) {
+             {input_rules(), host_rules(), run_rules(), copy_rules(), device_rules(), device_memory_rules(),
+              gpu_clock_rules(), operator_rules(), python_rules(), rank_rules()}) {
             all.insert(all.end(), family.begin(), family.end());
         }
         return all;
@@ -271,38 +257,19 @@ std::span<const Rule> rules() {
 }
 
 Diagnosis diagnose(const RunRecords& records) {
-    Diagnosis diagnosis;
-    const JudgedRun run(records);
-    for (const Rule& rule : rules()) {
-        std::vector<Finding> found = rule.judge(run);
-        for (Finding& finding : found) {
-            const auto rank =
-                std::ranges::find(records.ranks, finding.rank, [](const auto& r) { return r.facts.rank; });
-            if (rank == records.ranks.end()) {
-                continue;
-            }
-            if (!rule.of_whole_run) {
-                finding.gain = of_whole_run(finding.gain, share_of_steps(*rank));
-            }
-            if (in_python(*rank)) {
-                advise_in_python(finding, *rank, run.summary(*rank));
-            }
-        }
-        std::ranges::move(folded(std::move(found)), std::back_inserter(diagnosis.findings));
-    }
+    Diagnosis diagnosis{.audience = audience_of(records)};
+    const RunView run(records);
     const bool is_short = too_short(run);
-    for (Finding& finding : diagnosis.findings) {
-        drop_known(finding.fix, records);
-        const auto rank = std::ranges::find(records.ranks, finding.rank, [](const auto& r) { return r.facts.rank; });
-        if (rank != records.ranks.end() && rank->facts.writer == kOwnWriter) {
-            advise_without_key(finding, *rank, records.kind == "run");
-        }
-        if (is_short) {
-            finding.severity = Severity::info;
+    for (const Rule& rule : rules()) {
+        if (const std::vector<Finding> found = findings_of(rule, run); !found.empty()) {
+            Finding& finding = diagnosis.findings.emplace_back(folded(found));
+            finding.severity = is_short ? Severity::info : finding.severity;
+            advise(finding, run, diagnosis.audience);
         }
     }
     std::ranges::stable_sort(diagnosis.findings, std::greater(), urgency);
-    diagnosis.verdict = verdict_of(run, diagnosis.findings);
+    diagnosis.verdict = is_short ? too_short_verdict(run, diagnosis.audience, !diagnosis.findings.empty())
+                                 : verdict_of(diagnosis.findings);
     return diagnosis;
 }
 

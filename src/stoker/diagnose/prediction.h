@@ -55,7 +55,7 @@ double step_cpu_seconds(const Costs& costs, int threads);
 // Samples a second of training.
 double predict_rate(const Costs& costs, const Setting& setting);
 
-// The factor of throughput of a change. What the costs leave out, such as reading losses, mostly cancels out.
+// The factor of throughput of a change. Time outside the costs, such as reading losses, mostly cancels out.
 double predict_gain(const Costs& before, const Setting& setting_before, const Costs& after,
                     const Setting& setting_after);
 

@@ -8,7 +8,7 @@
 namespace stoker {
 
 // Steps that a resumed run repeated count once. A damaged line ends the reading, and `problems` says so. Throws IoError
-// where there is no metrics.jsonl.
+// without a metrics.jsonl.
 RunRecords read_run_records(const std::filesystem::path& run);
 
 }  // namespace stoker

@@ -38,9 +38,8 @@ TEST(InputRules, WorkersGainLittleWhileOthersKeepTheCoresBusy) {
     const MadeUpRun run{.share = kWaiting, .stages = kDecoding, .workers = 0, .busy_share = 1};
     const Finding finding = diagnose_rank(run.rank()).findings.front();
     EXPECT_EQ(finding.rule, "other-processes");
-    const auto findings = diagnose_rank(run.rank()).findings;
-    const auto workers = std::ranges::find(findings, "no-workers", &Finding::rule);
-    ASSERT_NE(workers, findings.end());
+    const auto workers = found_in({.ranks = {run.rank()}}, "no-workers");
+    ASSERT_TRUE(workers);
     EXPECT_NEAR(workers->gain.expected, 1.0, 0.01);
     EXPECT_NEAR(workers->gain.high, 2.0, 0.05) << "once the others have ended";
     EXPECT_LT(workers->confidence, 0.9);
@@ -145,10 +144,8 @@ TEST(InputRules, AColdFirstEpochIsMentioned) {
             step.host.times[static_cast<std::size_t>(Phase::wait)] /= 10;
         }
     }
-    const Diagnosis diagnosis = diagnose_rank(rank);
-    const auto found =
-        std::ranges::find_if(diagnosis.findings, [](const Finding& f) { return f.rule == "cold-cache"; });
-    ASSERT_NE(found, diagnosis.findings.end());
+    const auto found = found_in({.ranks = {rank}}, "cold-cache");
+    ASSERT_TRUE(found);
     EXPECT_EQ(found->severity, Severity::info);
 }
 
@@ -168,14 +165,14 @@ TEST(InputRules, PackingKeepsTheFieldsOfTheRecipe) {
                                     .rank();
     for (const auto& [rule, rank] :
          {std::pair{"cold-cache", cold}, std::pair{"decode-bound", decoding}, std::pair{"storage-bound", reading}}) {
-        const Diagnosis diagnosis = diagnose({.ranks = {rank},
-                                              .recipe = {{"data.fields.image", "jpg"},
-                                                         {"data.fields.mask.from", "seg.png"},
-                                                         {"data.fields.mask.is", "mask"},
-                                                         {"data.fields.mask.train_ops", "[]"},
-                                                         {"data.fields.score.is", "value"}}});
-        const auto found = std::ranges::find(diagnosis.findings, rule, &Finding::rule);
-        ASSERT_NE(found, diagnosis.findings.end()) << rule;
+        const auto found = found_in({.ranks = {rank},
+                                     .recipe = {{"data.fields.image", "jpg"},
+                                                {"data.fields.mask.from", "seg.png"},
+                                                {"data.fields.mask.is", "mask"},
+                                                {"data.fields.mask.train_ops", "[]"},
+                                                {"data.fields.score.is", "value"}}},
+                                    rule);
+        ASSERT_TRUE(found) << rule;
         EXPECT_THAT(found->fix.code, ::testing::HasSubstr("stoker pack")) << rule;
         EXPECT_THAT(found->fix.code, ::testing::HasSubstr(" --field mask=seg.png:mask --field score:value  #")) << rule;
         EXPECT_THAT(found->fix.code, ::testing::HasSubstr(" --image-field jpg ")) << rule;

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stoker/diagnose/diagnose.h"
@@ -70,8 +72,24 @@ struct MadeUpRun {
     }
 };
 
+// The same, as `python -m stoker watch` records it.
+inline RankRecords watched(const MadeUpRun& run) {
+    RankRecords rank = run.rank();
+    rank.facts.writer = kPythonWriter;
+    return rank;
+}
+
 inline Diagnosis diagnose_rank(const RankRecords& rank) {
     return diagnose({.ranks = {rank}});
+}
+
+inline std::optional<Finding> found_in(const RunRecords& records, std::string_view rule) {
+    for (const Finding& finding : diagnose(records).findings) {
+        if (finding.rule == rule) {
+            return finding;
+        }
+    }
+    return {};
 }
 
 inline std::vector<std::string> rules_above_info(const Diagnosis& diagnosis) {

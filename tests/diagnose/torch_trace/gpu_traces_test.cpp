@@ -10,7 +10,6 @@
 #include "stoker/base/error.h"
 #include "stoker/diagnose/costly_calls.h"
 #include "stoker/diagnose/diagnose.h"
-#include "stoker/diagnose/report/fix_text.h"
 #include "stoker/diagnose/rules/run_summary.h"
 #include "stoker/diagnose/torch_trace/read_traces.h"
 #include "stoker/diagnose/torch_trace/trace_file.h"
@@ -216,11 +215,11 @@ TEST(GpuTraces, OwnTracesAreAdvisedInTheTermsOfARecipe) {
     }
     RunRecords run = made.writer("torch").run();
     EXPECT_EQ(run.ranks[0].facts.writer, "torch.profiler");
-    EXPECT_FALSE(has_recipe(run));
+    EXPECT_EQ(diagnose(run).audience, Audience::torch_trace);
     EXPECT_THAT(diagnose(run).findings.front().fix.code, HasSubstr("loss.detach()"));
     run = made.writer("stoker").run();
     EXPECT_EQ(run.ranks[0].facts.writer, "stoker");
-    EXPECT_TRUE(has_recipe(run));
+    EXPECT_EQ(diagnose(run).audience, Audience::own_trace);
     EXPECT_THAT(diagnose(run).findings.front().fix.code, HasSubstr("in the model, the loss and the metrics"));
 }
 

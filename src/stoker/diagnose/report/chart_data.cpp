@@ -40,7 +40,7 @@ class Names {
     Json list_ = Json::array();
 };
 
-// Memory at the end of each interval, by step, where no profile was taken.
+// Memory at the end of each interval, by step, for runs without a profile.
 Json interval_curves(const RunRecords& records) {
     Json curves = Json::array();
     for (const RankRecords& rank : records.ranks) {

@@ -12,7 +12,7 @@
 namespace stoker {
 namespace {
 
-// Collects a group's facts; what is unknown adds nothing.
+// Collects a group's facts; an unknown one adds nothing.
 struct Group {
     FactGroup out;
 

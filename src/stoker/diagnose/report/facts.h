@@ -1,4 +1,4 @@
-// What the page says in words and single numbers: the facts of host, data and training, and the figures at its top.
+// The words and single numbers of the page: the facts of host, data and training, and the figures at its top.
 #pragma once
 
 #include <string>

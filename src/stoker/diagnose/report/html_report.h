@@ -54,7 +54,7 @@ struct Report {
     std::string title = {};  // the run folder's or the watched program's name
     RunRecords records = {};
     Diagnosis diagnosis = {};
-    // What a profile adds. Empty: the page says that none was taken, or shows what the records have: the operators of
+    // Added by a profile. Empty: the page says that none was taken, or shows those of the records: the operators of
     // the profile's entry, memory at the ends of intervals. Batches ready in the queue are always from the records.
     std::vector<TimelineSpan> timeline = {};  // of a few steps of one rank, in any order
     std::vector<FlameFrame> flame = {};       // the frames without a caller

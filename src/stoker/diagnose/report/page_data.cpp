@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "stoker/base/pluralize.h"
 #include "stoker/base/printable.h"
+#include "stoker/base/shell_quote.h"
 #include "stoker/base/utf8.h"
 #include "stoker/diagnose/diagnose.h"
 #include "stoker/diagnose/report/facts.h"
-#include "stoker/diagnose/report/fix_text.h"
 #include "stoker/diagnose/report/units.h"
 
 namespace stoker {
@@ -36,6 +38,37 @@ std::string clipped(std::string_view text, std::size_t most) {
 
 std::string sentence(std::string_view text) {
     return shown_text(text, kMostTextBytes);
+}
+
+// [data]
+// workers = 4
+// Empty if the fix changes no key.
+std::string recipe_lines(const Fix& fix) {
+    std::vector<std::pair<std::string, std::string>> tables;  // header, lines; top-level keys come first
+    for (const RecipeChange& change : fix.recipe) {
+        const std::size_t dot = change.key.rfind('.');
+        const std::string table = dot == std::string::npos ? "" : change.key.substr(0, dot);
+        const std::string key = dot == std::string::npos ? change.key : change.key.substr(dot + 1);
+        auto at = std::ranges::find(tables, table, &std::pair<std::string, std::string>::first);
+        if (at == tables.end()) {
+            at = tables.insert(table.empty() ? tables.begin() : tables.end(), {table, ""});
+        }
+        at->second += key + " = " + change.value + "\n";
+    }
+    std::string out;
+    for (const auto& [table, lines] : tables) {
+        out += (table.empty() ? "" : "[" + table + "]\n") + lines;
+    }
+    return out;
+}
+
+// --set data.workers=4 --set 'data.cache="ram"', safe for a POSIX shell.
+std::string set_options(const Fix& fix) {
+    std::string out;
+    for (const RecipeChange& change : fix.recipe) {
+        out += (out.empty() ? "--set " : " --set ") + quoted_for_shell(change.key + "=" + change.value);
+    }
+    return out;
 }
 
 Json fix_data(const Fix& fix) {
@@ -165,7 +198,7 @@ Json page_data(const Report& report) {
     }
     return {{"title", shown_text(report.title)},
             {"kind", report.records.kind},
-            {"recipe_first", has_recipe(report.records)},
+            {"recipe_first", report.diagnosis.recipe_first()},
             {"verdict",
              {{"rule", shown_text(report.diagnosis.verdict.rule)},
               {"text", sentence(report.diagnosis.verdict.text)},

@@ -1,4 +1,4 @@
-// What the page's script reads: a JSON document with everything thinned, summed and, where it is text, worded.
+// The JSON document that the page's script reads: everything is thinned, summed or worded.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -22,7 +22,7 @@ nlohmann::ordered_json memory_data(const Report& report);
 nlohmann::ordered_json operators_data(const Report& report);
 nlohmann::ordered_json functions_data(const Report& report);
 
-// Foreign text as it is shown: one line, with control characters and those that change the order of the text around
+// Foreign text to show: one line, with control characters and those that change the order of the text around
 // them as \u202e, and cut to `most` bytes (more or less), at a whole character, with an ellipsis.
 inline constexpr std::size_t kMostNameBytes = 400;
 std::string shown_text(std::string_view text, std::size_t most = kMostNameBytes);

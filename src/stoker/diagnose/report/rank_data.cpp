@@ -17,7 +17,7 @@ double us_of(std::chrono::nanoseconds time) {
     return std::round(static_cast<double>(time.count()) / 100) / 10;
 }
 
-// [[phase, tenths of a percent, microseconds], ...] of what is not 0, and of "unmeasured" always. The tenths sum to
+// [[phase, tenths of a percent, microseconds], ...] without zeros, but with "unmeasured" always. The tenths sum to
 // 1000.
 Json shares_data(const PhaseTimes& times) {
     std::array<double, kPhases> values{};

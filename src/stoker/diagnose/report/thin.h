@@ -1,4 +1,4 @@
-// Long series made short enough for a page. Sums stay as they are, and so do the largest and smallest values.
+// Long series made short enough for a page. Sums do not change, nor do the largest and smallest values.
 #pragma once
 
 #include <chrono>
@@ -60,7 +60,7 @@ inline constexpr int kMostDepth = 48;
 // Joins neighbours of one row, shortest first, until at most `most` boxes (but at least one for each row) are left.
 TimelineRows timeline_rows(std::span<const TimelineSpan> spans, std::size_t most);
 
-// A frame of the flame graph, in the order of a walk from callers to callees; depth 0 has no caller.
+// A frame of the flame graph, in the order of a walk from callers to callees; depth 0 is without a caller.
 struct FlatFrame {
     std::string name;
     int depth = 0;

@@ -110,7 +110,7 @@ TimelineRows timeline_rows(std::span<const TimelineSpan> spans, std::size_t most
         start = std::min(start, span.start_us);
         end = std::max(end, end_of(span));
     }
-    constexpr double kPixels = 4000;  // what is shorter is not seen before the page is zoomed
+    constexpr double kPixels = 4000;  // shorter spans are not seen before the page is zoomed
     constexpr int kDoublings = 16;    // beyond it, neighbours are joined whatever they are
     double least = (end - start) / kPixels;
     for (int i = 0; i < kDoublings && count_of(out.rows) > most; ++i, least *= 2) {

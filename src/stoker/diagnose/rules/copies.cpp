@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fmt/format.h>
 #include <optional>
 #include <utility>
 
@@ -24,79 +23,54 @@ const CopyEntry* copy_to_device(const RankRecords& rank, bool pageable) {
     return found == rank.profile->copies.end() ? nullptr : &*found;
 }
 
-// Of a watched program, whose copies are not seen one by one: its loader pins nothing, and the host is in copies.
+// For a watched program, whose copies are not seen one by one: its loader pins nothing, and the host is in copies.
 std::optional<Finding> pageable_copy_by_facts(const RankRecords& rank, const RunSummary& run) {
-    constexpr double kWarn = 0.05;  // of the time: a copy waits for the kernels before it, too
+    constexpr double kWarn = 0.05;  // of the time: a copy also waits for the kernels before it
     const double share = run.of(Phase::copy);
-    if (!in_python(rank) || rank.profile || rank.facts.data.pinned.value_or(true) || share < kWarn ||
-        !run.long_enough()) {
+    if (!in_python(rank) || rank.facts.data.pinned.value_or(true) || share < kWarn || !run.long_enough()) {
         return std::nullopt;
     }
-    Finding finding = finding_of("pageable-copy", severity_of_lost(share), rank, run);
-    finding.text = fmt::format(
-        "The training thread copies batches to the GPU for {:.0f} % of the time, from memory that is not pinned, which "
-        "blocks it. Copy from pinned memory.",
-        100 * share);
-    finding.evidence = {{"copy_share", share}};
-    finding.fix.code = "DataLoader(..., pin_memory=True); batch = batch.to(device, non_blocking=True)";
-    finding.gain = gain_of_share(share, 0);
-    finding.confidence = 0.5;
-    return finding;
+    return Finding{.severity = severity_of_lost(share),
+                   .evidence = {{"copy_share", share}},
+                   .gain = gain_of_share(share, 0),
+                   .confidence = 0.5,
+                   .variant = "watched"};
 }
 
-std::vector<Finding> pageable_copy(const JudgedRun& records) {
-    return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        if (auto finding = pageable_copy_by_facts(rank, run)) {
-            findings.push_back(*std::move(finding));
-            return;
-        }
-        constexpr std::int64_t kBlocking = 64 << 10;  // smaller copies do not block the host
-        const CopyEntry* copy = copy_to_device(rank, /*pageable=*/true);
-        const double lost = lost_share(rank, run, Phase::copy);
-        if (copy == nullptr || copy->bytes < kBlocking * copy->count || lost < kPageableWarn) {
-            return;
-        }
-        Finding finding = finding_of("pageable-copy", severity_of_lost(lost), rank, run);
-        finding.text = fmt::format(
-            "The GPU is idle for {:.0f} % of the time while batches are copied from pageable memory, which blocks the "
-            "host. Copy from pinned memory.",
-            100 * lost);
-        finding.evidence = {{"lost_share", lost},
-                            {"copies", static_cast<double>(copy->count)},
-                            {"copy_us", copy->us},
-                            {"copy_bytes", static_cast<double>(copy->bytes)}};
-        finding.fix = {.recipe = {{"data.pin_memory", "true"}},
-                       .code = "DataLoader(..., pin_memory=True); batch = batch.to(device, non_blocking=True)"};
-        finding.gain = gain_of_share(lost, 0.5);
-        finding.confidence = 0.85;
-        findings.push_back(finding);
-    });
+std::optional<Finding> pageable_copy(const RunView&, const RankRecords& rank, const RunSummary& run) {
+    if (!rank.profile) {
+        return pageable_copy_by_facts(rank, run);
+    }
+    constexpr std::int64_t kBlocking = 64 << 10;  // smaller copies do not block the host
+    const CopyEntry* copy = copy_to_device(rank, /*pageable=*/true);
+    const double lost = lost_share(rank, run, Phase::copy);
+    if (copy == nullptr || copy->bytes < kBlocking * copy->count || lost < kPageableWarn) {
+        return std::nullopt;
+    }
+    return Finding{.severity = severity_of_lost(lost),
+                   .evidence = {{"lost_share", lost},
+                                {"copies", static_cast<double>(copy->count)},
+                                {"copy_us", copy->us},
+                                {"copy_bytes", static_cast<double>(copy->bytes)}},
+                   .gain = gain_of_share(lost, 0.5),
+                   .confidence = 0.85};
 }
 
-std::vector<Finding> exposed_copy(const JudgedRun& records) {
-    return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        const CopyEntry* copy = copy_to_device(rank, /*pageable=*/false);
-        constexpr double kWarn = 0.05;
-        if (copy == nullptr) {
-            return;
-        }
-        const double exposed = share_of_span(rank, copy->us - copy->overlapped_us);
-        if (exposed < kWarn) {
-            return;
-        }
-        Finding finding = finding_of("copy-not-overlapped", severity_of_lost(exposed), rank, run);
-        finding.text = fmt::format(
-            "Copies to the GPU take {:.0f} % of the time while no kernel runs. Copy the next batch on a stream of its "
-            "own.",
-            100 * exposed);
-        finding.evidence = {{"exposed_share", exposed}, {"copy_us", copy->us}, {"overlapped_us", copy->overlapped_us}};
-        finding.fix.code =
-            "# of DataLoader(..., pin_memory=True)\n"
-            "with torch.cuda.stream(copy_stream): next_batch = batch.to(device, non_blocking=True)";
-        finding.gain = gain_of_share(exposed, 0.5);
-        finding.confidence = 0.8;
-        findings.push_back(finding);
-    });
+std::optional<Finding> exposed_copy(const RunView&, const RankRecords& rank, const RunSummary&) {
+    const CopyEntry* copy = copy_to_device(rank, /*pageable=*/false);
+    constexpr double kWarn = 0.05;
+    if (copy == nullptr) {
+        return std::nullopt;
+    }
+    const double exposed = share_of_span(rank, copy->us - copy->overlapped_us);
+    if (exposed < kWarn) {
+        return std::nullopt;
+    }
+    return Finding{
+        .severity = severity_of_lost(exposed),
+        .evidence = {{"exposed_share", exposed}, {"copy_us", copy->us}, {"overlapped_us", copy->overlapped_us}},
+        .gain = gain_of_share(exposed, 0.5),
+        .confidence = 0.8};
 }
 
 }  // namespace
@@ -106,9 +80,9 @@ std::span<const Rule> copy_rules() {
         Rule{"pageable-copy",
              "the GPU is idle for 2 % of the time while batches are copied from pageable memory; without a profile, a "
              "program whose loader does not pin spends 5 % of the time in copies",
-             "`pin_memory=True` and `non_blocking=True`; `data.pin_memory`", pageable_copy},
+             "`pin_memory=True` and `non_blocking=True`; `data.pin_memory`", pageable_copy, Needs::gpu},
         Rule{"copy-not-overlapped", "copies from pinned memory take 5 % of the time while no kernel runs",
-             "copy the next batch on a stream of its own", exposed_copy},
+             "copy the next batch on a separate stream", exposed_copy, Needs::gpu},
     };
     return kRules;
 }

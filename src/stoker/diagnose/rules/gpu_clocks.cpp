@@ -1,7 +1,6 @@
 // The GPU works more slowly than it could, because heat or a fault lowers its clock.
 #include <algorithm>
 #include <array>
-#include <fmt/format.h>
 #include <string_view>
 
 #include "stoker/diagnose/rules/lost_time.h"
@@ -41,31 +40,23 @@ ThrottledClocks throttled_clocks(const RankRecords& rank) {
     return found;
 }
 
-std::vector<Finding> gpu_throttled(const JudgedRun& records) {
-    return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        const ThrottledClocks found = throttled_clocks(rank);
-        constexpr double kOften = 0.2;  // of the readings: one alone may be the start's
-        if (found.seconds < kOften * found.all_seconds || found.seconds <= 0) {
-            return;
-        }
-        const double clock = found.share_seconds / found.seconds;
-        const double often = found.seconds / found.all_seconds;
-        const double lost = often * (1 - clock) * (1 - run.input_wait());
-        constexpr double kWarn = 0.05;
-        Finding finding =
-            finding_of("gpu-throttled", lost < kWarn ? Severity::info : severity_of_lost(lost), rank, run);
-        finding.text = fmt::format(
-            "The GPU's clock is held back to {:.0f} % of its maximum in {:.0f} % of the time, by: {}{}. Mend its "
-            "cooling or its power.",
-            100 * clock, 100 * often, found.limit, found.celsius > 0 ? fmt::format(" ({} C)", found.celsius) : "");
-        finding.evidence = {
-            {"clock_share", clock}, {"throttled_share", often}, {"celsius", static_cast<double>(found.celsius)}};
-        finding.fix.code =
-            "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER  # then: vents, fans, load beside it, power supply";
-        finding.gain = gain_of_share(lost, 0.2);
-        finding.confidence = 0.8;
-        findings.push_back(finding);
-    });
+std::optional<Finding> gpu_throttled(const RunView&, const RankRecords& rank, const RunSummary& run) {
+    const ThrottledClocks found = throttled_clocks(rank);
+    constexpr double kOften = 0.2;  // of the readings: one alone may be the start's
+    if (found.seconds < kOften * found.all_seconds || found.seconds <= 0) {
+        return std::nullopt;
+    }
+    const double clock = found.share_seconds / found.seconds;
+    const double often = found.seconds / found.all_seconds;
+    const double lost = often * (1 - clock) * (1 - run.input_wait());
+    constexpr double kWarn = 0.05;
+    return Finding{.severity = lost < kWarn ? Severity::info : severity_of_lost(lost),
+                   .evidence = {{"clock_share", clock},
+                                {"throttled_share", often},
+                                {"celsius", static_cast<double>(found.celsius)}},
+                   .gain = gain_of_share(lost, 0.2),
+                   .confidence = 0.8,
+                   .place = std::string(found.limit)};
 }
 
 }  // namespace
@@ -75,7 +66,7 @@ std::span<const Rule> gpu_clock_rules() {
         Rule{"gpu-throttled",
              "heat or a fault holds the GPU's clock below 85 % of its maximum in a fifth of the readings (the usual "
              "limit of power does not count)",
-             "cooling, power supply", gpu_throttled},
+             "cooling, power supply", gpu_throttled, Needs::gpu},
     };
     return kRules;
 }

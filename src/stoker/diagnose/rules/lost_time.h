@@ -2,9 +2,6 @@
 // which the GPU was idle meanwhile: a host that waits while kernels run loses nothing.
 #pragma once
 
-#include <string_view>
-#include <vector>
-
 #include "stoker/diagnose/finding.h"
 #include "stoker/diagnose/rules/run_summary.h"
 #include "stoker/records/records.h"
@@ -13,38 +10,26 @@ namespace stoker {
 
 bool on_gpu(const RankRecords& rank);
 
-// Calls `judge(rank, summary, findings)` for each rank that trains on a GPU.
-template <typename Judge>
-std::vector<Finding> for_gpus(const JudgedRun& records, const Judge& judge) {
-    std::vector<Finding> findings;
-    for (const RankRecords& rank : records.ranks) {
-        if (on_gpu(rank)) {
-            judge(rank, records.summary(rank), findings);
-        }
-    }
-    return findings;
-}
-
-// Of the profile's span, in [0, 1]; 0 without a profile.
+// As a share of the profile's span, in [0, 1]; 0 without a profile.
 double share_of_span(const RankRecords& rank, double us);
 
-// Of the profile's span: all of the GPU's idle time. 0 without a GPU's profile.
+// All of the GPU's idle time, as a share of the profile's span. 0 without a GPU's profile.
 double idle_share(const RankRecords& rank);
 
 // From the GPU's idle time where a profile has it, without gaps before work that was launched already; else from the
 // account.
 double lost_share(const RankRecords& rank, const RunSummary& run, Phase phase);
 
-// Of what a rule about the GPU has found: critical from a fifth of the time on, as for the input.
+// The severity of time lost on the GPU: critical from a fifth of the time on, as for the input.
 Severity severity_of_lost(double share);
 
-// Of waits for the GPU, with the idle time after them until the next work arrives.
+// The share lost in waits for the GPU, with the idle time after them until the next work arrives.
 double lost_to_syncs(const RankRecords& rank, const RunSummary& run);
 
-// Of the GPU's idle time while the host worked: launches that came too late. 0 without a GPU's profile.
+// The share in which the GPU was idle because launches came late. 0 without a GPU's profile.
 double lost_to_launches(const RankRecords& rank, const RunSummary& run);
 
-// The median step's wait for its batch, in seconds. What a busy machine adds to some steps does not count.
+// The median step's wait for its batch, in seconds. A busy machine's delays of some steps do not count.
 double median_wait(const RankRecords& rank, const RunSummary& run);
 
 // Whether waits take `least` of the time in most of five parts of the run: one stall is the machine's.

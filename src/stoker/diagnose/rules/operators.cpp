@@ -4,14 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <fmt/format.h>
 #include <optional>
 #include <set>
 #include <string_view>
 #include <vector>
 
 #include "stoker/diagnose/rules/lost_time.h"
-#include "stoker/diagnose/rules/python_fix.h"
 #include "stoker/diagnose/rules/run_summary.h"
 
 namespace stoker {
@@ -21,23 +19,8 @@ constexpr double kOperatorWarn = 0.05;  // of the time
 constexpr double kOperatorInfo = 0.01;
 constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
 
-template <typename Judge>
-std::vector<Finding> for_profiles(const JudgedRun& records, const Judge& judge) {
-    std::vector<Finding> findings;
-    for (const RankRecords& rank : records.ranks) {
-        if (rank.profile) {
-            judge(rank, records.summary(rank), findings);
-        }
-    }
-    return findings;
-}
-
 Severity severity_from(double share, double warn = kOperatorWarn) {
     return share >= warn ? Severity::warn : Severity::info;
-}
-
-std::string at_place(std::string_view place) {
-    return place.empty() ? std::string() : fmt::format(" at {}", place);
 }
 
 // "[[100, 250], [250, 30]]": the sizes of each input.
@@ -68,7 +51,7 @@ struct Product {
     std::int64_t columns = 0;
 };
 
-// Of aten::mm, addmm, bmm or baddbmm, whose matrices are the last inputs that have sizes.
+// For aten::mm, addmm, bmm and baddbmm, whose matrices are the last inputs that have sizes.
 std::optional<Product> product_of(const OperatorEntry& op) {
     constexpr std::array<std::string_view, 4> kProducts = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"};
     if (std::ranges::find(kProducts, op.name) == kProducts.end()) {
@@ -84,11 +67,11 @@ std::optional<Product> product_of(const OperatorEntry& op) {
     return Product{.rows = a[a.size() - 2], .inner = a.back(), .columns = b.back()};
 }
 
-// What a product's size that is no multiple of 8 belongs to. A backward pass multiplies over the rows of the forward
-// pass, which are samples or tokens and no width of a layer.
+// A product's size that is not a multiple of 8, and its kind; 0: there is none. A backward pass multiplies over
+// the rows of the forward pass, which are samples or tokens and no width of a layer.
 struct OddSize {
-    std::int64_t size = 0;  // 0: none
-    enum { width, samples, sequence } of = width;
+    std::int64_t size = 0;
+    std::string_view of = {};
 };
 
 OddSize odd_size(const OperatorEntry& op, const std::set<std::int64_t>& rows) {
@@ -99,17 +82,15 @@ OddSize odd_size(const OperatorEntry& op, const std::set<std::int64_t>& rows) {
     OddSize found;
     for (const std::int64_t size : {product->inner, product->columns}) {
         const bool odd = size > 1 && size % 8 != 0;  // sizes of 1 broadcast
-        if (odd && (found.size == 0 || found.of == OddSize::samples)) {
+        if (odd && (found.size == 0 || found.of == "samples")) {
             found.size = size;
-            found.of = op.name.ends_with("bmm") ? OddSize::sequence
-                       : rows.contains(size)    ? OddSize::samples
-                                                : OddSize::width;
+            found.of = op.name.ends_with("bmm") ? "sequence" : rows.contains(size) ? "samples" : "width";
         }
     }
     return found;
 }
 
-// Of samples or tokens: the rows that a layer multiplies in the forward pass.
+// Numbers of samples or tokens: the rows that a layer multiplies in the forward pass.
 std::set<std::int64_t> rows_of_layers(const RankRecords& rank) {
     std::set<std::int64_t> rows = {rank.facts.train.batch_size.value_or(0)};
     for (const OperatorEntry& op : rank.profile->operators) {
@@ -120,47 +101,28 @@ std::set<std::int64_t> rows_of_layers(const RankRecords& rank) {
     return rows;
 }
 
-std::string padded_code(const OddSize& odd) {
-    const std::int64_t padded = (odd.size + 7) / 8 * 8;
-    switch (odd.of) {
-        case OddSize::samples:
-            return fmt::format("DataLoader(..., batch_size)  # {} samples or tokens instead of {}", padded, odd.size);
-        case OddSize::sequence:
-            return fmt::format("F.scaled_dot_product_attention(q, k, v)  # or pad sequences from {} to {}", odd.size,
-                               padded);
-        case OddSize::width:
-            break;
+std::optional<Finding> odd_sizes(const RunView&, const RankRecords& rank, const RunSummary&) {
+    const std::set<std::int64_t> rows = rows_of_layers(rank);
+    double us = 0;
+    const OperatorEntry* worst = nullptr;
+    for (const OperatorEntry& op : rank.profile->operators) {
+        if (op.device_us > 0 && odd_size(op, rows).size != 0) {
+            us += op.device_us;
+            worst = worst == nullptr || op.device_us > worst->device_us ? &op : worst;
+        }
     }
-    return fmt::format("nn.Linear(..., {})  # instead of {}", padded, odd.size);
-}
-
-std::vector<Finding> odd_sizes(const JudgedRun& records) {
-    return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        const std::set<std::int64_t> rows = rows_of_layers(rank);
-        double us = 0;
-        const OperatorEntry* worst = nullptr;
-        for (const OperatorEntry& op : rank.profile->operators) {
-            if (op.device_us > 0 && odd_size(op, rows).size != 0) {
-                us += op.device_us;
-                worst = worst == nullptr || op.device_us > worst->device_us ? &op : worst;
-            }
-        }
-        const double share = share_of_span(rank, us);
-        if (worst == nullptr || share < kOperatorInfo) {
-            return;
-        }
-        const OddSize odd = odd_size(*worst, rows);
-        Finding finding = finding_of("odd-sizes", severity_from(share), rank, run);
-        finding.text = fmt::format(
-            "Matrix products with sizes that are no multiples of 8, such as {}, take {:.0f} % of the time: tensor "
-            "cores compute them slowly. Pad {} to {}.",
-            worst->shapes, 100 * share, odd.size, (odd.size + 7) / 8 * 8);
-        finding.evidence = {{"share", share}, {"us", us}, {"size", static_cast<double>(odd.size)}};
-        finding.fix.code = padded_code(odd);
-        finding.gain = {.low = 1, .expected = 1 / (1 - share * 0.2), .high = 1 / (1 - share * 0.5)};
-        finding.confidence = 0.6;
-        findings.push_back(finding);
-    });
+    const double share = share_of_span(rank, us);
+    if (worst == nullptr || share < kOperatorInfo) {
+        return std::nullopt;
+    }
+    const auto [size, of] = odd_size(*worst, rows);
+    return Finding{.severity = severity_from(share),
+                   .evidence = {{"share", share}, {"us", us}, {"size", static_cast<double>(size)}},
+                   .gain = {.low = 1, .expected = 1 / (1 - share * 0.2), .high = 1 / (1 - share * 0.5)},
+                   .confidence = 0.6,
+                   .variant = of,
+                   .wanted = (size + 7) / 8 * 8,
+                   .place = worst->shapes};
 }
 
 struct RangeCost {
@@ -175,7 +137,7 @@ double lost_host_share(const RankRecords& rank, const RunSummary& run, double ho
     return on_gpu(rank) ? std::min(share, lost_to_launches(rank, run)) : share;
 }
 
-// Of the operators within ranges that begin so.
+// The cost of the operators within ranges that begin so.
 RangeCost cost_within(const RankRecords& rank, std::string_view range) {
     RangeCost cost;
     if (!rank.profile) {
@@ -191,73 +153,54 @@ RangeCost cost_within(const RankRecords& rank, std::string_view range) {
     return cost;
 }
 
-std::vector<Finding> single_tensor_optimizer(const JudgedRun& records) {
-    std::vector<Finding> findings;
-    for (const RankRecords& rank : records.ranks) {
-        const RunSummary& run = records.summary(rank);
-        const RangeCost cost = cost_within(rank, "Optimizer.step#");
-        constexpr double kManyOperators = 20;  // in a step
-        if (rank.facts.train.optimizer_kernel != "single" ||
-            (rank.profile && cost.count < kManyOperators * steps_of(rank))) {
-            continue;
-        }
-        const std::string kernel = faster_kernel(rank);
-        if (kernel.empty()) {
-            continue;
-        }
-        // The host's time counts where the GPU is idle meanwhile; the kernels' time where it is not.
-        const double host = lost_share(rank, run, Phase::optimizer);
-        const double share = host + (on_gpu(rank) ? share_of_span(rank, cost.device_us) : 0);
-        if (share < kOperatorWarn) {
-            continue;
-        }
-        // Python between the operators goes away; of the operators' passes over memory one of about four remains.
-        const double operators =
-            on_gpu(rank) || !rank.profile ? share / 2 : std::min(share, share_of_span(rank, cost.host_us));
-        const bool slow = kernel == "foreach" && !on_gpu(rank);  // its passes over memory stay
-        const double least = slow ? 0 : rank.profile && !on_gpu(rank) ? share - operators : share / 4;
-        const double most = slow ? 0.4 * share : share - operators / 4;
-        const std::string& name = rank.facts.train.optimizer;
-        Finding finding = finding_of("single-tensor-optimizer", Severity::warn, rank, run);
-        finding.text = fmt::format(
-            "The optimizer takes {:.0f} % of the time, because it updates one tensor after the other. Use {}.",
-            100 * share, kernel == "fused" ? "the fused one" : "one that updates all at once");
-        finding.evidence = {{"optimizer_share", share}};
-        if (rank.profile) {
-            finding.evidence.push_back({"operators_per_step", cost.count / steps_of(rank)});
-        }
-        finding.fix.code =
-            fmt::format("torch.optim.{}(model.parameters(), ..., {}=True)", name.empty() ? "AdamW" : name, kernel);
-        const Gain bounds = gain_of_share(most, most > 0 ? least / most : 0);
-        finding.gain = bounds;
-        finding.confidence = 0.75;
-        findings.push_back(finding);
+std::optional<Finding> single_tensor_optimizer(const RunView&, const RankRecords& rank, const RunSummary& run) {
+    const RangeCost cost = cost_within(rank, "Optimizer.step#");
+    constexpr double kManyOperators = 20;  // in a step
+    if (rank.facts.train.optimizer_kernel != "single" ||
+        (rank.profile && cost.count < kManyOperators * steps_of(rank))) {
+        return std::nullopt;
     }
-    return findings;
+    const std::string_view kernel = faster_kernel(rank);
+    if (kernel.empty()) {
+        return std::nullopt;
+    }
+    // The host's time counts while the GPU is idle; the kernels' time while it is not.
+    const double host = lost_share(rank, run, Phase::optimizer);
+    const double share = host + (on_gpu(rank) ? share_of_span(rank, cost.device_us) : 0);
+    if (share < kOperatorWarn) {
+        return std::nullopt;
+    }
+    // Python between the operators goes away; of the operators' passes over memory one of about four remains.
+    const double operators =
+        on_gpu(rank) || !rank.profile ? share / 2 : std::min(share, share_of_span(rank, cost.host_us));
+    const bool slow = kernel == "foreach" && !on_gpu(rank);  // its passes over memory stay
+    const double least = slow ? 0 : rank.profile && !on_gpu(rank) ? share - operators : share / 4;
+    const double most = slow ? 0.4 * share : share - operators / 4;
+    Finding finding{.severity = Severity::warn};
+    finding.variant = kernel;
+    finding.evidence = {{"optimizer_share", share}};
+    if (rank.profile) {
+        finding.add("operators_per_step", cost.count / steps_of(rank));
+    }
+    finding.gain = gain_of_share(most, most > 0 ? least / most : 0);
+    finding.confidence = 0.75;
+    return finding;
 }
 
-std::vector<Finding> zeroed_grads(const JudgedRun& records) {
-    return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        const RangeCost cost = cost_within(rank, "Optimizer.zero_grad#");
-        const double share = lost_host_share(rank, run, cost.host_us) + share_of_span(rank, cost.device_us);
-        constexpr double kSilent = 0.001;
-        if (cost.count == 0 || share < kSilent) {
-            return;
-        }
-        Finding finding = finding_of("zeroed-grads", severity_from(share, kOperatorInfo), rank, run);
-        finding.text = fmt::format(
-            "optimizer.zero_grad() fills gradients with zeros for {:.1f} % of the time, and the backward pass then "
-            "adds "
-            "to them. Drop them instead.",
-            100 * share);
-        finding.evidence = {{"share", share}, {"operators_per_step", cost.count / steps_of(rank)}};
-        finding.fix.code = "optimizer.zero_grad(set_to_none=True)";
-        // The first accumulation then writes instead of reading and adding: about as much again.
-        const Gain once = gain_of_share(share, 0.8);
-        finding.gain = {.low = once.low, .expected = once.high, .high = gain_of_share(2 * share, 0.8).high};
-        finding.confidence = 0.85;
-        findings.push_back(finding);
-    });
+std::optional<Finding> zeroed_grads(const RunView&, const RankRecords& rank, const RunSummary& run) {
+    const RangeCost cost = cost_within(rank, "Optimizer.zero_grad#");
+    const double share = lost_host_share(rank, run, cost.host_us) + share_of_span(rank, cost.device_us);
+    constexpr double kSilent = 0.001;
+    if (cost.count == 0 || share < kSilent) {
+        return std::nullopt;
+    }
+    Finding finding{.severity = severity_from(share, kOperatorInfo)};
+    finding.evidence = {{"share", share}, {"operators_per_step", cost.count / steps_of(rank)}};
+    // The first accumulation then writes instead of reading and adding: about as much again.
+    const Gain once = gain_of_share(share, 0.8);
+    finding.gain = {.low = once.low, .expected = once.high, .high = gain_of_share(2 * share, 0.8).high};
+    finding.confidence = 0.85;
+    return finding;
 }
 
 double total_us(const RankRecords& rank, std::string_view op) {
@@ -287,121 +230,95 @@ Sequences sequences_of(const RankRecords& rank, std::string_view kind) {
     return found;
 }
 
-std::vector<Finding> conv_bias(const JudgedRun& records) {
-    return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        const Sequences found = sequences_of(rank, "conv bias before batch norm");
-        if (found.worst == nullptr) {
-            return;
-        }
-        const double share = share_of_span(rank, found.us);
-        // Adding a bias and summing its gradient each read the tensor once; batch norm reads it three times.
-        const double norm = total_us(rank, "aten::native_batch_norm") + total_us(rank, "aten::cudnn_batch_norm");
-        const double most = std::max(share, share_of_span(rank, norm / 3));
-        Finding finding = finding_of("conv-bias-before-norm", severity_from(share, kOperatorInfo), rank, run);
-        finding.text =
-            fmt::format("{:.0f} convolutions in a step add a bias that the next batch norm subtracts again{}.",
-                        found.count / steps_of(rank), at_place(found.worst->place));
-        finding.evidence = {{"convolutions_per_step", found.count / steps_of(rank)}, {"bias_share", share}};
-        finding.fix.code = "nn.Conv2d(..., bias=False)";
-        finding.gain = {.low = 1, .expected = gain_of_share((share + most) / 2).low, .high = gain_of_share(most).high};
-        finding.confidence = 0.9;
-        findings.push_back(finding);
-    });
+std::optional<Finding> conv_bias(const RunView&, const RankRecords& rank, const RunSummary&) {
+    const Sequences found = sequences_of(rank, "conv bias before batch norm");
+    if (found.worst == nullptr) {
+        return std::nullopt;
+    }
+    const double share = share_of_span(rank, found.us);
+    // Adding a bias and summing its gradient each read the tensor once; batch norm reads it three times.
+    const double norm = total_us(rank, "aten::native_batch_norm") + total_us(rank, "aten::cudnn_batch_norm");
+    const double most = std::max(share, share_of_span(rank, norm / 3));
+    return Finding{
+        .severity = severity_from(share, kOperatorInfo),
+        .evidence = {{"convolutions_per_step", found.count / steps_of(rank)}, {"bias_share", share}},
+        .gain = {.low = 1, .expected = gain_of_share((share + most) / 2).low, .high = gain_of_share(most).high},
+        .confidence = 0.9,
+        .place = found.worst->place};
 }
 
-std::vector<Finding> host_fill(const JudgedRun& records) {
-    return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        const Sequences found = sequences_of(rank, "filled on the host, then copied");
-        // The GPU waits for the filling, or for the copy that follows.
-        const double idle = lost_to_launches(rank, run) + lost_share(rank, run, Phase::copy);
-        const double share = std::min(share_of_span(rank, found.us), on_gpu(rank) ? idle : 1);
-        constexpr double kSilent = 0.005;
-        constexpr double kMuch = 0.02;
-        if (found.worst == nullptr || share < kSilent) {
-            return;
-        }
-        Finding finding = finding_of("filled-on-host", severity_from(share, kMuch), rank, run);
-        finding.text = fmt::format(
-            "{:.1f} tensors in a step are filled on the host and copied to the GPU{}, which takes {:.1f} % of the "
-            "time. Create them on the GPU.",
-            found.count / steps_of(rank), at_place(found.worst->place), 100 * share);
-        finding.evidence = {{"share", share}, {"tensors_per_step", found.count / steps_of(rank)}};
-        finding.fix.code = "torch.zeros(..., device=device)";
-        finding.gain = gain_of_share(share, 0.3);
-        finding.confidence = 0.8;
-        findings.push_back(finding);
-    });
+std::optional<Finding> host_fill(const RunView&, const RankRecords& rank, const RunSummary& run) {
+    const Sequences found = sequences_of(rank, "filled on the host, then copied");
+    // The GPU waits for the filling, or for the copy that follows.
+    const double idle = lost_to_launches(rank, run) + lost_share(rank, run, Phase::copy);
+    const double share = std::min(share_of_span(rank, found.us), on_gpu(rank) ? idle : 1);
+    constexpr double kSilent = 0.005;
+    constexpr double kMuch = 0.02;
+    if (found.worst == nullptr || share < kSilent) {
+        return std::nullopt;
+    }
+    return Finding{.severity = severity_from(share, kMuch),
+                   .evidence = {{"share", share}, {"tensors_per_step", found.count / steps_of(rank)}},
+                   .gain = gain_of_share(share, 0.3),
+                   .confidence = 0.8,
+                   .place = found.worst->place};
 }
 
-std::vector<Finding> indexing_loop(const JudgedRun& records) {
-    return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        const Sequences found = sequences_of(rank, "indexing loop");
-        const double share = share_of_span(rank, found.us);
-        if (found.worst == nullptr || share < kOperatorInfo) {
-            return;
-        }
-        // On a GPU the host's loop costs what the GPU is idle for meanwhile, at most.
-        const double lost = lost_host_share(rank, run, found.us);
-        Finding finding = finding_of("indexing-loop", severity_from(lost), rank, run);
-        finding.text = fmt::format(
-            "A loop indexes a tensor element by element{}: {:.0f} times in a step, {:.0f} % of the time. Write it as "
-            "one operation on the whole tensor.",
-            at_place(found.worst->place), found.count / steps_of(rank), 100 * share);
-        finding.evidence = {{"share", share}, {"iterations_per_step", found.count / steps_of(rank)}};
-        finding.fix.code = "y = f(x)  # instead of torch.stack([f(x[i]) for i in range(len(x))])";
-        finding.gain = gain_of_share(lost, 0.6);
-        finding.confidence = 0.75;
-        findings.push_back(finding);
-    });
+std::optional<Finding> indexing_loop(const RunView&, const RankRecords& rank, const RunSummary& run) {
+    const Sequences found = sequences_of(rank, "indexing loop");
+    const double share = share_of_span(rank, found.us);
+    if (found.worst == nullptr || share < kOperatorInfo) {
+        return std::nullopt;
+    }
+    // On a GPU the host's loop costs at most the GPU's idle time meanwhile.
+    const double lost = lost_host_share(rank, run, found.us);
+    return Finding{.severity = severity_from(lost),
+                   .evidence = {{"share", share}, {"iterations_per_step", found.count / steps_of(rank)}},
+                   .gain = gain_of_share(lost, 0.6),
+                   .confidence = 0.75,
+                   .place = found.worst->place};
 }
 
-std::vector<Finding> data_parallel(const JudgedRun& records) {
-    return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        const auto is_part = [](const OperatorEntry& op) {
-            return op.range.starts_with("DataParallel.forward") || op.name == "DataParallel.forward";
-        };
-        if (rank.facts.device.count < 2 || !std::ranges::any_of(rank.profile->operators, is_part)) {
-            return;
-        }
-        double us = 0;
-        for (const OperatorEntry& op : rank.profile->operators) {
-            const bool moves = op.name == "Broadcast" || op.name == "Scatter" || op.name == "Gather" ||
-                               op.name == "ReduceAddCoalesced" || op.name == "BroadcastBackward";
-            us += moves ? std::max(op.self_us, op.device_us) : 0;
-        }
-        const double share = share_of_span(rank, us);
-        Finding finding = finding_of("data-parallel", Severity::warn, rank, run);
-        finding.text = fmt::format(
-            "One process drives {} GPUs with DataParallel, which copies the model in each step. Use one process for "
-            "each GPU.",
-            rank.facts.device.count);
-        finding.evidence = {{"devices", static_cast<double>(rank.facts.device.count)}, {"copy_share", share}};
-        finding.fix.code = "torch.nn.parallel.DistributedDataParallel(model)  # started with torchrun";
-        finding.gain = gain_of_share(std::max(share, lost_to_launches(rank, run)), 0.3);
-        finding.confidence = 0.85;
-        findings.push_back(finding);
-    });
+std::optional<Finding> data_parallel(const RunView&, const RankRecords& rank, const RunSummary& run) {
+    const auto is_part = [](const OperatorEntry& op) {
+        return op.range.starts_with("DataParallel.forward") || op.name == "DataParallel.forward";
+    };
+    if (rank.facts.device.count < 2 || !std::ranges::any_of(rank.profile->operators, is_part)) {
+        return std::nullopt;
+    }
+    double us = 0;
+    for (const OperatorEntry& op : rank.profile->operators) {
+        const bool moves = op.name == "Broadcast" || op.name == "Scatter" || op.name == "Gather" ||
+                           op.name == "ReduceAddCoalesced" || op.name == "BroadcastBackward";
+        us += moves ? std::max(op.self_us, op.device_us) : 0;
+    }
+    const double share = share_of_span(rank, us);
+    return Finding{.severity = Severity::warn,
+                   .evidence = {{"devices", static_cast<double>(rank.facts.device.count)}, {"copy_share", share}},
+                   .gain = gain_of_share(std::max(share, lost_to_launches(rank, run)), 0.3),
+                   .confidence = 0.85};
 }
 
 }  // namespace
 
 std::span<const Rule> operator_rules() {
     static constexpr std::array kRules = {
-        Rule{"odd-sizes", "fp16 or bf16 matrix products with a size that is no multiple of 8 take 1 % of the time",
-             "pad the size", odd_sizes},
+        Rule{"odd-sizes", "fp16 or bf16 matrix products with a size that is not a multiple of 8 take 1 % of the time",
+             "pad the size", odd_sizes, Needs::profile},
         Rule{"single-tensor-optimizer", "the optimizer updates one tensor after the other and takes 5 % of the time",
              "`fused=True`, or `foreach=True`", single_tensor_optimizer},
         Rule{"zeroed-grads", "`zero_grad` fills gradients with zeros for 0.1 % of the time (a warning from 1 %)",
-             "`set_to_none=True`", zeroed_grads},
+             "`set_to_none=True`", zeroed_grads, Needs::profile},
         Rule{"conv-bias-before-norm", "a convolution with a bias feeds a batch norm (a warning from 1 % of the time)",
-             "`bias=False`", conv_bias},
+             "`bias=False`", conv_bias, Needs::profile},
         Rule{"filled-on-host",
              "the GPU waits for tensors that are filled on the host, then copied: 0.5 % of the time (a warning from 2 "
              "%)",
-             "create them on the device", host_fill},
+             "create them on the device", host_fill, Needs::profile},
         Rule{"indexing-loop", "ten or more `aten::select` in a row take 1 % of the time (a warning from 5 %)",
-             "one operation on the whole tensor", indexing_loop},
-        Rule{"data-parallel", "DataParallel on more than one GPU", "DistributedDataParallel", data_parallel},
+             "one operation on the whole tensor", indexing_loop, Needs::profile},
+        Rule{"data-parallel", "DataParallel on more than one GPU", "DistributedDataParallel", data_parallel,
+             Needs::profile},
     };
     return kRules;
 }

@@ -1,9 +1,9 @@
-// What only a watch of a Python program shows: loops over elements, and fp32 on a device that computes bf16 faster.
+// Problems that only a watch of a Python program shows: loops over elements, and fp32 on a device that computes bf16
+// faster.
 #include "stoker/diagnose/rules/rule_families.h"
 
 #include <algorithm>
 #include <array>
-#include <fmt/format.h>
 #include <map>
 #include <string>
 
@@ -50,78 +50,56 @@ Loop find_loop(const RankRecords& rank, double steps) {
     return loop;
 }
 
-std::vector<Finding> python_loop(const JudgedRun& records) {
-    std::vector<Finding> findings;
-    for (const RankRecords& rank : records.ranks) {
-        const RunSummary& run = records.summary(rank);
-        double us = 0;
-        double steps = 0;
-        for (const IntervalEntry& interval : rank.intervals) {
-            us += std::chrono::duration<double, std::micro>(interval.host.total()).count();
-            steps += static_cast<double>(interval.last_step - interval.first_step + 1);
-        }
-        if (!in_python(rank) || us <= 0) {
-            continue;
-        }
-        const Loop loop = find_loop(rank, steps);
-        const double share = std::min(1.0, loop.us / us);
-        // A host that runs ahead of a GPU waits later for what it saves here.
-        const double lost = run.on_cpu ? share : std::max(0.0, share - run.of(Phase::sync));
-        if (lost < kPythonWarn) {
-            continue;
-        }
-        Finding finding = finding_of("python-loop", severity_of_lost(lost), rank, run);
-        finding.text = fmt::format(
-            "A Python loop takes {:.0f} % of the time: {} runs {:.0f} times in a step. Write it as one operation on "
-            "the whole tensor.",
-            100 * share, loop.place, loop.per_step);
-        finding.evidence = {{"loop_share", share}, {"iterations_per_step", loop.per_step}};
-        finding.fix.code = "y = f(x)  # instead of torch.stack([f(x[i]) for i in range(len(x))])";
-        finding.gain = gain_of_share(lost, 0.7);
-        finding.confidence = 0.85;
-        findings.push_back(finding);
+std::optional<Finding> python_loop(const RunView&, const RankRecords& rank, const RunSummary& run) {
+    double us = 0;
+    double steps = 0;
+    for (const IntervalEntry& interval : rank.intervals) {
+        us += std::chrono::duration<double, std::micro>(interval.host.total()).count();
+        steps += static_cast<double>(interval.last_step - interval.first_step + 1);
     }
-    return findings;
+    if (!in_python(rank) || us <= 0) {
+        return std::nullopt;
+    }
+    const Loop loop = find_loop(rank, steps);
+    const double share = std::min(1.0, loop.us / us);
+    // A host that runs ahead of a GPU waits later for the time that it saves here.
+    const double lost = run.on_cpu ? share : std::max(0.0, share - run.of(Phase::sync));
+    if (lost < kPythonWarn) {
+        return std::nullopt;
+    }
+    return Finding{.severity = severity_of_lost(lost),
+                   .evidence = {{"loop_share", share}, {"iterations_per_step", loop.per_step}},
+                   .gain = gain_of_share(lost, 0.7),
+                   .confidence = 0.85,
+                   .place = loop.place};
 }
 
-// Of the time: matrix products at the rate that was measured for large ones, so it is the least that they take.
+// The share of the time in matrix products, at the rate that was measured for large ones: they take more.
 double product_share(const RankRecords& rank, const RunSummary& run) {
     const double rate = rank.facts.device.fp32_flops.value_or(0);
     const double step = run.steps > 0 ? run.seconds / static_cast<double>(run.steps) : 0;
     return rate > 0 && step > 0 ? std::min(1.0, rank.facts.train.matmul_flops.value_or(0) / rate / step) : 0;
 }
 
-std::vector<Finding> full_precision(const JudgedRun& records) {
-    std::vector<Finding> findings;
-    for (const RankRecords& rank : records.ranks) {
-        const RunSummary& run = records.summary(rank);
-        constexpr double kFaster = 1.3;
-        constexpr double kEligible = 0.1;  // of the time, as in traces
-        const double speedup = rank.facts.device.bf16_speedup.value_or(1);
-        // A GPU may compute in all phases, but a step cannot be shorter than the host's wait for its batch.
-        const double passes = run.on_cpu ? run.of(Phase::forward) + run.of(Phase::backward) : 1 - run.of(Phase::wait);
-        const double products = product_share(rank, run);
-        const double share = run.on_cpu ? products : std::min(products, passes);
-        if (!in_python(rank) || rank.facts.train.precision != "fp32" || speedup < kFaster || share < kEligible ||
-            run.gpu_is_ahead()) {
-            continue;
-        }
-        // Products of the model's sizes reach less than the rate of large ones, in both types.
-        const double most = std::max(share, std::min(2 * share, passes));
-        const auto gain = [&](double part) { return 1 / (1 - std::min(part, 0.99) * (1 - 1 / speedup)); };
-        Finding finding = finding_of("full-precision", severity_of_lost(share * (1 - 1 / speedup)), rank, run);
-        finding.text = fmt::format(
-            "Matrix products and convolutions take {:.0f} % of the time or more in fp32; this device computes them "
-            "{:.1f} times as fast in bf16. Train with mixed precision.",
-            100 * share, speedup);
-        finding.evidence = {{"product_share", share}, {"bf16_speedup", speedup}};
-        finding.fix.code = fmt::format("with torch.autocast(\"{}\", torch.bfloat16): loss = criterion(model(x), y)",
-                                       rank.facts.device.type);
-        finding.gain = {.low = gain(share / 2), .expected = gain((share + most) / 2), .high = gain(most)};
-        finding.confidence = 0.7;
-        findings.push_back(finding);
+std::optional<Finding> full_precision(const RunView&, const RankRecords& rank, const RunSummary& run) {
+    constexpr double kFaster = 1.3;
+    constexpr double kEligible = 0.1;  // of the time, as in traces
+    const double speedup = rank.facts.device.bf16_speedup.value_or(1);
+    // A GPU may compute in all phases, but a step cannot be shorter than the host's wait for its batch.
+    const double passes = run.on_cpu ? run.of(Phase::forward) + run.of(Phase::backward) : 1 - run.of(Phase::wait);
+    const double products = product_share(rank, run);
+    const double share = run.on_cpu ? products : std::min(products, passes);
+    if (!in_python(rank) || rank.facts.train.precision != "fp32" || speedup < kFaster || share < kEligible ||
+        run.gpu_is_ahead()) {
+        return std::nullopt;
     }
-    return findings;
+    // Products of the model's sizes reach less than the rate of large ones, in both types.
+    const double most = std::max(share, std::min(2 * share, passes));
+    const auto gain = [&](double part) { return 1 / (1 - std::min(part, 0.99) * (1 - 1 / speedup)); };
+    return Finding{.severity = severity_of_lost(share * (1 - 1 / speedup)),
+                   .evidence = {{"product_share", share}, {"bf16_speedup", speedup}},
+                   .gain = {.low = gain(share / 2), .expected = gain((share + most) / 2), .high = gain(most)},
+                   .confidence = 0.7};
 }
 
 }  // namespace

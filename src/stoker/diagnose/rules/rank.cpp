@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <fmt/format.h>
 #include <map>
 
-#include "stoker/base/pluralize.h"
 #include "stoker/base/statistics.h"
 #include "stoker/diagnose/rules/lost_time.h"
 #include "stoker/diagnose/rules/run_summary.h"
@@ -18,7 +16,7 @@ constexpr double kCommunicationWarn = 0.10;  // of the time, exposed
 constexpr double kGlooWarn = 0.03;           // of the time, exposed
 constexpr double kRankCritical = 0.30;
 
-// Of the time: communication that nothing hides.
+// The share of the time in communication that nothing hides.
 double exposed_share(const RankRecords& rank, const RunSummary& run) {
     double us = 0;
     if (rank.profile) {
@@ -29,8 +27,8 @@ double exposed_share(const RankRecords& rank, const RunSummary& run) {
     return on_gpu(rank) && rank.profile ? share_of_span(rank, us) : run.of(Phase::communication);
 }
 
-// Of the time: gloo's reductions that nothing hides. Its barriers and broadcasts move no gradients. Without a profile
-// all communication counts of a run that says that it goes through gloo.
+// The share of the time in gloo's reductions that nothing hides. Its barriers and broadcasts move no gradients. Without
+// a profile all communication counts of a run that says that it goes through gloo.
 double gloo_share(const RankRecords& rank, const RunSummary& run) {
     if (on_gpu(rank) && !rank.profile) {
         return rank.facts.train.collectives == "gloo" ? run.of(Phase::communication) : 0;
@@ -43,32 +41,21 @@ double gloo_share(const RankRecords& rank, const RunSummary& run) {
         nccl = nccl || (reduces && collective.backend == "nccl");
         us += collective.backend == "gloo" && collective.on_device && reduces ? collective.exposed_us : 0;
     }
-    return on_gpu(rank) && !nccl ? share_of_span(rank, us) : 0;  // else gloo has what lies in host memory
+    return on_gpu(rank) && !nccl ? share_of_span(rank, us) : 0;  // else gloo reduces tensors in host memory
 }
 
-std::vector<Finding> gloo_on_gpu(const JudgedRun& records) {
-    std::vector<Finding> findings;
-    for (const RankRecords& rank : records.ranks) {
-        const RunSummary& run = records.summary(rank);
-        const double exposed = gloo_share(rank, run);
-        if (exposed < kGlooWarn) {
-            continue;
-        }
-        Finding finding =
-            finding_of("gloo-on-gpu", exposed >= kRankCritical ? Severity::critical : Severity::warn, rank, run);
-        finding.text = fmt::format(
-            "Gradients on GPUs are reduced with gloo, which copies them to the host: {:.0f} % of the time. Use NCCL.",
-            100 * exposed);
-        finding.evidence = {{"exposed_share", exposed}};
-        finding.fix.code = "torch.distributed.init_process_group(\"nccl\")";
-        finding.gain = gain_of_share(exposed, 0.6);
-        finding.confidence = 0.9;
-        findings.push_back(finding);
+std::optional<Finding> gloo_on_gpu(const RunView&, const RankRecords& rank, const RunSummary& run) {
+    const double exposed = gloo_share(rank, run);
+    if (exposed < kGlooWarn) {
+        return std::nullopt;
     }
-    return findings;
+    return Finding{.severity = exposed >= kRankCritical ? Severity::critical : Severity::warn,
+                   .evidence = {{"exposed_share", exposed}},
+                   .gain = gain_of_share(exposed, 0.6),
+                   .confidence = 0.9};
 }
 
-// Parameters lie in shards that each layer gathers, as under FSDP.
+// Parameters are in shards that each layer gathers, as under FSDP.
 bool gathers_parameters(const RankRecords& rank) {
     double gathered = 0;
     double reduced = 0;
@@ -93,7 +80,7 @@ bool sends_half(const RankRecords& rank) {
 }
 
 // The rank that communicates least, of those that can be compared: a GPU's collectives are in its profile alone.
-const RankRecords* least_communicating(const JudgedRun& records) {
+const RankRecords* least_communicating(const RunView& records) {
     const bool profiled = std::ranges::any_of(
         records.ranks, [](const RankRecords& rank) { return on_gpu(rank) && rank.profile.has_value(); });
     const RankRecords* best = nullptr;
@@ -107,76 +94,46 @@ const RankRecords* least_communicating(const JudgedRun& records) {
     return best;
 }
 
-// Of a model that is cut: ranks wait while the first and the last micro-batches pass through the other stages.
-Finding waiting_stages(const RankRecords& rank, const RunSummary& run, double share) {
+// For a model in stages: ranks wait while the first and the last micro-batches pass through the other stages.
+Finding waiting_stages(const RankRecords& rank, double share) {
     constexpr double kMuch = 0.2;
-    Finding finding = finding_of("communication",
-                                 share < kMuch           ? Severity::info
-                                 : share < kRankCritical ? Severity::warn
-                                                         : Severity::critical,
-                                 rank, run);
-    const std::int64_t parts = std::max(1, rank.facts.train.accumulate.value_or(1));
-    finding.text = fmt::format(
-        "Ranks wait for other stages of the model for {:.0f} % of the time or more. With {} a batch, the first "
-        "and the last leave stages idle: divide it into more.",
-        100 * share, pluralize(parts, "micro-batch"));
-    finding.evidence = {{"exposed_share", share},
-                        {"ranks", static_cast<double>(rank.facts.world_size)},
-                        {"micro_batches", static_cast<double>(parts)}};
-    const auto stages = 1 + std::ranges::count(rank.facts.train.stages, '|');  // which share a batch
-    if (rank.facts.train.batch_size.value_or(0) * stages >= 2 * parts * rank.facts.world_size) {
-        finding.fix.recipe = {{"train.accumulate", fmt::to_string(2 * parts)}};
-    }
-    finding.fix.code = "schedule = ScheduleGPipe(stage, n_microbatches=2 * n)  # of torch.distributed.pipelining";
-    finding.gain = gain_of_share(share / 2, 0);  // twice the parts halve it; smaller ones may compute more slowly
-    finding.confidence = 0.6;
-    return finding;
+    // Twice the parts halve it; smaller ones may compute more slowly.
+    return Finding{
+        .severity = share < kMuch           ? Severity::info
+                    : share < kRankCritical ? Severity::warn
+                                            : Severity::critical,
+        .evidence = {{"exposed_share", share},
+                     {"ranks", static_cast<double>(rank.facts.world_size)},
+                     {"micro_batches", std::max(1.0, static_cast<double>(rank.facts.train.accumulate.value_or(1)))}},
+        .rank = rank.facts.rank,
+        .gain = gain_of_share(share / 2, 0),
+        .confidence = 0.6,
+        .variant = "stages"};
 }
 
-bool has_stages(const JudgedRun& records) {
+bool has_stages(const RunView& records) {
     return std::ranges::any_of(records.ranks, [](const RankRecords& rank) { return !rank.facts.train.stages.empty(); });
 }
 
-// The rank that communicates least is the one that the others wait for; what it spends is the price of communication.
-std::vector<Finding> communication(const JudgedRun& records) {
-    std::vector<Finding> findings;
+// The rank that communicates least is the one that the others wait for; its time is the price of communication.
+std::optional<Finding> communication(const RunView& records, const RankRecords&, const RunSummary&) {
     const RankRecords* best = least_communicating(records);
     const double least = best == nullptr ? 0 : exposed_share(*best, records.summary(*best));
     if (best == nullptr || best->facts.world_size < 2 || least < kCommunicationWarn ||
         gloo_share(*best, records.summary(*best)) >= kGlooWarn) {
-        return findings;
+        return std::nullopt;
     }
     if (has_stages(records)) {
-        return {waiting_stages(*best, records.summary(*best), least)};
+        return waiting_stages(*best, least);
     }
-    const RunSummary& run = records.summary(*best);
-    Finding finding =
-        finding_of("communication", least >= kRankCritical ? Severity::critical : Severity::warn, *best, run);
-    const bool half = sends_half(*best);
-    finding.text = fmt::format(
-        "Communication that no computation hides takes {:.0f} % of the time. {} (with another learning rate).",
-        100 * least,
-        half ? "The numbers that are sent have 16 bits already: sum the gradients of several batches, or take larger "
-               "ones"
-             : "Send gradients of half the size, or take larger batches");
-    finding.evidence = {{"exposed_share", least}, {"ranks", static_cast<double>(best->facts.world_size)}};
-    const std::int64_t batch = best->facts.train.batch_size.value_or(0);
-    const auto compress = records.recipe.find("train.compress_gradients");
-    if (compress == records.recipe.end() || compress->second == "none") {
-        finding.fix.recipe = {{"train.compress_gradients", "\"bf16\""}};
-    } else if (constexpr std::int64_t kMost = 1 << 20; batch > 0 && batch < kMost) {
-        finding.fix.recipe = {{"data.batch_size", fmt::to_string(2 * batch)}};
-    }
-    finding.fix.code =
-        half ? "with model.no_sync(): ...  # of DistributedDataParallel: in all but the last of N backward passes"
-        : gathers_parameters(*best)
-            ? "MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)  # of FullyShardedDataParallel"
-            : "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
-              "model.register_comm_hook(None, default_hooks.bf16_compress_hook)  # of DistributedDataParallel";
-    finding.gain = gain_of_share(least / 2, 0.4);  // the fix halves it
-    finding.confidence = 0.7;
-    findings.push_back(finding);
-    return findings;
+    return Finding{.severity = least >= kRankCritical ? Severity::critical : Severity::warn,
+                   .evidence = {{"exposed_share", least}, {"ranks", static_cast<double>(best->facts.world_size)}},
+                   .rank = best->facts.rank,
+                   .gain = gain_of_share(least / 2, 0.4),  // the fix halves it
+                   .confidence = 0.7,
+                   .variant = sends_half(*best)           ? "half"
+                              : gathers_parameters(*best) ? "shards"
+                                                          : ""};
 }
 
 double ms_of(std::chrono::nanoseconds time) {
@@ -184,15 +141,15 @@ double ms_of(std::chrono::nanoseconds time) {
 }
 
 // Phases in which ranks wait for each other. The trainer reduces gradients within the backward pass, so a rank that
-// computes slowly shows it in the forward pass; a trace tells the two apart. A host that waits for its GPU waits for
-// the other ranks' GPUs, too.
-bool is_shared(Phase phase, const RankRecords& rank, const JudgedRun& records) {
+// computes slowly shows it in the forward pass; a trace tells the two apart. A host that waits for its GPU also waits
+// for the other ranks' GPUs.
+bool is_shared(Phase phase, const RankRecords& rank, const RunView& records) {
     return phase == Phase::communication || (phase == Phase::backward && records.kind == "run") ||
            (phase == Phase::sync && on_gpu(rank));
 }
 
 // A rank's own time in a step, or in several.
-double own_ms(const StepRecord& host, const RankRecords& rank, const JudgedRun& records) {
+double own_ms(const StepRecord& host, const RankRecords& rank, const RunView& records) {
     double ms = 0;
     for (std::size_t i = 0; i < kPhases; ++i) {
         ms += is_shared(static_cast<Phase>(i), rank, records) ? 0 : ms_of(host.times[i]);
@@ -217,7 +174,7 @@ double profiled_step_ms(const RankRecords& rank) {
 }
 
 // Mean own time of each rank in a step. On GPUs the waiting is in the collectives' kernels.
-std::vector<double> own_times(const JudgedRun& records) {
+std::vector<double> own_times(const RunView& records) {
     std::vector<double> times;
     for (const RankRecords& rank : records.ranks) {
         double sum = 0;
@@ -234,9 +191,9 @@ std::vector<double> own_times(const JudgedRun& records) {
     return times;
 }
 
-// Of a run, each rank's own time in the intervals by their first step: only rank 0 writes its steps one by one, and a
-// step must not be compared with a mean. Of traces, in the steps.
-std::map<std::int64_t, std::vector<double>> own_times_at(const JudgedRun& records) {
+// For a run, each rank's own time in the intervals by their first step: only rank 0 writes its steps one by one, and a
+// step must not be compared with a mean. For traces, in the steps.
+std::map<std::int64_t, std::vector<double>> own_times_at(const RunView& records) {
     const bool in_intervals = std::ranges::all_of(records.ranks, [&](const RankRecords& rank) {
         return records.kind == "run" && std::ranges::any_of(rank.intervals, [](const IntervalEntry& interval) {
                    return interval.host.total().count() > 0;
@@ -259,7 +216,7 @@ std::map<std::int64_t, std::vector<double>> own_times_at(const JudgedRun& record
 }
 
 // How often a rank was the slowest, as a share of the steps or intervals that all ranks have.
-double share_of_worst(const JudgedRun& records, std::size_t worst) {
+double share_of_worst(const RunView& records, std::size_t worst) {
     double all = 0;
     double slow = 0;
     for (const auto& [first, times] : own_times_at(records)) {
@@ -272,7 +229,7 @@ double share_of_worst(const JudgedRun& records, std::size_t worst) {
 }
 
 // The phase in which `worst` spends more than the median of the others, and by how much in a step.
-std::pair<Phase, double> cause_of(const JudgedRun& records, std::size_t worst) {
+std::pair<Phase, double> cause_of(const RunView& records, std::size_t worst) {
     std::pair<Phase, double> cause{Phase::unmeasured, 0};
     for (std::size_t phase = 0; phase < kPhases; ++phase) {
         std::vector<double> others;
@@ -297,12 +254,11 @@ std::pair<Phase, double> cause_of(const JudgedRun& records, std::size_t worst) {
     return cause;
 }
 
-std::vector<Finding> straggler(const JudgedRun& records) {
-    std::vector<Finding> findings;
+std::optional<Finding> straggler(const RunView& records, const RankRecords&, const RunSummary&) {
     const auto is_alone = [](const RankRecords& rank) { return rank.steps.empty() || rank.facts.world_size < 2; };
-    // The stages of a model that is cut differ by what they compute, not by their hosts.
+    // The stages of a model differ by their work, not by their hosts.
     if (records.ranks.size() < 2 || std::ranges::any_of(records.ranks, is_alone) || has_stages(records)) {
-        return findings;
+        return std::nullopt;
     }
     const std::vector<double> times = own_times(records);
     const auto worst = static_cast<std::size_t>(std::ranges::max_element(times) - times.begin());
@@ -316,25 +272,18 @@ std::vector<Finding> straggler(const JudgedRun& records) {
     const double whole = device ? profiled_step_ms(rank) : mean_step_ms(rank);
     const double lost = whole > 0 ? (times[worst] - usual) / whole : 0;
     if (lost < kLost || (!device && share_of_worst(records, worst) < kMostSteps)) {
-        return findings;
+        return std::nullopt;
     }
     const auto [phase, excess] = cause_of(records, worst);
-    Finding finding = finding_of("straggler", lost >= kRankCritical ? Severity::critical : Severity::warn, rank,
-                                 records.summary(rank));
-    finding.text = fmt::format(
-        "Rank {} needs {:.1f} ms of its own in a step, the others {:.1f} ms, and all wait for it. It loses most in the "
-        "phase \"{}\" ({:.1f} ms).",
-        rank.facts.rank, times[worst], usual, phase_name(phase), excess);
-    finding.evidence = {{"rank", static_cast<double>(rank.facts.rank)},
-                        {"step_ms", times[worst]},
-                        {"other_step_ms", usual},
-                        {"cause_ms", excess}};
-    finding.fix.code =
-        fmt::format("compare rank {}'s host with the others: its load, clocks, storage and data", rank.facts.rank);
-    finding.gain = gain_of_share(lost, 0.6);
-    finding.confidence = 0.8;
-    findings.push_back(finding);
-    return findings;
+    return Finding{.severity = lost >= kRankCritical ? Severity::critical : Severity::warn,
+                   .evidence = {{"rank", static_cast<double>(rank.facts.rank)},
+                                {"step_ms", times[worst]},
+                                {"other_step_ms", usual},
+                                {"cause_ms", excess}},
+                   .rank = rank.facts.rank,
+                   .gain = gain_of_share(lost, 0.6),
+                   .confidence = 0.8,
+                   .place = std::string(phase_name(phase))};
 }
 
 }  // namespace
@@ -346,11 +295,11 @@ std::span<const Rule> rank_rules() {
         Rule{"communication", "communication that nothing hides takes 10 % of the time, on the rank with the least",
              "gradients in bf16 (`train.compress_gradients`), a larger `data.batch_size`; of a model that is cut into "
              "stages more micro-batches (`train.accumulate`)",
-             communication},
+             communication, Needs::steps, /*of_job=*/true},
         Rule{"straggler",
              "one rank of a job needs a tenth of a step more for itself than the others, in 60 % of the steps (on GPUs "
              "with a profile: on average)",
-             "the rank and the phase in which it loses are named", straggler},
+             "the rank and the phase in which it loses are named", straggler, Needs::steps, /*of_job=*/true},
     };
     return kRules;
 }

@@ -1,13 +1,11 @@
-// What the run does besides training steps, and steps that are too small or uneven.
+// Evaluations and checkpoints, and steps that are too small or uneven.
 #include "stoker/diagnose/rules/rule_families.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <fmt/format.h>
 
-#include "stoker/base/pluralize.h"
 #include "stoker/diagnose/rules/run_summary.h"
 
 namespace stoker {
@@ -23,7 +21,7 @@ double step_seconds(const RankRecords& rank) {
     return sum;
 }
 
-// The time of evaluations that belongs to the judged steps, of which a profile has fewer than were run: no more than at
+// The time of evaluations that belongs to the judged steps, which are few in a profile: no more than at
 // the rate, by step, from the first evaluation to the last.
 double evaluation_seconds(const RankRecords& rank) {
     double all = 0;
@@ -37,9 +35,7 @@ double evaluation_seconds(const RankRecords& rank) {
     return span > 0 ? std::min(all, later / static_cast<double>(span) * static_cast<double>(rank.steps.size())) : all;
 }
 
-std::vector<Finding> frequent_evaluation(const JudgedRun& records) {
-    std::vector<Finding> findings;
-    const RankRecords& rank = records.ranks.front();
+std::optional<Finding> frequent_evaluation(const RunView&, const RankRecords& rank, const RunSummary&) {
     const double evaluating = evaluation_seconds(rank);
     const double all = evaluating + step_seconds(rank);
     constexpr double kWarn = 0.25;
@@ -48,7 +44,7 @@ std::vector<Finding> frequent_evaluation(const JudgedRun& records) {
     const double share = all > 0 ? evaluating / all : 0;
     const auto count = static_cast<double>(rank.evaluations.size());
     if (share < kWarn || count < 2 || rank.steps.empty()) {
-        return findings;
+        return std::nullopt;
     }
     const double factor = share * (1 - kWanted) / (kWanted * (1 - share));
     // No more than one evaluation is left, because the last epoch is always evaluated.
@@ -57,19 +53,15 @@ std::vector<Finding> frequent_evaluation(const JudgedRun& records) {
         static_cast<std::int64_t>(wanted) * std::max(rank.facts.train.epochs_per_evaluation.value_or(1), 1);
     const double saved = share * (1 - 1 / wanted);
     const Severity severity = share >= kCritical ? Severity::critical : Severity::warn;
-    Finding finding = finding_of("frequent-evaluation", severity, rank, records.summary(rank));
-    finding.text = fmt::format("Evaluations take {:.0f} % of the time. Evaluate every {} epochs, or on fewer samples.",
-                               100 * share, every);
-    finding.evidence = {{"evaluate_share", share}, {"evaluations", static_cast<double>(rank.evaluations.size())}};
-    finding.fix = {.recipe = {{"train.evaluate_every", fmt::to_string(every)}},
-                   .code = fmt::format("evaluate every {} epochs", every)};
-    finding.gain = gain_of_share(saved, 0.8);
-    finding.confidence = 0.9;
-    findings.push_back(finding);
-    return findings;
+    return Finding{.severity = severity,
+                   .evidence = {{"evaluate_share", share}, {"evaluations", count}},
+                   .rank = rank.facts.rank,
+                   .gain = gain_of_share(saved, 0.8),
+                   .confidence = 0.9,
+                   .wanted = every};
 }
 
-// Of the run's whole time where that is known, because checkpoints at the ends of epochs belong to no step.
+// The share of the run's whole time if that is known: checkpoints at the ends of epochs are outside of steps.
 double checkpoint_share(const RankRecords& rank, const RunSummary& run) {
     return rank.total ? std::max(rank.total->share(Phase::checkpoint), run.of(Phase::checkpoint))
                       : run.of(Phase::checkpoint);
@@ -87,7 +79,7 @@ std::int64_t steps_with_checkpoint(const RankRecords& rank) {
 }
 
 // "200 steps", "1 epoch", which is the default. Without a recipe the steps show it.
-CheckpointSetting setting_of(const JudgedRun& records, const RankRecords& rank) {
+CheckpointSetting setting_of(const RunView& records, const RankRecords& rank) {
     CheckpointSetting setting;
     if (const auto text = records.recipe.find("train.checkpoint_every"); text != records.recipe.end()) {
         const char* const end = text->second.data() + text->second.size();
@@ -111,25 +103,21 @@ double checkpoints_of(const RankRecords& rank, const CheckpointSetting& setting)
 }
 
 // `times` as many steps or epochs between checkpoints.
-std::string rarer(const CheckpointSetting& setting, std::int64_t times, std::int64_t steps_per_epoch) {
+CheckpointSetting rarer(const CheckpointSetting& setting, std::int64_t times, std::int64_t steps_per_epoch) {
     const std::int64_t every = setting.every * times;
-    if (!setting.epochs && (steps_per_epoch <= 0 || every < steps_per_epoch)) {
-        return fmt::format("\"{} steps\"", every);
+    if (setting.epochs || steps_per_epoch <= 0 || every < steps_per_epoch) {
+        return {.every = every, .epochs = setting.epochs};
     }
-    const std::int64_t epochs = setting.epochs ? every : (every + steps_per_epoch - 1) / steps_per_epoch;
-    return fmt::format("\"{} {}\"", epochs, plural(epochs, "epoch"));
+    return {.every = (every + steps_per_epoch - 1) / steps_per_epoch};
 }
 
-// What train.keep_best writes at most, which takes as long and is not less with train.checkpoint_every.
-double best_models(const JudgedRun& records, const RankRecords& rank) {
+// Models that train.keep_best writes, at most. Each takes as long, whatever train.checkpoint_every is.
+double best_models(const RunView& records, const RankRecords& rank) {
     const auto keep = records.recipe.find("train.keep_best");
     return keep == records.recipe.end() || keep->second.empty() ? 0 : static_cast<double>(rank.evaluations.size());
 }
 
-std::vector<Finding> frequent_checkpoints(const JudgedRun& records) {
-    std::vector<Finding> findings;
-    const RankRecords& rank = records.ranks.front();
-    const RunSummary& run = records.summary(rank);
+std::optional<Finding> frequent_checkpoints(const RunView& records, const RankRecords& rank, const RunSummary& run) {
     const double share = std::min(checkpoint_share(rank, run), 0.999);
     const CheckpointSetting setting = setting_of(records, rank);
     const double count = checkpoints_of(rank, setting);
@@ -137,25 +125,24 @@ std::vector<Finding> frequent_checkpoints(const JudgedRun& records) {
     constexpr double kWarn = 0.2;
     constexpr double kWanted = 0.02;  // the share that is left to checkpoints
     if (share < kInfo || count < 2) {
-        return findings;
+        return std::nullopt;
     }
     const std::int64_t epoch = rank.facts.train.steps_per_epoch.value_or(0);
     const double times = std::min(std::ceil(share * (1 - kWanted) / (kWanted * (1 - share)) - kRounding), count);
-    Finding finding = finding_of("frequent-checkpoints", share < kWarn ? Severity::info : Severity::warn, rank, run);
-    finding.text =
-        fmt::format("{:.0f} checkpoints take {:.0f} % of the time. Write them less often.", count, 100 * share);
-    finding.evidence = {
-        {"checkpoint_share", share}, {"checkpoints", count}, {"steps_per_epoch", static_cast<double>(epoch)}};
-    finding.fix = {.recipe = {{"train.checkpoint_every", rarer(setting, static_cast<std::int64_t>(times), epoch)}},
-                   .code = "save less often"};
+    const CheckpointSetting wanted = rarer(setting, static_cast<std::int64_t>(times), epoch);
     const double governed = share * count / (count + best_models(records, rank));
-    finding.gain = gain_of_share(governed * (1 - 1 / times), 0.7);
-    finding.confidence = 0.9;
-    findings.push_back(finding);
-    return findings;
+    return Finding{.severity = share < kWarn ? Severity::info : Severity::warn,
+                   .evidence = {{"checkpoint_share", share},
+                                {"checkpoints", count},
+                                {"steps_per_epoch", static_cast<double>(epoch)}},
+                   .rank = rank.facts.rank,
+                   .gain = gain_of_share(governed * (1 - 1 / times), 0.7),
+                   .confidence = 0.9,
+                   .variant = wanted.epochs ? "" : "steps",
+                   .wanted = wanted.every};
 }
 
-// What a step costs whatever its batch: the update, and everything between the phases.
+// The part of a step that does not depend on its batch: the update, and everything between the phases.
 double fixed_share(const RunSummary& run) {
     return run.of(Phase::optimizer) + run.of(Phase::unmeasured) + run.of(Phase::sync);
 }
@@ -172,83 +159,63 @@ Gain gain_of_larger_batch(const RunSummary& run, std::int64_t batch, std::int64_
     return {.low = factor(0), .expected = factor(3), .high = factor(9)};
 }
 
-std::vector<Finding> small_batch(const JudgedRun& records) {
-    std::vector<Finding> findings;
-    for (const RankRecords& rank : records.ranks) {
-        const RunSummary& run = records.summary(rank);
-        const std::int64_t all = rank.facts.train.batch_size.value_or(0);
-        const std::int64_t batch = all / std::max(1, rank.facts.world_size);
-        constexpr std::int64_t kSmall = 16;
-        constexpr double kWarn = 0.12;
-        // On a GPU the phases are the host's, and what they cost is not known without a profile.
-        if (all <= 0 || batch > kSmall || !run.on_cpu || fixed_share(run) < kWarn || run.of(Phase::step) > 0) {
-            continue;
-        }
-        constexpr std::int64_t kTimes = 8;
-        constexpr std::int64_t kSteps = 4;  // that an epoch keeps
-        const std::int64_t larger = std::min(kTimes * std::min(all, kSmall * std::max(1, rank.facts.world_size)),
-                                             rank.facts.data.samples.value_or(kSteps * kTimes * kSmall) / kSteps);
-        if (larger <= all) {
-            continue;
-        }
-        Finding finding = finding_of("small-batch", Severity::warn, rank, run);
-        finding.text = fmt::format(
-            "With {} samples a step in all, at least {:.0f} % of the time does not depend on the batch. A batch of "
-            "{} needs fewer steps; the learning rate must then be chosen again.",
-            all, 100 * fixed_share(run), larger);
-        finding.evidence = {{"batch_size", static_cast<double>(batch)}, {"fixed_share", fixed_share(run)}};
-        finding.fix = {.recipe = {{"data.batch_size", fmt::to_string(larger)}}, .code = "a larger batch_size"};
-        finding.gain = gain_of_larger_batch(run, batch, larger / std::max(1, rank.facts.world_size));
-        finding.confidence = 0.5;
-        findings.push_back(finding);
+std::optional<Finding> small_batch(const RunView&, const RankRecords& rank, const RunSummary& run) {
+    const std::int64_t all = rank.facts.train.batch_size.value_or(0);
+    const std::int64_t batch = all / std::max(1, rank.facts.world_size);
+    constexpr std::int64_t kSmall = 16;
+    constexpr double kWarn = 0.12;
+    // On a GPU the phases are the host's, and their cost is not known without a profile.
+    if (all <= 0 || batch > kSmall || !run.on_cpu || fixed_share(run) < kWarn || run.of(Phase::step) > 0) {
+        return std::nullopt;
     }
-    return findings;
+    constexpr std::int64_t kTimes = 8;
+    constexpr std::int64_t kSteps = 4;  // that an epoch keeps
+    const std::int64_t larger = std::min(kTimes * std::min(all, kSmall * std::max(1, rank.facts.world_size)),
+                                         rank.facts.data.samples.value_or(kSteps * kTimes * kSmall) / kSteps);
+    if (larger <= all) {
+        return std::nullopt;
+    }
+    return Finding{.severity = Severity::warn,
+                   .evidence = {{"batch_size", static_cast<double>(batch)}, {"fixed_share", fixed_share(run)}},
+                   .gain = gain_of_larger_batch(run, batch, larger / std::max(1, rank.facts.world_size)),
+                   .confidence = 0.5,
+                   .wanted = larger};
 }
 
-std::vector<Finding> uneven_steps(const JudgedRun& records) {
-    std::vector<Finding> findings;
-    for (const RankRecords& rank : records.ranks) {
-        const RunSummary& run = records.summary(rank);
-        constexpr double kSlow = 3;  // times the median
-        constexpr double kWarn = 0.1;
-        double lost = 0;
-        std::int64_t slow = 0;
-        std::int64_t first = 0;  // of them, in their epochs
-        std::int64_t epoch = 0;
-        for (const StepEntry& step : rank.steps) {
-            const bool begins = epoch != 0 && step.epoch != epoch;
-            epoch = step.epoch;
-            const double seconds =
-                seconds_of(step.host.total() - step.host.times[static_cast<std::size_t>(Phase::checkpoint)] -
-                           step.host.times[static_cast<std::size_t>(Phase::sync)]);
-            if (step.step >= run.first_step && seconds > kSlow * run.median_step) {
-                lost += seconds - run.median_step;
-                ++slow;
-                first += begins ? 1 : 0;
-            }
+std::optional<Finding> uneven_steps(const RunView&, const RankRecords& rank, const RunSummary& run) {
+    constexpr double kSlow = 3;  // times the median
+    constexpr double kWarn = 0.1;
+    double lost = 0;
+    std::int64_t slow = 0;
+    std::int64_t first = 0;  // of them, in their epochs
+    std::int64_t epoch = 0;
+    for (const StepEntry& step : rank.steps) {
+        const bool begins = epoch != 0 && step.epoch != epoch;
+        epoch = step.epoch;
+        const double seconds =
+            seconds_of(step.host.total() - step.host.times[static_cast<std::size_t>(Phase::checkpoint)] -
+                       step.host.times[static_cast<std::size_t>(Phase::sync)]);
+        if (step.step >= run.first_step && seconds > kSlow * run.median_step) {
+            lost += seconds - run.median_step;
+            ++slow;
+            first += begins ? 1 : 0;
         }
-        if (run.seconds <= 0 || lost / run.seconds < kWarn || run.steps < 30) {
-            continue;
-        }
-        Finding finding = finding_of("uneven-steps", Severity::info, rank, run);
-        finding.text =
-            fmt::format("{} of {} steps took more than three times the median, and cost {:.0f} % of the time.", slow,
-                        run.steps, 100 * lost / run.seconds);
-        if (first >= 2 && 2 * first > slow) {
-            const DataFacts& data = rank.facts.data;
-            const bool anew = in_python(rank) && data.loader == "DataLoader" && !data.persistent.value_or(true);
-            finding.text += anew ? " Most are the first of an epoch, in which the workers begin anew."
-                                 : " Most are the first of an epoch.";
-            finding.fix.code = anew ? "DataLoader(..., persistent_workers=True)" : "";
-        }
-        finding.evidence = {{"slow_steps", static_cast<double>(slow)},
-                            {"lost_share", lost / run.seconds},
-                            {"median_step_ms", 1e3 * run.median_step}};
-        finding.gain = gain_of_share(lost / run.seconds, 0.0);
-        finding.confidence = 0.5;
-        findings.push_back(finding);
     }
-    return findings;
+    if (run.seconds <= 0 || lost / run.seconds < kWarn || run.steps < 30) {
+        return std::nullopt;
+    }
+    const bool at_epochs = first >= 2 && 2 * first > slow;
+    const DataFacts& data = rank.facts.data;  // of a watched program alone
+    const bool anew = at_epochs && data.loader == "DataLoader" && !data.persistent.value_or(true);
+    const double share = lost / run.seconds;
+    return Finding{.evidence = {{"slow_steps", static_cast<double>(slow)},
+                                {"lost_share", share},
+                                {"median_step_ms", 1e3 * run.median_step}},
+                   .gain = gain_of_share(share, 0),
+                   .confidence = 0.5,
+                   .variant = anew        ? "anew"
+                              : at_epochs ? "epochs"
+                                          : ""};
 }
 
 }  // namespace
@@ -256,13 +223,12 @@ std::vector<Finding> uneven_steps(const JudgedRun& records) {
 std::span<const Rule> run_rules() {
     static constexpr std::array kRules = {
         Rule{"frequent-evaluation", "evaluations take 25 % of the time (critical: 50 %)", "`train.evaluate_every`",
-             frequent_evaluation,
-             /*of_whole_run=*/true},
+             frequent_evaluation, Needs::steps, /*of_job=*/true, /*of_whole_run=*/true},
         Rule{"frequent-checkpoints", "two or more checkpoints take 20 % of the time (info from 10 %)",
-             "`train.checkpoint_every`", frequent_checkpoints, /*of_whole_run=*/true},
+             "`train.checkpoint_every`", frequent_checkpoints, Needs::steps, /*of_job=*/true, /*of_whole_run=*/true},
         Rule{"small-batch", "at most 16 samples a step, and 12 % of the time does not depend on the batch",
              "a larger `data.batch_size`, with another learning rate", small_batch},
-        Rule{"uneven-steps", "steps of three times the median cost 10 % of the time", "look at what runs beside them",
+        Rule{"uneven-steps", "steps of three times the median cost 10 % of the time", "find out what else runs then",
              uneven_steps},
     };
     return kRules;

@@ -10,7 +10,7 @@ namespace {
 
 // The first step that counts: after the first interval of a run where there are more, and else after a tenth of the
 // steps. The intervals of traces are whole parts, and have no account. A profile keeps the steps without the profiler,
-// which may all lie in the first interval.
+// which may all be in the first interval.
 std::int64_t first_steady_step(const RankRecords& rank) {
     constexpr std::size_t kEnoughIntervals = 3;
     constexpr std::size_t kFewSteps = 10;
@@ -147,12 +147,11 @@ void add_intervals(const RankRecords& rank, std::int64_t first, RunSummary& out)
     out.core_wait_share = std::clamp(core_wait.value().value_or(0), 0.0, 1.0);
 }
 
-// A look that finds the GPU done only later than `soon` cannot tell.
-void add_looks(const RankRecords& rank, std::int64_t first, RunSummary& out) {
+// A sample that finds the GPU done later than `soon` does not count.
+void add_gpu_samples(const RankRecords& rank, std::int64_t first, RunSummary& out) {
     constexpr double kSoon = 0.1;  // of a micro-batch
     constexpr int kEnough = 4;
-    const int micro_batches = std::max(1, rank.facts.train.accumulate.value_or(1));
-    const double soon = kSoon * 1e6 * out.median_step / micro_batches;
+    const double soon = kSoon * 1e6 * out.median_step / micro_batches(rank);
     int busy = 0;
     int done = 0;
     for (const IntervalEntry& interval : rank.intervals) {
@@ -166,7 +165,7 @@ void add_looks(const RankRecords& rank, std::int64_t first, RunSummary& out) {
     }
 }
 
-// Where intervals are too short for counters: a CPU's cores are all busy if the workers' CPU time and the training
+// For intervals that are too short for counters: a CPU's cores are all busy if the workers' CPU time and the training
 // thread's time without waits, which is one core at least, fill them.
 void find_full_cores(RunSummary& out) {
     if (!out.on_cpu || !out.cores || out.busy_share || out.process_cores || out.worker_span <= 0) {
@@ -211,11 +210,11 @@ RunSummary summarize(const RankRecords& rank) {
     const std::int64_t first = first_steady_step(rank);
     add_steps(rank, first, out);
     add_intervals(rank, first, out);
-    add_looks(rank, first, out);
+    add_gpu_samples(rank, first, out);
     if (rank.facts.host.cores) {
         constexpr double kMost = 1e5;
         out.cores = std::clamp(*rank.facts.host.cores, 0.01, kMost) / std::max(1, rank.facts.host.ranks.value_or(1));
-        // Where a quota grants less than the affinity, the counters of the cores say nothing about what is left.
+        // If a quota grants less than the affinity, the counters of the cores do not show how much is left.
         if (out.process_cores && *rank.facts.host.cores < rank.facts.host.affinity.value_or(0)) {
             out.busy_share = std::min(1.0, *out.process_cores / *out.cores);
         }
@@ -224,33 +223,52 @@ RunSummary summarize(const RankRecords& rank) {
     return out;
 }
 
-JudgedRun::JudgedRun(const RunRecords& run) : kind(run.kind), ranks(run.ranks), recipe(run.recipe) {
+RunView::RunView(const RunRecords& run) : kind(run.kind), ranks(run.ranks), recipe(run.recipe) {
     summaries_.reserve(ranks.size());
     for (const RankRecords& rank : ranks) {
         summaries_.push_back(summarize(rank));
     }
 }
 
-Finding finding_of(std::string_view rule, Severity severity, const RankRecords& rank, const RunSummary& summary) {
-    return {.rule = std::string(rule),
-            .severity = severity,
-            .rank = rank.facts.rank,
-            .first_step = summary.first_step,
-            .last_step = summary.last_step};
+const RankRecords& RunView::rank(int number) const {
+    return *std::ranges::find(ranks, number, [](const RankRecords& rank) { return rank.facts.rank; });
 }
 
-Fix double_batch(const RankRecords& rank) {
-    Fix fix{.code = rank.facts.writer == kOwnWriter
-                        ? "a larger data.batch_size, with another learning rate"
-                        : "DataLoader(..., batch_size=2 * batch_size)  # choose the learning rate again"};
-    if (const std::int64_t batch = rank.facts.train.batch_size.value_or(0); batch > 0 && !in_python(rank)) {
-        fix.recipe = {{"data.batch_size", fmt::to_string(2 * batch)}};
-    }
-    return fix;
+bool RunView::sets(const std::string& key, std::string_view value) const {
+    const auto found = recipe.find(key);
+    return found != recipe.end() && found->second == value;
 }
 
 bool in_python(const RankRecords& rank) {
     return rank.facts.writer == kPythonWriter;
+}
+
+int micro_batches(const RankRecords& rank) {
+    constexpr int kMost = 1 << 20;
+    return std::clamp(rank.facts.train.accumulate.value_or(1), 1, kMost);
+}
+
+bool is_packed(const RankRecords& rank) {
+    return rank.facts.data.format == "stk";
+}
+
+double thread_speedup(const RankRecords& rank) {
+    return std::clamp(rank.facts.train.thread_speedup.value_or(1), 0.001, 1.0);
+}
+
+// What PyTorch 2.11 has. On a CPU, for 60 tensors of 64 x 64, `foreach` took 0.60 to 0.83 of the time with RAdam,
+// RMSprop, NAdam and Adamax, and 0.95 to 1.4 with Rprop, Adagrad, Adadelta and ASGD.
+std::string_view faster_kernel(const RankRecords& rank) {
+    constexpr std::array<std::string_view, 4> kFused = {"", "SGD", "Adam", "AdamW"};
+    constexpr std::array<std::string_view, 4> kForeach = {"RMSprop", "Adamax", "NAdam", "RAdam"};
+    constexpr std::array<std::string_view, 4> kForeachOnGpu = {"Adagrad", "Adadelta", "ASGD", "Rprop"};
+    const std::string& name = rank.facts.train.optimizer;
+    const bool on_gpu = rank.facts.device.type == "cuda";
+    const auto is_of = [&](const auto& names) { return std::ranges::find(names, name) != names.end(); };
+    if (is_of(kFused) || (name == "Adagrad" && !on_gpu)) {
+        return "fused";
+    }
+    return is_of(kForeach) || (on_gpu && is_of(kForeachOnGpu)) ? "foreach" : "";
 }
 
 bool is_half(std::string_view types) {

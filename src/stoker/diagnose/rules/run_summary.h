@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stoker/diagnose/finding.h"
@@ -29,8 +30,8 @@ struct RunSummary {
     std::optional<double> ready = {};          // mean number of finished batches when a step asked
     double start_share = 0;                    // of `seconds`: worker processes were started and ended
     double core_wait_share = 0;                // of `seconds`: the training thread had no core
-    // Of the looks at the GPU after a step: it had done its work then, within a tenth of a micro-batch. Empty where it
-    // rarely had.
+    // The share of samples of the GPU after a step in which it was done within a tenth of a micro-batch. Empty if few
+    // were.
     std::optional<double> gpu_done_share = {};
 
     // The wait that the device did not hide: a host that runs ahead of a GPU waits here what it saves in a later sync.
@@ -55,19 +56,23 @@ struct RunSummary {
     double worker_seconds(Stage stage) const;
     // The share of the workers' time in which they had nothing to do; empty without workers.
     std::optional<double> blocked_share() const;
-    // Cores that neither this process nor another one used; empty where it was not measured.
+    // Cores that neither this process nor another one used; empty if it was not measured.
     std::optional<double> free_cores() const;
 };
 
 RunSummary summarize(const RankRecords& rank);
 
-// What a rule reads: the records of a run, which must outlive it, with the summary of each rank.
-class JudgedRun {
+// The records of a run, which must outlive this, with the summary of each rank: the input of a rule.
+class RunView {
   public:
-    explicit JudgedRun(const RunRecords& run);
+    explicit RunView(const RunRecords& run);
     const RunSummary& summary(const RankRecords& rank) const {
         return summaries_.at(static_cast<std::size_t>(&rank - ranks.data()));
     }
+    // The first with this number.
+    const RankRecords& rank(int number) const;
+    // Whether the recipe is known to have this value.
+    bool sets(const std::string& key, std::string_view value) const;
 
     const std::string& kind;
     const std::vector<RankRecords>& ranks;
@@ -77,23 +82,30 @@ class JudgedRun {
     std::vector<RunSummary> summaries_;
 };
 
-// A finding over the steps of `summary`.
-Finding finding_of(std::string_view rule, Severity severity, const RankRecords& rank, const RunSummary& summary);
-
-// Batches of twice the size.
-Fix double_batch(const RankRecords& rank);
-
-// True for a run that `python -m stoker watch` recorded: its fixes are lines of Python.
+// True for a run that `python -m stoker watch` recorded: its loaders have processes, and not all of its waits are seen.
 bool in_python(const RankRecords& rank);
+
+// In a step.
+int micro_batches(const RankRecords& rank);
+
+// Whether the data are packed already.
+bool is_packed(const RankRecords& rank);
+
+// The speed of torch's threads in small operations, against one thread.
+double thread_speedup(const RankRecords& rank);
+
+// The argument that makes the run's optimizer, one of torch.optim's, faster: "fused" or "foreach". Empty if nothing
+// does: some on a CPU, and optimizers that torch does not have.
+std::string_view faster_kernel(const RankRecords& rank);
 
 inline double seconds_of(std::chrono::nanoseconds time) {
     return std::chrono::duration<double>(time).count();
 }
 
-// Of the types of an operator's inputs: fp16 or bf16 is among them.
+// Whether fp16 or bf16 is among the types of an operator's inputs.
 bool is_half(std::string_view types);
 
-// The share of the time that worker processes cost which have no core of their own; 0 with up to two for each core.
+// The share of the time that worker processes cost beyond the cores; 0 with up to two for each core.
 double lost_to_extra_workers(const RankRecords& rank, const RunSummary& run);
 
 // The factor of throughput if a share of the time is saved, as an interval: `least` of it at worst, all at best.

@@ -26,11 +26,11 @@ bool has_room_for_workers(const RankRecords& rank, const RunSummary& run, double
            run.free_cores().value_or(0) >= kFreeCore;
 }
 
-// The workers wait in reads, without a core. Where all cores are busy, that cannot be told from waiting for a core.
+// The workers wait in reads, without a core. If all cores are busy, they may as well wait for a core.
 bool storage_is_slow(const RunSummary& run) {
     const double read = run.worker_seconds(Stage::read);
     const double off_core = run.worker_busy() - run.worker_cpu();
-    return share_of_workers(run, read) >= kStageShare && !saturated(run) && off_core >= read / 2;
+    return read_share(run) >= kStageShare && !saturated(run) && off_core >= read / 2;
 }
 
 WaitCause first_cause(const RankRecords& rank, const RunSummary& run) {
@@ -86,6 +86,10 @@ bool workers_are_busy(const RankRecords& rank, const RunSummary& run) {
 
 double share_of_workers(const RunSummary& run, double seconds) {
     return run.worker_busy() > 0 ? seconds / run.worker_busy() : 0;
+}
+
+double read_share(const RunSummary& run) {
+    return share_of_workers(run, run.worker_seconds(Stage::read));
 }
 
 double decode_share(const RunSummary& run) {

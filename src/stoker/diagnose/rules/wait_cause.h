@@ -1,4 +1,4 @@
-// Why the training thread waits for batches, and what it would gain if it did not. The loader's own clocks decide: a
+// Why the training thread waits for batches, and the gain if it did not. The loader's own clocks decide: a
 // stage is slow only if the workers spend their time in it and are never idle.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace stoker {
 inline constexpr double kWaitWarn = 0.05;
 inline constexpr double kWaitCritical = 0.20;
 
-// The first that fits: what comes later is only worth mending when that is done.
+// The first that fits: later ones are worth a fix only after it.
 enum class WaitCause : std::uint8_t {
     none,
     no_workers,
@@ -34,8 +34,9 @@ WaitCause wait_cause(const RankRecords& rank, const RunSummary& run);
 double worker_capacity(const RankRecords& rank, const RunSummary& run);
 bool workers_are_busy(const RankRecords& rank, const RunSummary& run);
 
-// Of the workers' busy time.
+// Shares of the workers' busy time.
 double share_of_workers(const RunSummary& run, double seconds);
+double read_share(const RunSummary& run);
 double decode_share(const RunSummary& run);
 double augment_share(const RunSummary& run);
 
@@ -46,10 +47,10 @@ int useful_workers(const RunSummary& run);
 
 // Throughput if the wait vanished as far as the loader and the cores allow. `speedup`: how many times as fast the
 // loader becomes. A CPU shares its cores between loading and training; `saved` are core seconds of the workers that the
-// fix saves. At best the run gets the cores that other processes use, too.
+// fix saves. At best the run also gets the cores that other processes use.
 Gain gain_without_wait(const RunSummary& run, double speedup, double saved = 0);
 
-// Of a loader that saves this share of its workers' time.
+// The speedup of a loader that saves this share of its workers' time.
 double speedup_of(double saved_share);
 
 }  // namespace stoker

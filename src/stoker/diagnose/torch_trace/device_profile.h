@@ -1,4 +1,4 @@
-// What the GPU did: kernels, copies, collectives, and when it was idle.
+// The work of the GPU: kernels, copies, collectives, and when it was idle.
 #pragma once
 
 #include <vector>
@@ -22,7 +22,7 @@ struct DeviceProfile {
 
 DeviceProfile profile_device(const TraceEvents& trace, const HostWalk& host, const TimeRange& window);
 
-// What of the window lies in no `busy` range. Nothing without any range: no GPU was recorded.
+// The parts of the window outside of all `busy` ranges. Empty without any range: a GPU was not recorded.
 std::vector<TimeRange> idle_gaps(const std::vector<TimeRange>& busy, const TimeRange& window);
 
 // Those of the gaps after which comes work that the host had launched before them: the device itself took its time.

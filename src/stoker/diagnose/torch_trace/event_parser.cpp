@@ -94,7 +94,7 @@ EventKind kind_of(std::string_view category) {
     return EventKind::other;
 }
 
-// What an event says, before it is known whether it is kept.
+// The fields of an event, before it is known whether it is kept.
 struct Fields {
     std::string_view category = {};
     std::string_view name = {};
@@ -109,7 +109,7 @@ struct Fields {
     std::int16_t device = -1;
     std::string_view shapes = {};
     std::string_view types = {};
-    // Of an event "[memory]".
+    // For an event "[memory]".
     std::int64_t allocated = -1;
     int device_type = -1;
 };

@@ -45,7 +45,7 @@ bool is_launched_work(EventKind kind) {
            kind == EventKind::device_other;
 }
 
-// Of overlapping intervals: the span and the time covered.
+// The span of overlapping intervals and the time that they cover.
 struct Covered {
     double span = 0;
     double time = 0;

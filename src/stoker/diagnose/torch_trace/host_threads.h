@@ -16,7 +16,7 @@ struct HostThread {
 // Threads with operators, annotations, runtime calls or Python functions.
 std::vector<HostThread> host_threads(const TraceEvents& trace);
 
-// The thread that trains. Of those with operators (ranges may have a thread of their own) the one with ProfilerStep#N,
+// The thread that trains. Among those with operators (ranges may have a separate thread) the one with ProfilerStep#N,
 // else with the loader's or the optimizer's ranges, else with the most time in operators. Index in `threads`;
 // threads.size() if there is none.
 std::size_t training_thread(const TraceEvents& trace, const std::vector<HostThread>& threads);

@@ -22,7 +22,7 @@ struct DeviceWork {
 
 using WorkTable = std::unordered_map<std::int64_t, DeviceWork>;  // by correlation
 
-// What each launch made the device do; that of a graph, several things.
+// The work of the device that each launch began; a graph begins several.
 WorkTable device_work(const TraceEvents& trace) {
     WorkTable table;
     for (std::size_t i = 0; i < trace.events.size(); ++i) {
@@ -58,8 +58,8 @@ bool is_blocking_call(std::string_view name) {
     return std::ranges::find(kNames, name) != kNames.end();
 }
 
-// Of a Python function's name, "train.py(12): main" -> "train.py:12 (main)"; empty for functions of libraries. The
-// line is the function's first.
+// The place in a Python function's name, "train.py(12): main" -> "train.py:12 (main)"; empty for functions of
+// libraries. The line is the function's first.
 std::string place_of(std::string_view name) {
     const std::size_t bracket = name.find(".py(");
     if (bracket == std::string_view::npos || name.starts_with("torch/") || name.starts_with('<') ||
@@ -183,7 +183,7 @@ class Walk {
             out_.collectives.push_back(time);
         }
         const bool step = name.starts_with("ProfilerStep#");
-        if (!training_ && !ranges_only_ && !step) {  // the training thread's ranges may have a thread of their own
+        if (!training_ && !ranges_only_ && !step) {  // the training thread's ranges may have a separate thread
             return;
         }
         if (step) {
@@ -290,7 +290,7 @@ class Walk {
     std::vector<std::uint32_t> ranges_ = {};  // open annotations: the name, of a step that of the range around it
     std::vector<OpenOp> ops_ = {};
     bool training_ = false;
-    bool ranges_only_ = false;  // this thread has no operators
+    bool ranges_only_ = false;  // this thread lacks operators
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// One pass over the host's threads: operators, what launched which work of the GPU, where the host waited for it, and
+// One pass over the host's threads: operators, which call launched which work of the GPU, waits of the host for it, and
 // the ranges from which the phases of a step are made.
 #pragma once
 

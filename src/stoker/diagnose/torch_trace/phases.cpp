@@ -72,7 +72,7 @@ class ForwardPasses {
   private:
     static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::min();
 
-    // The end of the last range apart before `time`, which begins the stretch that `time` lies in.
+    // The end of the last range apart before `time`, which begins the stretch around `time`.
     std::int64_t last_apart(std::int64_t time) const {
         const auto after = std::ranges::upper_bound(apart_, time, {}, &TimeRange::start);
         return after == apart_.begin() ? kNone + 1 : std::min(std::prev(after)->end, time);

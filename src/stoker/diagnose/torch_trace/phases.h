@@ -13,7 +13,7 @@ struct PhaseRange {
     TimeRange time = {};
 };
 
-// The phases within `window`, in order of time and without gaps. Where ranges overlap, the one that explains more wins:
+// The phases within `window`, in order of time and without gaps. If ranges overlap, the one that explains more wins:
 // wait, sync, copy, optimizer, backward, forward, communication. Forward reaches from its first operator to the begin
 // of the backward pass, backward from its first function to its last; communication counts where nothing else runs.
 std::vector<PhaseRange> phase_ranges(const TraceEvents& trace, const HostWalk& host, const TimeRange& window);

@@ -63,14 +63,14 @@ std::vector<StepEntry> step_entries(const HostWalk& host, const std::vector<Phas
     return steps;
 }
 
-// Of a gap that began in a wait for the device: without what then comes from a batch that is late or copied.
+// The length of a gap that began in a wait for the device, without later waits for a batch or its copy.
 double idle_after_sync_us(const std::vector<PhaseRange>& phases, const TimeRange& gap) {
     const PhaseTimes times = phase_times(phases, gap);
     const auto other = times[static_cast<std::size_t>(Phase::wait)] + times[static_cast<std::size_t>(Phase::copy)];
     return to_us(gap.end - gap.start - other.count());
 }
 
-// Waits for the device by place, the longest first. Several calls of one operator are one wait. `gaps`: where the
+// Waits for the device by place, the longest first. Several calls of one operator are one wait. `gaps`: the
 // device waited for the host.
 std::vector<SyncEntry> sync_entries(const TraceEvents& trace, const HostWalk& host, const TimeRange& window,
                                     const std::vector<PhaseRange>& phases, const std::vector<TimeRange>& gaps) {

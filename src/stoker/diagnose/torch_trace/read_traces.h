@@ -12,8 +12,8 @@ namespace stoker {
 
 // Files with the same rank are parts of one, as are files of the same worker `<host>_<pid>.<time>.pt.trace.json`
 // without a rank: torch.profiler.schedule(repeat=2) writes two. A rank that no file names gets the next free number.
-// The last `listed` files were found in folders: those that are no traces are left out, with a line in `problems`.
-// Throws DataError for another file that is no trace, or if none is one; IoError for one that cannot be read;
+// The last `listed` files were found in folders: those that are not traces are left out, with a line in `problems`.
+// Throws DataError for another file that is not a trace, or without any trace; IoError for one that cannot be read;
 // InvalidArgument for no files.
 RunRecords read_traces(std::span<const std::filesystem::path> paths, std::size_t listed = 0);
 

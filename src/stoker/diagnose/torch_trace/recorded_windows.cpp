@@ -26,7 +26,7 @@ std::map<std::int64_t, std::int64_t> step_starts(const TraceEvents& trace) {
     return starts;
 }
 
-// Where steps begin whose number is not the next one, ascending.
+// The starts of steps whose number is not the next one, ascending.
 std::vector<std::int64_t> holes_of(const TraceEvents& trace) {
     std::vector<std::int64_t> holes;
     std::pair<std::int64_t, std::int64_t> last{};

@@ -1,5 +1,5 @@
 // A profiler that records, rests and records again (its `repeat`) may write one trace with holes. Time that was not
-// recorded is neither work nor idleness, so each stretch of steps is judged as a trace of its own.
+// recorded is neither work nor idleness, so each stretch of steps is judged as a separate trace.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 namespace stoker {
 
 // The trace, cut where the numbers of its steps (ProfilerStep#N) leave some out; in order of time. Without such a hole
-// it is returned as it is.
+// it is not changed.
 std::vector<TraceEvents> recorded_windows(TraceEvents trace);
 
 }  // namespace stoker

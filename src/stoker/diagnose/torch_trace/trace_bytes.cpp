@@ -45,7 +45,7 @@ std::size_t TraceBytes::read(std::span<char> out) {
     return count;
 }
 
-// What was unpacked before the damage is kept.
+// Bytes that were unpacked before the damage are kept.
 std::size_t TraceBytes::read_packed(std::span<std::byte> out) {
     const std::size_t before = gzip_->written();
     try {

@@ -197,7 +197,7 @@ bool TraceCutter::find_event() {
     }
 }
 
-// Notes the damage here and goes on with the next event, if there is one.
+// Notes the damage here and continues with the next event, if there is one.
 void TraceCutter::resume() {
     if (broken_++ == 0) {
         first_broken_ = offset();

@@ -1,4 +1,4 @@
-// Cuts a trace's JSON into its parts: the members of the outermost object, and each event of `traceEvents` by itself.
+// Cuts a trace's JSON into its parts: the members of the outermost object, and each event of `traceEvents`.
 // The text passes through a window of some MiB, so a file of any size takes the same memory.
 #pragma once
 
@@ -30,7 +30,7 @@ class TraceCutter {
 
     explicit TraceCutter(TraceBytes& bytes);
 
-    // The next event, or member other than traceEvents. Parts that are no JSON are dropped; see broken().
+    // The next event, or member other than traceEvents. Parts that are not JSON are dropped; see broken().
     Part next();
 
     bool has_events() const { return has_events_; }  // whether there was an array traceEvents
@@ -46,7 +46,7 @@ class TraceCutter {
     std::optional<Part> next_member();
     std::optional<Part> next_event();
     bool fill();
-    int peek();  // the next byte that is no white space; -1 at the end
+    int peek();  // the next byte that is not white space; -1 at the end
     int at(std::size_t i);
     Scan scan_value();
     Scan scan_string();

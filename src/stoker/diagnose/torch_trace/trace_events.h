@@ -74,8 +74,8 @@ class EventList {
     std::size_t size_ = 0;
 };
 
-// Of a copy's name, as CUDA and ROCm ("Memcpy HtoD (Pageable -> Device)") or XPU ("Memcpy M2D", of pinned memory "H2D")
-// have it.
+// The direction in a copy's name, as CUDA and ROCm ("Memcpy HtoD (Pageable -> Device)") or XPU ("Memcpy M2D", of pinned
+// memory "H2D") have it.
 bool is_copy_to_device(std::string_view name);
 bool is_copy_to_host(std::string_view name);
 

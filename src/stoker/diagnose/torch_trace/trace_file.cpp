@@ -59,7 +59,7 @@ void read_member(const TraceCutter::Part& part, TraceEvents& trace) {
     }
 }
 
-// What the file lacks, in one sentence; empty if nothing.
+// The damage of the file, in one sentence; empty if there is none.
 std::string problem_of(const TraceCutter& cutter, const TraceBytes& bytes, std::int64_t bad, std::uint64_t first_bad,
                        std::int64_t read) {
     const std::string rest = fmt::format("; {} before it are used", pluralize(read, "event"));

@@ -10,7 +10,7 @@
 namespace stoker {
 
 // Reads plain and gzip files of any size; memory grows by some 60 bytes with each event. A file that is cut short or
-// damaged gives what can be read, and one entry in `problems`. Throws DataError for a file that is no trace, IoError
+// damaged gives what can be read, and one entry in `problems`. Throws DataError for a file that is not a trace, IoError
 // for one that cannot be read.
 TraceEvents read_trace_file(const std::filesystem::path& path);
 

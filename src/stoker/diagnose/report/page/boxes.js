@@ -1,6 +1,6 @@
 // ---- Rectangles in rows over a common axis: the timeline and the flame graph. ----
 
-// What a name belongs to, for its colour.
+// The group of a name, for its colour.
 const KINDS = [
   [/^(enumerate\(DataLoader|stoker::loader|DataLoader|next\b)/, 'wait', 'loader'],
   [/(nccl|gloo|all_?reduce|all_?gather|broadcast)/i, 'communication', 'communication'],
@@ -125,7 +125,7 @@ function boxesChart(options) {
     host, readout, kindLegend(all));
 }
 
-// Of the boxes above (-1) or below (1) `box` the one that shares most with it.
+// The box above (-1) or below (1) `box` that shares most with it.
 function neighbour(rows, box, by, nearest) {
   const middle = ({ x, w }) => x + w / 2;
   const best = (boxes, value) => boxes.reduce((found, other) => (value(other) > value(found) ? other : found));
@@ -232,7 +232,7 @@ function timelineChart(data) {
 
 function flameChart(data) {
   const rows = [];
-  const next = [0];  // where the next frame of each depth begins
+  const next = [0];  // the start of the next frame of each depth
   for (let i = 0; i < data.frames.length; i += 3) {
     const [name, depth, w] = data.frames.slice(i, i + 3);
     rows[depth] ??= { boxes: [] };

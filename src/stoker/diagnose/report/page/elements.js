@@ -56,7 +56,7 @@ const percent = (part, whole) => `${digits(whole > 0 ? (100 * part) / whole : 0)
 const tenths = (value) => `${(value / 10).toFixed(1)} %`;
 const count = (number, noun, nouns = `${noun}s`) => `${number.toLocaleString('en-US')} ${number === 1 ? noun : nouns}`;
 
-// Copies `text`; where the browser refuses, it is selected, so that Ctrl-C copies it.
+// Copies `text`; if the browser refuses, it is selected, so that Ctrl-C copies it.
 function copyButton(label, text, source) {
   const button = el('button.copy', { type: 'button' }, label);
   const say = (result) => {

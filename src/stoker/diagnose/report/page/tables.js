@@ -7,7 +7,7 @@ function rowOf(headings, cells) {
   return el('tr', cells.map(cellOf));
 }
 
-// `rows` and `foot` are lists of cells. Wide tables scroll by themselves.
+// `rows` and `foot` are lists of cells. Wide tables scroll separately.
 function table(caption, headings, rows, foot) {
   const head = headings.map((name) => el(isNumber(name) ? 'th.number' : 'th', { scope: 'col' }, name.replace('#', '')));
   return el('div.wide', el('table',

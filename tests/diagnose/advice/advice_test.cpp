@@ -1,8 +1,15 @@
-// Fixes that fit the reader: keys and commands for a run of Stoker, lines of Python with their place for a program.
+// Advice that fits the reader: keys and commands for a run of Stoker, lines of Python for a trace of a program.
+#include "stoker/diagnose/advice/advise.h"
+
 #include <gmock/gmock.h>
+#include <span>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "diagnose/rules/profiles.h"
 #include "diagnose/rules/support.h"
+#include "stoker/diagnose/advice/tables.h"
 
 namespace stoker {
 namespace {
@@ -14,13 +21,74 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-std::optional<Finding> found_in(const RunRecords& records, std::string_view rule) {
-    for (const Finding& finding : diagnose(records).findings) {
-        if (finding.rule == rule) {
-            return finding;
+bool has_text(std::span<const Row> own, std::string_view rule) {
+    const auto says = [&](const Row& row) { return row.of == rule && row.text; };
+    return std::ranges::any_of(own, says) || std::ranges::any_of(kEveryone, says);
+}
+
+TEST(AdviceTables, EachRuleIsSaidToEachAudience) {
+    for (const Rule& rule : rules()) {
+        EXPECT_TRUE(has_text(kRecipe, rule.id)) << rule.id;
+        EXPECT_TRUE(has_text(kPytorch, rule.id)) << rule.id;
+    }
+}
+
+// All evidence that texts name.
+std::vector<Evidence> all_evidence() {
+    std::istringstream names(
+        "wait_share lost_share start_share core_wait_share workers cores memory_share throttled_share steal_share "
+        "others_share evaluate_share checkpoint_share checkpoints fixed_share slow_steps copy_share exposed_share "
+        "syncs_per_step host_share wait_us kernels_per_step kernel_us eligible_share busy_share queued_share "
+        "largest_cause_share kernels_per_convolution input_sizes clock_share celsius share size optimizer_share "
+        "convolutions_per_step tensors_per_step iterations_per_step devices loop_share product_share bf16_speedup rank "
+        "step_ms other_step_ms cause_ms read_share_of_workers decode_share_of_workers augment_share_of_workers");
+    std::vector<Evidence> all;
+    for (std::string name; names >> name;) {
+        all.push_back({name, 0.5});
+    }
+    return all;
+}
+
+// A field that is misspelt throws.
+TEST(AdviceTables, ARowIsOfARuleAndCanBeFilled) {
+    const RunRecords records{.ranks = {MadeUpRun{}.rank()}};
+    const RunView run(records);
+    const auto rule_of = [](std::string_view row) { return row.substr(0, row.find('/')); };
+    const auto is_rule = [&](std::string_view row) {
+        return std::ranges::find(rules(), rule_of(row), &Rule::id) != rules().end();
+    };
+    for (const auto rows : {kEveryone, kRecipe, kWithoutKey, kPytorch, kStokerLoader}) {
+        for (const Row& row : rows) {
+            EXPECT_TRUE(is_rule(row.of)) << row.of;
+            Finding finding{.rule = std::string(rule_of(row.of)), .evidence = all_evidence()};
+            finding.variant = row.of.substr(std::min(finding.rule.size() + 1, row.of.size()));
+            const RankRecords& rank = run.ranks.front();
+            const Case c{.finding = finding, .records = run, .rank = rank, .run = run.summary(rank)};
+            EXPECT_TRUE(c.is_of(row.of)) << row.of;
+            for (const Template& text : {row.text, row.code, row.place}) {
+                if (text) {
+                    EXPECT_NO_THROW(text(c)) << row.of;
+                }
+            }
         }
     }
-    return {};
+    for (const Key& key : kRecipeKeys) {
+        EXPECT_TRUE(is_rule(key.of)) << key.of;
+    }
+}
+
+TEST(AdviceTables, TheAudienceIsThatOfTheRecords) {
+    const auto audience = [](const char* kind, std::string_view writer, const char* loader = "") {
+        RankRecords rank;
+        rank.facts.writer = writer;
+        rank.facts.data.loader = loader;
+        return audience_of({.kind = kind, .ranks = {rank}});
+    };
+    EXPECT_EQ(audience("run", kOwnWriter), Audience::recipe);
+    EXPECT_EQ(audience("trace", kOwnWriter), Audience::own_trace);
+    EXPECT_EQ(audience("trace", "torch.profiler"), Audience::torch_trace);
+    EXPECT_EQ(audience("run", kPythonWriter, "DataLoader"), Audience::pytorch);
+    EXPECT_EQ(audience("run", kPythonWriter, "stoker.Loader"), Audience::stoker_loader);
 }
 
 // A profile of a run of Stoker whose recipe has the defaults.
@@ -126,7 +194,7 @@ OperatorEntry half_product(const char* name, const char* shapes) {
     return {.name = name, .count = 10, .device_us = 1e4, .shapes = shapes, .types = R"(["c10::Half", "c10::Half"])"};
 }
 
-// 100 samples are no width of a layer, also where the backward pass multiplies over them.
+// 100 samples are not the width of a layer, also if the backward pass multiplies over them.
 TEST(OddSizes, SamplesAreToldFromWidths) {
     RankRecords rank = made({}, {});
     rank.profile->operators = {half_product("aten::addmm", "[[1024], [100, 1024], [1024, 1024]]")};
@@ -140,17 +208,6 @@ TEST(OddSizes, SamplesAreToldFromWidths) {
     EXPECT_THAT(find(rank, "odd-sizes")->fix.code, AllOf(HasSubstr("197 to 200"), Not(HasSubstr("nn.Linear"))));
 }
 
-TEST(PythonFixes, NameTheLineToChange) {
-    RankRecords rank = MadeUpRun{.share = {{Phase::wait, 0.5}, {Phase::forward, 0.5}}, .workers = 0}.rank();
-    rank.facts.writer = kPythonWriter;
-    rank.facts.data.place = "train.py:41";
-    const auto found = found_in({.ranks = {rank}}, "no-workers");
-    ASSERT_TRUE(found);
-    EXPECT_THAT(found->fix.code, StartsWith("# train.py:41\nDataLoader("));
-    rank.facts.data.place.clear();
-    EXPECT_THAT(found_in({.ranks = {rank}}, "no-workers")->fix.code, StartsWith("DataLoader("));
-}
-
 TEST(PythonFixes, UnpinnedCopiesAreSeenWithoutAProfile) {
     RankRecords rank = MadeUpRun{.share = {{Phase::copy, 0.25}, {Phase::forward, 0.75}}}.rank();
     rank.facts.writer = kPythonWriter;
@@ -161,44 +218,6 @@ TEST(PythonFixes, UnpinnedCopiesAreSeenWithoutAProfile) {
     EXPECT_FALSE(found_in({.ranks = {rank}}, "pageable-copy"));
     rank.facts.data.pinned.reset();
     EXPECT_FALSE(found_in({.ranks = {rank}}, "pageable-copy")) << "unknown";
-}
-
-TEST(PythonFixes, StokersLoaderIsOfferedWhereItGivesMore) {
-    RankRecords rank = MadeUpRun{.share = {{Phase::wait, 0.5}, {Phase::forward, 0.5}}, .workers = 0}.rank();
-    rank.facts.writer = kPythonWriter;
-    const auto found = [&] { return *found_in({.ranks = {rank}}, "no-workers"); };
-    EXPECT_THAT(found().fix.code, Not(HasSubstr("stoker.Loader("))) << "not measured";
-    rank.facts.data.stoker_samples_per_second = 20'000;  // the program trains 64 in 10 ms
-    EXPECT_THAT(found().text, HasSubstr("stoker.Loader gives 20000 samples a second of the same data on this machine; "
-                                        "the program trains 6400, and 7805 with it."));
-    const Gain workers = found().gain;
-    EXPECT_THAT(found().fix.code, AllOf(HasSubstr("DataLoader(..., num_workers"),
-                                        HasSubstr("stoker.Loader(\"photos\", batch_size=64, as_tuple=True")));
-    EXPECT_GT(workers.expected, 7805.0 / 6400);
-    rank.facts.data.stoker_samples_per_second = 2e6;  // what gives more comes first, with its gain
-    EXPECT_THAT(found().fix.code, StartsWith("import stoker\nloader = stoker.Loader(\"photos\""));
-    EXPECT_THAT(found().fix.code, HasSubstr("# or, for less:\nDataLoader("));
-    rank.facts.data.shuffle = false;
-    rank.facts.data.drop_last = true;
-    EXPECT_THAT(found().fix.code, HasSubstr("as_tuple=True, shuffle=False, drop_last=True,\n"));
-    EXPECT_NEAR(found().gain.expected, 2, 0.02);
-    EXPECT_LE(found().gain.high, 2);
-    rank.facts.data.stoker_samples_per_second = 7'000;
-    EXPECT_THAT(found().fix.code, Not(HasSubstr("stoker.Loader("))) << "little more";
-}
-
-// More workers gain little there. A loader that needs less CPU time still gains.
-TEST(PythonFixes, StokersLoaderIsAWarningWhereAllCoresAreBusy) {
-    const MadeUpRun run{
-        .share = {{Phase::wait, 0.7}, {Phase::forward, 0.3}}, .workers = 0, .process_cores = 2, .busy_share = 1};
-    RankRecords rank = run.rank();
-    rank.facts.writer = kPythonWriter;
-    EXPECT_EQ(found_in({.ranks = {rank}}, "no-workers")->severity, Severity::info);
-    rank.facts.data.stoker_samples_per_second = 2e6;
-    const Finding finding = *found_in({.ranks = {rank}}, "no-workers");
-    EXPECT_GT(finding.gain.expected, 2);
-    EXPECT_EQ(finding.severity, Severity::warn);
-    EXPECT_EQ(diagnose_rank(rank).verdict.rule, "no-workers");
 }
 
 TEST(PythonFixes, WorkersAreThisProcesssShareOfTheCores) {
