@@ -23,7 +23,7 @@
 #include "stoker/base/statistics.h"
 #include "stoker/base/url_secrets.h"
 #include "stoker/formats/open.h"
-#include "stoker/pipeline/cut_plan.h"
+#include "stoker/pipeline/dct_crop_plan.h"
 #include "stoker/pipeline/loader.h"
 #include "stoker/pipeline/recipe_data.h"
 
@@ -64,18 +64,17 @@ Transform training_transform(const BenchPipelineArguments& options) {
     return Transform(training_ops(options), {});
 }
 
-// LoaderOptions::cut_bytes.
-std::int64_t planned_cut_bytes(const Dataset& dataset, const BenchPipelineArguments& options) {
+ImageOptions image_options(const Dataset& dataset, const BenchPipelineArguments& options) {
     if (options.decode_on == "cpu") {
-        return 0;
+        return PixelImages{};
     }
-    const CutPlan plan = plan_cuts(dataset, training_transform(options), training_ops(options));
-    if (plan.cut_bytes == 0) {
+    const DctCropPlan plan = plan_dct_crops(dataset, training_transform(options), training_ops(options));
+    if (plan.crop_bytes == 0) {
         throw InvalidArgument({.where = "--decode-on",
                                .expected = fmt::format("\"cpu\" for {}", dataset.path()),
                                .got = fmt::format("\"device\": {}", plan.why_not)});
     }
-    return plan.cut_bytes;
+    return PackedImages{.crop_bytes = plan.crop_bytes};
 }
 
 // Training's Loader as an endless stream of batches.
@@ -89,7 +88,7 @@ class BenchLoader {
                    .workers = options.workers.value_or(auto_workers(/*on_gpu=*/false)),
                    .prefetch = options.prefetch,
                    .drop_last = dataset->size() >= options.batch,  // full batches only, if there are enough samples
-                   .cut_bytes = planned_cut_bytes(*dataset, options)}),
+                   .images = image_options(*dataset, options)}),
           first_(next()),
           first_seconds_(std::chrono::duration<double>(Clock::now() - start_).count()) {}
 

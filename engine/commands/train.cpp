@@ -29,7 +29,7 @@
 #include "stoker/recipe/recipe.h"
 #include "stoker/recipe/values.h"
 #include "stoker/track/run_record.h"
-#include "stoker/train/run/device_decode.h"
+#include "stoker/train/run/image_options.h"
 #include "stoker/train/step/schedule.h"
 #include "stoker/train/trainer.h"
 
@@ -124,12 +124,12 @@ void print_device_cache(const char* key, const Loader* loader, const at::Device&
     if (loader == nullptr) {
         return;
     }
-    if (const ImageTable* images = loader->images()) {
+    if (const ImageTable* images = loader->indexed_images()) {
         const ImageBlock& block = *images->block();
         print_stderr("{}: {} on {}, {}\n", key, pluralize(block.count, "image"), device.str(),
                      byte_text(block.count * block.size.height * block.size.width * block.channels));
     } else {
-        print_stderr("{} stays in host memory, and its ops on the CPU: {}\n", key, loader->why_no_images());
+        print_stderr("{} stays in host memory, and its ops on the CPU: {}\n", key, loader->why_not_indexed());
     }
 }
 

@@ -51,7 +51,7 @@ class Probe {
     std::shared_ptr<Batch> next() {
         std::shared_ptr<Batch> batch;
         while (batch == nullptr) {  // null marks the end of an epoch
-            batch = next_batch(*plan_.train_loader, [](std::span<const BadSample>) {});
+            batch = plan_.train_loader->next();
         }
         return batch;
     }

@@ -105,7 +105,7 @@ int main(int count, char** arguments) {
     write(root / "bmp", bmps());
     write(root / "pnm", pnms());
     write(root / "dct", dct_records(jpegs()));
-    write(root / "dct_cut", dct_records(jpegs()));
+    write(root / "dct_crop", dct_records(jpegs()));
     write_inputs(root / "tar", tars());
     write_inputs(root / "tar_field", tar_fields());
     write_inputs(root / "tar_index", tar_indices());

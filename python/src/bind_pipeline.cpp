@@ -85,7 +85,7 @@ std::unique_ptr<LoaderHandle> make_loader(const OpenData& data, const nb::dict& 
     options.workers = recipe.data.workers.value_or(auto_workers(/*on_gpu=*/false));
     options.rank = rank;
     options.world_size = world_size;
-    options.dtype = pixel_dtype(dtype);
+    std::get<PixelImages>(options.images).dtype = pixel_dtype(dtype);
     options.layout = channels_last ? Layout::hwc : Layout::chw;
     return std::make_unique<LoaderHandle>(data.dataset, transform, options);
 }

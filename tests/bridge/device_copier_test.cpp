@@ -318,13 +318,14 @@ class DeviceCopierCuda : public ::testing::Test {
 TEST_F(DeviceCopierCuda, BatchesArriveWhole) {
     for (const bool pinned : {true, false}) {
         for (const Layout layout : {Layout::chw, Layout::hwc}) {
-            for (const bool late : {false, true}) {
+            for (const bool deferred : {false, true}) {
                 const auto expected = make_loader({.batch_size = 8, .layout = layout});
-                const auto loader = make_loader({.batch_size = 8,
-                                                 .layout = layout,
-                                                 .normalize_late = late,
-                                                 .allocator = &slot_allocator(device_, pinned),
-                                                 .held = pinned ? DeviceCopier::kSlots : 0});
+                const auto loader =
+                    make_loader({.batch_size = 8,
+                                 .layout = layout,
+                                 .images = deferred ? ImageOptions(PixelImages{.dtype = {}}) : PixelImages{},
+                                 .allocator = &slot_allocator(device_, pinned),
+                                 .held = pinned ? DeviceCopier::kSlots : 0});
                 std::vector<DeviceBatch> copies;
                 DeviceCopier copier(device_);
                 at::Tensor busy = at::ones({4096, 4096}, at::TensorOptions().device(device_));
@@ -332,7 +333,7 @@ TEST_F(DeviceCopierCuda, BatchesArriveWhole) {
                     EXPECT_EQ(batch->pinned(), pinned);
                     busy = busy.mm(busy).clamp(-1, 1);  // keeps the device's stream behind the host
                     copies.push_back(copier.copy(batch));
-                    EXPECT_EQ(copies.back().input.scalar_type(), late ? at::kByte : at::kFloat);
+                    EXPECT_EQ(copies.back().input.scalar_type(), deferred ? at::kByte : at::kFloat);
                     normalize_pixels(copies.back());
                 }
                 ASSERT_EQ(copies.size(), 5U);
@@ -352,7 +353,7 @@ TEST_F(DeviceCopierCuda, BatchesArriveWhole) {
 TEST_F(DeviceCopierCuda, SlotsAreRefilledInOrder) {
     const auto expected = make_loader({.batch_size = 8});
     const auto loader = make_loader({.batch_size = 8,
-                                     .normalize_late = true,
+                                     .images = PixelImages{.dtype = {}},
                                      .allocator = &slot_allocator(device_, true),
                                      .held = DeviceCopier::kSlots});
     DeviceCopier copier(device_);
@@ -376,7 +377,7 @@ TEST_F(DeviceCopierCuda, SlotsAreRefilledInOrder) {
 // A copy is done while the steps queued before it still run.
 TEST_F(DeviceCopierCuda, CopiesRunBesideSteps) {
     const auto loader = make_loader({.batch_size = 8,
-                                     .normalize_late = true,
+                                     .images = PixelImages{.dtype = {}},
                                      .allocator = &slot_allocator(device_, true),
                                      .held = DeviceCopier::kSlots});
     const c10::impl::VirtualGuardImpl guard(device_.type());

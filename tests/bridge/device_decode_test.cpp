@@ -36,8 +36,7 @@ struct RecordLoaders {
         dataset->records.records[6] = dataset->records.jpegs[6];
         LoaderOptions options{.batch_size = 8, .workers = 2, .seed = 4, .layout = layout, .views = 2};
         plain = std::make_unique<Loader>(dataset, transform, options);
-        options.cut_bytes = 6000;
-        options.share_decoding = shared;
+        options.images = PackedImages{.crop_bytes = 6000, .shared = shared};
         options.allocator = &slot_allocator(device, true);
         own = std::make_unique<Loader>(dataset, transform, options);
     }
@@ -102,7 +101,7 @@ TEST(DeviceDecode, IsOrderedBesideSteps) {
     EXPECT_EQ(streams->allocations(), DeviceCopier::kSlots + 1);
 }
 
-// Batches of cuts, of cuts and pixels, and of pixels alone, which are copied unchanged.
+// Batches of crops, of crops and pixels, and of pixels alone, which are copied unchanged.
 TEST(DeviceDecode, IsSharedWithTheWorkers) {
     for (const bool on_streams : {false, true}) {
         RecordLoaders loaders(decoded_op_lists().front(), at::kCPU, Layout::hwc, /*shared=*/true);

@@ -39,7 +39,7 @@ struct Loaders {
         const auto dataset = std::make_shared<PixelDataset>(20);
         LoaderOptions options{.batch_size = 8, .seed = 4, .layout = layout, .views = 2};
         plain = std::make_unique<Loader>(dataset, transform, options);
-        options.images = load_images(*dataset, transform, memory, 1 << 30, 2).table;
+        options.images = IndexedImages{load_images(*dataset, transform, memory, 1 << 30, 2).table};
         options.allocator = &slot_allocator(device, true);
         own = std::make_unique<Loader>(dataset, transform, options);
     }
@@ -128,8 +128,8 @@ TEST(DeviceImages, MayTakeHalfOfTheFreeMemory) {
     library.free = 200 << 20;
     const ReplacedTorchCuda replaced(library);
     const DeviceImages memory({at::kCUDA, 0});
-    EXPECT_EQ(memory.why_no_room(100 << 20), "");
-    EXPECT_EQ(memory.why_no_room((100 << 20) + 1),
+    EXPECT_EQ(memory.why_too_small(100 << 20), "");
+    EXPECT_EQ(memory.why_too_small((100 << 20) + 1),
               "its images take 100 MiB, more than half of the 200 MiB that are free on cuda:0");
 }
 

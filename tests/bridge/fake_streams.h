@@ -58,7 +58,7 @@ class FakeStreams final : public DeviceStreams {
         to.copy_(from);
     }
 
-    void make_images(const LateImages& images) override {
+    void make_images(const DeferredImages& images) override {
         log_->touch(kCopies, images.memory, /*write=*/true, "the decoding of images");
         log_->touch(kCopies, images.out, /*write=*/true, "the write of images");
         stoker::make_images(images);

@@ -99,14 +99,16 @@ TEST(Pixels, BytesBecomeTheFloatsOfTheLoaderForEveryOp) {
     for (const std::vector<OpSpec>& ops : op_lists()) {
         const Transform transform(ops);
         for (const Layout layout : {Layout::chw, Layout::hwc}) {
-            const DeviceBatch bytes = first_batch(
-                dataset, transform, {.batch_size = 8, .workers = 0, .layout = layout, .normalize_late = true});
+            const DeviceBatch bytes =
+                first_batch(dataset, transform,
+                            {.batch_size = 8, .workers = 0, .layout = layout, .images = PixelImages{.dtype = {}}});
             ASSERT_TRUE(bytes.late);
             EXPECT_EQ(bytes.input.scalar_type(), at::kByte);
             EXPECT_TRUE(bytes.input.is_contiguous(at::MemoryFormat::ChannelsLast));
             for (const DType dtype : {DType::float32, DType::float16, DType::bfloat16}) {
-                const DeviceBatch expected =
-                    first_batch(dataset, transform, {.batch_size = 8, .workers = 0, .dtype = dtype, .layout = layout});
+                const DeviceBatch expected = first_batch(
+                    dataset, transform,
+                    {.batch_size = 8, .workers = 0, .layout = layout, .images = PixelImages{.dtype = dtype}});
                 EXPECT_FALSE(expected.late);
                 DeviceBatch own = bytes;
                 normalize_pixels(own, scalar_type(dtype));
@@ -123,8 +125,9 @@ TEST(Pixels, AnyNumberOfChannels) {
         const auto dataset = std::make_shared<PixelDataset>(8, 12, 10, channels);
         const Transform transform{Normalize{{0.1F, 0.2F, 0.3F, 0.4F}, {0.5F, 0.6F, 0.7F, 0.8F}}};
         for (const Layout layout : {Layout::chw, Layout::hwc}) {
-            DeviceBatch own = first_batch(dataset, transform,
-                                          {.batch_size = 8, .workers = 0, .layout = layout, .normalize_late = true});
+            DeviceBatch own =
+                first_batch(dataset, transform,
+                            {.batch_size = 8, .workers = 0, .layout = layout, .images = PixelImages{.dtype = {}}});
             normalize_pixels(own);
             const DeviceBatch expected =
                 first_batch(dataset, transform, {.batch_size = 8, .workers = 0, .layout = layout});
@@ -143,11 +146,11 @@ TEST(Pixels, EveryImageOfABatchAndNothingElse) {
         .views = 2,
         .fields = {
             {.name = "pair", .transform = std::make_shared<const Transform>(std::vector<Op>{kCifar10Normalize})}}};
-    LoaderOptions late = options;
-    late.normalize_late = true;
+    LoaderOptions bytes = options;
+    bytes.images = PixelImages{.dtype = {}};
     const BatchFields fields{.more = {"image_2", "pair", "mask", "value", "flags"}};
     const DeviceBatch expected = first_batch(dataset, transform, options, fields);
-    DeviceBatch own = first_batch(dataset, transform, late, fields);
+    DeviceBatch own = first_batch(dataset, transform, bytes, fields);
     EXPECT_EQ(own.field("pair").scalar_type(), at::kByte);
     normalize_pixels(own);
     EXPECT_TRUE(at::equal(own.input, expected.input));
@@ -160,7 +163,7 @@ TEST(Pixels, EveryImageOfABatchAndNothingElse) {
 
 TEST(Pixels, PartsOfABatchKeepWhatIsLeftToDo) {
     const DeviceBatch whole = first_batch(std::make_shared<PixelDataset>(8), Transform{kImageNetNormalize},
-                                          {.batch_size = 8, .workers = 0, .normalize_late = true});
+                                          {.batch_size = 8, .workers = 0, .images = PixelImages{.dtype = {}}});
     DeviceBatch all = whole;
     normalize_pixels(all);
     DeviceBatch part = whole.narrow(2, 3);
@@ -180,7 +183,7 @@ TEST(PixelsCuda, TheKernelIsTheReference) {
             at::randint(256, {5, channels, 33, 17}, at::kByte).contiguous(at::MemoryFormat::ChannelsLast);
         for (const Layout layout : {Layout::chw, Layout::hwc}) {
             for (const auto type : {at::kFloat, at::kHalf, at::kBFloat16}) {
-                const LateNormalize late{.factors = factors, .layout = layout};
+                const DeferredNormalize late{.factors = factors, .layout = layout};
                 const at::Tensor expected = normalize_pixels_reference(bytes, late, type);
                 expect_same(normalize_pixels_reference(bytes.to(device), late, type).cpu(), expected, "operations");
                 DeviceBatch batch{.input = bytes.to(device), .late = late};

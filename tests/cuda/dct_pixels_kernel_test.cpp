@@ -1,12 +1,12 @@
-// dct_pixels_cuda.cu on the CPU: the bits of its CPU twin, in every order of blocks and threads. The twin has those of
-// the decoder (tests/codecs/dct/dct_cut_test.cpp).
+// dct_pixels_cuda.cu on the CPU: the bits of its reference on the CPU, in every order of blocks and threads. The
+// reference has those of the decoder (tests/codecs/dct/dct_crop_test.cpp).
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <functional>
 #include <limits>
 
-#include "codecs/dct/cut_memory.h"
+#include "codecs/dct/dct_crop_memory.h"
 #include "stoker/base/rng.h"
 #include "stoker/codecs/dct/dct.h"
 #include "stoker/codecs/dct/dct_pixels_cuda.h"
@@ -20,7 +20,7 @@ namespace {
 
 using on_cpu::every_order;
 using testing::Bytes;
-using testing::CutMemory;
+using testing::DctCropMemory;
 using testing::GuardedArray;
 
 struct Kind {
@@ -78,27 +78,27 @@ Bytes record_of(const Kind& kind, std::uint64_t seed) {
     return write_dct_record(header);
 }
 
-void add_cut(CutMemory& memory, const Kind& kind, const Box& box, std::uint64_t seed = 1) {
-    DctCutter cutter;
+void add_cut(DctCropMemory& memory, const Kind& kind, const Box& box, std::uint64_t seed = 1) {
+    DctCropper cropper;
     const Bytes record = record_of(kind, seed);
-    cutter.open(record);
-    memory.add(cutter.cut(box, std::numeric_limits<std::size_t>::max()));
+    cropper.open(record);
+    memory.add(cropper.crop(box, std::numeric_limits<std::size_t>::max()));
 }
 
-std::vector<std::byte> after_kernels(const CutMemory& cuts) {
-    GuardedArray<std::byte> memory(cuts.memory);
-    GuardedArray<CutPlace> places(cuts.places);
-    CutMemory copy = cuts;
-    CutBatch batch = copy.batch();
+std::vector<std::byte> after_kernels(const DctCropMemory& crops) {
+    GuardedArray<std::byte> memory(crops.memory);
+    GuardedArray<DctCropPlace> places(crops.places);
+    DctCropMemory copy = crops;
+    DctCropBatch batch = copy.batch();
     batch.memory = memory.data();
     batch.places = places.data();
     dct_pixels_cuda(batch, nullptr);
     return memory.values();
 }
 
-std::vector<std::byte> after_twin(CutMemory cuts) {
-    dct_pixels(cuts.batch());
-    return cuts.memory;
+std::vector<std::byte> after_reference(DctCropMemory crops) {
+    dct_pixels(crops.batch());
+    return crops.memory;
 }
 
 std::vector<Kind> kinds() {
@@ -115,7 +115,7 @@ std::vector<Kind> kinds() {
 }
 
 TEST(DctPixelsKernel, HasTheBitsOfTheCpu) {
-    CutMemory all;
+    DctCropMemory all;
     std::uint64_t seed = 0;
     for (const Kind& kind : kinds()) {
         add_cut(all, kind, {0, 0, kind.height, kind.width}, ++seed);
@@ -123,70 +123,71 @@ TEST(DctPixelsKernel, HasTheBitsOfTheCpu) {
         add_cut(all, kind, {kind.height / 3, kind.width / 2, kind.height / 3, kind.width / 3}, ++seed);
         add_cut(all, kind, {kind.height - 1, kind.width - 1, 1, 1}, ++seed);
     }
-    const std::vector<std::byte> expected = after_twin(all);
+    const std::vector<std::byte> expected = after_reference(all);
     EXPECT_NE(expected, all.memory);
     every_order([&] { ASSERT_EQ(after_kernels(all), expected); });
 }
 
 // Several blocks of threads for one image.
 TEST(DctPixelsKernel, ALargeImage) {
-    CutMemory memory;
+    DctCropMemory memory;
     const Kind kind{.h = {2, 1, 1}, .v = {2, 1, 1}, .width = 333, .height = 201};
     add_cut(memory, kind, {0, 0, kind.height, kind.width});
-    EXPECT_EQ(after_kernels(memory), after_twin(memory));
+    EXPECT_EQ(after_kernels(memory), after_reference(memory));
 }
 
 // The last bit of a mask of eight bytes does not stand for a coefficient; its value is skipped.
 TEST(DctPixelsKernel, TheLastBitOfAMask) {
-    CutMemory memory;
+    DctCropMemory memory;
     add_cut(memory, {.color = FrameColor::grey, .width = 64, .height = 8, .density = 1.0}, {0, 0, 8, 64});
-    const std::vector<std::byte> plain = after_twin(memory);
+    const std::vector<std::byte> plain = after_reference(memory);
     const auto* const row =
-        reinterpret_cast<const CutRow*>(memory.memory.data() + memory.places[0].cut + sizeof(DctCut));
+        reinterpret_cast<const DctCropRow*>(memory.memory.data() + memory.places[0].crop + sizeof(DctCrop));
     ASSERT_EQ(row->blocks, 8);
-    std::byte* const masks = memory.memory.data() + memory.places[0].cut + row->at + 3 * row->blocks;
+    std::byte* const masks = memory.memory.data() + memory.places[0].crop + row->at + 3 * row->blocks;
     masks[7] |= std::byte{0x80};  // all later values move on by one
-    ASSERT_NE(after_twin(memory), plain);
-    EXPECT_EQ(after_kernels(memory), after_twin(memory));
+    ASSERT_NE(after_reference(memory), plain);
+    EXPECT_EQ(after_kernels(memory), after_reference(memory));
 }
 
 // Each planted difference shows.
 TEST(DctPixelsKernel, AWrongByteIsSeen) {
-    CutMemory memory;
+    DctCropMemory memory;
     const Kind kind{.h = {2, 1, 1}, .v = {2, 1, 1}, .largest = 100};
     add_cut(memory, kind, {3, 2, 20, 30});
     const auto pixels = [&](const std::vector<std::byte>& of) {
         const auto begin = of.begin() + static_cast<std::ptrdiff_t>(memory.places[0].pixels);
         return Bytes(begin, begin + 3 * 20 * 30);
     };
-    const Bytes expected = pixels(after_twin(memory));
-    const std::vector<std::function<void(DctCut&, CutRow&)>> plants = {
-        [](DctCut& cut, CutRow&) { ++cut.box.top; },
-        [](DctCut& cut, CutRow&) { ++cut.box.left; },
-        [](DctCut& cut, CutRow&) { cut.color = static_cast<std::uint32_t>(FrameColor::rgb); },
-        [](DctCut& cut, CutRow&) { cut.planes[1].smooth_h = 0; },
-        [](DctCut& cut, CutRow&) { cut.planes[2].smooth_v = 0; },
-        [](DctCut& cut, CutRow&) { cut.planes[0].quant[1] += 3; },
-        [](DctCut&, CutRow& row) { row.odd ^= 1; },
-        [](DctCut&, CutRow& row) { --row.escapes; },
-        [](DctCut& cut, CutRow&) { --cut.rows; },
+    const Bytes expected = pixels(after_reference(memory));
+    const std::vector<std::function<void(DctCrop&, DctCropRow&)>> plants = {
+        [](DctCrop& crop, DctCropRow&) { ++crop.box.top; },
+        [](DctCrop& crop, DctCropRow&) { ++crop.box.left; },
+        [](DctCrop& crop, DctCropRow&) { crop.color = static_cast<std::uint32_t>(FrameColor::rgb); },
+        [](DctCrop& crop, DctCropRow&) { crop.planes[1].smooth_h = 0; },
+        [](DctCrop& crop, DctCropRow&) { crop.planes[2].smooth_v = 0; },
+        [](DctCrop& crop, DctCropRow&) { crop.planes[0].quant[1] += 3; },
+        [](DctCrop&, DctCropRow& row) { row.odd ^= 1; },
+        [](DctCrop&, DctCropRow& row) { --row.escapes; },
+        [](DctCrop& crop, DctCropRow&) { --crop.rows; },
     };
     EXPECT_EQ(pixels(after_kernels(memory)), expected);
     for (std::size_t i = 0; i < plants.size(); ++i) {
-        CutMemory planted = memory;
-        auto* const cut = reinterpret_cast<DctCut*>(planted.memory.data() + memory.places[0].cut);
-        plants[i](*cut, *reinterpret_cast<CutRow*>(cut + 1));
+        DctCropMemory planted = memory;
+        auto* const crop = reinterpret_cast<DctCrop*>(planted.memory.data() + memory.places[0].crop);
+        plants[i](*crop, *reinterpret_cast<DctCropRow*>(crop + 1));
         EXPECT_NE(pixels(after_kernels(planted)), expected) << i;
     }
 }
 
 // A fault that only the host could make: the guards see it.
 TEST(DctPixelsKernel, AReadOutsideIsSeen) {
-    CutMemory memory;
+    DctCropMemory memory;
     add_cut(memory, {}, {0, 0, 30, 40});
-    auto* const cut = reinterpret_cast<DctCut*>(memory.memory.data() + memory.places[0].cut);
-    auto& row = *reinterpret_cast<CutRow*>(cut + 1);
-    row.values = static_cast<std::uint32_t>(memory.memory.size() - memory.places[0].cut - row.at);  // the end of memory
+    auto* const crop = reinterpret_cast<DctCrop*>(memory.memory.data() + memory.places[0].crop);
+    auto& row = *reinterpret_cast<DctCropRow*>(crop + 1);
+    row.values =
+        static_cast<std::uint32_t>(memory.memory.size() - memory.places[0].crop - row.at);  // the end of memory
     EXPECT_DEATH(after_kernels(memory), "");
 }
 

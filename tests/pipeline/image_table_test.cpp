@@ -24,7 +24,7 @@ constexpr std::int64_t kMost = 1 << 30;
 // The floats that a device makes of a field of draws.
 std::vector<float> gathered(const Batch& batch, const FieldSpec& spec) {
     const TensorView draws = batch.field(spec.name);
-    const LateGather& from = *spec.late->gather;
+    const DeferredGather& from = *spec.deferred->gather;
     return testing::gathered_floats({.images = from.images->data,
                                      .from = from.images->size,
                                      .channels = from.images->channels,
@@ -32,13 +32,13 @@ std::vector<float> gathered(const Batch& batch, const FieldSpec& spec) {
                                      .n = static_cast<int>(batch.size()),
                                      .to = from.to,
                                      .ops = from.ops,
-                                     .factors = spec.late->factors,
-                                     .layout = spec.late->layout});
+                                     .factors = spec.deferred->factors,
+                                     .layout = spec.deferred->layout});
 }
 
 Seen see_any(Batch& batch) {
     const FieldSpec& image = batch.fields().front();
-    if (!image.late) {
+    if (!image.deferred) {
         return testing::see(batch);
     }
     const auto labels = batch.field(kLabelField).as<std::int64_t>();
@@ -52,7 +52,7 @@ Seen see_any(Batch& batch) {
               .fields = {},
               .hash = batch.hash()};
     for (const FieldSpec& spec : batch.fields()) {
-        if (spec.late && spec.name != kImageField) {
+        if (spec.deferred && spec.name != kImageField) {
             const std::vector<float> floats = gathered(batch, spec);
             seen.fields[spec.name] = {reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float)};
         }
@@ -128,7 +128,7 @@ TEST(ImageTable, GivesTheBatchesOfTheLoader) {
                 LoadedImages loaded = load_images(*dataset, transform, memory, kMost, workers);
                 ASSERT_EQ(loaded.why_not, "");
                 options.workers = workers;
-                options.images = loaded.table;
+                options.images = IndexedImages{loaded.table};
                 Loader loader(dataset, transform, options);
                 EXPECT_EQ(loader.image_shape(), plain.image_shape());
                 EXPECT_EQ(loader.field_specs().front().sample_bytes(), sizeof(GatherDraw));
@@ -147,7 +147,7 @@ TEST(ImageTable, ARestoredLoaderContinues) {
     HostImages memory;
     const Transform transform = padded_ops();
     const LoaderOptions options{
-        .batch_size = 8, .seed = 3, .images = load_images(*dataset, transform, memory, kMost, 1).table};
+        .batch_size = 8, .seed = 3, .images = IndexedImages{load_images(*dataset, transform, memory, kMost, 1).table}};
     Loader first(dataset, transform, options);
     for (int i = 0; i < 3; ++i) {
         first.next();
@@ -168,7 +168,7 @@ TEST(ImageTable, TheFirstBadSampleEndsARunWithoutABudget) {
     const Transform transform = padded_ops();
     HostImages memory;
     LoaderOptions options{.batch_size = 8, .workers = 0, .shuffle = false, .bad_samples = 1};
-    options.images = load_images(*dataset, transform, memory, kMost, 1).table;
+    options.images = IndexedImages{load_images(*dataset, transform, memory, kMost, 1).table};
     Loader loader(dataset, transform, options);
     try {
         loader.next();
@@ -189,7 +189,7 @@ TEST(ImageTable, ASampleWithALabelOutsideTheClassesIsBad) {
                                 .shuffle = false,
                                 .bad_samples = 1,
                                 .classes = 10,
-                                .images = load_images(*dataset, transform, memory, kMost, 1).table};
+                                .images = IndexedImages{load_images(*dataset, transform, memory, kMost, 1).table}};
     Loader loader(dataset, transform, options);
     const Epochs seen = see_epochs(loader, 1);
     ASSERT_EQ(seen.bad.size(), 1U);
@@ -236,7 +236,7 @@ TEST(ImageTable, ALoaderRefusesImagesThatDoNotFit) {
     const auto dataset = small_images();
     HostImages memory;
     const Transform transform = padded_ops();
-    const LoaderOptions options{.images = load_images(*dataset, transform, memory, kMost, 1).table};
+    const LoaderOptions options{.images = IndexedImages{load_images(*dataset, transform, memory, kMost, 1).table}};
     EXPECT_THROW(Loader(std::make_shared<PixelDataset>(36), transform, options), InvalidArgument);
     EXPECT_THROW(Loader(dataset, Transform(std::vector<Op>{PixelOp(TrivialAugmentWide{})}), options), InvalidArgument);
     EXPECT_THROW(Loader(PixelDataset::with_fields(37), Transform(), options), InvalidArgument);

@@ -6,7 +6,7 @@
 
 #include "pipeline/pixel_source.h"
 #include "stoker/base/memory_limit.h"
-#include "stoker/pipeline/cache/cache_room.h"
+#include "stoker/pipeline/cache/cache_capacity.h"
 #include "support/memory_room.h"
 
 namespace stoker::loader_error_test {
@@ -288,7 +288,7 @@ TEST(LoaderErrors, TheMemoryOfBatchesToComeIsClaimed) {
     {
         Loader validation(dataset, Transform(), options);
         EXPECT_THROW(Loader(dataset, Transform(), options), MemoryError);
-        CacheRoom cache;
+        CacheCapacity cache;
         EXPECT_FALSE(cache.take(40 * testing::kMiB)) << "50 MiB stay free beside the batches";
         const std::shared_ptr<Batch> first = validation.next();
         const std::shared_ptr<Batch> second = validation.next();
@@ -296,7 +296,7 @@ TEST(LoaderErrors, TheMemoryOfBatchesToComeIsClaimed) {
         EXPECT_LT(promised_memory(), std::uint64_t{1} << 20) << "all batches are written";
     }
     EXPECT_EQ(promised_memory(), 0);
-    CacheRoom cache;
+    CacheCapacity cache;
     EXPECT_TRUE(cache.take(40 * testing::kMiB));
     EXPECT_NO_THROW(Loader(dataset, Transform(), options));
 }

@@ -80,9 +80,12 @@ TEST(LoaderFields, AnyNumberOfWorkers) {
 TEST(LoaderFields, EveryCacheKeepsThem) {
     const testing::TempDir folder;
     for (const bool encoded : {false, true}) {
-        expect_epochs({.batch_size = 7, .cache = {.bytes = 1 << 20, .encoded = encoded}}, 3);
-        expect_epochs({.batch_size = 7, .cache = {.bytes = 1 << 20, .directory = folder.path(), .encoded = encoded}},
+        expect_epochs({.batch_size = 7, .images = PixelImages{.cache = {.bytes = 1 << 20}, .cache_encoded = encoded}},
                       3);
+        expect_epochs(
+            {.batch_size = 7,
+             .images = PixelImages{.cache = {.bytes = 1 << 20, .directory = folder.path()}, .cache_encoded = encoded}},
+            3);
     }
 }
 

@@ -97,7 +97,8 @@ TEST(LoaderOrder, EveryCacheGivesTheSameBytes) {
             for (const bool encoded : {false, true}) {
                 for (const std::int64_t bytes : {3000, 1 << 20}) {
                     LoaderOptions options{.workers = 2};
-                    options.cache = {.bytes = bytes, .directory = where, .encoded = encoded};
+                    options.images =
+                        PixelImages{.cache = {.bytes = bytes, .directory = where}, .cache_encoded = encoded};
                     EXPECT_EQ(testing::difference(run(sampler, options, 3), alone), "") << where << encoded << bytes;
                 }
             }
@@ -111,7 +112,7 @@ TEST(LoaderOrder, ACacheServesTheLaterEpochs) {
         for (const bool encoded : {false, true}) {
             const auto source = PixelDataset::with_fields(60);
             LoaderOptions options{.batch_size = 60, .workers = 0, .seed = 4};
-            options.cache = {.bytes = 1 << 20, .directory = where, .encoded = encoded};
+            options.images = PixelImages{.cache = {.bytes = 1 << 20, .directory = where}, .cache_encoded = encoded};
             Loader loader(source, random_ops(), options);
             see_epochs(loader, 4);
             EXPECT_EQ(source->reads, 1 + 60);
@@ -124,7 +125,7 @@ TEST(LoaderOrder, ACacheKeepsTheReasonOfABadSampleOut) {
     const auto source = PixelDataset::with_fields(60);
     source->failures[3] = [] { throw DataError({}, {.where = "x", .expected = "good bytes", .got = "bad ones"}); };
     LoaderOptions options{.batch_size = 60, .workers = 0, .seed = 4, .bad_samples = 1};
-    options.cache.bytes = 1 << 20;
+    options.images = PixelImages{.cache = {.bytes = 1 << 20}};
     Loader loader(source, random_ops(), options);
     for (int epoch = 0; epoch < 3; ++epoch) {
         const auto batch = loader.next();

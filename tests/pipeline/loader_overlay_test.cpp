@@ -115,12 +115,13 @@ TEST(LoaderOverlay, MasksAndFurtherImagesFollowTheImage) {
     const testing::TempDir folder;
     std::vector<LoaderOptions> all = {{.workers = 0}, {.workers = 3}};
     for (const bool encoded : {false, true}) {
-        all.push_back({.cache = {.bytes = 1 << 22, .encoded = encoded}});
-        all.push_back({.cache = {.bytes = 1 << 22, .directory = folder.path(), .encoded = encoded}});
+        all.push_back({.images = PixelImages{.cache = {.bytes = 1 << 22}, .cache_encoded = encoded}});
+        all.push_back(
+            {.images = PixelImages{.cache = {.bytes = 1 << 22, .directory = folder.path()}, .cache_encoded = encoded}});
     }
     for (LoaderOptions& options : all) {
         options.batch_size = 7;
-        options.dtype = DType::uint8;
+        std::get<PixelImages>(options.images).dtype = DType::uint8;
         Loader loader(std::make_shared<OverlayDataset>(), moving_ops(), options);
         std::int64_t seen = 0;
         for (int epoch = 0; epoch < 3; ++epoch) {
@@ -153,7 +154,7 @@ TEST(LoaderOverlay, BoxesFollowCropsAndFlips) {
                                         HorizontalFlip{}, PixelOp(VerticalFlip{})});
     for (const std::int64_t cache : {0, 1 << 22}) {
         Loader loader(std::make_shared<OverlayDataset>(), ops,
-                      {.batch_size = 24, .dtype = DType::uint8, .cache = {.bytes = cache}});
+                      {.batch_size = 24, .images = PixelImages{.dtype = DType::uint8, .cache = {.bytes = cache}}});
         for (int epoch = 0; epoch < 2; ++epoch) {
             const auto batch = loader.next();
             const RaggedView boxes = batch->ragged("boxes");
@@ -269,7 +270,7 @@ TEST(LoaderOverlay, ViewsDifferAndAreTheSameForAnyWorkers) {
     std::vector<std::uint8_t> first;
     for (const int workers : {0, 3}) {
         Loader loader(std::make_shared<OverlayDataset>(), moving_ops(),
-                      {.batch_size = 24, .workers = workers, .dtype = DType::uint8, .views = 3});
+                      {.batch_size = 24, .workers = workers, .images = PixelImages{.dtype = DType::uint8}, .views = 3});
         const auto batch = loader.next();
         const auto one = batch->field("image").as<std::uint8_t>();
         const auto two = batch->field("image_2").as<std::uint8_t>();
@@ -293,7 +294,10 @@ TEST(LoaderOverlay, ViewsAreTheSameWithACache) {
     std::vector<std::uint8_t> expected;
     for (const std::int64_t cache : {0, 1 << 22}) {
         Loader loader(std::make_shared<OverlayDataset>(), ops,
-                      {.batch_size = 24, .workers = 0, .dtype = DType::uint8, .views = 3, .cache = {.bytes = cache}});
+                      {.batch_size = 24,
+                       .workers = 0,
+                       .images = PixelImages{.dtype = DType::uint8, .cache = {.bytes = cache}},
+                       .views = 3});
         const auto batch = loader.next();
         std::vector<std::uint8_t> found;
         for (const char* name : {"image", "image_2", "image_3"}) {
@@ -318,7 +322,9 @@ TEST(LoaderOverlay, AMaskWithOpsOfItsOwnIsTheSameFromACache) {
     const auto masks = [&](std::int64_t cache) {
         Loader loader(std::make_shared<OverlayDataset>(),
                       Transform(std::vector<Op>{CenterCrop{.height = 20, .width = 20}}),
-                      {.batch_size = 24, .fields = {{.name = "mask", .transform = own}}, .cache = {.bytes = cache}});
+                      {.batch_size = 24,
+                       .images = PixelImages{.cache = {.bytes = cache}},
+                       .fields = {{.name = "mask", .transform = own}}});
         std::vector<std::uint8_t> pixels;
         for (int epoch = 0; epoch < 2; ++epoch) {
             const auto batch = loader.next();
@@ -342,7 +348,8 @@ TEST(LoaderOverlay, AMaskOfAnotherSizeIsABadSample) {
     const auto dataset = std::make_shared<OverlayDataset>();
     dataset->small_mask = 11;
     for (const std::int64_t cache : {0, 1 << 22}) {
-        Loader loader(dataset, moving_ops(), {.batch_size = 24, .bad_samples = 1, .cache = {.bytes = cache}});
+        Loader loader(dataset, moving_ops(),
+                      {.batch_size = 24, .bad_samples = 1, .images = PixelImages{.cache = {.bytes = cache}}});
         const auto batch = loader.next();
         ASSERT_EQ(batch->bad_samples().size(), 1u);
         EXPECT_EQ(batch->bad_samples()[0].reason, "expected the image's 40 x 32 pixels for mask, got 40 x 1");

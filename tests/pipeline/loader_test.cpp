@@ -242,7 +242,7 @@ TEST(Loader, CacheChangesNoByte) {
     for (const std::int64_t budget : {1, 480, 10'000, 1 << 20}) {
         for (const int workers : {0, 3}) {
             LoaderOptions cached = options;
-            cached.cache.bytes = budget;
+            cached.images = PixelImages{.cache = {.bytes = budget}};
             cached.workers = workers;
             const auto source = std::make_shared<PixelDataset>(60);
             Loader loader(source, random_ops(), cached);
@@ -271,7 +271,7 @@ TEST(Loader, CacheWithLeadingFixedOps) {
     };
     Loader plain(std::make_shared<PixelDataset>(30), ops(), {.batch_size = 8, .workers = 0, .seed = 4});
     Loader cached(std::make_shared<PixelDataset>(30), ops(),
-                  {.batch_size = 8, .workers = 2, .seed = 4, .cache = {.bytes = 1 << 20}});
+                  {.batch_size = 8, .workers = 2, .seed = 4, .images = PixelImages{.cache = {.bytes = 1 << 20}}});
     EXPECT_EQ(difference(see_epochs(cached, 3), see_epochs(plain, 3)), "");
     EXPECT_LE(cached.stats().cached_bytes, 30 * (8 + 32 + 8 * 8 * 3));
 }
@@ -396,8 +396,9 @@ TEST(Loader, APieceKeepsItsLogUntilItIsDone) {
 
 TEST(Loader, OtherTypesAreTheFloatsRoundedAndThePixelsThemselves) {
     const auto batch_of = [](Layout layout, DType dtype) {
-        Loader loader(std::make_shared<PixelDataset>(12), random_ops(),
-                      {.batch_size = 6, .workers = 2, .seed = 8, .dtype = dtype, .layout = layout});
+        Loader loader(
+            std::make_shared<PixelDataset>(12), random_ops(),
+            {.batch_size = 6, .workers = 2, .seed = 8, .layout = layout, .images = PixelImages{.dtype = dtype}});
         return loader.next();
     };
     for (const Layout layout : {Layout::chw, Layout::hwc}) {

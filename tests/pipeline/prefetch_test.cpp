@@ -60,7 +60,10 @@ TEST(Prefetch, IsToldOfEachBatchInOrder) {
 TEST(Prefetch, IsToldABatchAheadOfWhatHasToBeRead) {
     const auto dataset = std::make_shared<FetchingDataset>(40);
     Loader loader(dataset, Transform{},
-                  {.batch_size = 16, .workers = 0, .epochs = 2, .cache = {.bytes = std::int64_t{1} << 20}});
+                  {.batch_size = 16,
+                   .workers = 0,
+                   .epochs = 2,
+                   .images = PixelImages{.cache = {.bytes = std::int64_t{1} << 20}}});
     EXPECT_EQ(dataset->batches().size(), 1U);
     loader.next();
     EXPECT_EQ(dataset->batches().size(), 2U);

@@ -1,5 +1,5 @@
 // How many samples a worker takes at a time: more where tasks are short, fewer again where they are long.
-#include "stoker/pipeline/task_grain.h"
+#include "stoker/pipeline/ring.h"
 
 #include <gtest/gtest.h>
 

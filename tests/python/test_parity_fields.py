@@ -1,4 +1,4 @@
-# Masks and boxes of the training loader against torchvision v2's tv_tensors with the same draws. `loader_twin`
+# Masks and boxes of the training loader against torchvision v2's tv_tensors with the same draws. `loader_reference`
 # (tests/pipeline) writes the batches and the ops' draws.
 import subprocess
 
@@ -42,8 +42,8 @@ def draw():
 
 @pytest.fixture(scope="module")
 def folder(program, tmp_path_factory):
-    if not (PROGRAM.parent / "loader_twin").exists():
-        pytest.skip("needs the program loader_twin: ninja -C build/release loader_twin")
+    if not (PROGRAM.parent / "loader_reference").exists():
+        pytest.skip("needs the program loader_reference: ninja -C build/release loader_reference")
     path = tmp_path_factory.mktemp("fields")
     np.savez(path / "data.npz", **draw())
     return path
@@ -63,7 +63,7 @@ is = "mask"
 is = "boxes"
 pad = {BOXES}
 """)
-    command = [PROGRAM.parent / "loader_twin", folder / "r.toml", folder / "out.safetensors", "2"]
+    command = [PROGRAM.parent / "loader_reference", folder / "r.toml", folder / "out.safetensors", "2"]
     subprocess.run([*map(str, command)], check=True, timeout=120)
     return load_file(folder / "out.safetensors")
 

@@ -33,8 +33,8 @@ Allocator& slot_allocator(const at::Device& device, bool pin_memory);
 // A further field of a batch.
 struct DeviceField {
     std::string name;
-    at::Tensor tensor;                       // (N, ...)
-    std::optional<LateNormalize> late = {};  // of an image that is still bytes
+    at::Tensor tensor;                           // (N, ...)
+    std::optional<DeferredNormalize> late = {};  // of an image that is still bytes
 };
 
 // One batch as a training step takes it. Images may still be bytes, which normalize_pixels (pixels.h) makes floats.
@@ -44,7 +44,7 @@ struct DeviceBatch {
         {};  // of the loss: classes (N) int64, or what the task says (train/task/task.h); may be undefined
     std::vector<DeviceField> fields = {};
     std::string input_name = std::string(kImageField);  // the field that `input` is
-    std::optional<LateNormalize> late = {};             // of `input`
+    std::optional<DeferredNormalize> late = {};         // of `input`
     // All tensors lie in a DeviceCopier's slot, where those of later batches will lie, too. False where one was
     // replaced.
     bool in_slot = false;

@@ -12,7 +12,7 @@
 
 #include "stoker/bridge/tensor.h"
 #include "stoker/bridge/torch_error.h"
-#include "stoker/pipeline/transforms/cut_ops.h"
+#include "stoker/pipeline/transforms/device_ops.h"
 
 namespace stoker {
 namespace {
@@ -27,53 +27,53 @@ std::int64_t bytes_when_full(const at::Tensor& field, const Batch& batch) {
 }
 
 // (N, C, H, W) uint8 in channels-last memory
-at::Tensor empty_images(const Batch& batch, const LateDecode& decode, const at::Device& device) {
+at::Tensor empty_images(const Batch& batch, const DeferredDecode& decode, const at::Device& device) {
     return at::empty({batch.size(), decode.channels, decode.to.height, decode.to.width},
                      at::TensorOptions().dtype(at::kByte).device(device).memory_format(at::MemoryFormat::ChannelsLast));
 }
 
 // Of a field whose slot takes `slot_bytes` of `memory`: where its images' scratch memory begins, and its groups.
-LateImages images_in(Batch& batch, std::size_t at, std::int64_t slot_bytes, const at::Tensor& memory,
-                     const at::Tensor& to) {
-    return {.decode = *batch.fields()[at].late->decode,
+DeferredImages images_in(Batch& batch, std::size_t at, std::int64_t slot_bytes, const at::Tensor& memory,
+                         const at::Tensor& to) {
+    return {.decode = *batch.fields()[at].deferred->decode,
             .memory = static_cast<std::byte*>(memory.data_ptr()),
             .samples = batch.size(),
-            .groups = plan_groups(batch.cut_slot(at), batch.size(), static_cast<std::uint64_t>(slot_bytes),
+            .groups = plan_groups(batch.crop_slot(at), batch.size(), static_cast<std::uint64_t>(slot_bytes),
                                   static_cast<std::uint64_t>(memory.numel() - slot_bytes)),
             .out = to.mutable_data_ptr<std::uint8_t>()};
 }
 
-// A multiple of kCutAlignment.
+// A multiple of kDctCropAlignment.
 std::int64_t aligned_bytes(const at::Tensor& tensor) {
-    constexpr auto kStep = static_cast<std::int64_t>(kCutAlignment);
+    constexpr auto kStep = static_cast<std::int64_t>(kDctCropAlignment);
     return (bytes_in(tensor) + kStep - 1) / kStep * kStep;
 }
 
 at::Tensor decoded_on_host(Batch& batch, std::size_t at, const at::Tensor& slot) {
     const std::int64_t bytes = aligned_bytes(slot);
     const at::Tensor memory = at::empty({bytes + kMostDecoded}, at::kByte);
-    at::Tensor images = empty_images(batch, *batch.fields()[at].late->decode, at::kCPU);
-    const LateImages late = images_in(batch, at, bytes, memory, images);
+    at::Tensor images = empty_images(batch, *batch.fields()[at].deferred->decode, at::kCPU);
+    const DeferredImages deferred = images_in(batch, at, bytes, memory, images);
     std::memcpy(memory.data_ptr(), slot.data_ptr(), batch.used_bytes(batch.fields()[at].name));
-    make_images(late);
+    make_images(deferred);
     return images;
 }
 
 }  // namespace
 
 struct DeviceCopier::Field {
-    std::size_t at;                     // in the batch's fields
-    at::Tensor host;                    // (N, ...)
-    at::Tensor like;                    // what it is on the device; may have no memory
-    std::optional<LateNormalize> late;  // as it is on the device
+    std::size_t at;                             // in the batch's fields
+    at::Tensor host;                            // (N, ...)
+    at::Tensor like;                            // what it is on the device; may have no memory
+    std::optional<DeferredNormalize> deferred;  // as it is on the device
 
     Field(const std::shared_ptr<Batch>& batch, const std::string& name) : host(as_tensor(batch, name)), like(host) {
         const auto spec = std::ranges::find(batch->fields(), name, &FieldSpec::name);
         at = static_cast<std::size_t>(spec - batch->fields().begin());
-        late = spec->late;
-        if (late && late->decode) {
-            like = empty_images(*batch, *late->decode, at::kMeta);
-            late->decode.reset();
+        deferred = spec->deferred;
+        if (deferred && deferred->decode) {
+            like = empty_images(*batch, *deferred->decode, at::kMeta);
+            deferred->decode.reset();
         }
     }
     bool decoded() const { return like.is_meta(); }
@@ -163,11 +163,11 @@ DeviceBatch DeviceCopier::copy(const std::shared_ptr<Batch>& batch) {
     DeviceBatch out{.input = tensors.front(),
                     .target = tensors[own_target ? 1 : 0],
                     .input_name = fields_.input,
-                    .late = fields.front().late,
+                    .late = fields.front().deferred,
                     .in_slot = copied};
     for (std::size_t i = 0; i < fields_.more.size(); ++i) {
         const std::size_t place = (own_target ? 2 : 1) + i;
-        out.fields.push_back({fields_.more[i], tensors[place], fields[place].late});
+        out.fields.push_back({fields_.more[i], tensors[place], fields[place].deferred});
     }
     return out;
 }
@@ -303,14 +303,14 @@ void DeviceCopier::decode(Batch& batch, const Field& field, const at::Tensor& to
     try {
         reserve_decoder(slot_bytes / std::max<std::int64_t>(batch.size(), 1) * batch.capacity() + kMostDecoded);
     } catch (const std::exception& error) {
-        if (!is_out_of_memory(error) || !batch.fields()[field.at].late->decode->shared) {
+        if (!is_out_of_memory(error) || !batch.fields()[field.at].deferred->decode->shared) {
             throw;
         }
         // A full device leaves it to this thread, until the workers are ahead again.
         streams_->copy(to, decoded_on_host(batch, field.at, field.host), /*pinned=*/false);
         return;
     }
-    const LateImages images = images_in(batch, field.at, slot_bytes, decoder_memory_, to);
+    const DeferredImages images = images_in(batch, field.at, slot_bytes, decoder_memory_, to);
     for (const UsedRange& range : used) {
         streams_->copy(part(decoder_memory_, range), part(host, range), batch.pinned());
     }
@@ -320,7 +320,7 @@ void DeviceCopier::decode(Batch& batch, const Field& field, const at::Tensor& to
 std::int64_t bytes_of(const Batch& batch, const BatchFields& fields) {
     const auto bytes_of_field = [&](const std::string& name) {
         const auto spec = std::ranges::find(batch.fields(), name, &FieldSpec::name);
-        if (spec == batch.fields().end() || !spec->late || !spec->late->decode) {
+        if (spec == batch.fields().end() || !spec->deferred || !spec->deferred->decode) {
             return batch.used_bytes(name);
         }
         std::size_t bytes = 0;

@@ -15,7 +15,7 @@
 #include "stoker/bridge/device_memory.h"
 #include "stoker/ops/colors_cuda.h"
 #include "stoker/ops/gather_cuda.h"
-#include "stoker/pipeline/late_images.h"
+#include "stoker/pipeline/deferred_images.h"
 
 namespace stoker {
 namespace {
@@ -65,7 +65,7 @@ std::string why_no_decoder_on(const at::Device& device) {
     return why_not_on(device, make_images_cuda_works);
 }
 
-std::string DeviceImages::why_no_room(std::int64_t bytes) const {
+std::string DeviceImages::why_too_small(std::int64_t bytes) const {
     const std::optional<std::int64_t> free = free_device_bytes(device_);
     const std::int64_t held = held_bytes;  // by the training images, where this is for those of the validation
     if (!free || bytes <= (*free + held) / 2 - held) {

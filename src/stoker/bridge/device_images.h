@@ -19,7 +19,7 @@ class DeviceImages final : public ImageMemory {
   public:
     explicit DeviceImages(const at::Device& device) : device_(device) {}
 
-    std::string why_no_room(std::int64_t bytes) const override;
+    std::string why_too_small(std::int64_t bytes) const override;
     std::shared_ptr<const ImageBlock> allocate(std::int64_t count, ImageSize size, int channels) override;
     void write(std::int64_t first, std::span<const std::byte> images) override;
 

@@ -35,7 +35,7 @@ class TorchStreams final : public DeviceStreams {
         to.copy_(from, /*non_blocking=*/pinned);
     }
 
-    void make_images(const LateImages& images) override {
+    void make_images(const DeferredImages& images) override {
         const c10::StreamGuard guard(copies_);
         make_images_cuda(images, copies_.native_handle());
     }

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "stoker/pipeline/late_images.h"
+#include "stoker/pipeline/deferred_images.h"
 
 namespace stoker {
 
@@ -31,7 +31,7 @@ class DeviceStreams {
     // Copies on `copies` from the host's memory to the device's: same shape, strides and type.
     virtual void copy(const at::Tensor& to, const at::Tensor& from, bool pinned) = 0;
     // Makes images on `copies`; all memory is the device's.
-    virtual void make_images(const LateImages& images) = 0;
+    virtual void make_images(const DeferredImages& images) = 0;
     virtual std::unique_ptr<StreamEvent> make_event() = 0;
     // Moves the event to the end of the stream's work so far. Waits that were queued before keep the old point.
     virtual void record(StreamEvent& event, WorkStream stream) = 0;

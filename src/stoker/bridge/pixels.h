@@ -12,10 +12,10 @@ namespace stoker {
 // `colors`. Can be captured in a graph.
 void normalize_pixels(DeviceBatch& batch, at::ScalarType type = at::kFloat);
 
-// The same for one field; without `late` it stays as it is.
-at::Tensor pixels_of(const at::Tensor& field, const std::optional<LateNormalize>& late, at::ScalarType type);
+// The same for one field; without `deferred` it stays as it is.
+at::Tensor pixels_of(const at::Tensor& field, const std::optional<DeferredNormalize>& deferred, at::ScalarType type);
 
 // The same in LibTorch's operations on one field (N, C, H, W).
-at::Tensor normalize_pixels_reference(const at::Tensor& bytes, const LateNormalize& late, at::ScalarType type);
+at::Tensor normalize_pixels_reference(const at::Tensor& bytes, const DeferredNormalize& deferred, at::ScalarType type);
 
 }  // namespace stoker

@@ -12,7 +12,6 @@
 #include <string>
 
 #include "stoker/base/error.h"
-#include "stoker/codecs/bmp_rle.h"
 #include "stoker/codecs/byte_order.h"
 #include "stoker/codecs/region.h"
 

@@ -1,7 +1,7 @@
 // Pairs of bytes: (n, value) is a run of n pixels; (0, 0) ends the row, (0, 1) the image; (0, 2, right, up) skips
 // pixels; (0, n) precedes n literal pixels, padded to an even position. The pixels equal Pillow's: skipped pixels
 // have the index 0, runs stop at the end of the row, and the end of an empty row is ignored.
-#include "stoker/codecs/bmp_rle.h"
+#include "stoker/codecs/decoders.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -16,23 +16,7 @@
 namespace stoker {
 namespace {
 
-<<<<<<< ours
-// Rank 0 writes the steps of its own and the intervals of all ranks. The other ranks' steps are the means of these.
-=======
-// A run that was killed and resumed may have written a step twice; the later line counts.
-void drop_repeated(RankRecords& rank) {
-    std::vector<StepEntry> kept;
-    for (const StepEntry& step : rank.steps) {
-        while (!kept.empty() && kept.back().step >= step.step) {
-            kept.pop_back();
-        }
-        kept.push_back(step);
-    }
-    rank.steps = std::move(kept);
-}
-
 // Rank 0 writes its steps and the intervals of all ranks. The other ranks' steps are the means of these.
->>>>>>> theirs
 // Intervals that repeat steps, as a resumed run leaves them, add the steps behind the last one only. A damaged line can
 // name any numbers: steps after `end` are left out, and false means that there are more than `room`.
 bool add_mean_steps(RankRecords& rank, std::int64_t end, std::size_t room) {

@@ -1,6 +1,6 @@
 // Makes a batch of images of one size in one block of memory, which may be a GPU's: gather by number, crop or
 // random_resized_crop, flips, erasing, normalize. If colours change, it gathers bytes, and `colors` follows.
-// pipeline/transforms/gather_ops.h draws the parameters on the host. Here are the parameters and the slow twin of
+// pipeline/transforms/device_ops.h draws the parameters on the host. Here are the parameters and the slow reference of
 // gather_cuda.
 #pragma once
 

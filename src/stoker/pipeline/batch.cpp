@@ -29,15 +29,15 @@ std::int64_t replaced_items(std::span<const BadSample> bad) {
 Batch::Batch(std::vector<FieldSpec> fields, std::int64_t capacity, Allocator& allocator)
     : fields_(std::move(fields)),
       payloads_(fields_.size()),
-      rooms_(fields_.size()),
+      crop_capacities_(fields_.size()),
       sampled_(static_cast<std::size_t>(capacity)),
       capacity_(capacity),
       pinned_(allocator.pinned()) {
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < fields_.size(); ++i) {
         offsets_.push_back(bytes);
-        if (fields_[i].late && fields_[i].late->decode) {
-            rooms_[i] = std::make_unique<CutRoom>();
+        if (fields_[i].deferred && fields_[i].deferred->decode) {
+            crop_capacities_[i] = std::make_unique<DctCropCapacity>();
         }
         if (fields_[i].ragged) {
             payloads_[i].resize(static_cast<std::size_t>(capacity));
@@ -75,29 +75,31 @@ std::span<std::byte> Batch::item(std::size_t field, std::int64_t i) {
     return {memory_.data() + offsets_[field] + static_cast<std::size_t>(i) * bytes, bytes};
 }
 
-CutSlot Batch::cut_slot(std::size_t field) {
+DctCropSlot Batch::crop_slot(std::size_t field) {
     return {memory_.data() + offsets_.at(field), size_};
 }
 
 bool Batch::has_only_pixels(std::size_t field) const {
-    return fields_.at(field).late->decode->shared && rooms_[field]->taken() == 0;
+    return fields_.at(field).deferred->decode->shared && crop_capacities_[field]->taken() == 0;
 }
 
 std::vector<UsedRange> Batch::used_ranges(std::size_t field) const {
-    const LateDecode& decode = *fields_.at(field).late->decode;
-    const std::size_t used = rooms_[field]->used();
-    const std::size_t pixels = CutSlot::front(size_);
-    const bool all_cuts = decode.shared && rooms_[field]->taken() == size_;
+    const DeferredDecode& decode = *fields_.at(field).deferred->decode;
+    const std::size_t used = crop_capacities_[field]->used();
+    const std::size_t pixels = DctCropSlot::front(size_);
+    const bool all_crops = decode.shared && crop_capacities_[field]->taken() == size_;
     if (has_only_pixels(field)) {
         return {{pixels, pixels + static_cast<std::size_t>(size_) * decode.image_bytes()}};
     }
-    return all_cuts ? std::vector<UsedRange>{{0, pixels}, {CutSlot::shared_front(size_, decode.image_bytes()), used}}
-                    : std::vector<UsedRange>{{0, used}};
+    return all_crops
+               ? std::vector<UsedRange>{{0, pixels}, {DctCropSlot::shared_front(size_, decode.image_bytes()), used}}
+               : std::vector<UsedRange>{{0, used}};
 }
 
 std::size_t Batch::used_bytes(std::string_view name) const {
     const std::size_t at = find(name, false);
-    return rooms_[at] != nullptr ? rooms_[at]->used() : fields_[at].sample_bytes() * static_cast<std::size_t>(size_);
+    return crop_capacities_[at] != nullptr ? crop_capacities_[at]->used()
+                                           : fields_[at].sample_bytes() * static_cast<std::size_t>(size_);
 }
 
 std::string& Batch::payload(std::string_view name, std::int64_t i) {
@@ -140,12 +142,12 @@ void Batch::reset(std::int64_t epoch, std::int64_t number, std::int64_t size) {
     size_ = size;
     bad_samples_.clear();
     for (std::size_t i = 0; i < fields_.size(); ++i) {
-        if (rooms_[i] != nullptr) {
-            const LateDecode& decode = *fields_[i].late->decode;
+        if (crop_capacities_[i] != nullptr) {
+            const DeferredDecode& decode = *fields_[i].deferred->decode;
             const std::size_t pixels = decode.image_bytes();
-            rooms_[i]->reset(decode.shared ? CutSlot::shared_front(size, pixels) : CutSlot::front(size),
-                             fields_[i].sample_bytes() * static_cast<std::size_t>(size), decode.shared ? 0 : size,
-                             pixels);
+            crop_capacities_[i]->reset(
+                decode.shared ? DctCropSlot::shared_front(size, pixels) : DctCropSlot::front(size),
+                fields_[i].sample_bytes() * static_cast<std::size_t>(size), decode.shared ? 0 : size, pixels);
         }
     }
 }

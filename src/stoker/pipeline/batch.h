@@ -16,7 +16,7 @@
 #include "stoker/ops/gather.h"
 #include "stoker/ops/normalize.h"
 #include "stoker/pipeline/cache/image_memory.h"
-#include "stoker/pipeline/cut_slot.h"
+#include "stoker/pipeline/dct_crop_slot.h"
 #include "stoker/pipeline/sampling/sampler.h"
 
 namespace stoker {
@@ -27,39 +27,39 @@ enum class FieldLayout : std::uint8_t {
 };
 
 // The images that the GatherDraws of a field take their pixels from, and how.
-struct LateGather {
+struct DeferredGather {
     std::shared_ptr<const ImageBlock> images;
     GatherOps ops;
     ImageSize to;
 
-    bool operator==(const LateGather&) const = default;
+    bool operator==(const DeferredGather&) const = default;
 };
 
-// How a device makes a field's images of what they have in a CutSlot.
-struct LateDecode {
+// How a device makes a field's images from a DctCropSlot.
+struct DeferredDecode {
     ImageSize to;
     int channels = 3;
     std::optional<Color> erased_value = Color{};  // AssembleBatch::erased_value
     bool colors = false;                          // AssembleBatch::colors
-    bool shared = false;                          // a CutSlot with a place for each sample's pixels
+    bool shared = false;                          // a DctCropSlot with a place for each sample's pixels
 
     std::size_t image_bytes() const {
         return static_cast<std::size_t>(to.height) * static_cast<std::size_t>(to.width) *
                static_cast<std::size_t>(channels);
     }
-    bool operator==(const LateDecode&) const = default;
+    bool operator==(const DeferredDecode&) const = default;
 };
 
-// What is left to do with an image field that holds bytes (N, H, W, C): a device normalises them after the copy
-// (bridge/pixels.h). With `gather` the field holds a GatherDraw for each sample. With `decode` it is a CutSlot, of
-// which the copy to the device makes the bytes (late_images.h).
-struct LateNormalize {
+// The rest of the work on an image field that holds bytes (N, H, W, C): a device normalises them after the copy
+// (bridge/pixels.h). With `gather` the field holds a GatherDraw for each sample. With `decode` it is a DctCropSlot, of
+// which the copy to the device makes the bytes (deferred_images.h).
+struct DeferredNormalize {
     NormalizeFactors factors;
     Layout layout = Layout::chw;  // of the floats
-    std::optional<LateGather> gather = {};
-    std::optional<LateDecode> decode = {};
+    std::optional<DeferredGather> gather = {};
+    std::optional<DeferredDecode> decode = {};
 
-    bool operator==(const LateNormalize&) const = default;
+    bool operator==(const DeferredNormalize&) const = default;
 };
 
 // Bytes [begin, end) of a field's memory.
@@ -76,15 +76,15 @@ struct FieldSpec {
     FieldLayout layout = FieldLayout::plain;
     // A sample has any number of entries of `shape`, which follow each other.
     bool ragged = false;
-    std::optional<LateNormalize> late = {};  // of an image, with LoaderOptions::normalize_late
+    std::optional<DeferredNormalize> deferred = {};  // of an image that is not PixelImages
 
-    // Of a sample when a step reads it: (C, H, W) of an image, also where the field holds GatherDraws or a CutSlot.
+    // The shape that a step reads: (C, H, W) of an image, also if the field holds GatherDraws or a DctCropSlot.
     Shape value_shape() const {
-        if (late && late->decode) {
-            return {late->decode->channels, late->decode->to.height, late->decode->to.width};
+        if (deferred && deferred->decode) {
+            return {deferred->decode->channels, deferred->decode->to.height, deferred->decode->to.width};
         }
-        return late && late->gather
-                   ? Shape{late->gather->images->channels, late->gather->to.height, late->gather->to.width}
+        return deferred && deferred->gather
+                   ? Shape{deferred->gather->images->channels, deferred->gather->to.height, deferred->gather->to.width}
                    : shape;
     }
 
@@ -98,9 +98,9 @@ struct RaggedView {
     std::vector<std::int64_t> offsets;  // one more than there are samples; the first is 0
 };
 
-// The fields that every batch has; a data set without images has no image field. Further views of the images, image_2
+// The fields that every batch has; without images there is no image field. Further views of the images, image_2
 // and so on, and the fields of the data set follow them.
-inline constexpr std::string_view kImageField = "image";  // float32 (N, C, H, W), or LoaderOptions::dtype
+inline constexpr std::string_view kImageField = "image";  // float32 (N, C, H, W), or PixelImages::dtype
 inline constexpr std::string_view kLabelField = "label";  // int64 (N); -1 without labels
 inline constexpr std::string_view kIndexField = "index";  // int64 (N), the sample's index in the data set
 inline constexpr std::string_view kKeyField = "key";      // ragged, the sample's key as UTF-8
@@ -156,10 +156,10 @@ class Batch {
     // Sample i's bytes of fixed field number `field`.
     std::span<std::byte> item(std::size_t field, std::int64_t i);
 
-    // Of a field with LateNormalize::decode.
-    CutSlot cut_slot(std::size_t field);
-    CutRoom& cut_room(std::size_t field) { return *rooms_.at(field); }
-    // Of such a field that is shared: whether workers made the pixels of all samples.
+    // The slot of a field with DeferredNormalize::decode.
+    DctCropSlot crop_slot(std::size_t field);
+    DctCropCapacity& crop_capacity(std::size_t field) { return *crop_capacities_.at(field); }
+    // For such a field that is shared: whether workers made the pixels of all samples.
     bool has_only_pixels(std::size_t field) const;
     // The bytes of such a field that a device needs, in order: only the pixels where it has nothing to make.
     std::vector<UsedRange> used_ranges(std::size_t field) const;
@@ -197,7 +197,8 @@ class Batch {
     std::vector<FieldSpec> fields_;
     std::vector<std::size_t> offsets_;                // of each fixed field in memory_
     std::vector<std::vector<std::string>> payloads_;  // of each ragged field
-    std::vector<std::unique_ptr<CutRoom>> rooms_;     // of each field with LateNormalize::decode; else null
+    std::vector<std::unique_ptr<DctCropCapacity>>
+        crop_capacities_;  // of each field with DeferredNormalize::decode; else null
     std::vector<SampledIndex> sampled_;
     std::vector<BadSample> bad_samples_;
     Buffer memory_;

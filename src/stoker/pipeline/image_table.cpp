@@ -1,4 +1,4 @@
-// Workers read pieces of the data set into buffers of their own, which go to the block's memory in one copy each.
+// Each worker reads pieces of the data set into a buffer, which goes to the block's memory in one copy.
 #include "stoker/pipeline/image_table.h"
 
 #include <algorithm>
@@ -73,7 +73,7 @@ class Load {
                                           byte_text(bytes), byte_text(most))};
             }
             const ImageSize size{image.height, image.width};
-            for (std::string why : {why_not ? why_not(size) : "", memory_.why_no_room(bytes)}) {
+            for (std::string why : {why_not ? why_not(size) : "", memory_.why_too_small(bytes)}) {
                 if (!why.empty()) {
                     throw NotHeld{std::move(why)};
                 }

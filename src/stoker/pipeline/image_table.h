@@ -1,5 +1,5 @@
 // All samples of a data set, read once at the start: images in a block of memory, prepared up to the first random op,
-// labels on the host. The loader then gives numbers and draws instead of pixels (LoaderOptions::images).
+// labels on the host. The loader then gives numbers and draws instead of pixels (IndexedImages).
 #pragma once
 
 #include <exception>

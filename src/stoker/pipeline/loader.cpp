@@ -1,36 +1,27 @@
-// Worker threads, batch order, prefetching and state of the loader. loader_sample.cpp prepares one sample;
-// ring.cpp schedules the work.
+// Worker threads, batch order, prefetching and state of the loader. writers/ write one sample; ring.cpp schedules the
+// work.
 #include "stoker/pipeline/loader.h"
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <fmt/format.h>
 #include <limits>
-#include <set>
-#include <system_error>
 
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/base/memory_limit.h"
-#include "stoker/base/pluralize.h"
-#include "stoker/base/shell_quote.h"
-#include "stoker/pipeline/transforms/gather_ops.h"
-#include "stoker/records/accounting.h"
+#include "stoker/pipeline/read_sample.h"
 
 namespace stoker {
 namespace {
 
-// The generator's counter has 32 bits for the epoch.
-constexpr std::int64_t kMaxEpochs = std::int64_t{1} << 32;
-
-std::shared_ptr<const Sampler> make_loader_sampler(const Dataset& dataset, const LoaderOptions& options) {
+std::shared_ptr<const Sampler> sampler_of(const LoaderOptions& options, std::int64_t samples) {
     return options.sampler != nullptr
                ? options.sampler
-               : make_sampler({.size = dataset.size(), .seed = options.seed, .shuffle = options.shuffle});
+               : make_sampler({.size = samples, .seed = options.seed, .shuffle = options.shuffle});
 }
 
-BatchSamplerOptions batch_sampler_options(const Sampler& sampler, const LoaderOptions& options) {
+BatchSamplerOptions batches_of(const LoaderOptions& options, const Sampler& sampler) {
     return {.size = sampler.size(),
             .batch_size = options.batch_size,
             .drop_last = options.drop_last,
@@ -38,61 +29,17 @@ BatchSamplerOptions batch_sampler_options(const Sampler& sampler, const LoaderOp
             .world_size = options.world_size};
 }
 
-// A larger batch does not stay in the processor's caches until the training thread reads it, so it is written past
-// them.
-constexpr std::size_t kStreamBytes = std::size_t{8} << 20;
-
-std::chrono::nanoseconds thread_cpu_time() {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
-
-void require_gather(const Dataset& dataset, const Transform& transform, const ImageTable& images) {
-    const auto wrong = find_not_gathered(transform.slice(OpRange::remaining));
-    if (wrong || images.size() != dataset.size() || !dataset.fields().empty()) {
+void require_valid(const LoaderOptions& options, const Sampler& sampler, std::int64_t samples) {
+    if (options.epochs < 0 || options.epochs > kMaxEpochs) {
+        throw InvalidArgument({.where = "train.epochs",
+                               .expected = fmt::format("0 (unlimited) to {}", kMaxEpochs),
+                               .got = fmt::to_string(options.epochs)});
+    }
+    if (sampler.samples() != samples || sampler.seed() != options.seed) {
         throw InvalidArgument({.where = "loader",
-                               .expected = fmt::format("images of {} samples without further fields, and ops that a "
-                                                       "gather can do",
-                                                       dataset.size()),
-                               .got = wrong
-                                          ? fmt::format("op {}, which {}", wrong->op + 1, wrong->why)
-                                          : fmt::format("{}, and {} fields", images.size(), dataset.fields().size())});
+                               .expected = fmt::format("a sampler of {} samples and seed {}", samples, options.seed),
+                               .got = fmt::format("one of {} and seed {}", sampler.samples(), sampler.seed())});
     }
-}
-
-// Of the fixed fields of a batch; no more than 2^62.
-std::uint64_t batch_bytes(const std::vector<FieldSpec>& fields, std::int64_t capacity) {
-    constexpr double kMost = 0x1p62;
-    double bytes = 0;
-    for (const FieldSpec& field : fields) {
-        bytes += field.ragged ? 0 : static_cast<double>(capacity) * static_cast<double>(field.sample_bytes());
-    }
-    return static_cast<std::uint64_t>(std::min(bytes, kMost));
-}
-
-// Lists the first samples of `found`, each once.
-[[noreturn]] void throw_too_many_bad(const Dataset& dataset, std::int64_t budget, std::span<const BadSample> found) {
-    constexpr std::size_t kListed = 5;
-    std::set<std::int64_t> listed;
-    std::string list;
-    for (const BadSample& bad : found) {
-        if (listed.size() < kListed && listed.insert(bad.index).second) {
-            list += fmt::format("{}{}: {}", list.empty() ? "" : "; ", bad.key, bad.reason);
-        }
-    }
-    const bool more = std::ranges::any_of(found, [&](const BadSample& bad) { return !listed.contains(bad.index); });
-    const std::string& hint = found.front().hint;
-    const bool one = dataset.format() != "concat";  // else its path is a list of paths
-    throw TooManyBadSamples(
-        {.path = dataset.path()},
-        {.where = "data.bad_samples",
-         .expected = fmt::format("at most {} in an epoch", pluralize(budget, "bad sample")),
-         .got = fmt::format("more: {}{}", list, more ? "; ..." : ""),
-         .hint = fmt::format("{}{}`stoker inspect{} --verify` lists what is damaged; repair the data or raise "
-                             "data.bad_samples",
-                             hint, hint.empty() ? "" : "; ", one ? " " + quoted_for_shell(dataset.path()) : "")},
-        {found.begin(), found.end()});
 }
 
 }  // namespace
@@ -101,61 +48,58 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
     : dataset_(std::move(dataset)),
       transform_(std::move(transform)),
       options_(options),
-      sampler_(make_loader_sampler(*dataset_, options)),
-      batch_sampler_(batch_sampler_options(*sampler_, options)),
-      has_image_(dataset_->has_image()) {
+      sampler_(sampler_of(options, dataset_->size())),
+      batch_sampler_(batches_of(options, *sampler_)),
+      fields_(*dataset_, transform_, options_, batch_sampler_.max_slice()),
+      bad_(*dataset_, options.bad_samples),
+      threads_([this](const RingTask& task, WorkerBuffers& buffers, StageTime begin, StageTimes& times) {
+          return fill_task(task, buffers, begin, times);
+      }) {
     if (options_.allocator == nullptr) {
         options_.allocator = &host_allocator();
     }
     options_.workers = std::max(options_.workers, 0);
     options_.prefetch = std::max(options_.prefetch, 1);
-    if (options_.epochs < 0 || options_.epochs > kMaxEpochs) {
-        throw InvalidArgument({.where = "train.epochs",
-                               .expected = fmt::format("0 (unlimited) to {}", kMaxEpochs),
-                               .got = fmt::to_string(options_.epochs)});
-    }
-    if (sampler_->samples() != dataset_->size() || sampler_->seed() != options_.seed) {
-        throw InvalidArgument(
-            {.where = "loader",
-             .expected = fmt::format("a sampler of {} samples and seed {}", dataset_->size(), options_.seed),
-             .got = fmt::format("one of {} and seed {}", sampler_->samples(), sampler_->seed())});
-    }
-    if (!is_pixel_dtype(options_.dtype)) {
-        throw InvalidArgument({.where = "loader",
-                               .expected = "a dtype of uint8, float16, bfloat16 or float32",
-                               .got = std::string(dtype_name(options_.dtype))});
-    }
-    if (options_.images != nullptr) {
-        require_gather(*dataset_, transform_, *options_.images);
-        options_.cache = {};
-        options_.cut_bytes = 0;
-    }
-    if (options_.cut_bytes > 0) {
-        options_.normalize_late = true;
-        options_.cache.encoded = true;
-    }
-    plan_fields();
-    make_fields();  // also checks the names, before a sample is read
+    require_valid(options_, *sampler_, dataset_->size());
     find_shapes();
-    make_fields();
-    const auto capacity = static_cast<std::size_t>(batch_sampler_.max_slice());
-    place_.pixels.streamed = has_image_ && fields_.front().dtype == DType::float32 &&
-                             fields_.front().sample_bytes() >= kStreamBytes / capacity;
+    writer_ = make_writer(fields_);
     try {
         claim_and_start();
     } catch (const Error&) {
-        if (!options_.share_decoding || options_.cut_bytes == 0) {
+        const std::optional<ImageOptions> smaller = writer_->smaller();
+        if (!smaller) {
             throw;
         }
-        options_.cut_bytes = 0;  // there may be memory for slots without cuts
-        make_fields();
+        options_.images = *smaller;
+        writer_ = make_writer(fields_);
         claim_and_start();
     }
 }
 
+// The first good sample gives the shapes of all images and masks.
+void Loader::find_shapes() {
+    SampleScratch& scratch = threads_.own().scratch;
+    for (std::int64_t index = 0; fields_.have_pixels(); ++index) {
+        try {
+            try {
+                scratch.drawn = false;
+                read_sample(*dataset_, index, scratch.sample);
+                fields_.find_shapes(index, scratch);
+                check_maps();
+                return;
+            } catch (...) {
+                rethrow_located(*dataset_, index);
+            }
+        } catch (const DataError& error) {
+            bad_.add_first(index, error, /*remember=*/!scratch.drawn, most_substitutes(options_.bad_samples));
+        }
+    }
+}
+
 void Loader::claim_and_start() {
-    ring_claim_ = claim_ring();
-    cache_ = make_sample_cache(dataset_->size(), options_.cache);
+    memory_ = std::make_shared<BatchMemory>(writer_->fields(), batch_sampler_.max_slice(), ring_batches(),
+                                            /*twice=*/writer_->smaller().has_value(), *options_.allocator);
+    writer_->open_cache();
     try {
         start(0);
     } catch (...) {
@@ -169,23 +113,6 @@ std::int64_t Loader::ring_batches() const {
     return (options_.workers == 0 ? 1 : options_.prefetch) + 1 + options_.held;
 }
 
-// Batches are allocated when they are needed. Their memory is claimed before, so that too many of them are refused at
-// once, and a cache does not take the memory of a loader that begins later.
-std::shared_ptr<MemoryClaim> Loader::claim_ring() const {
-    const std::int64_t batches = ring_batches();
-    const std::uint64_t bytes = batch_bytes(fields_, batch_sampler_.max_slice());
-    constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
-    const auto count = static_cast<std::uint64_t>(batches);
-    // With slots that have room for pixels and cuts, as much again stays free for a loader that begins later.
-    const std::uint64_t room = options_.share_decoding && options_.cut_bytes > 0 ? 2 : 1;
-    auto claim =
-        std::make_shared<MemoryClaim>(bytes > kMost / count / room ? kMost : room * count * bytes, "data.batch_size",
-                                      fmt::format("these are {} batches of {}: lower data.batch_size or data.prefetch",
-                                                  batches, pluralize(batch_sampler_.max_slice(), "image")));
-    claim->shrink_to(claim->bytes() / room);
-    return claim;
-}
-
 std::int64_t Loader::end_sequence() const {
     const std::int64_t batches = batches_per_epoch();
     constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
@@ -194,7 +121,7 @@ std::int64_t Loader::end_sequence() const {
 
 Loader::~Loader() {
     stop();
-    ring_claim_->shrink_to(0);  // batches that are still held keep the ring and its claim
+    memory_->release();
 }
 
 void Loader::start(std::int64_t sequence) {
@@ -202,13 +129,9 @@ void Loader::start(std::int64_t sequence) {
     prefetched_ = sequence;
     prefetch_until(sequence + 1);
     at_epoch_end_ = false;
-    ring_ = std::make_shared<BatchRing>(
-        [fields = fields_, capacity = batch_sampler_.max_slice(), allocator = options_.allocator, claim = ring_claim_] {
-            const std::uint64_t bytes = batch_bytes(fields, capacity);
-            claim->shrink_to(claim->bytes() - std::min(claim->bytes(), bytes));
-            return std::make_unique<Batch>(fields, capacity, *allocator);
-        },
-        [this](Batch& batch, std::int64_t number) { open_batch(batch, number); }, sequence, end_sequence());
+    ring_ = std::make_shared<BatchRing>([memory = memory_] { return memory->make(); },
+                                        [this](Batch& batch, std::int64_t number) { open_batch(batch, number); },
+                                        sequence, end_sequence());
     if (options_.held > 0) {
         ring_->reserve(std::min(ring_batches(), end_sequence() - sequence));
     }
@@ -233,42 +156,31 @@ void Loader::prefetch_until(std::int64_t end) {
     }
 }
 
+void Loader::prefetch_batch(std::int64_t sequence) const {
+    if (!writer_->reads()) {
+        return;
+    }
+    const BatchSlice slice = batch_sampler_.slice(sequence % batches_per_epoch());
+    std::vector<SampledIndex> draws(static_cast<std::size_t>(slice.count));
+    sampler_->draw(sequence / batches_per_epoch(), slice.first, draws);
+    std::vector<std::int64_t> indices(draws.size());
+    std::ranges::transform(draws, indices.begin(), &SampledIndex::index);
+    writer_->prefetch(indices);
+}
+
 void Loader::stop() {
     if (ring_ == nullptr) {
         return;  // the start failed before
     }
     ring_->stop();
-    resize_workers(0);
+    threads_.resize(0, *ring_);
 }
 
 void Loader::set_workers(int workers) {
     options_.workers = std::max(workers, 0);
     ring_->set_grain(TaskGrain::least_for(batch_sampler_.max_slice(), options_.workers));
     ring_->set_depth(options_.workers == 0 ? 1 : options_.prefetch);
-    resize_workers(options_.workers);
-}
-
-void Loader::resize_workers(int workers) {
-    ring_->set_workers(workers);
-    while (static_cast<int>(workers_.size()) > workers) {
-        workers_.back()->thread.join();
-        finished_times_ += workers_.back()->times;
-        workers_.pop_back();
-    }
-    while (static_cast<int>(workers_.size()) < workers) {
-        const int id = static_cast<int>(workers_.size());
-        workers_.push_back(std::make_unique<Worker>());
-        Worker& worker = *workers_.back();
-        try {
-            worker.thread = std::thread([this, id, &worker] { work(id, worker); });
-        } catch (const std::system_error& error) {
-            workers_.pop_back();
-            throw IoError({.where = "data.workers",
-                           .expected = fmt::format("{} threads", workers),
-                           .got = fmt::format("{}: {}", id, errno_text(error.code().value())),
-                           .hint = "lower data.workers, or raise the limit on threads (ulimit -u)"});
-        }
-    }
+    threads_.resize(options_.workers, *ring_);
 }
 
 void Loader::set_prefetch(int prefetch) {
@@ -276,108 +188,28 @@ void Loader::set_prefetch(int prefetch) {
     ring_->set_depth(options_.workers == 0 ? 1 : options_.prefetch);
 }
 
-namespace {
-
-// Reads the thread's CPU clock at most every 5 ms: it is a system call, which short tasks would feel.
-class CpuClock {
-  public:
-    void add_to(StageTimes& times, StageTime now, bool last) {
-        if (now == StageTime{} || (!last && now - read_ < std::chrono::milliseconds(5))) {
-            return;
-        }
-        const std::chrono::nanoseconds used = thread_cpu_time();
-        times.cpu += used - used_;
-        used_ = used;
-        read_ = now;
-    }
-
-  private:
-    std::chrono::nanoseconds used_ = thread_cpu_time();
-    StageTime read_ = std::chrono::steady_clock::now();
-};
-
-}  // namespace
-
-void Loader::work(int id, Worker& worker) {
-    CpuClock cpu;
-    // The clock is read twice a task: a task of small samples takes microseconds.
-    StageTime since = stage_now();
-    for (;;) {
-        StageTimes times;
-        const auto task = ring_->take(id);
-        StageTime now = stage_now();
-        times[Stage::blocked] += stage_time(since, now);
-        if (task) {
-            now = run_task(id, *task, worker.scratch, now, times);
-        }
-        cpu.add_to(times, now, !task);
-        since = now;
-        const std::lock_guard lock(worker.mutex);
-        worker.times += times;
-        if (!task) {
-            return;
-        }
-    }
-}
-
-void Loader::set_log(std::shared_ptr<WorkLog> log) {
-    const std::lock_guard lock(log_mutex_);
-    log_ = std::move(log);
-    logs_ = log_ != nullptr;
-}
-
-std::shared_ptr<WorkLog> Loader::log() {
-    if (!logs_.load(std::memory_order_relaxed)) {
-        return nullptr;
-    }
-    const std::lock_guard lock(log_mutex_);
-    return log_;
-}
-
-StageTime Loader::run_task(int worker, const RingTask& task, WorkerScratch& scratch, StageTime begin,
-                           StageTimes& times) {
-    const std::shared_ptr<WorkLog> to = log();
-    if (to == nullptr) {
-        return fill_task(task, scratch, begin, times);
-    }
-    const auto began = std::chrono::steady_clock::now();
-    StageTimes own;
-    const StageTime end = fill_task(task, scratch, begin, own);
-    to->add({.worker = worker,
-             .batch = task.sequence,
-             .begin = task.begin,
-             .end = task.end,
-             .began = began,
-             .ended = std::chrono::steady_clock::now(),
-             .times = own,
-             .ready = ring_->finished()});
-    times += own;
-    return end;
-}
-
-StageTime Loader::fill_task(const RingTask& task, WorkerScratch& scratch, StageTime begin, StageTimes& times) {
+StageTime Loader::fill_task(const RingTask& task, WorkerBuffers& buffers, StageTime begin, StageTimes& times) {
     const auto began = std::chrono::steady_clock::now();  // `begin` is empty while the account is off
     std::int64_t item = task.begin;
     std::exception_ptr error;
-    scratch.stages.begin_task(begin);
+    buffers.stages.begin_task(begin);
     try {
         with_checked_maps([&] {
             if (task.begin == 0) {
                 prefetch_until(task.sequence + 2);  // also the next batch
             }
+            const SampleCache* const cache = writer_->cache();
             const auto& draws = task.batch->sampled();
             for (; item < task.end && !ring_->stopped(); ++item) {
                 constexpr std::int64_t kAhead = 2;
-                if (cache_ != nullptr && item + kAhead < task.end) {
-                    cache_->prefetch(draws[static_cast<std::size_t>(item + kAhead)].index);
+                if (cache != nullptr && item + kAhead < task.end) {
+                    cache->prefetch(draws[static_cast<std::size_t>(item + kAhead)].index);
                 }
                 const std::uint64_t huge = huge_allocations();
-                scratch.stages.next_sample();
-                fill_batch_item({*task.batch, item, task.urgent}, scratch);
+                buffers.stages.next_sample();
+                fill_item({*task.batch, item, task.urgent}, buffers);
                 if (huge_allocations() != huge) {  // or each worker would keep the memory of the largest image
-                    const StageSampler stages = scratch.stages;
-                    scratch = WorkerScratch();
-                    scratch.stages = stages;
+                    buffers.scratch = SampleScratch();
                 }
             }
         });
@@ -385,54 +217,125 @@ StageTime Loader::fill_task(const RingTask& task, WorkerScratch& scratch, StageT
         error = std::current_exception();
     }
     const StageTime end = stage_now();
-    scratch.stages.end_task(times, end);
+    buffers.stages.end_task(times, end);
     // After the catch block: this thread releases the exception before the consumer rethrows it.
     ring_->complete(task, std::move(error), item, std::chrono::steady_clock::now() - began);
     return end;
 }
 
-std::shared_ptr<Batch> Loader::next() {
+// Prepares the sample that the sampler chose, or its first good substitute. A substitute is augmented with the random
+// numbers of the original sample, which no other item of the epoch uses.
+void Loader::fill_item(const ItemPlace& place, WorkerBuffers& buffers) {
+    Batch& batch = place.batch;
+    const SampledIndex chosen = batch.sampled()[static_cast<std::size_t>(place.item)];
+    const RngKey key{.seed = options_.seed,
+                     .epoch = static_cast<std::uint32_t>(batch.epoch()),
+                     .sample = static_cast<std::uint64_t>(chosen.index),
+                     .occurrence = chosen.occurrence};
+    std::optional<BadSample> bad = try_sample(chosen.index, key, place, buffers);
+    std::optional<std::int64_t> used = bad ? std::nullopt : std::optional(chosen.index);
+    const std::int64_t position = batch_sampler_.slice(batch.number()).first + place.item;
+    const std::int64_t most = options_.replace ? most_substitutes(options_.bad_samples) : 0;
+    for (std::int64_t attempt = 0; !used && attempt < most && !ring_->stopped(); ++attempt) {
+        const std::optional<std::int64_t> other = sampler_->substitute(batch.epoch(), position, attempt);
+        if (!other) {
+            break;  // no good sample
+        }
+        used = try_sample(*other, key, place, buffers) ? std::nullopt : other;
+    }
+    if (used) {
+        fields_.write_labels(buffers.scratch.sample.label, *used, dataset_->key(*used), place);
+    } else if (!options_.replace) {
+        writer_->clear(place);
+        fields_.clear(place);
+        fields_.write_labels(-1, chosen.index, "", place);
+    }
+    if (bad) {
+        bad->item = place.item;
+        bad->replaced_by = used;
+        bad_.list_in(batch, std::move(*bad));
+    }
+}
+
+// Returns why the sample is bad; empty for a good one. Samples that are bad whatever is drawn are not read again.
+std::optional<BadSample> Loader::try_sample(std::int64_t index, const RngKey& key, const ItemPlace& place,
+                                            WorkerBuffers& buffers) {
+    if (auto known = bad_.find(index)) {
+        return known;
+    }
+    try {
+        try {
+            write_sample(index, key, place, buffers);
+            return std::nullopt;
+        } catch (...) {
+            rethrow_located(*dataset_, index);
+        }
+    } catch (const DataError& error) {
+        if (!options_.size && dynamic_cast<const SizeMismatch*>(&error) != nullptr) {
+            throw;
+        }
+        // What depends on the draw, such as whether a crop reaches the damage, is found again each time: otherwise
+        // a restart or another rank, which knows nothing of it, would replace other samples.
+        return bad_.add(index, error, /*remember=*/!buffers.scratch.drawn);
+    }
+}
+
+void Loader::write_sample(std::int64_t index, const RngKey& key, const ItemPlace& place, WorkerBuffers& buffers) {
+    StageTimes& timed = buffers.stages.timed();
+    StageClock clock(timed, buffers.stages.on());
+    buffers.scratch.drawn = false;
+    buffers.scratch.on_device = false;
+    writer_->write({.index = index, .key = key, .place = place, .scratch = buffers.scratch, .clock = clock});
+    clock.lap(Stage::augment);
+    ++timed.samples;
+    timed.on_device += buffers.scratch.on_device ? 1 : 0;
+}
+
+std::shared_ptr<Batch> Loader::next(const OnBadSamples& on_bad_samples) {
+    try {
+        std::shared_ptr<Batch> batch = take_batch();
+        if (on_bad_samples && batch != nullptr && !batch->bad_samples().empty()) {
+            on_bad_samples(batch->bad_samples());
+        }
+        return batch;
+    } catch (const TooManyBadSamples& error) {
+        if (on_bad_samples) {
+            on_bad_samples(error.samples());
+        }
+        throw;
+    }
+}
+
+std::shared_ptr<Batch> Loader::take_batch() {
     if (at_epoch_end_) {
         at_epoch_end_ = false;
         return nullptr;
     }
-    while (workers_.empty() && !ring_->ready()) {
+    while (threads_.size() == 0 && !ring_->ready()) {
         if (const auto task = ring_->try_take()) {
-            run_task(WorkSpan::kTrainingThread, *task, own_scratch_, stage_now(), finished_times_);
+            threads_.run_here(*task, *ring_);
         }
     }
     if (sequence_ >= end_sequence()) {
         return nullptr;
     }
     if (sequence_ % batches_per_epoch() == 0) {
-        bad_in_epoch_ = 0;
+        bad_.begin_epoch();
     }
     ++sequence_;
     at_epoch_end_ = sequence_ % batches_per_epoch() == 0;
     std::shared_ptr<Batch> batch = ring_->pop();
-    if (const std::shared_ptr<WorkLog> to = log()) {
-        to->taken(ring_->finished());
+    if (const std::shared_ptr<WorkLog> log = threads_.log()) {
+        log->taken(ring_->finished());
     }
     if (batch != nullptr && !batch->bad_samples().empty()) {
-        count_bad_samples(*batch);
+        bad_.count(*batch, options_.replace);
     }
     return batch;
 }
 
 bool Loader::wait_for(std::chrono::milliseconds time) {
-    return at_epoch_end_ || workers_.empty() || ring_->wait_for(time);
-}
-
-// Counts in batch order, so the batch that exceeds the budget is the same for any number of workers.
-void Loader::count_bad_samples(Batch& batch) {
-    std::ranges::stable_sort(batch.bad_samples(), {}, &BadSample::item);  // workers add them in any order
-    bad_in_epoch_ += replaced_items(batch.bad_samples());
-    const bool none_good = options_.replace && std::ranges::any_of(batch.bad_samples(), [](const BadSample& bad) {
-                               return !bad.replaced_by;
-                           });
-    if (bad_in_epoch_ > options_.bad_samples || none_good) {
-        throw_too_many_bad(*dataset_, options_.bad_samples, batch.bad_samples());
-    }
+    return at_epoch_end_ || threads_.size() == 0 || ring_->wait_for(time);
 }
 
 LoaderState Loader::state() const {
@@ -443,7 +346,7 @@ LoaderState Loader::state() const {
     }
     return {.epoch = sequence_ / batches_per_epoch(),
             .batch = sequence_ % batches_per_epoch(),
-            .bad_samples = at_epoch_end_ || sequence_ % batches_per_epoch() == 0 ? 0 : bad_in_epoch_,
+            .bad_samples = at_epoch_end_ || sequence_ % batches_per_epoch() == 0 ? 0 : bad_.counted(),
             .size = dataset_->size(),
             .keys = keys_,
             .identity = identity_,
@@ -455,30 +358,17 @@ LoaderState Loader::state() const {
 
 void Loader::restore(const LoaderState& state) {
     require_same_sampler(this->state(), state);
-    const std::int64_t batches = batches_per_epoch();
-    const std::int64_t last_epoch = std::min(kMaxEpochs, std::numeric_limits<std::int64_t>::max() / batches - 1);
-    const bool inside = state.bad_samples >= 0 && state.epoch >= 0 && state.epoch <= last_epoch && state.batch >= 0 &&
-                        state.batch < batches;
-    if (!inside) {
-        throw InvalidArgument({.where = "loader state",
-                               .expected = fmt::format("batch 0 to {} of epoch 0 or later", batches - 1),
-                               .got = fmt::format("batch {} of epoch {}", state.batch, state.epoch)});
-    }
+    require_position(state, batches_per_epoch());
     stop();
-    bad_in_epoch_ = state.bad_samples;
-    start(state.epoch * batches + state.batch);
+    bad_.begin_epoch(state.bad_samples);
+    start(state.epoch * batches_per_epoch() + state.batch);
 }
 
 LoaderStats Loader::stats() const {
-    LoaderStats stats;
-    stats.workers = finished_times_;
-    for (const auto& worker : workers_) {
-        const std::lock_guard lock(worker->mutex);
-        stats.workers += worker->times;
-    }
-    stats.cached_bytes = cache_ ? cache_->bytes() : 0;
-    stats.cache_stop_reason = cache_ ? cache_->stop_reason() : "";
-    return stats;
+    const SampleCache* const cache = writer_->cache();
+    return {.workers = threads_.times(),
+            .cached_bytes = cache != nullptr ? cache->bytes() : 0,
+            .cache_stop_reason = cache != nullptr ? cache->stop_reason() : ""};
 }
 
 }  // namespace stoker

@@ -34,7 +34,7 @@ std::int64_t sample_stride(std::int64_t size) {
     return std::max<std::int64_t>(1, size / kTakes);
 }
 
-// -1 and below are labels, too, so "not known" is another value.
+// -1 and below are also labels, so "not known" is another value.
 std::int64_t label_or_none(const Dataset& dataset, std::int64_t index) {
     return dataset.label(index).value_or(std::numeric_limits<std::int64_t>::min());
 }
@@ -138,6 +138,17 @@ void require_same_sampler(const LoaderState& own, const LoaderState& state) {
     require("seed", own.seed, state.seed);
     require("order of the data", own.order, state.order);
     require("data.drop_last", own.drop_last, state.drop_last);
+}
+
+void require_position(const LoaderState& state, std::int64_t batches) {
+    const std::int64_t last_epoch = std::min(kMaxEpochs, std::numeric_limits<std::int64_t>::max() / batches - 1);
+    const bool inside = state.bad_samples >= 0 && state.epoch >= 0 && state.epoch <= last_epoch && state.batch >= 0 &&
+                        state.batch < batches;
+    if (!inside) {
+        throw InvalidArgument({.where = "loader state",
+                               .expected = fmt::format("batch 0 to {} of epoch 0 or later", batches - 1),
+                               .got = fmt::format("batch {} of epoch {}", state.batch, state.epoch)});
+    }
 }
 
 LoaderState loader_state_from_json(const std::string& text) {

@@ -1,4 +1,4 @@
-// Reads one sample of a data set, and tells errors of the sample from those of the system.
+// Reads one sample of a data set, and separates errors of the sample from those of the system.
 #pragma once
 
 #include "stoker/formats/dataset.h"

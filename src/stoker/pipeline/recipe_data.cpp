@@ -46,10 +46,11 @@ LoaderOptions common_options(const Recipe& recipe, const RecipeData& data, const
     if (recipe.data.cache != "none" && !(data.caches_bytes && keeps_remote_bytes(recipe.data))) {
         const auto size = [](const DatasetPtr& set) { return set == nullptr ? 0 : set->size(); };
         const auto all = static_cast<double>(size(data.train) + size(data.val));
-        options.cache = {.bytes = static_cast<std::int64_t>(static_cast<double>(recipe.data.cache_bytes) *
-                                                            static_cast<double>(dataset.size()) / all),
-                         .directory = recipe.data.cache == "disk" ? cache_dir(recipe.data, "samples") : "",
-                         .encoded = recipe.data.cache_as == "encoded"};
+        const double bytes = static_cast<double>(recipe.data.cache_bytes) * static_cast<double>(dataset.size()) / all;
+        options.images =
+            PixelImages{.cache = {.bytes = static_cast<std::int64_t>(bytes),
+                                  .directory = recipe.data.cache == "disk" ? cache_dir(recipe.data, "samples") : ""},
+                        .cache_encoded = recipe.data.cache_as == "encoded"};
     }
     return options;
 }
@@ -87,10 +88,6 @@ std::unique_ptr<Dataset> open_named(std::string_view key, const std::string& nam
                                  key == kMix ? "'data.mix=[\"URL\", ...]'" : fmt::format("{}=URL", key))});
     }
     return open_dataset(name, split, open_options(recipe));
-}
-
-std::string_view training_key(const DataRecipe& recipe, const std::string& name) {
-    return name == recipe.train ? "data.train" : kMix;
 }
 
 // The test splits of the training sets that have one; null if none has.
@@ -147,7 +144,7 @@ RecipeData open_train_data(const DataRecipe& recipe) {
     std::vector<DatasetPtr> train;
     std::vector<DatasetPtr> val;
     for (const std::string& name : training_sets(recipe)) {
-        DatasetPtr dataset = open_named(training_key(recipe, name), name, Split::train, recipe);
+        DatasetPtr dataset = open_named(name == recipe.train ? "data.train" : kMix, name, Split::train, recipe);
         if (share) {  // each data set by its own keys, so the split does not depend on data.mix
             const SplitDatasets split = split_by_key(dataset, *share);
             dataset = split.rest;

@@ -19,7 +19,7 @@ struct RecipeData {
     bool caches_bytes = true;                    // remote ones were opened with the cache of open_options
 };
 
-// Sets the process's memory limit (base/memory_limit.h) to data.memory; "auto" leaves it as it is.
+// Sets the process's memory limit (base/memory_limit.h) to data.memory; "auto" does not change it.
 void use_memory_limit(const DataRecipe& recipe);
 
 // data.fields and data.cache as options for open_dataset.

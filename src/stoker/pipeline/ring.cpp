@@ -3,8 +3,30 @@
 #include "stoker/pipeline/ring.h"
 
 #include <algorithm>
+#include <fmt/format.h>
+
+#include "stoker/base/pluralize.h"
 
 namespace stoker {
+
+BatchMemory::BatchMemory(const std::vector<FieldSpec>& fields, std::int64_t capacity, std::int64_t batches, bool twice,
+                         Allocator& allocator)
+    : fields_(fields), capacity_(capacity), allocator_(allocator) {
+    for (const FieldSpec& field : fields) {
+        bytes_ += field.ragged ? 0 : static_cast<double>(capacity) * static_cast<double>(field.sample_bytes());
+    }
+    const std::uint64_t times = twice ? 2 : 1;
+    const double all = static_cast<double>(times) * static_cast<double>(batches) * bytes_;
+    claim_.emplace(static_cast<std::uint64_t>(std::min(all, 0x1p62)), "data.batch_size",
+                   fmt::format("these are {} batches of {}: lower data.batch_size or data.prefetch", batches,
+                               pluralize(capacity, "image")));
+    claim_->shrink_to(claim_->bytes() / times);
+}
+
+std::unique_ptr<Batch> BatchMemory::make() {
+    claim_->shrink_to(claim_->bytes() - std::min(claim_->bytes(), static_cast<std::uint64_t>(bytes_)));
+    return std::make_unique<Batch>(fields_, capacity_, allocator_);
+}
 
 BatchRing::BatchRing(std::function<std::unique_ptr<Batch>()> make, std::function<void(Batch&, std::int64_t)> open,
                      std::int64_t first, std::int64_t end)
@@ -81,7 +103,7 @@ std::optional<RingTask> BatchRing::claim() {
         if (!open.finished()) {
             return claim_of(open, sequence);
         }
-        // An empty or failed batch has no task, so it is finished already.
+        // An empty or failed batch is without tasks, so it is finished already.
         ready_.notify_all();
     }
     return std::nullopt;

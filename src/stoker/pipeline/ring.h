@@ -3,6 +3,7 @@
 // the ring is full. Depth and number of workers may change at any time.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -15,10 +16,40 @@
 #include <optional>
 #include <vector>
 
+#include "stoker/base/memory_limit.h"
 #include "stoker/pipeline/batch.h"
-#include "stoker/pipeline/task_grain.h"
 
 namespace stoker {
+
+// How many samples a worker takes at a time: few enough that all workers share a batch, and more if a task would be
+// over after some microseconds, since then workers wait for the ring's lock more than they work.
+class TaskGrain {
+  public:
+    static constexpr std::chrono::microseconds kShort{20};
+    static constexpr std::chrono::microseconds kLong{200};
+
+    explicit TaskGrain(std::int64_t least = 1) : least_(std::max<std::int64_t>(least, 1)), samples_(least_) {}
+
+    // For `workers` that share batches of `batch` samples.
+    static std::int64_t least_for(std::int64_t batch, int workers) {
+        return std::clamp<std::int64_t>(batch / (4 * std::int64_t{std::max(workers, 1)}), 1, 32);
+    }
+
+    std::int64_t samples() const { return samples_; }
+
+    // After a task of `samples` that took `time`, of a batch of `batch`: doubled where it was short, halved where long.
+    void adapt(std::int64_t samples, std::int64_t batch, std::chrono::nanoseconds time) {
+        if (samples == samples_ && time < kShort) {  // and not the rest of a batch
+            samples_ = std::max(samples_, std::min(2 * samples_, batch));
+        } else if (samples <= samples_ && time > kLong) {  // and not a task from before the grain became smaller
+            samples_ = std::max(samples_ / 2, least_);
+        }
+    }
+
+  private:
+    std::int64_t least_;
+    std::int64_t samples_;
+};
 
 // Items [begin, end) of a batch that is being filled.
 struct RingTask {
@@ -26,7 +57,29 @@ struct RingTask {
     std::int64_t sequence = 0;
     std::int64_t begin = 0;
     std::int64_t end = 0;
-    bool urgent = false;  // the batch lies in the front half of the ring: the consumer needs it soon
+    bool urgent = false;  // the batch is in the front half of the ring: the consumer needs it soon
+};
+
+// Makes a loader's batches. Their memory is claimed at once and allocated when it is needed, so that too many batches
+// are refused at the start, and a cache does not take the memory of a loader that begins later.
+class BatchMemory {
+  public:
+    // Claims memory for `batches` of `capacity` samples; with `twice`, only if as much again stays free. Throws
+    // MemoryError if there is less.
+    BatchMemory(const std::vector<FieldSpec>& fields, std::int64_t capacity, std::int64_t batches, bool twice,
+                Allocator& allocator);
+
+    // Allocates a batch, which the claim no longer covers.
+    std::unique_ptr<Batch> make();
+    // No more batches of the claim are needed.
+    void release() { claim_->shrink_to(0); }
+
+  private:
+    const std::vector<FieldSpec> fields_;
+    const std::int64_t capacity_;
+    Allocator& allocator_;
+    double bytes_ = 0;  // of a batch; as an integer they might overflow
+    std::optional<MemoryClaim> claim_;
 };
 
 class BatchRing : public std::enable_shared_from_this<BatchRing> {
@@ -50,8 +103,8 @@ class BatchRing : public std::enable_shared_from_this<BatchRing> {
     std::optional<RingTask> take(int worker);
     // The same for the consumer's thread (no workers), without waiting.
     std::optional<RingTask> try_take();
-    // Marks a task as done. `error`, of item `error_at` (-1: none), is kept for the consumer. `time`: what the task
-    // took, where it was measured.
+    // Marks a task as done. `error`, of item `error_at` (-1: none), is kept for the consumer. `time`: of the task,
+    // if it was measured.
     void complete(const RingTask& task, std::exception_ptr error = nullptr, std::int64_t error_at = -1,
                   std::optional<std::chrono::nanoseconds> time = std::nullopt);
 

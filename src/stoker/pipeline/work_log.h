@@ -1,5 +1,5 @@
-// What each thread of a loader did when, for a profiler: the pieces of batches that it prepared, and how full the ring
-// was after each change.
+// The work of each thread of a loader over time, for a profiler: the pieces of batches that it prepared, and how full
+// the ring was after each change.
 #pragma once
 
 #include <chrono>
@@ -46,7 +46,7 @@ class WorkLog {
         levels_.push_back({.at = std::chrono::steady_clock::now(), .ready = ready});
     }
 
-    // What was recorded since the last call.
+    // Since the last call.
     std::vector<WorkSpan> take_spans() {
         const std::lock_guard lock(mutex_);
         return std::exchange(spans_, {});

@@ -87,7 +87,7 @@ class RangeTraining {
     double step(double lr) {
         std::shared_ptr<Batch> batch;
         while (batch == nullptr) {  // null marks the end of an epoch
-            batch = next_batch(*plan_.train_loader, nullptr);
+            batch = plan_.train_loader->next();
         }
         require_targets(plan_.task, *batch, *plan_.data.train);
         DeviceBatch on_device = copier_.copy(batch);

@@ -110,8 +110,8 @@ void TrainLoop::run_step(const Batch& batch, const DeviceBatch& on_device, doubl
 
 std::shared_ptr<Batch> TrainLoop::next_batch() {
     const PhaseSpan span(account_, Phase::wait);
-    return stoker::next_batch(*plan_.train_loader,
-                              [this](std::span<const BadSample> bad) { add_bad_samples(bad, *plan_.data.train); });
+    return plan_.train_loader->next(
+        [this](std::span<const BadSample> bad) { add_bad_samples(bad, *plan_.data.train); });
 }
 
 DeviceBatch TrainLoop::copy(const std::shared_ptr<Batch>& batch) {

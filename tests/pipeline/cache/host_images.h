@@ -11,7 +11,7 @@ namespace stoker::testing {
 
 class HostImages final : public ImageMemory {
   public:
-    std::string why_no_room(std::int64_t bytes) const override { return bytes > room ? "there is no room" : ""; }
+    std::string why_too_small(std::int64_t bytes) const override { return bytes > room ? "there is no room" : ""; }
 
     std::shared_ptr<const ImageBlock> allocate(std::int64_t count, ImageSize size, int channels) override {
         each_ = static_cast<std::size_t>(size.height) * static_cast<std::size_t>(size.width) *

@@ -1,13 +1,13 @@
 // Ops as the parameters of a gather, compared with the transform bit for bit, for random lists of ops; and which lists
 // are refused.
-#include "stoker/pipeline/transforms/gather_ops.h"
+#include "stoker/pipeline/transforms/device_ops.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "ops/gathered_floats.h"
 #include "ops/support.h"
-#include "stoker/pipeline/transforms/output_ops.h"
+#include "stoker/pipeline/transforms/device_ops.h"
 #include "stoker/records/stages.h"
 
 namespace stoker {

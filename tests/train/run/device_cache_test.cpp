@@ -1,7 +1,7 @@
 // data.cache = "device": runs on images that lie on the device are the runs of the ordinary loader, to the last bit,
 // also stopped and resumed, as a graph, and with mixup; and what cannot lie there stays on the CPU with a reason. Here
 // the device is the CPU (ImagesOnCpu).
-#include "stoker/train/run/device_cache.h"
+#include "stoker/train/run/image_options.h"
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -116,16 +116,16 @@ TEST(DeviceCache, WhatCannotLieThereStaysInHostMemoryWithTheReason) {
     expect_same_run(recipe, folder);
     EXPECT_THAT(testing::text_of(folder / "own" / "metrics.jsonl"), HasSubstr("\"cache\":\"ram\""));
     const auto loader = make_train_loader(recipe, small_data(), at::kCPU, false);
-    EXPECT_EQ(loader->images(), nullptr);
-    EXPECT_EQ(loader->why_no_images(), "gaussian_blur changes pixels in a way that is done on the CPU");
+    EXPECT_EQ(loader->indexed_images(), nullptr);
+    EXPECT_EQ(loader->why_not_indexed(), "gaussian_blur changes pixels in a way that is done on the CPU");
 
     recipe = device_recipe();
     recipe.data.cache_bytes = 1000;
-    EXPECT_THAT(make_train_loader(recipe, small_data(), at::kCPU, false)->why_no_images(),
+    EXPECT_THAT(make_train_loader(recipe, small_data(), at::kCPU, false)->why_not_indexed(),
                 HasSubstr("data.cache_bytes"));
     recipe = device_recipe();
     recipe.data.train_ops = {{.name = "random_resized_crop", .options = {{"size", 400.0}}, .where = "test"}};
-    EXPECT_EQ(make_train_loader(recipe, small_data(), at::kCPU, false)->why_no_images(),
+    EXPECT_EQ(make_train_loader(recipe, small_data(), at::kCPU, false)->why_not_indexed(),
               "a resize of 4 x 4 to 400 x 400 is too large for the kernel's shared memory");
 }
 

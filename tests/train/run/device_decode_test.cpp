@@ -1,6 +1,6 @@
 // data.decode_on: runs are those of the ordinary loader, to the last bit, also stopped and resumed; and what a device
 // cannot decode is refused, or left to the CPU. Here the device is the CPU (ImagesOnCpu).
-#include "stoker/train/run/device_decode.h"
+#include "stoker/train/run/image_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

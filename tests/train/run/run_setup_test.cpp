@@ -69,13 +69,13 @@ TEST(RunSetup, ImagesTravelAsBytesToAGpuOnly) {
     for (const bool channels_last : {false, true}) {
         const auto cpu = make_train_loader(recipe, small_data(), at::kCPU, channels_last);
         EXPECT_EQ(cpu->field_specs().front().dtype, DType::float32);
-        EXPECT_FALSE(cpu->field_specs().front().late);
+        EXPECT_FALSE(cpu->field_specs().front().deferred);
         const auto gpu = make_train_loader(recipe, small_data(), {at::kCUDA, 0}, channels_last);
         const FieldSpec& image = gpu->field_specs().front();
         EXPECT_EQ(image.dtype, DType::uint8);
-        ASSERT_TRUE(image.late);
-        EXPECT_EQ(image.late->layout, channels_last ? Layout::hwc : Layout::chw);
-        EXPECT_EQ(image.late->factors, normalize_factors({}));
+        ASSERT_TRUE(image.deferred);
+        EXPECT_EQ(image.deferred->layout, channels_last ? Layout::hwc : Layout::chw);
+        EXPECT_EQ(image.deferred->factors, normalize_factors({}));
     }
 }
 

@@ -79,7 +79,7 @@ DeviceBatch bytes_for(const Model& model, std::int64_t samples, std::uint64_t se
     const at::Tensor pixels = at::randint(256, {samples, 3, kSide, kSide}, generator, at::kByte);
     return {.input = pixels.contiguous(at::MemoryFormat::ChannelsLast),
             .target = at::arange(samples, at::kLong).remainder(kClasses),
-            .late = LateNormalize{.factors = normalize_factors(kImageNetNormalize), .layout = layout}};
+            .late = DeferredNormalize{.factors = normalize_factors(kImageNetNormalize), .layout = layout}};
 }
 
 DeviceBatch floats_of(DeviceBatch batch) {

@@ -216,7 +216,7 @@ TEST_F(StepCuda, ImagesThatAreBytesAreNormalisedInTheStep) {
             const at::Tensor pixels = at::randint(256, {kBatch, 3, 32, 32}, generator, at::kByte);
             const DeviceBatch given{.input = pixels.contiguous(at::MemoryFormat::ChannelsLast).to(device_),
                                     .target = at::arange(kBatch, at::kLong).remainder(kCudaClasses).to(device_),
-                                    .late = LateNormalize{normalize_factors(kImageNetNormalize), layout}};
+                                    .late = DeferredNormalize{normalize_factors(kImageNetNormalize), layout}};
             DeviceBatch normalized = given;
             normalize_pixels(normalized);
             for (int i = 0; i < 6; ++i) {

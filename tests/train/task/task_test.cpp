@@ -73,7 +73,7 @@ TEST(Task, ZerosAreFloatsWhereImagesTravelAsBytes) {
     Recipe recipe;
     recipe.task = "custom";
     Loader loader = loader_of(std::make_shared<TaskDataset>(8, FieldKind::mask),
-                              {.batch_size = 8, .normalize_late = true, .views = 2});
+                              {.batch_size = 8, .images = PixelImages{.dtype = {}}, .views = 2});
     const Task task = make_task(recipe, loader);
     EXPECT_EQ(batch_of(task, loader).field("image_2").scalar_type(), at::kByte);
     const DeviceBatch zeros = zero_batch(task, 3, at::kCPU);

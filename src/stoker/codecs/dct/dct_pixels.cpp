@@ -13,8 +13,8 @@ namespace {
 // Reads the blocks of one row from the first to the last.
 class RowReader {
   public:
-    RowReader(const std::byte* cut, const CutRow& row)
-        : dc_(cut + row.at),
+    RowReader(const std::byte* crop, const DctCropRow& row)
+        : dc_(crop + row.at),
           lengths_(dc_ + 2 * row.blocks),
           masks_(lengths_ + row.blocks),
           values_(dc_ + row.values),
@@ -68,11 +68,11 @@ class RowReader {
     std::size_t value_;
 };
 
-void write_samples(const std::byte* cut, const DctCut& head, const CutRow& row, std::uint8_t* samples) {
-    const CutPlane& plane = head.planes[row.component];
+void write_samples(const std::byte* crop, const DctCrop& head, const DctCropRow& row, std::uint8_t* samples) {
+    const DctCropPlane& plane = head.planes[row.component];
     alignas(64) std::int16_t blocks[4 * kBlockSize] = {};  // the kernel reads and writes four
     std::uint8_t out[kBlockSide][4 * kBlockSide];
-    RowReader reader(cut, row);
+    RowReader reader(crop, row);
     for (int i = 0; i < row.blocks; ++i) {
         reader.next(blocks);
         kPlainBlockKernels.inverse_dct(blocks, plane.quant, 1, out[0], sizeof out[0]);
@@ -83,7 +83,7 @@ void write_samples(const std::byte* cut, const DctCut& head, const CutRow& row, 
 }
 
 // The plane's value at a pixel of the image.
-int upsampled(const CutPlane& plane, const std::uint8_t* samples, int y, int x) {
+int upsampled(const DctCropPlane& plane, const std::uint8_t* samples, int y, int x) {
     const int row = y / plane.scale_v;
     const int column = x / plane.scale_h;
     const auto at = [&](int sample_row, int sample_column) {
@@ -108,7 +108,7 @@ int upsampled(const CutPlane& plane, const std::uint8_t* samples, int y, int x) 
     return at(row, column);
 }
 
-void write_pixel(const DctCut& head, const std::uint8_t* samples, int y, int x, std::uint8_t* rgb) {
+void write_pixel(const DctCrop& head, const std::uint8_t* samples, int y, int x, std::uint8_t* rgb) {
     std::uint8_t values[3] = {};
     for (std::uint32_t c = 0; c < head.components; ++c) {
         values[c] = static_cast<std::uint8_t>(upsampled(head.planes[c], samples, y, x));
@@ -128,18 +128,18 @@ void write_pixel(const DctCut& head, const std::uint8_t* samples, int y, int x, 
 
 }  // namespace
 
-void dct_pixels(const CutBatch& batch) {
+void dct_pixels(const DctCropBatch& batch) {
     for (int i = 0; i < batch.n; ++i) {
-        const CutPlace& place = batch.places[i];
-        if (place.cut == 0) {
+        const DctCropPlace& place = batch.places[i];
+        if (place.crop == 0) {
             continue;
         }
-        const std::byte* const cut = batch.memory + place.cut;
-        const DctCut& head = *reinterpret_cast<const DctCut*>(cut);
-        const auto* const rows = reinterpret_cast<const CutRow*>(cut + sizeof head);
+        const std::byte* const crop = batch.memory + place.crop;
+        const DctCrop& head = *reinterpret_cast<const DctCrop*>(crop);
+        const auto* const rows = reinterpret_cast<const DctCropRow*>(crop + sizeof head);
         auto* const samples = reinterpret_cast<std::uint8_t*>(batch.memory + place.samples);
         for (std::uint32_t r = 0; r < head.rows; ++r) {
-            write_samples(cut, head, rows[r], samples);
+            write_samples(crop, head, rows[r], samples);
         }
         auto* rgb = reinterpret_cast<std::uint8_t*>(batch.memory + place.pixels);
         for (int y = head.box.top; y < head.box.top + head.box.height; ++y) {

@@ -1,32 +1,32 @@
-// Cuts of dct records (dct_cut.h) to RGB pixels: inverse DCT to planes of samples, upsampling, colour conversion. Here
-// are the parameters and the slow twin of dct_pixels_cuda.
+// Crops of dct records (dct_crop.h) to RGB pixels: inverse DCT to planes of samples, upsampling, colour conversion.
+// Here are the parameters and the reference implementation of dct_pixels_cuda.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
-#include "stoker/codecs/dct/dct_cut.h"
+#include "stoker/codecs/dct/dct_crop.h"
 
 namespace stoker {
 
-// Where a cut lies, and where its samples and pixels go: bytes from the beginning of one block of memory.
-struct CutPlace {
-    std::uint64_t cut = 0;      // 0: there is no cut
-    std::uint64_t samples = 0;  // of DctCut::samples bytes; a multiple of 8
+// Where a crop lies, and where its samples and pixels go: bytes from the beginning of one block of memory.
+struct DctCropPlace {
+    std::uint64_t crop = 0;     // 0: there is no crop
+    std::uint64_t samples = 0;  // of DctCrop::samples bytes; a multiple of 8
     std::uint64_t pixels = 0;   // (box.height, box.width, 3)
 };
-static_assert(sizeof(CutPlace) == 24 && std::is_trivially_copyable_v<CutPlace>);
+static_assert(sizeof(DctCropPlace) == 24 && std::is_trivially_copyable_v<DctCropPlace>);
 
-struct CutBatch {
+struct DctCropBatch {
     std::byte* memory = nullptr;
-    const CutPlace* places = nullptr;  // (n)
+    const DctCropPlace* places = nullptr;  // (n)
     int n = 0;
-    // The largest numbers of one cut.
+    // The largest numbers of one crop.
     std::uint32_t rows = 0;
     std::uint32_t pixels = 0;
 };
 
 // In host memory. The pixels equal those of DctDecoder.
-void dct_pixels(const CutBatch& batch);
+void dct_pixels(const DctCropBatch& batch);
 
 }  // namespace stoker

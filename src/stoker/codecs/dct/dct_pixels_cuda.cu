@@ -1,14 +1,14 @@
 // Two kernels. The first takes a warp for each row of blocks: every lane unpacks one block, finds its place in the
 // packed bytes by sums over the lanes before it, and transforms it in shared memory. The second takes a thread for each
-// pixel. Blocks (x: the cut, y: some of its rows, or of its pixels).
+// pixel. Blocks (x: the crop, y: some of its rows, or of its pixels).
 #include <cuda_runtime_api.h>
 
 #include <string>
 
 #include "stoker/base/error.h"
+#include "stoker/base/kernel_works.cuh"
 #include "stoker/codecs/dct/dct_pixels_cuda.h"
 #include "stoker/codecs/dct/idct_device.cuh"
-#include "stoker/base/kernel_works.cuh"
 
 namespace stoker {
 namespace {
@@ -111,18 +111,18 @@ __device__ bool expand(const PackedRow& row, PackedBlock at, std::int16_t dc, st
     return first_row_only;
 }
 
-__global__ void dct_samples_kernel(std::byte* __restrict__ memory, const CutPlace* __restrict__ places) {
+__global__ void dct_samples_kernel(std::byte* __restrict__ memory, const DctCropPlace* __restrict__ places) {
     __shared__ std::int16_t blocks[kWarps * kWarp][kPitch];
-    const CutPlace place = places[blockIdx.x];
-    const std::byte* const cut = memory + place.cut;
-    const auto& head = *reinterpret_cast<const DctCut*>(cut);
+    const DctCropPlace place = places[blockIdx.x];
+    const std::byte* const crop = memory + place.crop;
+    const auto& head = *reinterpret_cast<const DctCrop*>(crop);
     const std::uint32_t number = blockIdx.y * kWarps + threadIdx.x / kWarp;
-    if (place.cut == 0 || number >= head.rows) {
+    if (place.crop == 0 || number >= head.rows) {
         return;  // all lanes of the warp
     }
-    const CutRow row = reinterpret_cast<const CutRow*>(cut + sizeof(DctCut))[number];
-    const CutPlane& plane = head.planes[row.component];
-    const std::byte* const bytes = cut + row.at;
+    const DctCropRow row = reinterpret_cast<const DctCropRow*>(crop + sizeof(DctCrop))[number];
+    const DctCropPlane& plane = head.planes[row.component];
+    const std::byte* const bytes = crop + row.at;
     const auto* const dc = reinterpret_cast<const std::int16_t*>(bytes);
     const auto* const lengths = reinterpret_cast<const std::uint8_t*>(dc + row.blocks);
     PackedRow packed{.masks = lengths + row.blocks,
@@ -157,7 +157,7 @@ __device__ int scaled_down(int i, int scale) {
 }
 
 // The plane's value at a pixel of the image. Edge samples are repeated beyond the edge.
-__device__ int upsampled(const CutPlane& plane, const std::uint8_t* samples, int y, int x) {
+__device__ int upsampled(const DctCropPlane& plane, const std::uint8_t* samples, int y, int x) {
     const int row = scaled_down(y, plane.scale_v);
     const int column = scaled_down(x, plane.scale_h);
     const std::uint8_t* const near = samples + plane.at + std::int64_t{row - plane.top} * plane.stride - plane.left;
@@ -195,15 +195,15 @@ __device__ void write_rgb(std::uint32_t color, const int (&values)[3], std::uint
     rgb[2] = static_cast<std::uint8_t>(idct_device::clamped(blue, 0, 255));
 }
 
-__global__ void dct_rgb_kernel(std::byte* __restrict__ memory, const CutPlace* __restrict__ places) {
-    const CutPlace place = places[blockIdx.x];
-    if (place.cut == 0) {
+__global__ void dct_rgb_kernel(std::byte* __restrict__ memory, const DctCropPlace* __restrict__ places) {
+    const DctCropPlace place = places[blockIdx.x];
+    if (place.crop == 0) {
         return;
     }
-    const auto& head = *reinterpret_cast<const DctCut*>(memory + place.cut);
+    const auto& head = *reinterpret_cast<const DctCrop*>(memory + place.crop);
     const auto* const samples = reinterpret_cast<const std::uint8_t*>(memory + place.samples);
     auto* const rgb = reinterpret_cast<std::uint8_t*>(memory + place.pixels);
-    const CutPlane planes[3] = {head.planes[0], head.planes[1], head.planes[2]};
+    const DctCropPlane planes[3] = {head.planes[0], head.planes[1], head.planes[2]};
     const Box box = head.box;
     const int pixels = box.height * box.width;
     const std::int64_t begin = std::int64_t{blockIdx.y} * kPixels;
@@ -223,11 +223,11 @@ __global__ void dct_rgb_kernel(std::byte* __restrict__ memory, const CutPlace* _
     }
 }
 
-void check_launch(const char* kernel, const CutBatch& batch) {
+void check_launch(const char* kernel, const DctCropBatch& batch) {
     const cudaError_t status = cudaGetLastError();
     if (status != cudaSuccess) {
         throw CudaError({.where = kernel,
-                         .expected = "a launch over " + std::to_string(batch.n) + " cuts",
+                         .expected = "a launch over " + std::to_string(batch.n) + " crops",
                          .got = cudaGetErrorString(status)});
     }
 }
@@ -238,11 +238,11 @@ bool dct_pixels_cuda_works() {
     return kernel_works(dct_samples_kernel);
 }
 
-void dct_pixels_cuda(const CutBatch& batch, void* stream) {
+void dct_pixels_cuda(const DctCropBatch& batch, void* stream) {
     constexpr std::uint32_t kMostBlocks = 65535;  // in y
     if (batch.pixels > kMostBlocks * kPixels || batch.rows > kMostBlocks * kWarps) {
         throw InvalidArgument({.where = "dct_pixels_cuda",
-                               .expected = "cuts of at most " + std::to_string(kMostBlocks * kPixels) + " pixels",
+                               .expected = "crops of at most " + std::to_string(kMostBlocks * kPixels) + " pixels",
                                .got = std::to_string(batch.pixels)});
     }
     if (batch.rows == 0 || batch.pixels == 0) {

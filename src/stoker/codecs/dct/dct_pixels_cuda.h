@@ -8,9 +8,9 @@ namespace stoker {
 // True if this build has the kernels for the current device.
 bool dct_pixels_cuda_works();
 
-// The bits of `dct_pixels`; all addresses are the device's. The kernels trust the cuts, which DctCutter checks.
+// The bits of `dct_pixels`; all addresses are the device's. The kernels trust the crops, which DctCropper checks.
 // `stream` is a cudaStream_t; the function returns when the work is queued. Throws InvalidArgument, CudaError if a
 // launch fails, Unsupported in a build without CUDA.
-void dct_pixels_cuda(const CutBatch& batch, void* stream);
+void dct_pixels_cuda(const DctCropBatch& batch, void* stream);
 
 }  // namespace stoker

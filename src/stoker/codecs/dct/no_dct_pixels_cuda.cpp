@@ -8,7 +8,7 @@ bool dct_pixels_cuda_works() {
     return false;
 }
 
-void dct_pixels_cuda(const CutBatch& /*batch*/, void* /*stream*/) {
+void dct_pixels_cuda(const DctCropBatch& /*batch*/, void* /*stream*/) {
     throw Unsupported({.where = "dct_pixels_cuda",
                        .expected = "a build with CUDA",
                        .got = "a build without CUDA",

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "stoker/codecs/jpeg/scaled_idct.h"
-
 namespace stoker {
 namespace {
 

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "stoker/codecs/jpeg/block_kernels_x86.h"
-#include "stoker/codecs/jpeg/rgb_shuffle.h"
 
 namespace stoker {
 namespace {

@@ -5,7 +5,6 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #include "stoker/codecs/jpeg/block_kernels_x86.h"
-#include "stoker/codecs/jpeg/rgb_shuffle.h"
 
 namespace stoker {
 namespace {

@@ -1,5 +1,5 @@
 // Plain loops with factors of 12 fraction bits, so the samples are the same on every processor.
-#include "stoker/codecs/jpeg/scaled_idct.h"
+#include "stoker/codecs/jpeg/block_kernels.h"
 
 #include <algorithm>
 

@@ -11,7 +11,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
-#include "stoker/pipeline/cache/cache_room.h"
+#include "stoker/pipeline/cache/cache_capacity.h"
 #include "stoker/pipeline/cache/cached_header.h"
 
 namespace stoker {
@@ -120,7 +120,7 @@ class DiskCache final : public SampleCache {
     const std::filesystem::path directory_;
     const Descriptor file_;
     const bool in_memory_;
-    CacheRoom room_;
+    CacheCapacity room_;
     std::atomic<std::int64_t> used_{0};
     std::atomic<std::int64_t> end_{0};                     // size of the file
     std::unique_ptr<std::atomic<std::int64_t>[]> places_;  // offset of each sample's header, plus 1; 0: not cached

@@ -23,8 +23,8 @@ struct ImageBlock {
 class ImageMemory {
   public:
     virtual ~ImageMemory() = default;
-    // Why there is no room for this many bytes: "60 GiB on cuda:0, where 20 GiB are free". Empty if there is.
-    virtual std::string why_no_room(std::int64_t bytes) const = 0;
+    // Why the memory does not hold so many bytes: "60 GiB on cuda:0, where 20 GiB are free". Empty if it does.
+    virtual std::string why_too_small(std::int64_t bytes) const = 0;
     virtual std::shared_ptr<const ImageBlock> allocate(std::int64_t count, ImageSize size, int channels) = 0;
     // Copies images, from number `first` of the block on. Done when it returns. Thread-safe.
     virtual void write(std::int64_t first, std::span<const std::byte> images) = 0;

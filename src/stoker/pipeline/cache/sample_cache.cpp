@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <new>
 
-#include "stoker/pipeline/cache/cache_room.h"
+#include "stoker/pipeline/cache/cache_capacity.h"
 #include "stoker/pipeline/cache/cached_header.h"
 
 namespace stoker {
@@ -14,7 +14,7 @@ class RamCache final : public SampleCache {
   public:
     RamCache(std::int64_t size, std::int64_t budget_bytes) : size_(size), budget_(budget_bytes) {
         const auto index_bytes = size * static_cast<std::int64_t>(sizeof(std::atomic<Entry*>));
-        if (index_bytes <= budget_ && room_.take(index_bytes)) {
+        if (index_bytes <= budget_ && capacity_.take(index_bytes)) {
             entries_ = std::make_unique<std::atomic<Entry*>[]>(static_cast<std::size_t>(size));
             used_ = index_bytes;
         }
@@ -54,7 +54,7 @@ class RamCache final : public SampleCache {
         if (!entries_ || !header || !reserve_bytes(used_, budget_, static_cast<std::int64_t>(bytes))) {
             return;
         }
-        void* memory = room_.take(static_cast<std::int64_t>(bytes)) ? ::operator new(bytes, std::nothrow) : nullptr;
+        void* memory = capacity_.take(static_cast<std::int64_t>(bytes)) ? ::operator new(bytes, std::nothrow) : nullptr;
         if (memory == nullptr) {  // continue without caching this sample
             used_.fetch_sub(static_cast<std::int64_t>(bytes));
             return;
@@ -72,7 +72,7 @@ class RamCache final : public SampleCache {
 
     std::int64_t bytes() const override { return used_.load(std::memory_order_relaxed); }
     std::string stop_reason() const override {
-        const std::string full = room_.stop_reason();
+        const std::string full = capacity_.stop_reason();
         return entries_ || !full.empty() ? full : "the budget is less than the 8 bytes per sample of its index";
     }
 
@@ -88,7 +88,7 @@ class RamCache final : public SampleCache {
     const std::int64_t size_;
     const std::int64_t budget_;
     std::atomic<std::int64_t> used_{0};
-    CacheRoom room_;
+    CacheCapacity capacity_;
     std::unique_ptr<std::atomic<Entry*>[]> entries_;
 };
 

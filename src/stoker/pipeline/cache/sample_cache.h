@@ -14,14 +14,13 @@ namespace stoker {
 struct CacheOptions {
     std::int64_t bytes = 0;                // budget; 0: no cache
     std::filesystem::path directory = {};  // for the file; empty: in memory
-    bool encoded = false;                  // true: samples as stored; false: pixels, prepared up to the first random op
 };
 
 class SampleCache {
   public:
     virtual ~SampleCache() = default;
 
-    // True if the sample was cached; `sample` is then as it was put, and valid until it is reused. Thread-safe.
+    // True if the sample was cached; `sample` is then the one that was put, valid until it is reused. Thread-safe.
     virtual bool get(std::int64_t index, Sample& sample) const = 0;
 
     // Hints that `get(index)` follows soon: loads its bytes into the processor's cache without waiting.

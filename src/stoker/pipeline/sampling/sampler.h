@@ -32,7 +32,7 @@ class Sampler {
     virtual std::uint64_t seed() const = 0;
 
     // The sample that replaces the one at `position` of the epoch if that is bad: the choice of `attempt` 0, 1, ...;
-    // a choice may be bad, too, or the same sample. Empty when all choices were returned. One attempt has different
+    // a choice may also be bad, or the same sample. Empty when all choices were returned. One attempt has different
     // choices for different positions, so no sample replaces many others. A derived class chooses by groups or
     // windows; by default the samples of the whole epoch are tried. Thread-safe.
     virtual std::optional<std::int64_t> substitute(std::int64_t epoch, std::int64_t position,

@@ -1,7 +1,7 @@
 // Weighted sampling: each group (a class, or one of several data sets) has a fixed share of every epoch. Within a group
 // every sample is drawn once before any is drawn again, over all epochs.
 // An epoch has a fixed number of draws (quota) per group. One permutation spreads the draws of all groups over the
-// epoch; each group draws its samples by permutations of its own, one per pass.
+// epoch; each group draws its samples by its permutations, one per pass.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>

@@ -65,7 +65,7 @@ class WindowedSampler final : public Sampler {
         }
     }
 
-    // From the same window, whose shards are being read; from the whole data set if the window has no good sample.
+    // From the same window, whose shards are being read; from the whole data set if all samples of the window are bad.
     std::optional<std::int64_t> substitute(std::int64_t epoch, std::int64_t position,
                                            std::int64_t attempt) const override {
         const std::int64_t window = position / window_;

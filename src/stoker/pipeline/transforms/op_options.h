@@ -20,7 +20,7 @@ class OpOptions {
     // Whether the option is given. Records its name as known.
     bool has(const std::string& name);
 
-    // Throws if the option is missing and there is no fallback.
+    // Throws if the option and the fallback are missing.
     double number(const std::string& name, std::optional<double> fallback, double low, double high);
     int whole(const std::string& name, std::optional<int> fallback, int low, int high);
     bool is_text(const std::string& name);

@@ -1,4 +1,4 @@
-// Runs ops on what lies on an image: masks of classes, and boxes. An op draws here what it drew for the image, because
+// Runs ops on the masks of classes and the boxes of an image. An op draws the same as for the image, because
 // its random stream depends on the sample and the op alone. Semantics are those of torchvision's tv_tensors.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace stoker {
 
-// A mask (H, W, 1) after the ops: nearest pixels, 0 outside, unchanged by ops on colours. The view lies in `mask` or in
+// A mask (H, W, 1) after the ops: nearest pixels, 0 outside, unchanged by ops on colours. The view is in `mask` or in
 // `scratch`.
 ConstImageView run_on_mask(const OpSlice& slice, RngKey key, ConstImageView mask, TransformScratch& scratch);
 

@@ -39,7 +39,7 @@ void run_pixel_op(const PixelOp& op, ImageView image, Rng rng, Image& scratch);
 bool takes_masks_and_boxes(const PixelOp& op);
 
 // Move the masks and boxes of an image as the op moves its pixels with the same parameters: masks by the nearest pixel
-// and with 0 outside of the image. Other ops leave both as they are.
+// and with 0 outside of the image. Other ops change neither.
 void run_on_mask(const PixelOp& op, ImageView mask, Rng rng, Image& scratch);
 void run_on_boxes(const PixelOp& op, std::span<float> boxes, ImageSize image, Rng rng);
 

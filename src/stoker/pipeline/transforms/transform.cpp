@@ -1,4 +1,4 @@
-// Folds ops into a geometry. Where an op cannot be folded, the pixels are rendered and folding starts again from them.
+// Folds ops into a geometry. If an op cannot be folded, the pixels are rendered and folding starts again from them.
 // Crops are views; other ops write into the scratch image that they do not read.
 #include "stoker/pipeline/transforms/transform.h"
 
@@ -58,7 +58,7 @@ struct FoldOp {
     bool operator()(const Normalize& /*op*/) const { return false; }
 };
 
-// The image as writable pixels. Unless it is in the current scratch image, it is copied there: it may lie in the data
+// The image as writable pixels. Unless it is in the current scratch image, it is copied there: it may be in the data
 // set or in a cache, which must not change.
 ImageView writable(ConstImageView image, bool in_scratch, TransformScratch& scratch) {
     if (in_scratch) {
@@ -70,7 +70,7 @@ ImageView writable(ConstImageView image, bool in_scratch, TransformScratch& scra
     return copy;
 }
 
-// Runs an op that cannot be folded. `in_scratch`: the pixels lie in the current scratch image.
+// Runs an op that cannot be folded. `in_scratch`: the pixels are in the current scratch image.
 struct RunOp {
     ConstImageView image;
     bool in_scratch;

@@ -15,7 +15,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/rng.h"
 #include "stoker/codecs/codec.h"
-#include "stoker/codecs/dct/dct_cut.h"
+#include "stoker/codecs/dct/dct_crop.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/ops/assemble.h"
 #include "stoker/ops/crop.h"
@@ -64,19 +64,25 @@ struct ImageSlot {
     int height = 0;
     int width = 0;
     bool given = false;  // the size comes from LoaderOptions::size; false: from the first sample
+
+    ImageSlot at(std::span<std::byte> bytes) const {
+        ImageSlot slot = *this;
+        slot.pixels.data = bytes.data();
+        return slot;
+    }
 };
 
-// What a device makes a sample's image of: a part of its dct record, and the ops as the draws of one assemble. The cut
-// lies in the scratch.
-struct CutImage {
-    std::span<const std::byte> cut;
+// A device makes a sample's image from this: a part of its dct record, in the scratch, and the ops as the draws of one
+// assemble.
+struct DctCropImage {
+    std::span<const std::byte> crop;
     AssembleDraw draw;  // without `image`
 };
 
 // Buffers that one worker reuses for every sample.
 struct TransformScratch {
     Decoder decoder;
-    DctCutter cutter;
+    DctCropper cropper;
     Image decoded;
     std::array<Image, 2> pixels;  // ops read one and write the other
     Image original;               // a copy for pixel ops that read what they overwrite
@@ -124,7 +130,7 @@ struct OpColor {
     std::size_t values = 0;
 };
 
-// A list of ops. One object serves all workers: its functions are const, and what they change is in TransformScratch.
+// A list of ops. One object serves all workers: its functions are const, and change TransformScratch alone.
 class Transform {
   public:
     // No ops: pixels as floats in [0, 1].
@@ -139,7 +145,7 @@ class Transform {
     const TransformOptions& options() const { return options_; }
 
     // The final normalize. All other ops work on bytes and `normalize` is refused anywhere but at the end, so every
-    // list of ops may leave it to a device (LoaderOptions::normalize_late).
+    // list of ops may leave it to a device (LoaderOptions::images).
     const NormalizeFactors& factors() const { return factors_; }
 
     // Throws InvalidArgument with the op's place in the recipe if `normalize` or an op's colour has values for another
@@ -151,22 +157,22 @@ class Transform {
     void run(const FieldValue& image, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot,
              StageClock& clock) const;
 
-    // For a device that decodes: the image's cut, if it has at most `most` bytes and takes at most kMostDecoded there.
-    // Empty where `run` must make the image: it is no dct record, or these draws have no place in one assemble. Throws
+    // For a device that decodes: the image's crop, if it has at most `most` bytes and takes at most kMostDecoded there.
+    // Empty if `run` must make the image: it is not a dct record, or these draws do not fit one assemble. Throws
     // what `run` throws.
-    std::optional<CutImage> cut(const FieldValue& image, const RngKey& key, std::size_t most, TransformScratch& scratch,
-                                const ImageSlot& slot, StageClock& clock) const;
+    std::optional<DctCropImage> dct_crop(const FieldValue& image, const RngKey& key, std::size_t most,
+                                         TransformScratch& scratch, const ImageSlot& slot, StageClock& clock) const;
 
     // The same in two steps, with a cache in between. `prepare` runs the ops before the first random one, whose result
-    // is the same in every epoch. The view lies in the image or in `scratch`.
+    // is the same in every epoch. The view is in the image or in `scratch`.
     ConstImageView prepare(const FieldValue& image, TransformScratch& scratch, StageClock& clock) const;
     void run(ConstImageView prepared, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot) const;
 
-    // The second step without `normalize`. The view lies in `prepared` or in `scratch`.
+    // The second step without `normalize`. The view is in `prepared` or in `scratch`.
     ConstImageView augment(ConstImageView prepared, const RngKey& key, TransformScratch& scratch) const;
 
-    // What lies on an image (overlay.h), with the random numbers that the image has; `image` is its size before the
-    // ops. The mask's view lies in `mask` or in `scratch`. `boxes` has the boxes' (K, 4) floats and is changed in
+    // Masks and boxes of an image (overlay.h), with the random numbers that the image has; `image` is its size before
+    // the ops. The mask's view is in `mask` or in `scratch`. `boxes` has the boxes' (K, 4) floats and is changed in
     // place. Throws DataError for a damaged mask, one of several channels, and one of another size than the image.
     ConstImageView mask(const FieldValue& mask, ImageSize image, OpRange range, const RngKey& key,
                         TransformScratch& scratch, StageClock& clock) const;

@@ -65,21 +65,6 @@ at::Tensor stage_outputs(const Model& model, DeviceBatch& batch, const Precision
 
 }  // namespace
 
-std::shared_ptr<Batch> next_batch(Loader& loader, const OnBadSamples& on_bad_samples) {
-    try {
-        std::shared_ptr<Batch> batch = loader.next();
-        if (batch != nullptr && on_bad_samples && !batch->bad_samples().empty()) {
-            on_bad_samples(batch->bad_samples());
-        }
-        return batch;
-    } catch (const TooManyBadSamples& error) {
-        if (on_bad_samples) {
-            on_bad_samples(error.samples());
-        }
-        throw;
-    }
-}
-
 at::Tensor evaluation_outputs(Model& model, DeviceBatch& batch, const Precision& precision, const at::Device& device,
                               FullyShardedModel* full) {
     normalize_pixels(batch);
@@ -102,7 +87,7 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& tas
     const StageTimes workers = loader.stats().workers;
     const auto next = [&] {
         const PhaseSpan span(account, Phase::wait);
-        return next_batch(loader, options.on_bad_samples);
+        return loader.next(options.on_bad_samples);
     };
     const auto flush = [&] {
         if (options.stage != nullptr) {

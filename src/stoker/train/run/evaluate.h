@@ -42,11 +42,10 @@ struct EvaluationProgress {
 };
 
 using OnEvaluation = std::function<void(const EvaluationProgress&)>;
-using OnBadSamples = std::function<void(std::span<const BadSample>)>;
 
 struct EvaluateOptions {
     std::function<bool()> stop = nullptr;   // called after each batch; true ends the evaluation
-    OnBadSamples on_bad_samples = nullptr;  // called with replaced samples, and with those that exceed the budget
+    OnBadSamples on_bad_samples = nullptr;  // of Loader::next
     OnEvaluation on_batch = nullptr;        // called after each batch
     bool confusion = false;                 // also Evaluation::confusion, of a classification
     Precision precision = {};               // of training
@@ -55,9 +54,6 @@ struct EvaluateOptions {
     // Called where a batch does not fit into memory; true if it has freed some, for a second try.
     std::function<bool()> free_memory = nullptr;
 };
-
-// `loader.next()`, with a call of `on_bad_samples` for bad samples in the batch or in TooManyBadSamples.
-std::shared_ptr<Batch> next_batch(Loader& loader, const OnBadSamples& on_bad_samples);
 
 // The model's outputs for a batch on `device`, whose images may still be bytes: computed in the precision of training,
 // and then float32. `full`: as in EvaluateOptions.

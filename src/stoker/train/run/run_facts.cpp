@@ -20,7 +20,7 @@
 #include "stoker/codecs/codec.h"
 #include "stoker/io/byte_file.h"
 #include "stoker/monitor/storage.h"
-#include "stoker/train/run/device_decode.h"
+#include "stoker/train/run/image_options.h"
 #include "stoker/train/run/run_setup.h"
 
 namespace stoker {
@@ -82,9 +82,9 @@ DataFacts data_facts(const TrainPlan& plan) {
     const DataRecipe& recipe = plan.recipe.data;
     const Loader& loader = *plan.train_loader;
     const FieldSpec& first = loader.field_specs().front();
-    const std::size_t image_bytes = loader.image_shape().empty()       ? sizeof(float)
-                                    : first.late && first.late->decode ? first.late->decode->image_bytes()
-                                                                       : first.sample_bytes();
+    const std::size_t image_bytes = loader.image_shape().empty()               ? sizeof(float)
+                                    : first.deferred && first.deferred->decode ? first.deferred->decode->image_bytes()
+                                                                               : first.sample_bytes();
     DataFacts facts{.path = stored_url(recipe.train),
                     .format = std::string(plan.data.train->format()),
                     .storage = storage_of_data(recipe.train),
@@ -92,7 +92,7 @@ DataFacts data_facts(const TrainPlan& plan) {
                     .image_bytes = static_cast<double>(image_bytes),
                     .workers = loader.workers(),
                     .prefetch = loader.prefetch(),
-                    .cache = loader.images() == nullptr && recipe.cache == "device" ? "ram" : recipe.cache,
+                    .cache = loader.indexed_images() == nullptr && recipe.cache == "device" ? "ram" : recipe.cache,
                     .decode = recipe.decode,
                     .decode_on = decodes_on(loader)};
     if (!plan.device.is_cpu()) {

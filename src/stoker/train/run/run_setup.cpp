@@ -16,8 +16,7 @@
 #include "stoker/bridge/device_memory.h"
 #include "stoker/monitor/counter_text.h"
 #include "stoker/pipeline/transforms/op_table.h"
-#include "stoker/train/run/device_cache.h"
-#include "stoker/train/run/device_decode.h"
+#include "stoker/train/run/image_options.h"
 #include "stoker/train/run/model_checks.h"
 
 namespace stoker {
@@ -39,7 +38,6 @@ std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<
     options.workers = recipe.data.workers.value_or(auto_workers(device.is_cuda()));
     options.layout = channels_last ? Layout::hwc : Layout::chw;
     options.allocator = &slot_allocator(device, recipe.data.pin_memory);
-    options.normalize_late = device.is_cuda();  // images travel as bytes; on a CPU the loader normalises them
     options.held = options.allocator->pinned() ? DeviceCopier::kSlots : 0;
     TransformOptions with = transform_options(recipe.data);
     with.channels = channels == kAsRead ? with.channels : channels;
@@ -47,13 +45,16 @@ std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<
     if (recipe.data.cache == "device") {
         cache_on_device(*dataset, transform, ops, device, options);
     }
-    if (options.images != nullptr && !recipe.data.workers) {
+    if (std::holds_alternative<IndexedImages>(options.images) && !recipe.data.workers) {
         options.workers = std::min(options.workers, kDrawers);
     }
     if (recipe.data.decode_on == "device") {
         decode_on_device(*dataset, transform, ops, device, options);
     } else if (recipe.data.decode_on == "auto") {
         share_decoding(*dataset, transform, ops, device, options);
+    }
+    if (auto* const pixels = std::get_if<PixelImages>(&options.images); pixels != nullptr && device.is_cuda()) {
+        pixels->dtype.reset();  // they travel as bytes; on a CPU the loader normalises them
     }
     return std::make_unique<Loader>(dataset, std::move(transform), options);
 }

@@ -1,4 +1,4 @@
-#include "stoker/train/task/multilabel_scores.h"
+#include "stoker/train/task/scores.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>

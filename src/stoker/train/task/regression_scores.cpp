@@ -1,6 +1,6 @@
 // The spread of the targets is summed around the mean so far (Chan, Golub and LeVeque's update): a sum of squares would
 // lose the digits of targets that are large beside their spread.
-#include "stoker/train/task/regression_scores.h"
+#include "stoker/train/task/scores.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/stack.h>

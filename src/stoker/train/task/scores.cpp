@@ -16,8 +16,6 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
-#include "stoker/train/task/multilabel_scores.h"
-#include "stoker/train/task/regression_scores.h"
 
 namespace stoker {
 namespace {

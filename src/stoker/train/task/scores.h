@@ -38,6 +38,15 @@ class Scores {
 // `confusion`: also the confusion matrix of a classification.
 std::unique_ptr<Scores> make_scores(const Task& task, const at::Device& device, bool confusion = false);
 
+// F1 and mean average precision of several labels a sample. A label is predicted if its probability is above a half.
+// Keeps the outputs of all samples until the end, since average precision sorts them: five bytes for each label of each
+// sample, on the device.
+std::unique_ptr<Scores> make_multilabel_scores(const Task& task, const at::Device& device);
+
+// MAE, RMSE and R2 of numbers. RMSE and R2 are means over the values of a sample, as sklearn.metrics has them
+// (root_mean_squared_error, r2_score).
+std::unique_ptr<Scores> make_regression_scores(const Task& task, const at::Device& device);
+
 // The metrics of a task, with values of 0.
 std::vector<Metric> metrics_of(const Task& task);
 // Sets `higher_is_better` of metrics that were read from a file.

@@ -160,7 +160,7 @@ std::vector<std::int64_t> with_samples(std::int64_t samples, const Shape& shape)
 
 // Of a field's values in the step.
 at::ScalarType value_type(const FieldSpec& spec) {
-    return spec.late || spec.dtype == DType::float64 ? at::kFloat : scalar_type(spec.dtype);
+    return spec.deferred || spec.dtype == DType::float64 ? at::kFloat : scalar_type(spec.dtype);
 }
 
 at::ScalarType input_type(const Task& task) {

@@ -1,5 +1,5 @@
 // The program for test_parity_fields.py: the batches of a recipe's training loader, and what its ops drew.
-//   loader_twin RECIPE OUT EPOCHS
+//   loader_reference RECIPE OUT EPOCHS
 // OUT is a safetensors file: "index", "epoch", the fields of the batches, and "draws", float64 (samples, ops, 6): the
 // box of random_resized_crop (top, left, height, width), whether a flip flips, the angle of random_rotation, the
 // angle, shift, scale and shear of random_affine. Images are uint8.
@@ -87,7 +87,7 @@ void run(const std::string& recipe_path, const std::string& out, int epochs) {
     const RecipeData data = open_train_data(recipe.data);
     const Transform transform(recipe.data.train_ops, transform_options(recipe.data));
     LoaderOptions options = train_loader_options(recipe, data);
-    options.dtype = DType::uint8;
+    std::get<PixelImages>(options.images).dtype = DType::uint8;
     options.workers = 2;
     options.epochs = epochs;
     Loader loader(data.train, transform, options);

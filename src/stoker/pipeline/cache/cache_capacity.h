@@ -1,5 +1,5 @@
-// Stops a cache in memory before the process reaches its memory limit. What else runs in the process, and beside it
-// under the same limit, is counted, because free memory is measured while the cache grows; so is what loaders have
+// Stops a cache in memory before the process reaches its memory limit. Everything else in the process, and under
+// the same limit, is counted, because free memory is measured while the cache grows; so is what loaders have
 // claimed for their batches.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace stoker {
 
-class CacheRoom {
+class CacheCapacity {
   public:
     // True if the cache may take `bytes` more. Once false, always false. Thread-safe; measures after every 16 MiB.
     bool take(std::int64_t bytes);

@@ -1,4 +1,4 @@
-#include "stoker/pipeline/late_images.h"
+#include "stoker/pipeline/deferred_images.h"
 
 #include "stoker/codecs/dct/dct_pixels_cuda.h"
 #include "stoker/ops/assemble_cuda.h"
@@ -7,34 +7,34 @@
 namespace stoker {
 namespace {
 
-// Calls decode(CutBatch), finish(AssembleBatch) and, where colours change, recolor(ColorsBatch) for each group.
+// Calls decode(DctCropBatch), finish(AssembleBatch) and, if colours change, recolor(ColorsBatch) for each group.
 template <typename Decode, typename Finish, typename Recolor>
-void for_each_group(const LateImages& images, const Decode& decode, const Finish& finish, const Recolor& recolor) {
-    const CutSlot slot(images.memory, images.samples);
-    const LateDecode& late = images.decode;
-    for (const CutGroup& group : images.groups) {
+void for_each_group(const DeferredImages& images, const Decode& decode, const Finish& finish, const Recolor& recolor) {
+    const DctCropSlot slot(images.memory, images.samples);
+    const DeferredDecode& deferred = images.decode;
+    for (const DctCropGroup& group : images.groups) {
         decode({.memory = images.memory,
                 .places = slot.places() + group.first,
                 .n = static_cast<int>(group.count),
                 .rows = group.rows,
                 .pixels = group.pixels});
         const AssembleDraw* const draws = slot.draws() + group.first;
-        std::uint8_t* const out = images.out + static_cast<std::size_t>(group.first) * late.image_bytes();
+        std::uint8_t* const out = images.out + static_cast<std::size_t>(group.first) * deferred.image_bytes();
         finish({.memory = images.memory,
                 .draws = draws,
                 .n = static_cast<int>(group.count),
-                .channels = late.channels,
-                .to = late.to,
-                .erased_value = late.erased_value,
-                .colors = late.colors,
+                .channels = deferred.channels,
+                .to = deferred.to,
+                .erased_value = deferred.erased_value,
+                .colors = deferred.colors,
                 .out = out});
-        if (late.colors) {
+        if (deferred.colors) {
             recolor({.draws = &draws->output,
                      .stride = sizeof(AssembleDraw),
                      .n = static_cast<int>(group.count),
-                     .size = late.to,
-                     .channels = late.channels,
-                     .erased_value = late.erased_value,
+                     .size = deferred.to,
+                     .channels = deferred.channels,
+                     .erased_value = deferred.erased_value,
                      .images = out});
         }
     }
@@ -42,13 +42,13 @@ void for_each_group(const LateImages& images, const Decode& decode, const Finish
 
 }  // namespace
 
-void make_images(const LateImages& images) {
+void make_images(const DeferredImages& images) {
     for_each_group(images, dct_pixels, assemble, colors);
 }
 
-void make_images_cuda(const LateImages& images, void* stream) {
+void make_images_cuda(const DeferredImages& images, void* stream) {
     for_each_group(
-        images, [stream](const CutBatch& batch) { dct_pixels_cuda(batch, stream); },
+        images, [stream](const DctCropBatch& batch) { dct_pixels_cuda(batch, stream); },
         [stream](const AssembleBatch& batch) { assemble_cuda(batch, stream); },
         [stream](const ColorsBatch& batch) { colors_cuda(batch, stream); });
 }

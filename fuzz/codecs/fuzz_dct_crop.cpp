@@ -1,5 +1,5 @@
-// Arbitrary bytes as a dct record that a device decodes: the cut of a box has the decoder's pixels, or its error. The
-// slow twin of the device's kernels reads the cut; ASan sees what it reads outside.
+// Arbitrary bytes as a dct record that a device decodes: the crop of a box has the decoder's pixels, or its error. The
+// reference implementation of the device's kernels reads the crop; ASan sees what it reads outside.
 #include <algorithm>
 #include <limits>
 
@@ -14,22 +14,22 @@ using namespace stoker::fuzz;
 
 // Returns false for a record that is refused.
 bool decodes_cut(std::span<const std::byte> record, const Choice& choice, Image& image) {
-    static DctCutter cutter;
-    std::span<const std::byte> cut;
+    static DctCropper cropper;
+    std::span<const std::byte> crop;
     try {
-        const ImageInfo info = cutter.open(record);
-        cut = cutter.cut(choice.box(info.height, info.width), std::numeric_limits<std::size_t>::max());
+        const ImageInfo info = cropper.open(record);
+        crop = cropper.crop(choice.box(info.height, info.width), std::numeric_limits<std::size_t>::max());
     } catch (const DataError&) {
         return false;
     }
-    const DctCut& head = *reinterpret_cast<const DctCut*>(cut.data());
-    // The cut comes last, so that it ends where the memory ends.
+    const DctCrop& head = *reinterpret_cast<const DctCrop*>(crop.data());
+    // The crop comes last, so that it ends where the memory ends.
     image.reset(head.box.height, head.box.width, 3);
-    const std::size_t samples = (head.samples + kCutAlignment - 1) / kCutAlignment * kCutAlignment;
-    const std::size_t pixels = (image.bytes() + kCutAlignment - 1) / kCutAlignment * kCutAlignment;
-    std::vector<std::byte> memory(samples + pixels + cut.size());
-    const CutPlace place{.cut = samples + pixels, .samples = 0, .pixels = samples};
-    std::ranges::copy(cut, memory.begin() + static_cast<std::ptrdiff_t>(place.cut));
+    const std::size_t samples = (head.samples + kDctCropAlignment - 1) / kDctCropAlignment * kDctCropAlignment;
+    const std::size_t pixels = (image.bytes() + kDctCropAlignment - 1) / kDctCropAlignment * kDctCropAlignment;
+    std::vector<std::byte> memory(samples + pixels + crop.size());
+    const DctCropPlace place{.crop = samples + pixels, .samples = 0, .pixels = samples};
+    std::ranges::copy(crop, memory.begin() + static_cast<std::ptrdiff_t>(place.crop));
     dct_pixels({.memory = memory.data(), .places = &place, .n = 1, .rows = head.rows});
     std::memcpy(image.view().data, memory.data() + place.pixels, image.bytes());
     return true;

@@ -1,4 +1,4 @@
-// A cut in memory with room for its samples and pixels, as a batch has it on a device.
+// A crop in memory with room for its samples and pixels, as a batch has it on a device.
 #pragma once
 
 #include <vector>
@@ -8,22 +8,23 @@
 
 namespace stoker::testing {
 
-struct CutMemory {
+struct DctCropMemory {
     std::vector<std::byte> memory;
-    std::vector<CutPlace> places;
+    std::vector<DctCropPlace> places;
     std::vector<Box> boxes;
     std::uint32_t rows = 0;
     std::uint32_t pixels = 0;
 
-    void add(std::span<const std::byte> cut) {
-        const DctCut& head = *reinterpret_cast<const DctCut*>(cut.data());
+    void add(std::span<const std::byte> crop) {
+        const DctCrop& head = *reinterpret_cast<const DctCrop*>(crop.data());
         const auto take = [&](std::size_t bytes) {
-            const std::size_t at = std::max(kCutAlignment, memory.size());
-            memory.resize((at + bytes + kCutAlignment - 1) / kCutAlignment * kCutAlignment, std::byte{0xEE});
+            const std::size_t at = std::max(kDctCropAlignment, memory.size());
+            memory.resize((at + bytes + kDctCropAlignment - 1) / kDctCropAlignment * kDctCropAlignment,
+                          std::byte{0xEE});
             return at;
         };
-        CutPlace place{.cut = take(cut.size())};
-        std::copy(cut.begin(), cut.end(), memory.begin() + static_cast<std::ptrdiff_t>(place.cut));
+        DctCropPlace place{.crop = take(crop.size())};
+        std::copy(crop.begin(), crop.end(), memory.begin() + static_cast<std::ptrdiff_t>(place.crop));
         const auto area = static_cast<std::uint32_t>(head.box.height * head.box.width);
         boxes.push_back(head.box);
         rows = std::max(rows, head.rows);
@@ -37,7 +38,7 @@ struct CutMemory {
         boxes.push_back({});
     }
 
-    CutBatch batch() {
+    DctCropBatch batch() {
         return {.memory = memory.data(),
                 .places = places.data(),
                 .n = static_cast<int>(places.size()),

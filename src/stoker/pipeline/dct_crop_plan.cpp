@@ -1,6 +1,6 @@
-// The cuts of a sample take at most about the bytes of its record, whatever the ops crop. A slot has room for a quarter
-// more than the mean of a few records; a batch that needs even more has some of its images made by the host.
-#include "stoker/pipeline/cut_plan.h"
+// The crops of a sample take at most about the bytes of its record, whatever the ops crop. A slot has room for a
+// quarter more than the mean of a few records; a batch that needs even more has some of its images made by the host.
+#include "stoker/pipeline/dct_crop_plan.h"
 
 #include <algorithm>
 #include <exception>
@@ -9,7 +9,7 @@
 #include "stoker/base/error.h"
 #include "stoker/codecs/dct/dct.h"
 #include "stoker/pipeline/read_sample.h"
-#include "stoker/pipeline/transforms/cut_ops.h"
+#include "stoker/pipeline/transforms/device_ops.h"
 
 namespace stoker {
 namespace {
@@ -18,7 +18,7 @@ constexpr std::int64_t kSamples = 16;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 20;  // of a sample's share of a slot
 
 std::string why_ops_stay(const Transform& transform, const std::vector<OpSpec>& specs) {
-    if (const auto found = find_not_cut(transform.slice(OpRange::all))) {
+    if (const auto found = find_not_dct_crop(transform.slice(OpRange::all))) {
         return fmt::format("{} {}", specs.at(found->op).name, found->why);
     }
     if (transform.options().decode == DecodeMode::fast) {
@@ -29,12 +29,12 @@ std::string why_ops_stay(const Transform& transform, const std::vector<OpSpec>& 
 
 }  // namespace
 
-CutPlan plan_cuts(const Dataset& dataset, const Transform& transform, const std::vector<OpSpec>& specs) {
+DctCropPlan plan_dct_crops(const Dataset& dataset, const Transform& transform, const std::vector<OpSpec>& specs) {
     if (!dataset.has_image()) {
-        return {.cut_bytes = 0, .why_not = "its samples have no image"};
+        return {.crop_bytes = 0, .why_not = "its samples have no image"};
     }
     if (std::string why = why_ops_stay(transform, specs); !why.empty()) {
-        return {.cut_bytes = 0, .why_not = std::move(why)};
+        return {.crop_bytes = 0, .why_not = std::move(why)};
     }
     Sample sample;
     std::int64_t good = 0;
@@ -69,10 +69,10 @@ CutPlan plan_cuts(const Dataset& dataset, const Transform& transform, const std:
         std::rethrow_exception(failure);
     }
     if (records == 0) {
-        return {.cut_bytes = 0,
+        return {.crop_bytes = 0,
                 .why_not = "its images are no dct records: `stoker pack --codec dct` makes them of JPEGs"};
     }
-    return {.cut_bytes = std::min(bytes / records * 5 / 4, kMostBytes), .why_not = ""};
+    return {.crop_bytes = std::min(bytes / records * 5 / 4, kMostBytes), .why_not = ""};
 }
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-#include "stoker/pipeline/cache/cache_room.h"
+#include "stoker/pipeline/cache/cache_capacity.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -8,14 +8,14 @@
 
 namespace stoker {
 
-bool CacheRoom::take(std::int64_t bytes) {
+bool CacheCapacity::take(std::int64_t bytes) {
     if (full_.load(std::memory_order_relaxed)) {
         return false;
     }
     return granted_.fetch_sub(bytes, std::memory_order_relaxed) >= bytes || measure(bytes);
 }
 
-bool CacheRoom::measure(std::int64_t bytes) {
+bool CacheCapacity::measure(std::int64_t bytes) {
     constexpr std::int64_t kStep = std::int64_t{16} << 20;
     constexpr std::uint64_t kMostKept = std::uint64_t{2} << 30;
     const std::lock_guard lock(mutex_);
@@ -34,7 +34,7 @@ bool CacheRoom::measure(std::int64_t bytes) {
     return true;
 }
 
-std::string CacheRoom::stop_reason() const {
+std::string CacheCapacity::stop_reason() const {
     const std::lock_guard lock(mutex_);
     return why_;
 }

@@ -1,7 +1,7 @@
-// A cut: what a box of an image needs of a dct record, in a form that a device decodes without checks. The host checks
-// all that a decoder checks, so a cut is as good as its decoded pixels; its coefficients are still packed. Only the
-// blocks that the box needs are in it. It lies in one piece of memory, aligned to kCutAlignment:
-//   DctCut, then its rows (CutRow), then the bytes of each row:
+// A crop: what a box of an image needs of a dct record, in a form that a device decodes without checks. The host checks
+// all that a decoder checks, so a crop is as good as its decoded pixels; its coefficients are still packed. Only the
+// blocks that the box needs are in it. It lies in one piece of memory, aligned to kDctCropAlignment:
+//   DctCrop, then its rows (DctCropRow), then the bytes of each row:
 //     dc       int16 per block, not a difference
 //     lengths  a byte per block: the number of its mask bytes
 //     masks, values, escapes  as in a segment (dct_segment.h)
@@ -21,10 +21,10 @@
 
 namespace stoker {
 
-inline constexpr std::size_t kCutAlignment = 16;
+inline constexpr std::size_t kDctCropAlignment = 16;
 
 // A component's decoded samples, as far as the box needs them: whole blocks.
-struct CutPlane {
+struct DctCropPlane {
     std::uint32_t at = 0;     // of its first sample, among those of all planes; a multiple of 8
     std::int32_t stride = 0;  // samples in a row
     std::int32_t top = 0;     // of its first sample in the component
@@ -39,8 +39,8 @@ struct CutPlane {
 };
 
 // Blocks of one block row of a component.
-struct CutRow {
-    std::uint32_t at = 0;      // of its bytes in the cut; even
+struct DctCropRow {
+    std::uint32_t at = 0;      // of its bytes in the crop; even
     std::uint32_t sample = 0;  // of its first block's first sample, among those of all planes
     std::uint32_t values = 0;  // these three: in the row's bytes
     std::uint32_t escapes = 0;
@@ -50,32 +50,32 @@ struct CutRow {
     std::uint8_t odd = 0;  // 1: the first value is in the high half of its byte
 };
 
-struct DctCut {
+struct DctCrop {
     Box box{};                // of the image: the pixels that it gives
     std::uint32_t color = 0;  // FrameColor
     std::uint32_t components = 0;
     std::uint32_t rows = 0;
     std::uint32_t samples = 0;  // of all planes
-    CutPlane planes[3] = {};
+    DctCropPlane planes[3] = {};
 };
-static_assert(sizeof(CutPlane) == 168 && sizeof(CutRow) == 24 && sizeof(DctCut) == 536);
-static_assert(std::is_trivially_copyable_v<DctCut> && std::is_trivially_copyable_v<CutRow>);
+static_assert(sizeof(DctCropPlane) == 168 && sizeof(DctCropRow) == 24 && sizeof(DctCrop) == 536);
+static_assert(std::is_trivially_copyable_v<DctCrop> && std::is_trivially_copyable_v<DctCropRow>);
 
 // Use one per thread; it reuses its memory. All functions throw DataError where DctDecoder does for the same region.
-class DctCutter {
+class DctCropper {
   public:
-    // The caller keeps the record alive until the last call of `cut`.
+    // The caller keeps the record alive until the last call of `crop`.
     ImageInfo open(std::span<const std::byte> record);
 
-    // The cut for a box of the image, valid until the next call; empty where it would have more than `most` bytes.
-    std::span<const std::byte> cut(const Box& box, std::size_t most);
+    // The crop for a box of the image, valid until the next call; empty where it would have more than `most` bytes.
+    std::span<const std::byte> crop(const Box& box, std::size_t most);
 
   private:
     bool add_row(int component, int block_row, std::size_t most);
 
     DctBlocks blocks_;
-    DctCut head_;
-    std::vector<CutRow> rows_;
+    DctCrop head_;
+    std::vector<DctCropRow> rows_;
     std::vector<std::byte> bytes_;  // of the rows
     Buffer whole_;
 };

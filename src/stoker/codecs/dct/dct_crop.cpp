@@ -1,5 +1,5 @@
 // Reads segments in the order of BlockDecoder, so that the first damaged one is the same, with the same message.
-#include "stoker/codecs/dct/dct_cut.h"
+#include "stoker/codecs/dct/dct_crop.h"
 
 #include <algorithm>
 #include <cstring>
@@ -15,29 +15,29 @@ void append(std::vector<std::byte>& to, const void* from, std::size_t bytes) {
     to.insert(to.end(), begin, begin + bytes);
 }
 
-CutPlane plane_of(const FrameComponent& component, const PlanePlan& plan, std::uint32_t at) {
-    CutPlane plane{.at = at,
-                   .stride = kBlockSide * plan.blocks,
-                   .top = plan.first_row / kBlockSide * kBlockSide,
-                   .left = kBlockSide * plan.first_block,
-                   .width = plan.width,
-                   .height = plan.height,
-                   .scale_h = plan.scale_h,
-                   .scale_v = plan.scale_v,
-                   .smooth_h = plan.smooth_h ? 1 : 0,
-                   .smooth_v = plan.smooth_v ? 1 : 0};
+DctCropPlane plane_of(const FrameComponent& component, const PlanePlan& plan, std::uint32_t at) {
+    DctCropPlane plane{.at = at,
+                       .stride = kBlockSide * plan.blocks,
+                       .top = plan.first_row / kBlockSide * kBlockSide,
+                       .left = kBlockSide * plan.first_block,
+                       .width = plan.width,
+                       .height = plan.height,
+                       .scale_h = plan.scale_h,
+                       .scale_v = plan.scale_v,
+                       .smooth_h = plan.smooth_h ? 1 : 0,
+                       .smooth_v = plan.smooth_v ? 1 : 0};
     std::ranges::copy(component.quant, plane.quant);
     return plane;
 }
 
 }  // namespace
 
-ImageInfo DctCutter::open(std::span<const std::byte> record) {
+ImageInfo DctCropper::open(std::span<const std::byte> record) {
     blocks_.open(record);
     return dct_info(blocks_.header());
 }
 
-std::span<const std::byte> DctCutter::cut(const Box& box, std::size_t most) {
+std::span<const std::byte> DctCropper::crop(const Box& box, std::size_t most) {
     const JpegFrame& frame = blocks_.header().frame;
     head_ = {.box = box,
              .color = static_cast<std::uint32_t>(frame.color),
@@ -67,8 +67,8 @@ std::span<const std::byte> DctCutter::cut(const Box& box, std::size_t most) {
         }
     }
     head_.rows = static_cast<std::uint32_t>(rows_.size());
-    const std::size_t front = sizeof head_ + sizeof(CutRow) * rows_.size();
-    for (CutRow& row : rows_) {
+    const std::size_t front = sizeof head_ + sizeof(DctCropRow) * rows_.size();
+    for (DctCropRow& row : rows_) {
         row.at += static_cast<std::uint32_t>(front);
     }
     whole_.resize(front + bytes_.size());
@@ -79,15 +79,15 @@ std::span<const std::byte> DctCutter::cut(const Box& box, std::size_t most) {
 }
 
 // Returns false past `most` bytes.
-bool DctCutter::add_row(int component, int block_row, std::size_t most) {
-    const CutPlane& plane = head_.planes[component];
+bool DctCropper::add_row(int component, int block_row, std::size_t most) {
+    const DctCropPlane& plane = head_.planes[component];
     const int count = plane.stride / kBlockSide;
     const auto [range, lengths, dc] = blocks_.stored(component, block_row, plane.left / kBlockSide, count);
-    CutRow row{.at = static_cast<std::uint32_t>(bytes_.size()),
-               .sample = plane.at + static_cast<std::uint32_t>((kBlockSide * block_row - plane.top) * plane.stride),
-               .blocks = static_cast<std::uint16_t>(count),
-               .component = static_cast<std::uint8_t>(component),
-               .odd = static_cast<std::uint8_t>(range.first_value % 2)};
+    DctCropRow row{.at = static_cast<std::uint32_t>(bytes_.size()),
+                   .sample = plane.at + static_cast<std::uint32_t>((kBlockSide * block_row - plane.top) * plane.stride),
+                   .blocks = static_cast<std::uint16_t>(count),
+                   .component = static_cast<std::uint8_t>(component),
+                   .odd = static_cast<std::uint8_t>(range.first_value % 2)};
     const auto here = [&] { return static_cast<std::uint32_t>(bytes_.size()) - row.at; };
     append(bytes_, dc, sizeof(std::int16_t) * row.blocks);
     append(bytes_, lengths, row.blocks);
@@ -102,7 +102,7 @@ bool DctCutter::add_row(int component, int block_row, std::size_t most) {
         append(bytes_, range.wide_end - 2 * (k + 1), sizeof(std::int16_t));
     }
     rows_.push_back(row);
-    return sizeof head_ + sizeof(CutRow) * rows_.size() + bytes_.size() <= most;
+    return sizeof head_ + sizeof(DctCropRow) * rows_.size() + bytes_.size() <= most;
 }
 
 }  // namespace stoker

@@ -1,6 +1,6 @@
 // Images that a device decodes: the bytes of the ordinary loader, for every list of ops, number of workers and ranks,
 // with bad records, records that the host must decode, and a restored position.
-#include "stoker/pipeline/late_images.h"
+#include "stoker/pipeline/deferred_images.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,12 +10,12 @@
 #include "pipeline/record_dataset.h"
 #include "stoker/base/error.h"
 #include "stoker/codecs/encode.h"
-#include "stoker/pipeline/cut_plan.h"
+#include "stoker/pipeline/dct_crop_plan.h"
 #include "stoker/pipeline/loader.h"
-#include "stoker/pipeline/transforms/cut_ops.h"
+#include "stoker/pipeline/transforms/device_ops.h"
 #include "support/memory_room.h"
 
-namespace stoker::late_images_test {
+namespace stoker::deferred_images_test {
 namespace {
 
 using testing::Bytes;
@@ -34,7 +34,7 @@ struct Made {
 };
 
 struct Counts {
-    int cuts = 0;
+    int crops = 0;
     int samples = 0;
     std::size_t groups = 0;
 };
@@ -46,18 +46,18 @@ std::vector<std::uint8_t> bytes_of(const TensorView& view) {
 
 // What a device makes of a field.
 std::vector<std::uint8_t> decoded(Batch& batch, std::size_t at, Counts& counts) {
-    const LateDecode& late = *batch.fields()[at].late->decode;
-    const CutSlot slot = batch.cut_slot(at);
+    const DeferredDecode& deferred = *batch.fields()[at].deferred->decode;
+    const DctCropSlot slot = batch.crop_slot(at);
     const std::size_t used = batch.used_bytes(batch.fields()[at].name);
     EXPECT_LE(used, batch.fields()[at].sample_bytes() * static_cast<std::size_t>(batch.size()));
     std::vector<std::byte> memory(used + kScratch);
-    std::vector<std::uint8_t> out(late.image_bytes() * static_cast<std::size_t>(batch.size()), 0xEE);
-    const std::vector<CutGroup> groups = plan_groups(slot, batch.size(), used, kScratch);
+    std::vector<std::uint8_t> out(deferred.image_bytes() * static_cast<std::size_t>(batch.size()), 0xEE);
+    const std::vector<DctCropGroup> groups = plan_groups(slot, batch.size(), used, kScratch);
     std::copy_n(slot.memory(), used, memory.begin());
     make_images(
-        {.decode = late, .memory = memory.data(), .samples = batch.size(), .groups = groups, .out = out.data()});
+        {.decode = deferred, .memory = memory.data(), .samples = batch.size(), .groups = groups, .out = out.data()});
     for (std::int64_t i = 0; i < batch.size(); ++i) {
-        counts.cuts += slot.places()[i].cut != 0 ? 1 : 0;
+        counts.crops += slot.places()[i].crop != 0 ? 1 : 0;
         ++counts.samples;
     }
     counts.groups += groups.size();
@@ -76,8 +76,8 @@ std::vector<Made> see_epochs(Loader& loader, int epochs, Counts& counts) {
         for (std::size_t at = 0; at < batch->fields().size(); ++at) {
             const FieldSpec& spec = batch->fields()[at];
             if (!spec.ragged) {
-                made.fields.push_back(spec.late && spec.late->decode ? decoded(*batch, at, counts)
-                                                                     : bytes_of(batch->field(spec.name)));
+                made.fields.push_back(spec.deferred && spec.deferred->decode ? decoded(*batch, at, counts)
+                                                                             : bytes_of(batch->field(spec.name)));
             }
         }
         for (std::int64_t i = 0; i < batch->size(); ++i) {
@@ -93,13 +93,21 @@ std::vector<Made> see_epochs(Loader& loader, int epochs, Counts& counts) {
 }
 
 LoaderOptions host_options(int workers = 2) {
-    return {.batch_size = 8, .workers = workers, .seed = 4, .bad_samples = 10, .normalize_late = true, .views = 2};
+    return {.batch_size = 8,
+            .workers = workers,
+            .seed = 4,
+            .bad_samples = 10,
+            .images = PixelImages{.dtype = {}},
+            .views = 2};
 }
 
+const PackedImages kPacked{.crop_bytes = 20000};
+const PackedImages kShared{.crop_bytes = 20000, .shared = true};
+
 Counts expect_the_bytes_of_the_host(const std::shared_ptr<const Dataset>& dataset, const Transform& transform,
-                                    LoaderOptions options, std::int64_t cut_bytes = 20000) {
+                                    LoaderOptions options, const PackedImages& packed = kPacked) {
     Loader host(dataset, transform, options);
-    options.cut_bytes = cut_bytes;
+    options.images = packed;
     Loader own(dataset, transform, options);
     EXPECT_EQ(own.image_shape(), host.image_shape());
     Counts counts;
@@ -126,19 +134,19 @@ std::vector<Transform> op_lists() {
             Transform(std::vector<Op>{Resize{.size = ImageSize{33, 47}}, PixelOp(VerticalFlip{}), HorizontalFlip{}})};
 }
 
-TEST(LateImages, HaveTheBytesOfTheHostForEveryListOfOps) {
+TEST(DeferredImages, HaveTheBytesOfTheHostForEveryListOfOps) {
     const auto dataset = std::make_shared<RecordDataset>(37);
     std::size_t groups = 0;
     for (const Transform& transform : op_lists()) {
-        EXPECT_FALSE(find_not_cut(transform.slice(OpRange::all)));
+        EXPECT_FALSE(find_not_dct_crop(transform.slice(OpRange::all)));
         const Counts counts = expect_the_bytes_of_the_host(dataset, transform, host_options());
-        EXPECT_EQ(counts.cuts, counts.samples) << "the host made some";
+        EXPECT_EQ(counts.crops, counts.samples) << "the host made some";
         groups += counts.groups;
     }
     EXPECT_GT(groups, op_lists().size() * 20) << "one for each view of a batch";
 }
 
-TEST(LateImages, HaveThemForAnyNumberOfWorkersAndRanks) {
+TEST(DeferredImages, HaveThemForAnyNumberOfWorkersAndRanks) {
     const auto dataset = std::make_shared<RecordDataset>(37);
     for (const int workers : {0, 1, 5}) {
         expect_the_bytes_of_the_host(dataset, op_lists().front(), host_options(workers));
@@ -148,56 +156,55 @@ TEST(LateImages, HaveThemForAnyNumberOfWorkersAndRanks) {
         options.rank = rank;
         options.world_size = 2;
         expect_the_bytes_of_the_host(dataset, op_lists().front(), options);
-        options.share_decoding = true;
-        expect_the_bytes_of_the_host(dataset, op_lists().front(), options);
+        expect_the_bytes_of_the_host(dataset, op_lists().front(), options, kShared);
     }
 }
 
-// What cannot be cut, one after the other: an upright image of a turned record, a JPEG, a PNG, a crop that reaches
-// outside, ops on colours, a resize beyond the kernel's weights, pixels.
-TEST(LateImages, TheHostMakesTheOthers) {
+// What a device cannot decode, one after the other: an upright image of a turned record, a JPEG, a PNG, a crop that
+// reaches outside, ops on colours, a resize beyond the kernel's weights, pixels.
+TEST(DeferredImages, TheHostMakesTheOthers) {
     auto dataset = std::make_shared<RecordDataset>(20);
     dataset->records[3] = dataset->jpegs[3];
     dataset->records[8] = encode_png(testing::picture(40, 44).view());
     Counts counts = expect_the_bytes_of_the_host(dataset, op_lists().front(), host_options());
-    EXPECT_EQ(counts.samples - counts.cuts, 2 * 2 * 2) << "two samples, two views, two epochs";
+    EXPECT_EQ(counts.samples - counts.crops, 2 * 2 * 2) << "two samples, two views, two epochs";
 
     const Transform upright(std::vector<Op>{RandomResizedCrop{.height = 24, .width = 20}}, {.exif = true});
     counts = expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(20), upright, host_options());
-    EXPECT_EQ(counts.samples - counts.cuts, 4 * 2 * 2);
+    EXPECT_EQ(counts.samples - counts.crops, 4 * 2 * 2);
 
     const Transform large(std::vector<Op>{CenterCrop{.height = 60, .width = 60}});
     counts = expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(20), large, host_options());
-    EXPECT_GT(counts.cuts, 0);
-    EXPECT_LT(counts.cuts, counts.samples);
+    EXPECT_GT(counts.crops, 0);
+    EXPECT_LT(counts.crops, counts.samples);
 
     const Transform inverted(std::vector<Op>{RandomResizedCrop{.height = 24, .width = 20},
                                              PixelOp(RandomPhotometric{.kind = Photometric::invert}),
                                              PixelOp(RandomErasing{})});
     counts = expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(20), inverted, host_options());
-    EXPECT_GT(counts.cuts, 0);
-    EXPECT_LT(counts.cuts, counts.samples);
+    EXPECT_GT(counts.crops, 0);
+    EXPECT_LT(counts.crops, counts.samples);
 
     auto large_source = std::make_shared<RecordDataset>(1);
     large_source->records[0] = encode_dct(testing::make_jpeg({.width = 4200, .height = 8}), {}).bytes;
     const Transform weights(std::vector<Op>{Resize{.size = ImageSize{4, 1000}}});
     counts = expect_the_bytes_of_the_host(large_source, weights, host_options());
-    EXPECT_EQ(counts.cuts, 0);
+    EXPECT_EQ(counts.crops, 0);
 
     const Transform fast(std::vector<Op>{Resize{.size = ImageSize{10, 10}}}, {.decode = DecodeMode::fast});
     counts = expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(9), fast, host_options());
-    EXPECT_EQ(counts.cuts, 0);
+    EXPECT_EQ(counts.crops, 0);
     const Transform grey(std::vector<Op>{Resize{.size = ImageSize{10, 10}}}, {.channels = 1});
     counts = expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(9), grey, host_options());
-    EXPECT_EQ(counts.cuts, 0);
+    EXPECT_EQ(counts.crops, 0);
 }
 
-TEST(LateImages, WiderOnesThanADeviceMakesAreRefusedAtOnce) {
+TEST(DeferredImages, WiderOnesThanADeviceMakesAreRefusedAtOnce) {
     const auto dataset = std::make_shared<RecordDataset>(3);
     const auto resize = [](int width) { return Transform(std::vector<Op>{Resize{.size = ImageSize{4, width}}}); };
-    EXPECT_GT(expect_the_bytes_of_the_host(dataset, resize(1016), host_options()).cuts, 0);
+    EXPECT_GT(expect_the_bytes_of_the_host(dataset, resize(1016), host_options()).crops, 0);
     LoaderOptions options = host_options();
-    options.cut_bytes = 2500;
+    options.images = PackedImages{.crop_bytes = 2500};
     try {
         const Loader loader(dataset, resize(1017), options);
         FAIL() << "accepted";
@@ -209,100 +216,97 @@ TEST(LateImages, WiderOnesThanADeviceMakesAreRefusedAtOnce) {
     }
 }
 
-// So large that a slot has room for all cuts.
+// So large that a slot has room for all crops.
 Transform enlarged() {
     return Transform(std::vector<Op>{Resize{.size = ImageSize{90, 100}}, HorizontalFlip{}});
 }
 
-TEST(LateImages, OfWhichWorkersThatAreAheadMakeSome) {
+TEST(DeferredImages, OfWhichWorkersThatAreAheadMakeSome) {
     const auto dataset = std::make_shared<RecordDataset>(40);
     for (const int workers : {0, 1, 3}) {
-        LoaderOptions options = host_options(workers);
-        options.share_decoding = true;
-        const Counts counts = expect_the_bytes_of_the_host(dataset, enlarged(), options);
-        EXPECT_GE(counts.cuts, workers == 0 ? counts.samples : 2 * 8 * 2) << "two views of the first batches";
+        const LoaderOptions options = host_options(workers);
+        const Counts counts = expect_the_bytes_of_the_host(dataset, enlarged(), options, kShared);
+        EXPECT_GE(counts.crops, workers == 0 ? counts.samples : 2 * 8 * 2) << "two views of the first batches";
         for (const Transform& transform : op_lists()) {
-            expect_the_bytes_of_the_host(dataset, transform, options);
+            expect_the_bytes_of_the_host(dataset, transform, options, kShared);
         }
     }
 }
 
 // Before the first batch is taken the workers fill the ring: its front half is for the device.
-TEST(LateImages, TheDeviceMakesThoseThatAreNeededSoon) {
+TEST(DeferredImages, TheDeviceMakesThoseThatAreNeededSoon) {
     LoaderOptions options = host_options();
-    options.cut_bytes = 20000;
-    options.share_decoding = true;
+    options.images = kShared;
     options.prefetch = 4;
     options.epochs = 1;
     Loader loader(std::make_shared<RecordDataset>(40), enlarged(), options);
     while (!loader.at_rest()) {
         std::this_thread::yield();
     }
-    std::vector<int> cuts;
+    std::vector<int> crops;
     while (const auto batch = loader.next()) {
         Counts counts;
         const std::vector<std::uint8_t> made = decoded(*batch, 0, counts);
         const std::vector<UsedRange> used = batch->used_ranges(0);
-        EXPECT_EQ(used.size(), counts.cuts > 0 ? 2 : 1) << "no pixels, or pixels alone";
-        EXPECT_EQ(batch->has_only_pixels(0), counts.cuts == 0);
-        const std::byte* const memory = batch->cut_slot(0).memory();
-        EXPECT_TRUE(counts.cuts > 0 || std::ranges::equal(std::span(memory + used[0].begin, memory + used[0].end),
-                                                          std::as_bytes(std::span(made))))
+        EXPECT_EQ(used.size(), counts.crops > 0 ? 2 : 1) << "no pixels, or pixels alone";
+        EXPECT_EQ(batch->has_only_pixels(0), counts.crops == 0);
+        const std::byte* const memory = batch->crop_slot(0).memory();
+        EXPECT_TRUE(counts.crops > 0 || std::ranges::equal(std::span(memory + used[0].begin, memory + used[0].end),
+                                                           std::as_bytes(std::span(made))))
             << "they lie there as the device would make them";
-        cuts.push_back(counts.cuts);
+        crops.push_back(counts.crops);
         while (!loader.at_rest()) {
             std::this_thread::yield();
         }
     }
-    EXPECT_THAT(cuts, ::testing::ElementsAre(8, 8, 0, 0, 0));
+    EXPECT_THAT(crops, ::testing::ElementsAre(8, 8, 0, 0, 0));
     loader.set_workers(0);  // a worker adds its times after its last task
     EXPECT_EQ(loader.stats().workers.samples, 40);
     EXPECT_EQ(loader.stats().workers.on_device, 16);
 }
 
-TEST(LateImages, SharedOnesTakeAtMostTwiceThePixels) {
+TEST(DeferredImages, SharedOnesTakeAtMostTwiceThePixels) {
     LoaderOptions options = host_options(0);
-    options.share_decoding = true;
-    options.cut_bytes = 1 << 20;
+    const PackedImages packed{.crop_bytes = 1 << 20, .shared = true};
+    options.images = packed;
     const Transform small(std::vector<Op>{RandomResizedCrop{.height = 8, .width = 8}});
     const auto dataset = std::make_shared<RecordDataset>(37);
     const Loader loader(dataset, small, options);
-    EXPECT_EQ(loader.field_specs().front().shape, Shape{CutSlot::sample_bytes(2 * 8 * 8 * 3, 1)});
-    const Counts counts = expect_the_bytes_of_the_host(dataset, small, options, options.cut_bytes);
-    EXPECT_LT(counts.cuts, counts.samples) << "no room for all";
+    EXPECT_EQ(loader.field_specs().front().shape, Shape{DctCropSlot::sample_bytes(2 * 8 * 8 * 3, 1)});
+    const Counts counts = expect_the_bytes_of_the_host(dataset, small, host_options(0), packed);
+    EXPECT_LT(counts.crops, counts.samples) << "no room for all";
 }
 
-// Room for a ring of pixels, but not for one with cuts, and as much again.
-TEST(LateImages, WithoutMemoryForCutsTheWorkersDecodeAll) {
+// Room for a ring of pixels, but not for one with crops, and as much again.
+TEST(DeferredImages, WithoutMemoryForCutsTheWorkersDecodeAll) {
     LoaderOptions options = host_options();
     options.batch_size = 100;
     options.views = 1;
-    options.share_decoding = true;
-    options.cut_bytes = 1 << 20;
+    options.images = PackedImages{.crop_bytes = 1 << 20, .shared = true};
     const auto dataset = std::make_shared<RecordDataset>(100);
     const Transform large(std::vector<Op>{Resize{.size = ImageSize{400, 400}}});  // 4 batches of 48 MB
-    EXPECT_TRUE(Loader(dataset, large, options).field_specs().front().late->decode);
+    EXPECT_TRUE(Loader(dataset, large, options).field_specs().front().deferred->decode);
     const testing::MemoryRoom room(380 * testing::kMiB);
     Loader loader(dataset, large, options);
-    EXPECT_FALSE(loader.field_specs().front().late->decode);
+    EXPECT_FALSE(loader.field_specs().front().deferred->decode);
     EXPECT_NE(loader.next(), nullptr);
 }
 
-TEST(LateImages, TooWideOnesAreTheWorkersWhereBothDecode) {
-    LoaderOptions options = host_options();
-    options.share_decoding = true;
+TEST(DeferredImages, TooWideOnesAreTheWorkersWhereBothDecode) {
     const Transform wide(std::vector<Op>{Resize{.size = ImageSize{4, 1017}}});
-    EXPECT_EQ(expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(9), wide, options).samples, 0)
+    EXPECT_EQ(expect_the_bytes_of_the_host(std::make_shared<RecordDataset>(9), wide, host_options(), kShared).samples,
+              0)
         << "the batches have pixels";
 }
 
-// A slot that is too small for the cuts has room for the pixels.
-TEST(LateImages, ASlotWithoutRoomTakesPixels) {
+// A slot that is too small for the crops has room for the pixels.
+TEST(DeferredImages, ASlotWithoutRoomTakesPixels) {
     const auto dataset = std::make_shared<RecordDataset>(37);
-    for (const std::int64_t cut_bytes : {1, 2500}) {
-        const Counts counts = expect_the_bytes_of_the_host(dataset, op_lists()[1], host_options(), cut_bytes);
-        EXPECT_LT(counts.cuts, counts.samples) << cut_bytes;
-        EXPECT_TRUE(counts.cuts > 0 || cut_bytes == 1);
+    for (const std::int64_t crop_bytes : {1, 2500}) {
+        const Counts counts =
+            expect_the_bytes_of_the_host(dataset, op_lists()[1], host_options(), {.crop_bytes = crop_bytes});
+        EXPECT_LT(counts.crops, counts.samples) << crop_bytes;
+        EXPECT_TRUE(counts.crops > 0 || crop_bytes == 1);
     }
 }
 
@@ -318,17 +322,14 @@ std::shared_ptr<RecordDataset> with_bad() {
     return dataset;
 }
 
-TEST(LateImages, BadRecordsAreReplacedAsByTheHost) {
+TEST(DeferredImages, BadRecordsAreReplacedAsByTheHost) {
     for (const bool shared : {false, true}) {
         for (const int workers : {0, 3}) {
-            LoaderOptions options = host_options(workers);
-            options.share_decoding = shared;
-            expect_the_bytes_of_the_host(with_bad(), op_lists()[1], options);
+            expect_the_bytes_of_the_host(with_bad(), op_lists()[1], host_options(workers), shared ? kShared : kPacked);
         }
         LoaderOptions options = host_options();
-        options.share_decoding = shared;
         options.replace = false;
-        expect_the_bytes_of_the_host(with_bad(), op_lists()[1], options);
+        expect_the_bytes_of_the_host(with_bad(), op_lists()[1], options, shared ? kShared : kPacked);
     }
     Counts counts;
     Loader loader(with_bad(), op_lists()[1], host_options());
@@ -341,7 +342,7 @@ TEST(LateImages, BadRecordsAreReplacedAsByTheHost) {
 
 // The first crop of some records is good where the second sees the damage, which is in the last quarter of a high
 // image.
-TEST(LateImages, ASampleMayBecomeBadInALaterView) {
+TEST(DeferredImages, ASampleMayBecomeBadInALaterView) {
     auto dataset = std::make_shared<RecordDataset>(37);
     for (std::size_t i = 2; i < dataset->records.size(); i += 4) {
         Bytes& record = dataset->records[i];
@@ -349,39 +350,38 @@ TEST(LateImages, ASampleMayBecomeBadInALaterView) {
         const auto part = static_cast<std::ptrdiff_t>(record.size() / 4);
         std::fill(record.end() - part, record.end(), std::byte{0xFF});
     }
-    for (const std::int64_t cut_bytes : {1, 2500, 20000}) {
-        LoaderOptions options = host_options();
-        expect_the_bytes_of_the_host(dataset, op_lists().front(), options, cut_bytes);
-        options.share_decoding = true;
-        expect_the_bytes_of_the_host(dataset, op_lists().front(), options, cut_bytes);
+    for (const std::int64_t crop_bytes : {1, 2500, 20000}) {
+        for (const bool shared : {false, true}) {
+            expect_the_bytes_of_the_host(dataset, op_lists().front(), host_options(),
+                                         {.crop_bytes = crop_bytes, .shared = shared});
+        }
     }
 }
 
 // The masks of some records are bad, when their images are ready.
-TEST(LateImages, FurtherFieldsAreThoseOfTheHost) {
+TEST(DeferredImages, FurtherFieldsAreThoseOfTheHost) {
     const auto dataset = std::make_shared<RecordsWithFields>(37);
     const Transform transform(std::vector<Op>{RandomResizedCrop{.height = 24, .width = 20}, HorizontalFlip{}});
     LoaderOptions options = host_options();
-    EXPECT_GT(expect_the_bytes_of_the_host(dataset, transform, options).cuts, 0);
+    EXPECT_GT(expect_the_bytes_of_the_host(dataset, transform, options).crops, 0);
     dataset->damaged = {3, 9, 10, 11, 20, 36};
-    for (const std::int64_t cut_bytes : {1, 2500, 20000}) {
+    for (const std::int64_t crop_bytes : {1, 2500, 20000}) {
         for (const int views : {1, 2}) {
             for (const bool replace : {true, false}) {
                 options.views = views;
                 options.replace = replace;
                 for (const bool shared : {false, true}) {
-                    options.share_decoding = shared;
-                    expect_the_bytes_of_the_host(dataset, transform, options, cut_bytes);
+                    expect_the_bytes_of_the_host(dataset, transform, options,
+                                                 {.crop_bytes = crop_bytes, .shared = shared});
                 }
             }
         }
     }
 }
 
-TEST(LateImages, ARestoredLoaderGoesOnWithTheSameBytes) {
+TEST(DeferredImages, ARestoredLoaderGoesOnWithTheSameBytes) {
     LoaderOptions options = host_options();
-    options.cut_bytes = 20000;
-    options.cache = {.bytes = 1 << 24};
+    options.images = PackedImages{.crop_bytes = 20000, .cache = {.bytes = 1 << 24}};
     const auto dataset = std::make_shared<RecordDataset>(37);
     Counts counts;
     Loader unbroken(dataset, op_lists().front(), options);
@@ -398,8 +398,8 @@ TEST(LateImages, ARestoredLoaderGoesOnWithTheSameBytes) {
     EXPECT_GT(resumed.stats().cached_bytes, 0) << "records are kept as stored";
 }
 
-TEST(LateImages, TheRoomKeepsWhatTheOthersMayNeed) {
-    CutRoom room;
+TEST(DeferredImages, TheRoomKeepsWhatTheOthersMayNeed) {
+    DctCropCapacity room;
     room.reset(64, 64 + 1008, 4, 200);  // 208 bytes each, aligned
     EXPECT_EQ(room.take(376), 64u) << "1008 - 3 * 208 = 384";
     EXPECT_EQ(room.take(209), std::nullopt);
@@ -410,8 +410,8 @@ TEST(LateImages, TheRoomKeepsWhatTheOthersMayNeed) {
     EXPECT_EQ(room.used(), 64u + 384 + 112 + 208 + 208);
 }
 
-TEST(LateImages, ASampleThatTakesTwiceIsABug) {
-    CutRoom room;
+TEST(DeferredImages, ASampleThatTakesTwiceIsABug) {
+    DctCropCapacity room;
     room.reset(64, 64 + 416, 2, 200);
     EXPECT_EQ(room.take_least(), 64u);
     EXPECT_EQ(room.take_least(), 64u + 208);
@@ -419,10 +419,10 @@ TEST(LateImages, ASampleThatTakesTwiceIsABug) {
 }
 
 std::string why_not(const std::vector<OpSpec>& specs, const TransformOptions& options = {}) {
-    return plan_cuts(RecordDataset(5), Transform(specs, options), specs).why_not;
+    return plan_dct_crops(RecordDataset(5), Transform(specs, options), specs).why_not;
 }
 
-TEST(LateImages, ThePlanNamesWhatADeviceCannotDo) {
+TEST(DeferredImages, ThePlanNamesWhatADeviceCannotDo) {
     const auto op = [](const char* name, std::map<std::string, OptionValue> options = {}) {
         return OpSpec{.name = name, .options = std::move(options), .where = "test"};
     };
@@ -444,9 +444,9 @@ TEST(LateImages, ThePlanNamesWhatADeviceCannotDo) {
     EXPECT_EQ(why_not({crop}, {.decode = DecodeMode::fast}), "data.decode = \"fast\" is done on the CPU");
     RecordDataset jpegs(5);
     jpegs.records = jpegs.jpegs;
-    EXPECT_THAT(plan_cuts(jpegs, Transform(), {}).why_not, HasSubstr("stoker pack --codec dct"));
-    EXPECT_EQ(plan_cuts(jpegs, Transform(), {}).cut_bytes, 0);
-    EXPECT_GT(plan_cuts(RecordDataset(5), Transform(), {}).cut_bytes, 1000);
+    EXPECT_THAT(plan_dct_crops(jpegs, Transform(), {}).why_not, HasSubstr("stoker pack --codec dct"));
+    EXPECT_EQ(plan_dct_crops(jpegs, Transform(), {}).crop_bytes, 0);
+    EXPECT_GT(plan_dct_crops(RecordDataset(5), Transform(), {}).crop_bytes, 1000);
 }
 
 // Samples from `first_failure` on are on a disk that fails.
@@ -467,11 +467,11 @@ class FailingRecords final : public Dataset {
     std::int64_t first_failure_;
 };
 
-TEST(LateImages, ThePlanNamesTheFailureWhereItCanReadNothing) {
-    EXPECT_GT(plan_cuts(FailingRecords(1), Transform(), {}).cut_bytes, 1000) << "the loader reports the others";
-    EXPECT_THAT([] { plan_cuts(FailingRecords(0), Transform(), {}); },
+TEST(DeferredImages, ThePlanNamesTheFailureWhereItCanReadNothing) {
+    EXPECT_GT(plan_dct_crops(FailingRecords(1), Transform(), {}).crop_bytes, 1000) << "the loader reports the others";
+    EXPECT_THAT([] { plan_dct_crops(FailingRecords(0), Transform(), {}); },
                 ::testing::ThrowsMessage<IoError>(HasSubstr("the disk failed")));
 }
 
 }  // namespace
-}  // namespace stoker::late_images_test
+}  // namespace stoker::deferred_images_test

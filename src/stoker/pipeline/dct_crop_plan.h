@@ -1,4 +1,4 @@
-// data.decode_on: which data sets a device can decode, and the memory that their cuts take.
+// data.decode_on: which data sets a device can decode, and the memory that their crops take.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace stoker {
 
-struct CutPlan {
-    std::int64_t cut_bytes = 0;  // LoaderOptions::cut_bytes; 0: a device cannot decode it
+struct DctCropPlan {
+    std::int64_t crop_bytes = 0;  // PackedImages::crop_bytes; 0: a device cannot decode it
     std::string why_not;
 };
 
 // Reads a few samples. `specs`: the recipe entries of the transform's ops, for the reason.
-CutPlan plan_cuts(const Dataset& dataset, const Transform& transform, const std::vector<OpSpec>& specs);
+DctCropPlan plan_dct_crops(const Dataset& dataset, const Transform& transform, const std::vector<OpSpec>& specs);
 
 }  // namespace stoker

@@ -1,6 +1,6 @@
-// Cuts of dct records: their pixels are those of DctDecoder for the same box, and a damaged record fails in the same
+// Crops of dct records: their pixels are those of DctDecoder for the same box, and a damaged record fails in the same
 // way.
-#include "stoker/codecs/dct/dct_cut.h"
+#include "stoker/codecs/dct/dct_crop.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <iterator>
 #include <limits>
 
-#include "codecs/dct/cut_memory.h"
+#include "codecs/dct/dct_crop_memory.h"
 #include "codecs/jpeg/jpeg_files.h"
 #include "stoker/codecs/dct/dct.h"
 #include "stoker/codecs/dct/dct_pixels.h"
@@ -25,26 +25,26 @@ constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 // One of each for all records of a test, as in a worker.
 struct Both {
     DctDecoder decoder;
-    DctCutter cutter;
+    DctCropper cropper;
 
     // The pixels of the box, or the error.
     std::string decode(const Bytes& record, const Box& box, Image& image) {
         BoxSink sink(box, image);
         return error_of([&] { decoder.decode(record, sink); });
     }
-    std::string cut(const Bytes& record, const Box& box, CutMemory& memory) {
+    std::string crop(const Bytes& record, const Box& box, DctCropMemory& memory) {
         return error_of([&] {
-            cutter.open(record);
-            memory.add(cutter.cut(box, kAll));
+            cropper.open(record);
+            memory.add(cropper.crop(box, kAll));
             dct_pixels(memory.batch());
         });
     }
 
     void check(const Bytes& record, const Box& box) {
         Image expected;
-        CutMemory memory;
+        DctCropMemory memory;
         const std::string error = decode(record, box, expected);
-        ASSERT_EQ(cut(record, box, memory), error);
+        ASSERT_EQ(crop(record, box, memory), error);
         if (error == "no DataError") {
             ASSERT_TRUE(same_pixels(memory.image(0), expected.view()))
                 << box.height << " rows from " << box.top << ", " << box.width << " columns from " << box.left;
@@ -74,7 +74,7 @@ JpegPlan plan_of(Rng& rng) {
             .seed = rng.next()};
 }
 
-TEST(DctCut, HasThePixelsOfTheDecoder) {
+TEST(DctCrop, HasThePixelsOfTheDecoder) {
     Rng rng({.seed = 31});
     Both both;
     for (int i = 0; i < 400 / kSlow; ++i) {
@@ -88,7 +88,7 @@ TEST(DctCut, HasThePixelsOfTheDecoder) {
     }
 }
 
-TEST(DctCut, HasThePixelsOfEveryBoxOfASmallImage) {
+TEST(DctCrop, HasThePixelsOfEveryBoxOfASmallImage) {
     Both both;
     for (const Sampling& sampling : kSamplings) {
         const JpegPlan plan{.width = 19, .height = 21, .h = sampling.h, .v = sampling.v, .content = Content::noise};
@@ -101,7 +101,7 @@ TEST(DctCut, HasThePixelsOfEveryBoxOfASmallImage) {
     }
 }
 
-TEST(DctCut, HasThePixelsOfPhotographs) {
+TEST(DctCrop, HasThePixelsOfPhotographs) {
     STOKER_SKIP_WITHOUT(photos, "photos");
     Rng rng({.seed = 5});
     Both both;
@@ -113,14 +113,14 @@ TEST(DctCut, HasThePixelsOfPhotographs) {
         std::ifstream file(entry.path(), std::ios::binary);
         const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
         const Bytes record = encode_dct(bytes_of(text), {.zstd = number % 2 == 0}).bytes;
-        const ImageInfo info = both.cutter.open(record);
+        const ImageInfo info = both.cropper.open(record);
         ASSERT_NO_FATAL_FAILURE(both.check(record, random_box(rng, info.height, info.width))) << entry.path();
     }
     EXPECT_GT(number, 0);
 }
 
 // Damage is seen where the decoder sees it, and only there: the same errors, the same pixels.
-TEST(DctCut, FailsAsTheDecoderDoes) {
+TEST(DctCrop, FailsAsTheDecoderDoes) {
     Rng rng({.seed = 77});
     Both both;
     int damaged = 0;
@@ -128,7 +128,7 @@ TEST(DctCut, FailsAsTheDecoderDoes) {
         const JpegPlan plan = plan_of(rng);
         const Bytes record = mutated(encode_dct(make_jpeg(plan), {.zstd = i % 4 == 0}).bytes, rng);
         ImageInfo info;
-        if (error_of([&] { info = both.cutter.open(record); }) != "no DataError" ||
+        if (error_of([&] { info = both.cropper.open(record); }) != "no DataError" ||
             std::int64_t{info.height} * info.width > 1 << 20) {
             continue;
         }
@@ -140,17 +140,17 @@ TEST(DctCut, FailsAsTheDecoderDoes) {
     EXPECT_GT(damaged, 50 / kSlow);
 }
 
-TEST(DctCut, HoldsNoMoreThanTheBoxNeeds) {
+TEST(DctCrop, HoldsNoMoreThanTheBoxNeeds) {
     const JpegPlan plan{.width = 640, .height = 480, .quality = 90, .content = Content::noise};
     const Bytes record = encode_dct(make_jpeg(plan)).bytes;
-    DctCutter cutter;
-    cutter.open(record);
-    const std::size_t whole = cutter.cut({0, 0, 480, 640}, kAll).size();
-    const std::size_t quarter = cutter.cut({0, 0, 240, 320}, kAll).size();
+    DctCropper cropper;
+    cropper.open(record);
+    const std::size_t whole = cropper.crop({0, 0, 480, 640}, kAll).size();
+    const std::size_t quarter = cropper.crop({0, 0, 240, 320}, kAll).size();
     EXPECT_LT(whole, record.size() * 11 / 10);
     EXPECT_LT(quarter, whole * 28 / 100);
-    EXPECT_TRUE(cutter.cut({0, 0, 240, 320}, quarter - 1).empty());
-    EXPECT_FALSE(cutter.cut({0, 0, 240, 320}, quarter).empty());
+    EXPECT_TRUE(cropper.crop({0, 0, 240, 320}, quarter - 1).empty());
+    EXPECT_FALSE(cropper.crop({0, 0, 240, 320}, quarter).empty());
 }
 
 }  // namespace
