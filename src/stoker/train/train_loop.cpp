@@ -38,6 +38,7 @@ TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, Op
                  kernel, plan.recipe.train.shard == "optimizer" ? plan.mesh.data.get() : nullptr, plan.full.get()),
       step_(*plan.model, optimizer_, account_, plan.device, step_options(plan.recipe, plan.task, plan.device),
             plan.mesh.data.get(), plan.mesh.tensor.get(), plan.stage_plan(), plan.full.get()),
+      checkpoints_(plan, optimizer_, step_, recorder),
       copier_(plan.device, plan.task.fields),
       device_reader_(plan.device),
       intervals_(*plan.train_loader, [this] { return device_reader_.read(); }),
@@ -248,7 +249,7 @@ void TrainLoop::save_best(const FitOptions& options) {
         return;
     }
     const PhaseSpan span(account_, Phase::checkpoint);
-    write_checkpoint(/*as_best=*/true);
+    checkpoints_.save(state(), /*as_best=*/true);
     plan_.group->barrier();  // as in `save`
 }
 
@@ -361,8 +362,14 @@ std::optional<Evaluation> TrainLoop::evaluate(const std::function<bool()>& stop,
 void TrainLoop::save(bool last) {
     const PhaseSpan span(account_, Phase::checkpoint);
     record_losses(last);
-    write_checkpoint(/*as_best=*/false);
+    save_state();
     plan_.group->barrier();  // writing may take rank 0 longer than the timeout of a step's communication
+}
+
+void TrainLoop::save_state() {
+    checkpoints_.save(state(), /*as_best=*/false);
+    saved_steps_ = steps_;
+    saved_epochs_ = std::ssize(epochs_);
 }
 
 std::string TrainLoop::save_after_failure() {
@@ -376,17 +383,11 @@ std::string TrainLoop::save_after_failure() {
         if (unsavable_ == nullptr && !pending_.empty()) {
             unsavable_ = "the losses of its last steps are not summed over the processes";
         }
-        if (unsavable_ == nullptr && plan_.full != nullptr && !saved()) {
-            unsavable_ = "the parameters are divided among the processes";
-        }
-        if (unsavable_ == nullptr && optimizer_.sharded() && !saved()) {
-            unsavable_ = "the optimizer's state is divided among the processes";
-        }
-        if (unsavable_ == nullptr && plan_.mesh.divides_model() && !saved()) {
-            unsavable_ = "the model is divided among the processes";
-        }
         if (unsavable_ == nullptr && !saved()) {
-            write_checkpoint(/*as_best=*/false);
+            unsavable_ = checkpoints_.why_not_alone();
+            if (unsavable_ == nullptr) {
+                save_state();
+            }
         }
         return unsavable_ == nullptr ? "" : unsavable_;
     } catch (const std::exception& error) {
@@ -395,6 +396,44 @@ std::string TrainLoop::save_after_failure() {
         }
         return error.what();
     }
+}
+
+RunState TrainLoop::state() const {
+    const std::span<const std::string> classes = plan_.data.train->classes();
+    LoaderState loader = plan_.train_loader->state();
+    // The position after the last step: the loader may have gone on to a batch that failed.
+    const std::int64_t per_epoch = plan_.train_loader->batches_per_epoch();
+    loader.epoch = steps_ / per_epoch;
+    loader.batch = steps_ % per_epoch;
+    loader.bad_samples = loader.batch == 0 ? 0 : sums_.bad_samples;  // of all ranks
+    return {.loader = loader,
+            .classes = {classes.begin(), classes.end()},
+            .step = steps_,
+            .epochs = epochs_,
+            .sums = sums_,
+            .account = account_.sum(),
+            .accumulate = step_.accumulate() > plan_.recipe.train.accumulate ? step_.accumulate() : 1,
+            .recipe = recipe_to_toml(plan_.recipe),
+            .model_hash = plan_.model_hash,
+            .data = summary_of(*plan_.data.train)};
+}
+
+RunState TrainLoop::load(const std::filesystem::path& checkpoint) {
+    RunState state = checkpoints_.load(checkpoint);
+    require_consistent(state, plan_.train_loader->batches_per_epoch());
+    plan_.train_loader->restore(state.loader);
+    step_.accumulate_at_least(state.accumulate, plan_.train_loader->batch_sampler().max_slice());
+    account_.restore(state.account);
+    steps_ = state.step;
+    epochs_ = state.epochs;
+    for (EpochResult& epoch : epochs_) {
+        set_directions(plan_.task, epoch.val_metrics);
+    }
+    sums_ = state.sums;
+    saved_steps_ = steps_;
+    saved_epochs_ = std::ssize(epochs_);
+    unsavable_ = nullptr;
+    return state;
 }
 
 }  // namespace stoker

@@ -14,10 +14,9 @@
 #include "stoker/records/account.h"
 #include "stoker/train/fit_options.h"
 #include "stoker/train/run/best_epoch.h"
-#include "stoker/train/run/checkpoint_parts.h"
+#include "stoker/train/run/checkpointer.h"
 #include "stoker/train/run/device_reader.h"
 #include "stoker/train/run/interval_recorder.h"
-#include "stoker/train/run/rank_sync.h"
 #include "stoker/train/run/run_recorder.h"
 #include "stoker/train/run/train_plan.h"
 #include "stoker/train/step/mixup_cutmix.h"
@@ -38,18 +37,10 @@ class TrainLoop {
     // true.
     std::optional<Evaluation> evaluate(const std::function<bool()>& stop, const OnEvaluation& on_batch);
 
-    // Reads a checkpoint into model, optimiser, loader and sums. Throws InvalidArgument for one of another model,
-    // optimiser or data.
-    struct Loaded {
-        std::string recipe;  // TOML, of the run that wrote the checkpoint
-        std::int64_t metrics_bytes = 0;
-        DataSummary data;  // the training data that it was written with
-    };
-    Loaded load(const std::filesystem::path& checkpoint);
-    // All tensors of the model on rank 0, where the ranks have parts of it in host memory. All ranks must call it.
-    std::vector<NamedTensor> gather_model() const;
-    // What the ranks have alike when a run starts.
-    RankSync::SharedState shared_state();
+    // Continues after a checkpoint, and returns what it has besides tensors. Throws InvalidArgument for one of another
+    // model, optimiser or data.
+    RunState load(const std::filesystem::path& checkpoint);
+    const Checkpointer& checkpoints() const { return checkpoints_; }
     // Reads the losses that are still on the device and records their steps. Throws InvalidArgument for a loss that is
     // not finite, where train.stop_at_nan says so, and DataError where the ranks together exceed the bad-sample budget.
     // `last`: also ends the interval that is open.
@@ -96,15 +87,9 @@ class TrainLoop {
     void save_on_request(const FitOptions& options);
     void save_best(const FitOptions& options);
     bool save_wanted() const { return requests_.newest > requests_.answered; }
-    void write_checkpoint(bool as_best);
-    void write_files(const std::filesystem::path& folder, const std::string& state);
+    void save_state();
     bool saved() const { return saved_steps_ == steps_ && saved_epochs_ == std::ssize(epochs_); }
-    ModelMetadata metadata() const;
-    Checkpoint checkpoint();  // without its state
-    bool has_parts() const;
-    CheckpointParts checkpoint_parts() const;
     RunState state() const;
-    void restore(RunState state);
 
     // Requests for a checkpoint (FitOptions::save), by number.
     struct SaveRequests {
@@ -121,6 +106,7 @@ class TrainLoop {
     Optimizer optimizer_;
     Account account_;
     Step step_;
+    Checkpointer checkpoints_;
     DeviceCopier copier_;
     DeviceReader device_reader_;
     IntervalRecorder intervals_;
@@ -137,7 +123,6 @@ class TrainLoop {
     SaveRequests requests_;
     std::int64_t saved_steps_ = -1;  // steps and finished epochs in the newest checkpoint
     std::int64_t saved_epochs_ = -1;
-    bool shares_files_ = true;         // whether all ranks can write rank 0's files, as far as is known
     const char* unsavable_ = nullptr;  // why the state belongs to no step; null: it belongs to the last one
 };
 

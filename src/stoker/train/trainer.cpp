@@ -53,7 +53,7 @@ TrainResult Trainer::fit(const FitOptions& options) {
             start(options);
             warn_without_lock(options);
             first = loop_.steps();
-            ranks_.start(loop_.shared_state());
+            ranks_.start(loop_.checkpoints().shared_state());
             const bool was_finished = loop_.finished();
             const bool interrupted = !loop_.run(options);
             TrainResult done = result(options, interrupted);
@@ -105,7 +105,7 @@ void Trainer::start(const FitOptions& options) {
 }
 
 Resumed Trainer::resume(const std::filesystem::path& checkpoint, const FitOptions& options) {
-    const TrainLoop::Loaded loaded = loop_.load(checkpoint);
+    const RunState loaded = loop_.load(checkpoint);
     const std::string recipe = recipe_to_toml(plan_.recipe);
     resumed_from_ = loop_.steps();
     Resumed resumed{.checkpoint = checkpoint.string(),

@@ -44,7 +44,7 @@ class Trainer {
     Model& model() { return *plan_.model; }
     // On rank 0 all tensors of the model, whole, in host memory where the processes have parts of it. All ranks must
     // call it.
-    std::vector<NamedTensor> gather_model() const { return loop_.gather_model(); }
+    std::vector<NamedTensor> gather_model() const { return loop_.checkpoints().gather_model(); }
     // The tensors of the last layer, where model.weights had them for another number of classes.
     const std::vector<std::string>& fresh() const { return plan_.new_tensors; }
     // The data sets that the loaders read.

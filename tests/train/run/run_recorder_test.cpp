@@ -36,11 +36,13 @@ RunState state_at(std::int64_t step) {
     return state;
 }
 
-WriteFiles checkpoint_of(double weight) {
-    return [weight](const fs::path& folder, const std::string& state) {
-        write_checkpoint(folder,
-                         {.model = {{"weight", at::full({2}, weight)}}, .optimizer = {}, .ema = {}, .state = state});
-    };
+void save(RunRecorder& recorder, const RunState& state, double weight) {
+    if (const std::optional<NewCheckpoint> begun = recorder.begin_checkpoint(state, /*as_best=*/false)) {
+        write_checkpoint(
+            begun->folder,
+            {.model = {{"weight", at::full({2}, weight)}}, .optimizer = {}, .ema = {}, .state = begun->state});
+        recorder.keep(*begun);
+    }
 }
 
 void write_steps(RunRecorder& recorder, std::int64_t first, std::int64_t last) {
@@ -57,7 +59,7 @@ TEST(RunRecorder, ACheckpointRestoresTheRunningSums) {
     EXPECT_FALSE(fs::exists(folder / "run")) << "nothing has begun";
     recorder.create("seed = 5\n");
     write_steps(recorder, 8, 10);
-    recorder.save(state_at(10), checkpoint_of(3));
+    save(recorder, state_at(10), 3);
 
     const fs::path path = folder / "run/checkpoints/10";
     const Checkpoint read = read_checkpoint(path);
@@ -103,10 +105,10 @@ TEST(RunRecorder, AResumedRunContinuesItsFiles) {
         recorder.set_folder(folder / "run");
         recorder.create("seed = 5\n");
         write_steps(recorder, 8, 10);
-        recorder.save(state_at(10), checkpoint_of(1));
+        save(recorder, state_at(10), 1);
         bytes = static_cast<std::int64_t>(fs::file_size(folder / "run/metrics.jsonl"));
         write_steps(recorder, 11, 12);
-        recorder.save(state_at(12), checkpoint_of(2));
+        save(recorder, state_at(12), 2);
     }
     RunRecorder recorder;
     recorder.set_folder(folder / "run");
@@ -175,7 +177,7 @@ TEST(RunRecorder, WithoutAFolderNothingIsWritten) {
     recorder.create("seed = 5\n");
     write_steps(recorder, 1, 3);
     recorder.bad_samples("not even JSON\n");
-    recorder.save(state_at(10), checkpoint_of(1));
+    save(recorder, state_at(10), 1);
     EXPECT_FALSE(recorder.recording());
     EXPECT_EQ(recorder.finish("{}", false), "{}");
     recorder.fail("no folder", true);

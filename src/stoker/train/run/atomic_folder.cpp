@@ -14,32 +14,6 @@ namespace stoker {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-// Gives a finished checkpoint its name. The step may already have one, written before the epoch's evaluation: the two
-// are exchanged atomically and the old one is removed, so that there is one at every moment. A file system that cannot
-// exchange names, as NFS, has none between two renames: restore_replaced() gives the old one its name again.
-void commit(const fs::path& temporary, const fs::path& final_name) {
-    if (!fs::exists(final_name)) {
-        rename_folder(temporary, final_name);
-        return;
-    }
-    fs::path old = temporary;
-    if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_name.c_str(), RENAME_EXCHANGE) != 0) {
-        if (errno != EINVAL && errno != ENOSYS) {
-            throw errno_error(final_name.string(), "a checkpoint that can be replaced", errno);
-        }
-        old = temporary.parent_path() / (std::string(kReplaced) + final_name.filename().string());
-        remove_path(old);
-        rename_folder(final_name, old);
-        rename_folder(temporary, final_name);
-    }
-    std::error_code kept;  // the new checkpoint is safe; a later one removes what is left of the old one
-    fs::remove_all(old, kept);
-}
-
-}  // namespace
-
 void make_directories(const fs::path& path) {
     std::error_code error;
     fs::create_directories(path, error);
@@ -64,14 +38,34 @@ void remove_path(const fs::path& path) {
     }
 }
 
-void write_folder(const fs::path& final_name, const fs::path& temporaries,
-                  const std::function<void(const fs::path& folder)>& write) {
+fs::path new_folder(const fs::path& name, const fs::path& temporaries) {
     make_directories(temporaries);
-    const fs::path temporary = temporaries / (".writing-" + final_name.filename().string());
+    fs::path temporary = temporaries / (".writing-" + name.filename().string());
     remove_path(temporary);
     make_directories(temporary);
-    write(temporary);
-    commit(temporary, final_name);
+    return temporary;
+}
+
+// The step may already have a checkpoint, written before the epoch's evaluation: the two are exchanged atomically and
+// the old one is removed, so that there is one at every moment. A file system that cannot exchange names, such as NFS,
+// has none between two renames: restore_replaced() gives the old one its name again.
+void commit_folder(const fs::path& temporary, const fs::path& name) {
+    if (!fs::exists(name)) {
+        rename_folder(temporary, name);
+        return;
+    }
+    fs::path old = temporary;
+    if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, name.c_str(), RENAME_EXCHANGE) != 0) {
+        if (errno != EINVAL && errno != ENOSYS) {
+            throw errno_error(name.string(), "a checkpoint that can be replaced", errno);
+        }
+        old = temporary.parent_path() / (std::string(kReplaced) + name.filename().string());
+        remove_path(old);
+        rename_folder(name, old);
+        rename_folder(temporary, name);
+    }
+    std::error_code kept;  // the new checkpoint is safe; a later one removes what is left of the old one
+    fs::remove_all(old, kept);
 }
 
 void restore_replaced(const fs::path& final_name, const fs::path& temporaries) {

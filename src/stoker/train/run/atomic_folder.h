@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <string_view>
 
 namespace stoker {
@@ -15,13 +14,12 @@ void make_directories(const std::filesystem::path& path);
 void rename_folder(const std::filesystem::path& from, const std::filesystem::path& to);
 void remove_path(const std::filesystem::path& path);
 
-// Gives `final_name` to the folder that `write` fills, in place of a folder that has the name. Until then it is
-// `temporaries`/.writing-NAME; `temporaries` is made, and lies in the same file system. The names are durable once the
-// caller has synced the folders that hold them.
-void write_folder(const std::filesystem::path& final_name, const std::filesystem::path& temporaries,
-                  const std::function<void(const std::filesystem::path& folder)>& write);
+// Makes the empty folder `temporaries`/.writing-NAME, and `temporaries`, which must be in the file system of `name`.
+std::filesystem::path new_folder(const std::filesystem::path& name, const std::filesystem::path& temporaries);
+// Gives it its name, in place of a folder that has the name. Durable once the caller has synced the parent folders.
+void commit_folder(const std::filesystem::path& temporary, const std::filesystem::path& name);
 
-// After a kill between two renames of write_folder: gives the folder that was being replaced its name again.
+// After a kill between two renames of commit_folder: gives the folder that was being replaced its name again.
 void restore_replaced(const std::filesystem::path& final_name, const std::filesystem::path& temporaries);
 
 }  // namespace stoker

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -47,9 +46,6 @@ Checkpoint read_checkpoint(const std::filesystem::path& path);
 // Writes the files of a checkpoint durably into an existing folder. state.json gets the hashes of the other files and
 // of itself, and every reader compares them. Throws IoError, and InvalidArgument for a state without a step.
 void write_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint);
-
-// Writes the files of a checkpoint into an existing folder; `state` is JSON.
-using WriteFiles = std::function<void(const std::filesystem::path& folder, const std::string& state)>;
 
 // Writes tensors durably as safetensors and returns the hash of the file's bytes. Throws IoError.
 std::uint64_t write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,

@@ -43,7 +43,9 @@ void save_checkpoint(const fs::path& path, std::int64_t steps, const Model& mode
                           .metadata = {{"format", "pt"}}};  // Python's safetensors requires it
     std::ranges::move(scaler_tensors(step), std::back_inserter(checkpoint.optimizer));
     const fs::path name = whole_name(path);
-    write_folder(name, name.parent_path(), [&](const fs::path& folder) { write_checkpoint(folder, checkpoint); });
+    const fs::path folder = new_folder(name, name.parent_path());
+    write_checkpoint(folder, checkpoint);
+    commit_folder(folder, name);
     sync_directory(name.parent_path());
 }
 

@@ -294,26 +294,22 @@ std::string RunFolder::read_account() const {
     return fs::exists(file) ? read_text(file) : "";
 }
 
-void RunFolder::make_checkpoint(const fs::path& final_name, const std::string& state, const WriteFiles& write) const {
+NewCheckpoint RunFolder::new_checkpoint(std::int64_t step, bool as_best) const {
     const fs::path all = path_ / kCheckpoints;
-    write_folder(final_name, all, [&](const fs::path& folder) { write(folder, state); });
-    sync_directory(all);
+    const fs::path name = as_best ? path_ / kBest : all / fmt::to_string(step);
+    return {.folder = new_folder(name, all), .name = name};
+}
+
+void RunFolder::keep(const NewCheckpoint& checkpoint) const {
+    commit_folder(checkpoint.folder, checkpoint.name);
+    sync_directory(path_ / kCheckpoints);
     sync_directory(path_);  // `checkpoints` may be new
-}
-
-void RunFolder::save_best(const std::string& state, const WriteFiles& write) const {
-    make_checkpoint(path_ / kBest, state, write);
-}
-
-void RunFolder::save(std::int64_t step, const std::string& state, const WriteFiles& write) const {
-    const fs::path all = path_ / kCheckpoints;
-    make_checkpoint(all / fmt::to_string(step), state, write);
     try {
         const auto kept = checkpoints_in(path_ / kCheckpoints);
         for (std::size_t i = 0; i + kKept < kept.size(); ++i) {
             remove_checkpoint(kept[i].second);
         }
-        remove_leftovers(all);
+        remove_leftovers(path_ / kCheckpoints);
     } catch (const IoError&) {
         // The new checkpoint is safe. An old one that cannot be removed must not stop the run.
     }

@@ -17,6 +17,13 @@ namespace stoker {
 inline constexpr const char* kCurves = "curves.svg";            // run_recorder.h
 inline constexpr const char* kQuarantine = "quarantine.jsonl";  // quarantine.h
 
+// A checkpoint that is being written.
+struct NewCheckpoint {
+    std::filesystem::path folder;  // for its files
+    std::filesystem::path name;    // which the folder gets once they are written
+    std::string state = {};        // for state.json
+};
+
 class RunFolder {
   public:
     explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
@@ -70,12 +77,11 @@ class RunFolder {
     // The text of account.json; empty where there is none.
     std::string read_account() const;
 
-    // Makes checkpoints/<step>/ of the files that `write` writes, then removes all but the newest kKept; one that
-    // cannot be removed is tried again at the next save.
-    void save(std::int64_t step, const std::string& state, const WriteFiles& write) const;
+    // Begins checkpoints/<step>/, or best/.
+    NewCheckpoint new_checkpoint(std::int64_t step, bool as_best) const;
+    // Ends it, then removes all checkpoints but the newest kKept; one that cannot be removed is tried again next time.
+    void keep(const NewCheckpoint& checkpoint) const;
     static constexpr std::size_t kKept = 3;
-    // Makes best/ in the same way.
-    void save_best(const std::string& state, const WriteFiles& write) const;
     // Removes the checkpoints after `step`, which do not belong to a run that resumes there, and leftovers of a process
     // that was killed while it wrote or removed one. A best/ after `step` goes with them; alone it stays, since a run
     // that was killed writes it again.
@@ -83,8 +89,6 @@ class RunFolder {
 
   private:
     void open(const std::string& recipe);
-    void make_checkpoint(const std::filesystem::path& final_name, const std::string& state,
-                         const WriteFiles& write) const;
     void remove_temporaries() const;
     void discard();
 

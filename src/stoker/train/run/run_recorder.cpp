@@ -129,24 +129,15 @@ void RunRecorder::draw_curves() {
     }
 }
 
-// As JSON, with the length that metrics.jsonl has then.
-std::string RunRecorder::flushed(RunState state) {
+std::optional<NewCheckpoint> RunRecorder::begin_checkpoint(RunState state, bool as_best) {
+    if (!events_) {
+        return std::nullopt;
+    }
     flush();
     state.metrics_bytes = folder_->metrics_bytes();
-    return to_json(state);
-}
-
-void RunRecorder::save(RunState state, const WriteFiles& write) {
-    if (events_) {
-        const std::int64_t step = state.step;
-        folder_->save(step, flushed(std::move(state)), write);
-    }
-}
-
-void RunRecorder::save_best(RunState state, const WriteFiles& write) {
-    if (events_) {
-        folder_->save_best(flushed(std::move(state)), write);
-    }
+    NewCheckpoint checkpoint = folder_->new_checkpoint(state.step, as_best);
+    checkpoint.state = to_json(state);
+    return checkpoint;
 }
 
 std::string RunRecorder::finish(const std::string& document, bool was_finished) {

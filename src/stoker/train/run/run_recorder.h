@@ -59,11 +59,11 @@ class RunRecorder {
     // Lines made by Quarantine::lines. Those that come after the run still go to its file.
     void bad_samples(const std::string& lines) { quarantine_.add(lines); }
     std::int64_t bad_sample_count() const { return quarantine_.size(); }  // samples in quarantine.jsonl
-    // Flushes the metrics and makes a checkpoint of the files that `write` writes; it gets `state` with the length of
-    // metrics.jsonl.
-    void save(RunState state, const WriteFiles& write);
-    // The same as the best checkpoint.
-    void save_best(RunState state, const WriteFiles& write);
+    // Flushes the metrics and begins a checkpoint, or the best one; `state` gets the length of metrics.jsonl. Empty
+    // where nothing is recorded.
+    std::optional<NewCheckpoint> begin_checkpoint(RunState state, bool as_best);
+    // Ends it once its files are written.
+    void keep(const NewCheckpoint& checkpoint) { folder_->keep(checkpoint); }
 
     // Ends a run: writes its document and curves, and releases the folder. A run that `was_finished` when it was
     // resumed keeps the document that it has. Returns the document that the folder holds.
@@ -75,7 +75,6 @@ class RunRecorder {
     void begin(std::int64_t step);
     void write(const std::string& line);
     void flush();
-    std::string flushed(RunState state);
     void draw_curves();
 
     std::optional<RunFolder> folder_;
