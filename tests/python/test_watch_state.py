@@ -1,5 +1,5 @@
-# What hooks share: the account has all of the time, arguments, results and errors are those of what a hook replaces, other
-# threads pass, and a line has what is known of a step.
+# The state that hooks share: the account has all of the time; a hook keeps arguments, results and errors; other threads
+# pass; the line of a step has its known fields.
 import copy
 import gc
 import json

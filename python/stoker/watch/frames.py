@@ -12,7 +12,7 @@ _TRACED = ("call", "discover", "inherited")  # around a module: compiled code be
 
 
 def hide_frames() -> None:
-    """Of all functions of this package."""
+    """Marks all functions of this package."""
     try:
         from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
     except ImportError:  # a release of PyTorch before 2.7
@@ -27,7 +27,7 @@ def hide_frames() -> None:
 
 
 def _codes(names: dict[str, Any], module: str) -> Iterator[CodeType]:
-    """Of the functions and methods that a module defines, and of the functions within them."""
+    """The functions and methods that a module defines, and the functions within them."""
     classes = [vars(value) for value in names.values() if type(value) is type]
     for value in (value for space in (names, *classes) for value in space.values()):
         function = value.fget if isinstance(value, property) else value

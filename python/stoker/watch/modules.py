@@ -238,7 +238,7 @@ class ModuleHooks:
 
 
 class Hook:
-    """Calls an outermost module. Where a class is pickled by value, what the hook stands for is written."""
+    """Calls an outermost module. A class that is pickled by value keeps the original instead."""
 
     __slots__ = ("_hooks", "_original")
 

@@ -96,10 +96,10 @@ class HookState:
 
 
 class MethodHook:
-    # Stands for a method of Tensor and is equal to it: programs look methods up in sets and tables of their own, and
-    # torch.compile tells them by their class and by where they are from.
+    # Stands for a method of Tensor and is equal to it: programs look methods up in sets and tables, and torch.compile
+    # tells them by their class and by where they are from.
 
-    # What an object finds in its class before it asks `__getattr__`.
+    # Python looks these up in the class before it asks `__getattr__`.
     __class__ = property(lambda self: type(self._original))  # type: ignore[assignment]
     __module__ = property(lambda self: self._original.__module__)  # type: ignore[assignment]
     __doc__ = property(lambda self: self._original.__doc__)  # type: ignore[assignment]
