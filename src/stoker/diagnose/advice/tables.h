@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <fmt/format.h>
 #include <span>
 #include <string>
 #include <string_view>
