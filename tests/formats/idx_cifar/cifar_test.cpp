@@ -1,5 +1,5 @@
-// Small CIFAR files, binary and pickled, made by the test. Covers what the Python tests cannot reach: coarse labels,
-// labels without reading the sample, and messages.
+// Small CIFAR files, binary and pickled, made by the test. test_format_cifar.py compares pickles of Python with
+// torchvision.
 #include "stoker/formats/idx_cifar/cifar.h"
 
 #include <gmock/gmock.h>
