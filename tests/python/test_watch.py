@@ -104,7 +104,7 @@ SPAWNED = pytest.param(", multiprocessing_context='spawn'", 1, marks=pytest.mark
 
 @pytest.mark.parametrize("context, epochs", [("", 2), SPAWNED], ids=["fork", "spawn"])
 def test_output_and_results_are_the_same(runs, context, epochs):
-    body = train(2, context, epochs, dynamo=not context).replace("optimizer = ", 'if __name__ == "__main__":\n    optimizer = ')
+    body = train(2, context, epochs).replace("optimizer = ", 'if __name__ == "__main__":\n    optimizer = ')
     script = runs.script(body)
     plain, watched = runs.python(script, "--lr", "1"), runs.watch("--keep", "kept", script, "--lr", "1")
     assert plain.returncode == watched.returncode == 0, watched.stderr
