@@ -1,4 +1,4 @@
-// What LibTorch says of a GPU and its memory, where it can be asked.
+// LibTorch's figures of a GPU and its memory, if it can be asked.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The library is found by the run path: beside the engine, or where the package was installed.
+// The library is found by the run path: in the engine's folder, or where the package was installed.
 #include "stoker/bridge/torch_cuda.h"
 
 #include <dlfcn.h>

@@ -14,8 +14,8 @@
 
 namespace stoker {
 
-// CUDA graphs: work captured once and replayed with one launch, on the same memory. What the graphs allocate within
-// lies in one pool, so they must not run beside each other.
+// CUDA graphs: work captured once and replayed with one launch, on the same memory. Allocations within the graphs share
+// one pool, so two graphs must not run at the same time.
 class DeviceGraphs {
   public:
     virtual ~DeviceGraphs() = default;
@@ -47,7 +47,7 @@ class TorchCuda {
     // Bytes that tensors may still take: free on the device, or kept by the allocator for later ones. Takes some
     // milliseconds.
     virtual std::int64_t free_bytes(const at::Device& device) = 0;
-    // Empty where LibTorch has no such device.
+    // Empty if LibTorch does not know the device.
     virtual std::optional<CudaDevice> properties(const at::Device& device) = 0;
     // Page-locked host memory, allocated in the context of `device`. Throws what LibTorch throws.
     virtual std::byte* allocate_pinned(const at::Device& device, std::size_t bytes) = 0;
@@ -56,7 +56,7 @@ class TorchCuda {
     virtual void set_sync_debug_mode(bool error) = 0;
 };
 
-// Throws Unsupported if LibTorch has no CUDA or this build has no such library.
+// Throws Unsupported if LibTorch lacks CUDA or this build lacks the library.
 TorchCuda& torch_cuda();
 // The same, or null. Without a driver nothing is loaded.
 TorchCuda* find_torch_cuda();

@@ -48,8 +48,8 @@ class CudaGraphs final : public DeviceGraphs {
             pool_ = at::cuda::graph_pool_handle();
         }
         const c10::cuda::CUDAStreamGuard on_stream(*stream_);
-        // Room for what the graph itself allocates. Without it the graph's constructor would leave it half registered,
-        // and its destructor would end the process.
+        // Room for the graph's own allocations. Without it the graph's constructor would leave it half registered, and
+        // its destructor would end the process.
         allocator::raw_delete(allocator::raw_alloc_with_stream(1, *stream_));
         std::exception_ptr error;
         at::cuda::CUDAGraph& graph = *graphs_.emplace_back(std::make_unique<at::cuda::CUDAGraph>());

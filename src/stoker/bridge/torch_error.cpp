@@ -77,7 +77,7 @@ bool is_out_of_memory(const std::exception& error) {
 }
 
 bool is_device_lost(const std::exception& error) {
-    // Of cudaError: ECC, NVLink, contained; an illegal address, a timeout, an assertion; errors of the hardware's
+    // Codes of cudaError: ECC, NVLink, contained; an illegal address, a timeout, an assertion; errors of the hardware's
     // stack, instructions, alignment, address spaces and program counter; a failed launch, a leak of tensor memory;
     // MPS; an external device; unknown, as when the device has gone from the bus.
     constexpr std::array kFinal = {214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999};

@@ -15,7 +15,7 @@ bool is_out_of_memory(const std::exception& error);
 // Whether the device failed for good: CUDA says of this error that the process must be started again.
 bool is_device_lost(const std::exception& error);
 
-// What was asked for and what is left, for such an error of the host; the first line of a device's own text.
+// The bytes requested and left, for such an error of the host; the first line of a device's own text.
 std::string describe_shortage(const std::exception& error);
 
 // For catch blocks: throws a stoker::Error with the text of LibTorch's `error`, with a hint if memory ran out. Other
