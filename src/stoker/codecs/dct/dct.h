@@ -38,7 +38,7 @@ struct DctRecord {
 };
 
 struct DctOptions {
-    bool zstd = false;  // compress with zstd, too: smaller, but slower to read
+    bool zstd = false;  // also compress with zstd: smaller, but slower to read
 };
 
 // Throws DataError if the bytes are not a JPEG or are damaged, because such a sample is bad in every codec.

@@ -21,7 +21,7 @@ class DctBlocks final : public BlockRows {
 
     const std::int16_t* blocks(int component, int block_row, int first, int count) override;
 
-    // The same blocks as they are stored, in the record or in this object until the next call. Throws DataError where
+    // The same blocks in their stored form, in the record or in this object until the next call. Throws DataError where
     // `blocks` does.
     struct StoredBlocks {
         SegmentRange range;
@@ -44,7 +44,7 @@ class DctBlocks final : public BlockRows {
     Buffer blocks_;
 };
 
-// What a header says of its image.
+// The size and colours of the image, from its header.
 ImageInfo dct_info(const DctHeader& header);
 
 }  // namespace stoker

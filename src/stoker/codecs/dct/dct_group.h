@@ -2,7 +2,7 @@
 // and each of the four joined parts is compressed separately. A group covers about 64 pixel rows: enough data for zstd,
 // and a crop need not read the other groups. Internal to codecs/.
 //   uint32 size of each of the four compressed parts (front, masks, values, escapes)
-//   the four parts as zstd frames with their content size; an empty part has no frame
+//   the four parts as zstd frames with their content size; empty parts have no frame
 #pragma once
 
 #include <array>

@@ -51,7 +51,7 @@ struct SegmentSizes {
 bool measure_segment(const std::span<const std::byte> (&parts)[4], int blocks, const SegmentKernels& kernels,
                      SegmentScratch& scratch, SegmentSizes& sizes);
 
-// Where blocks first ... first + count - 1 of a segment lie in it.
+// The places of blocks first ... first + count - 1 in a segment.
 struct SegmentRange {
     const std::uint8_t* masks = nullptr;  // of the first block
     std::size_t mask_bytes = 0;

@@ -1,4 +1,4 @@
-// The segment kernels for AVX2. It has no expand instruction: a table holds, for each mask byte, the shuffle that
+// The segment kernels for AVX2. It lacks an expand instruction: a table holds, for each mask byte, the shuffle that
 // spreads its up to eight values. Byte shuffles turn zigzag order into rows. CMake compiles this file for AVX2; it is
 // called only on processors that have it.
 #include <immintrin.h>
