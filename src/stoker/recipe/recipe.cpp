@@ -42,7 +42,7 @@ void read_key(Recipe& recipe, GivenKeys& given, const SchemaKey& key, const Toml
     given[key.name] = place.text();
 }
 
-// [data.fields.NAME]. A field without keys is read, too.
+// [data.fields.NAME]. A field without keys is also read.
 void read_field(Recipe& recipe, GivenKeys& given, const TomlMember& field, const Place& place) {
     if (!is_field_name(field.key)) {
         throw InvalidArgument({place.text(),

@@ -70,7 +70,7 @@ struct DataRecipe {
     std::int64_t cache_bytes = std::int64_t{4} << 30;
     std::string cache_dir;             // empty: the user's cache directory
     std::string cache_as = "decoded";  // decoded | encoded
-    std::int64_t memory = 0;           // bytes that the process may use; 0: what the system allows
+    std::int64_t memory = 0;           // bytes that the process may use; 0: the system's limit
     bool shuffle = true;
     bool drop_last = false;
     bool exif = false;
@@ -148,8 +148,8 @@ struct ClassWeights {
     std::vector<double> values = {};
 };
 
-// How several processes divide a run: dp copies of the model, each cut into pp stages, each of which tp processes share
-// (dist/mesh.h).
+// How several processes divide a run: dp copies of the model, each cut into pp stages, and tp processes share each
+// stage (dist/mesh.h).
 struct MeshRecipe {
     std::optional<std::int64_t> dp;  // empty: as many as the processes make
     std::int64_t pp = 1;
@@ -219,7 +219,7 @@ Recipe read_recipe(const std::string& path, const std::vector<std::string>& sets
 Recipe parse_recipe(const std::string& text, const std::string& origin, const std::vector<std::string>& sets = {});
 
 // Checks a recipe that a program has made: the values that are text, such as names, are those that parse_recipe takes.
-// Numbers are taken as they are. Throws InvalidArgument with the key.
+// Numbers are not checked. Throws InvalidArgument with the key.
 void require_known_names(const Recipe& recipe);
 
 // The recipe as TOML with every key, as run folders keep it. parse_recipe reads it back, except for the secrets of URLs

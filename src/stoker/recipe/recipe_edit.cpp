@@ -106,7 +106,7 @@ void replace_value(std::string& text, const TomlSpan& span, const RecipeEdit& ed
     text.insert(line, comment.empty() ? "" : indent_at(text, line) + comment);
 }
 
-// Below "[table]", inside "table = {...}", or beside "table.key = ...".
+// Below "[table]", inside "table = {...}", or next to "table.key = ...".
 void insert_in_table(std::string& text, const TomlSpan& table, const RecipeEdit& edit, const std::string& leaf) {
     const std::size_t line = line_begin(text, table.begin);
     if (text[table.begin] == '[') {

@@ -82,7 +82,7 @@ std::optional<SchemaConflict> find_mixing_conflict(const TrainRecipe& train) {
     return std::nullopt;
 }
 
-// What the device's decoder cannot do, whatever the data set.
+// Settings that the device's decoder does not support, whatever the data set.
 std::optional<SchemaConflict> find_decode_conflict(const DataRecipe& data) {
     const auto conflict = [](const char* key, const char* expected, const std::string& got) {
         return SchemaConflict{key, expected, got, "leave it out, or set data.decode_on = \"cpu\""};

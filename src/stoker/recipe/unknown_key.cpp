@@ -12,7 +12,7 @@
 namespace stoker {
 namespace {
 
-// What PyTorch, Lightning, Keras, timm and Hugging Face call a key, where that is not near the key's own name.
+// The names of PyTorch, Lightning, Keras, timm and Hugging Face for a key, if they are not near the key's own name.
 struct Alias {
     std::string_view name;
     std::string_view key;
