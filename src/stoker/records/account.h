@@ -1,6 +1,6 @@
-// Where the training thread's wall time goes: shares of phases that sum to 100 %. The thread is in exactly one phase at
-// any time; time in none of the named phases is "unmeasured". A nested phase suspends the outer one, so no time is
-// counted twice.
+// The account of the training thread's wall time: shares of phases that sum to 100 %. The thread is in exactly one
+// phase at any time; time in none of the named phases is "unmeasured". A nested phase suspends the outer one, so no
+// time is counted twice.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ enum class Phase : std::uint8_t {
     forward,
     backward,
     optimizer,
-    step,           // forward, backward and optimizer together, where they cannot be separated
+    step,           // forward, backward and optimizer together, if they cannot be separated
     communication,  // between ranks
     sync,           // for the device to finish, e.g. before losses are read
     evaluate,

@@ -52,8 +52,8 @@ struct StageTimes {
         on_device -= other.on_device;
         return *this;
     }
-    // Of a difference of two readings: lowers `blocked`, so that the stages together take at most `most`, the time
-    // between the readings times the workers. A worker's wait is added when it ends, long after the first reading of an
+    // For a difference of two readings: clamps `blocked`, so that the stages sum to at most `most`, the time between
+    // the readings times the workers. A worker's wait is added when it ends, long after the first reading of an
     // interval that it began before.
     void limit_blocked(std::chrono::duration<double> most) {
         auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(most);
