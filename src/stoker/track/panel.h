@@ -29,7 +29,7 @@ struct Panel {
     std::string x_name;
     std::vector<Series> series = {};
     bool whole_x = false;             // x values are whole numbers
-    std::string empty = {};           // text if there is no point to draw
+    std::string empty = {};           // text if nothing can be drawn
     std::string suffix = {};          // unit of a value in a tooltip: " %"
     std::optional<double> most = {};  // largest possible y; the axis does not go beyond it
     double factor = 1;                // displayed value = factor * y: 100 for percent
