@@ -23,10 +23,10 @@ struct Progress {
     std::int64_t batch = 0;  // batches done in this epoch
     std::int64_t batches = 0;
     double images_per_second = 0;  // of this epoch so far
-    // Of the newest step whose loss the host knows without waiting for the device; empty before the first.
+    // The loss of the newest step that the host knows without waiting for the device; empty before the first.
     std::optional<double> loss = std::nullopt;
-    // Of this step, valid during the call: the batch as it was loaded, with all fields, and on the device, where images
-    // may be bytes (normalize_pixels).
+    // The batch of this step, valid during the call: as loaded, with all fields, and on the device, on which images may
+    // be bytes (normalize_pixels).
     const Batch* samples = nullptr;
     const DeviceBatch* on_device = nullptr;
     // Its mean loss, a float32 scalar on the device, of this rank's samples; 0 on stages before the last. item() waits.
@@ -47,7 +47,7 @@ struct Resumed {
 // A run that failed after at least one step.
 struct FailedRun {
     std::int64_t step = 0;           // whole steps that were done
-    std::string no_checkpoint = {};  // why there is no checkpoint of that step; empty: there is one
+    std::string no_checkpoint = {};  // why that step was not saved; empty: it was
 };
 
 struct FitOptions {

@@ -123,7 +123,7 @@ class RankTraining {
                 .activations = peak->peak + inputs};
     }
 
-    // Of the model as a sequence of blocks.
+    // Measures the model as a sequence of blocks.
     void measure_blocks(MeasuredRank& rank) {
         const std::vector<ModelBlock> blocks = plan_.model->blocks();
         if (blocks.empty()) {
@@ -167,7 +167,7 @@ class RankTraining {
         SampleBytes passing;
     };
 
-    // What a block takes, as a function of the samples: measured with all of them, and with the first half.
+    // A block's memory as a function of the samples: measured with all of them, and with the first half.
     BlockMemory block_memory(const ModelBlock& block, const at::Tensor& x) const {
         const auto [output, activations, passing] = block_bytes(block, x);
         const std::int64_t samples = x.size(0);
@@ -197,8 +197,8 @@ class RankTraining {
         return {output.detach().requires_grad_(output.is_floating_point()), activations, passing};
     }
 
-    // The most bytes that the block's backward pass takes besides what it kept and the gradient of its output.
-    // Gradients of its weights exist, as in all micro-batches but the first. What it kept is freed.
+    // The most bytes that the block's backward pass takes besides the saved tensors and the gradient of its output.
+    // Gradients of its weights exist, as in all micro-batches but the first. The saved tensors are freed.
     static std::int64_t memory_of_backward(const at::Tensor& output, PeakMemory& counter) {
         if (!output.requires_grad()) {
             return 0;
@@ -230,7 +230,7 @@ class RankTraining {
         return recipe;
     }
 
-    // Of the model, or of a slice of it: then the sums over `ranks` ranks are noted, and not made.
+    // The parameters of the model, or of a slice of it: then the sums over `ranks` ranks are noted, and not made.
     std::vector<NamedTensor> own_parameters(int ranks) {
         for (const auto& [name, tensor] : plan_.model->parameters()) {
             parameters_ += tensor.numel();
@@ -264,8 +264,8 @@ class RankTraining {
     std::chrono::steady_clock::time_point backward_began_;
 };
 
-// The same step, every moment of which is that of the slowest rank: a bucket is sent when all ranks have its gradients.
-// `stop` becomes true on all ranks where it is on one.
+// The same step with every moment that of the slowest rank: a bucket is sent when all ranks have its gradients. `stop`
+// becomes true on all ranks where it is on one.
 RankStep slowest(RankStep step, const Group& group, bool& stop) {
     if (group.alone()) {
         return step;
@@ -345,8 +345,8 @@ class Sender {
     double seconds_ = 0;
 };
 
-// Link::host: how much longer a step takes for each byte that is sent meanwhile. Steps with and without take turns, as
-// the host may do other things, too.
+// Link::host: how much longer a step takes for each byte that is sent meanwhile. Steps with and without take turns,
+// because the host may also do other things.
 double measure_host(RankTraining& training, const Group& group, int rounds) {
     if (group.alone()) {
         return 0;

@@ -1,4 +1,4 @@
-// What the loop records of its steps: losses, facts, intervals.
+// The loop's records of its steps: losses, facts, intervals.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ void TrainLoop::record_facts() {
     recorder_.records(ranks_.gather_lines(to_json_line(facts_, steps_) + "\n"));
 }
 
-// Of several ranks each ends its own intervals, and all take part in every exchange.
+// Each of several ranks ends its own intervals, and all take part in every exchange.
 void TrainLoop::record_interval(std::span<const StepResult> steps, std::chrono::nanoseconds sync, bool last) {
     if (!accounting() || (steps.empty() && !last)) {
         return;
@@ -108,7 +108,7 @@ void TrainLoop::refuse_loss(const StepResult& step, double loss) const {
                  "train.stop_at_nan = false continues with such losses"});
 }
 
-// Of the steps of an epoch that ends.
+// The bubble in the steps of an epoch that ends.
 std::optional<Bubble> TrainLoop::bubble() {
     if (step_.pipeline() == nullptr) {
         return std::nullopt;

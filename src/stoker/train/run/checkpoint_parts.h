@@ -13,12 +13,12 @@ namespace stoker {
 struct CheckpointParts {
     StateParts model;
     StateParts optimizer = {};
-    StateParts ema = {};  // without tensors where there are no averages
+    StateParts ema = {};  // without tensors if nothing is averaged
     ModelMetadata metadata = {};
 };
 
 // Writes the files durably into a folder that exists; rank 0 names it and gives the text of state.json, others pass
-// empty texts. False, with nothing written, where a rank does not find rank 0's files, since it has another file
+// empty texts. False, with nothing written, if a rank does not find rank 0's files, since it has another file
 // system, may not write them, or has other metadata. All ranks must call it. Throws IoError.
 bool write_parts(const Group& group, const std::filesystem::path& folder, const CheckpointParts& parts,
                  const std::string& state);

@@ -1,4 +1,4 @@
-// What the GPU of a run says of itself while it trains: the memory of tensors, its temperature and clocks.
+// The readings of a run's GPU while it trains: the memory of tensors, its temperature and clocks.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -9,17 +9,17 @@
 
 namespace stoker {
 
-// Overwrites the model's state with rank 0's, where a rank has only a part of it, and keeps this rank's slices. A
+// Overwrites the model's state with rank 0's, if a rank has only a part of it, and keeps this rank's slices. A
 // stage's ranks then compute with as many threads, since results depend on their number, and whole tensors must stay
 // the same on all of them. All ranks of `world` must call it; `mesh` must outlive the model's last pass. Throws
 // InvalidArgument for a model that cannot be divided (Model::division).
 void divide_model(Model& model, const Group& world, const Mesh& mesh);
 
-// The parameter of which `entry`, of a model's, an average's or an optimiser's state, has this rank's slice; null for a
-// whole tensor. The names in an optimiser's state end with the parameter's.
+// The divided parameter that `entry`, of a model's, an average's or an optimiser's state, is this rank's slice of; null
+// for a whole tensor. The names in an optimiser's state end with the parameter's.
 const DividedParameter* slice_in(const Model& model, const NamedTensor& entry);
 
-// Of a checkpoint's tensors those of this rank's stage are kept, and become its slices. Throws InvalidArgument for one
+// Keeps those of a checkpoint's tensors that belong to this rank's stage, as its slices. Throws InvalidArgument for one
 // of another shape, which may be that of a slice.
 void keep_part(std::vector<NamedTensor>& state, const Model& model, const Group& tensor);
 
@@ -29,8 +29,8 @@ class StateGatherer {
     // Both must outlive this object.
     StateGatherer(const Model& model, const Mesh& mesh) : model_(model), mesh_(mesh) {}
 
-    // On rank 0 of all ranks, `state` with all tensors, whole, in host memory; on others as it was given, or with whole
-    // tensors. All ranks must call it; the copies of the model beside rank 0's exchange nothing.
+    // On rank 0 of all ranks, `state` with all tensors, whole, in host memory; on others unchanged, or with whole
+    // tensors. All ranks must call it; the copies of the model other than rank 0's exchange nothing.
     std::vector<NamedTensor> gather(std::vector<NamedTensor> state) const;
 
   private:

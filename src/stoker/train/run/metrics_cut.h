@@ -1,4 +1,4 @@
-// Where metrics.jsonl ends for a run that resumes from a checkpoint.
+// The end of metrics.jsonl for a run that resumes from a checkpoint.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Checks that model and data fit together, made before the first step with images of zeros. All throw InvalidArgument
-// where nothing else is said, and leave the model as it was.
+// unless another error is named, and do not change the model.
 #pragma once
 
 #include <span>
@@ -16,11 +16,11 @@ namespace stoker {
 // So must any model for pixels or tokens, whose outputs give `task.outputs`. Other models are not tried.
 void require_outputs(const Recipe& recipe, Model& model, Task& task, const at::Device& device);
 
-// A model of one's own must give float outputs of the task's shape, and a loss and metrics of one's own must take them.
+// A user's model must give float outputs of the task's shape, and a user's loss and metrics must take them.
 // They run once as in a step: with gradients, on up to two samples, in the mode that the model is in.
 void require_own_parts(const Recipe& recipe, Model& model, const Task& task, bool own_model, const at::Device& device);
 
-// What a model of several inputs does not go with.
+// Refuses the settings that a model of several inputs does not support.
 void require_inputs(const Recipe& recipe, const Model& model, const Task& task);
 
 // The model must take validation images (C, H, W); checked only if their shape differs from that of training images,
@@ -36,8 +36,8 @@ void require_smallest_batch(const Recipe& recipe, Model& model, const BatchSampl
 // The classes of `data` must be the first of `trained`, the classes of `origin`: labels then mean the same.
 void require_classes(std::span<const std::string> trained, const std::string& origin, const Dataset& data);
 
-// Validation fails before the first step, not after the first epoch: where the images that data.val_ops give have
-// several sizes, and where more labels than data.bad_samples allows are outside the task's classes. Sizes are those of
+// Validation fails before the first step, not after the first epoch: if the images that data.val_ops give have several
+// sizes, and if more labels than data.bad_samples allows are outside the task's classes. Sizes are those of
 // up to 64 samples, and are not looked at where the ops give one size. Throws DataError.
 void require_val_samples(const Recipe& recipe, const Loader& val, const Task& task);
 

@@ -15,8 +15,8 @@
 namespace stoker {
 
 // "classes": names by label; "input": [C, H, W]; "mean" and "std": of `normalize`, for each channel, on pixels in [0,
-// 1]. Of other tasks than classification also "task", "target" (its field) and "outputs"; of a model of several inputs
-// "inputs", the fields that it takes beside the first. Each value is JSON text in the metadata of a safetensors file.
+// 1]. For other tasks also "task", "target" (its field) and "outputs"; for a model of several inputs "inputs", the
+// fields that it takes after the first. Each value is JSON text in the metadata of a safetensors file.
 using ModelMetadata = std::map<std::string, std::string>;
 
 // For a model that the recipe trains on images of shape `input` (C, H, W), as data.val_ops leave them, or on (T)
@@ -29,12 +29,12 @@ std::string to_json(const ModelMetadata& metadata);
 
 // The shape of its images (C, H, W), or the number of tokens (T); empty where the metadata has none.
 Shape input_of(const ModelMetadata& metadata);
-// 0 where the metadata has no shape of images.
+// 0 if the metadata lacks a shape of images.
 std::int64_t channels_of(const ModelMetadata& metadata);
 // The model's outputs, and the name of the field that they predict; 0 and "" where the metadata has none.
 std::int64_t outputs_of(const ModelMetadata& metadata);
 std::string target_of(const ModelMetadata& metadata);
-// The fields that the model takes beside its input; empty where it takes one input.
+// The fields that the model takes in addition to its input; empty if it takes one input.
 std::vector<std::string> inputs_of(const ModelMetadata& metadata);
 
 }  // namespace stoker

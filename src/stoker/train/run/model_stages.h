@@ -1,5 +1,5 @@
-// A model that is cut into stages (train.mesh.pp): where it is cut, what passes between the stages, and its tensors
-// brought together for checkpoints.
+// A model that is cut into stages (train.mesh.pp): the places of the cuts, the tensors that pass between the stages,
+// and its state brought together for checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace stoker {
 
-// Where the model's blocks are cut.
+// The places at which the model's blocks are cut.
 struct StageCut {
     std::vector<std::string> blocks;  // their names
     std::vector<double> seconds;      // of each: a micro-batch's forward and backward pass
@@ -29,7 +29,7 @@ struct StageCut {
 // "fc1 to fc3 (4.1 ms) | fc4 (3.9 ms)"
 std::string cut_text(const StageCut& cut);
 
-// Throws InvalidArgument for a model that is no sequence of blocks, or that has fewer with trained parameters than
+// Throws InvalidArgument for a model that is not a sequence of blocks, or that has fewer with trained parameters than
 // there are stages.
 void require_stages(const Model& model, std::int64_t stages);
 
@@ -56,7 +56,7 @@ StageShapes stage_shapes(Model& model, const StageCut& cut, std::size_t stage, T
 void keep_stage(std::vector<NamedTensor>& state, const Model& model);
 
 // On the first rank of `stages`, `state` with the tensors of all stages in host memory, in the order of a whole model;
-// on others as it was given. All stages call it.
+// on others unchanged. All stages call it.
 std::vector<NamedTensor> gather_stages(std::vector<NamedTensor> state, const Model& model, const Group& stages);
 
 }  // namespace stoker

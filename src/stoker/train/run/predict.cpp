@@ -60,7 +60,7 @@ Prediction prediction_at(const at::Tensor& answers, std::int64_t i, bool finite)
 std::vector<Prediction> predictions(const Batch& batch, std::span<const SampledIndex> draws, const Dataset& dataset,
                                     const at::Tensor& outputs, TaskKind task) {
     const at::Tensor all_answers = answers(outputs, task);
-    // Of a mask the outputs, since its classes are always finite.
+    // For a mask the outputs are checked, since its classes are always finite.
     const at::Tensor checked = task == TaskKind::segmentation ? outputs : all_answers;
     const at::Tensor finite = checked.isfinite().reshape({checked.size(0), -1}).all(1).to(at::kCPU);  // (N)
     std::map<std::int64_t, Prediction> bad;  // by position in the batch

@@ -30,7 +30,7 @@ struct Prediction {
 // The prediction for a bad sample: its key and error.
 Prediction prediction_of(const BadSample& sample);
 
-// Throws Unsupported for a task whose outputs are no prediction for a sample: language and custom, and segmentation
+// Throws Unsupported for a task whose outputs do not predict a sample: language and custom, and segmentation
 // with more than 256 classes.
 void require_predictable(const Task& task);
 

@@ -11,7 +11,7 @@
 
 namespace stoker {
 
-// Waits for all ranks, which may take long to open their data. Where one has another recipe or other data than rank 0,
+// Waits for all ranks, which may take long to open their data. If one has another recipe or other data than rank 0,
 // all throw the same InvalidArgument, which names the key and the rank. Paths of data and settings of the host
 // (workers, caches, threads) may differ. `val` may be null.
 void require_same_recipe(const Group& group, const Recipe& recipe, const Loader& train, const Loader* val);

@@ -109,7 +109,7 @@ std::string RankSync::gather_bad_samples() {
         return "";
     }
     std::string lines = joined(group_.all_gather(kept_));
-    kept_.clear();  // not before: where a rank is lost, they are still to be published
+    kept_.clear();  // not before: if a rank is lost, they are still to be published
     return lines;
 }
 

@@ -1,6 +1,6 @@
 // The exchange between the ranks of a run besides gradients: the state they start from, losses and sample indices, bad
 // samples and the vote to stop. In a group of one nothing is exchanged. Ranks that share one copy of the model have the
-// same samples: what is counted or summed is that of one of them. Of several stages the last has the losses.
+// same samples: only one of them is counted or summed. The last of several stages has the losses.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ class RankSync {
         std::vector<at::Tensor> whole = {};   // alike on all ranks, or all of a stage
         std::vector<at::Tensor> slices = {};  // alike where ranks have the same slices of the model
     };
-    // Overwrites `state` with that of rank 0's copy of the model, and what a stage's ranks have alike with its first
-    // rank's, bit for bit. Forgets the stop votes of an earlier run.
+    // Overwrites `state` with that of rank 0's copy of the model, and the tensors that a stage's ranks share with its
+    // first rank's, bit for bit. Forgets the stop votes of an earlier run.
     void start(const SharedState& state) const;
 
     // Turns what each rank recorded of its slices into the figures of whole batches: `losses` are summed, `steps` get
@@ -42,11 +42,11 @@ class RankSync {
     std::int64_t merge(std::vector<StepResult>& steps, std::vector<double>& losses, std::int64_t bad_samples,
                        const Loader& loader) const;
 
-    // Of each stage of the model, the mean over the copies. All ranks must call it.
+    // For each stage of the model, the mean over the copies. All ranks must call it.
     std::vector<double> of_stages(double mine) const;
 
-    // `roll_samples` (mixup_cutmix.h) over the whole batch `number`, of which `slice` (N, ...) is this rank's part,
-    // with at least one sample. Every rank that has samples must call it.
+    // `roll_samples` (mixup_cutmix.h) over the whole batch `number`; `slice` (N, ...) is this rank's part of it, with
+    // at least one sample. Every rank that has samples must call it.
     at::Tensor roll(const at::Tensor& slice, const BatchSampler& sampler, std::int64_t number) const;
 
     // Takes lines for quarantine.jsonl (Quarantine::lines) of this rank's bad samples. Returns those to write now: all

@@ -13,7 +13,7 @@ namespace stoker {
 void require_same_model(const std::string& trained_with, const Recipe& recipe);
 
 // The same for the file of model.script or model.export, by its hash (imported_model_hash) when the checkpoint was
-// written and now. Where one is empty nothing is checked: it is not known, or the model has no file.
+// written and now. If one is empty nothing is checked: it is not known, or the model comes without a file.
 void require_same_file(const std::string& trained_hash, const std::string& hash, const ModelRecipe& recipe);
 
 // The same for the optimiser's name, and for whether weights are averaged.

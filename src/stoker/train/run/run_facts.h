@@ -1,4 +1,4 @@
-// What a run's records say about its host, device, data and settings.
+// The facts of a run's host, device, data and settings, for its records.
 #pragma once
 
 #include "stoker/bridge/device.h"

@@ -24,7 +24,7 @@ at::Device prepare_device(const Recipe& recipe, const Group& group = Group());
 void connect_devices(const Group& group, const at::Device& device);
 
 // train.precision on the device, of training, evaluation and prediction. An exported graph keeps its own arithmetic
-// where it is "auto".
+// if it is "auto".
 Precision run_precision(const Recipe& recipe, const at::Device& device);
 
 StepOptions step_options(const Recipe& recipe, const Task& task, const at::Device& device);
@@ -49,8 +49,8 @@ bool uses_channels_last(const Recipe& recipe, const Model* model);
 std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, std::int64_t outputs,
                                        const at::Device& device, bool resumes);
 
-// The size that images must have after data.val_ops, which is the training images' size, where the ops do not give all
-// images one size. Empty where they do, or where the model's file does not have the size.
+// The size that images must have after data.val_ops, which is the training images' size, if the ops do not give all
+// images one size. Empty if they do, or if the model's file does not have the size.
 std::optional<ImageSize> required_size(const DataRecipe& recipe, const ModelMetadata& metadata);
 
 // For predictions: one pass in order over data that may have no labels. Any number of samples may be bad, and images of
@@ -59,7 +59,7 @@ std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::sha
                                             const at::Device& device, bool channels_last, const ModelMetadata& metadata,
                                             const Group& group = Group());
 
-// The task of trained weights, without a data set that has targets: what the model takes, and its outputs, for images
+// The task of trained weights, without a data set that has targets: the model's inputs, and its outputs, for images
 // (C, H, W), or (T) tokens. `classes`: of a classification.
 Task trained_task(const Recipe& recipe, const ModelMetadata& metadata, const Shape& input, std::int64_t classes);
 

@@ -18,7 +18,7 @@ struct EpochSums {
     std::int64_t bad_samples = 0;
 };
 
-// What is known of a data set's stored bytes without reading them.
+// The known facts of a data set's stored bytes, without reading them.
 struct DataSummary {
     std::string format = {};
     std::int64_t bytes = 0;  // of all files; 0: not known
@@ -36,7 +36,7 @@ struct RunState {
     std::vector<EpochResult> epochs;  // finished ones
     EpochSums sums;
     StepRecord account;
-    std::int64_t accumulate = 1;     // micro-batches, where memory forced more than the recipe says; else 1
+    std::int64_t accumulate = 1;     // micro-batches, if memory forced more than the recipe says; else 1
     std::int64_t metrics_bytes = 0;  // length of metrics.jsonl
     std::string recipe = {};         // TOML; written, and read by read_trained_recipe (checkpoint.h)
     std::string model_hash = {};     // of the model's file; written, and read by read_model_hash

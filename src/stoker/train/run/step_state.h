@@ -1,4 +1,4 @@
-// What a checkpoint has of a step and its optimiser. Its file of the optimiser holds the scaler's tensors, too.
+// A checkpoint's state of a step and its optimiser. Its file of the optimiser also holds the scaler's tensors.
 #pragma once
 
 #include <vector>

@@ -74,7 +74,7 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
                         std::shared_ptr<Group> group, const CustomTask& custom) {
     require_valid(recipe);
     const at::Device device = prepare_device(recipe, *group);
-    connect_devices(*group, device);  // after the switches, of which NCCL reads that of determinism
+    connect_devices(*group, device);  // after the switches: NCCL reads that of determinism
     const Mesh mesh = make_mesh(group, recipe.train.mesh);
     const bool channels_last = uses_channels_last(recipe, model.get());
     auto train = make_train_loader(recipe, data, device, channels_last, *mesh.data);
@@ -84,7 +84,7 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
     std::unique_ptr<Loader> val;
     if (data.val != nullptr) {
         const Shape& image = train->image_shape();
-        if (task.classifies() || task.kind == TaskKind::custom) {  // a loss of your own may read labels, too
+        if (task.classifies() || task.kind == TaskKind::custom) {  // a user's loss may also read labels
             data.val = match_classes(data.train->classes(), data.train->path(), data.val, data.train->fields());
         }
         val = make_val_loader(recipe, data, device, channels_last, image.empty() ? 0 : image.front(), *mesh.data);

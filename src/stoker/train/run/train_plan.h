@@ -18,7 +18,7 @@ namespace stoker {
 
 struct TrainPlan {
     std::shared_ptr<Group> group;  // of all ranks
-    Mesh mesh;                     // what they share: batches, and with train.mesh.tp and pp the model
+    Mesh mesh;                     // which ranks share batches, and with train.mesh.tp and pp the model
     Recipe recipe;
     RecipeData data;
     at::Device device;
@@ -35,7 +35,7 @@ struct TrainPlan {
     std::string model_hash;  // of the file of model.script or model.export; empty for other models
     std::vector<std::string> new_tensors;  // tensors that model.weights had only for another number of classes
 
-    // What a step must know of `stage`.
+    // The facts of `stage` that a step must know.
     std::optional<StagePlan> stage_plan() const;
 };
 

@@ -1,4 +1,4 @@
-// LibTorch has no RAII guard for at::autocast's thread-local switches.
+// LibTorch lacks a RAII guard for at::autocast's thread-local switches.
 #include "stoker/train/step/autocast.h"
 
 #include <ATen/autocast_mode.h>

@@ -25,7 +25,7 @@ Precision choose_precision(const std::string& precision, const at::Device& devic
 // cast once a step.
 class Autocast {
   public:
-    // Does nothing where `precision` has no autocast.
+    // Does nothing if `precision` is without autocast.
     Autocast(const Precision& precision, const at::Device& device);
     Autocast(const Autocast&) = delete;
     Autocast& operator=(const Autocast&) = delete;

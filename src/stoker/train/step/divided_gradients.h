@@ -1,4 +1,4 @@
-// What a step does differently where ranks have parts of one model: a norm and an overflow are those of the whole.
+// Differences of a step when ranks have parts of one model: a norm and an overflow are those of the whole.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,13 +12,13 @@
 namespace stoker {
 
 struct DividedGradients {
-    // The gradients of which each rank has a slice, by their place in a list.
+    // The gradients of divided parameters, by their place in a list.
     std::vector<std::int64_t> places = {};
     SumOverRanks sum = nullptr;        // over the ranks with slices
     SumOverRanks sum_parts = nullptr;  // over stages, or ranks with shards, which have other parameters; null: one part
 };
 
-// Of the trained parameters that have a gradient, in the model's order (Optimizer::gradients). `tensor`, the ranks that
+// For the trained parameters with a gradient, in the model's order (Optimizer::gradients). `tensor`, the ranks that
 // share the model, must outlive the result.
 DividedGradients divided_gradients(const Model& model, const Group& tensor);
 

@@ -1,4 +1,4 @@
-// An exponential moving average of a model's weights, which is evaluated and saved beside them.
+// An exponential moving average of a model's weights, which is evaluated and saved as well.
 #pragma once
 
 #include <vector>

@@ -23,7 +23,7 @@ std::vector<at::Tensor> values_of(const std::vector<NamedTensor>& named) {
     return tensors;
 }
 
-// The whole model as one block where it is no sequence, or where blocks may share (tied) weights.
+// The whole model as one block if it is not a sequence, or if blocks may share (tied) weights.
 std::vector<ModelBlock> blocks_of(const Model& model) {
     std::vector<ModelBlock> blocks = model.blocks();
     if (blocks.size() <= 1 || !model.inputs().empty() || !model.tied_names().empty()) {

@@ -21,9 +21,9 @@ namespace stoker {
 class FullyShardedModel {
   public:
     // Takes the state of the first rank of `group`, and frees the parameters of `model`: the passes below are its only
-    // passes from then on. A model that is no sequence of blocks (Model::blocks) is one block. Both must outlive this
-    // object. Throws what GradientReducer throws, InvalidArgument for parameters of several types or in no one block,
-    // and Unsupported for a model that does not use autograd.
+    // passes from then on. A model that is not a sequence of blocks (Model::blocks) is one block. Both must outlive
+    // this object. Throws what GradientReducer throws, InvalidArgument for parameters of several types or in no one
+    // block, and Unsupported for a model that does not use autograd.
     FullyShardedModel(Model& model, const Group& group);
 
     // The passes of a micro-batch; all ranks make them together, in the same order. `outputs` is for evaluation too.
@@ -32,7 +32,7 @@ class FullyShardedModel {
     // Adds the gradients of `loss`, the last one or made of the last outputs, to those of the shards, averaged over the
     // ranks. Throws InvalidArgument where a trained parameter has none.
     void backward(const at::Tensor& loss, const at::Tensor& gradient);
-    // What a rank does that has no samples where others have some.
+    // The passes of a rank without samples while others have some.
     void forward_without_samples();
     void backward_without_samples();
     // Waits for other ranks in a training pass belong to the phase `communication` of this account from now on.
@@ -49,25 +49,25 @@ class FullyShardedModel {
 
     // The model's state as this rank has it: the shards of the parameters, and whole buffers. They share its memory.
     const std::vector<NamedTensor>& state() const { return state_; }
-    // `state`, tensors like `state()`, as those of a whole model: on rank 0, in host memory; on others as it was given.
+    // `state`, tensors like `state()`, as those of a whole model: on rank 0, in host memory; on others unchanged.
     // All ranks must call it.
     std::vector<NamedTensor> gather(const std::vector<NamedTensor>& state) const;
     // The same for a file, without gathering what each rank can write. All ranks must call it.
     StateParts parts(const std::vector<NamedTensor>& state) const;
-    // The opposite: tensors like `state()`, of which the shards have this rank's elements. Throws InvalidArgument, with
-    // `where` as the origin, unless `whole` has the model's tensors.
+    // The opposite: tensors like `state()` whose shards have this rank's elements. Throws InvalidArgument, with `where`
+    // as the origin, unless `whole` has the model's tensors.
     std::vector<NamedTensor> divide(const std::vector<NamedTensor>& whole, const std::string& where) const;
     void load(const std::vector<NamedTensor>& whole, const std::string& where);
 
   private:
     struct Block {
-        ModelBlock block;  // without `forward` where the model is no sequence
+        ModelBlock block;  // without `forward` if the model is not a sequence
         std::unique_ptr<FlatParameters> trained = nullptr;
         std::unique_ptr<FlatParameters> frozen = nullptr;
 
         std::vector<FlatParameters*> parts() const;
     };
-    // What the backward pass needs of a block's forward pass.
+    // The tensors of a block's forward pass that the backward pass needs.
     struct Pass {
         at::Tensor input;   // after the first trained block: a leaf of autograd, so that each block has its own graph
         at::Tensor output;  // from the first trained block on, without the last
@@ -76,7 +76,7 @@ class FullyShardedModel {
     class Abandonment;
 
     bool is_sequence() const { return blocks_.size() > 1; }
-    // `batch` is null where this rank has no samples. `whole`: the pass of a model that is one block.
+    // `batch` is null if this rank lacks samples. `whole`: the pass of a model that is one block.
     at::Tensor forward(const DeviceBatch* batch, const std::function<at::Tensor()>& whole);
     void backward_blocks(const std::function<void(std::size_t block)>& compute);
     void backward_of(std::size_t block, const at::Tensor& loss, const at::Tensor& gradient);

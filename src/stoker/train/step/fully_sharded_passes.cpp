@@ -1,5 +1,5 @@
-// Blocks have graphs of their own, cut at detached inputs as between the stages of a pipeline, so gathers and
-// reductions stand in the order of the code, which is the same on all ranks, and not in hooks.
+// Each block has a separate graph, cut at detached inputs as between the stages of a pipeline, so gathers and
+// reductions follow the order of the code, which is the same on all ranks, and not that of hooks.
 #include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
 
@@ -168,7 +168,7 @@ void FullyShardedModel::finish_reduce(std::size_t block) const {
     }
 }
 
-// An evaluation has no phases of its own.
+// An evaluation is not divided into phases.
 void FullyShardedModel::wait_in_account(std::optional<PhaseSpan>& span) const {
     if (account_ != nullptr && c10::GradMode::is_enabled()) {
         span.emplace(*account_, Phase::communication);

@@ -15,7 +15,7 @@ float* floats(const at::Tensor& tensor) {
     return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr;
 }
 
-// A frozen parameter has no state, or does not require a gradient.
+// A frozen parameter lacks state, or does not require a gradient.
 bool usable(const FusedParameter& parameter) {
     const at::Tensor& value = parameter.value;
     return parameter.steps.defined() && value.requires_grad() && value.scalar_type() == at::kFloat &&

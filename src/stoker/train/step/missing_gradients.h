@@ -7,7 +7,7 @@
 
 namespace stoker {
 
-// Throws InvalidArgument. `names`: of such parameters, as far as they are known.
+// Throws InvalidArgument. `names`: the known ones of such parameters.
 [[noreturn]] void refuse_missing_gradients(std::span<const std::string> names);
 
 }  // namespace stoker

@@ -23,8 +23,8 @@ using RollSamples = std::function<at::Tensor(const at::Tensor& samples)>;
 at::Tensor roll_samples(const at::Tensor& samples);
 
 // Mixes each sample of `batch` with the one before it, in place, drawing from (seed, epoch, number of the batch).
-// Images that are bytes are normalised first. The targets become float32 (N, classes). `roll`: where the batch is a
-// rank's slice of one, it takes the sample before the slice from another rank.
+// Images that are bytes are normalised first. The targets become float32 (N, classes). `roll`: if the batch is a rank's
+// slice of one, it takes the sample before the slice from another rank.
 void mix(DeviceBatch& batch, const MixupCutmixOptions& options, std::int64_t epoch, std::int64_t number,
          const RollSamples& roll = roll_samples);
 

@@ -187,7 +187,7 @@ void Optimizer::step(const at::Tensor& found_inf) {
         return;
     }
     at::_foreach_add_(steps, 1);
-    if (found_inf.defined()) {  // a skipped step does not count; the fused kernels skip by themselves
+    if (found_inf.defined()) {  // a skipped step does not count; the fused kernels skip it themselves
         at::_foreach_sub_(steps, std::vector<at::Tensor>(steps.size(), found_inf));
     }
     for (const Alike& group : alike()) {
@@ -327,7 +327,7 @@ std::vector<at::Tensor> Optimizer::tensors() const {
     return all;
 }
 
-// One for each parameter; none where the optimiser has no such state, or for another rank than 0.
+// One for each parameter; none if the optimiser lacks such state, or for another rank than 0.
 std::vector<at::Tensor> Optimizer::whole(bool has, at::Tensor Trained::*member) const {
     if (!has) {
         return {};

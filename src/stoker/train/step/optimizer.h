@@ -29,7 +29,7 @@ OptimizerRecipe stage_recipe(OptimizerRecipe recipe, const std::vector<NamedTens
 class Optimizer {
   public:
     // `shards`: the ranks of this group share the state and the updates (ZeRO stage 1); null: this rank has all.
-    // `full`: `parameters` are all trained ones of this model, of which the ranks have shards; it must outlive this
+    // `full`: `parameters` are all trained ones of this model, and the ranks have shards of them; it must outlive this
     // object.
     Optimizer(const std::vector<NamedTensor>& parameters, const OptimizerRecipe& recipe,
               OptimizerKernel kernel = OptimizerKernel::fused, const Group* shards = nullptr,
@@ -37,14 +37,14 @@ class Optimizer {
 
     // Updates every parameter that has a gradient. `found_inf`: a float32 scalar on the parameters' device, where 1
     // skips the update; undefined: 0. A sharded optimiser updates this rank's elements; then all ranks must call
-    // `gather_parameters`, unless the parameters are sharded, too.
+    // `gather_parameters`, unless the parameters are sharded as well.
     void step(const at::Tensor& found_inf = {});
     // True where ranks share the state and the updates.
     bool sharded() const { return shards_.has_value(); }
     bool has_whole_parameters() const { return full_ == nullptr; }
     // Gives every rank the elements that the others have updated. All ranks must call it.
     void gather_parameters() const;
-    // Of the parameters, or of this rank's pieces of sharded ones, that have one.
+    // The gradients of the parameters, or of this rank's pieces of sharded ones, that have one.
     std::vector<at::Tensor> gradients() const;
     // Frees the gradients: the next backward pass writes instead of adding.
     void zero_grad();

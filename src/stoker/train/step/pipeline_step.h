@@ -45,8 +45,8 @@ class PipelineStep {
     // Sums over the stages, in place. Waits for the slowest.
     void sum(const at::Tensor& values);
 
-    // The share of the time since the last call that this stage waited for others, in `run` and `sum`. Empty where
-    // neither was called. The wait after a stage's last pass lies in the next step.
+    // The share of the time since the last call that this stage waited for others, in `run` and `sum`. Empty if neither
+    // was called. The wait after a stage's last pass counts to the next step.
     std::optional<double> take_idle_share();
     // The most micro-batches so far whose activations were held at once.
     std::int64_t most_in_flight() const { return most_in_flight_; }
@@ -65,7 +65,7 @@ class PipelineStep {
     std::int64_t most_in_flight_ = 0;
 };
 
-// Where part `part` of `parts` of so many samples begins; micro-batches are as even as possible.
+// The start of part `part` of `parts` of so many samples; micro-batches are as even as possible.
 inline std::int64_t micro_batch_begin(std::int64_t samples, std::int64_t part, std::int64_t parts) {
     return samples * part / parts;
 }

@@ -1,4 +1,4 @@
-// The learning rate as a function of the step and of earlier epochs' losses. It has no state to save.
+// The learning rate as a function of the step and of earlier epochs' losses, without state to save.
 #pragma once
 
 #include <cstdint>

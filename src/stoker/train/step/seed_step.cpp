@@ -26,7 +26,7 @@ void seed_step(std::uint64_t seed, std::int64_t step, const c10::Device& device,
     };
     seed_on(device);
     if (!device.is_cpu()) {
-        seed_on(at::kCPU);  // a model on a GPU may draw on the host, too
+        seed_on(at::kCPU);  // a model on a GPU may also draw on the host
     }
 }
 

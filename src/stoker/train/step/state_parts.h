@@ -1,4 +1,4 @@
-// Named tensors of which each rank has some elements: what it writes of a checkpoint's file.
+// Named tensors that are divided among the ranks: the part of a checkpoint's file that a rank writes.
 #pragma once
 
 #include <string>

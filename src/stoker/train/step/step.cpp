@@ -78,8 +78,8 @@ std::string why_no_graph(const StepOptions& options, const Optimizer& optimizer,
     return "";
 }
 
-// What images become in the step: the type that the model's first layer would cast them to, which saves that cast. A
-// loss of one's own may read them, too.
+// The type of images in the step: the one that the model's first layer would cast them to, which saves that cast. A
+// user's loss may also read them.
 at::ScalarType input_type(const StepOptions& options, const Model& model) {
     const bool cast = options.precision.autocast && model.casts_input() && options.loss.function == nullptr;
     return cast ? *options.precision.autocast : at::kFloat;
@@ -286,8 +286,8 @@ bool Step::free_graph() {
     return had_memory;
 }
 
-// Returns false where the step is not a fused one, or memory has split its batches. What it throws it throws before it
-// changes a weight.
+// Returns false if the step is not a fused one, or memory has split its batches. It throws before it changes a weight,
+// if at all.
 bool Step::run_fused_on_device(const DeviceBatch& batch, const at::Tensor& mean) {
     if (!fused_on_device_ || options_.accumulate > 1 || !fused_on_device_->takes(batch.size())) {
         return false;

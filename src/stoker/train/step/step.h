@@ -36,7 +36,7 @@ struct StepOptions {
     double clip_value = 0;        // limit for each gradient element; 0: no clipping
     LossOptions loss = {};
     double ema = 0;             // decay; 0: none
-    ScalerOptions scaler = {};  // where the precision scales losses
+    ScalerOptions scaler = {};  // if the precision scales losses
     bool compile = true;        // use a fused step or a CUDA graph where possible
     // Lets cuDNN time its algorithms for whole batches. A search takes seconds for each shape, so smaller batches use
     // cuDNN's first choice.
@@ -50,7 +50,7 @@ class Step {
   public:
     // The ranks of `group` run each step together, and average the gradients of their samples. Those of `tensor` have
     // the same samples, and slices of the model (Model::divide). Both must outlive this object; null: one rank.
-    // `stage`: which one the model is (Model::keep_blocks), where it is not a whole one. `full`: the model whose
+    // `stage`: which one the model is (Model::keep_blocks), if it is not a whole one. `full`: the model whose
     // parameters the ranks of `group` have divided among them; null: each has them all.
     Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device,
          const StepOptions& options = {}, const Group* group = nullptr, const Group* tensor = nullptr,
@@ -75,7 +75,7 @@ class Step {
     // contribute: 0 on stages before the last. Waits for the device.
     std::vector<double> take_losses();
 
-    // The loss of the last step, if it lies in the host's memory: on a GPU, and after take_losses, it does not.
+    // The loss of the last step, if it is in the host's memory: on a GPU, and after take_losses, it is not.
     std::optional<double> loss_on_host() const;
     // The same as a float32 scalar on the device, until the next step; before the first step 0.
     at::Tensor last_loss() const { return losses_.select(0, last_); }
@@ -94,12 +94,12 @@ class Step {
     // True where forward, backward and update are one pass on the CPU (fused_step.h).
     bool fused() const { return fused_.has_value(); }
     // How steps run: "fused", "graph", "graph, fused" (an mlp's kernels), or "eager: " and the reason. A graph is
-    // captured in an early step. Where there is room for one graph only, ", which batches are copied for: " and the
+    // captured in an early step. If memory suffices for one graph only, ", which batches are copied for: " and the
     // reason follow.
     std::string compiled() const;
     // Frees the graph if there is one; later steps are eager.
     bool free_graph();
-    // Returns work(). If memory runs out beside a graph, frees the graph and calls `work` again.
+    // Returns work(). If memory runs out while there is a graph, frees the graph and calls `work` again.
     template <typename Work>
     auto beside_graph(const Work& work) {
         try {
@@ -167,7 +167,7 @@ class Step {
     std::string why_eager_;
     at::Tensor losses_;            // (kOnDevice) float32 on the device
     std::int64_t on_device_ = 0;   // number of losses in losses_
-    std::int64_t last_ = 0;        // where the last step's loss is in losses_
+    std::int64_t last_ = 0;        // index of the last step's loss in losses_
     std::vector<double> fetched_;  // losses before those
 };
 

@@ -1,5 +1,5 @@
-// Graphs read and write tensors that live as long as they do, and batches where later batches lie, too. A step's
-// intermediate tensors lie in the graphs' own memory pool.
+// Graphs read and write tensors that live as long as they do, and batches in the slots of later batches. A step's
+// intermediate tensors are in the graphs' own memory pool.
 #include "stoker/train/step/step_graph.h"
 
 #include <ATen/Context.h>
@@ -102,7 +102,7 @@ bool StepGraph::accepts(const DeviceBatch& batch) {
     return ++seen_ > kWarmUpSteps;
 }
 
-// The number of the input that is this batch, or a copy of it. A new one comes last and has no graph yet.
+// The number of the input that is this batch, or a copy of it. A new one comes last, still without a graph.
 std::size_t StepGraph::input_for(const DeviceBatch& batch) {
     const std::vector<at::Tensor> given = batch.tensors();
     if (batch.in_slot) {
@@ -131,7 +131,7 @@ std::size_t StepGraph::input_for(const DeviceBatch& batch) {
     return number;
 }
 
-// Captures the step on the last input. Where there is no room for a further graph, the next step captures a single one.
+// Captures the step on the last input. If a further graph does not fit, the next step captures a single one.
 bool StepGraph::capture(const StepFunction& step) {
     const at::Generator host = at::globalContext().defaultGenerator(at::kCPU);
     const at::Tensor before = generator_state(host);

@@ -39,7 +39,7 @@ class StepGraph {
     void disable(std::string reason);
 
     bool captured() const { return captured_ > 0; }
-    // Why there is no graph, or none yet.
+    // Why nothing is captured, or nothing yet.
     const std::string& reason() const { return reason_; }
     // Why one graph serves all batches, which are copied for it; empty where each slot may have one.
     const std::string& why_one() const { return why_one_; }
@@ -54,7 +54,7 @@ class StepGraph {
     std::string reason_;
     std::string why_one_;
     DeviceBatch shape_;                // of the batches to capture, without memory
-    std::vector<DeviceBatch> inputs_;  // what each graph reads; those in a slot do not own their memory
+    std::vector<DeviceBatch> inputs_;  // the input of each graph; those in a slot do not own their memory
     std::size_t captured_ = 0;         // of them
     std::ptrdiff_t most_slots_ = DeviceCopier::kSlots;
     at::Tensor loss_;                    // float32 scalar that each graph writes

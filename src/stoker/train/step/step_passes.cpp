@@ -1,4 +1,4 @@
-// The passes of a step: gradients of the micro-batches, and what is done to them before the update.
+// The passes of a step: gradients of the micro-batches, and their changes before the update.
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
@@ -26,7 +26,7 @@ std::vector<std::string> without_gradient(const Model& model) {
     return names;
 }
 
-// A loss of one's own may be anything.
+// A user's loss may be anything.
 void require_scalar(const at::Tensor& loss) {
     if (!loss.defined() || loss.dim() != 0 || !loss.is_floating_point()) {
         throw InvalidArgument({.where = "loss",
@@ -39,8 +39,8 @@ void require_scalar(const at::Tensor& loss) {
 
 }  // namespace
 
-// Gradients of the mean loss over the `all` samples of all ranks' batch; each micro-batch is weighted by its share.
-// Where samples have weights, or ignored pixels, this is the mean of the micro-batches' means, as in torch.
+// Gradients of the mean loss over the `all` samples of all ranks' batch; each micro-batch is weighted by its share. If
+// samples have weights, or ignored pixels, this is the mean of the micro-batches' means, as in torch.
 void Step::gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean) {
     const std::int64_t samples = batch.size();
     // Passes that exchange statistics or parameters are made by all ranks together, by some without samples.

@@ -10,7 +10,7 @@
 namespace stoker {
 namespace {
 
-// What a value of the target may be: 0 to last, or `also`.
+// The allowed values of the target: 0 to last, or `also`.
 struct Allowed {
     std::uint64_t last = 0;
     std::uint64_t also = 0;
@@ -55,7 +55,7 @@ std::optional<WrongValue> find_wrong(const TensorView& view, const Allowed& allo
     }
 }
 
-// Tokens are inputs, too, and no table of a model has a row for a negative one.
+// Tokens are also inputs, and a model's table lacks rows for negative ones.
 Allowed allowed_of(const Task& task) {
     if (task.kind == TaskKind::multilabel) {
         return {.last = 1, .also = 1};

@@ -1,4 +1,4 @@
-// What a run learns: the fields of a batch that it reads, the meaning of the model's outputs, the loss and the metrics.
+// The task of a run: the fields of a batch that it reads, the meaning of the model's outputs, the loss and the metrics.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct CustomTask {
     std::vector<CustomMetric> metrics = {};
 };
 
-// The shapes are of one sample. What the model takes, the target and the outputs are, for
+// The shapes are of one sample. The model's input, the target and the outputs are, for
 //   classification   images (C, H, W), a class (), outputs (K)
 //   multilabel       images, 0 or 1 for each of K labels as float32 (K), outputs (K)
 //   regression       images, K values as float32 (K), K outputs
@@ -48,10 +48,10 @@ struct Task {
     Shape input = {};
     Shape target = {};
     std::int64_t outputs = 0;  // K; 0: not known before the model has run
-    LossOptions loss = {};     // of training; evaluation has no smoothing, weights and gamma
+    LossOptions loss = {};     // of training; evaluation is without smoothing, weights and gamma
     std::vector<CustomMetric> metrics = {};
     std::vector<FieldSpec> more = {};      // those of fields.more
-    std::vector<std::string> inputs = {};  // of them, what the model takes beside `input`
+    std::vector<std::string> inputs = {};  // of them, those that the model takes in addition to `input`
 
     bool classifies() const { return kind == TaskKind::classification; }
     // True for outputs that only the user's own model has.
@@ -59,12 +59,12 @@ struct Task {
 };
 
 // The task of `recipe` on the batches of `loader`: the target is the first further field of the task's kind. The loss
-// has no weights yet. Throws InvalidArgument where the data has no such field, or one whose shape differs between
+// has no weights yet. Throws InvalidArgument if the data lack this field, or if its shape differs between
 // samples; for classification what class_count throws.
 Task make_task(const Recipe& recipe, const Loader& loader, const CustomTask& custom = {});
 
-// Adds the fields that a model takes beside the task's input (Model::inputs) to what batches have on the device;
-// `specs` are the loader's. Throws InvalidArgument for a name that is no field, and for a field of any length.
+// Adds the fields that a model takes in addition to the task's input (Model::inputs) to the batches on the device;
+// `specs` are the loader's. Throws InvalidArgument for a name that is not a field, and for a field of any length.
 void add_inputs(Task& task, std::span<const std::string> names, std::span<const FieldSpec> specs);
 
 // Sets the weights of train.class_weights, on `device`. Throws InvalidArgument for another number than `task.outputs`,
