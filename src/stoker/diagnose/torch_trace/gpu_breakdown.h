@@ -11,7 +11,7 @@ namespace stoker {
 
 // Fills compute_us, non_compute_us, idle_us and idle. Empty if no work of a GPU is left. As in HTA:
 // - the last ProfilerStep, and the kernels launched in it, do not count if there are several;
-// - times of nanosecond resolution are rounded to whole microseconds, the begin upwards and the end downwards;
+// - times of nanosecond resolution are rounded to whole microseconds, the start upwards and the end downwards;
 // - a gap on a stream is a host wait if the next kernel was launched after the last had ended, a kernel wait if it is
 //   shorter than 30 us (HTA's documentation says ns, but its times are in us), and "other" else.
 std::optional<GpuEntry> gpu_breakdown(const TraceEvents& trace);
