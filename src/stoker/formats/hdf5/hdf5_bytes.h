@@ -105,8 +105,8 @@ std::optional<std::uint64_t> find_chunk_tree(const Hdf5Bytes& file, std::uint64_
 // The range of a compact dataset's elements, which its header holds. Throws DataError for a damaged header.
 ByteRange find_compact_data(const Hdf5Bytes& file, std::uint64_t header);
 
-// The range from an attribute's values to the end of the header's block. Empty if the header has no such attribute, or
-// if the attributes are stored elsewhere, as they are beyond 8 attributes in newer files.
+// The range from an attribute's values to the end of the header's block. Empty if the header lacks the attribute, or
+// stores attributes elsewhere, as newer files do with more than 8.
 std::optional<ByteRange> find_attribute(const Hdf5Bytes& file, std::uint64_t header, std::string_view name);
 
 struct Hdf5GroupLinks {
