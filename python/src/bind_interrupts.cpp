@@ -37,7 +37,7 @@ void start_again_in_child() {
     }
 }
 
-// May be nested. `blocked` blocks the signal, too, for processes that are started meanwhile. Not everywhere: another
+// May be nested. `blocked` also blocks the signal, for processes that are started meanwhile. Not everywhere: another
 // thread takes the signal then, and may tell Python of it inside of the next object.
 class HeldInterrupts {
   public:

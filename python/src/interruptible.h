@@ -1,5 +1,5 @@
-// Calls that may take long, such as those to a server, end at once with Ctrl-C: they run on a thread of their own,
-// while the caller's looks for signals. Python runs handlers of signals on the main thread alone.
+// Calls that may take long, such as those to a server, end at once with Ctrl-C: they run on a separate thread, while
+// the caller's looks for signals. Python runs handlers of signals on the main thread alone.
 #pragma once
 #include <nanobind/nanobind.h>
 
@@ -15,7 +15,7 @@ namespace stoker::python {
 inline constexpr std::chrono::milliseconds kSignalPoll{50};
 
 // What `call` returns or throws. It runs without the interpreter's lock and owns all that it uses: after Ctrl-C nobody
-// waits for it, and what it returns is dropped.
+// waits for it, and its result is dropped.
 template <typename Call>
 auto interruptible(Call call) {
     std::packaged_task<std::invoke_result_t<Call&>()> task(std::move(call));

@@ -2,7 +2,7 @@
 
 import os
 
-# As in src/stoker/io/remote/certificates.cpp, which looks there by itself.
+# As in src/stoker/io/remote/certificates.cpp, which also looks there.
 _SYSTEM = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",

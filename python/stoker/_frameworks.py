@@ -23,7 +23,7 @@ def chosen(framework: str, dtype: Any) -> str:
 
 
 def dtype_name(dtype: Any) -> str:
-    """Of a name, or of a dtype of torch, NumPy or JAX."""
+    """The name of a dtype of torch, NumPy or JAX, or of a name."""
     return dtype.__name__ if isinstance(dtype, type) else str(dtype).rpartition(".")[2]
 
 
@@ -49,7 +49,7 @@ def _numpy_array(array: Any, is_array: bool = False) -> Any:
 
 
 def delivery(device: Any, pin_memory: bool, framework: str) -> Callable[[Any], Any]:
-    """What is done with each batch: nothing, or a copy to pinned memory."""
+    """The treatment of each batch: none, or a copy to pinned memory."""
     if device is None and not pin_memory:
         return lambda batch: batch
     if framework != "torch":

@@ -15,7 +15,7 @@ _SAMPLER = (
     "WeightedRandomSampler by class; stoker.open(path)[indices] or torch's Subset is a data set of some of the samples"
 )
 
-# Of each keyword: what is expected ({value} is what was given), and a hint. `no NAME`: it has no equal.
+# For each keyword the expectation ({value} is the given value), and a hint. `no NAME`: Stoker lacks an equal.
 _FOREIGN: dict[str, tuple[str, str]] = {
     "num_workers": ("workers={value}", ""),
     "prefetch_factor": ("prefetch={value}", "it counts the batches of all workers together"),
@@ -80,7 +80,7 @@ def explain_keywords(function: Callable[P, None]) -> Callable[P, None]:
 
 
 def explained_attribute(name: str) -> str:
-    """Why stoker.Loader has no attribute `name`, which a DataLoader may have."""
+    """Why stoker.Loader lacks an attribute `name`, which a DataLoader may have."""
     hint = _ATTRIBUTES.get(name, "")
     return f"stoker.Loader has no {name}{f'; {hint}' if hint else ''}"
 

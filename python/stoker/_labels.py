@@ -127,7 +127,7 @@ def _usual(names: list[str], usual: tuple[str, ...]) -> str:
 
 
 def _begin_of(folder: str) -> str:
-    """What the paths of all files in it begin with."""
+    """The beginning of the paths of all files in it."""
     return os.path.join(os.path.abspath(folder), "")
 
 
@@ -154,7 +154,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _cell(value: Any, column: str) -> str:
-    """Empty for what is missing: None, NaN, NaT and pandas.NA."""
+    """Empty for missing values: None, NaN, NaT and pandas.NA."""
     if _is_tensor(value) and value.ndim == 0:
         value = value.item()
     if isinstance(value, (list, tuple, set, Mapping)) or getattr(value, "ndim", 0) > 0:

@@ -12,7 +12,7 @@ def with_items(mapping: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
     before = dict(mapping)
     try:
         made = copy.copy(mapping)
-        if hasattr(made, "__dict__"):  # it may keep its items in a dict of its own, which a copy shares
+        if hasattr(made, "__dict__"):  # it may keep its items in another dict, which a copy shares
             vars(made).update({name: copy.copy(of) for name, of in vars(mapping).items() if isinstance(of, dict)})
         for name, item in items.items():  # transformers' ModelOutput has no `update`
             made[name] = item

@@ -1,4 +1,4 @@
-"""Where a watch measures how long a program waits for the batches of stoker.Loader (stoker/watch/own_loader.py)."""
+"""A hook with which a watch measures a program's waits for stoker.Loader's batches (stoker/watch/own_loader.py)."""
 
 from __future__ import annotations
 

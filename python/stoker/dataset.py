@@ -12,7 +12,7 @@ from stoker.errors import InvalidArgument
 
 
 class Field(NamedTuple):
-    """A field that samples have beside image and label."""
+    """A field that samples have in addition to image and label."""
 
     name: str
     kind: str  # value, label, image, mask, boxes, tokens or bytes
@@ -25,7 +25,7 @@ _of_parents: list[_stoker.Dataset] = []
 
 OPEN_EACH = "write [stoker.open(p) for p in paths]"  # for messages about a list
 
-# "mask", or the field's name in the data and its kind, where they are not what the format takes them for.
+# "mask", or the field's name in the data and its kind, if they are not those that the format chooses.
 Fields = Sequence[str] | Mapping[str, str | tuple[str, str]]
 
 
@@ -80,7 +80,7 @@ class Dataset:
 
     @property
     def fields(self) -> list[Field]:
-        """The fields beside image and label that the data set was opened with."""
+        """The fields other than image and label that the data set was opened with."""
         return [Field(*field) for field in self._handle.fields()]
 
     @property
@@ -108,7 +108,7 @@ class Dataset:
         return self._handle.key(self._checked(index))
 
     def label(self, index: int) -> int | None:
-        """The sample's class index (-1: none), where it is known without reading the sample; otherwise None."""
+        """The sample's class index (-1: none), if it is known without reading the sample; otherwise None."""
         return self._handle.label(self._checked(index))
 
     def split(self, share: float) -> tuple["Dataset", "Dataset"]:

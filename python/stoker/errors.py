@@ -1,8 +1,8 @@
-"""Exceptions of Stoker. Each message is one line: where, what was expected, what was found, and what to do."""
+"""Exceptions of Stoker. Each message is one line: the place, the expectation, the finding and a hint."""
 
 
 class Error(Exception):
-    """The base class of all others; also raised by itself."""
+    """The base class of all others; also raised directly."""
 
 
 class InvalidArgument(Error, ValueError):
@@ -10,7 +10,7 @@ class InvalidArgument(Error, ValueError):
 
 
 class IoError(Error, OSError):
-    """The operating system or a server reported a failure: a missing path, a full disk, too little memory."""
+    """The operating system or a server reported a failure: a missing path, a full disk, no memory left."""
 
 
 class Unsupported(Error):

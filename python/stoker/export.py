@@ -159,7 +159,7 @@ def _describe(images: Inputs) -> dict[str, Any]:
 
 
 def _description_of(tensor: torch.Tensor) -> dict[str, Any]:
-    """Of one sample."""
+    """The type and shape of one sample."""
     return {"dtype": _TYPES[tensor.dtype], "shape": list(tensor.shape[1:])}
 
 

@@ -52,7 +52,7 @@ def _export_graph(script: Path, run: str) -> tuple[Any, dict[str, Any]]:
     It writes no file, so each of its errors is one of the model.
     """
     import torch
-    from torch._export.converter import TS2EPConverter  # the model is a C++ one: there is no Python module to export
+    from torch._export.converter import TS2EPConverter  # the model is a C++ one, without a Python module to export
 
     files = {"stoker.json": ""}
     with warnings.catch_warnings(), torch.no_grad():
@@ -74,7 +74,7 @@ def _export_graph(script: Path, run: str) -> tuple[Any, dict[str, Any]]:
 
 
 def _complete_sizes(program: Any) -> None:
-    """One size of a pooling stands for both sides in PyTorch; the exporter writes it as it is."""
+    """One size of a pooling stands for both sides in PyTorch; the exporter would write only one."""
 
     def complete(size: Any) -> Any:
         return 2 * list(size) if isinstance(size, (list, tuple)) and len(size) == 1 else size

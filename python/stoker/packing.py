@@ -16,7 +16,7 @@ Progress = Callable[[str, int, int, int], object]
 
 
 class PackResult(NamedTuple):
-    """What was packed. `path` opens it."""
+    """The packed data set. `path` opens it."""
 
     path: str
     format: str

@@ -114,7 +114,7 @@ class _States:
         self._worked = False
 
     def first(self) -> Any:
-        """Before the first batch, where a loader may not have one yet."""
+        """The state before the first batch, which a loader may not have yet."""
         try:
             state = self._loader.state_dict() if self._has else None
             self._worked = True
@@ -143,7 +143,7 @@ class LateNormalize:
     def __init__(self, dtype: str, norms: Mapping[Any, tuple[Any, Any]]) -> None:
         self._dtype: torch.dtype = getattr(torch, dtype)
         self._norms = norms
-        self._factors: dict[Any, torch.Tensor] = {}  # of the images, where those are
+        self._factors: dict[Any, torch.Tensor] = {}  # of the images, by their device
 
     def __call__(self, batch: Any) -> Any:
         """The same dict or tuple with other images."""
@@ -189,7 +189,7 @@ class _Copier:
 
 
 class _CudaCopier(_Copier):
-    """Copies on a stream of its own."""
+    """Copies on a separate stream."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__(device)
@@ -230,7 +230,7 @@ class _CudaCopier(_Copier):
 
 
 def require_device(device: torch.device | str | int) -> torch.device:
-    """Raises InvalidArgument for what is no device, and for a CUDA device where there is none."""
+    """Raises InvalidArgument for anything but a device, and for a CUDA device if there is none."""
     try:
         found = torch.device(device)
     except (RuntimeError, TypeError) as error:

@@ -59,7 +59,7 @@ class Stack:
 
 
 def dtype_name(value: Any) -> str | None:
-    """Of a tensor on the CPU or a NumPy array or scalar; None for what shared memory cannot hold as it is."""
+    """The type of a tensor on the CPU or a NumPy array or scalar; None if shared memory cannot hold it unchanged."""
     if _is_tensor(value):
         torch = sys.modules["torch"]
         name = str(value.dtype).removeprefix("torch.")

@@ -16,11 +16,11 @@ from stoker.errors import InvalidArgument, IoError, TooManyBadSamples
 from stoker.processes.opened import OpenedSamples
 from stoker.processes.seeding import loaded_generators, seed_generators
 
-# A generator's stream for what is no sample: the collate function.
+# A generator's stream for work other than samples: the collate function.
 _BATCHES = 0xFFFF
 _WORKERS = 0xFFFE
 
-# Another sample would meet these, too, so they end the run, as in the C++ loader.
+# Another sample would also meet these, so they end the run, as in the C++ loader.
 _SYSTEM_FAILURES = frozenset(
     (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.ENOSPC, errno.ESTALE, errno.ENODEV)
 )
@@ -28,7 +28,7 @@ _SYSTEM_FAILURES = frozenset(
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker needs to make any batch."""
+    """The settings that a worker needs to make any batch."""
 
     dataset: Any
     collate: Callable[[list[Any]], Any]
@@ -158,7 +158,7 @@ class _Draw(NamedTuple):
 
 
 class Stream:
-    """Batches of an iterable, which each worker goes through by itself."""
+    """Batches of an iterable; each worker iterates over it separately."""
 
     def __init__(self, job: Job, worker: int) -> None:
         self._job = job

@@ -33,7 +33,7 @@ _KILLED_SECONDS = 10.0
 # the other to read.
 _MOST_TASKS = 64
 # The longest wait for a worker's answer at once. Another thread, such as one of OpenBLAS, may take a Ctrl-C; the wait
-# goes on then, and the interpreter acts on the signal only when it ends.
+# continues then, and the interpreter acts on the signal only when it ends.
 _WAIT_SECONDS = 0.5
 # After this time without a batch the workers are named: one may hang.
 _LONG_SECONDS = 60.0
@@ -70,7 +70,7 @@ def raise_taken(result: Result) -> None:
 
 
 class WorkerTraceback(Exception):
-    """The cause of an exception from a worker: where it was raised there."""
+    """The cause of an exception from a worker: its traceback there."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
@@ -323,7 +323,7 @@ def _cannot_be_pickled(error: BaseException) -> bool:
 
 
 def _end(processes: list[BaseProcess]) -> None:
-    """They end by themselves when their pipes are closed; those that are inside of a sample are killed."""
+    """They end when their pipes are closed; those that are inside of a sample are killed."""
     for stop in (None, "terminate", "kill"):
         until = time.monotonic() + (_KILLED_SECONDS if stop == "kill" else _PATIENCE_SECONDS)
         for process in processes:

@@ -37,7 +37,7 @@ class Slot:
         self.size = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
         self._file = io.FileIO(os.memfd_create("stoker", os.MFD_CLOEXEC), "r+")
         try:
-            os.posix_fallocate(self.fd, 0, self.size)  # fails here, where writing later would kill the process
+            os.posix_fallocate(self.fd, 0, self.size)  # fails here; writing later would kill the process
             self.memory = mmap.mmap(self.fd, self.size)
         except OSError as error:
             self._file.close()
@@ -77,7 +77,7 @@ class Slots:
                 self._used[slot.number] = slot
                 return slot, False
             dropped.append(slot.number)
-        with HeldInterrupts():  # the file has no owner before the end of __init__
+        with HeldInterrupts():  # nobody owns the file before the end of __init__
             slot = self._used[self._made] = Slot(self._made, most)
             self._made += 1
         return slot, True
@@ -191,7 +191,7 @@ class _Unpickler(pickle.Unpickler):
     def persistent_load(self, leaf: Any) -> Any:
         offset, dtype, shape, is_array = leaf
         assert self._lease is not None
-        # A label that a program keeps would keep the images of its batch: small arrays have memory of their own.
+        # A label that a program keeps would keep the images of its batch: small arrays are copied.
         small = prod(shape) * ITEM_BYTES[dtype] <= _SMALL
         array = self._lease.memory.array(offset, dtype, list(shape), None if small else self._lease)
         return self._to_tensor(array, is_array and dtype != "bfloat16")  # which NumPy does not have

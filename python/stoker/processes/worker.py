@@ -31,7 +31,7 @@ class Request:
 
 @dataclass
 class Reply:
-    """The result of a task. The file of a new slot follows in a message of its own."""
+    """The result of a task. The file of a new slot follows in a separate message."""
 
     task: Task
     structure: bytes = b""

@@ -113,7 +113,7 @@ def _parts(transform: Any) -> Iterator[Any]:
 
 
 def _evaluation(preset: Any) -> list[Any]:
-    """What the transform of a model's weights does."""
+    """The ops of the transform of a model's weights."""
     from torchvision.transforms import CenterCrop, Normalize, Resize, ToTensor  # type: ignore[import-untyped]
 
     resize = Resize(preset.resize_size, interpolation=preset.interpolation, antialias=preset.antialias)
@@ -121,7 +121,7 @@ def _evaluation(preset: Any) -> list[Any]:
 
 
 def _name(part: Any) -> str:
-    """Of torchvision's own class; empty for a program's, which may do something else under the same name."""
+    """The name of torchvision's own class; empty for a program's, which may do something else under the same name."""
     kind = type(part)
     of_torch = kind.__module__.startswith("torch.nn.") and kind.__name__ in ("Sequential", "Identity")
     return kind.__name__ if of_torch or kind.__module__.startswith("torchvision.") else ""
@@ -142,7 +142,7 @@ def _dtype(part: Any) -> str:
 
 
 def _is_float(part: Any, before: bool) -> bool:
-    """Of the image after a change of its type."""
+    """Whether the image is of floats after a change of its type."""
     dtype, scales = _dtype(part), getattr(part, "scale", True)
     if dtype == "uint8" and not before:
         return False  # no change
@@ -165,7 +165,7 @@ def _of_floats(part: Any, op: ops.Transform) -> ops.Transform:
 
 
 def _numbers(value: Any) -> list[float]:
-    """Of one number, or several."""
+    """A list of one number, or several."""
     return [float(number) for number in value] if isinstance(value, (list, tuple)) else [float(value)]
 
 

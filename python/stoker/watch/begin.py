@@ -33,7 +33,7 @@ class DelayedWatch:
         self._watch: Watch | None = None
 
     def wait(self) -> None:
-        if "torch" in sys.modules:  # Python has loaded it by itself
+        if "torch" in sys.modules:  # Python has loaded it already
             self._begin()
         else:
             sys.meta_path.insert(0, self)
@@ -51,7 +51,7 @@ class DelayedWatch:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None, /
     ) -> ModuleSpec | None:
-        """What others find. A program may also ask where torch is without loading it."""
+        """The spec that others find. A program may also ask where torch is without loading it."""
         if name != "torch":
             return None
         for finder in list(sys.meta_path):

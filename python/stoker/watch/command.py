@@ -60,7 +60,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
     parser.add_argument("script", metavar="SCRIPT", help="the program to run")
     rest = parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="its arguments")
-    rest.required = False  # or the message for a missing SCRIPT names ARGS, too, before Python 3.12
+    rest.required = False  # or before Python 3.12 the message for a missing SCRIPT also names ARGS
     return parser
 
 
@@ -128,7 +128,7 @@ def _execute(code: types.CodeType, names: dict[str, Any]) -> int | None:
     except SystemExit as stop:
         return _status_of(stop)
     except BaseException as error:
-        failure = error  # printed outside of this block: what a hook raises has no context, as in Python
+        failure = error  # printed outside of this block: hooks' errors have no context, as in Python
     if failure is None:
         return 0
     status = _print_error(failure)
@@ -143,7 +143,7 @@ def _status_of(stop: SystemExit) -> int:
 
 
 def _print_reason(text: str) -> None:
-    """Of sys.exit(text), as Python prints it: past a stderr that the program has taken away, too."""
+    """Prints the reason of sys.exit(text), as Python does: also past a stderr that the program has taken away."""
     if sys.stderr is not None:
         say(text)
         return
@@ -173,7 +173,7 @@ def _print_error(error: BaseException) -> int | None:
 
 
 def _leave_out_hooks(error: BaseException | None, known: set[int]) -> None:
-    """In the traceback of an error and in those of what it comes from."""
+    """In the traceback of an error and in those of its causes."""
     while error is not None and id(error) not in known:
         known.add(id(error))
         entries = []

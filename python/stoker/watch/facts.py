@@ -102,7 +102,7 @@ def measure_products(device: torch.device | None, precision: str, layer: Layer |
 
 
 def _layer_speedup(layer: Layer, device: torch.device | None, rate: float) -> float | None:
-    """None where a pass would take too long, and where there is no memory left for one."""
+    """None if a pass would take too long, and if memory for one is missing."""
     if 3 * layer.flops > rate * _LONGEST_PASS:  # the backward pass has two products of the forward one's size
         return None
     try:
@@ -112,7 +112,7 @@ def _layer_speedup(layer: Layer, device: torch.device | None, rate: float) -> fl
 
 
 def _layer_seconds(layer: Layer, device: torch.device | None, half: bool) -> float:
-    """Of a forward and a backward pass. Under autocast the layer before has given bf16; the weight is converted."""
+    """The time of a forward and a backward pass. Under autocast the layer before gave bf16; the weight is converted."""
     place = device or torch.device("cpu")
     inputs = torch.full(layer.inputs, 0.5, device=place, dtype=torch.bfloat16 if half else torch.float32)
     weight = torch.full(layer.weight, 0.5, device=place, dtype=torch.float32, requires_grad=True)
@@ -131,7 +131,7 @@ def _layer_seconds(layer: Layer, device: torch.device | None, half: bool) -> flo
 
 
 def _product_seconds(size: int, dtype: torch.dtype, device: torch.device | None = None, rounds: int = 8) -> float:
-    generator = torch.Generator("cpu").manual_seed(0)  # the program's own generator stays as it is
+    generator = torch.Generator("cpu").manual_seed(0)  # does not use the program's generator
     matrix = torch.rand(size, size, generator=generator, dtype=torch.float32, device="cpu").to(device or "cpu", dtype)
     wait: Callable[[], Any] = (lambda: torch.cuda.synchronize(matrix.device)) if matrix.is_cuda else (lambda: None)
     times = []

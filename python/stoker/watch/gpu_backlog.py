@@ -40,7 +40,7 @@ class GpuBacklog:
         return seen
 
     def _call(self, call: Any) -> Any:
-        """After an error of CUDA, which the program gets, too, there is nothing to see."""
+        """After an error of CUDA, which the program also gets, there is nothing to see."""
         try:
             return call()
         except RuntimeError:

@@ -1,4 +1,4 @@
-"""Where the program makes its loaders and optimizers: each gets the line as text, which keeps nothing alive."""
+"""The lines on which the program makes loaders and optimizers: each gets its line as text, to keep nothing alive."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class MadeHooks:
 
 
 def _maker(made: Any, frame: FrameType | None) -> FrameType | None:
-    """The frame that makes an object, past the constructors of its class, of which the program may have written one."""
+    """The frame that makes an object, past the constructors of its class, some of them perhaps the program's."""
     constructors = set(_constructors(type(made)))
     while frame is not None and frame.f_code in constructors:
         frame = frame.f_back

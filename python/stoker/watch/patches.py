@@ -16,7 +16,7 @@ class Patches:
     """Attributes that were replaced, to put them back."""
 
     def __init__(self) -> None:
-        self._replaced: list[tuple[Any, str, Any, Any, bool]] = []  # owner, name, ours, what was there, whether its own
+        self._replaced: list[tuple[Any, str, Any, Any, bool]] = []  # owner, name, ours, the former, whether its own
         self._scripted: list[int] = []
 
     def replace(self, owner: Any, name: str, value: Any) -> None:

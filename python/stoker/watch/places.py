@@ -15,7 +15,7 @@ import torch
 
 _LIBRARY = sysconfig.get_path("stdlib") + os.sep
 _PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))  # of any environment
-_SCALER = os.path.join(os.path.dirname(torch.__file__), "amp", "grad_scaler.py")  # waits by itself in each step
+_SCALER = os.path.join(os.path.dirname(torch.__file__), "amp", "grad_scaler.py")  # waits itself in each step
 _NEVER = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep, "<")
 
 Line = tuple[str, int]
@@ -80,7 +80,7 @@ def place_name(line: Line) -> str:
 
 
 def place_of(own: FrameType | None, package: FrameType | None) -> str:
-    """Of what `find_frames` has found; empty if that is nothing."""
+    """The place that `find_frames` has found; empty if it found none."""
     inner = package or own
     if inner is None:
         return ""

@@ -62,7 +62,7 @@ class ProductCounter:
                 inner = int(module.in_features)
             else:
                 inner = int(module.in_channels // module.groups * math.prod(module.kernel_size))
-        except (AttributeError, TypeError):  # a subclass with a constructor of its own need not have them
+        except (AttributeError, TypeError):  # a subclass with another constructor need not have them
             return
         with torch._C.DisableTorchFunction():
             outputs = output.numel()

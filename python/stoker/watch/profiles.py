@@ -30,7 +30,7 @@ _OWN_FILES = os.path.dirname(__file__) + os.sep
 
 
 def under_cprofile(step: int) -> bool:
-    """Whether a step, from 1, lies in [15, 18), [30, 36), [60, 72), ..."""
+    """Whether a step, from 1, is in [15, 18), [30, 36), [60, 72), ..."""
     first = _FIRST
     while 2 * first <= step:
         first *= 2
@@ -60,7 +60,7 @@ class Profiles:
                 (folder / name).unlink(missing_ok=True)
 
     def install(self) -> None:
-        """Where the program profiles itself, ours make room for it."""
+        """If the program profiles itself, ours make room for it."""
         make, enable = torch.autograd.profiler.profile.__init__, cProfile.Profile.enable
 
         def make_first(made: Any, *args: Any, **options: Any) -> None:
@@ -143,7 +143,7 @@ class Profiles:
         self._starts = True
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about cycles, of which there is one
+                warnings.simplefilter("ignore")  # about cycles; there is one
                 always = ProfilerAction.RECORD  # a schedule is what marks the steps
                 started = profile(activities=activities, record_shapes=True, schedule=lambda step: always)
                 started.start()
@@ -214,7 +214,7 @@ def _is_ours(code: Any) -> bool:
 
 
 def _function(entry: Any) -> dict[str, Any]:
-    """Of an entry of cProfile, whose `code` is a text for functions that are built in."""
+    """The record of an entry of cProfile, whose `code` is a text for functions that are built in."""
     code = entry.code
     times = {"count": entry.callcount, "self_us": 1e6 * entry.inlinetime, "total_us": 1e6 * entry.totaltime}
     if isinstance(code, str):

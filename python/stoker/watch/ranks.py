@@ -30,7 +30,7 @@ def _number(otherwise: int, *names: str) -> int:
 
 
 def _of_launcher(rank: int, world: int) -> int:
-    """The rank on this host, of a launcher that has started these processes: what they start inherits its variables."""
+    """The rank on this host, of a launcher that has started these processes: their children inherit its variables."""
     for its_rank, its_world, local in _LAUNCHERS:
         if (_number(-1, its_rank), _number(-1, its_world)) == (rank, world):
             return _number(rank, local)
@@ -38,7 +38,7 @@ def _of_launcher(rank: int, world: int) -> int:
 
 
 def _of_group() -> tuple[int, int] | None:
-    """Rank and number of processes, where the program has told torch.distributed."""
+    """Rank and number of processes, if the program has told torch.distributed."""
     distributed: Any = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
@@ -101,19 +101,19 @@ class Rank:
         return self.local_rank == 0
 
     def named(self, path: Path) -> Path:
-        """A file or folder of this host's own, where several may share a disk: report.html -> report-rank8.html."""
+        """A file or folder of this host, if several may share a disk: report.html -> report-rank8.html."""
         if self.local_world_size >= self.world_size:
             return path
         return path.with_name(f"{path.stem}-rank{self.rank - self.local_rank}{path.suffix}")
 
     def at_end(self) -> Rank:
-        """As of_environment, where a process that began alone has started others since."""
+        """As of_environment, if a process that began alone has started others since."""
         now = Rank.of_environment()
         return now if now.world_size > self.world_size and now.judges == self.judges else self
 
 
 class RecordFolder:
-    """Where the records go: a folder that is kept, or a temporary one that the processes of this host share."""
+    """The folder of the records: one that is kept, or a temporary one that the processes of this host share."""
 
     def __init__(self, rank: Rank, keep: Path | None) -> None:
         self.rank = rank
@@ -181,7 +181,7 @@ class RecordFolder:
         return not self._done(rank).exists() and time.monotonic() < until
 
     def _others(self) -> list[int]:
-        """Of this host: all where their number is known, else those that have begun."""
+        """The others on this host: all if their number is known, else those that have begun."""
         now = self.rank.at_end()
         ranks = range(now.rank + 1, now.rank + now.local_world_size)
         return [rank for rank in ranks if now.counted or self._part(rank).exists()]

@@ -94,7 +94,7 @@ class Watch:
                 say(f"{self._name}: {problem}")
 
     def _write(self, write: Callable[[Path], None], path: Path | None) -> list[str]:
-        """What was written. The verdict is on stderr already; a file that cannot be written costs a line."""
+        """The paths written. The verdict is on stderr already; a file that cannot be written costs a line."""
         if path is None:
             return []
         try:

@@ -1,4 +1,4 @@
-"""What the hooks have seen of the program: facts of its objects. None keeps a model, a data set or a loader alive."""
+"""Facts of the program's objects that the hooks have seen. None keeps a model, a data set or a loader alive."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stoker.watch.own_rate import ImageSource, image_source
 _SAMPLERS = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
 
 Facts = dict[str, Any]
-PLACE = "_stoker_place"  # on a loader or an optimizer: where the program has made it (made.py)
+PLACE = "_stoker_place"  # on a loader or an optimizer: the line that made it (made.py)
 
 
 def known(**values: Any) -> Facts:
@@ -59,14 +59,14 @@ class LoaderNote:
 
     @staticmethod
     def of_stoker(loader: Any) -> LoaderNote:
-        """Of a stoker.Loader."""
+        """A note on a stoker.Loader."""
         note: LoaderNote = object.__new__(LoaderNote)
         note.dataset, note.sampler, note.batch_size = loader.dataset, loader, loader.batch_size
         note.workers, note.persistent, note.drop_last = loader.workers, True, loader.drop_last
         note.prefetch_factor, note.name, note.counts, note.place = None, "stoker.Loader", True, ""
         copies = loader._prefetcher is not None and loader._prefetcher.device.type == "cuda"
         note.shuffled, note.default_collate = None, True
-        note.pinned = loader._given["pin_memory"] or copies or None  # what wraps the loader may pin, too
+        note.pinned = loader._given["pin_memory"] or copies or None  # a wrapper of the loader may also pin
         return note
 
 
@@ -222,7 +222,7 @@ def attribute_of(of: Any, name: str) -> Any:
 
 
 def place_on(made: Any) -> str:
-    """Where the program has made a loader or an optimizer; empty where that is not known."""
+    """The line on which the program made a loader or an optimizer; empty if that is not known."""
     place = attribute_of(made, PLACE)
     return place if isinstance(place, str) else ""
 
@@ -248,7 +248,7 @@ def _size_of(module: Any) -> int:
 
 
 def _mean_file_bytes(files: Any) -> float | None:
-    """Of at most 32 files of an image folder's list of (path, label)."""
+    """The mean over at most 32 files of an image folder's list of (path, label)."""
     if not isinstance(files, list) or not files or not isinstance(files[0], tuple):
         return None
     sizes = []

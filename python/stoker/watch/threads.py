@@ -9,7 +9,7 @@ from time import perf_counter_ns
 
 import torch
 
-MEASURED_STEPS = range(12, 80, 8)  # after these, so that it is known of a short program, too
+MEASURED_STEPS = range(12, 80, 8)  # after these, so that short programs also have it
 _GRAIN = 32768  # elements: torch gives a thread as many at least (at::internal::GRAIN_SIZE)
 _MOST = 8  # threads
 _ROUNDS = 50

@@ -65,7 +65,7 @@ def wrapped(text: str, columns: int) -> str:
 
 
 def flush_output() -> None:
-    """What the program has printed comes before what we print. It may have closed stdout, or put anything there."""
+    """Output of the program comes before ours. It may have closed stdout, or put anything there."""
     with contextlib.suppress(Exception):
         sys.stdout.flush()
 
