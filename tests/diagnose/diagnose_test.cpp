@@ -38,7 +38,7 @@ TEST(Diagnose, AFewStepsAreNotJudged) {
     EXPECT_TRUE(std::ranges::all_of(one.findings, [](const Finding& f) { return f.severity == Severity::info; }));
 }
 
-// A profile of several processes whose training failed has no steps.
+// A profile of several processes whose training failed lacks steps.
 TEST(Diagnose, AProfileWithoutStepsIsNotHealthy) {
     RankRecords rank;
     rank.profile.emplace();
@@ -117,7 +117,7 @@ TEST(Diagnose, EqualFindingsOfSeveralRanksAreOne) {
     const Diagnosis diagnosis = diagnose(records);
     ASSERT_EQ(diagnosis.findings.size(), 1U);
     EXPECT_EQ(diagnosis.findings[0].rule, "input-bound");
-    EXPECT_EQ(diagnosis.findings[0].rank, 7) << "where it is worst";
+    EXPECT_EQ(diagnosis.findings[0].rank, 7) << "the one with the worst figure";
     EXPECT_EQ(diagnosis.findings[0].ranks, (std::vector{1, 2, 3, 4, 5, 6, 7}));
     EXPECT_EQ(json::parse(to_json(records, diagnosis))["findings"][0]["ranks"].size(), 7U);
 }

@@ -51,7 +51,7 @@ TEST(RunReader, FunctionsOfAPythonProgram) {
     EXPECT_EQ(rank.functions->steps, 3);
     const std::vector<FunctionEntry> costly = costly_functions(rank, 5);
     ASSERT_EQ(costly.size(), 2U);
-    EXPECT_EQ(costly[0].name, "built-in method torch.conv2d") << "the most time of its own comes first";
+    EXPECT_EQ(costly[0].name, "built-in method torch.conv2d") << "the largest self time comes first";
     EXPECT_EQ(costly[0].count, 0);
     EXPECT_EQ(costly[1].place, "train.py:7");
     EXPECT_EQ(costly[1].total_us, 30);

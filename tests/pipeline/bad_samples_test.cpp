@@ -253,7 +253,7 @@ TEST(BadSamples, ADataSetOfBadSamplesOnlyEndsWithAMessage) {
     for (std::int64_t i = 1; i < 10; ++i) {
         all.insert(i);
     }
-    // Sample 0 is read for the shape and is then bad, too.
+    // Sample 0 is read for the shape and is then also bad.
     const auto source = source_with_bad(10, all);
     Loader loader(source, random_ops(), {.batch_size = 5, .workers = 0, .shuffle = false, .bad_samples = 1000});
     source->failures[0] = source->failures[1];

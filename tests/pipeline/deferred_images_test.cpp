@@ -44,7 +44,7 @@ std::vector<std::uint8_t> bytes_of(const TensorView& view) {
     return {data, data + view.bytes()};
 }
 
-// What a device makes of a field.
+// The images that a device makes of a field.
 std::vector<std::uint8_t> decoded(Batch& batch, std::size_t at, Counts& counts) {
     const DeferredDecode& deferred = *batch.fields()[at].deferred->decode;
     const DctCropSlot slot = batch.crop_slot(at);

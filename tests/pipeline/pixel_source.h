@@ -25,7 +25,7 @@ class PixelDataset : public Dataset {
     explicit PixelDataset(std::int64_t size, int height = 12, int width = 10, int channels = 3)
         : size_(size), height_(height), width_(width), channels_(channels) {}
 
-    // With six fields beside image and label.
+    // With six fields other than image and label.
     static std::shared_ptr<PixelDataset> with_fields(std::int64_t size) {
         auto dataset = std::make_shared<PixelDataset>(size);
         dataset->fields_ = {{.name = "mask", .kind = FieldKind::mask, .dtype = DType::uint8},

@@ -177,7 +177,7 @@ TEST(BatchRing, WaitsNoLongerThanAllowedAndNotAtAllForWhatIsReady) {
     expect_batch(bench.ring->pop(), 0);
     EXPECT_TRUE(bench.ring->wait_for(milliseconds(60'000)));
     expect_batch(bench.ring->pop(), 1);
-    EXPECT_TRUE(bench.ring->wait_for(milliseconds(60'000)));  // the end is no reason to wait
+    EXPECT_TRUE(bench.ring->wait_for(milliseconds(60'000)));  // at the end it does not wait
     EXPECT_EQ(bench.ring->pop(), nullptr);
 }
 

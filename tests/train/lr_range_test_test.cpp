@@ -69,7 +69,7 @@ TEST(LrRangeTest, OfDigitsDivergesAndSuggestsARateThatTrains) {
     recipe.data.train_ops = {};
     recipe.data.val = "10%";
     recipe.optimizer = {.name = "sgd", .lr = 1};
-    recipe.train.keep_best = "val_loss";  // has no effect here
+    recipe.train.keep_best = "val_loss";  // does nothing here
     std::int64_t steps = 0;
     const RangeTest test = lr_range_test(recipe, {.to = 1000, .steps = 120, .on_step = [&](std::int64_t done) {
                                                       steps = done;

@@ -1,5 +1,5 @@
-// Data sets, models, losses and metrics of one's own, as a C++ program hands them to a Trainer: data without images,
-// and mistakes that show before the first step.
+// A user's data sets, models, losses and metrics, as a C++ program hands them to a Trainer: data without images, and
+// mistakes that show before the first step.
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mse_loss.h>
 #include <gmock/gmock.h>
@@ -77,7 +77,7 @@ TEST(OwnParts, DataWithoutImagesTrainsWithValidationAndCheckpoints) {
     EXPECT_EQ(saved.tensors.size(), trainer.model().state().size());
 }
 
-// What the constructor of a Trainer on tables throws.
+// The error of the constructor of a Trainer on tables.
 std::string refusal_of(const CustomTask& task) {
     try {
         const Trainer trainer(recipe_of_tables(), tables(), nullptr, task);
@@ -89,7 +89,7 @@ std::string refusal_of(const CustomTask& task) {
 
 TEST(OwnParts, AModelWithOtherOutputsThanTheClassesIsRefused) {
     Recipe recipe = small_recipe();
-    recipe.model.classes = 5;  // of which the data has four
+    recipe.model.classes = 5;  // the data has four of them
     try {
         const Trainer trainer(recipe, testing::small_data(), std::make_unique<testing::LinearModel>());
         ADD_FAILURE() << "nothing was thrown";

@@ -46,7 +46,7 @@ RecipeData data_of(FieldKind kind) {
     return {.train = std::make_shared<TaskDataset>(100, kind), .val = std::make_shared<TaskDataset>(40, kind, 2)};
 }
 
-// What the constructor of a Trainer throws; empty if nothing.
+// The error of the constructor of a Trainer; empty if none.
 std::string refusal_of(const Recipe& recipe, FieldKind kind) {
     try {
         const Trainer trainer(recipe, data_of(kind));
@@ -305,7 +305,7 @@ at::Tensor distance_of_views(const at::Tensor& outputs) {
     return outputs.select(1, 0).sub(outputs.select(1, 1)).square().mean();
 }
 
-// The views differ, since each has random numbers of its own; the evaluation has them, too.
+// The views differ, since each has other random numbers, as in the evaluation.
 TEST(Tasks, TwoViewsTrainAsInPlainLibTorch) {
     Recipe recipe = recipe_of("classification");
     recipe.data.views = 2;

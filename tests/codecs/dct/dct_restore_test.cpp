@@ -101,7 +101,7 @@ TEST(DctRestore, ValuesBeyondTheStandardTables) {
     // The same with a scan that has one more byte than ours: it would have to be rewritten, which is impossible.
     const Bytes padded = one_block(12, {0b00100000, 0b00000110, 0x55});
     const DctRecord other = encode_dct(padded);
-    EXPECT_TRUE(other.exact_file) << "what lies behind the scan is kept as it is";
+    EXPECT_TRUE(other.exact_file) << "the bytes behind the scan are kept unchanged";
     EXPECT_EQ(restore_jpeg(other.bytes), padded);
     const Bytes zeros = one_block(11, {0b00100000, 0b00001100});  // 1025, padded with zeros
     const DctRecord refused = encode_dct(zeros);

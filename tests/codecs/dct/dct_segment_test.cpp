@@ -268,7 +268,7 @@ TEST(DctSegment, HasTheBytesOfTheFormat) {
     blocks[8] = 100;                   // k = 2: bit 1, an escape
     blocks[63] = 7;                    // k = 63: bit 62
     blocks[64] = 205;                  // step 200: wide
-    blocks[128] = 205 - 128;           // step -128: wide, too
+    blocks[128] = 205 - 128;           // step -128: also wide
     blocks[128 + kZigzag[9]] = -1000;  // bit 8, the first wide escape
     blocks[128 + kZigzag[10]] = 128;   // bit 9, the second
     SegmentParts parts;

@@ -19,7 +19,7 @@ inline std::chrono::nanoseconds micros(double us) {
     return std::chrono::nanoseconds(std::llround(us * 1e3));
 }
 
-// Steps of about 21 ms, of which `wait_us` is waiting; the first one is long.
+// Steps of about 21 ms with `wait_us` of waiting; the first one is long.
 inline std::vector<StepEntry> sample_steps(int count, double wait_us) {
     std::vector<StepEntry> steps;
     for (int i = 1; i <= count; ++i) {

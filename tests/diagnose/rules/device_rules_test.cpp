@@ -1,5 +1,5 @@
-// Rules about the device, operators and the input of traces: each fires on a made-up profile with the right
-// numbers, and stays silent on the near miss beside it.
+// Rules about the device, operators and the input of traces: each fires on a made-up profile with the right numbers,
+// and stays silent on a near miss.
 #include <gmock/gmock.h>
 
 #include "diagnose/rules/profiles.h"
@@ -26,7 +26,7 @@ TEST(DeviceRules, WaitingForBatches) {
     // On a CPU the wait is the loss.
     EXPECT_TRUE(find(made({{Phase::wait, 0.06}}, {}, false), "input-bound"));
     EXPECT_FALSE(find(made({{Phase::wait, 0.04}}, {}, false), "input-bound"));
-    // Runs of Stoker have rules of their own.
+    // Runs of Stoker have other rules.
     for (const Finding& finding :
          diagnose({.kind = "run", .ranks = {made({{Phase::wait, 0.4}}, {}, false)}}).findings) {
         EXPECT_NE(finding.rule, "input-bound");
@@ -80,7 +80,7 @@ TEST(DeviceRules, WaitsForTheDevice) {
     scaled.profile->syncs[0].idle_us = 1e6;
     scaled.facts.train.optimizer = "SGD";
     EXPECT_THAT(find(scaled, "sync-points")->fix.code, HasSubstr("torch.optim.SGD(..., fused=True)"));
-    scaled.facts.train.optimizer = "RMSprop";  // has no fused kernel
+    scaled.facts.train.optimizer = "RMSprop";  // lacks a fused kernel
     EXPECT_THAT(find(scaled, "sync-points")->fix.code, HasSubstr("bfloat16"));
     scaled.profile->syncs[0].place = "train.py:9, within torch/amp/grad_scaler.py:574 (get_scale)";
     EXPECT_THAT(find(scaled, "sync-points")->fix.code, HasSubstr("if step % 50 == 0: scaler.get_scale()"));
@@ -328,7 +328,7 @@ TEST(DeviceRules, AFullGpuRecomputesOrGetsSmallerMicroBatches) {
     EXPECT_EQ(find(rank, "memory-headroom")->fix.recipe.at(0).key, "train.gradient_checkpointing");
     rank.facts.train.model = "mlp";
     const auto mlp = find(rank, "memory-headroom");
-    EXPECT_EQ(mlp->fix.recipe.at(0).key, "train.accumulate") << "it has no blocks";
+    EXPECT_EQ(mlp->fix.recipe.at(0).key, "train.accumulate") << "it is not divided into blocks";
     EXPECT_EQ(mlp->text.find("Recompute"), std::string::npos) << mlp->text;
     rank.facts.train.model = "resnet50.pt2";
     EXPECT_EQ(find(rank, "memory-headroom")->fix.recipe.at(0).key, "train.accumulate");

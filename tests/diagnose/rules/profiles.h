@@ -1,4 +1,4 @@
-// Made-up profiles for the tests of the rules, and what is asked of a finding.
+// Made-up profiles for the tests of the rules, and look-ups in findings.
 #pragma once
 
 #include <gtest/gtest.h>

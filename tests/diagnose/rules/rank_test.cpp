@@ -38,7 +38,7 @@ TEST(RankRules, ABarrierOfGlooMovesNoGradients) {
     EXPECT_FALSE(find(rank, "gloo-on-gpu"));
     EXPECT_TRUE(find(rank, "communication"));
     rank.profile->collectives[0].name = "gloo:all_reduce";
-    EXPECT_FALSE(find(rank, "gloo-on-gpu")) << "gradients go through NCCL, so these lie in host memory";
+    EXPECT_FALSE(find(rank, "gloo-on-gpu")) << "gradients go through NCCL, so these are in host memory";
     rank.profile->collectives[1].name = "nccl:broadcast";
     ASSERT_TRUE(find(rank, "gloo-on-gpu"));
     EXPECT_DOUBLE_EQ(value(*find(rank, "gloo-on-gpu"), "exposed_share"), 0.2) << "without NCCL's";

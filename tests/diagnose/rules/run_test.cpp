@@ -1,4 +1,4 @@
-// What a run does besides its steps, and steps that are too small, uneven or bound by launches.
+// A run's work besides its steps, and steps that are too small, uneven or bound by launches.
 #include <gmock/gmock.h>
 
 #include <limits>
@@ -37,7 +37,7 @@ TEST(RunRules, EvaluationsBesideOtherStepsDoNotCount) {
     rank.steps.erase(rank.steps.begin() + 50, rank.steps.end());
     const Finding finding = diagnose_rank(rank).findings.front();
     EXPECT_EQ(finding.rule, "frequent-evaluation");
-    EXPECT_NEAR(finding.evidence.front().value, 2.0 / 3, 0.01) << "a second of evaluations beside half a second";
+    EXPECT_NEAR(finding.evidence.front().value, 2.0 / 3, 0.01) << "a second of evaluations and half a second of steps";
 }
 
 TEST(RunRules, ADamagedNumberOfEpochsDoesNoHarm) {

@@ -1,4 +1,4 @@
-// A loader that is too slow without a reason that is known: what is no such wait.
+// A loader that is too slow without a known reason, and waits that are not of this kind.
 #include <gmock/gmock.h>
 
 #include "diagnose/rules/support.h"

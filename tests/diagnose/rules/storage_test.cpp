@@ -1,4 +1,4 @@
-// What is advised where the storage is too slow: caches, and commands that pack.
+// The advice if the storage is too slow: caches, and commands that pack.
 #include <gmock/gmock.h>
 
 #include "diagnose/rules/support.h"

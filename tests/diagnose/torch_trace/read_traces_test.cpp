@@ -206,7 +206,7 @@ TEST(ReadTraces, FindsSequences) {
     EXPECT_EQ(records_of(events).profile->sequences.at(0).count, 10);
     EXPECT_DOUBLE_EQ(records_of(events).profile->sequences.at(0).us, 92);
     events.resize(18);
-    EXPECT_TRUE(records_of(events).profile->sequences.empty());  // nine are no loop
+    EXPECT_TRUE(records_of(events).profile->sequences.empty());  // nine are not a loop
 
     const auto conv = [](const char* bias) {
         return records_of({event("cpu_op", "aten::conv2d", 0, 5, 1,

@@ -1,4 +1,4 @@
-// A trace whose profiler rested between two cycles: what was not recorded is no idleness.
+// A trace whose profiler rested between two cycles: time that was not recorded is not idleness.
 #include "stoker/diagnose/torch_trace/recorded_windows.h"
 
 #include <gmock/gmock.h>

@@ -213,7 +213,7 @@ TEST(RamCache, StopsGrowingBeforeTheMemoryLimit) {
     EXPECT_LE(cache->bytes(), (held + 1) * testing::kMiB);
     EXPECT_THAT(cache->stop_reason(), ::testing::HasSubstr("that data.memory allows are free"));
     Sample sample;
-    EXPECT_TRUE(cache->get(0, sample)) << "what it holds stays";
+    EXPECT_TRUE(cache->get(0, sample)) << "the cached samples stay";
 }
 
 TEST(RamCache, CountsWhatElseTheProcessUses) {

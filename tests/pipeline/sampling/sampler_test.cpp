@@ -262,7 +262,7 @@ TEST(Sampler, AWindowIsUsedBeforeTheRestOfTheData) {
     EXPECT_EQ(std::set(others.begin(), others.begin() + 16), window);
 }
 
-// A sampler of one's own: the samples of its epoch.
+// A user's sampler: the samples of its epoch.
 TEST(Sampler, SubstitutesOfASamplerWithoutARuleComeFromTheEpoch) {
     struct Even final : Sampler {
         std::int64_t size() const override { return 10; }

@@ -157,7 +157,7 @@ TEST(RegionSink, FastDecodingAsksForTheLargestShrinkThatLeavesEnough) {
         RegionSink exact(fold, DecodeMode::exact, decoded);
         EXPECT_EQ(exact.region(1000, 1000).shrink, 1);
     }
-    EXPECT_EQ(Geometry({500, 500}).shrink(), 1) << "what is not resized keeps its size";
+    EXPECT_EQ(Geometry({500, 500}).shrink(), 1) << "an image without a resize keeps its size";
 }
 
 // The reference of a decoder that shrinks: the whole image is shrunk first, then the same ops run.

@@ -67,7 +67,7 @@ TEST(BestEpoch, PlateauReadsLossesOfOneKind) {
         }
     }});
     EXPECT_DOUBLE_EQ(rates[4] / rates[1], 1);
-    EXPECT_DOUBLE_EQ(rates[5] / rates[1], 0.5) << "two evaluations, of which the second was no better";
+    EXPECT_DOUBLE_EQ(rates[5] / rates[1], 0.5) << "two evaluations without an improvement in the second";
 }
 
 TEST(BestEpoch, AloneItIsTheCheckpoint) {
@@ -169,7 +169,7 @@ TEST(BestEpoch, AResumedRunDecidesTheSame) {
                                       read_checkpoint(folder / "whole" / kBest).model));
 }
 
-// An epoch that was the best one before anybody asked has no checkpoint, and the result names none.
+// An epoch that was the best one before anybody asked was not saved, and the result names none.
 TEST(BestEpoch, OneThatWasNotKeptIsNotNamed) {
     const TempDir folder;
     Recipe recipe = worsening(6);

@@ -100,7 +100,7 @@ TEST(CheckpointParts, RangesMustCoverTheFile) {
     EXPECT_TRUE(is_as_written(as_bytes(text), Json(to_hex(hash_text(text)))));
 }
 
-// A rank with a working folder of its own looks for the files elsewhere, as one on another host does.
+// A rank in another working folder looks for the files elsewhere, as one on another host does.
 TEST(CheckpointParts, WithoutACommonFileSystemRankZeroWritesAll) {
     const TempDir dir;
     const fs::path before = fs::current_path();

@@ -1,4 +1,4 @@
-// What a run reads of its GPU: LibTorch's memory, and the clocks from a made-up NVML.
+// A run's readings of its GPU: LibTorch's memory, and the clocks from a made-up NVML.
 #include "stoker/train/run/device_reader.h"
 
 #include <gtest/gtest.h>

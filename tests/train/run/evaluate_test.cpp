@@ -1,4 +1,4 @@
-// An evaluation beside a graph of the step, which keeps memory that the evaluation may need.
+// An evaluation while there is a graph of the step, which keeps memory that the evaluation may need.
 #include "stoker/train/run/evaluate.h"
 
 #include <c10/util/Exception.h>

@@ -108,8 +108,8 @@ TEST(Failure, OfTheDataKeepsTheStepsBefore) {
     }
 }
 
-// From its 10th training pass on nothing that lies on the device can be read. The first sign is LibTorch's error, or
-// that of a kernel of our own.
+// From its 10th training pass on nothing on the device can be read. The first sign is LibTorch's error, or that of a
+// kernel of our own.
 TEST(Failure, OfTheDeviceNamesTheNewestCheckpoint) {
     const TempDir folder;
     const Recipe recipe = every(1, true);
@@ -144,7 +144,7 @@ TEST(Failure, OfTheDeviceNamesTheNewestCheckpoint) {
                           "auto continues from " +
                               (run / "checkpoints/7").string());
             }
-        }  // the trainer goes without its device, too
+        }  // the trainer goes without its device as well
         lost.reset();
         EXPECT_FALSE(told);
         EXPECT_FALSE(fs::exists(run / "checkpoints/9"));

@@ -79,7 +79,7 @@ void full_adamw(Recipe& recipe) {
     recipe.optimizer.no_decay = {"norms_and_biases"};
 }
 
-// The last batch has one sample, too few for batch norm.
+// The last batch has one sample; batch norm needs more.
 void full_synced(Recipe& recipe) {
     recipe.model.name = "convnet";
     recipe.data.drop_last = true;
@@ -144,7 +144,7 @@ RecordedRun record_run(const Recipe& recipe, int ranks) {
     return all;
 }
 
-// Two ranks add the same two numbers, in either order. More add in the order in which a gradient lies in what is sent,
+// Two ranks add the same two numbers, in either order. More add in the order of a gradient's place in the message,
 // which differs; then weights differ by rounding.
 TEST(FullShardRuns, LossesAndWeightsAreThoseOfWholeParameters) {
     for (const int ranks : {1, 2, 3, 4}) {
@@ -173,7 +173,7 @@ TEST(FullShardRuns, LossesAndWeightsAreThoseOfWholeParameters) {
     }
 }
 
-// Files of two ranks, byte for byte, with convolutions whose weights lie in another order in memory.
+// Files of two ranks, byte for byte, with convolutions whose weights are in another order in memory.
 TEST(FullShardRuns, CheckpointsAreThoseOfWholeParameters) {
     const TempDir dir;
     Recipe recipe = small_recipe(3);

@@ -43,7 +43,7 @@ TEST(IntervalRecorder, SumsTheWaitsOfAnInterval) {
     const StepResult third = step_of(3, 1ms);
     EXPECT_FALSE(recorder.add({&third, 1}, 4ms, /*last=*/false));
     const auto rest = recorder.add({}, 0ms, /*last=*/true);
-    ASSERT_TRUE(rest) << "the end of an epoch has no further steps";
+    ASSERT_TRUE(rest) << "no step follows at the end of an epoch";
     EXPECT_EQ(rest->first_step, 3);
     EXPECT_EQ(rest->syncs.at(0).count, 1);
     EXPECT_EQ(rest->syncs.at(0).us, 4000);

@@ -1,5 +1,5 @@
-// A loop of one's own that is saved and resumed in another process trains to the last bit as one that never stopped:
-// weights, averages, loss scale, order of the data, and what the model draws at random.
+// A user's loop that is saved and resumed in another process trains to the last bit as one that never stopped: weights,
+// averages, loss scale, order of the data, and the model's random numbers.
 #include "stoker/train/run/own_checkpoint.h"
 
 #include <ATen/ops/randn.h>

@@ -35,7 +35,7 @@ using testing::step_losses;
 using testing::TempDir;
 using testing::train_ranks;
 
-// Five layers, of which two pairs can be divided, in four micro-batches.
+// Five layers in four micro-batches; two pairs of the layers can be divided.
 Recipe deep_recipe(std::int64_t epochs = 3) {
     Recipe recipe = small_recipe(epochs);
     recipe.model.hidden = {16, 12, 12, 8};
@@ -56,7 +56,7 @@ Recipe deep_vit_recipe() {
     return recipe;
 }
 
-// The last batch has one sample, too few for batch norm.
+// The last batch has one sample; batch norm needs more.
 Recipe convnet_recipe() {
     Recipe recipe = deep_recipe(2);
     recipe.model.name = "convnet";
@@ -411,7 +411,7 @@ std::vector<BlockCost> cut_into(std::vector<BlockCost> blocks, const std::vector
     return blocks;
 }
 
-// What a stage's tensors take in its steps beyond its weights: gradients, and the activations of `stoker plan`. The
+// The bytes of a stage's tensors in its steps beyond its weights: gradients, and the activations of `stoker plan`. The
 // narrow layers of a large batch have small gradients.
 TEST(PipelineRuns, HoldWhatThePlanSays) {
     at::set_num_threads(1);

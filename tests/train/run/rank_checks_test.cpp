@@ -1,4 +1,4 @@
-// What several ranks must have in common, and what they refuse before the first step.
+// Settings that several ranks must have in common, and their refusals before the first step.
 #include <ATen/ops/full.h>
 #include <gmock/gmock.h>
 
@@ -108,7 +108,7 @@ TEST(RanksStart, ForgetsAnEarlierRunsSignal) {
                 Each(""));
 }
 
-// Of a batch of one sample one rank has none.
+// In a batch of one sample one rank has none.
 TEST(RanksEvaluation, CountsTheTopFiveWhereOneHasNoSample) {
     EXPECT_THAT(as_ranks(2,
                          [](const auto& group) {
@@ -122,7 +122,7 @@ TEST(RanksEvaluation, CountsTheTopFiveWhereOneHasNoSample) {
                 Each(""));
 }
 
-// 98 samples in batches of 16: the last batch has one sample for each of two ranks, too few for batch norm.
+// 98 samples in batches of 16: the last batch has one sample for each of two ranks; batch norm needs more.
 TEST(RanksBatch, IsLargeEnoughForTheModelToTheLast) {
     const auto train = [](bool drop_last) {
         return as_ranks(2, [=](const auto& group) {
@@ -163,7 +163,7 @@ TEST(RanksModel, WithoutBatchNormHasNoneToSync) {
     recipe.train.sync_batch_norm = true;
     try {
         const Trainer trainer(recipe, checked_data());
-        FAIL() << "an mlp has no batch norm";
+        FAIL() << "an mlp lacks batch norm";
     } catch (const InvalidArgument& error) {
         EXPECT_THAT(error.what(), HasSubstr("[train.sync_batch_norm] expected false, except for convnet and the"));
     }

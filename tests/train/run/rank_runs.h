@@ -45,7 +45,7 @@ struct RankRuns {
     std::vector<std::vector<NamedTensor>> weights;  // likewise
 };
 
-// `before`: what each rank does with its group first.
+// `before`: each rank's first work with its group.
 inline RankRuns train_ranks(
     const Recipe& recipe, int ranks, const std::filesystem::path& out, const std::string& resume = "",
     const std::function<void(const Group&)>& before = [](const Group&) {}) {
@@ -123,7 +123,7 @@ inline void expect_alike(const std::filesystem::path& a, const std::filesystem::
     }
 }
 
-// Of each parameter of a saved optimizer: the steps that were not skipped.
+// The steps that were not skipped, for each parameter of a saved optimizer.
 inline std::vector<float> step_counts(const SafetensorsFile& saved) {
     std::vector<float> counts;
     for (const auto& [name, view] : saved.tensors()) {

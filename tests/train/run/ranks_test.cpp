@@ -82,7 +82,7 @@ void with_mixing(Recipe& recipe) {
     recipe.train.cutmix = 1;
 }
 
-// The last batch has one sample, too few for batch norm.
+// The last batch has one sample; batch norm needs more.
 void with_synced_norms(Recipe& recipe) {
     recipe.model.name = "convnet";
     recipe.data.drop_last = true;
@@ -166,7 +166,7 @@ void resume_with(const Recipe& recipe, int ranks, const std::filesystem::path& f
     EXPECT_EQ(train_ranks(recipe, ranks, to, "auto").results[0].resumed_from_step, 14);
 }
 
-// Sums of three numbers depend on their order, and that on where a gradient lies in its bucket. A third of a number is
+// Sums of three numbers depend on their order, and that on a gradient's place in its bucket. A third of a number is
 // another one by division than by multiplication.
 TEST(RanksResume, OfThreeGoesOnBitForBit) {
     const TempDir dir;
@@ -184,8 +184,8 @@ TEST(RanksResume, OfThreeGoesOnBitForBit) {
     }
 }
 
-// Sharding changes no bit of what the same ranks train, and its checkpoint is an ordinary one: any number of ranks goes
-// on from it, with shards or without.
+// Sharding changes no bit of the ranks' results, and its checkpoint is an ordinary one: any number of ranks resumes
+// from it, with shards or without.
 TEST(RanksShards, ChangeNoBit) {
     const TempDir dir;
     Recipe plain = small_recipe(3);
@@ -282,7 +282,7 @@ TEST(RanksResume, AnInterruptOnOneStopsAll) {
     EXPECT_EQ(testing::metrics_of(dir.path() / "run"), testing::metrics_of(dir.path() / "whole"));
 }
 
-// srun sends a signal to every rank, and each notices it at a step of its own.
+// srun sends a signal to every rank, and each notices it at another step.
 TEST(RanksSaveRequest, OfAllRanksIsOne) {
     const TempDir dir;
     Recipe recipe = small_recipe(3);

@@ -1,4 +1,4 @@
-// What a run folder keeps and removes, and that a run that fails early leaves none.
+// The files that a run folder keeps and removes, and that a run that fails early leaves none.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -48,7 +48,7 @@ TEST(RunFolder, LeftoversOfAKilledProcessAreRemoved) {
     EXPECT_TRUE(fs::exists(checkpoints / "14" / "state.json"));
 }
 
-// Where names cannot be exchanged, a process may be killed when the old checkpoint has lost its name and the new one
+// If names cannot be exchanged, a process may be killed when the old checkpoint has lost its name and the new one
 // has not got it.
 TEST(RunFolder, ACheckpointThatWasBeingReplacedIsFound) {
     const TempDir folder;
@@ -377,7 +377,7 @@ TEST(RunFolder, LockKeepsASecondOneOutUntilItGoes) {
     first->lock();
     RunFolder second(folder.path());
     EXPECT_THROW(second.lock(), InvalidArgument);
-    EXPECT_THROW(second.lock(), InvalidArgument) << "the refused one has no lock";
+    EXPECT_THROW(second.lock(), InvalidArgument) << "the refused one did not lock";
     EXPECT_NO_THROW(first->lock()) << "its own lock";
     first.reset();
     EXPECT_NO_THROW(second.lock());

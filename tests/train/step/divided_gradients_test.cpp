@@ -1,4 +1,4 @@
-// Norms and overflows of gradients of which two ranks have slices are those of whole gradients.
+// Norms and overflows of gradients that are divided between two ranks are those of whole gradients.
 #include "stoker/train/step/divided_gradients.h"
 
 #include <ATen/ops/allclose.h>

@@ -40,7 +40,7 @@ struct Allocations : c10::MemoryReportingInfoBase {
 
 // Records the outermost operations that the host calls during its lifetime: names and all arguments that are numbers,
 // and the addresses of tensors that existed before. An imported model calls some kernels as functions, not operations:
-// what they make is known by its allocation.
+// their results are known by their allocations.
 class Recording {
   public:
     Recording() {

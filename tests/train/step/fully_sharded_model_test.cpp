@@ -23,7 +23,7 @@ using testing::as_ranks;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-// Three linear layers, the second of which is frozen. Both hooks get the number of the layer that computes.
+// Three linear layers; the second is frozen. Both hooks get the number of the layer that computes.
 class ThreeLayers final : public Model {
   public:
     ThreeLayers() {
@@ -235,7 +235,7 @@ TEST(FullyShardedModel, KeepsNothingOfFrozenBlocksBeforeTheFirstTrainedOne) {
                              EXPECT_TRUE(full.has_gradients());
                              EXPECT_EQ(model.outputs_alive(), 0U);
                              const at::Tensor outputs = full.outputs(batch_of_two());
-                             EXPECT_EQ(model.outputs_alive(), 1U) << "what is returned";
+                             EXPECT_EQ(model.outputs_alive(), 1U) << "the returned one";
                              full.backward(outputs.square().sum(), {});
                          }),
                 Each(""));

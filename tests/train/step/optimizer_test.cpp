@@ -170,7 +170,7 @@ TEST(Optimizer, StateOfAnotherOptimizerIsRefused) {
     EXPECT_THROW(sgd.optimizer->load(adam.optimizer->state()), InvalidArgument);
     OptimizerTraining plain(kRecipes.at("sgd"), OptimizerKernel::fused);
     EXPECT_THROW(plain.optimizer->load(adam.optimizer->state()), InvalidArgument)
-        << "sgd without momentum has no such state";
+        << "sgd without momentum lacks this state";
     auto state = adam.optimizer->state();
     state[1].tensor = at::empty({5, 7});
     EXPECT_THROW(adam.optimizer->load(state), InvalidArgument);

@@ -1,4 +1,4 @@
-// Stages that compute together, each on a rank of its own: gradients, losses, messages and what they hold at once.
+// Stages that compute together, each on another rank: gradients, losses, messages and the activations held at once.
 #include "stoker/train/step/pipeline_step.h"
 
 #include <ATen/ops/equal.h>

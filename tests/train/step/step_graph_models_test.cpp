@@ -1,4 +1,4 @@
-// Every kind of model as a graph, with all that a step can do: what the recorded work touches is in Step::memory() or
+// Every kind of model as a graph, with all options of a step: the recorded work touches only Step::memory() and memory
 // made within the work. A replay would write into memory that was freed otherwise, after an epoch's smaller last batch.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>

@@ -59,7 +59,7 @@ TEST(StepGraph, IsTheEagerStep) {
     }
 }
 
-// A replay reads the fields of its own batch, not those of the captured one.
+// A replay reads the fields of the current batch, not those of the captured one.
 TEST(StepGraph, CarriesAllFieldsOfTheBatch) {
     const StepOptions options{.loss = {.function = [](const at::Tensor& outputs, const DeviceBatch& batch) {
                                   return at::mse_loss(outputs, batch.field("numbers"));
@@ -81,7 +81,7 @@ TEST(StepGraph, CarriesAllFieldsOfTheBatch) {
     EXPECT_EQ(graph.step.take_losses(), eager.step.take_losses());
 }
 
-// Step `i` of both, on the same batch; in `graph` it lies in the slot.
+// Step `i` of both, on the same batch; in `graph` the batch is in the slot.
 void step_on_slot(GraphTraining& eager, GraphTraining& graph, DeviceBatch& slot, std::uint64_t i) {
     const DeviceBatch next = graph_batch(kFull, 100 + i);
     slot.input.copy_(next.input);

@@ -198,7 +198,7 @@ TEST(Step, LossesAreFetchedBeforeTheirTensorIsFull) {
     EXPECT_TRUE(training.step.take_losses().empty());
 }
 
-// 200 steps, a fifth of which overflow, compared with the rule of torch.amp.GradScaler.
+// 200 steps, a fifth of them with overflows, compared with the rule of torch.amp.GradScaler.
 TEST(Step, OverflowsAreSkippedAndChangeTheScale) {
     const ScalerOptions options{.initial_scale = 1024, .growth_interval = 7};
     StepTraining scaled({.precision = {.loss_scaling = true}, .scaler = options});
