@@ -31,7 +31,7 @@ def generated(rows: list[Row]) -> dict[str, str]:
     """The text of each file that has a part of the table."""
     arguments = sorted((row for row in rows if row.name), key=lambda row: row.name != "batch_size")
     signature = [f"{row.name}: {row.type} = {row.python_default},".replace(" ", _NO_BREAK) for row in arguments]
-    texts = (_wrapped(f"{row.name}: {row.python_about.rstrip('.')}.", 8) for row in arguments)
+    texts = (_wrapped(f"{row.name}: {row.python_about.removesuffix('.')}.", 8) for row in arguments)
     signature.insert(1, "*,")
     types = ", ".join(f'"{row.name}": {row.type}'.replace(" ", _NO_BREAK) for row in arguments)
     loader = (ROOT / "python/stoker/loader.py").read_text()
@@ -48,7 +48,8 @@ def generated(rows: list[Row]) -> dict[str, str]:
 
 def _wrapped(text: str, indent: int, first: int = 4) -> str:
     """Lines of at most 120 characters."""
-    return textwrap.fill(text, 120, initial_indent=" " * first, subsequent_indent=" " * indent).replace(_NO_BREAK, " ") + "\n"
+    lines = textwrap.fill(text, 120, initial_indent=" " * first, subsequent_indent=" " * indent)
+    return lines.replace(_NO_BREAK, " ") + "\n"
 
 
 def _between(text: str, begin: str, end: str, part: str) -> str:
@@ -58,10 +59,8 @@ def _between(text: str, begin: str, end: str, part: str) -> str:
 
 def _reference(text: str, rows: list[Row]) -> str:
     """The page with these rows in its tables; a new one follows the one before it."""
-    new = [
-        f"| `{row.key}` | {row.allowed} | {row.default if row.default == 'required' else f'`{row.default}`'} | {row.about} |"
-        for row in rows
-    ]
+    defaults = [row.default if row.default == "required" else f"`{row.default}`" for row in rows]
+    new = [f"| `{row.key}` | {row.allowed} | {text} | {row.about} |" for row, text in zip(rows, defaults)]
     for row, line, before in zip(rows, new, ["", *new]):
         old = re.search(rf"^\| `{re.escape(row.key)}` \|.*", text, re.MULTILINE)
         text = text.replace(old[0], line) if old else text.replace(before, f"{before}\n{line}")

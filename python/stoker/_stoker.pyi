@@ -7,6 +7,11 @@ Ops = Sequence[Mapping[str, Any]]
 
 # docs/site/settings.py writes it.
 Settings = TypedDict(
+    "Settings", {"batch_size": int, "seed": int, "workers": int | Literal["auto"], "prefetch": int,
+    "weights": Sequence[float] | None, "balance": bool, "epoch_samples": int | None, "bad_samples": int | str,
+    "cache": Literal["none", "ram", "disk"], "cache_bytes": int, "shuffle": bool,
+    "shuffle_window": int | Literal["auto"], "drop_last": bool, "exif": bool, "first_frame": bool,
+    "channels": int | None, "decode": Literal["exact", "fast"], "views": int, "ops": Ops}, total=False
 )
 
 class Dataset:

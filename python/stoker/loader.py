@@ -69,6 +69,30 @@ class Loader:
         a Python data set, or a stream.
 
     Arguments that recipes have, too:
+    batch_size: samples in a batch of this rank, as in torch's DataLoader.
+    seed: another order in each epoch; a stream keeps its own.
+    workers: threads or processes; 0 works in the thread that asks for a batch; `auto`: the cores that this process may
+        use, for a stream 1.
+    prefetch: batches in flight beyond the one in use, and beyond those that processes work at.
+    weights: for a list of data sets: how often samples of each are drawn, such as [3, 1]; None: by their sizes.
+    balance: draws every class equally often.
+    epoch_samples: samples in an epoch of all ranks, which continues where the one before ended; None or 0: all.
+    bad_samples: how many samples of an epoch may be replaced because they cannot be decoded, or their share; each is
+        warned of once and kept in loader.bad_samples. Of a Python data set: samples that raise.
+    cache: keep samples for the next epochs in memory or on a local disk.
+    cache_bytes: size limit of the cache.
+    shuffle: a new order every epoch, given by `seed`.
+    shuffle_window: shuffles the shards, then samples only within windows of this many, so that reading stays almost
+        sequential; 0: shuffles everything. `auto`: 0, and for remote data as many samples as 128 MiB hold.
+    drop_last: drop an epoch's last batch if it is not full.
+    exif: rotate images by their EXIF orientation.
+    first_frame: read the first frame of an animated WebP, which is a bad sample otherwise.
+    channels: 1 for grey images; None: 3.
+    decode: `fast`: images that a resize makes smaller may be decoded at 1/2, 1/4 or 1/8 of their size.
+    views: images of each sample, such as the two views of contrastive learning: the ops run on each with random numbers
+        of its own; the batch has `image`, `image_2`, ...
+    ops: stoker.transforms, or tables as in a recipe's train_ops; they run on the image, on masks and on boxes. Images
+        are divided by 255 also without Normalize, unless dtype is uint8. InPython as the last op: see there.
 
     Others:
     rank, world_size: this process's part of each batch of world_size * batch_size samples.
@@ -91,6 +115,12 @@ class Loader:
     def __init__(
         self,
         source: Any,
+        batch_size: int = 64, *, seed: int = 0, workers: int | Literal["auto"] = "auto", prefetch: int = 3,
+        weights: Sequence[float] | None = None, balance: bool = False, epoch_samples: int | None = None,
+        bad_samples: int | str = "0.1%", cache: Literal["none", "ram", "disk"] = "none", cache_bytes: int = 4 << 30,
+        shuffle: bool = True, shuffle_window: int | Literal["auto"] = "auto", drop_last: bool = False,
+        exif: bool = False, first_frame: bool = False, channels: int | None = None,
+        decode: Literal["exact", "fast"] = "exact", views: int = 1, ops: Ops = (),
         # others
         rank: int = 0, world_size: int = 1, dtype: Any = "float32", channels_last: bool = False,
         as_tuple: bool | Sequence[str] = False, framework: Literal["auto", "torch", "numpy", "jax"] = "auto",

@@ -125,7 +125,7 @@ def test_too_few_samples_name_arguments(drawn):
 
 
 def test_a_path_with_the_name_of_a_key_stays(tmp_path):
-    assert f"[{tmp_path}/data.workers]" in refused(stoker.InvalidArgument, tmp_path / "data.workers")
+    assert f"[{tmp_path}/data.workers]" in refused(stoker.IoError, tmp_path / "data.workers")
 
 
 # The heading, and the blocks of its section that are one script.
@@ -153,7 +153,7 @@ def test_the_snippet_of_a_page_is_complete(page, tmp_path, monkeypatch):
 
 
 REACHED = ("base", "codecs", "formats", "io", "ops", "pack", "pipeline")
-FILES = {f"data.{ending}" for ending in ("h5", "lmdb", "md", "mdb", "npz", "pkl", "size", "stk", "tar")}
+FILES = {f"data.{ending}" for ending in ("caches_bytes", "h5", "lmdb", "md", "mdb", "npz", "pkl", "size", "stk", "tar")}
 
 
 def test_messages_name_keys_of_the_table():

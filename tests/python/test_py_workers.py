@@ -380,7 +380,7 @@ class Texts:
 
 
 def test_a_far_prefetch_of_large_texts_comes_through():
-    loader = stoker.Loader(Texts(), 8, workers=1, prefetch=2000, shuffle=False)
+    loader = stoker.Loader(Texts(), 8, workers=1, prefetch=1024, shuffle=False)
     signal.signal(signal.SIGALRM, lambda number, frame: (_ for _ in ()).throw(TimeoutError("both wait")))
     signal.alarm(30)
     try:
