@@ -1,4 +1,4 @@
-// Selects the device of a run, and a batch as it lies there. LibTorch's CUDA library is opened only if a device is
+// Selects the device of a run, and holds a batch in its memory. LibTorch's CUDA library is opened only if a device is
 // wanted and a driver is present, so a CPU run does not load it.
 #pragma once
 

@@ -21,7 +21,7 @@ std::int64_t bytes_in(const at::Tensor& tensor) {
     return static_cast<std::int64_t>(tensor.nbytes());
 }
 
-// Of the same field in a full batch: an epoch's smaller batch may be the first.
+// The bytes of the same field in a full batch: an epoch's smaller batch may be the first.
 std::int64_t bytes_when_full(const at::Tensor& field, const Batch& batch) {
     return batch.size() == 0 ? 0 : bytes_in(field) / batch.size() * batch.capacity();
 }
@@ -178,8 +178,8 @@ std::shared_ptr<DeviceCopier::Slot> DeviceCopier::free_slot() const {
     return std::ssize(slots_) < slots_that_fit_ || found == slots_.end() ? nullptr : *found;
 }
 
-// Where each field begins in a slot, and where the last one ends: one after the other, as the loader's batches have
-// them. The same for smaller batches.
+// The start of each field in a slot, and the end of the last: one after the other, as in the loader's batches. The same
+// for smaller batches.
 std::vector<std::int64_t> DeviceCopier::places(const Batch& batch, const std::vector<Field>& fields) {
     constexpr auto kStep = static_cast<std::int64_t>(kAlignment);
     std::vector<std::int64_t> places = {0};
@@ -199,7 +199,7 @@ std::shared_ptr<DeviceCopier::Slot> DeviceCopier::new_slot(std::int64_t bytes) {
     return slot;
 }
 
-// As the last one of slots_. Where there is no memory for a new slot, the copier goes on with those that it has.
+// Moves the slot to the end of slots_. If no memory is left for a new slot, reuses those that it has.
 std::shared_ptr<DeviceCopier::Slot> DeviceCopier::take_slot(std::int64_t bytes) {
     std::shared_ptr<Slot> slot = free_slot();
     std::erase(slots_, slot);
@@ -251,8 +251,8 @@ std::vector<at::Tensor> DeviceCopier::copy_all(const std::shared_ptr<Batch>& bat
     return copies;
 }
 
-// Queues one copy of all fields where they lie in the batch as in the slot, with little between them: for a small batch
-// the host needs longer to queue a copy than the device to make it. Returns false where it did nothing.
+// Queues one copy of all fields if they have the same places in the batch as in the slot, with little between: for a
+// small batch the host needs longer to queue a copy than the device to make it. Returns false if it did nothing.
 bool DeviceCopier::copy_together(const Batch& batch, const std::vector<Field>& fields,
                                  const std::vector<std::int64_t>& places, const at::Tensor& slot) {
     constexpr auto kBetween = static_cast<std::int64_t>(kAlignment);

@@ -1,4 +1,4 @@
-// Copies batches to a device on a stream of its own, while earlier steps run.
+// Copies batches to a device on a separate stream, while earlier steps run.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct BatchFields {
 // The bytes of these fields in a batch.
 std::int64_t bytes_of(const Batch& batch, const BatchFields& fields);
 
-// Batches lie in slots on the device, which are used in turn. Two events of each slot order the streams: `copied`,
-// which the steps wait for, and `used`, which the next copy into the slot waits for. Used by one thread; the tensors of
-// a batch may be released by any. On the CPU nothing is copied, and images are decoded by the caller.
+// Batches use slots on the device in turn. Two events of each slot order the streams: `copied`, which the steps wait
+// for, and `used`, which the next copy into the slot waits for. Used by one thread; the tensors of a batch may be
+// released by any. On the CPU nothing is copied, and images are decoded by the caller.
 class DeviceCopier {
   public:
     // A step reads one slot while the next is filled; the third is for steps and copies of uneven length.

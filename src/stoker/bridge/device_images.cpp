@@ -67,7 +67,7 @@ std::string why_no_decoder_on(const at::Device& device) {
 
 std::string DeviceImages::why_too_small(std::int64_t bytes) const {
     const std::optional<std::int64_t> free = free_device_bytes(device_);
-    const std::int64_t held = held_bytes;  // by the training images, where this is for those of the validation
+    const std::int64_t held = held_bytes;  // by the training images, if this is for validation images
     if (!free || bytes <= (*free + held) / 2 - held) {
         return "";
     }

@@ -7,7 +7,7 @@
 
 namespace stoker {
 
-// Why images cannot lie on this device: it is a CPU, or this build has no kernels for it. Empty where they can.
+// Why images cannot be kept on this device: it is a CPU, or this build lacks kernels for it. Empty if they can.
 std::string why_no_images_on(const at::Device& device);
 
 // Why this device cannot decode images (DeviceCopier); empty where it can.
@@ -28,7 +28,7 @@ class DeviceImages final : public ImageMemory {
     at::Tensor images_;
 };
 
-// For tests: during its lifetime images can lie on the CPU, and be decoded there, as on a device.
+// For tests: during its lifetime images can be on the CPU, and be decoded there, as on a device.
 class ImagesOnCpu {
   public:
     ImagesOnCpu();

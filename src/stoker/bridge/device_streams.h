@@ -1,4 +1,4 @@
-// The two streams of a device that training uses: steps run on one, copies of batches beside them on the other. An
+// The two streams of a device that training uses: steps run on one, copies of batches at the same time on the other. An
 // interface, so that tests check the order of copies and steps without a device (tests/bridge/fake_streams.h).
 #pragma once
 
@@ -35,7 +35,7 @@ class DeviceStreams {
     virtual std::unique_ptr<StreamEvent> make_event() = 0;
     // Moves the event to the end of the stream's work so far. Waits that were queued before keep the old point.
     virtual void record(StreamEvent& event, WorkStream stream) = 0;
-    // What is queued on `stream` from now on begins after `event`.
+    // Work that is queued on `stream` from now on begins after `event`.
     virtual void wait(WorkStream stream, const StreamEvent& event) = 0;
 };
 

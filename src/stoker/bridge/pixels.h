@@ -6,10 +6,10 @@
 namespace stoker {
 
 // Replaces all images of the batch that are bytes, or GatherDraws (ops/gather.h), by floats of `type`: float32, float16
-// or bfloat16. Float32 has the bits that the loader writes where it normalises by itself; the 16-bit types are rounded
-// from it as LibTorch's casts do. On a GPU that the build has code for it takes one kernel, or three for draws that
-// change colours; else normalize_pixels_reference, and for draws, whose images then lie in host memory, `gather` and
-// `colors`. Can be captured in a graph.
+// or bfloat16. Float32 has the bits of a loader that normalises; the 16-bit types are rounded from it as LibTorch's
+// casts do. On a GPU that the build has code for it takes one kernel, or three for draws that change colours; else
+// normalize_pixels_reference, and for draws, whose images are then in host memory, `gather` and `colors`. Can be
+// captured in a graph.
 void normalize_pixels(DeviceBatch& batch, at::ScalarType type = at::kFloat);
 
 // The same for one field; without `deferred` it stays as it is.
