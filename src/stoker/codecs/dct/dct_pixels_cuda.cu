@@ -15,12 +15,12 @@ namespace {
 
 constexpr int kWarp = 32;
 constexpr int kWarps = 4;               // of a block of dct_samples_kernel
-constexpr int kPitch = kBlockSize + 2;  // of a lane's block in shared memory: each lane has a bank of its own
+constexpr int kPitch = kBlockSize + 2;  // of a lane's block in shared memory: each lane uses another bank
 constexpr int kThreads = 256;           // of a block of dct_rgb_kernel
 constexpr int kPixels = 2048;           // of a block of dct_rgb_kernel
 constexpr unsigned kAllLanes = ~0u;
 
-// kZigzag (jpeg_frame.h), where kernels can read it.
+// kZigzag (jpeg_frame.h), readable for kernels.
 __device__ const std::uint8_t kNaturalIndex[kBlockSize] = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
     41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
@@ -55,7 +55,7 @@ struct PackedRow {
     std::uint32_t used_wide = 0;
 };
 
-// Where one block begins.
+// The start of one block.
 struct PackedBlock {
     std::uint64_t mask;
     std::uint32_t value;
