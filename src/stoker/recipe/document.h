@@ -59,7 +59,7 @@ struct TomlSpan {
     std::size_t end = 0;
 };
 
-// Where the value of a dotted key stands, such as "data.workers", whose parts are bare keys. Empty where there is none.
+// The place of a dotted key's value, such as "data.workers", whose parts are bare keys. Empty if the key is missing.
 // Throws as parse_toml.
 std::optional<TomlSpan> find_toml_value(std::string_view text, std::string_view key, const std::string& origin);
 
