@@ -122,7 +122,7 @@ void smooth(std::vector<RatePoint>& points) {
     }
 }
 
-// Beyond its minimum the loss may fall again, from a height that training never comes back from: that is no progress.
+// Beyond its minimum the loss may fall again, from a height that training never comes back from: that is not progress.
 std::optional<double> suggest_rate(std::span<const RatePoint> points, bool diverged) {
     const std::ptrdiff_t reach = reach_of(points.size());
     if (std::ssize(points) <= 4 * reach) {

@@ -18,10 +18,10 @@
 namespace stoker {
 namespace {
 
-constexpr std::size_t kStepsBetweenReads = 50;  // of the losses, each of which waits for the device
+constexpr std::size_t kStepsBetweenReads = 50;  // of the losses; each read waits for the device
 
-// What the ranks vote on after a step: the number of a request for a checkpoint, or kStopVote plus the signal. The
-// largest vote counts, so stopping comes before saving.
+// The ranks' vote after a step: the number of a request for a checkpoint, or kStopVote plus the signal. The largest
+// vote counts, so stopping comes before saving.
 constexpr int kStopVote = 1 << 24;
 // A signal to all ranks reaches each of them within this time.
 constexpr std::chrono::seconds kSignalSpread{10};
@@ -135,7 +135,7 @@ DeviceBatch TrainLoop::copy(const std::shared_ptr<Batch>& batch) {
     });
 }
 
-// Of a resumed run as of one that never stopped, and of ranks that share a model alike.
+// Seeds depend on (seed, step, data rank), so a resumed run, and ranks that share a model, draw the same numbers.
 void TrainLoop::seed_generators() {
     if (plan_.model->linear_chain() != nullptr) {
         return;  // it draws nothing, and its steps are so short that seeding would take a visible share
@@ -241,8 +241,8 @@ const EpochResult* TrainLoop::best() const {
     return plan_.recipe.train.keep_best.empty() ? nullptr : best_epoch(epochs_, best_by_);
 }
 
-// Where the last epoch is the best one so far. Before the epoch's checkpoint, so that a run that is killed in between
-// trains the epoch again and writes it again, or goes on from this one if it is the only one.
+// If the last epoch is the best one so far. Before the epoch's checkpoint, so that a run that is killed in between
+// trains the epoch again and writes it again, or continues from this one if it is the only one.
 void TrainLoop::save_best(const FitOptions& options) {
     const EpochResult* const found = best();
     if (options.out.empty() || found != &epochs_.back()) {

@@ -42,7 +42,7 @@ class TrainLoop {
     RunState load(const std::filesystem::path& checkpoint);
     const Checkpointer& checkpoints() const { return checkpoints_; }
     // Reads the losses that are still on the device and records their steps. Throws InvalidArgument for a loss that is
-    // not finite, where train.stop_at_nan says so, and DataError where the ranks together exceed the bad-sample budget.
+    // not finite, if train.stop_at_nan says so, and DataError if the ranks together exceed the bad-sample budget.
     // `last`: also ends the interval that is open.
     void record_losses(bool last);
     // For a run that fails: records the losses, and in a run folder saves the state after the last whole step if it is

@@ -18,7 +18,7 @@ namespace stoker {
 class Trainer {
   public:
     // Opens what the recipe names, and throws where the run could not be trained. `resumes`: `fit` will resume from a
-    // checkpoint, so model.weights need not exist any more. `group`: the processes that train together, each of which
+    // checkpoint, so model.weights need not exist any more. `group`: the processes that train together; each of them
     // makes its Trainer and calls the same functions; null: those that the environment names.
     explicit Trainer(const Recipe& recipe, bool resumes = false, std::shared_ptr<Group> group = nullptr);
     // With data and a model of your own: a null `model` is made from the recipe. Without validation data the recipe's
@@ -49,7 +49,7 @@ class Trainer {
     const std::vector<std::string>& fresh() const { return plan_.new_tensors; }
     // The data sets that the loaders read.
     const RecipeData& data() const { return plan_.data; }
-    // Of this process's share of each batch.
+    // Loads this process's share of each batch.
     Loader& train_loader() { return *plan_.train_loader; }
     const Loader& train_loader() const { return *plan_.train_loader; }
     const Loader* val_loader() const { return plan_.val_loader.get(); }  // null without validation data
@@ -58,13 +58,13 @@ class Trainer {
     const at::Device& device() const { return plan_.device; }
     // Target, loss and metrics, with the shapes of this data.
     const Task& task() const { return plan_.task; }
-    // The processes that train together; one, where there are no others.
+    // The processes that train together; one, if this process is alone.
     const Group& group() const { return *plan_.group; }
     // See Step::compiled.
     std::string compiled() const { return loop_.step().compiled(); }
-    // Elements of the whole model, of which this process may have a part.
+    // Elements of the whole model; this process may have a part of it.
     std::int64_t parameters() const { return plan_.parameters; }
-    // Of them, those that train: all but frozen ones.
+    // The elements that train: all but frozen ones.
     std::int64_t trained_parameters() const { return plan_.trained_parameters; }
     // Which stage of the model this process has; empty for a model that is not cut.
     const std::optional<ModelStage>& stage() const { return plan_.stage; }

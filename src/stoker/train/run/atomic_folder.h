@@ -6,7 +6,7 @@
 
 namespace stoker {
 
-// Before the name of a folder that is being replaced, where the file system cannot exchange names.
+// The prefix of a folder that is being replaced, if the file system cannot exchange names.
 inline constexpr std::string_view kReplaced = ".replaced-";
 
 // All throw IoError with the path.

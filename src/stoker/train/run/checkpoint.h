@@ -15,7 +15,7 @@
 namespace stoker {
 
 inline constexpr const char* kCheckpoints = "checkpoints";  // the folder of a run that holds them
-inline constexpr const char* kBest = "best";                // that of its best epoch, beside them (train.keep_best)
+inline constexpr const char* kBest = "best";                // that of its best epoch (train.keep_best)
 
 struct Checkpoint {
     std::vector<NamedTensor> model;

@@ -65,7 +65,7 @@ void make_file(const fs::path& folder, const PartFile& part) {
     write_at(file, path, as_bytes(part.layout.header), 0);
 }
 
-// Of each file the header, and the number, which is the same for all hosts that share its file system. As JSON.
+// The header of each file, and its number, which is the same for all hosts that share its file system. As JSON.
 std::string make_files(const fs::path& folder, const std::vector<PartFile>& files) {
     Json made = Json::array();
     for (const PartFile& file : files) {

@@ -22,7 +22,7 @@ namespace stoker {
 
 struct Evaluation {
     double loss = 0;  // mean over the samples
-    // Of classification, shares in [0, 1]; they are among `metrics`, too.
+    // For classification, shares in [0, 1]; `metrics` has them as well.
     std::optional<double> accuracy = std::nullopt;
     std::optional<double> top5 = std::nullopt;  // share in the five likeliest classes, of more than five
     std::vector<Metric> metrics = {};           // of the task, the main one first
@@ -49,8 +49,8 @@ struct EvaluateOptions {
     OnEvaluation on_batch = nullptr;        // called after each batch
     bool confusion = false;                 // also Evaluation::confusion, of a classification
     Precision precision = {};               // of training
-    StageLinks* stage = nullptr;            // where the model is one of several stages; the last has the outputs
-    FullyShardedModel* full = nullptr;      // where the ranks have shards of its parameters
+    StageLinks* stage = nullptr;            // if the model is one of several stages; the last has the outputs
+    FullyShardedModel* full = nullptr;      // if the ranks have shards of its parameters
     // Called where a batch does not fit into memory; true if it has freed some, for a second try.
     std::function<bool()> free_memory = nullptr;
 };
@@ -70,7 +70,7 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& tas
 // the validation data is a part of it. Up to 1000 classes have a confusion matrix. `classes`: those that the model was
 // trained on, which the data's are matched with by name; empty: not known. Throws InvalidArgument where the data has
 // others. `on_data` is called with the validation data before the evaluation. The ranks of `group` share the samples,
-// and all get the result; where they have other data or weights, all throw InvalidArgument.
+// and all get the result; if they have other data or weights, all throw InvalidArgument.
 Evaluation evaluate_weights(const Recipe& recipe, const ModelFile& weights,
                             const std::vector<std::string>& classes = {}, const OnEvaluation& on_batch = nullptr,
                             const std::function<void(const Dataset&)>& on_data = nullptr, const Group& group = Group());

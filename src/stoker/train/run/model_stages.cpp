@@ -35,7 +35,7 @@ std::string tensor_of(const std::string& entry, const std::vector<std::string>& 
     return own ? entry : entry.substr(entry.find('.') + 1);
 }
 
-// What a rank must know of tensors to receive them.
+// The names, types and shapes that a rank must know of tensors to receive them.
 std::string describe(const std::vector<NamedTensor>& state) {
     nlohmann::json all = nlohmann::json::array();
     for (const auto& [name, tensor] : state) {

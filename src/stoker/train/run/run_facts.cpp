@@ -64,7 +64,7 @@ void probe_samples(const Dataset& dataset, DataFacts& facts) {
     }
 }
 
-// What the first file or folder that data.train names lies on; empty if that is not known.
+// The storage of the first file or folder that data.train names; empty if that is not known.
 std::string storage_of_data(const std::string& train) {
     if (is_remote(train)) {
         return storage_name(StorageKind::network);

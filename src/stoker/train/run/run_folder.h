@@ -51,7 +51,7 @@ class RunFolder {
     std::string lock_problem() const { return lock_ ? lock_->problem() : ""; }
     // The checkpoint that a run here begins at; empty: it begins anew. `resume`: empty, "auto", or a checkpoint or run
     // folder. Locks the folder. Throws InvalidArgument where another run or other files are in the way, and IoError
-    // where `resume` has no checkpoint.
+    // if `resume` lacks a checkpoint.
     std::filesystem::path find_start(const std::string& resume);
     // Begins a run: makes the folder, locks it, writes recipe.toml and removes what an earlier run recorded.
     void create(const std::string& recipe);
@@ -59,7 +59,7 @@ class RunFolder {
     void resume(const std::string& recipe);
     // For a run that has finished: nothing is written; failed.json of a failure after the last checkpoint is removed.
     void reopen();
-    // Ends a run that failed; does not throw. Where it `trained` a step, everything stays, and `reason` goes into
+    // Ends a run that failed; does not throw. If it `trained` a step, everything stays, and `reason` goes into
     // failed.json. Otherwise what it made is removed and recipe.toml restored; quarantine.jsonl stays, and
     // failed.json is written if quarantine.jsonl or an earlier recipe.toml exists.
     void fail(const std::string& reason, bool trained);

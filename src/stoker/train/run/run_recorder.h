@@ -24,7 +24,7 @@ class RunRecorder {
     bool has_folder() const { return folder_.has_value(); }
     // Why the folder could not be locked against other processes; empty if it is locked.
     std::string lock_problem() const { return folder_ ? folder_->lock_problem() : ""; }
-    // Is called with every line of metrics.jsonl, also where there is no folder; null: nobody.
+    // Is called with every line of metrics.jsonl, also without a folder; null: nobody.
     void listen(std::function<void(const std::string& line)> on_record) { on_record_ = std::move(on_record); }
 
     // True between `create` or `resume` and `finish` or `fail`.

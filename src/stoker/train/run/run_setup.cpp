@@ -23,7 +23,7 @@ namespace stoker {
 namespace {
 
 constexpr std::int64_t kAsRead = 0;  // channels as data.channels says
-constexpr int kDrawers = 2;          // workers, where they only draw: the images lie on the device
+constexpr int kDrawers = 2;          // workers, if they only draw: the images are on the device
 
 std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<const Dataset>& dataset,
                                     const std::vector<OpSpec>& ops, LoaderOptions options, const at::Device& device,
@@ -92,7 +92,7 @@ at::Device prepare_device(const Recipe& recipe, const Group& group) {
 
 void connect_devices(const Group& group, const at::Device& device) {
     const std::optional<CudaDevice> gpu = device_properties(device);
-    // As NCCL tells GPUs apart: by host and board; MIG partitions of a board have UUIDs of their own.
+    // Like NCCL, by host and board; MIG partitions of a board have different UUIDs.
     const auto boot = read_counter_file("/proc/sys/kernel/random/boot_id");
     group.use_device(device, !gpu ? "" : boot ? *boot + gpu->bus_id : gpu->uuid);
 }

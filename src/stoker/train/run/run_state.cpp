@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kStateVersion = 2;
 
-// JSON has no NaN: a diverged loss is written as null.
+// JSON lacks NaN: a diverged loss is written as null.
 double number(const Json& json) {
     return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
 }

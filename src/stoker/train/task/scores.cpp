@@ -32,7 +32,7 @@ std::vector<double> read(const at::Tensor& on_device) {
     return {first, first + host.numel()};
 }
 
-// The mean of a metric of one's own. It would also have one of values that were broadcast by mistake.
+// The mean of a user's metric. It would also have one of values that were broadcast by mistake.
 at::Tensor mean_of(const CustomMetric& metric, const at::Tensor& outputs, const DeviceBatch& batch) {
     const at::Tensor values = metric.function(outputs, batch);
     if (!values.defined() || (values.numel() != 1 && values.numel() != batch.size())) {

@@ -18,7 +18,7 @@ namespace stoker {
 struct Figures {
     double loss = 0;
     std::vector<Metric> metrics = {};  // the main one first
-    // (classes, classes), samples by label, then by prediction; of classification, where it was asked for
+    // (classes, classes), samples by label, then by prediction; of classification, if it was asked for
     std::vector<std::int64_t> confusion = {};
 };
 

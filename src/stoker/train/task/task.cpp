@@ -158,7 +158,7 @@ std::vector<std::int64_t> with_samples(std::int64_t samples, const Shape& shape)
     return all;
 }
 
-// Of a field's values in the step.
+// The type of a field's values in the step.
 at::ScalarType value_type(const FieldSpec& spec) {
     return spec.deferred || spec.dtype == DType::float64 ? at::kFloat : scalar_type(spec.dtype);
 }
