@@ -73,7 +73,7 @@ Covered covered(std::vector<Interval> intervals) {
     return sum;
 }
 
-// The begin of the last of several steps; infinity if there are none or one.
+// The start of the last of several steps; infinity if there are none or one.
 double last_step(const TraceEvents& trace) {
     std::set<std::uint32_t> steps;
     double last = -std::numeric_limits<double>::infinity();

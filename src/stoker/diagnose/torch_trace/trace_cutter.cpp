@@ -1,5 +1,5 @@
 // A part's end is found by counting brackets outside of strings; whether it is JSON is for its parser to say. After
-// damage, reading resumes at the next text that looks like the begin of an event.
+// damage, reading resumes at the next text that looks like the start of an event.
 #include "stoker/diagnose/torch_trace/trace_cutter.h"
 
 #include <array>
