@@ -27,7 +27,7 @@
 namespace stoker::python {
 namespace {
 
-// Name, its name in the data (empty: the same) and kind (empty: what the format takes it for).
+// Name, its name in the data (empty: the same) and kind (empty: the format chooses).
 using FieldTuple = std::tuple<std::string, std::string, std::string>;
 
 FieldRequest field_request(const FieldTuple& given) {
@@ -117,7 +117,7 @@ Value elements_of(const Field& field, const FieldValue& value) {
 
 struct ReadSample {
     std::int64_t label = -1;
-    std::vector<Value> values;  // the image, where there is one, then the fields
+    std::vector<Value> values;  // the image, if there is one, then the fields
 };
 
 // The ops of `transform` run on the image alone, and without a final normalize.
@@ -238,8 +238,8 @@ nb::list classes_of(const Dataset& dataset) {
 
 using Hashes = std::pair<double, double>;
 
-// Of a subset: in the data set below it, so that subsets of subsets do not become a chain. `hashes`: none: those of the
-// data set.
+// A subset refers to the data set below it, so that subsets of subsets do not become a chain. `hashes`: none: those of
+// the data set.
 OpenData subset(const OpenData& data, std::vector<std::int64_t> indices, std::optional<Hashes> hashes) {
     const auto* inner = dynamic_cast<const Subset*>(data.dataset.get());
     if (inner != nullptr) {

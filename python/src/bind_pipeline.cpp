@@ -105,8 +105,8 @@ nb::object ragged_of(const Batch& batch, const std::string& name) {
     return nb::make_tuple(std::move(values), view.offsets);
 }
 
-// Of a field of fixed shape. A label that a program keeps would keep the images of its batch, so small fields have
-// memory of their own.
+// An array of a field of fixed shape. A label that a program keeps would keep the images of its batch, so small fields
+// are copied.
 nb::object fixed_of(const Batch& batch, const FieldSpec& spec, nb::handle owner) {
     constexpr std::size_t kSmall = 1 << 16;  // bytes
     const TensorView view = batch.field(spec.name);

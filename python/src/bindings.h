@@ -1,4 +1,4 @@
-// What the files of the extension module stoker._stoker share. Each bind_<folder>.cpp binds one folder of src/stoker.
+// Shared by the files of the extension module stoker._stoker. Each bind_<folder>.cpp binds one folder of src/stoker.
 #pragma once
 
 #include <nanobind/nanobind.h>

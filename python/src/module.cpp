@@ -1,4 +1,4 @@
-// The extension module stoker._stoker. The Python files beside it are its only user.
+// The extension module stoker._stoker. The Python files of the package are its only user.
 #include "python/src/bindings.h"
 
 NB_MODULE(_stoker, module) {

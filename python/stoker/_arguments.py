@@ -14,7 +14,7 @@ def whole(name: str, value: Any, least: int, bits: int = 31) -> int:
 
 
 def printable(text: str) -> str:
-    """Without control characters and what is not Unicode, as names of files may have them."""
+    """Without control characters and bytes that are not Unicode, as names of files may have them."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

@@ -135,7 +135,7 @@ class Loader:
         if batch_size is None:  # as in DataLoader, for a source whose samples are batches
             raise InvalidArgument(
                 "[batch_size] expected an integer of at least 1, got None; batch_size=1 with "
-                "collate_fn=operator.itemgetter(0) passes samples on as they are"
+                "collate_fn=operator.itemgetter(0) passes samples on unchanged"
             )
         used = chosen(framework, dtype)
         self.dataset = _opened(source)
@@ -144,7 +144,7 @@ class Loader:
             raise InvalidArgument(f"[as_tuple] expected True or a list of names, got {as_tuple!r}")
         self._names = ("image", "label") if as_tuple is True else tuple(as_tuple) if as_tuple else None
         self._deliver = delivery(device, pin_memory, used)
-        self._late: Callable[[Any], Any] | None = None  # what is done with batches on their device
+        self._late: Callable[[Any], Any] | None = None  # the work on batches that are on their device
         delivers = device is not None or pin_memory
         self._source = self._make_source(converter(used, keeps_arrays=framework == "auto" and not delivers))
         weakref.finalize(self, self._source.collected)  # also when the interpreter ends
@@ -232,7 +232,7 @@ class Loader:
         self.load_state_dict(state)
 
     def __getattr__(self, name: str) -> Any:
-        if isinstance(getattr(type(self), name, None), property):  # the data set has no such attribute
+        if isinstance(getattr(type(self), name, None), property):  # the data set lacks this attribute
             return object.__getattribute__(self, name)
         raise AttributeError(explained_attribute(name))
 
@@ -299,7 +299,7 @@ class Loader:
         self._passes += 1
 
     def _check_batch_size(self, whole: Any) -> None:
-        """Of a state, which counts the samples of all ranks: this message counts those of one, as batch_size does."""
+        """Refuses a state that counts the samples of all ranks with a message of one rank's, as batch_size counts."""
         ranks = self._given["world_size"]
         if isinstance(whole, int) and whole != self.batch_size * ranks and whole % ranks == 0:
             raise InvalidArgument(
@@ -384,7 +384,7 @@ def _is_default(name: str, given: Any, default: Any) -> bool:
         return bool(dtype_name(given) == default)
     try:
         return bool((tuple(given) if isinstance(given, list) else given) == default)
-    except (RuntimeError, ValueError):  # of an array, which is no default
+    except (RuntimeError, ValueError):  # of an array, which cannot be a default
         return False
 
 

@@ -102,7 +102,7 @@ class Source:
         self._tasks.append(task)
 
     def _first_result(self) -> Result:
-        """Of the first task in flight."""
+        """The result of the first task in flight."""
         result = self._run().result(self._tasks[0])
         self._tasks.popleft()
         return result
@@ -161,7 +161,7 @@ class IndexedSource(Source):
         self._at_end = False
 
     def _check_ranks(self) -> None:
-        """A batch without samples has no form, so each rank needs one of the last batch."""
+        """A batch needs a sample for its form, so each rank needs one of the last batch."""
         ranks, last = self.job.world_size, self.job.size % (self.job.batch_size * self.job.world_size)
         if not self.job.drop_last and 0 < last < ranks:
             raise InvalidArgument(
@@ -200,7 +200,7 @@ class IndexedSource(Source):
 
 
 class StreamSource(Source):
-    """An iterable. Its batches are taken in turn from the workers, each of which goes through its share of it."""
+    """An iterable. Its batches are taken in turn from the workers; each goes through its share of it."""
 
     def __init__(self, job: Job, method: str | None, prefetch: int, to_tensor: Callable[..., Any]) -> None:
         super().__init__(job, method, prefetch, to_tensor)
@@ -251,7 +251,7 @@ class StreamSource(Source):
         self._begin(batch)
 
     def _settings(self) -> dict[str, Any]:
-        """What the batches depend on."""
+        """The settings that the batches depend on."""
         job = self.job
         return {
             "order": "stream",
@@ -267,7 +267,7 @@ class StreamSource(Source):
         self._stop()
 
     def _begin(self, skipped: int) -> None:
-        """At the begin of an epoch, whose first `skipped` batches were taken before."""
+        """At the start of an epoch, whose first `skipped` batches were taken before."""
         self._turns: deque[int] = deque(range(max(self.job.workers, 1)))  # workers that may have more, in their order
         self._given = [0] * len(self._turns)  # tasks to each
         self._owners: deque[int] = deque()  # of the tasks in flight

@@ -29,7 +29,7 @@ class Transform:
         }
 
     def _has_only(self, name: str, value: Any, *ours: Any) -> None:
-        """Of an argument that is not an option of the op: `ours` are the values that change nothing."""
+        """Checks an argument that is not an option of the op: `ours` are the values that change nothing."""
         if value not in ours:
             op = type(self).__name__
             raise Unsupported(
@@ -357,7 +357,7 @@ class Normalize(Transform):
 
 
 class KeptInPython(UserWarning):
-    """A part of a torchvision pipeline has no equal here."""
+    """Stoker lacks an equal of a part of a torchvision pipeline."""
 
 
 class InPython(Transform):

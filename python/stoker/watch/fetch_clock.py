@@ -209,7 +209,7 @@ def watch_torchvision(patches: Patches, clock: FetchClock, here: Callable[[], bo
 
 
 class WorkerTarget:
-    """What a worker process of a DataLoader runs: the worker loop that stood there before, with a clock."""
+    """The target of a DataLoader's worker process: the worker loop that it had before, with a clock."""
 
     def __init__(self, folder: str, loop: Callable[..., None]) -> None:
         self.folder = folder
@@ -258,7 +258,7 @@ class WorkerClocks:
             if not name.endswith(".clock"):
                 continue
             path, pid = os.path.join(self._folder, name), int(name.split("-")[0])
-            runs = _runs(pid)  # first: what it counts before its end is in the file
+            runs = _runs(pid)  # first: counts from before its end are in the file
             with open(path, "rb") as file:
                 sums = memoryview(file.read(_SIZE)).cast("q")
             _add_sums(total, sums)

@@ -69,7 +69,7 @@ class Hooks:
     def __init__(
         self,
         state: HookState,
-        clock: FetchClock,  # of batches that the training thread fetches by itself
+        clock: FetchClock,  # of batches that the training thread fetches
         syncs: Callable[[], dict[str, list[int]]],
     ) -> None:
         self._state = state
@@ -119,7 +119,7 @@ class Hooks:
 
         def make_iter(original: Any) -> Any:
             def begin(loader: Any) -> Any:
-                if get_ident() != state.thread or account.phase == WAIT:  # a data set may have a loader of its own
+                if get_ident() != state.thread or account.phase == WAIT:  # a data set may have another loader
                     return original(loader)
                 try:
                     state.loop_begins()
@@ -193,7 +193,7 @@ class Hooks:
         return following
 
     def _noting(self, original: Any) -> Any:
-        """Also of an iterator that a library makes by itself, as fastai's loader does."""
+        """Also notes an iterator that a library makes, as fastai's loader does."""
         state = self._state
 
         def init(iterator: Any, loader: Any, *args: Any, **options: Any) -> None:

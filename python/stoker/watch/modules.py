@@ -28,7 +28,7 @@ _WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParalle
 
 
 def _names_in(module: Any) -> dict[str, Any]:
-    """Of a module of Python. An import that waits for its first use (importlib.util.LazyLoader) goes on waiting."""
+    """The names in a module of Python. One that waits for its first use (importlib.util.LazyLoader) still waits."""
     try:
         names = object.__getattribute__(module, "__dict__")
     except AttributeError:  # a program may put anything into sys.modules
@@ -94,7 +94,7 @@ class ModuleHooks:
             known = state.inside or not self._discovers or state.account.phase == BACKWARD
             if is_compiling() or known or not state.here():
                 return original(module, *args, **options)
-            own = vars(_Module)["__call__"] is discover  # else the program's stands there and calls ours
+            own = vars(_Module)["__call__"] is discover  # else it is the program's, and calls ours
             if own:
                 _Module.__call__ = original
             try:

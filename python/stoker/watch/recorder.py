@@ -54,7 +54,7 @@ class RecordWriter:
         self.begin()
 
     def begin(self) -> None:
-        """The first interval begins now; what was before is no step."""
+        """The first interval begins now; time before it belongs to no step."""
         workers, pids = self._clocks.read()
         self._open_interval(workers, self._reader.read(pids, workers[fetch_clock.PRIVATE]))
 
@@ -82,7 +82,7 @@ class RecordWriter:
         add_times(self._total, times)
 
     def wait_share(self) -> float:
-        """Of the time of all steps."""
+        """The share of the wait in the time of all steps."""
         self._format_steps()
         return self._total[WAIT] / max(1, sum(self._total))
 

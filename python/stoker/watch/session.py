@@ -152,7 +152,7 @@ class Session:
         return {}
 
     def _measure_own_loader(self) -> None:
-        """Where the program waits for images, what stoker.Loader gives of them: alone, as other ranks may still run."""
+        """If the program waits for images, the rate of stoker.Loader for them: alone, as other ranks may still run."""
         images = self.seen.images
         if images is not None and self.rank.world_size == 1 and self.writer.wait_share() >= _WAITS:
             with suppress(Exception):  # of a transform that cannot be read: the verdict then does without
@@ -229,7 +229,7 @@ class Session:
             self._state.fail(error)
 
     def _turn(self, profiles: Profiles, steps: int) -> None:
-        """After each step: profilers start and stop, and what they slow is left out of the records."""
+        """After each step: profilers start and stop, and steps that they slow are left out of the records."""
         if profiles.wanted(steps + 1) and not self.writer.paused:
             self.writer.pause()
         profiles.step_done(steps, self.seen.device)

@@ -1,4 +1,4 @@
-"""What all hooks share: the account, the steps, the thread that is watched, and what stands in PyTorch's place."""
+"""Shared by all hooks: the account, the steps, the thread that is watched, and the objects that replace PyTorch's."""
 
 from __future__ import annotations
 

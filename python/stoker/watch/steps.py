@@ -23,7 +23,7 @@ _FORSAKEN = 20
 _FEW = 2  # batches or forward passes: a teacher's, or those that give labels to a step
 _MARK = "_stoker_use"  # on a loader's iterator: TRAINING or EVALUATION, once that is known
 _STARTED = "_stoker_started"  # likewise: nanoseconds in which its workers began; None once they are counted
-LOADER = "_stoker_loader"  # on a loader's iterator: what is known of the loader
+LOADER = "_stoker_loader"  # on a loader's iterator: the facts of the loader
 
 
 class Recorder(Protocol):
@@ -79,7 +79,7 @@ class Steps:
 
     @property
     def loader(self) -> Any:
-        """What the hooks have noted on the iterator of the last batch; None without one."""
+        """The hooks' note on the iterator of the last batch; None without one."""
         iterator = self.iterator
         return getattr(iterator, LOADER, None) if iterator is not None else None
 
@@ -149,7 +149,7 @@ class Steps:
         self._ahead = (0, 0)
         if iterator is not None and not evaluated:
             setattr(iterator, _MARK, TRAINING)
-        for asked in self._asked:  # of two loaders whose batches make one step, too
+        for asked in self._asked:  # also of two loaders whose batches make one step
             setattr(asked, _MARK, TRAINING)
             self._recorder.loader_starts += getattr(asked, _STARTED, None) or 0
             setattr(asked, _STARTED, None)

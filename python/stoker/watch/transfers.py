@@ -36,7 +36,7 @@ def _is_plain(tensor: Any) -> bool:
 
 
 class TransferHooks:
-    """syncs: where reads are noted, as place -> [count, nanoseconds]."""
+    """syncs: the reads noted, as place -> [count, nanoseconds]."""
 
     def __init__(self, state: HookState, syncs: Callable[[], dict[str, list[int]]]) -> None:
         self._state = state
