@@ -96,7 +96,7 @@ std::shared_ptr<PixelDataset> with_bad() {
             throw DataError({.path = "", .offset = 7}, {.where = "x", .expected = "good bytes", .got = "bad ones"});
         };
     }
-    dataset->failures[11] = [] { throw std::runtime_error("an error of a data set of one's own"); };
+    dataset->failures[11] = [] { throw std::runtime_error("an error of a user's data set"); };
     return dataset;
 }
 

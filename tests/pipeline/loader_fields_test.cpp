@@ -1,5 +1,5 @@
-// Fields beside image and label: the same values for any number of workers and with each cache, values of any length,
-// and samples whose values have a wrong length.
+// Fields other than image and label: the same values for any number of workers and with each cache, values of any
+// length, and samples whose values have a wrong length.
 #include <gmock/gmock.h>
 
 #include <array>

@@ -194,7 +194,7 @@ TEST(LoaderOverlay, AResizedCropOfAMaskTakesTheNearestPixels) {
     }
 }
 
-// Of each sample of an epoch: its batch, its key, and the bytes of all fields.
+// For each sample of an epoch: its batch, its key, and the bytes of all fields.
 std::map<std::int64_t, std::vector<std::string>> epoch_of(const LoaderOptions& options, std::int64_t begin = 0) {
     Loader loader(std::make_shared<OverlayDataset>(), moving_ops(), options);
     LoaderState state = loader.state();

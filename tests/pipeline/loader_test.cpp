@@ -131,7 +131,7 @@ TEST(Loader, RanksTogetherMakeTheSameGlobalBatches) {
                     Seen& whole = together[i];
                     whole.epoch = part[i].epoch;
                     whole.number = part[i].number;
-                    whole.hash = alone[i].hash;  // a rank's hash is that of its own keys
+                    whole.hash = alone[i].hash;  // a rank hashes only its keys
                     whole.image.insert(whole.image.end(), part[i].image.begin(), part[i].image.end());
                     whole.labels.insert(whole.labels.end(), part[i].labels.begin(), part[i].labels.end());
                     whole.indices.insert(whole.indices.end(), part[i].indices.begin(), part[i].indices.end());

@@ -177,7 +177,7 @@ TEST(CurvesTest, LongRunsMakeSmallFiles) {
     }
 }
 
-// Of another task than classification. A run of yet another metric has no line in that panel.
+// For another task than classification. A run of yet another metric is not drawn in that panel.
 TEST(CurvesTest, TheMetricOfTheTaskIsDrawn) {
     CurveRun run = run_of("depth", 10, 3);
     double mae = 0.5;

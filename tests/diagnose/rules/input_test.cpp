@@ -223,7 +223,7 @@ TEST(InputRules, AReadAfterTheEpochShowsThatTheGpuWasBusy) {
     EXPECT_THAT(rules_above_info(diagnose_rank(killed)), IsEmpty());
 }
 
-// Steps hold the reads before them; the interval's sum of waits has those, too.
+// Steps hold the reads before them; the interval's sum of waits also has those.
 TEST(InputRules, AReadThatAStepHoldsCountsOnce) {
     RankRecords rank = short_epochs(2e3);
     for (IntervalEntry& interval : rank.intervals) {
@@ -367,8 +367,7 @@ TEST(InputRules, AGpuMayDecodeDctRecords) {
     rank.facts.data.codec = "dct-zstd";
     diagnosis = diagnose_on_cpu(rank);
     EXPECT_THAT(diagnosis.findings.front().fix.recipe, ElementsAre(RecipeChange{"data.decode_on", "\"auto\""}));
-    EXPECT_NEAR(diagnosis.findings.front().gain.high, 2 / (2 - 0.49 * 1.9), 0.01)
-        << "two cores, of which 0.93 are freed";
+    EXPECT_NEAR(diagnosis.findings.front().gain.high, 2 / (2 - 0.49 * 1.9), 0.01) << "two cores, 0.93 of them freed";
 }
 
 TEST(InputRules, AGpuIsNotAskedForWhatItCannotDecode) {
@@ -448,7 +447,7 @@ TEST(InputRules, ACacheThatHoldsTheDataIsAskedFor) {
     EXPECT_THAT(diagnose_rank(rank).findings.front().fix.recipe,
                 ElementsAre(RecipeChange{"data.cache", "\"ram\""}, RecipeChange{"data.cache_as", "\"encoded\""},
                             RecipeChange{"data.cache_bytes", "11550000000"}));
-    rank.facts.host.ranks = 4;  // each has a cache of its own
+    rank.facts.host.ranks = 4;  // each has its own cache
     rank.facts.host.cores = 8;
     EXPECT_EQ(diagnose_rank(rank).verdict.rule, "storage-bound");
     EXPECT_THAT(diagnose_rank(rank).findings.front().fix.recipe, IsEmpty());

@@ -55,7 +55,7 @@ TEST(PythonRules, Fp32WhereBf16IsFaster) {
     EXPECT_EQ(diagnose_rank(with_products(5e8, "bf16")).verdict.rule, "healthy");
     EXPECT_EQ(diagnose_rank(with_products(5e7, "fp32")).verdict.rule, "healthy") << "5 % of the time";
     EXPECT_EQ(diagnosis.findings.front().severity, Severity::critical);
-    RankRecords little = with_products(2.5e8, "fp32");  // 25 % of the time, of which bf16 saves a quarter
+    RankRecords little = with_products(2.5e8, "fp32");  // 25 % of the time; bf16 saves a quarter of that
     little.facts.device.bf16_speedup = 1.33;
     EXPECT_EQ(diagnose_rank(little).findings.front().severity, Severity::warn);
     RankRecords slow = with_products(5e8, "fp32");
@@ -146,7 +146,7 @@ TEST(PythonRules, AGpuThatIsDoneBeforeTheHostWaitsForIt) {
     compiled.facts.train.compiled = "compile";
     EXPECT_EQ(diagnose_rank(compiled).verdict.rule, "healthy");
     RankRecords copies = waiting_for_gpu(0.04);
-    for (StepEntry& step : copies.steps) {  // pageable: such a copy waits for what the GPU does
+    for (StepEntry& step : copies.steps) {  // pageable: such a copy waits for the GPU's work
         step.host.times[static_cast<std::size_t>(Phase::copy)] = MadeUpRun::nanoseconds_of(0.005);
     }
     EXPECT_NE(diagnose_rank(copies).verdict.rule, "launch-bound");

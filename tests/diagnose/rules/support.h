@@ -16,7 +16,7 @@ namespace stoker {
 struct MadeUpRun {
     std::map<Phase, double> share = {};   // of each step; empty: forward takes all
     std::map<Stage, double> stages = {};  // of all workers' time, summed over workers; the rest is `blocked`
-    double worker_cpu = 1;                // of the workers' busy time: what a core worked
+    double worker_cpu = 1;                // of the workers' busy time: the part on a core
     int workers = 2;
     int prefetch = 3;
     double cores = 2;

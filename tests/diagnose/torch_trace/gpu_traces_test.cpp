@@ -179,7 +179,7 @@ Made replayed_graphs(double gap, const std::string& category, const std::string&
     return made;
 }
 
-// As a training does that is a few steps ahead of the GPU: what it waits for is the GPU's own time.
+// As in a training that is a few steps ahead of the GPU: its wait is the GPU's own time.
 TEST(GpuTraces, AWaitDuringTheKernelsOfAGraphLosesNothing) {
     const RunRecords run = replayed_graphs(100, "cuda_runtime", "cudaEventSynchronize").run();
     EXPECT_DOUBLE_EQ(us_of(*run.ranks[0].profile->idle_during, Phase::sync), 10 * 100);
@@ -223,7 +223,7 @@ TEST(GpuTraces, OwnTracesAreAdvisedInTheTermsOfARecipe) {
     EXPECT_THAT(diagnose(run).findings.front().fix.code, HasSubstr("in the model, the loss and the metrics"));
 }
 
-// Keys that are there by default are no advice where the recipe is not known.
+// Keys that are there by default are not advised if the recipe is not known.
 TEST(GpuTraces, AnOwnTraceOfGraphsIsNotToldToMakeGraphs) {
     RunRecords run = short_launches("cudaGraphLaunch", 4);
     run.ranks[0].facts.writer = "stoker";

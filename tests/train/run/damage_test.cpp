@@ -21,7 +21,7 @@ using testing::live;
 using testing::TempDir;
 using testing::text_of;
 
-// What a run resumes from, without the hash, which is last; the text of the error where the checkpoint is refused.
+// A run's state when it resumes, without the hash, which is last; the text of the error if the checkpoint is refused.
 std::string meaning_of(const fs::path& checkpoint) {
     try {
         auto state = nlohmann::ordered_json::parse(read_checkpoint(checkpoint).state);

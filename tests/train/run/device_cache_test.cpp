@@ -1,5 +1,5 @@
-// data.cache = "device": runs on images that lie on the device are the runs of the ordinary loader, to the last bit,
-// also stopped and resumed, as a graph, and with mixup; and what cannot lie there stays on the CPU with a reason. Here
+// data.cache = "device": runs on images in a device's memory are the runs of the ordinary loader, to the last bit, also
+// stopped and resumed, as a graph, and with mixup; and images that cannot be there stay on the CPU with a reason. Here
 // the device is the CPU (ImagesOnCpu).
 #include "stoker/train/run/image_options.h"
 
@@ -55,7 +55,7 @@ void expect_same_run(const Recipe& recipe, const TempDir& folder) {
 TEST(DeviceCache, IsRefusedWhereThereIsNoGpu) {
     try {
         make_train_loader(device_recipe(), small_data(), at::kCPU, false);
-        FAIL() << "there is no GPU";
+        FAIL() << "this is not a GPU";
     } catch (const Unsupported& error) {
         EXPECT_THAT(error.what(), HasSubstr("data.cache"));
         EXPECT_THAT(error.what(), HasSubstr("this run is on cpu"));

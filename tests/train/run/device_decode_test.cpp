@@ -111,7 +111,7 @@ TEST(DeviceDecodeRun, IsTheSameWhereBothDecode) {
     EXPECT_THAT(testing::text_of(folder / "own/metrics.jsonl"), HasSubstr("\"on_device\"")) << "some were cut";
 }
 
-// What it says of its loader.
+// The loader's text on where it decodes.
 std::string where_decoded(const Recipe& recipe, const RecipeData& data) {
     return decodes_on(*make_train_loader(recipe, data, at::kCPU, false));
 }

@@ -73,7 +73,7 @@ TEST(RunRecorder, ACheckpointRestoresTheRunningSums) {
     EXPECT_EQ(state.classes, state_at(10).classes);
     EXPECT_EQ(state.step, 10);
     ASSERT_EQ(state.epochs.size(), 1u);
-    EXPECT_TRUE(std::isnan(state.epochs[0].train_loss)) << "JSON has no NaN";
+    EXPECT_TRUE(std::isnan(state.epochs[0].train_loss)) << "JSON lacks NaN";
     EXPECT_EQ(state.epochs[0].val_loss, 0.25);
     EXPECT_EQ(state.account.times, state_at(10).account.times);
     EXPECT_EQ(state.accumulate, 4);

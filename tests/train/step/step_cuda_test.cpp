@@ -184,7 +184,7 @@ TEST_F(StepCuda, NoStepWaitsForTheDevice) {
     }
 }
 
-// Under autocast, too: the step is fused, and computes in float32.
+// Also under autocast: the step is fused, and computes in float32.
 TEST_F(StepCuda, TheStepOfAnMlpHasTheBitsOfTheCpu) {
     CudaTraining cpu("mlp", {.ema = 0.9}, at::kCPU);
     CudaTraining gpu("mlp", {.precision = {.autocast = at::kBFloat16, .tf32 = true}, .ema = 0.9}, device_);

@@ -68,7 +68,7 @@ TEST(Task, TargetsHaveTheShapesOfTheLoss) {
     EXPECT_EQ(zeros.target.sizes(), (at::IntArrayRef{3, 4, 4}));
 }
 
-// What the checks of a model run on has the types of a step, in which images that travel as bytes are floats.
+// The batch that checks of a model run on has the types of a step, in which images that travel as bytes are floats.
 TEST(Task, ZerosAreFloatsWhereImagesTravelAsBytes) {
     Recipe recipe;
     recipe.task = "custom";
