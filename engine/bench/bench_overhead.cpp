@@ -2,6 +2,7 @@
 // off and on in blocks of equal length, in the order off on on off or on off off on, drawn at random. Four blocks are a
 // round, and give one ratio, from which a steady drift of the machine cancels out. The same with a switch that does
 // nothing is the control.
+#include <csignal>
 #include <fmt/format.h>
 #include <memory>
 #include <nlohmann/json.hpp>
