@@ -54,9 +54,13 @@ class Training {
         : device_(device),
           model_(create_model(options, device)),
           optimizer_(model_->parameters(), {.name = "sgd", .lr = kLr, .momentum = 0.9}),
-          step_(
-              *model_, optimizer_, account_, device,
-              {.precision = choose_precision(options.precision, device), .compile = compile, .cudnn_benchmark = true}) {
+          step_(make_step({*model_,
+                           optimizer_,
+                           account_,
+                           device,
+                           {.precision = choose_precision(options.precision, device),
+                            .compile = compile,
+                            .cudnn_benchmark = true}})) {
         at::Generator generator = make_generator(1);
         batch_.input = at::randn({options.batch, 3, options.size, options.size}, generator)
                            .contiguous(at::MemoryFormat::ChannelsLast)
@@ -80,7 +84,7 @@ class Training {
         return median(times);
     }
 
-    std::string compiled() const { return step_.compiled(); }
+    std::string compiled() const { return step_->compiled(); }
 
   private:
     static constexpr double kLr = 0.01;
@@ -97,16 +101,16 @@ class Training {
 
     void run(int steps) {
         for (int i = 0; i < steps; ++i) {
-            step_.run(batch_, kLr);
+            step_->run(batch_, kLr);
         }
-        step_.take_losses();  // waits for the device
+        step_->take_losses();  // waits for the device
     }
 
     at::Device device_;
     std::unique_ptr<Model> model_;
     Optimizer optimizer_;
     Account account_;
-    Step step_;
+    std::unique_ptr<Step> step_;
     DeviceBatch batch_;
 };
 

@@ -27,12 +27,12 @@ class Probe {
         : plan_(plan_training(trial_recipe(options.recipe), open_trial_data(options), nullptr, false,
                               std::make_shared<Group>())),
           optimizer_(plan_.model->trainable_parameters(), plan_.recipe.optimizer, options.kernel),
-          step_(*plan_.model, optimizer_, account_, plan_.device, step_options(plan_.recipe, plan_.task, plan_.device),
-                plan_.mesh.data.get(), plan_.mesh.tensor.get()),
+          step_(make_step({*plan_.model, optimizer_, account_, plan_.device,
+                           step_options(plan_.recipe, plan_.task, plan_.device)})),
           watch_(*plan_.train_loader, plan_.device) {}
 
     void run() {
-        answer(to_json(facts_of(plan_.data, *plan_.train_loader, plan_.device, step_.compiled())));
+        answer(to_json(facts_of(plan_.data, *plan_.train_loader, plan_.device, step_->compiled())));
         batch_ = next();
         plan_.train_loader->set_workers(0);  // they would take the cores of the step
         while (const std::optional<TrialRequest> request = read_request()) {
@@ -68,9 +68,9 @@ class Probe {
         const auto step = [&] {
             DeviceBatch batch = copier.copy(batch_);
             prepare(plan_.task, batch);
-            step_.run(batch, plan_.recipe.optimizer.lr);
+            step_->run(batch, plan_.recipe.optimizer.lr);
             if (++unread_ >= 50) {  // as often as training does
-                step_.take_losses();
+                step_->take_losses();
                 unread_ = 0;
             }
         };
@@ -172,7 +172,7 @@ class Probe {
     TrainPlan plan_;
     Account account_;
     Optimizer optimizer_;
-    Step step_;
+    std::unique_ptr<Step> step_;
     Stopwatch watch_;
     std::shared_ptr<Batch> batch_;
     int unread_ = 0;  // losses

@@ -81,9 +81,7 @@ TEST(WebpTest, ExifTurnsUpright) {
 TEST(WebpTest, AnimationsAreRefused) {
     const Bytes webp = animated_webp(encode_webp(picture(7, 12).view(), true), 7, 12);
     for (const auto& text : {error_of([&] { decode(webp); }), error_of([&] { Decoder().info(webp); })}) {
-        EXPECT_THAT(
-            text,
-            HasSubstr("expected one still image, got an animated WebP; data.first_frame = true, or --first-frame"));
+        EXPECT_THAT(text, HasSubstr("expected one still image, got an animated WebP; data.first_frame = true, or"));
     }
 }
 

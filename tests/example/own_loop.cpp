@@ -18,23 +18,23 @@ int main() {
     model->to(device, /*channels_last=*/false);
     stoker::Optimizer optimizer(model->trainable_parameters(), recipe.optimizer);
     stoker::Account account;
-    stoker::Step step(*model, optimizer, account, device);
+    const std::unique_ptr<stoker::Step> step = stoker::make_step({*model, optimizer, account, device});
     stoker::DeviceCopier copier(device);
     const std::int64_t an_epoch = loader.batches_per_epoch();
-    std::int64_t steps = stoker::resume_from("runs/own_loop", *model, optimizer, step, loader);  // 0: a new run
+    std::int64_t steps = stoker::resume_from("runs/own_loop", *model, *step, loader);  // 0: a new run
     while (loader.state().epoch < kEpochs) {
         while (const std::shared_ptr<stoker::Batch> batch = loader.next()) {  // null at the end of an epoch
             const double lr =
                 stoker::learning_rate(recipe.schedule, recipe.optimizer.lr,
                                       {.step = steps, .total = kEpochs * an_epoch, .steps_per_epoch = an_epoch});
             stoker::seed_step(recipe.seed, steps, device);  // for dropout
-            step.run(copier.copy(batch), lr);
+            step->run(copier.copy(batch), lr);
             if (++steps % 10 == 0 || steps == kEpochs * an_epoch) {
-                stoker::save_checkpoint("runs/own_loop", steps, *model, optimizer, step, loader);
+                stoker::save_checkpoint("runs/own_loop", steps, *model, optimizer, *step, loader);
             }
         }
     }
-    for (const double loss : step.take_losses()) {
+    for (const double loss : step->take_losses()) {
         std::printf("%.3f\n", loss);
     }
     return steps == kEpochs * an_epoch ? 0 : 1;

@@ -171,7 +171,7 @@ def test_a_step_of_an_imported_model_touches_its_own_memory_alone(tmp_path, prog
     net = dropout_net()
     export_training(net, LOSS, EXAMPLE, tmp_path / "net.pt2")
     torch.jit.script(net).save(tmp_path / "net.pt")
-    test = "StepGraphModels.OneOfPythonTouchesItsOwnMemoryAlone"
+    test = "GraphStepModels.OneOfPythonTouchesItsOwnMemoryAlone"
     for name in ("net.pt2", "net.pt"):
         done = subprocess.run(
             [Path(program).parent / "train_test", f"--gtest_filter={test}"],

@@ -76,7 +76,8 @@ class RangeTraining {
     explicit RangeTraining(const Recipe& recipe)
         : plan_(plan_training(recipe, training_data(recipe), nullptr, /*resumes=*/false, std::make_shared<Group>())),
           optimizer_(plan_.model->trainable_parameters(), recipe.optimizer),
-          step_(*plan_.model, optimizer_, account_, plan_.device, step_options(recipe, plan_.task, plan_.device)),
+          step_(make_step(
+              {*plan_.model, optimizer_, account_, plan_.device, step_options(recipe, plan_.task, plan_.device)})),
           copier_(plan_.device, plan_.task.fields),
           mixup_cutmix_({.mixup = recipe.train.mixup,
                          .cutmix = recipe.train.cutmix,
@@ -95,15 +96,15 @@ class RangeTraining {
         if (mixup_cutmix_.any()) {
             mix(on_device, mixup_cutmix_, batch->epoch(), batch->number());
         }
-        step_.run(on_device, lr);
-        return step_.take_losses().front();
+        step_->run(on_device, lr);
+        return step_->take_losses().front();
     }
 
   private:
     TrainPlan plan_;
     Account account_;
     Optimizer optimizer_;
-    Step step_;
+    std::unique_ptr<Step> step_;
     DeviceCopier copier_;
     MixupCutmixOptions mixup_cutmix_;
 };

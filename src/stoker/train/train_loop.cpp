@@ -1,15 +1,10 @@
 #include "stoker/train/train_loop.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "stoker/bridge/torch_error.h"
 #include "stoker/records/records_json.h"
-#include "stoker/train/run/best_epoch.h"
-#include "stoker/train/run/model_checks.h"
-#include "stoker/train/run/resume_checks.h"
-#include "stoker/train/run/run_facts.h"
 #include "stoker/train/run/run_setup.h"
 #include "stoker/train/step/schedule.h"
 #include "stoker/train/step/seed_step.h"
@@ -32,13 +27,13 @@ TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, Op
     : plan_(plan),
       recorder_(recorder),
       ranks_(ranks),
-      optimizer_(plan.model->trainable_parameters(),
-                 plan.stage_plan() ? stage_recipe(plan.recipe.optimizer, plan.model->trainable_parameters())
-                                   : plan.recipe.optimizer,
-                 kernel, plan.recipe.train.shard == "optimizer" ? plan.mesh.data.get() : nullptr, plan.full.get()),
-      step_(*plan.model, optimizer_, account_, plan.device, step_options(plan.recipe, plan.task, plan.device),
-            plan.mesh.data.get(), plan.mesh.tensor.get(), plan.stage_plan(), plan.full.get()),
-      checkpoints_(plan, optimizer_, step_, recorder),
+      optimizer_(
+          plan.model->trainable_parameters(),
+          plan.stage ? stage_recipe(plan.recipe.optimizer, plan.model->trainable_parameters()) : plan.recipe.optimizer,
+          kernel, plan.recipe.train.shard == "optimizer" ? plan.mesh.data.get() : nullptr, plan.full.get()),
+      step_(make_step({*plan.model, optimizer_, account_, plan.device,
+                       step_options(plan.recipe, plan.task, plan.device), plan.step_ranks()})),
+      checkpoints_(plan, optimizer_, *step_, recorder),
       copier_(plan.device, plan.task.fields),
       device_reader_(plan.device),
       intervals_(*plan.train_loader, [this] { return device_reader_.read(); }),
@@ -102,9 +97,9 @@ void TrainLoop::run_step(const Batch& batch, const DeviceBatch& on_device, doubl
                                                        : "a step that several processes share failed halfway";
     unsavable_ = kHalfDone;
     try {
-        step_.run(on_device, lr, plan_.train_loader->batch_sampler().samples(batch.number()));
+        step_->run(on_device, lr, plan_.train_loader->batch_sampler().samples(batch.number()));
     } catch (...) {
-        unsavable_ = step_.intact() ? nullptr : kHalfDone;
+        unsavable_ = step_->intact() ? nullptr : kHalfDone;
         throw;
     }
 }
@@ -122,7 +117,7 @@ DeviceBatch TrainLoop::copy(const std::shared_ptr<Batch>& batch) {
     }
     const PhaseSpan span(account_, Phase::copy);
     require_targets(plan_.task, *batch, *plan_.data.train);
-    return step_.beside_graph([&] {
+    return step_->beside_graph([&] {
         DeviceBatch on_device = copier_.copy(batch);
         prepare(plan_.task, on_device);
         if (mixup_cutmix_.any() && batch->size() > 0) {
@@ -176,7 +171,7 @@ void TrainLoop::after_step(const Batch& batch, const DeviceBatch& on_device, dou
                          .loss = known_loss(),
                          .samples = &batch,
                          .on_device = &on_device,
-                         .step_loss = step_.last_loss()});
+                         .step_loss = step_->last_loss()});
     }
     if (!options.out.empty() && !train.checkpoint_every.epochs && steps_ % train.checkpoint_every.count == 0) {
         save(/*last=*/false);
@@ -330,14 +325,14 @@ void TrainLoop::add_bad_samples(std::span<const BadSample> samples, const Datase
 }
 
 std::optional<Evaluation> TrainLoop::evaluate(const std::function<bool()>& stop, const OnEvaluation& on_batch) {
-    const AveragedWeights averaged(step_.ema());
+    const AveragedWeights averaged(step_->ema());
     std::optional<StageLinks> links;
     if (plan_.stage) {
         links.emplace(*plan_.mesh.pipeline, plan_.stage->val);
     }
     const Dataset& dataset = *plan_.data.val;
     const bool alone = !links && plan_.full == nullptr;  // else other ranks are in the middle of the batch
-    const std::function<bool()> free_graph = [&] { return step_.free_graph(); };
+    const std::function<bool()> free_graph = [&] { return step_->free_graph(); };
     auto evaluation = stoker::evaluate(*plan_.model, *plan_.val_loader, plan_.task, plan_.device,
                                        {.stop = stop,
                                         .on_bad_samples = [&](const auto& bad) { add_bad_samples(bad, dataset); },
@@ -401,7 +396,7 @@ std::string TrainLoop::save_after_failure() {
 RunState TrainLoop::state() const {
     const std::span<const std::string> classes = plan_.data.train->classes();
     LoaderState loader = plan_.train_loader->state();
-    // The position after the last step: the loader may have gone on to a batch that failed.
+    // The position after the last step: the loader may have given a later batch, which failed.
     const std::int64_t per_epoch = plan_.train_loader->batches_per_epoch();
     loader.epoch = steps_ / per_epoch;
     loader.batch = steps_ % per_epoch;
@@ -412,7 +407,7 @@ RunState TrainLoop::state() const {
             .epochs = epochs_,
             .sums = sums_,
             .account = account_.sum(),
-            .accumulate = step_.accumulate() > plan_.recipe.train.accumulate ? step_.accumulate() : 1,
+            .accumulate = step_->accumulate() > plan_.recipe.train.accumulate ? step_->accumulate() : 1,
             .recipe = recipe_to_toml(plan_.recipe),
             .model_hash = plan_.model_hash,
             .data = summary_of(*plan_.data.train)};
@@ -422,7 +417,7 @@ RunState TrainLoop::load(const std::filesystem::path& checkpoint) {
     RunState state = checkpoints_.load(checkpoint);
     require_consistent(state, plan_.train_loader->batches_per_epoch());
     plan_.train_loader->restore(state.loader);
-    step_.accumulate_at_least(state.accumulate, plan_.train_loader->batch_sampler().max_slice());
+    step_->accumulate_at_least(state.accumulate, plan_.train_loader->batch_sampler().max_slice());
     account_.restore(state.account);
     steps_ = state.step;
     epochs_ = state.epochs;

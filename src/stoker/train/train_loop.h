@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,7 +61,7 @@ class TrainLoop {
     bool stopped_early() const;  // train.early_stop has ended the run
     // The epoch of the checkpoint RUN/best; null where there is none.
     const EpochResult* best() const;
-    const Step& step() const { return step_; }
+    const Step& step() const { return *step_; }
     Account& account() { return account_; }
     int signal() const { return signal_; }  // that interrupted the last run, on this rank or another
 
@@ -105,7 +106,7 @@ class TrainLoop {
     RankSync& ranks_;
     Optimizer optimizer_;
     Account account_;
-    Step step_;
+    std::unique_ptr<Step> step_;
     Checkpointer checkpoints_;
     DeviceCopier copier_;
     DeviceReader device_reader_;

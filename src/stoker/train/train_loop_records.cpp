@@ -20,7 +20,7 @@ void TrainLoop::record_losses(bool last) {
     std::vector<double> losses;
     {
         const PhaseSpan span(account_, Phase::sync);  // the losses are complete when the device has done its steps
-        losses = step_.take_losses();
+        losses = step_->take_losses();
     }
     const std::chrono::nanoseconds waited = Account::Clock::now() - start;
     std::vector<StepResult> steps = std::exchange(pending_, {});
@@ -46,7 +46,7 @@ void TrainLoop::record_losses(bool last) {
 }
 
 void TrainLoop::record_facts() {
-    facts_ = run_facts(plan_, step_, optimizer_);
+    facts_ = run_facts(plan_, *step_, optimizer_);
     recorder_.records(ranks_.gather_lines(to_json_line(facts_, steps_) + "\n"));
 }
 
@@ -69,8 +69,8 @@ void TrainLoop::record_interval(std::span<const StepResult> steps, std::chrono::
 // A facts line if the form of the step has changed: a CUDA graph is captured in an early step, and a step that ran out
 // of memory is split.
 std::string TrainLoop::changed_facts() {
-    const std::string compiled = step_.compiled();
-    const int accumulate = static_cast<int>(step_.accumulate());
+    const std::string compiled = step_->compiled();
+    const int accumulate = static_cast<int>(step_->accumulate());
     if (compiled == facts_.train.compiled && accumulate == facts_.train.accumulate) {
         return "";
     }
@@ -81,7 +81,7 @@ std::string TrainLoop::changed_facts() {
 
 std::optional<double> TrainLoop::known_loss() const {
     // With several ranks, a step's own loss is of this rank's samples only.
-    const std::optional<double> last = plan_.mesh.figures->alone() ? step_.loss_on_host() : std::nullopt;
+    const std::optional<double> last = plan_.mesh.figures->alone() ? step_->loss_on_host() : std::nullopt;
     return last ? last : loss_;
 }
 
@@ -89,7 +89,7 @@ void TrainLoop::discard_losses() {
     unsavable_ = nullptr;
     pending_.clear();
     bad_samples_ = 0;
-    step_.take_losses();
+    step_->take_losses();
 }
 
 void TrainLoop::refuse_loss(const StepResult& step, double loss) const {
@@ -110,12 +110,13 @@ void TrainLoop::refuse_loss(const StepResult& step, double loss) const {
 
 // The bubble in the steps of an epoch that ends.
 std::optional<Bubble> TrainLoop::bubble() {
-    if (step_.pipeline() == nullptr) {
+    const std::optional<double> idle = step_->take_idle_share();
+    if (!idle) {
         return std::nullopt;
     }
     const std::int64_t samples = plan_.recipe.data.batch_size / plan_.mesh.data->size();
-    return Bubble{.formula = bubble_share(plan_.mesh.pipeline->size(), std::min(step_.accumulate(), samples)),
-                  .stages = ranks_.of_stages(step_.pipeline()->take_idle_share().value_or(0))};
+    return Bubble{.formula = bubble_share(plan_.mesh.pipeline->size(), std::min(step_->accumulate(), samples)),
+                  .stages = ranks_.of_stages(*idle)};
 }
 
 }  // namespace stoker

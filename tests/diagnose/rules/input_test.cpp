@@ -361,7 +361,7 @@ TEST(InputRules, AGpuMayDecodeDctRecords) {
     RankRecords rank = dct_on_gpu();
     Diagnosis diagnosis = diagnose_on_cpu(rank);
     EXPECT_EQ(diagnosis.verdict.rule, "decode-bound");
-    EXPECT_THAT(diagnosis.verdict.text, HasSubstr("Let the GPU decode"));
+    EXPECT_THAT(diagnosis.verdict.text, HasSubstr("let the GPU decode"));
     EXPECT_THAT(diagnosis.findings.front().fix.recipe, ElementsAre(RecipeChange{"data.decode_on", "\"auto\""}));
     EXPECT_NEAR(diagnosis.findings.front().gain.high, 2, 0.01) << "nothing waits any more";
     rank.facts.data.codec = "dct-zstd";

@@ -260,12 +260,12 @@ TEST(ImageFolder, SplitsAreNoClasses) {
     put(dir / "train/dog/1.jpg");
     put(dir / "val/cat/1.jpg");
     EXPECT_THAT(error_of(dir.path()), AllOf(HasSubstr("the splits train, val with folders of their own"),
-                                            HasSubstr("data.train = \"" + (dir / "train").string() + "\"")));
+                                            HasSubstr("train on \"" + (dir / "train").string() + "\"")));
     fs::remove_all(dir / "val/cat");
     put(dir / "val/1.jpg");  // images without classes, to predict on
-    EXPECT_THAT(error_of(dir.path()), AllOf(HasSubstr("the splits train, val with folders of their own in train"),
-                                            HasSubstr("data.train = \"" + (dir / "train").string() + "\""),
-                                            HasSubstr("such as those in val")));
+    EXPECT_THAT(error_of(dir.path()),
+                AllOf(HasSubstr("the splits train, val with folders of their own in train"),
+                      HasSubstr("train on \"" + (dir / "train").string() + "\""), HasSubstr("such as those in val")));
     fs::remove_all(dir / "train");
     put(dir / "train/1.jpg");  // without subfolders they may be classes
     EXPECT_EQ(ImageFolder(dir.path()).classes().size(), 2U);

@@ -131,7 +131,7 @@ TEST(CheckpointParts, RanksWithOtherMetadataWriteNothing) {
     EXPECT_THAT(as_ranks(2,
                          [&](const std::shared_ptr<Group>& group) {
                              StateParts model;
-                             model.add_whole({"weight", at::ones({4})}, !group->first());
+                             model.add_whole({{"weight", at::ones({4})}}, !group->first());
                              const std::string classes = group->first() ? "[\"ash\"]" : "[\"beech\"]";
                              const CheckpointParts parts{.model = model, .metadata = {{"classes", classes}}};
                              const fs::path folder = group->first() ? dir.path() : fs::path();
@@ -145,7 +145,7 @@ TEST(CheckpointParts, WhereAFileCannotBeMadeNoneIsComplete) {
     const TempDir dir;
     const auto errors = as_ranks(2, [&](const std::shared_ptr<Group>& group) {
         StateParts model;
-        model.add_whole({"weight", at::ones({4})}, group->first());
+        model.add_whole({{"weight", at::ones({4})}}, group->first());
         CheckpointParts parts{.model = model, .optimizer = {}, .ema = {}};
         const fs::path folder = dir / "checkpoint";
         if (group->first()) {

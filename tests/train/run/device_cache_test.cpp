@@ -12,6 +12,7 @@
 #include "stoker/bridge/device_images.h"
 #include "stoker/train/run/run_setup.h"
 #include "train/step/fake_graph.h"
+#include "train/step/step_kinds.h"
 #include "train/support.h"
 
 namespace stoker {
@@ -140,20 +141,21 @@ TEST(DeviceCache, AGraphGathersTheDrawsOfEachReplay) {
         testing::LinearModel model;
         Optimizer optimizer(model.parameters(), {.name = "sgd", .lr = 0.01});
         Account account;
-        Step step(model, optimizer, account, at::kCPU, {.compile = false});
+        std::unique_ptr<Step> step = make_step({model, optimizer, account, at::kCPU, {.compile = false}});
         testing::FakeCalls calls;
         if (graph) {
-            step.capture_with(std::make_unique<testing::FakeGraphs>([&] { return model.state(); }, calls, false));
+            testing::capture_with(step,
+                                  std::make_unique<testing::FakeGraphs>([&] { return model.state(); }, calls, false));
         }
         DeviceCopier copier(at::kCPU);
         for (int i = 0; i < 16; ++i) {
             if (const auto batch = loader->next()) {
-                step.run(copier.copy(batch), 0.01);
+                step->run(copier.copy(batch), 0.01);
             }
         }
         EXPECT_EQ(calls.captures, graph ? 1 : 0);
         EXPECT_GT(calls.replays, graph ? 5 : -1);
-        losses.push_back(step.take_losses());
+        losses.push_back(step->take_losses());
     }
     EXPECT_EQ(losses[0], losses[1]);
 }

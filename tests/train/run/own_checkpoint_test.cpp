@@ -18,10 +18,13 @@ using testing::TempDir;
 struct OwnLoop {
     explicit OwnLoop(std::uint64_t order = 3)
         : optimizer(model.trainable_parameters(), OptimizerRecipe()),
-          step(model, optimizer, account, at::kCPU,
-               {.precision = {.autocast = at::kHalf, .loss_scaling = true},
-                .ema = 0.9,
-                .scaler = {.growth_interval = 3}}),
+          step(make_step({model,
+                          optimizer,
+                          account,
+                          at::kCPU,
+                          {.precision = {.autocast = at::kHalf, .loss_scaling = true},
+                           .ema = 0.9,
+                           .scaler = {.growth_interval = 3}}})),
           loader(std::make_shared<testing::SquareDataset>(100), Transform(), {.batch_size = 16, .seed = order}) {
         model.on_logits = [](const at::Tensor& logits) { logits.add_(at::randn({4})); };
     }
@@ -31,18 +34,20 @@ struct OwnLoop {
         while (steps < end) {
             if (const std::shared_ptr<Batch> batch = loader.next()) {
                 seed_step(7, steps, at::kCPU);
-                step.run(copier.copy(batch), 0.01);
+                step->run(copier.copy(batch), 0.01);
                 ++steps;
             }
         }
     }
-    void save(const std::filesystem::path& path) const { save_checkpoint(path, steps, model, optimizer, step, loader); }
-    void resume(const std::filesystem::path& path) { steps = resume_from(path, model, optimizer, step, loader); }
+    void save(const std::filesystem::path& path) const {
+        save_checkpoint(path, steps, model, optimizer, *step, loader);
+    }
+    void resume(const std::filesystem::path& path) { steps = resume_from(path, model, *step, loader); }
 
     testing::LinearModel model;
     Optimizer optimizer;
     Account account;
-    Step step;
+    std::unique_ptr<Step> step;
     Loader loader;
     std::int64_t steps = 0;
 };
@@ -70,8 +75,8 @@ TEST(OwnCheckpoint, AResumedLoopTrainsAsOneThatNeverStopped) {
         second.train_until(12);
         EXPECT_TRUE(same_weights(second.model.state(), whole.model.state())) << stop;
         EXPECT_TRUE(same_weights(second.optimizer.state(), whole.optimizer.state())) << stop;
-        EXPECT_TRUE(same_weights(second.step.ema()->state(), whole.step.ema()->state())) << stop;
-        EXPECT_TRUE(same_weights(second.step.scaler()->state(), whole.step.scaler()->state())) << stop;
+        EXPECT_TRUE(same_weights(second.step->ema().state(), whole.step->ema().state())) << stop;
+        EXPECT_TRUE(same_weights(second.step->scaler().state(), whole.step->scaler().state())) << stop;
         EXPECT_EQ(second.loader.state(), whole.loader.state()) << stop;
     }
 }
@@ -84,7 +89,7 @@ TEST(OwnCheckpoint, ANewOneReplacesTheOldOne) {
         loop.save(folder / "loop/");
         EXPECT_EQ(read_step(folder / "loop"), steps);
     }
-    EXPECT_TRUE(same_weights(read_model(folder / "loop").tensors, loop.step.ema()->state()));
+    EXPECT_TRUE(same_weights(read_model(folder / "loop").tensors, loop.step->ema().state()));
     const std::filesystem::directory_iterator entries(folder.path());
     EXPECT_EQ(std::distance(begin(entries), end(entries)), 1) << "a temporary folder is left";
 }

@@ -37,8 +37,9 @@ TEST(Ranks, AStepIsToldTheSamplesOfAllRanks) {
         testing::LinearModel model;
         Optimizer optimizer(model.parameters(), {.name = "sgd", .lr = 0.01});
         Account account;
-        Step step(model, optimizer, account, at::kCPU, {.compile = false}, group.get());
-        step.run({.input = at::zeros({2, 1, 4, 4}), .target = at::zeros({2}, at::kLong)}, 0.01);
+        const std::unique_ptr<Step> step =
+            make_step({model, optimizer, account, at::kCPU, {.compile = false}, {.data = group.get()}});
+        step->run({.input = at::zeros({2, 1, 4, 4}), .target = at::zeros({2}, at::kLong)}, 0.01);
     };
     EXPECT_THAT(as_ranks(2, work), Each(HasSubstr("[Step::run] expected the size of the batch over all ranks")));
     EXPECT_THAT(as_ranks(1, work), Each(""));

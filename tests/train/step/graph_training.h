@@ -17,6 +17,7 @@
 
 #include "stoker/models/init.h"
 #include "stoker/train/step/step.h"
+#include "train/step/step_kinds.h"
 #include "train/support.h"
 
 namespace stoker::testing {
@@ -56,7 +57,7 @@ struct GraphTraining {
     explicit GraphTraining(const StepOptions& options = {}, const at::Device& device = at::kCPU)
         : optimizer(on(model, device).parameters(),
                     {.name = "adamw", .lr = 0.01, .weight_decay = 0.1, .no_decay = {"second"}}),
-          step(model, optimizer, account, device, options) {
+          step(make_step({model, optimizer, account, device, options})) {
         at::set_num_threads(1);
     }
 
@@ -70,19 +71,15 @@ struct GraphTraining {
         std::vector<NamedTensor> all = model.state();
         const auto add = [&](const std::vector<NamedTensor>& more) { all.insert(all.end(), more.begin(), more.end()); };
         add(optimizer.state());
-        if (step.scaler() != nullptr) {
-            add(step.scaler()->state());
-        }
-        if (step.ema() != nullptr) {
-            add(step.ema()->state());
-        }
+        add(step->scaler().state());
+        add(step->ema().state());
         return all;
     }
 
     SmallModel model;
     Optimizer optimizer;
     Account account;
-    Step step;
+    std::unique_ptr<Step> step;
     std::vector<DeviceBatch> slots;  // of a copier, which whole batches take in turn; may be empty
 };
 
@@ -125,9 +122,9 @@ inline void train(GraphTraining& training, std::uint64_t from, std::uint64_t to,
             slot.target.copy_(batch.target);
             batch = slot;
         }
-        training.step.run(batch, lr_of(i));
+        training.step->run(batch, lr_of(i));
         if (i % 6 == 5) {
-            const AveragedWeights averaged(training.step.ema());
+            const AveragedWeights averaged(training.step->ema());
             training.model.train(false);
             training.model.forward(graph_batch(7, 1, device).input);
             training.model.train(true);

@@ -41,7 +41,7 @@ std::map<std::string, int> reads_of_steps(const ModelRecipe& recipe, const Shape
     const auto model = make_model(recipe, image, 4, 1);
     Optimizer optimizer(model->parameters(), {.name = "sgd", .lr = 0.01, .momentum = 0.9});
     Account account;
-    Step step(*model, optimizer, account, cpu, options);
+    const std::unique_ptr<Step> step = make_step({*model, optimizer, account, cpu, options});
     at::Generator generator = make_generator(1);
     const DeviceBatch batch = {.input = at::randn({4, image[0], image[1], image[2]}, generator),
                                .target = at::arange(4, at::kLong)};
@@ -49,7 +49,7 @@ std::map<std::string, int> reads_of_steps(const ModelRecipe& recipe, const Shape
     operations.clear();
     const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(on_start, on_end));
     for (int i = 0; i < steps; ++i) {
-        step.run(batch, i % 2 == 0 ? 0.01 : 0.02);
+        step->run(batch, i % 2 == 0 ? 0.01 : 0.02);
     }
     at::removeCallback(handle);
     EXPECT_GT(reads["aten::_fused_sgd_"], 0) << "the counter must work";

@@ -14,11 +14,14 @@
 #include "stoker/train/step/step.h"
 #include "support/failing_allocator.h"
 #include "train/step/fake_graph.h"
+#include "train/step/step_kinds.h"
 #include "train/support.h"
 
 namespace stoker {
 namespace {
 
+using testing::capture_with;
+using testing::eager;
 using testing::FailingAllocator;
 using testing::FakeCalls;
 using testing::FakeGraphs;
@@ -66,18 +69,21 @@ struct MemoryTraining {
     MemoryTraining(const std::string& name, std::int64_t accumulate)
         : optimizer(model.parameters(),
                     {.name = name, .lr = 0.01, .momentum = 0.9, .weight_decay = 0.1, .no_decay = {"second"}}),
-          step(model, optimizer, account, at::kCPU,
-               {.precision = {.loss_scaling = true},
-                .accumulate = accumulate,
-                .clip_norm = 0.1,
-                .clip_value = 0.05,
-                .ema = 0.9}) {
+          step(make_step({model,
+                          optimizer,
+                          account,
+                          at::kCPU,
+                          {.precision = {.loss_scaling = true},
+                           .accumulate = accumulate,
+                           .clip_norm = 0.1,
+                           .clip_value = 0.05,
+                           .ema = 0.9}})) {
         at::set_num_threads(1);
     }
 
     std::vector<NamedTensor> state() {
         std::vector<NamedTensor> all = model.state();
-        for (const auto& more : {optimizer.state(), step.scaler()->state(), step.ema()->state()}) {
+        for (const auto& more : {optimizer.state(), step->scaler().state(), step->ema().state()}) {
             all.insert(all.end(), more.begin(), more.end());
         }
         return all;
@@ -86,7 +92,7 @@ struct MemoryTraining {
     DrawingModel model;
     Optimizer optimizer;
     Account account;
-    Step step;
+    std::unique_ptr<Step> step;
 };
 
 DeviceBatch batch_of(std::uint64_t seed) {
@@ -106,7 +112,7 @@ bool train(MemoryTraining& training, std::uint64_t from, std::uint64_t to, std::
             memory.fail(fails);
         }
         try {
-            training.step.run(batch, 0.01);
+            training.step->run(batch, 0.01);
         } catch (const std::exception& error) {
             ADD_FAILURE() << "allocation " << fails << " of step " << i << ": " << error.what();
         }
@@ -117,7 +123,7 @@ bool train(MemoryTraining& training, std::uint64_t from, std::uint64_t to, std::
 }
 
 void expect_same(MemoryTraining& a, MemoryTraining& b) {
-    EXPECT_EQ(a.step.take_losses(), b.step.take_losses());
+    EXPECT_EQ(a.step->take_losses(), b.step->take_losses());
     const std::vector<NamedTensor> own = a.state();
     const std::vector<NamedTensor> other = b.state();
     ASSERT_EQ(own.size(), other.size());
@@ -137,10 +143,10 @@ TEST(StepMemory, MayRunOutAnywhereInAnEagerStep) {
                 MemoryTraining fitting(name, 1);
                 failed = train(split, 0, 3, at, number);
                 train(fitting, 0, at);
-                fitting.step.accumulate_at_least(failed ? 2 : 1, kSamples);
+                fitting.step->accumulate_at_least(failed ? 2 : 1, kSamples);
                 train(fitting, at, 3);
-                EXPECT_EQ(split.step.accumulate(), failed ? 2 : 1);
-                EXPECT_TRUE(split.step.intact());
+                EXPECT_EQ(split.step->accumulate(), failed ? 2 : 1);
+                EXPECT_TRUE(split.step->intact());
                 expect_same(split, fitting);
             }
             EXPECT_GT(number, 10);  // of the forward pass, the backward pass, unscaling and clipping
@@ -157,12 +163,12 @@ TEST(StepMemory, MayRunOutAnywhereInAGraphStep) {
             MemoryTraining graph("adamw", 1);
             MemoryTraining eager("adamw", 1);
             FakeCalls calls;
-            graph.step.capture_with(std::make_unique<GraphsWithMemory>([&] { return graph.state(); }, calls));
+            capture_with(graph.step, std::make_unique<GraphsWithMemory>([&] { return graph.state(); }, calls));
             failed = train(graph, 0, 6, at, number);
             train(eager, 0, at);
-            eager.step.accumulate_at_least(graph.step.accumulate(), kSamples);
+            eager.step->accumulate_at_least(graph.step->accumulate(), kSamples);
             train(eager, at, 6);
-            EXPECT_TRUE(graph.step.intact());
+            EXPECT_TRUE(graph.step->intact());
             expect_same(graph, eager);
         }
         EXPECT_GT(number, 10);
@@ -173,10 +179,10 @@ TEST(StepMemory, MayRunOutAnywhereInAGraphStep) {
 TEST(StepMemory, ASmallerBatchIsSplitIntoPartsOfTheSameSize) {
     const auto parts_of = [](bool short_of_memory, std::int64_t samples) {
         MemoryTraining training("sgd", short_of_memory ? 1 : kSamples / 2);
-        training.step.accumulate_at_least(kSamples / 2, kSamples);  // parts of two
+        training.step->accumulate_at_least(kSamples / 2, kSamples);  // parts of two
         std::vector<std::int64_t> parts;
-        training.step.before_forward = [&](std::int64_t size) { parts.push_back(size); };
-        training.step.run(batch_of(1).narrow(0, samples), 0.01);
+        eager(*training.step).before_forward = [&](std::int64_t size) { parts.push_back(size); };
+        training.step->run(batch_of(1).narrow(0, samples), 0.01);
         return parts;
     };
     EXPECT_EQ(parts_of(true, 2), std::vector<std::int64_t>{2});
@@ -186,27 +192,29 @@ TEST(StepMemory, ASmallerBatchIsSplitIntoPartsOfTheSameSize) {
 
 TEST(StepMemory, ASmallerBatchIsSplitDownToItsSamples) {
     MemoryTraining training("sgd", 1);
-    training.step.accumulate_at_least(2, kSamples);
+    training.step->accumulate_at_least(2, kSamples);
     std::vector<std::int64_t> parts;
-    training.step.before_forward = [&](std::int64_t size) {
+    eager(*training.step).before_forward = [&](std::int64_t size) {
         if (size > 1) {
             parts.clear();  // the step begins again
             C10_THROW_ERROR(OutOfMemoryError, "CUDA out of memory");
         }
         parts.push_back(size);
     };
-    training.step.run(batch_of(0).narrow(0, 3), 0.01);
+    training.step->run(batch_of(0).narrow(0, 3), 0.01);
     EXPECT_EQ(parts, (std::vector<std::int64_t>{1, 1, 1}));
-    training.step.before_forward = [](std::int64_t) { C10_THROW_ERROR(OutOfMemoryError, "CUDA out of memory"); };
-    EXPECT_THROW(training.step.run(batch_of(1).narrow(0, 3), 0.01), c10::OutOfMemoryError);
+    eager(*training.step).before_forward = [](std::int64_t) {
+        C10_THROW_ERROR(OutOfMemoryError, "CUDA out of memory");
+    };
+    EXPECT_THROW(training.step->run(batch_of(1).narrow(0, 3), 0.01), c10::OutOfMemoryError);
 }
 
 TEST(StepMemory, WhatDoesNotFitBesideAGraphEndsIt) {
     MemoryTraining training("sgd", 1);
     FakeCalls calls;
-    training.step.capture_with(std::make_unique<GraphsWithMemory>([&] { return training.state(); }, calls));
+    capture_with(training.step, std::make_unique<GraphsWithMemory>([&] { return training.state(); }, calls));
     train(training, 0, 5);
-    ASSERT_EQ(training.step.compiled(), "graph");
+    ASSERT_EQ(training.step->compiled(), "graph");
     int attempts = 0;
     const auto copy = [&] {
         if (++attempts == 1) {
@@ -214,13 +222,13 @@ TEST(StepMemory, WhatDoesNotFitBesideAGraphEndsIt) {
         }
         return attempts;
     };
-    EXPECT_EQ(training.step.beside_graph(copy), 2);
-    EXPECT_EQ(training.step.compiled(), "eager: the device's memory is too small for a graph beside other steps");
+    EXPECT_EQ(training.step->beside_graph(copy), 2);
+    EXPECT_EQ(training.step->compiled(), "eager: the device's memory is too small for a graph beside other steps");
     attempts = 0;
-    EXPECT_THROW(training.step.beside_graph(copy), c10::OutOfMemoryError);  // no graph is left
+    EXPECT_THROW(training.step->beside_graph(copy), c10::OutOfMemoryError);  // no graph is left
     EXPECT_EQ(attempts, 1);
     const auto other = []() -> int { C10_THROW_ERROR(ValueError, "something else"); };
-    EXPECT_THROW(training.step.beside_graph(other), c10::ValueError);
+    EXPECT_THROW(training.step->beside_graph(other), c10::ValueError);
 }
 
 }  // namespace

@@ -23,11 +23,13 @@
 #include "stoker/bridge/torch_error.h"
 #include "stoker/models/init.h"
 #include "stoker/train/step/clip.h"
+#include "train/step/step_kinds.h"
 #include "train/support.h"
 
 namespace stoker {
 namespace {
 
+using testing::eager;
 using testing::LinearModel;
 
 const at::Device kHost = at::kCPU;
@@ -85,14 +87,14 @@ class FullModel final : public Model {
 template <typename TrainedModel>
 struct TrainingOf {
     explicit TrainingOf(const StepOptions& options = {})
-        : optimizer(model.parameters(), sgd()), step(model, optimizer, account, kHost, options) {}
+        : optimizer(model.parameters(), sgd()), step(make_step({model, optimizer, account, kHost, options})) {}
 
     at::Tensor weight() const { return model.parameters()[0].tensor.detach().clone(); }
 
     TrainedModel model;
     Optimizer optimizer;
     Account account;
-    Step step;
+    std::unique_ptr<Step> step;
 };
 using StepTraining = TrainingOf<LinearModel>;
 
@@ -100,7 +102,7 @@ TEST(Step, TooLittleMemorySplitsTheBatchAndTrainsTheSame) {
     StepTraining whole;
     StepTraining split;
     int failures = 0;
-    split.step.before_forward = [&](std::int64_t samples) {
+    eager(*split.step).before_forward = [&](std::int64_t samples) {
         if (samples > 4) {
             ++failures;
             ask_for_too_much();
@@ -108,14 +110,14 @@ TEST(Step, TooLittleMemorySplitsTheBatchAndTrainsTheSame) {
     };
     for (std::uint64_t i = 0; i < 5; ++i) {
         const DeviceBatch batch = step_batch(i == 4 ? 3 : 18, i);  // the last one is small
-        whole.step.run(batch, 0.1);
-        split.step.run(batch, 0.1);
+        whole.step->run(batch, 0.1);
+        split.step->run(batch, 0.1);
         EXPECT_TRUE(at::allclose(whole.weight(), split.weight(), 1e-5, 1e-6)) << i;
     }
-    EXPECT_EQ(split.step.accumulate(), 8);
+    EXPECT_EQ(split.step->accumulate(), 8);
     EXPECT_EQ(failures, 3);  // with 1, 2 and 4 parts; later steps keep 8
-    const std::vector<double> expected = whole.step.take_losses();
-    const std::vector<double> losses = split.step.take_losses();
+    const std::vector<double> expected = whole.step->take_losses();
+    const std::vector<double> losses = split.step->take_losses();
     ASSERT_EQ(losses.size(), 5U);
     for (std::size_t i = 0; i < losses.size(); ++i) {
         EXPECT_NEAR(losses[i], expected[i], 1e-6);
@@ -131,17 +133,17 @@ TEST(Step, AfterRunningOutOfMemoryItIsTheStepOfMoreMicroBatches) {
     for (std::uint64_t i = 0; i < 3; ++i) {
         const DeviceBatch batch = step_batch(32, i);
         at::manual_seed(i);
-        fitting.step.run(batch, 0.1);
+        fitting.step->run(batch, 0.1);
         const at::Tensor next = at::randn({4});
         at::manual_seed(i);
-        retried.step.run(batch, 0.1);
+        retried.step->run(batch, 0.1);
         EXPECT_TRUE(at::equal(at::randn({4}), next)) << i;
     }
-    EXPECT_EQ(retried.step.accumulate(), 8);
+    EXPECT_EQ(retried.step->accumulate(), 8);
     EXPECT_EQ(retried.model.passes, 2 + 1 + 3 * 8);
-    EXPECT_EQ(retried.step.take_losses(), fitting.step.take_losses());
+    EXPECT_EQ(retried.step->take_losses(), fitting.step->take_losses());
     EXPECT_TRUE(testing::same_weights(retried.model.state(), fitting.model.state()));
-    EXPECT_TRUE(testing::same_weights(retried.step.ema()->state(), fitting.step.ema()->state()));
+    EXPECT_TRUE(testing::same_weights(retried.step->ema().state(), fitting.step->ema().state()));
 }
 
 TEST(Step, ASampleThatDoesNotFitIsAnErrorAndChangesNothing) {
@@ -152,7 +154,7 @@ TEST(Step, ASampleThatDoesNotFitIsAnErrorAndChangesNothing) {
     const at::Tensor next = at::randn({4});
     at::manual_seed(1);
     try {
-        training.step.run(step_batch(6, 1), 0.1);
+        training.step->run(step_batch(6, 1), 0.1);
         ADD_FAILURE() << "nothing was thrown";
     } catch (const std::exception& error) {
         EXPECT_TRUE(is_out_of_memory(error)) << error.what();
@@ -160,17 +162,17 @@ TEST(Step, ASampleThatDoesNotFitIsAnErrorAndChangesNothing) {
     EXPECT_TRUE(testing::same_weights(training.model.state(), untouched.model.state()));
     EXPECT_TRUE(training.optimizer.gradients().empty());
     EXPECT_TRUE(at::equal(at::randn({4}), next));
-    EXPECT_TRUE(training.step.take_losses().empty());
+    EXPECT_TRUE(training.step->take_losses().empty());
 }
 
 TEST(Step, OtherErrorsAreNotRetried) {
     StepTraining training;
     int passes = 0;
-    training.step.before_forward = [&](std::int64_t) {
+    eager(*training.step).before_forward = [&](std::int64_t) {
         ++passes;
         C10_THROW_ERROR(ValueError, "something else");
     };
-    EXPECT_THROW(training.step.run(step_batch(6, 1), 0.1), c10::ValueError);
+    EXPECT_THROW(training.step->run(step_batch(6, 1), 0.1), c10::ValueError);
     EXPECT_EQ(passes, 1);
 }
 
@@ -181,9 +183,9 @@ TEST(Step, CudnnSearchesForWholeBatchesOnly) {
     model.before_forward = [&] { searched.push_back(at::globalContext().benchmarkCuDNN()); };
     Optimizer optimizer(model.parameters(), sgd());
     Account account;
-    Step step(model, optimizer, account, kHost, {.cudnn_benchmark = true});
+    const std::unique_ptr<Step> step = make_step({model, optimizer, account, kHost, {.cudnn_benchmark = true}});
     for (const std::int64_t samples : {8, 8, 3, 8}) {
-        step.run(step_batch(samples, 1), 0.1);
+        step->run(step_batch(samples, 1), 0.1);
         EXPECT_FALSE(at::globalContext().benchmarkCuDNN());
     }
     EXPECT_EQ(searched, (std::vector<bool>{true, true, false, true}));
@@ -192,10 +194,10 @@ TEST(Step, CudnnSearchesForWholeBatchesOnly) {
 TEST(Step, LossesAreFetchedBeforeTheirTensorIsFull) {
     StepTraining training;
     for (std::uint64_t i = 0; i < 600; ++i) {
-        training.step.run(step_batch(2, i), 1e-3);
+        training.step->run(step_batch(2, i), 1e-3);
     }
-    EXPECT_EQ(training.step.take_losses().size(), 600U);
-    EXPECT_TRUE(training.step.take_losses().empty());
+    EXPECT_EQ(training.step->take_losses().size(), 600U);
+    EXPECT_TRUE(training.step->take_losses().empty());
 }
 
 // 200 steps, a fifth of them with overflows, compared with the rule of torch.amp.GradScaler.
@@ -212,14 +214,14 @@ TEST(Step, OverflowsAreSkippedAndChangeTheScale) {
         if (overflow) {
             batch.input.fill_(std::numeric_limits<float>::infinity());
         }
-        EXPECT_EQ(scaled.step.scaler()->scale().item<double>(), scale) << i;
-        scaled.step.run(batch, 0.05);
+        EXPECT_EQ(scaled.step->scaler().scale().item<double>(), scale) << i;
+        scaled.step->run(batch, 0.05);
         if (overflow) {
             EXPECT_TRUE(at::equal(scaled.weight(), before)) << i;
             scale *= 0.5;
             since = 0;
         } else {
-            plain.step.run(batch, 0.05);
+            plain.step->run(batch, 0.05);
             EXPECT_TRUE(at::allclose(scaled.weight(), plain.weight(), 1e-5, 1e-7)) << i;
             if (++since == options.growth_interval) {
                 scale *= 2;
@@ -255,16 +257,16 @@ TEST(Ema, SwappingTwiceChangesNothing) {
     training.model.add_buffer("mean", at::full({2}, 4.0));
     Ema ema(training.model, 0.5);
     const at::Tensor start = training.weight();
-    training.step.run(step_batch(8, 1), 0.1);
+    training.step->run(step_batch(8, 1), 0.1);
     ema.update();
     const at::Tensor trained = training.weight();
     const at::Tensor expected = start.lerp(trained, 0.5);
     {
-        const AveragedWeights averaged(&ema);
+        const AveragedWeights averaged(ema);
         EXPECT_TRUE(at::allclose(training.weight(), expected));
     }
     EXPECT_TRUE(at::equal(training.weight(), trained));
-    training.step.run(step_batch(8, 2), 0.1);  // the optimiser still updates the model's own weights
+    training.step->run(step_batch(8, 2), 0.1);  // the optimiser still updates the model's own weights
     EXPECT_FALSE(at::equal(training.weight(), trained));
     EXPECT_TRUE(at::allclose(ema.state()[0].tensor, expected));
     EXPECT_EQ(ema.state()[1].name, "mean");

@@ -8,7 +8,6 @@
 #include "stoker/train/run/divided_model.h"
 #include "stoker/train/run/model_checks.h"
 #include "stoker/train/run/resume_checks.h"
-#include "stoker/train/run/step_state.h"
 
 namespace stoker {
 
@@ -59,29 +58,25 @@ ModelMetadata Checkpointer::metadata() const {
 Checkpoint Checkpointer::whole() const {
     const StateGatherer whole(*plan_.model, plan_.mesh);
     std::vector<NamedTensor> optimizer = whole.gather(optimizer_.state());
-    std::ranges::move(scaler_tensors(step_), std::back_inserter(optimizer));
+    std::ranges::move(step_.scaler().state(), std::back_inserter(optimizer));
     return {.model = gather_model(),
             .optimizer = std::move(optimizer),
-            .ema = plan_.full != nullptr ? plan_.full->gather(ema_tensors(step_)) : whole.gather(ema_tensors(step_)),
+            .ema = plan_.full != nullptr ? plan_.full->gather(step_.ema().state()) : whole.gather(step_.ema().state()),
             .metadata = metadata()};
 }
 
 CheckpointParts Checkpointer::parts() const {
     const auto whole = [&](const std::vector<NamedTensor>& tensors) {
-        StateParts parts;
-        for (const NamedTensor& entry : tensors) {
-            parts.add_whole(entry, plan_.group->first());
-        }
-        return parts;
+        StateParts all;
+        all.add_whole(tensors, plan_.group->first());
+        return all;
     };
     const bool full = plan_.full != nullptr;
     CheckpointParts parts{.model = full ? plan_.full->parts(plan_.full->state()) : whole(plan_.model->state()),
                           .optimizer = optimizer_.parts(),
-                          .ema = full ? plan_.full->parts(ema_tensors(step_)) : whole(ema_tensors(step_)),
+                          .ema = full ? plan_.full->parts(step_.ema().state()) : whole(step_.ema().state()),
                           .metadata = metadata()};
-    for (const NamedTensor& entry : scaler_tensors(step_)) {
-        parts.optimizer.add_whole(entry, plan_.group->first());
-    }
+    parts.optimizer.add_whole(step_.scaler().state(), plan_.group->first());
     return parts;
 }
 
@@ -103,7 +98,7 @@ RunState Checkpointer::load(const std::filesystem::path& checkpoint) {
     } else {
         plan_.model->load(saved.model, checkpoint.string());
     }
-    load_step(saved, optimizer_, step_);
+    step_.load(saved.optimizer, saved.ema);
     check_maps();  // of the checkpoint's files
     plan_.has_weights = true;
     return state;
@@ -117,7 +112,7 @@ RankSync::SharedState Checkpointer::shared_state() const {
             (slice ? state.slices : state.whole).push_back(entry.tensor);
         }
     };
-    add(scaler_tensors(step_));
+    add(step_.scaler().state());
     if (plan_.full != nullptr) {  // each rank has another part of all else; the shards are made of rank 0's parameters
         add(plan_.model->buffers());
         return state;
@@ -126,7 +121,7 @@ RankSync::SharedState Checkpointer::shared_state() const {
     if (!optimizer_.sharded()) {  // else each rank has another part of it
         add(optimizer_.state());
     }
-    add(ema_tensors(step_));
+    add(step_.ema().state());
     return state;
 }
 

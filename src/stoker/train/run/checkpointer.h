@@ -28,7 +28,7 @@ class Checkpointer {
 
     // All tensors of the model on rank 0, in host memory if the ranks have parts of it. All ranks must call it.
     std::vector<NamedTensor> gather_model() const;
-    // What the ranks have alike when a run starts.
+    // The tensors that all ranks have alike when a run starts.
     RankSync::SharedState shared_state() const;
 
   private:

@@ -11,7 +11,6 @@
 #include "stoker/train/run/checkpoint.h"
 #include "stoker/train/run/model_checks.h"
 #include "stoker/train/run/run_state.h"
-#include "stoker/train/run/step_state.h"
 
 namespace stoker {
 
@@ -31,7 +30,7 @@ void save_checkpoint(const fs::path& path, std::int64_t steps, const Model& mode
     const auto classes = loader.dataset().classes();
     Checkpoint checkpoint{.model = model.state(),
                           .optimizer = optimizer.state(),
-                          .ema = ema_tensors(step),
+                          .ema = step.ema().state(),
                           .state = to_json(RunState{.loader = loader.state(),
                                                     .classes = {classes.begin(), classes.end()},
                                                     .step = steps,
@@ -41,7 +40,7 @@ void save_checkpoint(const fs::path& path, std::int64_t steps, const Model& mode
                                                     .accumulate = step.accumulate(),
                                                     .data = summary_of(loader.dataset())}),
                           .metadata = {{"format", "pt"}}};  // Python's safetensors requires it
-    std::ranges::move(scaler_tensors(step), std::back_inserter(checkpoint.optimizer));
+    std::ranges::move(step.scaler().state(), std::back_inserter(checkpoint.optimizer));
     const fs::path name = whole_name(path);
     const fs::path folder = new_folder(name, name.parent_path());
     write_checkpoint(folder, checkpoint);
@@ -49,7 +48,7 @@ void save_checkpoint(const fs::path& path, std::int64_t steps, const Model& mode
     sync_directory(name.parent_path());
 }
 
-std::int64_t resume_from(const fs::path& path, Model& model, Optimizer& optimizer, Step& step, Loader& loader) {
+std::int64_t resume_from(const fs::path& path, Model& model, Step& step, Loader& loader) {
     const fs::path name = whole_name(path);
     restore_replaced(name, name.parent_path());
     const std::optional<fs::path> found = find_checkpoint(name);
@@ -61,7 +60,7 @@ std::int64_t resume_from(const fs::path& path, Model& model, Optimizer& optimize
     require_same_sampler(loader.state(), state.loader);  // before anything is changed
     require_classes(state.classes, "the checkpoint", loader.dataset());
     model.load(saved.model, found->string());
-    load_step(saved, optimizer, step);
+    step.load(saved.optimizer, saved.ema);
     check_maps();  // of the checkpoint's files
     loader.restore(state.loader);
     step.accumulate_at_least(state.accumulate, loader.batch_sampler().max_slice());

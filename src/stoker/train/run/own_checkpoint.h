@@ -18,11 +18,10 @@ namespace stoker {
 void save_checkpoint(const std::filesystem::path& path, std::int64_t steps, const Model& model,
                      const Optimizer& optimizer, const Step& step, const Loader& loader);
 
-// Takes up the state that save_checkpoint wrote to `path`, and returns its steps; without a checkpoint returns 0 and
-// changes nothing. The loader continues with the next batch; the model's random numbers continue with seed_step
-// (train/step/seed_step.h). Throws InvalidArgument for a checkpoint of another model, optimiser, step or order of the
-// data, and IoError or DataError for one that cannot be read.
-std::int64_t resume_from(const std::filesystem::path& path, Model& model, Optimizer& optimizer, Step& step,
-                         Loader& loader);
+// Takes up the state that save_checkpoint wrote to `path`, also that of the step's optimiser, and returns its steps;
+// without a checkpoint returns 0 and changes nothing. The loader continues with the next batch; the model's random
+// numbers continue with seed_step (train/step/seed_step.h). Throws InvalidArgument for a checkpoint of another model,
+// optimiser, step or order of the data, and IoError or DataError for one that cannot be read.
+std::int64_t resume_from(const std::filesystem::path& path, Model& model, Step& step, Loader& loader);
 
 }  // namespace stoker

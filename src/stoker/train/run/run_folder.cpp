@@ -81,14 +81,9 @@ void remove_leftovers(const fs::path& checkpoints) {
     }
 }
 
-}  // namespace
-
-bool RunFolder::is_run() const {
-    return fs::exists(path_ / kRecipeFile);
-}
-
-std::string RunFolder::other_file() const {
-    for (const std::string& name : names_in(path_)) {
+// A file or folder that no run leaves which failed early, and no batch job; empty if there is none.
+std::string other_file(const fs::path& folder) {
+    for (const std::string& name : names_in(folder)) {
         const bool left_by_failure = name == kFailedFile || name == kQuarantine || is_temporary(name);
         const bool log = name.ends_with(".log") || name.ends_with(".out") || name.ends_with(".err");  // of a batch job
         if (!left_by_failure && !log && !name.starts_with("events.out.tfevents.") && !name.starts_with('.')) {
@@ -98,15 +93,20 @@ std::string RunFolder::other_file() const {
     return "";
 }
 
+}  // namespace
+
 bool RunFolder::failed_early() const {
     return fs::exists(path_ / kFailedFile) && !find_checkpoint(path_);
 }
 
+// True if a run was killed here before its first checkpoint and has recorded nothing. Only after `lock`, and only if
+// the file system has locks: the run could be another process's.
 bool RunFolder::killed_early() const {
     const bool locked = lock_ && lock_->problem().empty();
     std::error_code none;
     const bool has_metrics = fs::exists(path_ / kMetricsFile) && fs::file_size(path_ / kMetricsFile, none) > 0;
-    if (!locked || !is_run() || has_metrics || fs::exists(path_ / kAccountFile) || find_checkpoint(path_)) {
+    if (!locked || !fs::exists(path_ / kRecipeFile) || has_metrics || fs::exists(path_ / kAccountFile) ||
+        find_checkpoint(path_)) {
         return false;
     }
     return std::ranges::any_of(names_in(path_), [](const std::string& name) { return is_event_file(name); });
@@ -133,7 +133,7 @@ void RunFolder::lock() {
 fs::path RunFolder::find_start(const std::string& resume) {
     lock();
     restore_checkpoints(path_);
-    if (const std::string other = is_run() ? "" : other_file(); !other.empty()) {
+    if (const std::string other = fs::exists(path_ / kRecipeFile) ? "" : other_file(path_); !other.empty()) {
         throw InvalidArgument({.where = path_.string(),
                                .expected = "a run folder, or a new or empty folder",
                                .got = fmt::format("a folder with other files, such as {}", other),
@@ -169,7 +169,7 @@ void RunFolder::open(const std::string& recipe) {
     lock();  // before the folder is read: another run may have begun in it a moment ago
     new_folder_ = new_folder;
     remove_temporaries();
-    recipe_before_ = is_run() ? std::optional(read_text(path_ / kRecipeFile)) : std::nullopt;
+    recipe_before_ = fs::exists(path_ / kRecipeFile) ? std::optional(read_text(path_ / kRecipeFile)) : std::nullopt;
     before_ = names_in(path_);
     begun_ = true;
     write_file(path_ / kRecipeFile, recipe);

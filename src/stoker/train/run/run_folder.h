@@ -34,11 +34,6 @@ class RunFolder {
 
     // True where the folder holds a run, or a file that a run would overwrite.
     bool exists() const;
-    // True where the folder holds a recipe.toml.
-    bool is_run() const;
-    // For a folder without recipe.toml: the name of a file or folder in it that is not what a run which failed early
-    // leaves, an event file of TensorBoard, or hidden; empty if there is none.
-    std::string other_file() const;
     // True where a run failed here without a checkpoint; a new run may take its place.
     bool failed_early() const;
     // True where a run was killed here before its first checkpoint and has recorded nothing. Only after `lock`, and

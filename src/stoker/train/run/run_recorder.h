@@ -60,7 +60,7 @@ class RunRecorder {
     void bad_samples(const std::string& lines) { quarantine_.add(lines); }
     std::int64_t bad_sample_count() const { return quarantine_.size(); }  // samples in quarantine.jsonl
     // Flushes the metrics and begins a checkpoint, or the best one; `state` gets the length of metrics.jsonl. Empty
-    // where nothing is recorded.
+    // if nothing is recorded.
     std::optional<NewCheckpoint> begin_checkpoint(RunState state, bool as_best);
     // Ends it once its files are written.
     void keep(const NewCheckpoint& checkpoint) { folder_->keep(checkpoint); }

@@ -62,12 +62,13 @@ ModelStage keep_stage_of(const StageCut& cut, Model& model, const Task& task, co
 
 }  // namespace
 
-std::optional<StagePlan> TrainPlan::stage_plan() const {
-    if (!stage) {
-        return std::nullopt;
+StepRanks TrainPlan::step_ranks() const {
+    StepRanks ranks{.data = mesh.data.get(), .tensor = mesh.tensor.get(), .full = full.get()};
+    if (stage) {
+        ranks.stage = StagePlan{
+            .stages = mesh.pipeline.get(), .order = pipeline_order(recipe.train.pipeline), .shapes = stage->train};
     }
-    return StagePlan{
-        .stages = mesh.pipeline.get(), .order = pipeline_order(recipe.train.pipeline), .shapes = stage->train};
+    return ranks;
 }
 
 TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> model, bool resumes,

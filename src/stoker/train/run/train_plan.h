@@ -35,8 +35,7 @@ struct TrainPlan {
     std::string model_hash;  // of the file of model.script or model.export; empty for other models
     std::vector<std::string> new_tensors;  // tensors that model.weights had only for another number of classes
 
-    // The facts of `stage` that a step must know.
-    std::optional<StagePlan> stage_plan() const;
+    StepRanks step_ranks() const;
 };
 
 // `model`: null to make it from the recipe. `resumes`: the weights will come from a checkpoint, so model.weights is not

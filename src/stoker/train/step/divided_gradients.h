@@ -26,4 +26,8 @@ DividedGradients divided_gradients(const Model& model, const Group& tensor);
 // all must skip the step and lower the scale.
 void share_overflow(const at::Tensor& found_inf, const SumOverRanks& sum);
 
+// Throws InvalidArgument naming those without a gradient, on which the loss does not depend: one process would leave
+// them unchanged, several would wait for their gradients.
+[[noreturn]] void refuse_missing_gradients(const std::vector<NamedTensor>& parameters);
+
 }  // namespace stoker

@@ -23,7 +23,9 @@ Ema::Ema(const std::vector<NamedTensor>& state, double decay) : model_(state), d
 
 void Ema::update() {
     const c10::NoGradGuard no_grad;
-    at::_foreach_lerp_(floats_, model_floats_, 1 - decay_);
+    if (averages()) {
+        at::_foreach_lerp_(floats_, model_floats_, 1 - decay_);
+    }
 }
 
 void Ema::swap() {

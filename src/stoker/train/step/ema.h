@@ -11,10 +11,12 @@ namespace stoker {
 // buffers are the model's.
 class Ema {
   public:
+    Ema() = default;  // averages nothing
     Ema(const Model& model, double decay) : Ema(model.state(), decay) {}
     // The same of such tensors as FullyShardedModel::state.
     Ema(const std::vector<NamedTensor>& state, double decay);
 
+    bool averages() const { return !average_.empty(); }
     void update();
     // Exchanges the model's weights and the average. Calling it twice changes nothing.
     void swap();
@@ -29,24 +31,19 @@ class Ema {
     std::vector<at::Tensor> average_;
     std::vector<at::Tensor> model_floats_;  // the floating-point tensors of model_
     std::vector<at::Tensor> floats_;        // those of average_
-    double decay_;
+    double decay_ = 0;
 };
 
-// Gives the model the averaged weights for the lifetime of this object; does nothing for null.
+// Gives the model the averaged weights for the lifetime of this object.
 class AveragedWeights {
   public:
-    explicit AveragedWeights(Ema* ema) : ema_(ema) { swap(); }
+    explicit AveragedWeights(Ema& ema) : ema_(ema) { ema_.swap(); }
     AveragedWeights(const AveragedWeights&) = delete;
     AveragedWeights& operator=(const AveragedWeights&) = delete;
-    ~AveragedWeights() { swap(); }
+    ~AveragedWeights() { ema_.swap(); }
 
   private:
-    void swap() {
-        if (ema_ != nullptr) {
-            ema_->swap();
-        }
-    }
-    Ema* ema_;
+    Ema& ema_;
 };
 
 }  // namespace stoker

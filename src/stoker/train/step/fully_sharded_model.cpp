@@ -172,9 +172,8 @@ StateParts FullyShardedModel::parts(const std::vector<NamedTensor>& state) const
         places.push_back(parts.add(name, tensor));
     }
     parts.add_pieces(pieces_of(parameters, /*trained_only=*/false).in_row_major(own_pieces(state)), places);
-    for (const NamedTensor& buffer : buffers_in(state)) {
-        parts.add_whole(buffer, group_.first());
-    }
+    const std::span<const NamedTensor> buffers = buffers_in(state);
+    parts.add_whole({buffers.begin(), buffers.end()}, group_.first());
     return parts;
 }
 

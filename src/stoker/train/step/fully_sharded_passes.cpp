@@ -4,9 +4,10 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <iterator>
 
+#include "stoker/train/step/divided_gradients.h"
 #include "stoker/train/step/fully_sharded_model.h"
-#include "stoker/train/step/missing_gradients.h"
 
 namespace stoker {
 namespace {
@@ -16,14 +17,11 @@ void require_gradients(const Model& model, const FlatParameters& flat) {
     if (std::ranges::none_of(flat.parameters(), lacks)) {
         return;
     }
-    std::vector<std::string> names;
-    for (const auto& [name, tensor] : model.parameters()) {
-        const bool own = std::ranges::any_of(flat.parameters(), [&](const auto& p) { return p.is_same(tensor); });
-        if (own && lacks(tensor)) {
-            names.push_back(name);
-        }
-    }
-    refuse_missing_gradients(names);
+    std::vector<NamedTensor> own;
+    std::ranges::copy_if(model.parameters(), std::back_inserter(own), [&](const NamedTensor& entry) {
+        return std::ranges::any_of(flat.parameters(), [&](const auto& p) { return p.is_same(entry.tensor); });
+    });
+    refuse_missing_gradients(own);
 }
 
 }  // namespace

@@ -11,15 +11,6 @@
 
 namespace stoker {
 
-std::optional<FusedDeviceStep> FusedDeviceStep::make(const Model& model, const Optimizer& optimizer,
-                                                     const at::Device& device, const LossOptions& loss) {
-    std::optional<FusedLayers> layers;
-    if (device.is_cuda()) {
-        layers = fused_layers(model, optimizer, loss);
-    }
-    return layers ? std::optional(FusedDeviceStep(std::move(*layers))) : std::nullopt;
-}
-
 bool FusedDeviceStep::takes(std::int64_t samples) const {
     const c10::DeviceGuard on_device(layers_.layers.front().weight.value.device());
     return why_no_fused_mlp_cuda(layers_.options, samples).empty();

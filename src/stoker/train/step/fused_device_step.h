@@ -2,7 +2,6 @@
 // takes as long as their launches.
 #pragma once
 
-#include <optional>
 #include <utility>
 
 #include "stoker/train/step/fused_layers.h"
@@ -11,9 +10,7 @@ namespace stoker {
 
 class FusedDeviceStep {
   public:
-    // Empty where model, device, optimiser or loss do not support it.
-    static std::optional<FusedDeviceStep> make(const Model& model, const Optimizer& optimizer, const at::Device& device,
-                                               const LossOptions& loss);
+    explicit FusedDeviceStep(FusedLayers layers) : layers_(std::move(layers)) {}
 
     // False for batches that separate kernels do as fast.
     bool takes(std::int64_t samples) const;
@@ -23,8 +20,6 @@ class FusedDeviceStep {
     void run(const DeviceBatch& batch, const at::Tensor& lr, const at::Tensor& mean) const;
 
   private:
-    explicit FusedDeviceStep(FusedLayers layers) : layers_(std::move(layers)) {}
-
     FusedLayers layers_;
 };
 

@@ -22,17 +22,8 @@ int threads_for(const std::vector<int>& widths, std::int64_t samples) {
 
 }  // namespace
 
-std::optional<FusedStep> FusedStep::make(const Model& model, const Optimizer& optimizer, const at::Device& device,
-                                         const LossOptions& loss) {
-    std::optional<FusedLayers> layers;
-    if (device.is_cpu()) {
-        layers = fused_layers(model, optimizer, loss);
-    }
-    return layers ? std::optional(FusedStep(std::move(*layers))) : std::nullopt;
-}
-
-double FusedStep::run(const DeviceBatch& batch, double lr) {
-    const std::int64_t samples = batch.size();
+void FusedStep::train(const DeviceBatch& batch, double lr, std::int64_t samples) {
+    const PhaseSpan span(account_, Phase::step);
     std::vector<FusedLayer> memory;
     for (const FusedLayerTensors& layer : layers_.layers) {
         memory.push_back(layer.memory());
@@ -54,7 +45,8 @@ double FusedStep::run(const DeviceBatch& batch, double lr) {
         *layer.weight.steps.mutable_data_ptr<float>() += 1;
         *layer.bias.steps.mutable_data_ptr<float>() += 1;
     }
-    return sum / static_cast<double>(samples);
+    *last_loss().mutable_data_ptr<float>() = static_cast<float>(sum / static_cast<double>(samples));
+    ema_.update();
 }
 
 }  // namespace stoker

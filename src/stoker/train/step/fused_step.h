@@ -3,25 +3,23 @@
 #pragma once
 
 #include <memory>
-#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "stoker/train/step/fused_layers.h"
+#include "stoker/train/step/step.h"
 
 namespace stoker {
 
-class FusedStep {
+class FusedStep final : public Step {
   public:
-    // Empty where model, device, optimiser or loss do not support it.
-    static std::optional<FusedStep> make(const Model& model, const Optimizer& optimizer, const at::Device& device,
-                                         const LossOptions& loss);
+    FusedStep(const StepParts& parts, FusedLayers layers) : Step(parts), layers_(std::move(layers)) {}
 
-    // Returns the mean loss of the batch before the update.
-    double run(const DeviceBatch& batch, double lr);
+    std::string compiled() const override { return "fused"; }
 
   private:
-    explicit FusedStep(FusedLayers layers) : layers_(std::move(layers)) {}
+    void train(const DeviceBatch& batch, double lr, std::int64_t samples) override;
 
     FusedLayers layers_;
     std::vector<FusedLayer> memory_ = {};  // of mlp_

@@ -358,7 +358,7 @@ StateParts Optimizer::parts() const {
     std::vector<std::size_t> second;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
         const auto& [name, parameter] = parameters_[i];
-        parts.add_whole({"step." + name, steps_[i]}, shards_->group().first());
+        parts.add_whole({{"step." + name, steps_[i]}}, shards_->group().first());
         if (has_first()) {
             first.push_back(parts.add(first_name(name), parameter));
         }

@@ -29,12 +29,15 @@ const at::Tensor& Scaler::unscale(std::vector<at::Tensor>& gradients) {
 
 void Scaler::update() {
     const c10::NoGradGuard no_grad;
-    at::_amp_update_scale_(scale_, growth_tracker_, found_inf_, options_.growth_factor, options_.backoff_factor,
-                           options_.growth_interval);
+    if (scales()) {
+        at::_amp_update_scale_(scale_, growth_tracker_, found_inf_, options_.growth_factor, options_.backoff_factor,
+                               options_.growth_interval);
+    }
 }
 
 std::vector<NamedTensor> Scaler::state() const {
-    return {{"scaler.scale", scale_}, {"scaler.growth_tracker", growth_tracker_}};
+    return scales() ? std::vector<NamedTensor>{{"scaler.scale", scale_}, {"scaler.growth_tracker", growth_tracker_}}
+                    : std::vector<NamedTensor>();
 }
 
 void Scaler::load(const std::vector<NamedTensor>& given) {

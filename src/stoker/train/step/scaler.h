@@ -19,8 +19,10 @@ struct ScalerOptions {
 
 class Scaler {
   public:
+    Scaler() = default;  // scales nothing
     explicit Scaler(const at::Device& device, const ScalerOptions& options = {});
 
+    bool scales() const { return scale_.defined(); }
     const at::Tensor& scale() const { return scale_; }  // float32 scalar on the device
 
     // Divides the gradients by the scale. Returns 1 if any of them is infinite or NaN, else 0: a float32 scalar on the

@@ -9,10 +9,12 @@ std::size_t StateParts::add(const std::string& name, const at::Tensor& like) {
     return tensors.size() - 1;
 }
 
-void StateParts::add_whole(const NamedTensor& entry, bool owns) {
-    const std::size_t place = add(entry.name, entry.tensor);
-    if (owns) {
-        own.push_back({.parameter = place, .values = entry.tensor.detach().contiguous().flatten()});
+void StateParts::add_whole(const std::vector<NamedTensor>& entries, bool owns) {
+    for (const auto& [name, tensor] : entries) {
+        const std::size_t place = add(name, tensor);
+        if (owns) {
+            own.push_back({.parameter = place, .values = tensor.detach().contiguous().flatten()});
+        }
     }
 }
 

@@ -15,8 +15,8 @@ struct StateParts {
 
     // A tensor of the shape and type of `like`. Returns its place.
     std::size_t add(const std::string& name, const at::Tensor& like);
-    // The same of one that this rank writes whole where `owns`.
-    void add_whole(const NamedTensor& entry, bool owns);
+    // The same of tensors that this rank writes whole where `owns`.
+    void add_whole(const std::vector<NamedTensor>& entries, bool owns);
     // Elements of the tensors at `places`.
     void add_pieces(const std::vector<RowMajorPiece>& pieces, const std::vector<std::size_t>& places);
 };

@@ -5,7 +5,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,19 +12,14 @@
 
 #include "stoker/bridge/device.h"
 #include "stoker/bridge/torch_error.h"
-#include "stoker/dist/gradient_reducer.h"
 #include "stoker/dist/group.h"
 #include "stoker/models/model.h"
 #include "stoker/records/account.h"
 #include "stoker/train/step/autocast.h"
 #include "stoker/train/step/ema.h"
-#include "stoker/train/step/forward_snapshot.h"
-#include "stoker/train/step/fused_device_step.h"
-#include "stoker/train/step/fused_step.h"
 #include "stoker/train/step/optimizer.h"
 #include "stoker/train/step/pipeline_step.h"
 #include "stoker/train/step/scaler.h"
-#include "stoker/train/step/step_graph.h"
 
 namespace stoker {
 
@@ -46,15 +40,28 @@ struct StepOptions {
     std::optional<at::ScalarType> compress_gradients = std::nullopt;  // as the ranks send them
 };
 
+// The ranks that make each step together; null: this rank alone.
+struct StepRanks {
+    const Group* data = nullptr;                    // average the gradients of their samples
+    const Group* tensor = nullptr;                  // have the same samples, and slices of the model (Model::divide)
+    std::optional<StagePlan> stage = std::nullopt;  // of a model that is not a whole one (Model::keep_blocks)
+    FullyShardedModel* full = nullptr;              // whose parameters the ranks of `data` have divided among them
+};
+
+// The arguments of make_step. Model, optimizer, account and ranks must outlive the step.
+struct StepParts {
+    Model& model;
+    Optimizer& optimizer;
+    Account& account;
+    at::Device device;
+    StepOptions options = {};
+    StepRanks ranks = {};
+};
+
+// make_step chooses among the kinds of step, which have the same result.
 class Step {
   public:
-    // The ranks of `group` run each step together, and average the gradients of their samples. Those of `tensor` have
-    // the same samples, and slices of the model (Model::divide). Both must outlive this object; null: one rank.
-    // `stage`: which one the model is (Model::keep_blocks), if it is not a whole one. `full`: the model whose
-    // parameters the ranks of `group` have divided among them; null: each has them all.
-    Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device,
-         const StepOptions& options = {}, const Group* group = nullptr, const Group* tensor = nullptr,
-         const std::optional<StagePlan>& stage = std::nullopt, FullyShardedModel* full = nullptr);
+    virtual ~Step() = default;
 
     // Trains on one batch with learning rate `lr`. `samples` is the size of the batch over all ranks; `batch` is this
     // rank's part of it and may be empty. If memory runs out, buffers and random generators are restored, and this
@@ -80,26 +87,25 @@ class Step {
     // The same as a float32 scalar on the device, until the next step; before the first step 0.
     at::Tensor last_loss() const { return losses_.select(0, last_); }
 
-    // Restores scaler and averaged weights from a checkpoint. Throws InvalidArgument where the checkpoint has one of
-    // them and this step does not, or the other way round.
-    void load(const std::vector<NamedTensor>& scaler, const std::vector<NamedTensor>& ema);
+    // Restores optimiser, scaler and averaged weights from a checkpoint, whose file of the optimiser also has the
+    // scaler. Throws InvalidArgument for those of another optimiser, and where the checkpoint has a scaler or averages
+    // and this step does not, or the other way round.
+    void load(const std::vector<NamedTensor>& optimizer, const std::vector<NamedTensor>& ema);
 
     // In how many micro-batches steps split a batch: StepOptions::accumulate, or more once memory ran out.
     std::int64_t accumulate() const { return options_.accumulate; }
     // Restores the number of micro-batches that memory forced before, for batches of up to `samples`.
-    void accumulate_at_least(std::int64_t parts, std::int64_t samples);
+    virtual void accumulate_at_least(std::int64_t /*parts*/, std::int64_t /*samples*/) {}
     // All tensors that a step reads or writes besides its batch. Gradients are not among them: each step allocates its
     // own.
     std::vector<at::Tensor> memory() const;
-    // True where forward, backward and update are one pass on the CPU (fused_step.h).
-    bool fused() const { return fused_.has_value(); }
-    // How steps run: "fused", "graph", "graph, fused" (an mlp's kernels), or "eager: " and the reason. A graph is
-    // captured in an early step. If memory suffices for one graph only, ", which batches are copied for: " and the
-    // reason follow.
-    std::string compiled() const;
+    // How steps run: "fused" (an mlp on a CPU), "graph", "graph, fused" (an mlp's kernels), or "eager: " and the
+    // reason. A graph is captured in an early step. If there is room for one graph only, ", which batches are copied
+    // for: " and the reason follow.
+    virtual std::string compiled() const = 0;
     // Frees the graph if there is one; later steps are eager.
-    bool free_graph();
-    // Returns work(). If memory runs out while there is a graph, frees the graph and calls `work` again.
+    virtual bool free_graph() { return false; }
+    // Returns work(). If memory runs out beside a graph, frees the graph and calls `work` again.
     template <typename Work>
     auto beside_graph(const Work& work) {
         try {
@@ -111,64 +117,40 @@ class Step {
         }
         return work();
     }
-    // Captures steps in `graphs`. The constructor calls this on CUDA devices; tests pass a fake.
-    void capture_with(std::unique_ptr<DeviceGraphs> graphs);
-    // Null for a whole model.
-    PipelineStep* pipeline() { return pipeline_ ? &*pipeline_ : nullptr; }
-    // Null without StepOptions::ema.
-    Ema* ema() { return ema_ ? &*ema_ : nullptr; }
-    const Ema* ema() const { return ema_ ? &*ema_ : nullptr; }
-    // Null where the precision needs no scaling.
-    const Scaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
+    // The share of the time since the last call that this stage waited for others; empty for a whole model.
+    virtual std::optional<double> take_idle_share() { return std::nullopt; }
+    Ema& ema() { return ema_; }                       // averages nothing without StepOptions::ema
+    const Scaler& scaler() const { return scaler_; }  // scales nothing where the precision needs no scaling
+    const Ema& ema() const { return ema_; }
 
-    // For tests: called before each forward pass, which may throw.
-    std::function<void(std::int64_t samples)> before_forward;
+  protected:
+    explicit Step(const StepParts& parts);
+    Step(Step&&) = default;
 
-  private:
-    bool run_graph(const DeviceBatch& batch);
-    void run_eager(const DeviceBatch& batch, std::int64_t samples);
-    bool run_fused_on_device(const DeviceBatch& batch, const at::Tensor& mean);
-    void gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean);
-    at::Tensor forward(DeviceBatch batch, const at::Tensor& input);
-    at::Tensor loss(const DeviceBatch& batch, const at::Tensor& output);
-    void backward(const at::Tensor& output, at::Tensor gradient, double share, bool last, const at::Tensor& mean);
-    void undo_forward(bool drop_gradients, bool started) noexcept;
-    void share_buffers();
-    SumOverRanks sum_of_parts();
-    at::Tensor clip();
-    void apply(const at::Tensor& found_inf);
-    void fetch_losses();
+    // `run`, which writes the loss into `last_loss()`.
+    virtual void train(const DeviceBatch& batch, double lr, std::int64_t samples) = 0;
 
     Model& model_;
     Optimizer& optimizer_;
     Account& account_;
     at::Device device_;
     StepOptions options_;
-    at::ScalarType input_type_;  // of images that come as bytes
-    const Group* group_;
-    const Group* tensor_;  // null without slices
-    std::optional<PipelineStep> pipeline_;
-    FullyShardedModel* full_;
-    std::optional<Scaler> scaler_;
-    std::optional<Ema> ema_;
-    std::optional<FusedStep> fused_;
-    std::optional<FusedDeviceStep> fused_on_device_;
-    bool graph_fused_ = false;                // the captured step is a fused one
-    std::optional<GradientReducer> reducer_;  // with several ranks
-    bool alone_ = true;                       // no other rank is in the middle of this step
-    int ranks_ = 1;
-    bool syncs_ = false;               // the ranks' forward passes exchange statistics of batch norm
-    std::vector<at::Tensor> buffers_;  // that the ranks do not compute alike
-    ForwardSnapshot start_;            // of the step
-    std::int64_t largest_ = 0;         // samples of the largest batch so far
-    bool short_of_memory_ = false;     // and so options_.accumulate is larger than asked for
+    StepRanks ranks_;
+    Scaler scaler_;
+    Ema ema_;
     bool intact_ = true;
-    std::optional<StepGraph> graph_;
-    std::string why_eager_;
+
+  private:
+    void fetch_losses();
+
     at::Tensor losses_;            // (kOnDevice) float32 on the device
     std::int64_t on_device_ = 0;   // number of losses in losses_
     std::int64_t last_ = 0;        // index of the last step's loss in losses_
     std::vector<double> fetched_;  // losses before those
 };
+
+// A fused step, a graph or an eager step, as model, device and options allow; with other ranks an eager one. All ranks
+// must call it.
+std::unique_ptr<Step> make_step(StepParts parts);
 
 }  // namespace stoker

@@ -17,10 +17,12 @@
 #include "support/slow.h"
 #include "support/temp_dir.h"
 #include "train/step/fake_graph.h"
+#include "train/step/step_kinds.h"
 
 namespace stoker {
 namespace {
 
+using testing::capture_with;
 using testing::FakeCalls;
 using testing::FakeGraphs;
 
@@ -41,7 +43,7 @@ struct ModelTraining {
     ModelTraining(const ModelRecipe& recipe, std::int64_t pixels, const StepOptions& options)
         : model(on(make_model(recipe, {3, pixels, pixels}, kModelClasses, 1))),
           optimizer(model->trainable_parameters(), {.name = "adamw", .lr = 0.01, .weight_decay = 0.1}),
-          step(*model, optimizer, account, at::kCPU, options),
+          step(make_step({*model, optimizer, account, at::kCPU, options})),
           side(pixels) {
         at::set_num_threads(1);
     }
@@ -56,15 +58,15 @@ struct ModelTraining {
         const auto format =
             model->wants_channels_last() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
         at::manual_seed(seed);
-        step.run({.input = at::randn({samples, 3, side, side}, generator).contiguous(format),
-                  .target = at::arange(samples, at::kLong).remainder(kModelClasses)},
-                 0.01);
+        step->run({.input = at::randn({samples, 3, side, side}, generator).contiguous(format),
+                   .target = at::arange(samples, at::kLong).remainder(kModelClasses)},
+                  0.01);
     }
 
     // With names for messages.
     std::vector<NamedTensor> memory() const {
         std::vector<NamedTensor> all;
-        for (const at::Tensor& tensor : step.memory()) {
+        for (const at::Tensor& tensor : step->memory()) {
             all.push_back({"tensor " + std::to_string(all.size()), tensor});
         }
         return all;
@@ -73,7 +75,7 @@ struct ModelTraining {
     std::unique_ptr<Model> model;
     Optimizer optimizer;
     Account account;
-    Step step;
+    std::unique_ptr<Step> step;
     std::int64_t side;
 };
 
@@ -82,18 +84,18 @@ void expect_graph_is_eager_step(const ModelRecipe& recipe, std::int64_t side, co
     ModelTraining eager(recipe, side, options);
     ModelTraining graph(recipe, side, options);
     FakeCalls calls;
-    graph.step.capture_with(std::make_unique<FakeGraphs>([&] { return graph.memory(); }, calls, false));
+    capture_with(graph.step, std::make_unique<FakeGraphs>([&] { return graph.memory(); }, calls, false));
     std::uint64_t seed = 0;
     for (const std::int64_t samples :
          {kModelBatch, kModelBatch, kModelBatch, kModelBatch, kModelBatch, kLastModelBatch, kModelBatch, kModelBatch}) {
         eager.run(samples, ++seed);
         graph.run(samples, seed);
     }
-    EXPECT_EQ(graph.step.compiled(), "graph");
+    EXPECT_EQ(graph.step->compiled(), "graph");
     EXPECT_EQ(calls.captures, 1);
     EXPECT_EQ(calls.replays, 4);
     std::set<const void*> unknown = calls.outside;
-    for (const at::Tensor& tensor : graph.step.memory()) {
+    for (const at::Tensor& tensor : graph.step->memory()) {
         unknown.erase(tensor.storage().data());
     }
     EXPECT_EQ(unknown.size(), 3U) << "the graph's own images, targets and loss";
@@ -122,29 +124,29 @@ void expect_of_torchscript(const char* name, std::int64_t side, const StepOption
     expect_graph_is_eager_step(recipe, side, options);
 }
 
-TEST(StepGraphModels, ABuiltInOneTouchesItsOwnMemoryAlone) {
+TEST(GraphStepModels, ABuiltInOneTouchesItsOwnMemoryAlone) {
     expect_of_built_in("mlp", 8, kAll);
     expect_of_built_in("convnet", 8, kAll);
     expect_of_built_in("resnet18", 8, kAll);
 }
 
-TEST(StepGraphModels, ALargeBuiltInOneTouchesItsOwnMemoryAlone) {
+TEST(GraphStepModels, ALargeBuiltInOneTouchesItsOwnMemoryAlone) {
     STOKER_SLOW_TEST();
     expect_of_built_in("resnet50", 8, kAllInFp32);
     expect_of_built_in("vit_s_16", 32, kAllInFp32);  // the one of TorchScript is in bf16
 }
 
-TEST(StepGraphModels, ATorchScriptOneTouchesItsOwnMemoryAlone) {
+TEST(GraphStepModels, ATorchScriptOneTouchesItsOwnMemoryAlone) {
     expect_of_torchscript("mlp", 8, kAll);
 }
 
-TEST(StepGraphModels, ALargeTorchScriptOneTouchesItsOwnMemoryAlone) {
+TEST(GraphStepModels, ALargeTorchScriptOneTouchesItsOwnMemoryAlone) {
     STOKER_SLOW_TEST();
     expect_of_torchscript("vit_s_16", 32, kAll);
 }
 
 // tests/python/test_export_training.py makes the files and runs this test.
-TEST(StepGraphModels, OneOfPythonTouchesItsOwnMemoryAlone) {
+TEST(GraphStepModels, OneOfPythonTouchesItsOwnMemoryAlone) {
     const char* const file = std::getenv("STOKER_MODEL_OF_PYTHON");
     if (file == nullptr) {
         GTEST_SKIP() << "STOKER_MODEL_OF_PYTHON names no file";

@@ -14,7 +14,7 @@ using testing::kGraphOptions;
 using testing::made_slots;
 using testing::train;
 
-class StepGraphCuda : public ::testing::Test {
+class GraphStepCuda : public ::testing::Test {
   protected:
     void SetUp() override {
         if (!device_.is_cuda()) {
@@ -25,7 +25,7 @@ class StepGraphCuda : public ::testing::Test {
 };
 
 // With each set of options on batches in slots, which have a graph each, and elsewhere.
-TEST_F(StepGraphCuda, IsTheEagerStep) {
+TEST_F(GraphStepCuda, IsTheEagerStep) {
     for (std::size_t n = 0; n < 2 * kGraphOptions.size(); ++n) {
         SCOPED_TRACE(n);
         const StepOptions& options = kGraphOptions[n / 2];
@@ -37,9 +37,9 @@ TEST_F(StepGraphCuda, IsTheEagerStep) {
         eager.model.dropout = graph.model.dropout = 0.3;
         train(eager, 0, 20, device_);
         train(graph, 0, 20, device_);
-        EXPECT_EQ(graph.step.compiled(), "graph");
-        const std::vector<double> expected = eager.step.take_losses();
-        const std::vector<double> losses = graph.step.take_losses();
+        EXPECT_EQ(graph.step->compiled(), "graph");
+        const std::vector<double> expected = eager.step->take_losses();
+        const std::vector<double> losses = graph.step->take_losses();
         ASSERT_EQ(losses.size(), expected.size());
         for (std::size_t s = 0; s < losses.size(); ++s) {
             EXPECT_NEAR(losses[s], expected[s], 1e-4) << s;
@@ -54,7 +54,7 @@ TEST_F(StepGraphCuda, IsTheEagerStep) {
 }
 
 // A step that waits for the device cannot be captured. Dropout continues to draw after the failed capture.
-TEST_F(StepGraphCuda, AStepThatWaitsStaysEager) {
+TEST_F(GraphStepCuda, AStepThatWaitsStaysEager) {
     GraphTraining eager({.compile = false}, device_);
     GraphTraining graph({}, device_);
     eager.model.dropout = graph.model.dropout = 0.3;
@@ -63,18 +63,18 @@ TEST_F(StepGraphCuda, AStepThatWaitsStaysEager) {
     train(eager, 0, 20, device_);
     train(graph, 0, 20, device_);
     EXPECT_NE(seen, 0);
-    EXPECT_TRUE(graph.step.compiled().starts_with("eager: the step cannot be captured: ")) << graph.step.compiled();
-    EXPECT_EQ(graph.step.take_losses().size(), 20U);
+    EXPECT_TRUE(graph.step->compiled().starts_with("eager: the step cannot be captured: ")) << graph.step->compiled();
+    EXPECT_EQ(graph.step->take_losses().size(), 20U);
     for (std::size_t i = 0; i < 2; ++i) {
         EXPECT_TRUE(at::allclose(graph.model.parameters()[i].tensor, eager.model.parameters()[i].tensor, 1e-3, 1e-5));
     }
     GraphTraining after({}, device_);  // the device can capture again
     train(after, 0, 5, device_);
-    EXPECT_EQ(after.step.compiled(), "graph");
+    EXPECT_EQ(after.step->compiled(), "graph");
 }
 
 // Both runs draw the same, regardless of earlier draws, and no draw is recorded.
-TEST_F(StepGraphCuda, WhatAModelDrawsOnTheHostIsSeededToo) {
+TEST_F(GraphStepCuda, WhatAModelDrawsOnTheHostIsSeededToo) {
     std::vector<double> drawn[2];
     for (std::uint64_t i = 0; i < 2; ++i) {
         at::manual_seed(i);
@@ -91,7 +91,7 @@ TEST_F(StepGraphCuda, WhatAModelDrawsOnTheHostIsSeededToo) {
     EXPECT_EQ(drawn[0], drawn[1]);
 }
 
-TEST_F(StepGraphCuda, TheMemoryIsCounted) {
+TEST_F(GraphStepCuda, TheMemoryIsCounted) {
     GraphTraining training({}, device_);
     train(training, 0, 5, device_);
     const DeviceMemory memory = torch_cuda().memory(device_);

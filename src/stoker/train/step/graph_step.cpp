@@ -1,6 +1,6 @@
-// Graphs read and write tensors that live as long as they do, and batches in the slots of later batches. A step's
-// intermediate tensors are in the graphs' own memory pool.
-#include "stoker/train/step/step_graph.h"
+// Graphs read and write tensors that live as long as they do, and batches where later batches lie, too. A step's
+// intermediate tensors lie in the graphs' own memory pool.
+#include "stoker/train/step/graph_step.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
@@ -12,13 +12,11 @@
 #include <fmt/format.h>
 #include <utility>
 
-#include "stoker/bridge/torch_error.h"
-#include "stoker/train/step/forward_snapshot.h"
-
 namespace stoker {
 namespace {
 
 constexpr std::int64_t kWarmUpSteps = 3;
+constexpr const char* kNoRoom = "the device's memory is too small for a graph beside other steps";
 
 bool same_layout(const at::Tensor& a, const at::Tensor& b) {
     return a.sizes() == b.sizes() && a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
@@ -67,31 +65,74 @@ std::vector<const void*> addresses(const std::vector<at::Tensor>& tensors) {
 
 }  // namespace
 
-StepGraph::StepGraph(std::unique_ptr<DeviceGraphs> graphs, std::vector<at::Tensor> state)
-    : graphs_(std::move(graphs)),
-      state_(std::move(state)),
+GraphStep::GraphStep(RetryingStep&& eager, std::unique_ptr<DeviceGraphs> graphs)
+    : RetryingStep(std::move(eager)),
+      graphs_(std::move(graphs)),
+      state_(memory()),
       reason_(fmt::format("a graph is made after {} steps on whole batches", kWarmUpSteps)) {}
 
-bool StepGraph::run(const DeviceBatch& batch, const at::Tensor& loss, const StepFunction& step) {
+void GraphStep::train(const DeviceBatch& batch, double lr, std::int64_t samples) {
+    optimizer_.set_lr(lr);
+    if (optimizer_.gradients().empty()) {  // else they are the caller's, for this step only
+        const PhaseSpan span(account_, Phase::step);
+        try {
+            if (replay(batch)) {
+                return;
+            }
+        } catch (const std::exception& error) {  // the graph's batch did not fit, or the launch: no weight has changed
+            if (!is_out_of_memory(error)) {
+                throw;
+            }
+            disable(kNoRoom);
+        }
+        optimizer_.zero_grad();  // a failed capture may have left some
+    }
+    RetryingStep::train(batch, lr, samples);
+}
+
+bool GraphStep::replay(const DeviceBatch& batch) {
     if (graphs_ == nullptr || !accepts(batch)) {
         return false;
     }
-    if (captured() && addresses(state_) != recorded_) {  // a parameter has got other memory
+    if (captured_ > 0 && addresses(state_) != recorded_) {  // a parameter has got other memory
         invalidate();
     }
     const std::size_t number = input_for(batch);
-    if (number == captured_ && !capture(step)) {
+    if (number == captured_ && !capture()) {
         return false;
     }
     graphs_->replay(number);
-    loss.copy_(loss_, /*non_blocking=*/true);
+    last_loss().copy_(loss_, /*non_blocking=*/true);
     return true;
+}
+
+std::string GraphStep::compiled() const {
+    if (captured_ == 0) {
+        return "eager: " + reason_;
+    }
+    return fmt::format("graph{}{}", fused_ ? ", fused" : "",
+                       why_one_.empty() ? "" : fmt::format(", which batches are copied for: {}", why_one_));
+}
+
+bool GraphStep::free_graph() {
+    const bool had_memory = captured_ > 0;
+    if (had_memory) {
+        disable(kNoRoom);
+    }
+    return had_memory;
+}
+
+void GraphStep::accumulate_at_least(std::int64_t parts, std::int64_t samples) {
+    if (parts > accumulate()) {
+        RetryingStep::accumulate_at_least(parts, samples);
+        invalidate();
+    }
 }
 
 // Also chooses the shape to capture: the largest so far, since a resumed run may begin with an epoch's smaller last
 // batch.
-bool StepGraph::accepts(const DeviceBatch& batch) {
-    if (!captured() && (!shape_.input.defined() || batch.size() > shape_.size())) {
+bool GraphStep::accepts(const DeviceBatch& batch) {
+    if (captured_ == 0 && (!shape_.input.defined() || batch.size() > shape_.size())) {
         shape_ = with_each(batch, shape_of);
         loss_ = at::empty({}, batch.input.options().dtype(at::kFloat));
         seen_ = 0;
@@ -102,8 +143,8 @@ bool StepGraph::accepts(const DeviceBatch& batch) {
     return ++seen_ > kWarmUpSteps;
 }
 
-// The number of the input that is this batch, or a copy of it. A new one comes last, still without a graph.
-std::size_t StepGraph::input_for(const DeviceBatch& batch) {
+// The number of the input that is this batch, or a copy of it. A new one comes last and has no graph yet.
+std::size_t GraphStep::input_for(const DeviceBatch& batch) {
     const std::vector<at::Tensor> given = batch.tensors();
     if (batch.in_slot) {
         const auto found = std::ranges::find_if(inputs_, [place = addresses(given)](const DeviceBatch& input) {
@@ -131,20 +172,25 @@ std::size_t StepGraph::input_for(const DeviceBatch& batch) {
     return number;
 }
 
-// Captures the step on the last input. If a further graph does not fit, the next step captures a single one.
-bool StepGraph::capture(const StepFunction& step) {
+// Captures the step on the last input. Where there is no room for a further graph, the next step captures a single one.
+bool GraphStep::capture() {
     const at::Generator host = at::globalContext().defaultGenerator(at::kCPU);
     const at::Tensor before = generator_state(host);
     std::string problem;
     try {
-        graphs_->capture([step, input = inputs_.back(), loss = loss_] { step(input, loss); });
+        graphs_->capture([this, input = inputs_.back(), loss = loss_] {
+            fused_ = run_kernels(input, loss);
+            if (!fused_) {
+                apply(gradients(input, input.size(), loss));
+            }
+        });
         problem = at::equal(generator_state(host), before) ? "" : "it draws at random on the host";
     } catch (const std::exception& error) {
         problem = first_sentence(first_line_of(error));
     }
     if (!problem.empty()) {
         set_generator_state(host, before);
-        if (captured()) {
+        if (captured_ > 0) {
             invalidate();
             most_slots_ = 0;
             why_one_ = std::move(problem);
@@ -160,7 +206,7 @@ bool StepGraph::capture(const StepFunction& step) {
     return true;
 }
 
-void StepGraph::invalidate() {
+void GraphStep::invalidate() {
     if (graphs_ != nullptr) {
         graphs_->clear();
     }
@@ -168,7 +214,7 @@ void StepGraph::invalidate() {
     captured_ = 0;
 }
 
-void StepGraph::disable(std::string reason) {
+void GraphStep::disable(std::string reason) {
     invalidate();
     graphs_.reset();
     shape_ = {};
