@@ -269,7 +269,7 @@ def python_imports(root):
     for module, tree in modules.items():
         imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         names = {f"{node.module}.{alias.name}" for node in imports for alias in node.names}
-        # Importing a name that is no module is importing the module that has it.
+        # Importing a name that is not a module imports the module that has it.
         used = {name if name in modules else name.rpartition(".")[0] for name in names}
         yield module, {name for name in used if name in modules and name not in ("stoker", module)}
 

@@ -8,8 +8,8 @@
 
 #include "cli/build_facts.h"
 #include "cli/commands/doctor.h"
-#include "stoker/base/parse_number.h"
 #include "stoker/base/cuda_device.h"
+#include "stoker/base/parse_number.h"
 #include "stoker/monitor/host_settings.h"
 
 namespace stoker::cli {

@@ -146,7 +146,8 @@ Check engine_does_not_start(const Error& error) {
             .found = error.what(),
             .expected = fmt::format("an engine that starts and loads {}", kTorchVersion),
             .why = "training and evaluation need it",
-            .fix = fmt::format("put the LibTorch it was built with back in place ({}), or build Stoker again", kTorchFolder)};
+            .fix = fmt::format("put the LibTorch it was built with back in place ({}), or build Stoker again",
+                               kTorchFolder)};
 }
 
 }  // namespace

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "stoker/bridge/device.h"
 #include "stoker/base/cuda_device.h"
+#include "stoker/bridge/device.h"
 #include "stoker/models/init.h"
 
 namespace stoker {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "stoker/base/error.h"
 #include "stoker/base/cuda_device.h"
+#include "stoker/base/error.h"
 
 namespace stoker {
 namespace {

@@ -109,8 +109,7 @@ class Mutator {
 
 Mutator shipped_recipes() {
     std::vector<std::string> corpus;
-    for (const auto& entry :
-         std::filesystem::directory_iterator(testing::source_dir() / "recipes")) {
+    for (const auto& entry : std::filesystem::directory_iterator(testing::source_dir() / "recipes")) {
         corpus.push_back(read_text(entry.path()));
     }
     std::ranges::sort(corpus);

@@ -1,5 +1,5 @@
-// Finds files of the checkout and built files from the path of the running test program. No path is compiled in, so that
-// ccache can use the objects of one checkout in another.
+// Finds files of the checkout and built files from the path of the running test program. No path is compiled in, so
+// that ccache can use the objects of one checkout in another.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,9 @@
 namespace stoker::testing {
 
 // build/<preset>/bin, which holds the test programs.
-inline std::filesystem::path program_dir() { return std::filesystem::canonical("/proc/self/exe").parent_path(); }
+inline std::filesystem::path program_dir() {
+    return std::filesystem::canonical("/proc/self/exe").parent_path();
+}
 
 // The checkout: the next folder above the programs that has ARCHITECTURE.md.
 inline std::filesystem::path source_dir() {

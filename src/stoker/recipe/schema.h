@@ -35,7 +35,7 @@ struct SchemaKey {
 
     std::optional<PythonArgument> python = {};
 
-    // The key as an argument in Python, too, with the empty parts filled.
+    // The key as an argument in Python, with the empty parts filled.
     SchemaKey in_python(PythonArgument argument) const;
 
     // "data" of "data.batch_size", "data.fields" of "data.fields.image", empty for "seed".
