@@ -35,7 +35,7 @@ def generated(rows: list[Row]) -> dict[str, str]:
     signature.insert(1, "*,")
     types = ", ".join(f'"{row.name}": {row.type}'.replace(" ", _NO_BREAK) for row in arguments)
     loader = (ROOT / "python/stoker/loader.py").read_text()
-    loader = _between(loader, "    Arguments that recipes have, too:\n", "\n    Others:\n", "".join(texts))
+    loader = _between(loader, "    Settings, which recipes also have:\n", "\n    Others:\n", "".join(texts))
     loader = _between(loader, "        source: Any,\n", "        # others\n", _wrapped(" ".join(signature), 8, 8))
     stub = (ROOT / "python/stoker/_stoker.pyi").read_text()
     stub = _between(stub, "Settings = TypedDict(\n", ")\n", _wrapped(f'"Settings", {{{types}}}, total=False', 4))

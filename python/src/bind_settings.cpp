@@ -28,8 +28,8 @@ bool is_argument(const SchemaKey& key) {
     return key.python && !key.python->type.empty();
 }
 
-// Of each key its row in docs/recipe.md (key, allowed, default, about) and its argument of stoker.Loader (type,
-// default, about, name, which loaders take it), or empty texts.
+// Lists for each key the cells of its row in docs/recipe.md (key, allowed, default, about) and of its argument of
+// stoker.Loader (type, default, about, name, which loaders take it); empty texts if it is not an argument.
 nb::list settings() {
     Recipe recipe;
     recipe.data.fields.more = {{.name = "NAME"}};

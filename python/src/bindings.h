@@ -30,7 +30,7 @@ TomlValue toml_value(nb::handle given);
 Recipe read_settings(const nb::dict& given);
 
 // The message with arguments in the place of keys and options: "data.drop_last = false" is "drop_last=False", and
-// "--skip-bad" is "skip_bad". What is between backticks is a command and stays.
+// "--skip-bad" is "skip_bad". Commands, between backticks, do not change.
 std::string name_arguments(std::string_view message);
 
 // A forked child has none of its parent's threads, and their locks may be held for ever. What belongs to such threads

@@ -68,7 +68,7 @@ class Loader:
     source: a data set of stoker.open, what stoker.open takes, a list of data sets of stoker.open (of the same classes),
         a Python data set, or a stream.
 
-    Arguments that recipes have, too:
+    Settings, which recipes also have:
     batch_size: samples in a batch of this rank, as in torch's DataLoader.
     seed: another order in each epoch; a stream keeps its own.
     workers: threads or processes; 0 works in the thread that asks for a batch; `auto`: the cores that this process may

@@ -295,7 +295,7 @@ class Hooks:
                 state.stepped_in_backward = True
             return
         if not state.begun:
-            return  # a class calls the step of its base, which has hooks of its own and was counted
+            return  # a class calls the step of its base, which has its own hooks and was counted
         state.begun = False
         if not self._optimizer_noted:
             self._note_optimizer(optimizer)

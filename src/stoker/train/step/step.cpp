@@ -171,10 +171,11 @@ void Step::load(const std::vector<NamedTensor>& optimizer, const std::vector<Nam
                                                       : "set train.precision = \"fp16\""});
     }
     if (ema_.averages() == ema.empty()) {
-        throw InvalidArgument({.where = "train.ema",
-                               .expected = ema.empty() ? "none, as when the run began" : "what the run began with",
-                               .got = ema.empty() ? "another" : "none",
-                               .hint = "resume with the recipe that the run began with"});
+        throw InvalidArgument(
+            {.where = "train.ema",
+             .expected = ema.empty() ? "none, as when the run began" : "the averages that the run began with",
+             .got = ema.empty() ? "another" : "none",
+             .hint = "resume with the recipe that the run began with"});
     }
     scaler_.load(scaler);
     ema_.load(ema);
