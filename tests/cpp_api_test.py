@@ -23,7 +23,7 @@ LEFT_OUT = {
     "AssembleDraw", "DctCropCapacity", "DctCropSlot", "DctCropper", "Decoder", "DeviceStreams", "EventNode", "FileInfo",
     "FullyShardedModel", "GatherOps", "ImageBlock", "ImageTable", "PixelTarget", "RingLevel", "RunSummary", "RunView",
     "StageLinks", "StagePlan", "StateParts", "WorkLog", "WorkSpan",
-    # What models override or report that are divided or cut into stages.
+    # What models override or report that are divided among ranks or into stages.
     "Activation", "DividedParameter", "ModelBlock", "ModelStage", "SumOverRanks", "TensorRanks",
     # Figures and codes whose names say what they are.
     "DecodeMode", "DeviceMemory", "ModelMetadata", "StkCodec", "StkImage",

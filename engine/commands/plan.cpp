@@ -72,7 +72,7 @@ struct Row {
     RankMemory memory;
 };
 
-// The model cut into stages, over --ranks.
+// The model divided into stages, over --ranks.
 struct PipelineRow {
     PipelineShape shape;
     PipelineCost cost;
@@ -228,10 +228,10 @@ void print_plan(const Recipe& recipe, const MeasuredRank& rank, const std::vecto
 }
 
 std::vector<std::string> stage_texts(const MeasuredRank& rank, const PipelineCost& cost) {
-    const StageCut cut{.blocks = rank.block_names, .seconds = {}, .firsts = cost.firsts};
+    const StagePartition partition{.blocks = rank.block_names, .seconds = {}, .firsts = cost.firsts};
     std::vector<std::string> texts;
-    for (std::size_t stage = 0; stage < cut.firsts.size(); ++stage) {
-        texts.push_back(cut.blocks_text(stage));
+    for (std::size_t stage = 0; stage < partition.firsts.size(); ++stage) {
+        texts.push_back(partition.blocks_text(stage));
     }
     return texts;
 }
@@ -241,7 +241,7 @@ void print_pipelines(const MeasuredRank& rank, const std::vector<PipelineRow>& r
         return;
     }
     print_stdout(
-        "\n{} processes with a model that is cut into pp stages (train.mesh.pp), activations in each order of "
+        "\n{} processes with a model that is divided into pp stages (train.mesh.pp), activations in each order of "
         "the passes (train.pipeline):\n",
         ranks);
     Table table;
@@ -381,7 +381,7 @@ Command add_plan(CLI::App& app) {
         "  stoker plan imagenet.toml --ranks 64 --link 400Gb --step-ms 180\n"
         "Measures one process' share of a step here, then computes for --ranks processes, and for those of 8, 64,\n"
         "512 and 4096 that are more, how long a step takes, how much of the communication the backward pass hides,\n"
-        "and the memory of a process, with each train.shard, and for --ranks with a model that is cut into stages\n"
+        "and the memory of a process, with each train.shard, and for --ranks with a model that is divided into stages\n"
         "(docs/scaling.md).\n"
         "  stoker launch --nproc-per-node 2 -- stoker plan recipes/digits.toml --ranks 8\n"
         "measures two processes at once, where a host has two that share its cores.");

@@ -137,8 +137,8 @@ void print_device_cache(const char* key, const Loader* loader, const at::Device&
 void print_stages(const Recipe& recipe, const Trainer& trainer) {
     const int stages = static_cast<int>(recipe.train.mesh.pp);
     const double bubble = bubble_share(stages, trainer.micro_batches());
-    print_stderr("stages: {}; {}, {}, bubble {:.1f} %\n", cut_text(trainer.stage()->cut), recipe.train.pipeline,
-                 pluralize(trainer.micro_batches(), "micro-batch"), 100 * bubble);
+    print_stderr("stages: {}; {}, {}, bubble {:.1f} %\n", partition_text(trainer.stage()->partition),
+                 recipe.train.pipeline, pluralize(trainer.micro_batches(), "micro-batch"), 100 * bubble);
     if (trainer.micro_batches() < stages) {
         print_stderr(
             "train.accumulate: with {} for {} stages each of them waits {:.0f} % of the time; with {} it waits {:.0f} "

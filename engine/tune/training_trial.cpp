@@ -97,7 +97,7 @@ class TrainingTrial {
 
     // The time before, such as that of waiting for the request, is not counted.
     void begin() {
-        trainer_.account().cut();
+        trainer_.account().take_record();
         watch_.begin(trainer_.account().sum());
     }
 

@@ -1,4 +1,4 @@
-// assemble_cuda.cu on the CPU: the bits of its CPU twin, in every order of blocks and threads.
+// assemble_cuda.cu on the CPU: the bits of its reference, in every order of blocks and threads.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,4 +1,4 @@
-// colors_cuda.cu on the CPU: the bits of its CPU twin, in every order of blocks and threads.
+// colors_cuda.cu on the CPU: the bits of its reference, in every order of blocks and threads.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -17,7 +17,7 @@ using testing::color_case;
 using testing::ColorCase;
 using testing::GuardedArray;
 
-std::vector<std::uint8_t> twin(const ColorCase& of) {
+std::vector<std::uint8_t> reference(const ColorCase& of) {
     std::vector<std::uint8_t> images = of.images;
     colors(of.batch(of.draws.data(), images.data()));
     return images;
@@ -32,7 +32,7 @@ std::vector<std::uint8_t> kernel(const ColorCase& of) {
 
 TEST(ColorsKernel, HasTheBitsOfTheCpu) {
     for (const ColorCase& of : testing::color_cases()) {
-        const std::vector<std::uint8_t> expected = twin(of);
+        const std::vector<std::uint8_t> expected = reference(of);
         every_order([&] { ASSERT_EQ(kernel(of), expected) << of.size.height << " x " << of.channels; });
     }
 }
@@ -50,7 +50,7 @@ TEST(ColorsKernel, TurnsEveryHue) {
                 of.images.insert(of.images.end(), {other(i % 7), static_cast<std::uint8_t>(level), other(i / 7)});
             }
         }
-        EXPECT_EQ(kernel(of), twin(of)) << hue;
+        EXPECT_EQ(kernel(of), reference(of)) << hue;
     }
 }
 
@@ -60,7 +60,7 @@ TEST(ColorsKernel, AWrongParameterIsSeen) {
     OutputDraw& good = whole.draws.front().output;
     good.erased = {2, 1, 4, 5};
     ASSERT_EQ(good.step[1], ColorStep::contrast);
-    const std::vector<std::uint8_t> expected = twin(whole);
+    const std::vector<std::uint8_t> expected = reference(whole);
     const std::vector<std::function<void(OutputDraw&)>> plants = {
         [](OutputDraw& draw) { draw.noise ^= 1; },
         [](OutputDraw& draw) { ++draw.erased.left; },

@@ -1,4 +1,4 @@
-// gather_cuda.cu on the CPU: the bits of its CPU twin, in every order of blocks and threads.
+// gather_cuda.cu on the CPU: the bits of its reference, in every order of blocks and threads.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -23,7 +23,8 @@ std::vector<std::uint8_t> images_of(const GatherCase& of) {
     return {all.view().data, all.view().data + all.bytes()};
 }
 
-std::vector<std::byte> twin(const GatherCase& of, const std::vector<std::uint8_t>& images, DType dtype, Layout layout) {
+std::vector<std::byte> reference(const GatherCase& of, const std::vector<std::uint8_t>& images, DType dtype,
+                                 Layout layout) {
     std::vector<std::byte> out(of.values() * item_size(dtype));
     gather(of.batch(images.data(), of.draws.data(), out.data(), dtype, layout));
     return out;
@@ -42,7 +43,7 @@ TEST(GatherKernel, HasTheBitsOfTheCpu) {
     for (const GatherCase& of : testing::gather_cases()) {
         const std::vector<std::uint8_t> images = images_of(of);
         for (const Layout layout : {Layout::chw, Layout::hwc}) {
-            const std::vector<std::byte> expected = twin(of, images, DType::float32, layout);
+            const std::vector<std::byte> expected = reference(of, images, DType::float32, layout);
             every_order([&] { ASSERT_EQ(kernel(of, images, DType::float32, layout), expected) << of.describe(); });
         }
     }
@@ -54,7 +55,7 @@ TEST(GatherKernel, RoundsToTheTypesOf16Bits) {
         const std::vector<std::uint8_t> images = images_of(of);
         for (const DType dtype : {DType::float16, DType::bfloat16}) {
             for (const Layout layout : {Layout::chw, Layout::hwc}) {
-                EXPECT_EQ(kernel(of, images, dtype, layout), twin(of, images, dtype, layout)) << dtype_name(dtype);
+                EXPECT_EQ(kernel(of, images, dtype, layout), reference(of, images, dtype, layout)) << dtype_name(dtype);
             }
         }
     }
@@ -67,7 +68,7 @@ TEST(GatherKernel, GathersBytes) {
         GatherCase erases = of;
         erases.ops.colors = false;
         const std::vector<std::uint8_t> images = images_of(of);
-        const std::vector<std::byte> expected = twin(of, images, DType::uint8, Layout::hwc);
+        const std::vector<std::byte> expected = reference(of, images, DType::uint8, Layout::hwc);
         EXPECT_EQ(kernel(of, images, DType::uint8, Layout::hwc), expected);
         EXPECT_NE(kernel(erases, images, DType::uint8, Layout::hwc), expected);
     }
@@ -80,9 +81,9 @@ TEST(GatherKernel, SamplesThatTakeSeveralBlocks) {
                                  gather_case({256, 256}, 3, {40, 48}, {.resizes = true}, 2)}) {
         ASSERT_TRUE(gather_fits(of.from, of.to));
         const std::vector<std::uint8_t> images = images_of(of);
-        EXPECT_EQ(kernel(of, images, DType::float32, Layout::chw), twin(of, images, DType::float32, Layout::chw))
+        EXPECT_EQ(kernel(of, images, DType::float32, Layout::chw), reference(of, images, DType::float32, Layout::chw))
             << of.describe();
-        EXPECT_EQ(kernel(of, images, DType::float32, Layout::hwc), twin(of, images, DType::float32, Layout::hwc))
+        EXPECT_EQ(kernel(of, images, DType::float32, Layout::hwc), reference(of, images, DType::float32, Layout::hwc))
             << of.describe();
     }
 }
@@ -97,7 +98,7 @@ TEST(GatherKernel, AWrongParameterIsSeen) {
         draw.image = 1;
         draw.output.erased = {2, 1, 4, 5};
     }
-    const std::vector<std::byte> expected = twin(whole, images, DType::float32, Layout::chw);
+    const std::vector<std::byte> expected = reference(whole, images, DType::float32, Layout::chw);
     const std::vector<std::function<void(GatherDraw&)>> plants = {
         [](GatherDraw& draw) { draw.image = 2; },
         [](GatherDraw& draw) { draw.output.noise ^= 1; },

@@ -1,4 +1,4 @@
-// normalize_cuda.cu on the CPU: the bits of its CPU twin, in every order of blocks and threads.
+// normalize_cuda.cu on the CPU: the bits of its reference, in every order of blocks and threads.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// The predicted step of a model that is cut into stages, against sums by hand.
+// The predicted step of a model that is divided into stages, against sums by hand.
 #include "stoker/dist/pipeline_cost.h"
 
 #include <gmock/gmock.h>

@@ -30,7 +30,7 @@ int main() {
             stoker::seed_step(recipe.seed, steps, device);  // for dropout
             step->run(copier.copy(batch), lr);
             if (++steps % 10 == 0 || steps == kEpochs * an_epoch) {
-                stoker::save_checkpoint("runs/own_loop", steps, *model, optimizer, *step, loader);
+                stoker::save_checkpoint("runs/own_loop", steps, *model, *step, loader);
             }
         }
     }

@@ -41,7 +41,7 @@ TEST(Gzip, ReadsOfAnySizeGiveTheSameBytes) {
         }
         got.resize(done);
         EXPECT_EQ(got, bytes) << "steps of " << step;
-        EXPECT_FALSE(reader.cut_short());
+        EXPECT_FALSE(reader.truncated());
         EXPECT_EQ(reader.offset(), static_cast<std::int64_t>(packed.size()));
     }
 }
@@ -54,7 +54,7 @@ TEST(Gzip, DistinguishesTruncationDamageAndTrailingBytes) {
     const auto all_but_one = std::span(packed).first(packed.size() - 1);
     GzipReader cut(all_but_one);
     EXPECT_EQ(cut.read(out), bytes.size());  // all there but the checksum
-    EXPECT_TRUE(cut.cut_short());
+    EXPECT_TRUE(cut.truncated());
 
     auto damaged = packed;
     damaged[damaged.size() - 6] ^= std::byte{1};  // in the checksum
@@ -75,7 +75,7 @@ TEST(Gzip, TheSameBytesGiveTheSameFile) {
     GzipReader reader(empty);
     std::byte extra{};
     EXPECT_EQ(reader.read(std::span(&extra, 1)), 0u);
-    EXPECT_FALSE(reader.cut_short());
+    EXPECT_FALSE(reader.truncated());
 }
 
 }  // namespace

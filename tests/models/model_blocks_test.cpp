@@ -1,4 +1,4 @@
-// A model as a sequence of blocks, and cut into stages: the same bits as the whole model.
+// A model as a sequence of blocks, and divided into stages: the same bits as the whole model.
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// The blur against torchvision's pixels and a slow twin, for every kernel; all kernels return the same bits.
+// The blur against torchvision's pixels and a slow reference, for every kernel; all kernels return the same bits.
 #include "stoker/ops/gaussian_blur.h"
 
 #include <gtest/gtest.h>

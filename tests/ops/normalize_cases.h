@@ -1,4 +1,4 @@
-// Batches of noise for normalize_cuda, with the pixels that its CPU twin makes of each image: for the kernel on the CPU
+// Batches of noise for normalize_cuda, with the pixels that its reference makes of each image: for the kernel on the CPU
 // and on a GPU.
 #pragma once
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save, save_file
-from test_models_parity import ConvNet, Mlp, cifar_resnet18, make_batch, make_twin, newest, write_recipe
+from test_models_parity import ConvNet, Mlp, cifar_resnet18, make_batch, make_reference, newest, write_recipe
 from test_weights import put_file
 from torch import nn
 
@@ -19,7 +19,7 @@ def pretrained(tmp_path):
     """Weights of a ConvNet for seven classes, and pictures of three."""
     images, labels = make_batch((3, SIDE, SIDE), 16)
     np.savez(tmp_path / "d.npz", image=images, label=labels % FEWER)
-    save_file(make_twin(lambda: ConvNet(3)).state_dict(), tmp_path / "given.safetensors")
+    save_file(make_reference(lambda: ConvNet(3)).state_dict(), tmp_path / "given.safetensors")
     return load_file(tmp_path / "given.safetensors")
 
 
@@ -51,7 +51,7 @@ def test_all_but_the_last_layer_is_loaded(stoker, tmp_path, pretrained):
 
 
 def test_names_of_pytorchs_wrappers_are_taken_off(stoker, tmp_path, pretrained):
-    state = torch.compile(nn.DataParallel(make_twin(lambda: ConvNet(3)))).state_dict()
+    state = torch.compile(nn.DataParallel(make_reference(lambda: ConvNet(3)))).state_dict()
     assert "_orig_mod.module.conv5.weight" in state
     (tmp_path / "given.safetensors").unlink()  # the file holds the tensors of `pretrained`
     save_file(state, tmp_path / "given.safetensors")
@@ -85,7 +85,7 @@ def test_frozen_parameters_stay_and_have_no_state(stoker, tmp_path, pretrained):
 def test_an_mlp_freezes_too(stoker, tmp_path):
     images, labels = make_batch((1, SIDE, SIDE), 16)
     np.savez(tmp_path / "d.npz", image=images, label=labels)
-    given = make_twin(lambda: Mlp(SIDE * SIDE)).state_dict()
+    given = make_reference(lambda: Mlp(SIDE * SIDE)).state_dict()
     save_file(given, tmp_path / "given.safetensors")
     write_recipe(tmp_path, "mlp", "auto", 'weights = "given.safetensors"\nfreeze = ["fc1.*", "fc2.bias"]')
     stoker("train", "r.toml", "--out", "run")
@@ -116,7 +116,7 @@ def old_file(weights, path):
     ("write", "text"),
     [
         (lambda given, path: save_file({**given, "conv1.weight": torch.zeros(64, 1, 3, 3)}, path), "got shape [64, 1, 3, 3]"),
-        (lambda given, path: save_file(make_twin(cifar_resnet18).state_dict(), path), "30 of the model's 38 tensors"),
+        (lambda given, path: save_file(make_reference(cifar_resnet18).state_dict(), path), "30 of the model's 38 tensors"),
         (lambda given, path: save_file({**given, "bn1.weight": given["bn1.weight"] / 0}, path), "infinity in bn1.weight"),
         (lambda given, path: path.write_bytes(save(given)[:100]), "got one that ends after 100 of at least "),
         (old_file, "got a file of torch.save"),
@@ -187,7 +187,7 @@ SAVED = {
 
 @pytest.mark.parametrize("form", SAVED)
 def test_weights_of_torch_save_are_read(stoker, tmp_path, pretrained, form):
-    net = make_twin(lambda: ConvNet(3))
+    net = make_reference(lambda: ConvNet(3))
     assert all(torch.equal(value, pretrained[name]) for name, value in net.state_dict().items())
     torch.save(SAVED[form](net.state_dict()), tmp_path / "given.pth")
     done = train(stoker, tmp_path, "model.weights=given.pth", "optimizer.lr=1e-30", "optimizer.weight_decay=0")
@@ -213,7 +213,7 @@ class Harmful:
     ],
 )
 def test_what_is_no_state_dict_is_refused(stoker, tmp_path, pretrained, saved, text):
-    torch.save(saved(make_twin(lambda: ConvNet(3))), tmp_path / "given.pt")
+    torch.save(saved(make_reference(lambda: ConvNet(3))), tmp_path / "given.pt")
     done = train(stoker, tmp_path, "model.weights=given.pt", status=1)
     assert "[model.weights: given.pt" in done.err and text in done.err and done.err.count("\n") == 1, done.err
     assert not (tmp_path / "run").exists()

@@ -1,5 +1,5 @@
 # The built-in models against torchvision's, or a plain nn.Module, from the same weights and batches in float32: logits,
-# every gradient, running statistics, and the losses of ten steps. `model_twin` (tests/models) runs one pass of ours.
+# every gradient, running statistics, and the losses of ten steps. `model_pass` (tests/models) runs one pass of ours.
 import copy
 import json
 import subprocess
@@ -52,7 +52,7 @@ def cifar_resnet18():
 
 
 vit = partial(VisionTransformer, 32, 16, 12, 6, 384, 1536, num_classes=CLASSES)
-TWINS = {  # the recipe's name and stem, the twin, images
+REFERENCES = {  # the recipe's name and stem, the reference, images
     "mlp": ("mlp", "auto", lambda: Mlp(144), (1, 12, 12)),
     "convnet": ("convnet", "auto", lambda: ConvNet(3), (3, 20, 20)),
     "convnet grey": ("convnet", "auto", lambda: ConvNet(1), (1, 15, 15)),
@@ -66,7 +66,7 @@ LARGE = ["resnet34", "resnet50"]  # one layout is enough
 SLOW = [*LARGE, "resnet18 cifar"]  # what ten steps add to gradients, resnet18 shows
 
 
-def make_twin(make):
+def make_reference(make):
     """With weights that a mix-up would show: norms that are not the identity, a last layer that is not zero."""
     torch.manual_seed(8)
     model = make()
@@ -92,25 +92,25 @@ def to_input(images):
     return torch.from_numpy(images).float() * torch.tensor(1 / 255)
 
 
-def run_ours(tmp_path, twin, name, stem, image, label, *options):
-    save_file({**twin.state_dict(), "image": image.contiguous(), "label": label}, tmp_path / "in.safetensors")
-    command = [PROGRAM.parent / "model_twin", tmp_path / "in.safetensors", tmp_path / "out.safetensors", name, stem]
+def run_ours(tmp_path, reference, name, stem, image, label, *options):
+    save_file({**reference.state_dict(), "image": image.contiguous(), "label": label}, tmp_path / "in.safetensors")
+    command = [PROGRAM.parent / "model_pass", tmp_path / "in.safetensors", tmp_path / "out.safetensors", name, stem]
     subprocess.run([*map(str, command), *options], check=True, timeout=120)
     return load_file(tmp_path / "out.safetensors")
 
 
-def run_twin(twin, image, label, channels_last=False, bf16=False):
+def run_reference(reference, image, label, channels_last=False, bf16=False):
     layout = torch.channels_last if channels_last else torch.contiguous_format
-    twin = twin.to(memory_format=layout)
+    reference = reference.to(memory_format=layout)
     image = image.to(memory_format=layout)
     with torch.no_grad():
-        found = {"logits": twin.eval()(image)}
+        found = {"logits": reference.eval()(image)}
     with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-        loss = cross_entropy(twin.train()(image), label)
+        loss = cross_entropy(reference.train()(image), label)
     loss.backward()
     found["loss"] = loss.detach()
-    found |= {f"grad.{name}": parameter.grad for name, parameter in twin.named_parameters()}
-    return found | {f"state.{name}": buffer for name, buffer in twin.named_buffers()}
+    found |= {f"grad.{name}": parameter.grad for name, parameter in reference.named_parameters()}
+    return found | {f"state.{name}": buffer for name, buffer in reference.named_buffers()}
 
 
 def difference(ours, theirs):
@@ -121,17 +121,17 @@ def difference(ours, theirs):
 
 @pytest.mark.parametrize(
     ("name", "layout"),
-    [(name, "contiguous") for name in TWINS if name not in LARGE]
-    + [(name, "channels_last") for name in TWINS if name != "mlp"],
+    [(name, "contiguous") for name in REFERENCES if name not in LARGE]
+    + [(name, "channels_last") for name in REFERENCES if name != "mlp"],
 )
 def test_logits_and_gradients(tmp_path, name, layout):
-    recipe_name, stem, make, shape = TWINS[name]
-    twin = make_twin(make)
+    recipe_name, stem, make, shape = REFERENCES[name]
+    reference = make_reference(make)
     images, labels = make_batch(shape)
     image, label = to_input(images), torch.from_numpy(labels)
     options = ["channels_last"] if layout == "channels_last" else []
-    ours = run_ours(tmp_path, twin, recipe_name, stem, image, label, *options)
-    theirs = run_twin(twin, image, label, layout == "channels_last")
+    ours = run_ours(tmp_path, reference, recipe_name, stem, image, label, *options)
+    theirs = run_reference(reference, image, label, layout == "channels_last")
     assert ours.keys() == theirs.keys()
     assert theirs["logits"].abs().max() > 0.1
     assert (ours["logits"] - theirs["logits"]).abs().max() <= 1e-4
@@ -174,13 +174,13 @@ def step_losses(run):
     return [line["loss"] for line in lines if line["type"] == "step"]
 
 
-def train_twin(twin, images, labels, channels_last):
+def train_reference(reference, images, labels, channels_last):
     layout = torch.channels_last if channels_last else torch.contiguous_format
-    twin = twin.to(memory_format=layout).train()
-    optimizer = torch.optim.SGD(twin.parameters(), lr=LR)
+    reference = reference.to(memory_format=layout).train()
+    optimizer = torch.optim.SGD(reference.parameters(), lr=LR)
     losses = []
     for image, label in zip(to_input(images).split(BATCH), torch.from_numpy(labels).split(BATCH), strict=True):
-        loss = cross_entropy(twin(image.to(memory_format=layout)), label)
+        loss = cross_entropy(reference(image.to(memory_format=layout)), label)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -188,23 +188,23 @@ def train_twin(twin, images, labels, channels_last):
     return losses
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in TWINS])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in REFERENCES])
 def test_ten_steps_and_weights_both_ways(stoker, tmp_path, name):
-    recipe_name, stem, make, shape = TWINS[name]
+    recipe_name, stem, make, shape = REFERENCES[name]
     images, labels = make_batch(shape, STEPS * BATCH)
     np.savez(tmp_path / "d.npz", image=images, label=labels)
-    start = make_twin(make)
-    save_file(start.state_dict(), tmp_path / "twin.safetensors")
-    write_recipe(tmp_path, recipe_name, stem, model='weights = "twin.safetensors"')
+    start = make_reference(make)
+    save_file(start.state_dict(), tmp_path / "reference.safetensors")
+    write_recipe(tmp_path, recipe_name, stem, model='weights = "reference.safetensors"')
     stoker("train", "r.toml", "--out", "run")
-    twin = copy.deepcopy(start)
-    theirs = train_twin(twin, images, labels, channels_last=name != "mlp")
+    reference = copy.deepcopy(start)
+    theirs = train_reference(reference, images, labels, channels_last=name != "mlp")
     # Same inputs, kernels and layout: the same bits, or nearly so. Nets with batch norm would differ at once: where
     # roundings differ, as between Python's own two layouts, ReLUs switch and the tenth losses are several percent apart.
     assert step_losses(tmp_path / "run") == pytest.approx(theirs, rel=1e-5)
     weights = load_file(newest(tmp_path / "run") / "model.safetensors")
     before = start.state_dict()
-    for key, value in twin.state_dict().items():
+    for key, value in reference.state_dict().items():
         assert difference(weights[key], value) <= 1e-5, key
         assert not torch.equal(weights[key], before[key]), key
     start.load_state_dict(weights, strict=True)

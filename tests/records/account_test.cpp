@@ -43,7 +43,7 @@ TEST(Account, PartsSumToTheWallTime) {
         const PhaseSpan inner(account, phase_at(static_cast<std::size_t>(i * 7) % kPhases));
     }
     const auto end = Account::Clock::now();
-    const StepRecord record = account.cut();
+    const StepRecord record = account.take_record();
     const auto after = Account::Clock::now();
     EXPECT_GE(record.total(), end - begin);
     EXPECT_LE(record.total(), after - before);
@@ -68,7 +68,7 @@ TEST(Account, AListenerHearsEachChangeOfPhase) {
     account.listen(&heard);
     {
         const PhaseSpan outer(account, Phase::forward);
-        account.cut();
+        account.take_record();
         const PhaseSpan same(account, Phase::forward);
         const PhaseSpan inner(account, Phase::backward);
     }
@@ -102,7 +102,7 @@ TEST(Account, APauseLandsInItsPhaseAlone) {
                     std::this_thread::sleep_for(kPause);
                 }
             }
-            return account.cut();
+            return account.take_record();
         });
         EXPECT_GE(record.times[slow], kPause) << phase_name(phase_at(slow));
         EXPECT_LT(record.total() - record.times[slow], kPause / 2) << phase_name(phase_at(slow));
@@ -121,7 +121,7 @@ TEST(Account, ANestedPhaseSuspendsTheOuterOne) {
             }
             std::this_thread::sleep_for(milliseconds(15));
         }
-        return account.cut();
+        return account.take_record();
     });
     EXPECT_GE(time_of(record, Phase::backward), milliseconds(30));
     EXPECT_LT(time_of(record, Phase::backward), milliseconds(55));
@@ -155,13 +155,13 @@ TEST(Account, RecordsSumExactly) {
     PhaseTimes sum{};
     for (int step = 0; step < 50; ++step) {
         const PhaseSpan span(account, phase_at(static_cast<std::size_t>(step) % kPhases));
-        const StepRecord record = account.cut();  // within a phase: the rest of it belongs to the next record
+        const StepRecord record = account.take_record();  // within a phase: the rest of it belongs to the next record
         for (std::size_t i = 0; i < kPhases; ++i) {
             sum[i] += record.times[i];
         }
     }
     EXPECT_EQ(account.sum().times, sum);
-    account.cut();
+    account.take_record();
     EXPECT_LE(account.sum().total(), Account::Clock::now() - begin);
 }
 
@@ -172,7 +172,7 @@ TEST(Account, RestoreContinuesFromASum) {
     std::this_thread::sleep_for(milliseconds(5));  // belongs neither to the saved run nor to the resumed one
     const auto begin = Account::Clock::now();
     account.restore(saved);
-    const StepRecord first = account.cut();
+    const StepRecord first = account.take_record();
     EXPECT_LE(first.total(), Account::Clock::now() - begin);
     EXPECT_EQ(account.sum().total(), first.total() + std::chrono::hours(1));
     EXPECT_EQ(time_of(account.sum(), Phase::forward), std::chrono::hours(1) + time_of(first, Phase::forward));

@@ -77,7 +77,7 @@ TEST_F(MetricsFileTest, ReadsStepsAndEpochs) {
     EXPECT_EQ(epoch.val_accuracy, 0.5);
     EXPECT_EQ(epoch.bad_samples, 1);
     EXPECT_EQ(epoch.val_bad_samples, 2);
-    EXPECT_FALSE(metrics.cut);
+    EXPECT_FALSE(metrics.truncated);
     EXPECT_EQ(metrics.last_step(), 6);
 }
 
@@ -120,7 +120,7 @@ TEST_F(MetricsFileTest, CutAtEveryByte) {
         const auto lines = std::count(piece.begin(), piece.end(), '\n') + (whole_end ? 1 : 0);
         const Metrics metrics = read(piece);
         ASSERT_EQ(static_cast<std::ptrdiff_t>(metrics.steps.size() + metrics.epochs.size()), lines) << size;
-        ASSERT_EQ(metrics.cut, !piece.empty() && piece.back() != '\n' && !whole_end) << size;
+        ASSERT_EQ(metrics.truncated, !piece.empty() && piece.back() != '\n' && !whole_end) << size;
         const Metrics last = read(piece, MetricLines::last_step);
         ASSERT_EQ(last.last_step(), metrics.last_step()) << size;
         ASSERT_EQ(last.epochs.size(), metrics.epochs.size()) << size;

@@ -4,7 +4,7 @@
 #include <ranges>
 
 #include "stoker/dist/pipeline_schedule.h"
-#include "stoker/dist/stage_cut.h"
+#include "stoker/dist/stage_partition.h"
 
 namespace stoker {
 namespace {
@@ -18,7 +18,7 @@ Value total(std::span<const BlockCost> blocks, Value BlockCost::*member) {
     return sum;
 }
 
-// As training cuts them.
+// As training divides them.
 std::vector<std::size_t> cut_blocks(std::span<const BlockCost> blocks, std::size_t stages) {
     std::vector<double> seconds;
     std::vector<bool> trained;
@@ -26,7 +26,7 @@ std::vector<std::size_t> cut_blocks(std::span<const BlockCost> blocks, std::size
         seconds.push_back(block.seconds);
         trained.push_back(block.gradients > 0);
     }
-    return cut_runs(seconds, trained_runs(trained), stages);
+    return partition_runs(seconds, trained_runs(trained), stages);
 }
 
 // The most that the backward pass of a stage takes besides the activations that all micro-batches keep. The blocks that

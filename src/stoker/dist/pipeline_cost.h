@@ -1,4 +1,4 @@
-// Predicts the step of a model that is cut into stages (train.mesh.pp), for `stoker plan`. Formulas are in
+// Predicts the step of a model that is divided into stages (train.mesh.pp), for `stoker plan`. Formulas are in
 // bench/results/scaling.md.
 #pragma once
 

@@ -32,7 +32,7 @@ AppendFile::AppendFile(std::filesystem::path path, std::uint64_t keep)
                        .got = fmt::format("{} bytes", found)});
     }
     if (::ftruncate(file_.get(), static_cast<off_t>(keep)) != 0) {
-        throw errno_error(path_.string(), "a file that can be cut");
+        throw errno_error(path_.string(), "a file that can be truncated");
     }
 }
 

@@ -69,7 +69,7 @@ std::size_t GzipReader::read(std::span<std::byte> out) {
             end_member();
         } else if (code == Z_BUF_ERROR) {  // room to write, nothing left to read
             ended_ = true;
-            cut_short_ = true;
+            truncated_ = true;
         } else if (code != Z_OK) {
             throw DataError({.path = "", .offset = offset()},
                             {.where = "gzip",

@@ -33,7 +33,7 @@ class GzipReader {
     std::size_t read(std::span<std::byte> out);
 
     // True once the input has ended within a member.
-    bool cut_short() const { return cut_short_; }
+    bool truncated() const { return truncated_; }
 
     // Bytes written so far, those before the damage included.
     std::size_t written() const { return written_; }
@@ -51,7 +51,7 @@ class GzipReader {
     std::size_t offset_ = 0;
     std::size_t written_ = 0;
     bool ended_ = false;
-    bool cut_short_ = false;
+    bool truncated_ = false;
     std::unique_ptr<Stream> stream_;
 };
 

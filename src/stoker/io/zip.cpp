@@ -115,7 +115,7 @@ bool inflate_into(std::span<const std::byte> packed, std::span<std::byte> out) {
     try {
         GzipReader reader(packed, GzipReader::Format::raw);
         std::byte extra{};
-        return reader.read(out) == out.size() && reader.read(std::span(&extra, 1)) == 0 && !reader.cut_short();
+        return reader.read(out) == out.size() && reader.read(std::span(&extra, 1)) == 0 && !reader.truncated();
     } catch (const DataError&) {  // the caller names the member
         return false;
     }

@@ -1,6 +1,6 @@
 // Images of any size in one block of memory to a batch of bytes: each is resized, cropped, flipped and erased. Where
 // colours change, `colors` follows and erases. The parameters are drawn on the host (pipeline/transforms). Here are the
-// parameters and the slow twin of assemble_cuda.
+// parameters and the slow reference of assemble_cuda.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Colour steps, then erased boxes, on a batch of images of bytes in place: what follows gather and assemble if a
-// recipe changes colours. The parameters are drawn on the host; here is the slow twin of colors_cuda.
+// recipe changes colours. The parameters are drawn on the host; here is the slow reference of colors_cuda.
 #pragma once
 
 #include <cstddef>

@@ -148,7 +148,7 @@ struct ClassWeights {
     std::vector<double> values = {};
 };
 
-// How several processes divide a run: dp copies of the model, each cut into pp stages, and tp processes share each
+// How several processes divide a run: dp copies of the model, each divided into pp stages, and tp processes share each
 // stage (dist/mesh.h).
 struct MeshRecipe {
     std::optional<std::int64_t> dp;  // empty: as many as the processes make

@@ -446,9 +446,10 @@ std::vector<SchemaKey> mesh_keys() {
         integer_or_auto("train.mesh.dp", at(&MeshRecipe::dp), {1, kMostRanks},
                         "several processes: copies of the model, which share each batch (data parallelism); `auto`: "
                         "the number of processes by `pp` and `tp`"),
-        integer("train.mesh.pp", at(&MeshRecipe::pp), {1, kMostRanks},
-                "several processes: into how many stages a copy of the model is cut, each on other processes (pipeline "
-                "parallelism)"),
+        integer(
+            "train.mesh.pp", at(&MeshRecipe::pp), {1, kMostRanks},
+            "several processes: into how many stages a copy of the model is divided, each on other processes (pipeline "
+            "parallelism)"),
         integer("train.mesh.tp", at(&MeshRecipe::tp), {1, kMostRanks},
                 "several processes: how many share one copy, or one stage, of an mlp or a vit_s_16, each with a part "
                 "of its layers (tensor parallelism)"),

@@ -41,7 +41,7 @@ Phase Account::enter(Phase phase) {
     return std::exchange(current_, phase);
 }
 
-StepRecord Account::cut() {
+StepRecord Account::take_record() {
     enter(current_);
     const StepRecord record = std::exchange(step_, {});
     for (std::size_t i = 0; i < kPhases; ++i) {

@@ -55,12 +55,12 @@ class Account {
     // Switches to `phase` and returns the phase that was running.
     Phase enter(Phase phase);
 
-    // Returns the time since the last cut, by phase, and begins the next record. Sums over records are exact.
-    StepRecord cut();
+    // Returns the time since the last record, by phase, and begins the next record. Sums over records are exact.
+    StepRecord take_record();
 
-    // The sum of all records up to the last cut. A resumed run restores it from the checkpoint.
+    // The sum of all records so far. A resumed run restores it from the checkpoint.
     const StepRecord& sum() const { return sum_; }
-    // Continues from `sum`; the time since the last cut is dropped.
+    // Continues from `sum`; the time since the last record is dropped.
     void restore(const StepRecord& sum);
 
     // Null: none. The listener's own time counts to the phase that begins.

@@ -80,8 +80,9 @@ struct TrainFacts {
     std::optional<double> thread_speedup =
         {};                                   // of a watched program on a CPU: in small operations, against one thread
     std::optional<double> matmul_flops = {};  // of this rank's layers in a step, forward and backward
-    std::string stages = {};       // of a model that is cut: their blocks, "fc1 to fc3 (4.1 ms) | fc4 (3.9 ms)"
-    std::string pipeline = {};     // 1f1b | gpipe, of a model that is cut
+    std::string stages =
+        {};  // of a model that is divided into stages: their blocks, "fc1 to fc3 (4.1 ms) | fc4 (3.9 ms)"
+    std::string pipeline = {};     // 1f1b | gpipe, of a model that is divided into stages
     std::string collectives = {};  // nccl | gloo, through which tensors of several ranks go
     // A watched program: the places of its optimizer, its evaluation and its checkpoints.
     std::string optimizer_place = {};
@@ -197,7 +198,7 @@ struct EpochResult {
     std::vector<Metric> val_metrics = {};          // of the task, the main one first; empty if not evaluated
     std::int64_t bad_samples = 0;                  // training samples that were replaced
     std::int64_t val_bad_samples = 0;              // validation samples that were replaced
-    std::optional<Bubble> bubble = {};             // of a model that is cut into stages
+    std::optional<Bubble> bubble = {};             // of a model that is divided into stages
 };
 
 // An operator of a profile, by name.

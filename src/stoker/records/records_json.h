@@ -17,7 +17,7 @@ namespace stoker {
 
 inline constexpr std::string_view kStepLine = R"({"type":"step",)";  // a step's line begins so, and ends with "}}"
 
-// `step` is the last step before the line: a resumed run cuts metrics.jsonl by it.
+// `step` is the last step before the line: a resumed run truncates metrics.jsonl after it.
 std::string to_json_line(const RunFacts& facts, std::int64_t step);
 // Its times are whole microseconds: there is a line for every step.
 std::string to_json_line(const StepEntry& step, std::uint64_t batch_hash);

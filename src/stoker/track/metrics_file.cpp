@@ -99,9 +99,9 @@ Metrics read_metrics(const std::filesystem::path& path, MetricLines lines) {
         read = offset + line.size() + 1;
     });
     if (!rest.empty()) {
-        metrics.cut = !reader.add(rest).empty();
+        metrics.truncated = !reader.add(rest).empty();
         // A truncated line has the beginning of a metric; anything else is another kind of file.
-        if (metrics.cut && !rest.starts_with(std::string_view(R"({"type":)").substr(0, rest.size()))) {
+        if (metrics.truncated && !rest.starts_with(std::string_view(R"({"type":)").substr(0, rest.size()))) {
             refuse(path, read, "other text");
         }
     }

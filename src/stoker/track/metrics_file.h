@@ -30,7 +30,7 @@ struct Metrics {
     std::vector<StepLine> peaks;  // MetricLines::curves: the extremes of groups of steps; empty if none are grouped
     std::int64_t grouped_to = 0;  // the last step that a group of `steps` has
     std::vector<EpochResult> epochs;
-    bool cut = false;  // the last line was truncated and is left out
+    bool truncated = false;  // the last line, which is left out
 
     std::int64_t last_step() const;   // 0 if there is none
     std::int64_t last_epoch() const;  // likewise; of a run that another folder began, more than `epochs` has

@@ -40,8 +40,8 @@ struct RankStepOptions {
 
 // Opens what the recipe names and trains on noise; nothing of it is kept. The batch, of all ranks, must be a multiple
 // of the number of model copies; each copy has train.mesh.pp * tp ranks; with tp the rank has its slices of the model.
-// The model is not cut into stages: `blocks` has what a cut needs. Throws what training would, and Unsupported for a
-// model that does not train with several ranks.
+// The model is not divided into stages: `blocks` has what a partition needs. Throws what training would, and
+// Unsupported for a model that does not train with several ranks.
 MeasuredRank measure_rank_step(const Recipe& recipe, const RankStepOptions& options);
 
 }  // namespace stoker

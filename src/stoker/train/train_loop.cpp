@@ -59,7 +59,7 @@ bool TrainLoop::run(const FitOptions& options) {
     } else if (stopped && options.on_record) {
         record_losses(/*last=*/true);
     }
-    account_.cut();
+    account_.take_record();
     return !stopped;
 }
 
@@ -73,7 +73,7 @@ bool TrainLoop::train_epoch(const FitOptions& options) {
     const Recipe& recipe = plan_.recipe;
     const std::int64_t per_epoch = loader.batches_per_epoch();
     const std::vector<double> losses = recipe.schedule.name == "plateau" ? val_losses() : std::vector<double>();
-    account_.cut();  // the time between epochs belongs to no step
+    account_.take_record();  // the time between epochs belongs to no step
     intervals_.begin();
     while (const std::shared_ptr<Batch> batch = next_batch()) {
         const StepPosition position{
@@ -143,7 +143,7 @@ void TrainLoop::after_step(const Batch& batch, const DeviceBatch& on_device, dou
     const std::int64_t samples = plan_.train_loader->batch_sampler().samples(batch.number());
     sums_.samples += samples;
     bad_samples_ += replaced_items(batch.bad_samples());
-    const StepRecord record = account_.cut();
+    const StepRecord record = account_.take_record();
     add_seconds(record);
     const TensorView index = batch.field(kIndexField);
     const auto* first = reinterpret_cast<const std::int64_t*>(index.data);
@@ -189,7 +189,7 @@ bool TrainLoop::finish_epoch(const FitOptions& options) {
     const bool last = epoch >= plan_.recipe.train.epochs;
     const bool evaluates = plan_.val_loader != nullptr && (last || epoch % plan_.recipe.train.evaluate_every == 0);
     record_losses(/*last=*/last || evaluates);
-    add_seconds(account_.cut());
+    add_seconds(account_.take_record());
     EpochResult result{.epoch = epoch,
                        .step = steps_,
                        .seconds = sums_.seconds,
@@ -209,7 +209,7 @@ bool TrainLoop::finish_epoch(const FitOptions& options) {
         result.val_metrics = evaluation->metrics;
         result.val_bad_samples = evaluation->bad_samples;
     }
-    account_.cut();  // so that the checkpoint's account includes this evaluation
+    account_.take_record();  // so that the checkpoint's account includes this evaluation
     epochs_.push_back(result);
     sums_ = {};
     recorder_.epoch(result);

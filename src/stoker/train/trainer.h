@@ -66,7 +66,7 @@ class Trainer {
     std::int64_t parameters() const { return plan_.parameters; }
     // The elements that train: all but frozen ones.
     std::int64_t trained_parameters() const { return plan_.trained_parameters; }
-    // Which stage of the model this process has; empty for a model that is not cut.
+    // Which stage of the model this process has; empty for a model without stages.
     const std::optional<ModelStage>& stage() const { return plan_.stage; }
     // In how many a batch is split: train.accumulate, or more once memory ran out.
     std::int64_t micro_batches() const { return loop_.step().accumulate(); }

@@ -1,6 +1,8 @@
 // Made-up runs for the tests of the rules: steady steps of 10 ms, in intervals of one second.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -9,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "stoker/diagnose/advice/advise.h"
 #include "stoker/diagnose/diagnose.h"
 
 namespace stoker {
@@ -79,12 +82,27 @@ inline RankRecords watched(const MadeUpRun& run) {
     return rank;
 }
 
+// diagnose(), after which each finding can be said to each audience: a text that names evidence its rule does not give
+// throws.
+inline Diagnosis diagnose_for_all(const RunRecords& records) {
+    const RunView run(records);
+    Diagnosis diagnosis = diagnose(records);
+    for (Finding finding : diagnosis.findings) {
+        for (const Audience audience : {Audience::recipe, Audience::own_trace, Audience::pytorch,
+                                        Audience::stoker_loader, Audience::torch_trace}) {
+            EXPECT_NO_THROW(advise(finding, run, audience)) << finding.rule;
+            EXPECT_NE(finding.text, "") << finding.rule;
+        }
+    }
+    return diagnosis;
+}
+
 inline Diagnosis diagnose_rank(const RankRecords& rank) {
-    return diagnose({.ranks = {rank}});
+    return diagnose_for_all({.ranks = {rank}});
 }
 
 inline std::optional<Finding> found_in(const RunRecords& records, std::string_view rule) {
-    for (const Finding& finding : diagnose(records).findings) {
+    for (const Finding& finding : diagnose_for_all(records).findings) {
         if (finding.rule == rule) {
             return finding;
         }

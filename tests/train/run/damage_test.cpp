@@ -7,7 +7,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
-#include "stoker/train/run/metrics_cut.h"
+#include "stoker/train/run/metrics_position.h"
 #include "stoker/train/run/run_state.h"
 #include "train/support.h"
 

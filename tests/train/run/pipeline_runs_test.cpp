@@ -1,4 +1,4 @@
-// Runs whose model is cut into stages train what one process trains, write its checkpoints, and go on from them.
+// Runs whose model is divided into stages train what one process trains, write its checkpoints, and go on from them.
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/randn.h>
@@ -307,9 +307,9 @@ TEST(PipelineRuns, RecordTheCutAndTheBubble) {
                          [&](const auto& group) {
                              Trainer trainer(recipe, odd_data(), nullptr, OptimizerKernel::fused, false, group);
                              ASSERT_TRUE(trainer.stage());
-                             const StageCut& cut = trainer.stage()->cut;
-                             EXPECT_EQ(cut.blocks, (std::vector<std::string>{"fc1", "fc2", "fc3", "fc4", "fc5"}));
-                             EXPECT_THAT(cut.seconds, Each(::testing::Gt(0)));
+                             const StagePartition& partition = trainer.stage()->partition;
+                             EXPECT_EQ(partition.blocks, (std::vector<std::string>{"fc1", "fc2", "fc3", "fc4", "fc5"}));
+                             EXPECT_THAT(partition.seconds, Each(::testing::Gt(0)));
                              {
                                  const std::lock_guard lock(mutex);
                                  for (const auto& [name, tensor] : trainer.model().parameters()) {
@@ -320,7 +320,7 @@ TEST(PipelineRuns, RecordTheCutAndTheBubble) {
                              const TrainResult done = trainer.fit({.on_record = [&](const std::string& line) {
                                  facts += line.find("\"facts\"") != std::string::npos ? line : "";
                              }});
-                             EXPECT_THAT(facts, HasSubstr(cut_text(cut)));
+                             EXPECT_THAT(facts, HasSubstr(partition_text(partition)));
                              const std::optional<Bubble>& bubble = done.epochs.at(0).bubble;
                              ASSERT_TRUE(bubble);
                              EXPECT_DOUBLE_EQ(bubble->formula, bubble_share(2, 4));
@@ -399,7 +399,7 @@ TEST(PipelineRuns, AnOwnLanguageModelIsEvaluatedAsInOneProcess) {
     EXPECT_THAT(as_ranks(2, ends_alike), Each(""));
 }
 
-// As training has cut them, by times that differ from run to run.
+// As training has divided them, by times that differ from run to run.
 std::vector<BlockCost> cut_into(std::vector<BlockCost> blocks, const std::vector<std::size_t>& counts) {
     auto block = blocks.begin();
     for (const std::size_t count : counts) {

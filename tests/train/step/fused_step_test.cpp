@@ -87,7 +87,7 @@ TEST(FusedStep, IsTheEagerStep) {
             expect_alike(fused.model.state(), eager.model.state());
             expect_alike(fused.optimizer.state(), eager.optimizer.state());
             expect_alike(fused.step->ema().state(), eager.step->ema().state());
-            EXPECT_EQ(fused.account.cut().times[static_cast<std::size_t>(Phase::forward)].count(), 0);
+            EXPECT_EQ(fused.account.take_record().times[static_cast<std::size_t>(Phase::forward)].count(), 0);
         }
     }
 }

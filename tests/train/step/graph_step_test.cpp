@@ -320,10 +320,10 @@ TEST(GraphStep, AReplayIsInThePhaseStep) {
     const auto time = [](const StepRecord& record, Phase phase) {
         return record.times[static_cast<std::size_t>(phase)].count();
     };
-    const StepRecord eager = training.account.cut();
+    const StepRecord eager = training.account.take_record();
     EXPECT_GT(time(eager, Phase::forward), 0);
     train(training, 3, 5);
-    EXPECT_GT(time(training.account.cut(), Phase::step), 0);
+    EXPECT_GT(time(training.account.take_record(), Phase::step), 0);
 }
 
 TEST(GraphStep, ACpuHasNoneAndGivesTheReason) {

@@ -293,7 +293,8 @@ std::span<const Rule> rank_rules() {
         Rule{"gloo-on-gpu", "gloo reduces tensors of GPUs, which costs 3 % of the time", "the NCCL backend",
              gloo_on_gpu},
         Rule{"communication", "communication that nothing hides takes 10 % of the time, on the rank with the least",
-             "gradients in bf16 (`train.compress_gradients`), a larger `data.batch_size`; of a model that is cut into "
+             "gradients in bf16 (`train.compress_gradients`), a larger `data.batch_size`; of a model that is divided "
+             "into "
              "stages more micro-batches (`train.accumulate`)",
              communication, Needs::steps, /*of_job=*/true},
         Rule{"straggler",

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "stoker/diagnose/torch_trace/trace_cutter.h"
+#include "stoker/diagnose/torch_trace/trace_scanner.h"
 
 namespace stoker {
 namespace {

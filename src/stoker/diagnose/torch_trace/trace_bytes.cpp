@@ -53,7 +53,7 @@ std::size_t TraceBytes::read_packed(std::span<std::byte> out) {
     } catch (const DataError&) {
         damage_ = fmt::format("its gzip data is damaged at byte {}", gzip_->offset());
     }
-    if (gzip_->cut_short()) {
+    if (gzip_->truncated()) {
         damage_ = fmt::format("its gzip data ends early, at byte {}", gzip_->offset());
     }
     return gzip_->written() - before;

@@ -8,7 +8,7 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/diagnose/torch_trace/event_parser.h"
 #include "stoker/diagnose/torch_trace/trace_bytes.h"
-#include "stoker/diagnose/torch_trace/trace_cutter.h"
+#include "stoker/diagnose/torch_trace/trace_scanner.h"
 #include "stoker/records/records.h"
 
 namespace stoker {
@@ -41,7 +41,7 @@ void read_devices(const Json& properties, TraceEvents& trace) {
     }
 }
 
-void read_member(const TraceCutter::Part& part, TraceEvents& trace) {
+void read_member(const TraceScanner::Part& part, TraceEvents& trace) {
     constexpr std::size_t kMaxMember = std::size_t{1} << 20;
     const bool known = part.key == "distributedInfo" || part.key == "deviceProperties" || part.key == "writer";
     if (!known || part.text.size() > kMaxMember) {
@@ -60,17 +60,17 @@ void read_member(const TraceCutter::Part& part, TraceEvents& trace) {
 }
 
 // The damage of the file, in one sentence; empty if there is none.
-std::string problem_of(const TraceCutter& cutter, const TraceBytes& bytes, std::int64_t bad, std::uint64_t first_bad,
+std::string problem_of(const TraceScanner& scanner, const TraceBytes& bytes, std::int64_t bad, std::uint64_t first_bad,
                        std::int64_t read) {
     const std::string rest = fmt::format("; {} before it are used", pluralize(read, "event"));
     if (bytes.damage()) {
         return *bytes.damage() + rest + ": copy the file again, or profile again";
     }
-    if (!cutter.complete()) {
+    if (!scanner.complete()) {
         return fmt::format(
             "it ends at byte {} in the middle of its JSON{}: wait until the profiler has written it, or "
             "profile again",
-            cutter.offset(), rest);
+            scanner.offset(), rest);
     }
     if (bad > 0) {
         return fmt::format(
@@ -83,19 +83,19 @@ std::string problem_of(const TraceCutter& cutter, const TraceBytes& bytes, std::
 
 TraceEvents read_trace(TraceBytes& bytes, const std::string& name) {
     TraceEvents trace;
-    TraceCutter cutter(bytes);
+    TraceScanner scanner(bytes);
     EventParser parser(trace);
     std::int64_t bad = 0;
     std::uint64_t first_bad = 0;
-    for (TraceCutter::Part part = cutter.next(); part.kind != TraceCutter::Kind::end; part = cutter.next()) {
-        if (part.kind == TraceCutter::Kind::member) {
+    for (TraceScanner::Part part = scanner.next(); part.kind != TraceScanner::Kind::end; part = scanner.next()) {
+        if (part.kind == TraceScanner::Kind::member) {
             read_member(part, trace);
         } else if (!parser.add(part.text) && bad++ == 0) {
             first_bad = part.offset;
         }
     }
-    if (!cutter.has_events()) {
-        throw DataError({.path = name, .offset = static_cast<std::int64_t>(cutter.offset())},
+    if (!scanner.has_events()) {
+        throw DataError({.path = name, .offset = static_cast<std::int64_t>(scanner.offset())},
                         {.where = "trace",
                          .expected = "a trace of torch.profiler: a JSON object with an array traceEvents",
                          .got = bytes.damage().value_or("none"),
@@ -104,11 +104,11 @@ TraceEvents read_trace(TraceBytes& bytes, const std::string& name) {
                                      : "write one with prof.export_chrome_trace(\"trace.json.gz\"); what --json wrote "
                                        "is a verdict already"});
     }
-    if (cutter.broken() > 0) {
-        first_bad = bad == 0 ? cutter.first_broken() : std::min(first_bad, cutter.first_broken());
-        bad += cutter.broken();
+    if (scanner.broken() > 0) {
+        first_bad = bad == 0 ? scanner.first_broken() : std::min(first_bad, scanner.first_broken());
+        bad += scanner.broken();
     }
-    const std::string problem = problem_of(cutter, bytes, bad, first_bad, trace.read);
+    const std::string problem = problem_of(scanner, bytes, bad, first_bad, trace.read);
     if (!problem.empty()) {
         trace.problems.push_back(fmt::format("[{}] {}", name, problem));
     }

@@ -11,9 +11,9 @@
 namespace stoker {
 namespace {
 
-class Cutter {
+class Scanner {
   public:
-    explicit Cutter(std::string_view text) : text_(text) {}
+    explicit Scanner(std::string_view text) : text_(text) {}
 
     char peek() {  // the next byte that is not white space; '\0' at the end
         constexpr std::string_view kSpace = " \t\r\n";
@@ -101,29 +101,29 @@ class Cutter {
 }  // namespace
 
 void each_json_element(std::string_view text, const std::function<void(const JsonElement&)>& visit) {
-    Cutter cutter(text);
-    cutter.expect('{', "a JSON object");
-    for (bool first = true; !cutter.accept('}'); first = false) {
+    Scanner scanner(text);
+    scanner.expect('{', "a JSON object");
+    for (bool first = true; !scanner.accept('}'); first = false) {
         if (!first) {
-            cutter.expect(',', "a comma or the end of the object");
+            scanner.expect(',', "a comma or the end of the object");
         }
-        const std::string_view key = cutter.string();
-        cutter.expect(':', "a colon");
-        if (!cutter.accept('[')) {
-            cutter.value();
+        const std::string_view key = scanner.string();
+        scanner.expect(':', "a colon");
+        if (!scanner.accept('[')) {
+            scanner.value();
             continue;
         }
-        for (bool begin = true; !cutter.accept(']'); begin = false) {
+        for (bool begin = true; !scanner.accept(']'); begin = false) {
             if (!begin) {
-                cutter.expect(',', "a comma or the end of the array");
+                scanner.expect(',', "a comma or the end of the array");
             }
-            cutter.peek();
-            const std::size_t offset = cutter.offset();
-            visit({.key = key, .text = cutter.value(), .offset = offset});
+            scanner.peek();
+            const std::size_t offset = scanner.offset();
+            visit({.key = key, .text = scanner.value(), .offset = offset});
         }
     }
-    if (cutter.peek() != '\0' || cutter.offset() != text.size()) {
-        cutter.refuse("the end of the file");
+    if (scanner.peek() != '\0' || scanner.offset() != text.size()) {
+        scanner.refuse("the end of the file");
     }
 }
 

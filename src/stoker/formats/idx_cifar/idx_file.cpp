@@ -130,11 +130,11 @@ void IdxFile::inflate(const std::string& path) {
     const std::size_t got = header.header_bytes + reader.read(inflated_.bytes());
     std::byte extra{};
     const bool longer = reader.read(std::span(&extra, 1)) > 0;  // also makes the reader verify the checksum
-    if (got != header.file_bytes() || longer || reader.cut_short()) {
+    if (got != header.file_bytes() || longer || reader.truncated()) {
         bad(static_cast<std::size_t>(reader.offset()), header.describe() + " after inflating",
             fmt::format("{} bytes{}", got,
                         longer               ? " and more"
-                        : reader.cut_short() ? ", then the gzip stream ends too early"
+                        : reader.truncated() ? ", then the gzip stream ends too early"
                                              : ""));
     }
     shape_ = header.shape;

@@ -30,7 +30,7 @@ union Pack {
 };
 
 // A block has `lanes` threads for neighbouring vectors of a row and kThreads / lanes rows at once.
-struct Cut {
+struct LaunchShape {
     int lanes = 1;          // a power of two
     int row_blocks = 1;     // gridDim.x
     int vector_blocks = 1;  // gridDim.y
@@ -40,17 +40,18 @@ int vector_size(DType dtype) {
     return static_cast<int>(16 / item_size(dtype));
 }
 
-Cut cut_of(const BatchNormShape& shape) {
+LaunchShape launch_shape(const BatchNormShape& shape) {
     const int vectors = shape.channels / vector_size(shape.dtype);
-    Cut cut;
-    while (cut.lanes < vectors && cut.lanes < 32) {
-        cut.lanes *= 2;
+    LaunchShape launch;
+    while (launch.lanes < vectors && launch.lanes < 32) {
+        launch.lanes *= 2;
     }
-    cut.vector_blocks = (vectors + cut.lanes - 1) / cut.lanes;
-    const std::int64_t rows_at_once = std::int64_t{kThreads} / cut.lanes * kUnroll;
+    launch.vector_blocks = (vectors + launch.lanes - 1) / launch.lanes;
+    const std::int64_t rows_at_once = std::int64_t{kThreads} / launch.lanes * kUnroll;
     const std::int64_t wanted = (shape.rows + rows_at_once - 1) / rows_at_once;
-    cut.row_blocks = static_cast<int>(std::min<std::int64_t>(wanted, std::max(kMaxBlocks / cut.vector_blocks, 1)));
-    return cut;
+    launch.row_blocks =
+        static_cast<int>(std::min<std::int64_t>(wanted, std::max(kMaxBlocks / launch.vector_blocks, 1)));
+    return launch;
 }
 
 // Calls visit(row) for this thread's rows, kUnroll at a time so that their loads overlap.
@@ -385,35 +386,36 @@ void check_launch(const BatchNormShape& shape) {
 
 template <typename T>
 void forward(const BatchNormShape& shape, const BatchNormForward& op, cudaStream_t stream) {
-    const Cut cut = cut_of(shape);
-    const dim3 blocks(static_cast<unsigned>(cut.row_blocks), static_cast<unsigned>(cut.vector_blocks));
+    const LaunchShape launch = launch_shape(shape);
+    const dim3 blocks(static_cast<unsigned>(launch.row_blocks), static_cast<unsigned>(launch.vector_blocks));
     const auto* x = static_cast<const T*>(op.x);
-    statistics_kernel<T><<<blocks, kThreads, 0, stream>>>(x, shape.rows, shape.channels, cut.lanes, op.workspace);
+    statistics_kernel<T><<<blocks, kThreads, 0, stream>>>(x, shape.rows, shape.channels, launch.lanes, op.workspace);
     const auto channel_blocks = static_cast<unsigned>((shape.channels + 31) / 32);
     finish_statistics_kernel<T><<<channel_blocks, dim3(32, kFinalLanes), 0, stream>>>(
-        x, op.workspace, cut.row_blocks, shape.rows, shape.channels, op.momentum, op.eps, op.mean, op.inv_std,
+        x, op.workspace, launch.row_blocks, shape.rows, shape.channels, op.momentum, op.eps, op.mean, op.inv_std,
         op.running_mean, op.running_var);
     const auto apply = op.shortcut != nullptr
                            ? (op.relu ? apply_kernel<T, true, true> : apply_kernel<T, false, true>)
                            : (op.relu ? apply_kernel<T, true, false> : apply_kernel<T, false, false>);
-    apply<<<blocks, kThreads, 0, stream>>>(x, static_cast<const T*>(op.shortcut), shape.rows, shape.channels, cut.lanes,
-                                           op.gamma, op.beta, op.mean, op.inv_std, static_cast<T*>(op.y), op.mask);
+    apply<<<blocks, kThreads, 0, stream>>>(x, static_cast<const T*>(op.shortcut), shape.rows, shape.channels,
+                                           launch.lanes, op.gamma, op.beta, op.mean, op.inv_std, static_cast<T*>(op.y),
+                                           op.mask);
     check_launch(shape);
 }
 
 template <typename T, Sign sign>
 void backward_as(const BatchNormShape& shape, const BatchNormBackward& op, cudaStream_t stream) {
-    const Cut cut = cut_of(shape);
-    const dim3 blocks(static_cast<unsigned>(cut.row_blocks), static_cast<unsigned>(cut.vector_blocks));
+    const LaunchShape launch = launch_shape(shape);
+    const dim3 blocks(static_cast<unsigned>(launch.row_blocks), static_cast<unsigned>(launch.vector_blocks));
     const auto* dy = static_cast<const T*>(op.dy);
     const auto* x = static_cast<const T*>(op.x);
-    float* means = op.workspace + std::int64_t{cut.row_blocks} * 2 * shape.channels;
+    float* means = op.workspace + std::int64_t{launch.row_blocks} * 2 * shape.channels;
     gradient_sums_kernel<T, sign><<<blocks, kThreads, 0, stream>>>(
-        dy, x, op.mask, shape.rows, shape.channels, cut.lanes, op.gamma, op.beta, op.mean, op.inv_std, op.workspace);
+        dy, x, op.mask, shape.rows, shape.channels, launch.lanes, op.gamma, op.beta, op.mean, op.inv_std, op.workspace);
     const auto channel_blocks = static_cast<unsigned>((shape.channels + 31) / 32);
     finish_gradients_kernel<<<channel_blocks, dim3(32, kFinalLanes), 0, stream>>>(
-        op.workspace, cut.row_blocks, shape.rows, shape.channels, op.inv_std, op.dgamma, op.dbeta, means);
-    gradient_kernel<T, sign><<<blocks, kThreads, 0, stream>>>(dy, x, op.mask, shape.rows, shape.channels, cut.lanes,
+        op.workspace, launch.row_blocks, shape.rows, shape.channels, op.inv_std, op.dgamma, op.dbeta, means);
+    gradient_kernel<T, sign><<<blocks, kThreads, 0, stream>>>(dy, x, op.mask, shape.rows, shape.channels, launch.lanes,
                                                               op.gamma, op.beta, op.mean, op.inv_std, means,
                                                               static_cast<T*>(op.dx), static_cast<T*>(op.dshortcut));
     check_launch(shape);
@@ -438,7 +440,7 @@ bool batch_norm_cuda_takes(const BatchNormShape& shape) {
 }
 
 std::int64_t batch_norm_workspace(const BatchNormShape& shape) {
-    return (std::int64_t{cut_of(shape).row_blocks} + 1) * 2 * shape.channels;
+    return (std::int64_t{launch_shape(shape).row_blocks} + 1) * 2 * shape.channels;
 }
 
 std::int64_t batch_norm_mask_bytes(const BatchNormShape& shape) {

@@ -1,4 +1,4 @@
-// A model whose layers are divided among ranks (train.mesh.tp) or that is cut into stages (train.mesh.pp), and the
+// A model whose layers are divided among ranks (train.mesh.tp) or that is divided into stages (train.mesh.pp), and the
 // checkpoints of its runs, which have all tensors, whole: they are those of a run whose model is not divided.
 #pragma once
 

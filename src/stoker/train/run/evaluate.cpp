@@ -172,7 +172,7 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& tas
     account.enter(Phase::sync);
     scores->fetch();
     account.enter(Phase::unmeasured);
-    const StepRecord times = account.cut();
+    const StepRecord times = account.take_record();
     std::array counts = {static_cast<double>(samples), static_cast<double>(bad)};
     group.barrier();  // in a long pass a slower rank may be minutes behind
     group.all_reduce(counts);

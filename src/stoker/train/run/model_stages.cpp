@@ -13,7 +13,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/json_depth.h"
-#include "stoker/dist/stage_cut.h"
+#include "stoker/dist/stage_partition.h"
 #include "stoker/train/step/forward_snapshot.h"
 
 namespace stoker {
@@ -55,17 +55,18 @@ std::vector<NamedTensor> empty_like_described(const std::string& text) {
 
 }  // namespace
 
-std::string StageCut::blocks_text(std::size_t stage) const {
+std::string StagePartition::blocks_text(std::size_t stage) const {
     const std::string& first = blocks[firsts[stage]];
     const std::string& last = blocks[end(stage) - 1];
     return first == last ? first : first + " to " + last;
 }
 
-std::string cut_text(const StageCut& cut) {
-    const std::vector<double> seconds = stage_costs(cut.seconds, cut.firsts);
+std::string partition_text(const StagePartition& partition) {
+    const std::vector<double> seconds = stage_costs(partition.seconds, partition.firsts);
     std::string text;
-    for (std::size_t stage = 0; stage < cut.firsts.size(); ++stage) {
-        text += fmt::format("{}{} ({:.3g} ms)", stage > 0 ? " | " : "", cut.blocks_text(stage), 1e3 * seconds[stage]);
+    for (std::size_t stage = 0; stage < partition.firsts.size(); ++stage) {
+        text +=
+            fmt::format("{}{} ({:.3g} ms)", stage > 0 ? " | " : "", partition.blocks_text(stage), 1e3 * seconds[stage]);
     }
     return text;
 }
@@ -121,17 +122,17 @@ std::vector<double> measure_blocks(Model& model, const Task& task, std::int64_t 
     return fastest;
 }
 
-StageCut cut_model(const Model& model, std::vector<double> seconds, std::size_t stages) {
-    StageCut cut{.blocks = {}, .seconds = std::move(seconds), .firsts = {}};
+StagePartition partition_model(const Model& model, std::vector<double> seconds, std::size_t stages) {
+    StagePartition partition{.blocks = {}, .seconds = std::move(seconds), .firsts = {}};
     for (const ModelBlock& block : model.blocks()) {
-        cut.blocks.push_back(block.name);
+        partition.blocks.push_back(block.name);
     }
-    cut.firsts = cut_runs(cut.seconds, runs_of(model), stages);
-    return cut;
+    partition.firsts = partition_runs(partition.seconds, runs_of(model), stages);
+    return partition;
 }
 
-StageShapes stage_shapes(Model& model, const StageCut& cut, std::size_t stage, Task task, const Shape& input,
-                         const Precision& precision, const at::Device& device) {
+StageShapes stage_shapes(Model& model, const StagePartition& partition, std::size_t stage, Task task,
+                         const Shape& input, const Precision& precision, const at::Device& device) {
     const c10::NoGradGuard no_grad;
     const Autocast autocast(precision, device);
     const bool training = model.training();
@@ -146,8 +147,8 @@ StageShapes stage_shapes(Model& model, const StageCut& cut, std::size_t stage, T
     };
     StageShapes shapes{.input = boundary()};
     const std::vector<ModelBlock> blocks = model.blocks();
-    for (std::size_t i = 0; i < cut.end(stage); ++i) {
-        if (i == cut.firsts[stage]) {
+    for (std::size_t i = 0; i < partition.end(stage); ++i) {
+        if (i == partition.firsts[stage]) {
             shapes.input = boundary();
         }
         x = blocks[i].forward(x);

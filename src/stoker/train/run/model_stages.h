@@ -1,4 +1,4 @@
-// A model that is cut into stages (train.mesh.pp): the places of the cuts, the tensors that pass between the stages,
+// A model that is divided into stages (train.mesh.pp): the partition, the tensors that pass between the stages,
 // and its state brought together for checkpoints.
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace stoker {
 
-// The places at which the model's blocks are cut.
-struct StageCut {
+// The places at which the model's blocks are divided.
+struct StagePartition {
     std::vector<std::string> blocks;  // their names
     std::vector<double> seconds;      // of each: a micro-batch's forward and backward pass
     std::vector<std::size_t> firsts;  // the first block of each stage
@@ -27,7 +27,7 @@ struct StageCut {
 };
 
 // "fc1 to fc3 (4.1 ms) | fc4 (3.9 ms)"
-std::string cut_text(const StageCut& cut);
+std::string partition_text(const StagePartition& partition);
 
 // Throws InvalidArgument for a model that is not a sequence of blocks, or that has fewer with trained parameters than
 // there are stages.
@@ -38,19 +38,20 @@ void require_stages(const Model& model, std::int64_t stages);
 std::vector<double> measure_blocks(Model& model, const Task& task, std::int64_t samples, const Precision& precision,
                                    const at::Device& device);
 
-// The cut whose slowest stage is the fastest. Each stage has trained parameters. `seconds`: of each block.
-StageCut cut_model(const Model& model, std::vector<double> seconds, std::size_t stages);
+// The partition whose slowest stage is the fastest. Each stage has trained parameters. `seconds`: of each block.
+StagePartition partition_model(const Model& model, std::vector<double> seconds, std::size_t stages);
 
-// This rank's stage of the cut: `train` and `val` are the shapes of its messages in training and in evaluation.
+// This rank's stage of the partition: `train` and `val` are the shapes of its messages in training and in evaluation.
 struct ModelStage {
-    StageCut cut;
+    StagePartition partition;
     StageShapes train;
     StageShapes val;
 };
 
-// What stage `stage` takes and gives for images `input`. All ranks of a stage call it, on the model before it is cut.
-StageShapes stage_shapes(Model& model, const StageCut& cut, std::size_t stage, Task task, const Shape& input,
-                         const Precision& precision, const at::Device& device);
+// What stage `stage` takes and gives for images `input`. All ranks of a stage call it, on the model before it is
+// divided.
+StageShapes stage_shapes(Model& model, const StagePartition& partition, std::size_t stage, Task task,
+                         const Shape& input, const Precision& precision, const at::Device& device);
 
 // Drops from a checkpoint's tensors those of other stages. The names in an optimiser's state end with a tensor's.
 void keep_stage(std::vector<NamedTensor>& state, const Model& model);

@@ -1,7 +1,5 @@
 #include "stoker/train/run/own_checkpoint.h"
 
-#include <algorithm>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -25,22 +23,21 @@ fs::path whole_name(const fs::path& path) {
 
 }  // namespace
 
-void save_checkpoint(const fs::path& path, std::int64_t steps, const Model& model, const Optimizer& optimizer,
-                     const Step& step, const Loader& loader) {
+void save_checkpoint(const fs::path& path, std::int64_t steps, const Model& model, const Step& step,
+                     const Loader& loader) {
     const auto classes = loader.dataset().classes();
-    Checkpoint checkpoint{.model = model.state(),
-                          .optimizer = optimizer.state(),
-                          .ema = step.ema().state(),
-                          .state = to_json(RunState{.loader = loader.state(),
-                                                    .classes = {classes.begin(), classes.end()},
-                                                    .step = steps,
-                                                    .epochs = {},
-                                                    .sums = {},
-                                                    .account = {},
-                                                    .accumulate = step.accumulate(),
-                                                    .data = summary_of(loader.dataset())}),
-                          .metadata = {{"format", "pt"}}};  // Python's safetensors requires it
-    std::ranges::move(step.scaler().state(), std::back_inserter(checkpoint.optimizer));
+    const Checkpoint checkpoint{.model = model.state(),
+                                .optimizer = step.optimizer_state(),
+                                .ema = step.ema().state(),
+                                .state = to_json(RunState{.loader = loader.state(),
+                                                          .classes = {classes.begin(), classes.end()},
+                                                          .step = steps,
+                                                          .epochs = {},
+                                                          .sums = {},
+                                                          .account = {},
+                                                          .accumulate = step.accumulate(),
+                                                          .data = summary_of(loader.dataset())}),
+                                .metadata = {{"format", "pt"}}};  // Python's safetensors requires it
     const fs::path name = whole_name(path);
     const fs::path folder = new_folder(name, name.parent_path());
     write_checkpoint(folder, checkpoint);

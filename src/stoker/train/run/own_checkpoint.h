@@ -13,10 +13,11 @@
 
 namespace stoker {
 
-// Writes the folder `path` after so many `steps`, in place of an earlier checkpoint there: a program that is killed
-// meanwhile leaves the earlier one. Waits for the device. Throws IoError.
-void save_checkpoint(const std::filesystem::path& path, std::int64_t steps, const Model& model,
-                     const Optimizer& optimizer, const Step& step, const Loader& loader);
+// Writes model, optimiser, scaler, averages and the loader's position after `steps` into the folder `path`, in place of
+// an earlier checkpoint there: a program that is killed meanwhile leaves the earlier one. Waits for the device. Throws
+// IoError.
+void save_checkpoint(const std::filesystem::path& path, std::int64_t steps, const Model& model, const Step& step,
+                     const Loader& loader);
 
 // Takes up the state that save_checkpoint wrote to `path`, also that of the step's optimiser, and returns its steps;
 // without a checkpoint returns 0 and changes nothing. The loader continues with the next batch; the model's random

@@ -67,7 +67,7 @@ void Quarantine::add(const std::string& lines) {
         return;
     }
     std::ofstream out(file_, std::ios::app | std::ios::binary);
-    // A line that was cut short when the process was killed stays; its sample is listed again.
+    // A line that was truncated when the process was killed stays; its sample is listed again.
     out << (std::exchange(torn_, false) ? "\n" : "") << added << std::flush;
     if (!out) {
         throw errno_error(file_.string(), "room to write");

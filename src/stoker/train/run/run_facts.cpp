@@ -173,7 +173,7 @@ RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& opt
                              .compiled = step.compiled(),
                              .accumulate = static_cast<int>(step.accumulate()),
                              .threads = at::get_num_threads(),
-                             .stages = plan.stage ? cut_text(plan.stage->cut) : "",
+                             .stages = plan.stage ? partition_text(plan.stage->partition) : "",
                              .pipeline = plan.stage ? recipe.train.pipeline : "",
                              .collectives = collectives_of(*plan.group)}};
     if (plan.val_loader != nullptr) {

@@ -272,7 +272,7 @@ void RunFolder::flush_metrics() {
     }
 }
 
-void RunFolder::cut_metrics(const MetricsPosition& checkpoint) {
+void RunFolder::truncate_metrics(const MetricsPosition& checkpoint) {
     const fs::path file = path_ / kMetricsFile;
     std::error_code error;
     const auto size = fs::exists(file) ? static_cast<std::int64_t>(fs::file_size(file)) : 0;
@@ -280,7 +280,7 @@ void RunFolder::cut_metrics(const MetricsPosition& checkpoint) {
     if (size > metrics_bytes_) {
         fs::resize_file(file, static_cast<std::uintmax_t>(metrics_bytes_), error);
         if (error) {
-            throw errno_error(file.string(), "a file that can be cut", error.value());
+            throw errno_error(file.string(), "a file that can be truncated", error.value());
         }
     }
 }

@@ -10,7 +10,7 @@
 
 #include "stoker/base/folder_lock.h"
 #include "stoker/train/run/checkpoint.h"
-#include "stoker/train/run/metrics_cut.h"
+#include "stoker/train/run/metrics_position.h"
 
 namespace stoker {
 
@@ -65,8 +65,8 @@ class RunFolder {
     void metric(const std::string& line);
     void flush_metrics();
     std::int64_t metrics_bytes() const { return metrics_bytes_; }
-    // Cuts metrics.jsonl to what a checkpoint covers (metrics_end).
-    void cut_metrics(const MetricsPosition& checkpoint);
+    // Truncates metrics.jsonl to what a checkpoint covers (metrics_end).
+    void truncate_metrics(const MetricsPosition& checkpoint);
 
     void write_account(const std::string& json) const;
     // The text of account.json; empty where there is none.

@@ -32,7 +32,7 @@ void RunRecorder::create(const std::string& recipe) {
 
 void RunRecorder::resume(const std::string& recipe, const MetricsPosition& checkpoint) {
     if (folder_) {
-        folder_->cut_metrics(checkpoint);
+        folder_->truncate_metrics(checkpoint);
         folder_->resume(recipe);
         folder_->remove_checkpoints_after(checkpoint.step);
         begin(checkpoint.step);

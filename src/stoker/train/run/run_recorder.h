@@ -40,7 +40,7 @@ class RunRecorder {
     std::filesystem::path find_start(const std::string& resume);
     // Begins a new run. `recipe` is TOML.
     void create(const std::string& recipe);
-    // Resumes a run from a checkpoint: cuts metrics.jsonl to what it covers and removes later checkpoints.
+    // Resumes a run from a checkpoint: truncates metrics.jsonl to what it covers and removes later checkpoints.
     void resume(const std::string& recipe, const MetricsPosition& checkpoint);
     // True where the folder has this checkpoint and none of a later step.
     bool is_newest(const std::filesystem::path& checkpoint) const;

@@ -33,9 +33,9 @@ std::int64_t elements(const std::vector<NamedTensor>& tensors) {
     return count;
 }
 
-// Rank 0 measures the blocks, on as many samples as a micro-batch has; all cut where it says.
-StageCut agree_on_cut(const Recipe& recipe, Model& model, const Task& task, const at::Device& device,
-                      const Group& group, const Mesh& mesh) {
+// Rank 0 measures the blocks, on as many samples as a micro-batch has; all use its partition.
+StagePartition agree_on_partition(const Recipe& recipe, Model& model, const Task& task, const at::Device& device,
+                                  const Group& group, const Mesh& mesh) {
     const std::int64_t samples = recipe.data.batch_size / mesh.data->size();
     const std::int64_t parts = std::min(recipe.train.accumulate, samples);
     const at::Tensor seconds = at::zeros({std::ssize(model.blocks())}, at::kDouble);
@@ -46,17 +46,17 @@ StageCut agree_on_cut(const Recipe& recipe, Model& model, const Task& task, cons
     group.barrier();  // measuring may take longer than the timeout of a step's communication
     group.broadcast({seconds});
     const auto* first = seconds.const_data_ptr<double>();
-    return cut_model(model, {first, first + seconds.numel()}, static_cast<std::size_t>(mesh.pipeline->size()));
+    return partition_model(model, {first, first + seconds.numel()}, static_cast<std::size_t>(mesh.pipeline->size()));
 }
 
 // `val`: the shape of the input of an evaluation, whose images may have another size.
-ModelStage keep_stage_of(const StageCut& cut, Model& model, const Task& task, const Shape& val,
+ModelStage keep_stage_of(const StagePartition& partition, Model& model, const Task& task, const Shape& val,
                          const Precision& precision, const at::Device& device, const Group& stages) {
     const auto stage = static_cast<std::size_t>(stages.rank());
-    ModelStage own{.cut = cut,
-                   .train = stage_shapes(model, cut, stage, task, task.input, precision, device),
-                   .val = stage_shapes(model, cut, stage, task, val, precision, device)};
-    model.keep_blocks(cut.firsts[stage], cut.end(stage));
+    ModelStage own{.partition = partition,
+                   .train = stage_shapes(model, partition, stage, task, task.input, precision, device),
+                   .val = stage_shapes(model, partition, stage, task, val, precision, device)};
+    model.keep_blocks(partition.firsts[stage], partition.end(stage));
     return own;
 }
 
@@ -115,16 +115,17 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
     }
     const std::int64_t parameters = elements(model->parameters());
     const std::int64_t trained = elements(model->trainable_parameters());
-    StageCut cut;
+    StagePartition partition;
     if (!mesh.pipeline->alone()) {
-        cut = agree_on_cut(recipe, *model, task, device, *group, mesh);
+        partition = agree_on_partition(recipe, *model, task, device, *group, mesh);
     }
     divide_model(*model, *group, mesh);
     std::optional<ModelStage> stage;
     if (!mesh.pipeline->alone()) {
         const bool images = val != nullptr && task.fields.input == kImageField;
         const Shape& evaluated = images ? val->image_shape() : task.input;
-        stage = keep_stage_of(cut, *model, task, evaluated, run_precision(recipe, device), device, *mesh.pipeline);
+        stage =
+            keep_stage_of(partition, *model, task, evaluated, run_precision(recipe, device), device, *mesh.pipeline);
     }
     std::unique_ptr<FullyShardedModel> full;
     if (recipe.train.shard == "full" && !mesh.data->alone()) {

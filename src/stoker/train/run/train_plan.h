@@ -28,7 +28,7 @@ struct TrainPlan {
     std::unique_ptr<Model> model;  // on `device`, with this rank's part of the weights that training begins with
     bool own_model;                // a program's, not the recipe's
     std::unique_ptr<FullyShardedModel> full;  // the model's shards and passes, with train.shard = "full"; else null
-    std::optional<ModelStage> stage;          // which one the model is; empty for one that is not cut
+    std::optional<ModelStage> stage;          // which one the model is; empty for a model without stages
     std::int64_t parameters;                  // elements of the whole model
     std::int64_t trained_parameters;
     bool has_weights;        // false: the model has not got its weights yet, and must get them from a checkpoint

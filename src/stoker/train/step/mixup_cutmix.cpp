@@ -10,14 +10,14 @@ namespace stoker {
 namespace {
 
 // Both return lambda, the share of the sample itself in the result.
-double mix_images(at::Tensor& image, double alpha, Rng& rng, const RollSamples& roll) {
+double apply_mixup(at::Tensor& image, double alpha, Rng& rng, const RollSamples& roll) {
     const double lambda = draw_beta(alpha, rng);
     const at::Tensor before = roll(image).mul_(1 - lambda);
     image.mul_(lambda).add_(before);
     return lambda;
 }
 
-double cut_images(at::Tensor& image, double alpha, Rng& rng, const RollSamples& roll) {
+double apply_cutmix(at::Tensor& image, double alpha, Rng& rng, const RollSamples& roll) {
     const CutMixParams drawn =
         draw_cutmix(alpha, static_cast<int>(image.size(2)), static_cast<int>(image.size(3)), rng);
     const Box& box = drawn.box;
@@ -40,7 +40,7 @@ void mix(DeviceBatch& batch, const MixupCutmixOptions& options, std::int64_t epo
     Rng rng = batch_rng(options.seed, static_cast<std::uint32_t>(epoch), static_cast<std::uint64_t>(number), stream);
     const bool cut = both ? rng.uniform() < 0.5f : options.cutmix > 0;
     const double lambda =
-        cut ? cut_images(batch.input, options.cutmix, rng, roll) : mix_images(batch.input, options.mixup, rng, roll);
+        cut ? apply_cutmix(batch.input, options.cutmix, rng, roll) : apply_mixup(batch.input, options.mixup, rng, roll);
     const at::Tensor own = at::one_hot(batch.target, options.classes).to(at::kFloat);  // (N, classes)
     batch.target = own.mul(lambda).add_(roll(own).mul(1 - lambda));
     batch.in_slot = false;

@@ -1,5 +1,5 @@
-// The messages between the stages of a model that is cut into them (train.mesh.pp): activations go to the stage after,
-// their gradients to the stage before. Both sides know the shapes, so nothing but the values is sent.
+// The messages between the stages of a model that is divided into them (train.mesh.pp): activations go to the stage
+// after, their gradients to the stage before. Both sides know the shapes, so nothing but the values is sent.
 #pragma once
 
 #include <ATen/core/Tensor.h>

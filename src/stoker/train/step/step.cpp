@@ -156,6 +156,12 @@ std::vector<at::Tensor> Step::memory() const {
     return all;
 }
 
+std::vector<NamedTensor> Step::optimizer_state() const {
+    std::vector<NamedTensor> state = optimizer_.state();
+    std::ranges::move(scaler_.state(), std::back_inserter(state));
+    return state;
+}
+
 void Step::load(const std::vector<NamedTensor>& optimizer, const std::vector<NamedTensor>& ema) {
     std::vector<NamedTensor> of_optimizer;
     std::vector<NamedTensor> scaler;

@@ -87,9 +87,11 @@ class Step {
     // The same as a float32 scalar on the device, until the next step; before the first step 0.
     at::Tensor last_loss() const { return losses_.select(0, last_); }
 
-    // Restores optimiser, scaler and averaged weights from a checkpoint, whose file of the optimiser also has the
-    // scaler. Throws InvalidArgument for those of another optimiser, and where the checkpoint has a scaler or averages
-    // and this step does not, or the other way round.
+    // The state of optimiser and scaler, as a checkpoint's file of the optimiser has it.
+    std::vector<NamedTensor> optimizer_state() const;
+    // Restores optimiser, scaler and averaged weights from a checkpoint: `optimizer` is an optimizer_state(). Throws
+    // InvalidArgument for those of another optimiser, and where the checkpoint has a scaler or averages and this step
+    // does not, or the other way round.
     void load(const std::vector<NamedTensor>& optimizer, const std::vector<NamedTensor>& ema);
 
     // In how many micro-batches steps split a batch: StepOptions::accumulate, or more once memory ran out.

@@ -1,5 +1,5 @@
 // Parts of a trace's JSON, whole and damaged, and across the edges of the window.
-#include "stoker/diagnose/torch_trace/trace_cutter.h"
+#include "stoker/diagnose/torch_trace/trace_scanner.h"
 
 #include <gmock/gmock.h>
 #include <string>
@@ -23,24 +23,24 @@ struct Cut {
 
 Cut cut(const std::string& text) {
     TraceBytes bytes(as_bytes(text));
-    TraceCutter cutter(bytes);
+    TraceScanner scanner(bytes);
     Cut out;
-    for (TraceCutter::Part part = cutter.next(); part.kind != TraceCutter::Kind::end; part = cutter.next()) {
-        if (part.kind == TraceCutter::Kind::event) {
+    for (TraceScanner::Part part = scanner.next(); part.kind != TraceScanner::Kind::end; part = scanner.next()) {
+        if (part.kind == TraceScanner::Kind::event) {
             EXPECT_EQ(text.substr(part.offset, part.text.size()), part.text);
             out.events.emplace_back(part.text);
         } else {
             out.members.push_back(std::string(part.key) + "=" + std::string(part.text));
         }
     }
-    out.has_events = cutter.has_events();
-    out.complete = cutter.complete();
-    out.broken = cutter.broken();
-    out.first_broken = cutter.first_broken();
+    out.has_events = scanner.has_events();
+    out.complete = scanner.complete();
+    out.broken = scanner.broken();
+    out.first_broken = scanner.first_broken();
     return out;
 }
 
-TEST(TraceCutter, CutsEventsAndMembers) {
+TEST(TraceScanner, CutsEventsAndMembers) {
     const Cut parts =
         cut(R"( {"a": 1, "b": [{"c": "]"}], "traceEvents": [ {"x": "}{\"\\"} ,{"y":{"z":[1]}}], "d": "e"} )");
     EXPECT_THAT(parts.events, ElementsAre(R"({"x": "}{\"\\"})", R"({"y":{"z":[1]}})"));
@@ -49,7 +49,7 @@ TEST(TraceCutter, CutsEventsAndMembers) {
     EXPECT_EQ(parts.broken, 0);
 }
 
-TEST(TraceCutter, EventsMayCrossTheWindow) {
+TEST(TraceScanner, EventsMayCrossTheWindow) {
     const std::string name(3000, 'n');
     std::string text = R"({"traceEvents": [)";
     std::size_t count = 0;
@@ -63,14 +63,14 @@ TEST(TraceCutter, EventsMayCrossTheWindow) {
     EXPECT_TRUE(parts.complete);
 }
 
-TEST(TraceCutter, ACutFileGivesTheEventsBefore) {
+TEST(TraceScanner, ACutFileGivesTheEventsBefore) {
     const Cut parts = cut(R"({"traceEvents": [{"a": 1}, {"b": "x)");
     EXPECT_THAT(parts.events, ElementsAre(R"({"a": 1})"));
     EXPECT_TRUE(parts.has_events);
     EXPECT_FALSE(parts.complete);
 }
 
-TEST(TraceCutter, ReadingResumesAfterDamage) {
+TEST(TraceScanner, ReadingResumesAfterDamage) {
     const std::string good = R"({"ph": "X", "i": 2})";
     std::string damaged = R"({"ph": "X", "name": "ab)";
     damaged += std::string(100, '\0') + R"("}, )";
@@ -82,7 +82,7 @@ TEST(TraceCutter, ReadingResumesAfterDamage) {
     EXPECT_TRUE(parts.complete);
 }
 
-TEST(TraceCutter, AnEventWithoutItsEndCostsOneEvent) {
+TEST(TraceScanner, AnEventWithoutItsEndCostsOneEvent) {
     const std::string good = R"({"ph": "X", "args": {"a": [1]}})";
     for (const char* damage : {R"({"ph": "X", "args": {"a")", R"({"ph": "X"}]]}, "x)", R"({"ph": "X", "args": [[)"}) {
         const Cut parts = cut(R"({"traceEvents": [)" + good + "," + damage + ",\n" + good + "," + good + "]}");
@@ -93,8 +93,8 @@ TEST(TraceCutter, AnEventWithoutItsEndCostsOneEvent) {
     }
 }
 
-TEST(TraceCutter, AnEventBeyondTheLimitIsDropped) {
-    const std::string huge(TraceCutter::kMaxPart + 10, 'x');
+TEST(TraceScanner, AnEventBeyondTheLimitIsDropped) {
+    const std::string huge(TraceScanner::kMaxPart + 10, 'x');
     const Cut parts = cut(R"({"traceEvents": [{"a": ")" + huge + R"("}, {"ph": 1}], "b": ")" + huge + R"("})");
     EXPECT_THAT(parts.events, ElementsAre(R"({"ph": 1})"));
     EXPECT_THAT(parts.members, ElementsAre("b="));
@@ -102,7 +102,7 @@ TEST(TraceCutter, AnEventBeyondTheLimitIsDropped) {
     EXPECT_TRUE(parts.complete);
 }
 
-TEST(TraceCutter, OtherTextIsNoTrace) {
+TEST(TraceScanner, OtherTextIsNoTrace) {
     for (const char* text : {"", "[1]", "import os", "{", "{}", R"({"traceEvents": 5})", "{\"a\" 1}"}) {
         EXPECT_FALSE(cut(text).has_events) << text;
     }

@@ -15,7 +15,7 @@ namespace stoker {
 // Bytes behind each part that may be read, as simdjson wants.
 inline constexpr std::size_t kTracePadding = 64;
 
-class TraceCutter {
+class TraceScanner {
   public:
     enum class Kind { event, member, end };
     struct Part {
@@ -28,7 +28,7 @@ class TraceCutter {
     // Larger events and members are dropped, not kept in memory.
     static constexpr std::size_t kMaxPart = std::size_t{16} << 20;
 
-    explicit TraceCutter(TraceBytes& bytes);
+    explicit TraceScanner(TraceBytes& bytes);
 
     // The next event, or member other than traceEvents. Parts that are not JSON are dropped; see broken().
     Part next();

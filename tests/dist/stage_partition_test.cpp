@@ -1,5 +1,5 @@
-// The cut that dynamic programming finds is the best of all cuts.
-#include "stoker/dist/stage_cut.h"
+// The partition that dynamic programming finds is the best of all.
+#include "stoker/dist/stage_partition.h"
 
 #include <gmock/gmock.h>
 
@@ -17,7 +17,7 @@ double slowest(const std::vector<double>& costs, const std::vector<std::size_t>&
     return std::ranges::max(stage_costs(costs, firsts));
 }
 
-// The slow twin: tries all cuts.
+// The slow reference: tries all partitions.
 double best_of_all(const std::vector<double>& costs, std::size_t stages) {
     double best = std::numeric_limits<double>::infinity();
     std::vector<std::size_t> firsts = {0};
@@ -36,38 +36,38 @@ double best_of_all(const std::vector<double>& costs, std::size_t stages) {
     return best;
 }
 
-TEST(StageCut, BalancesTheStages) {
+TEST(StagePartition, BalancesTheStages) {
     const std::vector<double> costs = {4, 1, 1, 1, 1, 4};
-    EXPECT_THAT(cut_stages(costs, 1), ElementsAre(0));
-    EXPECT_THAT(cut_stages(costs, 2), ElementsAre(0, 3));
-    EXPECT_THAT(cut_stages(costs, 3), ElementsAre(0, 1, 5));
-    EXPECT_THAT(cut_stages(costs, 6), ElementsAre(0, 1, 2, 3, 4, 5));
-    EXPECT_THAT(stage_costs(costs, cut_stages(costs, 3)), ElementsAre(4, 4, 4));
+    EXPECT_THAT(partition_stages(costs, 1), ElementsAre(0));
+    EXPECT_THAT(partition_stages(costs, 2), ElementsAre(0, 3));
+    EXPECT_THAT(partition_stages(costs, 3), ElementsAre(0, 1, 5));
+    EXPECT_THAT(partition_stages(costs, 6), ElementsAre(0, 1, 2, 3, 4, 5));
+    EXPECT_THAT(stage_costs(costs, partition_stages(costs, 3)), ElementsAre(4, 4, 4));
 }
 
-TEST(StageCut, RunsEndWithATrainedBlock) {
+TEST(StagePartition, RunsEndWithATrainedBlock) {
     EXPECT_THAT(trained_runs({true, true, true}), ElementsAre(0, 1, 2));
     EXPECT_THAT(trained_runs({false, true, false, false, true, false}), ElementsAre(0, 2));
     EXPECT_THAT(trained_runs({false, false}), ElementsAre());
     const std::vector<double> costs = {1, 1, 1, 1, 3, 1};
     const std::vector<std::size_t> runs = {0, 2, 5};
-    EXPECT_THAT(cut_runs(costs, runs, 2), ElementsAre(0, 2)) << "of 2 and 6";
-    EXPECT_THAT(cut_runs(costs, runs, 3), ElementsAre(0, 2, 5));
+    EXPECT_THAT(partition_runs(costs, runs, 2), ElementsAre(0, 2)) << "of 2 and 6";
+    EXPECT_THAT(partition_runs(costs, runs, 3), ElementsAre(0, 2, 5));
 }
 
-TEST(StageCut, NoOtherCutHasAFasterSlowestStage) {
+TEST(StagePartition, NoOtherCutHasAFasterSlowestStage) {
     std::mt19937 draw(3);
     for (int round = 0; round < 200; ++round) {
         std::vector<double> costs(2 + draw() % 9);
         std::ranges::generate(costs, [&] { return static_cast<double>(draw() % 20); });
         const std::size_t stages = 1 + draw() % costs.size();
-        const std::vector<std::size_t> firsts = cut_stages(costs, stages);
+        const std::vector<std::size_t> firsts = partition_stages(costs, stages);
         ASSERT_EQ(firsts.size(), stages);
         EXPECT_EQ(firsts[0], 0U);
         EXPECT_TRUE(std::ranges::is_sorted(firsts, std::less_equal<>())) << "no stage is empty";
         EXPECT_LT(firsts.back(), costs.size());
         EXPECT_DOUBLE_EQ(slowest(costs, firsts), best_of_all(costs, stages));
-        EXPECT_EQ(cut_stages(costs, stages), firsts);
+        EXPECT_EQ(partition_stages(costs, stages), firsts);
     }
 }
 

@@ -1,5 +1,5 @@
 // Lines are looked at one by one only where the recorded length does not fit the file.
-#include "stoker/train/run/metrics_cut.h"
+#include "stoker/train/run/metrics_position.h"
 
 #include <string_view>
 

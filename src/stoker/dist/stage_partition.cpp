@@ -1,6 +1,6 @@
-// Dynamic programming over (stages, blocks): the best cut of the first n blocks into k stages extends one of the first
-// m < n blocks into k - 1 stages.
-#include "stoker/dist/stage_cut.h"
+// Dynamic programming over (stages, blocks): the best partition of the first n blocks into k stages extends one of the
+// first m < n blocks into k - 1 stages.
+#include "stoker/dist/stage_partition.h"
 
 #include <algorithm>
 #include <limits>
@@ -8,15 +8,15 @@
 
 namespace stoker {
 
-std::vector<std::size_t> cut_stages(std::span<const double> costs, std::size_t stages) {
+std::vector<std::size_t> partition_stages(std::span<const double> costs, std::size_t stages) {
     const std::size_t blocks = costs.size();
     std::vector<double> before(blocks + 1, 0);  // the costs of the first n blocks together
     std::partial_sum(costs.begin(), costs.end(), before.begin() + 1);
-    struct Cut {
+    struct Part {
         double slowest = std::numeric_limits<double>::infinity();
         std::size_t first = 0;  // block of the last stage
     };
-    std::vector<std::vector<Cut>> best(stages + 1, std::vector<Cut>(blocks + 1));
+    std::vector<std::vector<Part>> best(stages + 1, std::vector<Part>(blocks + 1));
     best[0][0].slowest = 0;
     for (std::size_t k = 1; k <= stages; ++k) {
         for (std::size_t n = k; n <= blocks; ++n) {
@@ -48,9 +48,9 @@ std::vector<std::size_t> trained_runs(const std::vector<bool>& trained) {
     return firsts;
 }
 
-std::vector<std::size_t> cut_runs(std::span<const double> costs, std::span<const std::size_t> runs,
-                                  std::size_t stages) {
-    std::vector<std::size_t> firsts = cut_stages(stage_costs(costs, runs), stages);
+std::vector<std::size_t> partition_runs(std::span<const double> costs, std::span<const std::size_t> runs,
+                                        std::size_t stages) {
+    std::vector<std::size_t> firsts = partition_stages(stage_costs(costs, runs), stages);
     std::ranges::transform(firsts, firsts.begin(), [&](std::size_t run) { return runs[run]; });
     return firsts;
 }

@@ -1,6 +1,6 @@
 // A part's end is found by counting brackets outside of strings; whether it is JSON is for its parser to say. After
 // damage, reading resumes at the next text that looks like the start of an event.
-#include "stoker/diagnose/torch_trace/trace_cutter.h"
+#include "stoker/diagnose/torch_trace/trace_scanner.h"
 
 #include <array>
 #include <cstring>
@@ -34,10 +34,10 @@ bool is_space(char c) {
 
 }  // namespace
 
-TraceCutter::TraceCutter(TraceBytes& bytes) : bytes_(bytes), window_(kWindow + kTracePadding) {}
+TraceScanner::TraceScanner(TraceBytes& bytes) : bytes_(bytes), window_(kWindow + kTracePadding) {}
 
 // Moves what is kept to the front of the window and reads on. False at the end of the text.
-bool TraceCutter::fill() {
+bool TraceScanner::fill() {
     if (ended_) {
         return false;
     }
@@ -56,7 +56,7 @@ bool TraceCutter::fill() {
     return !ended_;
 }
 
-int TraceCutter::peek() {
+int TraceScanner::peek() {
     while (true) {
         while (pos_ < end_ && is_space(window_[pos_])) {
             ++pos_;
@@ -72,7 +72,7 @@ int TraceCutter::peek() {
 }
 
 // From behind the opening quote to behind the closing one.
-TraceCutter::Scan TraceCutter::scan_string() {
+TraceScanner::Scan TraceScanner::scan_string() {
     while (true) {
         while (pos_ < end_) {
             const Class c = class_of(window_[pos_]);
@@ -98,7 +98,7 @@ TraceCutter::Scan TraceCutter::scan_string() {
 }
 
 // From the first byte of an object, array, string, number or literal to behind its last.
-TraceCutter::Scan TraceCutter::scan_value() {
+TraceScanner::Scan TraceScanner::scan_value() {
     const std::uint64_t begin = offset();
     std::size_t depth = 0;
     while (true) {
@@ -135,7 +135,7 @@ TraceCutter::Scan TraceCutter::scan_value() {
     }
 }
 
-std::optional<std::string> TraceCutter::scan_key() {
+std::optional<std::string> TraceScanner::scan_key() {
     if (peek() != '"') {
         return {};
     }
@@ -153,7 +153,7 @@ std::optional<std::string> TraceCutter::scan_key() {
 }
 
 // The byte `i` behind the kept one; -1 at the end.
-int TraceCutter::at(std::size_t i) {
+int TraceScanner::at(std::size_t i) {
     while (keep_ + i >= end_) {
         if (!fill()) {
             return -1;
@@ -163,7 +163,7 @@ int TraceCutter::at(std::size_t i) {
 }
 
 // Whether `{"ph"`, which begins each event that the profiler writes, stands `i` bytes behind the kept one.
-bool TraceCutter::begins_event(std::size_t i) {
+bool TraceScanner::begins_event(std::size_t i) {
     constexpr std::size_t kMaxSpace = 256;
     const std::size_t limit = i + kMaxSpace;
     if (at(i) != '{') {
@@ -177,7 +177,7 @@ bool TraceCutter::begins_event(std::size_t i) {
 }
 
 // Moves to the next event. False if there is none.
-bool TraceCutter::find_event() {
+bool TraceScanner::find_event() {
     while (true) {
         keep_ = pos_;
         if (at(0) == -1) {
@@ -198,14 +198,14 @@ bool TraceCutter::find_event() {
 }
 
 // Notes the damage here and continues with the next event, if there is one.
-void TraceCutter::resume() {
+void TraceScanner::resume() {
     if (broken_++ == 0) {
         first_broken_ = offset();
     }
     state_ = find_event() ? State::events : State::after;
 }
 
-std::optional<TraceCutter::Part> TraceCutter::next_member() {
+std::optional<TraceScanner::Part> TraceScanner::next_member() {
     if (state_ == State::members && peek() == ',') {
         ++pos_;
     }
@@ -242,7 +242,7 @@ std::optional<TraceCutter::Part> TraceCutter::next_member() {
         .kind = Kind::member, .key = key_, .text = scan == Scan::whole ? kept() : std::string_view(), .offset = begin};
 }
 
-std::optional<TraceCutter::Part> TraceCutter::next_event() {
+std::optional<TraceScanner::Part> TraceScanner::next_event() {
     int first = peek();
     if (first == ',') {
         ++pos_;
@@ -270,7 +270,7 @@ std::optional<TraceCutter::Part> TraceCutter::next_event() {
     return {};
 }
 
-TraceCutter::Part TraceCutter::next() {
+TraceScanner::Part TraceScanner::next() {
     if (state_ == State::before) {
         const bool object = peek() == '{';
         state_ = object ? State::members : State::after;

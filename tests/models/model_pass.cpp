@@ -1,5 +1,5 @@
 // The program for test_models_parity.py: one training pass of a built-in model on given weights and a given batch.
-//   model_twin IN OUT NAME STEM [channels_last] [checkpointing] [bf16]
+//   model_pass IN OUT NAME STEM [channels_last] [checkpointing] [bf16]
 // IN is a safetensors file of the model's state, "image" and "label"; OUT gets "logits" in evaluation mode, then
 // "loss", "grad.<parameter>" and "state.<buffer>" after one training pass, without an optimiser step.
 #include <ATen/Parallel.h>
@@ -107,14 +107,14 @@ void run(const std::vector<std::string>& arguments) {
 int main(int count, char** values) {
     const std::vector<std::string> arguments(values + 1, values + count);
     if (arguments.size() < 4) {
-        std::fputs("model_twin IN OUT NAME STEM [channels_last] [checkpointing] [bf16]\n", stderr);
+        std::fputs("model_pass IN OUT NAME STEM [channels_last] [checkpointing] [bf16]\n", stderr);
         return 2;
     }
     try {
         at::set_num_threads(1);
         stoker::run(arguments);
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "model_twin: %s\n", error.what());
+        std::fprintf(stderr, "model_pass: %s\n", error.what());
         return 1;
     }
     return 0;
