@@ -39,7 +39,7 @@ class AverageHook : public c10d::CppCommHookInterface<ProcessGroupPtr> {
             gradients.div_(state_->getSize());
             return start(gradients);
         }
-        at::Tensor small = at::empty_like(gradients, gradients.options().dtype(*compressed_));
+        at::Tensor small = at::empty_like(gradients, gradients.options().dtype(compressed_));
         at::div_out(small, gradients, at::scalar_tensor(state_->getSize(), gradients.options()));
         return start(small)->then(
             [gradients](c10::ivalue::Future& done) {

@@ -7,7 +7,6 @@
 
 #include "ops/gathered_floats.h"
 #include "ops/support.h"
-#include "stoker/pipeline/transforms/device_ops.h"
 #include "stoker/records/stages.h"
 
 namespace stoker {

@@ -46,8 +46,8 @@ struct TraceEvent {
 class TextTable {
   public:
     TextTable() { number(""); }
-    TextTable(TextTable&&) = default;  // a copy's keys would point into the original
-    TextTable& operator=(TextTable&&) = default;
+    TextTable(TextTable&&) noexcept = default;  // a copy's keys would point into the original
+    TextTable& operator=(TextTable&&) noexcept = default;
     std::uint32_t number(std::string_view text);
     std::optional<std::uint32_t> find(std::string_view text) const;
     const std::string& operator[](std::uint32_t number) const { return texts_[number]; }
