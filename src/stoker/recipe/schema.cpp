@@ -16,7 +16,7 @@ using namespace schema;
 constexpr std::int64_t kMost = std::int64_t{1} << 30;
 constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
 
-constexpr auto any = [](std::string_view) { return true; };
+constexpr auto kAnyText = [](std::string_view) { return true; };
 
 // Most likely a share without its percent sign.
 bool is_plain_number(std::string_view text) {
@@ -206,7 +206,7 @@ std::vector<SchemaKey> data_keys() {
             .in_python({"Literal[\"none\", \"ram\", \"disk\"]", "engine",
                         "keep samples for the next epochs in memory or on a local disk"}),
         cache_bytes().in_python({"int", "all", "", "4 << 30"}),
-        text("data.cache_dir", at(&DataRecipe::cache_dir), "a folder", any,
+        text("data.cache_dir", at(&DataRecipe::cache_dir), "a folder", kAnyText,
              "folder of the cache for `cache = \"disk\"`; empty: the user's cache folder")
             .in_python({.name = "STOKER_CACHE"}),
         one_of("data.cache_as", at(&DataRecipe::cache_as), {"decoded", "encoded"},
@@ -254,10 +254,10 @@ std::vector<SchemaKey> data_keys() {
         integer("data.context", at(&DataRecipe::context), {0, std::int64_t{1} << 20},
                 "token streams: the tokens of a sample, beside the one behind them; 0: not set")
             .in_python({}),
-        text("data.fields.image", fields_at(&FieldsRecipe::image), "a name", any,
+        text("data.fields.image", fields_at(&FieldsRecipe::image), "a name", kAnyText,
              "the field that holds the images; empty: `images`, `image`, `x` or `data`")
             .in_python({.name = "image="}),
-        text("data.fields.label", fields_at(&FieldsRecipe::label), "a name", any,
+        text("data.fields.label", fields_at(&FieldsRecipe::label), "a name", kAnyText,
              "the field that holds the labels; empty: `labels`, `label`, `y` or `targets`"),
     };
     keys.front().required = true;
@@ -269,9 +269,9 @@ std::vector<SchemaKey> model_keys() {
     return {
         one_of("model.name", at(&ModelRecipe::name), {"mlp", "convnet", "resnet18", "resnet34", "resnet50", "vit_s_16"},
                "the model"),
-        text("model.script", at(&ModelRecipe::script), "a TorchScript file", any,
+        text("model.script", at(&ModelRecipe::script), "a TorchScript file", kAnyText,
              "your own model, saved by torch.jit.script or torch.jit.trace, instead of `name`"),
-        text("model.export", at(&ModelRecipe::exported), "a .pt2 file", any,
+        text("model.export", at(&ModelRecipe::exported), "a .pt2 file", kAnyText,
              "your own model with its loss, written by export_training, instead of `name`"),
         integer_or_auto("model.classes", at(&ModelRecipe::classes), {1, kMost},
                         "outputs of the model; `auto`: the number of classes in the data"),
@@ -282,7 +282,7 @@ std::vector<SchemaKey> model_keys() {
                "resnets: `imagenet` is a 7x7 convolution of stride 2 with pooling, `cifar` a 3x3 convolution for small "
                "images; `auto`: `cifar` up to 64x64 pixels"),
         text("model.weights", at(&ModelRecipe::weights),
-             "a .safetensors, .pt or .pth file, a checkpoint or a run folder", any,
+             "a .safetensors, .pt or .pth file, a checkpoint or a run folder", kAnyText,
              "initial weights, matched by name; the last layer is initialised anew if it is missing or the number of "
              "classes differs; empty: random, from `seed`"),
         texts("model.freeze", at(&ModelRecipe::freeze), 64,

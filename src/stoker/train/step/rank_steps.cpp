@@ -54,7 +54,7 @@ class PipelinedStep final : public DataParallelStep {
         pipeline_.run(samples, parts, passes);
     }
     at::Tensor pass_forward(const DeviceBatch& batch, const at::Tensor& input) override {
-        const at::Tensor output = model_.forward_stage(input.defined() ? input : batch.input);
+        at::Tensor output = model_.forward_stage(input.defined() ? input : batch.input);
         if (!pipeline_.last()) {
             return output;
         }
