@@ -160,7 +160,7 @@ TEST(DeferredImages, HaveThemForAnyNumberOfWorkersAndRanks) {
     }
 }
 
-// What a device cannot decode, one after the other: an upright image of a turned record, a JPEG, a PNG, a crop that
+// Images that only the host decodes, one after another: an upright image of a turned record, a JPEG, a PNG, a crop that
 // reaches outside, ops on colours, a resize beyond the kernel's weights, pixels.
 TEST(DeferredImages, TheHostMakesTheOthers) {
     auto dataset = std::make_shared<RecordDataset>(20);

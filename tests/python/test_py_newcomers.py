@@ -157,7 +157,7 @@ FILES = {f"data.{ending}" for ending in ("caches_bytes", "h5", "lmdb", "md", "md
 
 
 def test_messages_name_keys_of_the_table():
-    """And of keys that Python has no argument for only those that it does not reach."""
+    """They may name a key without an argument in Python only if Python cannot reach it."""
     rows = {key: name for key, *_, name, _ in _stoker.settings()}
     sources = [path.read_text() for folder in REACHED for path in (ROOT / "src/stoker" / folder).rglob("*.cpp")]
     named = {name for text in sources for name in re.findall(r'"[^"\n]*(?<![\w/.])(data\.[a-z_]+\d?)', text)} - FILES

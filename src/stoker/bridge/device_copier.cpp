@@ -64,8 +64,8 @@ at::Tensor decoded_on_host(Batch& batch, std::size_t at, const at::Tensor& slot)
 struct DeviceCopier::Field {
     std::size_t at;                             // in the batch's fields
     at::Tensor host;                            // (N, ...)
-    at::Tensor like;                            // what it is on the device; may have no memory
-    std::optional<DeferredNormalize> deferred;  // as it is on the device
+    at::Tensor like;                            // its shape and type on the device; may have no memory
+    std::optional<DeferredNormalize> deferred;  // with its tensors on the device
 
     Field(const std::shared_ptr<Batch>& batch, const std::string& name) : host(as_tensor(batch, name)), like(host) {
         const auto spec = std::ranges::find(batch->fields(), name, &FieldSpec::name);

@@ -45,7 +45,7 @@ class DeviceCopier {
     // make_room(), then queues the copy, and behind it the decoding of images (DeferredNormalize::decode), which the
     // batch then has as bytes. The batch is held until it is copied, or the loader would overwrite it. Its tensors lie
     // in a slot as long as any of them lives; a caller that keeps them takes further slots, which stay with the copier.
-    // Where the device has no memory for all slots, the copier uses those that fit, at least one. Throws
+    // If not all slots fit into the device's memory, the copier uses those that do, at least one. Throws
     // InvalidArgument for a field that the batch does not have, or a ragged one.
     DeviceBatch copy(const std::shared_ptr<Batch>& batch);
 

@@ -12,7 +12,7 @@ namespace stoker {
 // captured in a graph.
 void normalize_pixels(DeviceBatch& batch, at::ScalarType type = at::kFloat);
 
-// The same for one field; without `deferred` it stays as it is.
+// The same for one field; without `deferred` it is returned unchanged.
 at::Tensor pixels_of(const at::Tensor& field, const std::optional<DeferredNormalize>& deferred, at::ScalarType type);
 
 // The same in LibTorch's operations on one field (N, C, H, W).

@@ -98,7 +98,7 @@ struct RaggedView {
     std::vector<std::int64_t> offsets;  // one more than there are samples; the first is 0
 };
 
-// The fields that every batch has; without images there is no image field. Further views of the images, image_2
+// The fields that every batch has, the first only where there are images. Further views of the images, image_2
 // and so on, and the fields of the data set follow them.
 inline constexpr std::string_view kImageField = "image";  // float32 (N, C, H, W), or PixelImages::dtype
 inline constexpr std::string_view kLabelField = "label";  // int64 (N); -1 without labels

@@ -1,6 +1,6 @@
-// A crop: what a box of an image needs of a dct record, in a form that a device decodes without checks. The host checks
+// A crop: the part of a dct record that a box of an image needs; a device decodes it without checks. The host checks
 // all that a decoder checks, so a crop is as good as its decoded pixels; its coefficients are still packed. Only the
-// blocks that the box needs are in it. It lies in one piece of memory, aligned to kDctCropAlignment:
+// blocks that the box needs are in it. It is one piece of memory, aligned to kDctCropAlignment:
 //   DctCrop, then its rows (DctCropRow), then the bytes of each row:
 //     dc       int16 per block, not a difference
 //     lengths  a byte per block: the number of its mask bytes

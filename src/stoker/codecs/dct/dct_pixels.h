@@ -9,9 +9,9 @@
 
 namespace stoker {
 
-// Where a crop lies, and where its samples and pixels go: bytes from the beginning of one block of memory.
+// The offsets of a crop, its samples and its pixels, in bytes from the beginning of one block of memory.
 struct DctCropPlace {
-    std::uint64_t crop = 0;     // 0: there is no crop
+    std::uint64_t crop = 0;     // 0: none
     std::uint64_t samples = 0;  // of DctCrop::samples bytes; a multiple of 8
     std::uint64_t pixels = 0;   // (box.height, box.width, 3)
 };

@@ -59,7 +59,7 @@ struct Task {
 };
 
 // The task of `recipe` on the batches of `loader`: the target is the first further field of the task's kind. The loss
-// has no weights yet. Throws InvalidArgument if the data lack this field, or if its shape differs between
+// gets its weights later. Throws InvalidArgument if the data lack this field, or if its shape differs between
 // samples; for classification what class_count throws.
 Task make_task(const Recipe& recipe, const Loader& loader, const CustomTask& custom = {});
 
