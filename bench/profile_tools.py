@@ -3,7 +3,7 @@
 # need them. Into a separate environment:
 #   python3 -m venv tools && tools/bin/pip install "setuptools<66" wheel
 #   tools/bin/pip install --no-build-isolation torch-tb-profiler==0.4.3
-#   tools/bin/pip install viztracer==1.1.1 HolisticTraceAnalysis==0.5.0 psutil
+#   tools/bin/pip install viztracer==1.1.1 HolisticTraceAnalysis==0.5.0 pandas==2.2.3 psutil
 # and Node 18 or later (Debian's package nodejs). Then, with the folder of `stoker profile RECIPE -o DIR`:
 #   tools/bin/python bench/profile_tools.py DIR
 import gzip

@@ -12,7 +12,7 @@
 
 #include "stoker/base/pluralize.h"
 #include "stoker/diagnose/costly_calls.h"
-#include "stoker/diagnose/phase_sums.h"
+#include "stoker/diagnose/judged_steps.h"
 #include "stoker/diagnose/report/units.h"
 
 namespace stoker::cli {
@@ -25,27 +25,18 @@ std::string bar(double share) {
     return width == 0 ? "" : fmt::format("  {:█<{}}", "", width);
 }
 
-// The steps that findings are about, if the first ones, in which the loader started, are left out.
-std::string judged_text(const RankRecords& rank, const Diagnosis& diagnosis) {
-    const Finding* latest = nullptr;
-    for (const Finding& finding : diagnosis.findings) {
-        const bool later = latest == nullptr || finding.first_step > latest->first_step;
-        latest = finding.rank == rank.facts.rank && later ? &finding : latest;
-    }
-    if (latest == nullptr || rank.steps.empty() || latest->first_step <= rank.steps.front().step) {
-        return "";
-    }
-    return fmt::format("; findings are about steps {} to {}", latest->first_step, latest->last_step);
-}
-
-std::string account_text(const RankRecords& rank, const Diagnosis& diagnosis) {
-    const StepRecord sum = sum_of_steps(rank.steps);
+// The steps that are judged.
+std::string account_text(const RankRecords& rank) {
+    const JudgedSteps judged = judged_steps(rank);
+    const StepRecord& sum = judged.account;
     const double us = std::chrono::duration<double, std::micro>(sum.total()).count();
+    const std::string which = judged.steps < std::ssize(rank.steps)
+                                  ? fmt::format("; those before step {} are not judged", judged.first_step)
+                                  : "";
     std::string text = fmt::format("where the training thread{} spent {}: {} of {}{}\n",
                                    rank.facts.world_size > 1 ? fmt::format(" of rank {}", rank.facts.rank) : "",
-                                   duration_text(us), pluralize(std::ssize(rank.steps), "step"),
-                                   duration_text(us / std::max(1.0, static_cast<double>(rank.steps.size()))),
-                                   judged_text(rank, diagnosis));
+                                   duration_text(us), pluralize(judged.steps, "step"),
+                                   duration_text(us / std::max(1.0, static_cast<double>(judged.steps))), which);
     for (std::size_t i = 0; i < kPhases; ++i) {
         const double share = sum.share(static_cast<Phase>(i));
         if (sum.times[i].count() > 0) {
@@ -86,14 +77,14 @@ std::string looks_text(const RankRecords& rank) {
 }
 
 std::string gpu_text(const RankRecords& rank) {
-    if (!rank.profile || !rank.profile->gpu || rank.profile->gpu->span_us() <= 0) {
+    if (!rank.profile || !rank.profile->gpu || rank.profile->gpu->times.span_us() <= 0) {
         return looks_text(rank);
     }
-    const GpuEntry& gpu = *rank.profile->gpu;
+    const GpuTimes& gpu = rank.profile->gpu->times;
     double host = 0;
     double kernel = 0;
     double other = 0;
-    for (const GpuEntry::Idle& idle : gpu.idle) {
+    for (const GpuTimes::Idle& idle : gpu.idle) {
         host += idle.host_wait_us;
         kernel += idle.kernel_wait_us;
         other += idle.other_us;
@@ -257,7 +248,7 @@ std::string diagnosis_text(const RunRecords& records, const Diagnosis& diagnosis
     std::string text = diagnosis.verdict.text + "\n";
     const std::vector<const RankRecords*> shown = shown_ranks(records, diagnosis);
     for (const RankRecords* rank : shown) {
-        const std::string account = rank->steps.empty() ? "" : account_text(*rank, diagnosis);
+        const std::string account = rank->steps.empty() ? "" : account_text(*rank);
         const std::string section =
             account + workers_text(*rank) + syncs_text(*rank) + gpu_text(*rank) + profile_text(*rank);
         text += section.empty() ? "" : "\n" + section;

@@ -35,23 +35,28 @@ Json shares_of(const StepRecord& sum) {
     return account;
 }
 
-Json gpu_of(const RankRecords& rank) {
-    if (!rank.profile || !rank.profile->gpu) {
-        return nullptr;
-    }
-    const GpuEntry& gpu = *rank.profile->gpu;
+Json gpu_times_of(const GpuTimes& gpu) {
     Json idle = Json::array();
-    for (const GpuEntry::Idle& stream : gpu.idle) {
+    for (const GpuTimes::Idle& stream : gpu.idle) {
         idle.push_back({{"stream", stream.stream},
                         {"host_wait_us", stream.host_wait_us},
                         {"kernel_wait_us", stream.kernel_wait_us},
                         {"other_us", stream.other_us}});
     }
-    return {{"busy", gpu.busy()},
-            {"compute_us", gpu.compute_us},
+    return {{"compute_us", gpu.compute_us},
             {"non_compute_us", gpu.non_compute_us},
             {"idle_us", gpu.idle_us},
             {"idle", idle}};
+}
+
+Json gpu_of(const RankRecords& rank) {
+    if (!rank.profile || !rank.profile->gpu) {
+        return nullptr;
+    }
+    Json gpu = gpu_times_of(rank.profile->gpu->times);
+    gpu["busy"] = rank.profile->gpu->times.busy();
+    gpu["hta"] = gpu_times_of(rank.profile->gpu->hta);
+    return gpu;
 }
 
 // Shares of the loader's workers' time, over all intervals; null where they have no clocks.
@@ -156,7 +161,10 @@ bool above_info(const Finding& finding) {
 
 bool too_short(const RunView& run) {
     if (run.kind == "trace") {
-        return std::ranges::all_of(run.ranks, [](const RankRecords& rank) { return rank.steps.empty(); });
+        return std::ranges::all_of(run.ranks, [&](const RankRecords& rank) {
+            const bool has_gpu = rank.profile && rank.profile->gpu;
+            return rank.steps.empty() || (!has_gpu && run.summary(rank).of(Phase::unmeasured) >= 1);
+        });
     }
     return std::ranges::none_of(run.ranks, [&](const RankRecords& rank) {
         return (rank.profile && !rank.steps.empty()) || run.summary(rank).long_enough();
@@ -276,9 +284,11 @@ Diagnosis diagnose(const RunRecords& records) {
 std::string to_json(const RunRecords& records, const Diagnosis& diagnosis) {
     Json ranks = Json::array();
     for (const RankRecords& rank : records.ranks) {
+        const JudgedSteps judged = judged_steps(rank);
         Json json = {{"rank", rank.facts.rank},
                      {"steps", rank.steps.size()},
-                     {"account", shares_of(sum_of_steps(rank.steps))},
+                     {"judged_steps", {judged.first_step, judged.last_step}},
+                     {"account", shares_of(judged.account)},
                      {"workers", workers_of(rank)},
                      {"evaluation", evaluation_of(rank)},
                      {"syncs", syncs_of(rank)},

@@ -107,6 +107,7 @@ struct RunFacts {
 struct StepEntry {
     std::int64_t step = 0;   // from 1
     std::int64_t epoch = 0;  // from 1; 0: unknown
+    bool warm_up = false;    // one of a trace's first steps, which are not judged; the profile leaves it out
     std::optional<std::int64_t> samples = {};
     StepRecord host = {};                         // the training thread, by phase
     std::optional<int> ready = {};                // finished batches in the ring when the step asked for its own
@@ -242,8 +243,8 @@ struct CollectiveEntry {
     double exposed_us = 0;  // while nothing computed
 };
 
-// How a GPU spent the span from its first kernel to the end of its last, as HTA's breakdown defines it.
-struct GpuEntry {
+// How a GPU spent a span.
+struct GpuTimes {
     struct Idle {  // of one stream
         std::int64_t stream = 0;
         double host_wait_us = 0;    // the host had not launched the next kernel yet
@@ -254,17 +255,23 @@ struct GpuEntry {
     double non_compute_us = 0;  // communication and memory operations that overlap no computation
     double idle_us = 0;
     std::vector<Idle> idle = {};
-    std::int64_t kernels = 0;
-    std::int64_t graph_kernels = 0;  // of them those that a CUDA graph launched, but the first of each launch
-    double kernel_us = 0;            // sum of durations
-    double tensor_core_us = 0;
-    std::optional<double> launch_delay_us = {};  // median from the launch call to the kernel's start
 
     double span_us() const { return compute_us + non_compute_us + idle_us; }
     double busy() const { return span_us() > 0 ? 1 - idle_us / span_us() : 0; }
 };
 
-// A profile of some steps, which adds to the account.
+// The work of a GPU in a profile.
+struct GpuEntry {
+    GpuTimes times = {};  // of the profile's steps
+    GpuTimes hta = {};    // as HTA's breakdown defines it: rounded, from the first kernel to the end of the last
+    std::int64_t kernels = 0;
+    std::int64_t graph_kernels = 0;  // of them those that a CUDA graph launched, but the first of each launch
+    double kernel_us = 0;            // sum of durations
+    double tensor_core_us = 0;
+    std::optional<double> launch_delay_us = {};  // median from the launch call to the kernel's start
+};
+
+// A profile of some steps, which adds to the account. Times are those within the steps.
 struct ProfileEntry {
     double span_us = 0;
     std::int64_t steps = 0;  // that were profiled; 0: those of the rank

@@ -194,7 +194,8 @@ inline Report sample_report() {
     report.records.ranks[0].profile = ProfileEntry{
         .span_us = 120e3,
         .gpu = GpuEntry{
-            .compute_us = 52e3, .non_compute_us = 3e3, .idle_us = 65e3, .idle = {{7, 55e3, 4e3, 6e3}}, .kernels = 240}};
+            .times = {.compute_us = 52e3, .non_compute_us = 3e3, .idle_us = 65e3, .idle = {{7, 55e3, 4e3, 6e3}}},
+            .kernels = 240}};
     report.records.ranks[0].functions = FunctionProfile{
         .steps = 4,
         .functions = {{.name = kHostile, .place = "train.py:7", .count = 8, .self_us = 2e3, .total_us = 40e3},

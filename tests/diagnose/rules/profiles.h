@@ -30,7 +30,7 @@ inline RankRecords made(const std::map<Phase, double>& share, const std::map<Pha
     }
     ProfileEntry profile{.span_us = 1e5};
     if (gpu) {
-        profile.gpu = GpuEntry{.compute_us = 9e4, .kernels = 1000, .kernel_us = 9e4, .tensor_core_us = 5e4};
+        profile.gpu = GpuEntry{.times = {.compute_us = 9e4}, .kernels = 1000, .kernel_us = 9e4, .tensor_core_us = 5e4};
         profile.idle_during.emplace();
         for (const auto& [phase, part] : idle) {
             (*profile.idle_during)[static_cast<std::size_t>(phase)] =

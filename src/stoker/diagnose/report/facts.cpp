@@ -6,8 +6,8 @@
 
 #include "stoker/base/byte_text.h"
 #include "stoker/base/pluralize.h"
-#include "stoker/base/statistics.h"
-#include "stoker/diagnose/phase_sums.h"
+#include "stoker/diagnose/judged_steps.h"
+#include "stoker/diagnose/report/units.h"
 
 namespace stoker {
 namespace {
@@ -103,18 +103,22 @@ std::optional<std::int64_t> peak(const RunRecords& records, Of of) {
     return most;
 }
 
+// The speed in the steps that are judged.
 void add_speed(const RankRecords& rank, std::vector<Fact>& figures) {
-    const StepRecord sum = sum_of_steps(rank.steps);
+    const JudgedSteps run = judged_steps(rank);
+    const StepRecord& sum = run.account;
     std::int64_t samples = 0;
     bool known = !rank.steps.empty();
     for (const StepEntry& step : rank.steps) {
-        known = known && step.samples.has_value();
-        samples += step.samples.value_or(0);
+        if (run.judges(step)) {
+            known = known && step.samples.has_value();
+            samples += step.samples.value_or(0);
+        }
     }
     if (sum.total().count() <= 0) {
         return;
     }
-    figures.push_back({"median step", duration_text(median_step_us(rank.steps))});
+    figures.push_back({"median step", duration_text(1e6 * run.median_step)});
     if (known) {
         figures.push_back({"samples a second",
                            number_text(static_cast<double>(samples) * 1e9 / static_cast<double>(sum.total().count()))});
@@ -126,18 +130,6 @@ void add_speed(const RankRecords& rank, std::vector<Fact>& figures) {
 }
 
 }  // namespace
-
-double median_step_us(const std::vector<StepEntry>& steps) {
-    if (steps.empty()) {
-        return 0;
-    }
-    std::vector<double> us;
-    us.reserve(steps.size());
-    for (const StepEntry& step : steps) {
-        us.push_back(static_cast<double>(step.host.total().count()) / 1e3);
-    }
-    return median(std::move(us));
-}
 
 std::vector<FactGroup> fact_groups(const RunRecords& records) {
     std::vector<FactGroup> groups;
@@ -158,7 +150,7 @@ std::vector<Fact> key_figures(const Report& report) {
     figures.push_back({"steps", with_commas(static_cast<double>(rank.steps.size()))});
     add_speed(rank, figures);
     if (rank.profile && rank.profile->gpu) {
-        figures.push_back({"GPU busy", percent_text(rank.profile->gpu->busy())});
+        figures.push_back({"GPU busy", percent_text(rank.profile->gpu->times.busy())});
     }
     if (const auto bytes = peak(report.records, &IntervalEntry::device_bytes); bytes) {
         figures.push_back({"peak GPU memory", byte_text(*bytes)});

@@ -20,7 +20,4 @@ std::vector<FactGroup> fact_groups(const RunRecords& records);
 // Four to six figures: steps, the median step, samples a second, wait, GPU busy, peak memory.
 std::vector<Fact> key_figures(const Report& report);
 
-// The median of the steps' times; 0 without steps.
-double median_step_us(const std::vector<StepEntry>& steps);
-
 }  // namespace stoker

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "stoker/diagnose/judged_steps.h"
 #include "stoker/diagnose/phase_sums.h"
 #include "stoker/diagnose/report/facts.h"
 #include "stoker/diagnose/report/page_data.h"
@@ -93,21 +94,21 @@ Json evaluations_data(const std::vector<EvaluationEntry>& evaluations) {
 }
 
 Json gpu_data(const RankRecords& rank) {
-    if (!rank.profile || !rank.profile->gpu || rank.profile->gpu->span_us() <= 0) {
+    if (!rank.profile || !rank.profile->gpu || rank.profile->gpu->times.span_us() <= 0) {
         return nullptr;
     }
-    const GpuEntry& gpu = *rank.profile->gpu;
+    const GpuTimes& gpu = rank.profile->gpu->times;
     const std::array<double, 3> parts = {gpu.compute_us, gpu.non_compute_us, gpu.idle_us};
     const std::vector<int> tenths = tenths_of_percent(parts);
     Json idle = Json::array();
-    for (const GpuEntry::Idle& stream : gpu.idle) {
+    for (const GpuTimes::Idle& stream : gpu.idle) {
         idle.push_back({stream.stream, stream.host_wait_us, stream.kernel_wait_us, stream.other_us});
     }
     return {{"parts",
              {{"compute", tenths[0], gpu.compute_us},
               {"non-compute", tenths[1], gpu.non_compute_us},
               {"idle", tenths[2], gpu.idle_us}}},
-            {"kernels", gpu.kernels},
+            {"kernels", rank.profile->gpu->kernels},
             {"idle", idle}};
 }
 
@@ -115,6 +116,7 @@ Json gpu_data(const RankRecords& rank) {
 
 Json rank_data(const RankRecords& rank, std::size_t most_bars) {
     const PhaseTimes host = sum_of_steps(rank.steps).times;
+    const JudgedSteps judged = judged_steps(rank);
     StageTimes workers;
     for (const IntervalEntry& interval : rank.intervals) {
         workers += interval.workers.value_or(StageTimes{});
@@ -131,10 +133,11 @@ Json rank_data(const RankRecords& rank, std::size_t most_bars) {
     const bool empty = rank.steps.empty();
     return {{"rank", rank.facts.rank},
             {"steps", rank.steps.size()},
-            {"median_us", std::round(median_step_us(rank.steps) * 10) / 10},
+            {"judged", {judged.first_step, judged.last_step, judged.steps}},
+            {"median_us", std::round(judged.median_step * 1e7) / 10},
             {"phases", names},
             {"bars", bars_data(bars, phases)},
-            {"shares", empty ? Json(nullptr) : shares_data(host)},
+            {"shares", empty ? Json(nullptr) : shares_data(judged.account.times)},
             {"gpu", gpu_data(rank)},
             {"queue", queue_data(rank, bars)},
             {"workers", workers_data(workers)},

@@ -33,7 +33,7 @@ double rate_of(const RankRecords& rank, const RunSummary& run) {
     double samples = 0;
     double seconds = 0;
     for (const StepEntry& step : rank.steps) {
-        if (step.step >= run.first_step && step.step <= run.last_step && step.samples) {
+        if (run.judges(step) && step.samples) {
             samples += static_cast<double>(*step.samples);
             seconds += seconds_of(step.host.total());
         }

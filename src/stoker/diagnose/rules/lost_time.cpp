@@ -87,7 +87,7 @@ double steps_of(const RankRecords& rank) {
 double median_wait(const RankRecords& rank, const RunSummary& run) {
     std::vector<double> waits;
     for (const StepEntry& step : rank.steps) {
-        if (step.step >= run.first_step) {
+        if (run.judges(step)) {
             waits.push_back(
                 std::chrono::duration<double>(step.host.times[static_cast<std::size_t>(Phase::wait)]).count());
         }
@@ -99,7 +99,7 @@ bool waits_throughout(const RankRecords& rank, const RunSummary& run, double lea
     constexpr std::int64_t kParts = 5;
     std::array<StepRecord, kParts> parts = {};
     for (const StepEntry& step : rank.steps) {
-        if (step.step < run.first_step || step.step > run.last_step) {
+        if (!run.judges(step)) {
             continue;
         }
         const std::int64_t part = (step.step - run.first_step) * kParts / (run.last_step - run.first_step + 1);

@@ -157,16 +157,12 @@ double own_ms(const StepRecord& host, const RankRecords& rank, const RunView& re
     return ms;
 }
 
-double step_count(const RankRecords& rank) {
-    return std::max(1.0, static_cast<double>(rank.steps.size()));
-}
-
-double mean_step_ms(const RankRecords& rank) {
-    double sum = 0;
-    for (const StepEntry& step : rank.steps) {
-        sum += ms_of(step.host.total());
+StepRecord mean_step(const RunSummary& run) {
+    StepRecord mean = run.account;
+    for (auto& time : mean.times) {
+        time /= std::max<std::int64_t>(1, run.steps);
     }
-    return sum / step_count(rank);
+    return mean;
 }
 
 double profiled_step_ms(const RankRecords& rank) {
@@ -177,11 +173,7 @@ double profiled_step_ms(const RankRecords& rank) {
 std::vector<double> own_times(const RunView& records) {
     std::vector<double> times;
     for (const RankRecords& rank : records.ranks) {
-        double sum = 0;
-        for (const StepEntry& step : rank.steps) {
-            sum += own_ms(step.host, rank, records);
-        }
-        double mean = sum / step_count(rank);
+        double mean = own_ms(mean_step(records.summary(rank)), rank, records);
         if (on_gpu(rank) && rank.profile) {
             const double exposed = exposed_share(rank, records.summary(rank));
             mean = std::min(mean, profiled_step_ms(rank) * (1 - exposed));
@@ -207,7 +199,7 @@ std::map<std::int64_t, std::vector<double>> own_times_at(const RunView& records)
             }
         }
         for (const StepEntry& step : rank.steps) {
-            if (!in_intervals) {
+            if (!in_intervals && records.summary(rank).judges(step)) {
                 times[step.step].push_back(own_ms(step.host, rank, records));
             }
         }
@@ -235,11 +227,7 @@ std::pair<Phase, double> cause_of(const RunView& records, std::size_t worst) {
         std::vector<double> others;
         double own = 0;
         for (std::size_t i = 0; i < records.ranks.size(); ++i) {
-            double ms = 0;
-            for (const StepEntry& step : records.ranks[i].steps) {
-                ms += ms_of(step.host.times[phase]);
-            }
-            ms /= step_count(records.ranks[i]);
+            const double ms = ms_of(mean_step(records.summary(records.ranks[i])).times[phase]);
             if (i == worst) {
                 own = ms;
             } else {
@@ -269,7 +257,7 @@ std::optional<Finding> straggler(const RunView& records, const RankRecords&, con
     constexpr double kMostSteps = 0.6;
     const RankRecords& rank = records.ranks[worst];
     const bool device = on_gpu(rank) && rank.profile;
-    const double whole = device ? profiled_step_ms(rank) : mean_step_ms(rank);
+    const double whole = device ? profiled_step_ms(rank) : ms_of(mean_step(records.summary(rank)).total());
     const double lost = whole > 0 ? (times[worst] - usual) / whole : 0;
     if (lost < kLost || (!device && share_of_worst(records, worst) < kMostSteps)) {
         return std::nullopt;

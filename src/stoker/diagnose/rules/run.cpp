@@ -195,7 +195,7 @@ std::optional<Finding> uneven_steps(const RunView&, const RankRecords& rank, con
         const double seconds =
             seconds_of(step.host.total() - step.host.times[static_cast<std::size_t>(Phase::checkpoint)] -
                        step.host.times[static_cast<std::size_t>(Phase::sync)]);
-        if (step.step >= run.first_step && seconds > kSlow * run.median_step) {
+        if (run.judges(step) && seconds > kSlow * run.median_step) {
             lost += seconds - run.median_step;
             ++slow;
             first += begins ? 1 : 0;

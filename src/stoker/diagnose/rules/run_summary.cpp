@@ -2,89 +2,23 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <numeric>
 #include <vector>
 
 namespace stoker {
 namespace {
 
-// The first step that counts: after the first interval of a run where there are more, and else after a tenth of the
-// steps. The intervals of traces are whole parts, and have no account. A profile keeps the steps without the profiler,
-// which may all be in the first interval.
-std::int64_t first_steady_step(const RankRecords& rank) {
-    constexpr std::size_t kEnoughIntervals = 3;
-    constexpr std::size_t kFewSteps = 10;
-    if (rank.steps.empty()) {
-        return 0;
+void add_shares(const RankRecords& rank, RunSummary& out) {
+    out.seconds = seconds_of(out.account.total());
+    for (std::size_t i = 0; i < kPhases; ++i) {
+        out.share[i] = out.account.share(static_cast<Phase>(i));
     }
-    if (rank.intervals.size() >= kEnoughIntervals && rank.intervals.front().host.total().count() > 0) {
-        const std::int64_t first = rank.intervals.front().last_step + 1;
-        if (rank.steps[rank.steps.size() / 2].step >= first) {
-            return first;
-        }
-    }
-    const std::size_t skipped = std::max<std::size_t>(rank.steps.size() / kFewSteps, rank.steps.size() > 1 ? 1 : 0);
-    return rank.steps[skipped].step;
-}
-
-// Seconds of the last read of losses in a run that was killed or still trains: the step that would hold it is missing.
-// The reads before it are in the interval's steps.
-double last_read(const RankRecords& rank) {
-    const IntervalEntry& last = rank.intervals.back();
-    if (last.last_step != rank.steps.back().step) {
-        return 0;
-    }
-    double left = -last.after_us.value_or(0) / 1e6;
-    for (const SyncEntry& sync : last.syncs) {
-        left += sync.us / 1e6;
-    }
-    for (auto step = rank.steps.rbegin(); step != rank.steps.rend() && step->step > last.first_step; ++step) {
-        left -= seconds_of(step->host.times[static_cast<std::size_t>(Phase::sync)]);
-    }
-    return std::max(left, 0.0);
-}
-
-// Seconds of the reads of losses that no step holds. On a GPU the host waits there for all work that it launched ahead.
-double reads_after_steps(const RankRecords& rank, std::int64_t first) {
-    if (rank.steps.empty() || rank.intervals.empty()) {
-        return 0;
-    }
-    double seconds = last_read(rank);
-    for (const IntervalEntry& interval : rank.intervals) {
-        seconds += interval.last_step < first ? 0 : std::max(interval.after_us.value_or(0), 0.0) / 1e6;
-    }
-    return seconds;
-}
-
-void add_steps(const RankRecords& rank, std::int64_t first, RunSummary& out) {
-    std::vector<double> times;
     double ready = 0;
     std::int64_t asked = 0;
     for (const StepEntry& step : rank.steps) {
-        if (step.step < first) {
-            continue;
-        }
-        out.first_step = out.steps == 0 ? step.step : out.first_step;
-        out.last_step = step.step;
-        ++out.steps;
-        for (std::size_t i = 0; i < kPhases; ++i) {
-            out.share[i] += seconds_of(step.host.times[i]);
-        }
-        times.push_back(seconds_of(step.host.total()));
-        if (step.ready) {
+        if (out.judges(step) && step.ready) {
             ready += *step.ready;
             ++asked;
         }
-    }
-    out.share[static_cast<std::size_t>(Phase::sync)] += reads_after_steps(rank, first);
-    out.seconds = std::accumulate(out.share.begin(), out.share.end(), 0.0);
-    for (double& share : out.share) {
-        share = out.seconds > 0 ? share / out.seconds : 0;
-    }
-    if (!times.empty()) {
-        const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-        std::ranges::nth_element(times, middle);
-        out.median_step = *middle;
     }
     if (asked > 0) {
         out.ready = ready / static_cast<double>(asked);
@@ -206,11 +140,11 @@ std::optional<double> RunSummary::free_cores() const {
 }
 
 RunSummary summarize(const RankRecords& rank) {
-    RunSummary out{.on_cpu = rank.facts.device.type == "cpu"};
-    const std::int64_t first = first_steady_step(rank);
-    add_steps(rank, first, out);
-    add_intervals(rank, first, out);
-    add_gpu_samples(rank, first, out);
+    RunSummary out{judged_steps(rank)};
+    out.on_cpu = rank.facts.device.type == "cpu";
+    add_shares(rank, out);
+    add_intervals(rank, out.first_step, out);
+    add_gpu_samples(rank, out.first_step, out);
     if (rank.facts.host.cores) {
         constexpr double kMost = 1e5;
         out.cores = std::clamp(*rank.facts.host.cores, 0.01, kMost) / std::max(1, rank.facts.host.ranks.value_or(1));

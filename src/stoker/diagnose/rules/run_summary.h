@@ -11,17 +11,14 @@
 #include <vector>
 
 #include "stoker/diagnose/finding.h"
+#include "stoker/diagnose/judged_steps.h"
 #include "stoker/records/records.h"
 
 namespace stoker {
 
-struct RunSummary {
-    std::int64_t first_step = 0;
-    std::int64_t last_step = 0;
-    std::int64_t steps = 0;
-    double seconds = 0;                   // of the training thread, all phases, with reads of losses after steps
+struct RunSummary : JudgedSteps {
+    double seconds = 0;                   // of the account
     std::array<double, kPhases> share{};  // of `seconds`
-    double median_step = 0;               // seconds
     std::optional<StageTimes> workers = {};
     double worker_span = 0;                    // seconds in which `workers` was measured
     std::optional<double> cores = {};          // that the process may use, for this rank
@@ -97,10 +94,6 @@ double thread_speedup(const RankRecords& rank);
 // The argument that makes the run's optimizer, one of torch.optim's, faster: "fused" or "foreach". Empty if nothing
 // does: some on a CPU, and optimizers that torch does not have.
 std::string_view faster_kernel(const RankRecords& rank);
-
-inline double seconds_of(std::chrono::nanoseconds time) {
-    return std::chrono::duration<double>(time).count();
-}
 
 // Whether fp16 or bf16 is among the types of an operator's inputs.
 bool is_half(std::string_view types);

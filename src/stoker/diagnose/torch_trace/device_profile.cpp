@@ -16,11 +16,6 @@
 namespace stoker {
 namespace {
 
-bool is_device_work(EventKind kind) {
-    return kind == EventKind::kernel || kind == EventKind::memcpy || kind == EventKind::memset ||
-           kind == EventKind::device_other;
-}
-
 // "Memcpy HtoD (Pageable -> Device)" -> "HtoD".
 std::string copy_kind(std::string_view name) {
     if (is_copy_to_device(name)) {
@@ -59,9 +54,11 @@ bool sends_half(std::string_view kernel) {
     return std::ranges::any_of(kTypes, [&](std::string_view type) { return kernel.find(type) != kernel.npos; });
 }
 
+// Counts what begins in the window; times are those within it.
 struct Collector {
     const TraceEvents& trace;
     const HostWalk& host;
+    TimeRange window = {};
     std::vector<TimeRange> compute = {};   // joined
     std::vector<TimeRange> training = {};  // joined times of the host's operators
     std::map<std::tuple<std::string, bool>, CopyEntry> copies = {};
@@ -69,16 +66,25 @@ struct Collector {
     std::vector<std::pair<TimeRange, CollectiveEntry*>> collective_times = {};
     std::vector<double> delays = {};
 
+    TimeRange clipped(const TraceEvent& event) const {
+        return {std::max(event.start_ns, window.start), std::min(event.end_ns(), window.end)};
+    }
+    static double us_of(const TimeRange& time) {
+        return static_cast<double>(std::max<std::int64_t>(0, time.end - time.start)) / 1000;
+    }
+
     void copy(const TraceEvent& event) {
         const std::string& name = trace.names[event.name];
         const bool pageable = name.find("Pageable") != std::string::npos;
         CopyEntry& entry = copies[{copy_kind(name), pageable}];
         entry.kind = copy_kind(name);
         entry.pageable = pageable;
-        entry.count += 1;
-        entry.bytes += event.bytes;
-        entry.us += static_cast<double>(event.duration_ns) / 1000;
-        entry.overlapped_us += static_cast<double>(covered_ns(compute, {event.start_ns, event.end_ns()})) / 1000;
+        const bool begins = begins_in(event, window);
+        entry.count += begins ? 1 : 0;
+        entry.bytes += begins ? event.bytes : 0;
+        const TimeRange time = clipped(event);
+        entry.us += us_of(time);
+        entry.overlapped_us += static_cast<double>(covered_ns(compute, time)) / 1000;
     }
 
     void collective(const TraceEvent& event, const std::string& name, const std::string& backend, bool on_device) {
@@ -88,9 +94,10 @@ struct Collector {
         entry.name = name;
         entry.backend = backend;
         entry.on_device = on_device;
-        entry.count += 1;
-        entry.us += static_cast<double>(event.duration_ns) / 1000;
-        collective_times.push_back({{event.start_ns, event.end_ns()}, &entry});
+        entry.count += begins_in(event, window) ? 1 : 0;
+        const TimeRange time = clipped(event);
+        entry.us += us_of(time);
+        collective_times.push_back({time, &entry});
     }
 
     // Time in which several collectives run is exposed once: it counts to the one that began first.
@@ -184,20 +191,22 @@ DeviceProfile profile_device(const TraceEvents& trace, const HostWalk& host, con
     for (std::size_t i = 0; i < trace.events.size(); ++i) {
         const TraceEvent& event = trace.events[i];
         if (is_device_work(event.kind) && event.duration_ns >= 0) {
-            profile.busy.push_back({event.start_ns, event.end_ns()});
+            profile.busy.push_back(event.time());
             if (is_compute_kernel(trace.names[event.name])) {
-                compute.push_back({event.start_ns, event.end_ns()});
+                compute.push_back(event.time());
             }
         }
     }
     profile.busy = joined(std::move(profile.busy));
+    profile.compute = joined(std::move(compute));
     Collector collector{
-        .trace = trace, .host = host, .compute = joined(std::move(compute)), .training = training_work(host)};
+        .trace = trace, .host = host, .window = window, .compute = profile.compute, .training = training_work(host)};
     std::set<int> devices;
     std::unordered_set<std::int64_t> launched;  // correlations
     for (std::size_t i = 0; i < trace.events.size(); ++i) {
         const TraceEvent& event = trace.events[i];
-        if (event.start_ns < window.start || event.start_ns >= window.end) {
+        const bool begins = begins_in(event, window);
+        if (!begins && within_ns(event.time(), window) == 0) {
             continue;
         }
         const std::string& name = trace.names[event.name];
@@ -205,16 +214,19 @@ DeviceProfile profile_device(const TraceEvents& trace, const HostWalk& host, con
             collector.copy(event);
         } else if (event.kind == EventKind::kernel) {
             devices.insert(event.device);
-            const double us = static_cast<double>(event.duration_ns) / 1000;
-            profile.kernels += 1;
-            if (!launched.insert(event.correlation).second && host.launches.contains(event.correlation)) {
-                profile.graph_kernels += 1;  // only a graph launches several at once
-            }
+            const double us = static_cast<double>(within_ns(event.time(), window)) / 1000;
             profile.kernel_us += us;
             profile.tensor_core_us += uses_tensor_cores(name) ? us : 0;
+            const auto launch = host.launches.find(event.correlation);
+            if (begins) {
+                profile.kernels += 1;
+                // Only a graph launches several at once.
+                profile.graph_kernels +=
+                    !launched.insert(event.correlation).second && launch != host.launches.end() ? 1 : 0;
+            }
             if (is_communication_kernel(name)) {
                 collector.collective(event, collective_name(name), "nccl", true);
-            } else if (const auto launch = host.launches.find(event.correlation); launch != host.launches.end()) {
+            } else if (begins && launch != host.launches.end()) {
                 collector.delays.push_back(static_cast<double>(event.start_ns - launch->second.start) / 1000);
             }
         } else if (event.kind == EventKind::annotation && name.starts_with("gloo:")) {

@@ -7,7 +7,7 @@
 
 namespace stoker {
 
-// Work that begins in the window.
+// Counts are of work that begins in the window, and times are those within it.
 struct DeviceProfile {
     std::vector<CopyEntry> copies = {};
     std::vector<CollectiveEntry> collectives = {};
@@ -17,7 +17,9 @@ struct DeviceProfile {
     double tensor_core_us = 0;
     std::optional<double> launch_delay_us = {};
     int devices = 0;
-    std::vector<TimeRange> busy = {};  // joined times of all work, also outside of the window
+    // Joined times of all work and of the computing kernels, also outside of the window.
+    std::vector<TimeRange> busy = {};
+    std::vector<TimeRange> compute = {};
 };
 
 DeviceProfile profile_device(const TraceEvents& trace, const HostWalk& host, const TimeRange& window);

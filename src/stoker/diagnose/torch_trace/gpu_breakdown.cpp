@@ -8,6 +8,8 @@
 #include <span>
 #include <unordered_map>
 
+#include "stoker/diagnose/torch_trace/phases.h"
+
 namespace stoker {
 namespace {
 
@@ -18,6 +20,8 @@ struct Interval {
     double start = 0;
     double end = 0;
 };
+
+constexpr Interval kAlways{-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
 
 struct Launched {  // work on a stream
     Interval time = {};
@@ -38,11 +42,6 @@ Interval interval_of(const TraceEvent& event, bool rounded) {
 bool is_gpu(const TraceEvent& event, const TextTable& names) {
     const std::string& name = names[event.name];
     return (event.stream >= 0 && event.correlation >= 0) || name == "Event Sync" || name == "Context Sync";
-}
-
-bool is_launched_work(EventKind kind) {
-    return kind == EventKind::kernel || kind == EventKind::memcpy || kind == EventKind::memset ||
-           kind == EventKind::device_other;
 }
 
 // The span of overlapping intervals and the time that they cover.
@@ -105,16 +104,17 @@ std::unordered_map<std::int64_t, double> launches(const TraceEvents& trace, doub
     return found;
 }
 
-GpuEntry::Idle idle_of(std::int64_t stream, std::vector<Launched> work) {
+GpuTimes::Idle idle_of(std::int64_t stream, std::vector<Launched> work, const Interval& window) {
     std::ranges::stable_sort(work, {}, [](const Launched& launched) { return launched.time.start; });
-    GpuEntry::Idle idle{.stream = stream};
+    GpuTimes::Idle idle{.stream = stream};
     for (std::size_t i = 1; i < work.size(); ++i) {
         const double before = work[i - 1].time.end;
         const double gap = work[i].time.start - before;
         double& cause = work[i].launch > before ? idle.host_wait_us
                         : gap < kKernelWaitUs   ? idle.kernel_wait_us
                                                 : idle.other_us;
-        cause += gap;
+        const bool whole = before >= window.start && work[i].time.start <= window.end;
+        cause += whole ? gap : std::max(0.0, std::min(work[i].time.start, window.end) - std::max(before, window.start));
     }
     return idle;
 }
@@ -133,7 +133,7 @@ bool is_compute_kernel(std::string_view name) {
            line.find("Memcpy") == std::string_view::npos && line.find("Sync") == std::string_view::npos;
 }
 
-std::optional<GpuEntry> gpu_breakdown(const TraceEvents& trace) {
+std::optional<GpuTimes> hta_breakdown(const TraceEvents& trace) {
     const double end = last_step(trace);
     const auto launched = launches(trace, end);
     const bool filtered = end != std::numeric_limits<double>::infinity();
@@ -155,7 +155,7 @@ std::optional<GpuEntry> gpu_breakdown(const TraceEvents& trace) {
         if (is_compute_kernel(trace.names[event.name])) {
             compute.push_back(time);
         }
-        if (is_launched_work(event.kind)) {
+        if (is_device_work(event.kind)) {
             Launched work{.time = time};
             if (launch != launched.end()) {
                 work.launch = launch->second;
@@ -167,12 +167,40 @@ std::optional<GpuEntry> gpu_breakdown(const TraceEvents& trace) {
         return {};
     }
     const Covered busy = covered(std::move(all));
-    GpuEntry gpu;
+    GpuTimes gpu;
     gpu.compute_us = covered(std::move(compute)).time;
     gpu.idle_us = busy.span - busy.time;
     gpu.non_compute_us = busy.span - gpu.compute_us - gpu.idle_us;
     for (auto& [stream, work] : streams) {
-        gpu.idle.push_back(idle_of(stream, std::move(work)));
+        gpu.idle.push_back(idle_of(stream, std::move(work), kAlways));
+    }
+    return gpu;
+}
+
+GpuTimes gpu_breakdown(const TraceEvents& trace, const HostWalk& host, const DeviceProfile& device,
+                       const TimeRange& window) {
+    const auto to_us = [](std::int64_t ns) { return static_cast<double>(ns) / 1000; };
+    const std::int64_t all = window.end - window.start;
+    const std::int64_t busy = covered_ns(device.busy, window);
+    const std::int64_t compute = covered_ns(device.compute, window);
+    GpuTimes gpu{.compute_us = to_us(compute), .non_compute_us = to_us(busy - compute), .idle_us = to_us(all - busy)};
+    std::map<std::int64_t, std::vector<Launched>> streams;
+    // Differences are small enough for doubles; times since 1970 are not.
+    const auto interval = [&](const TimeRange& time) {
+        return Interval{to_us(time.start - window.start), to_us(time.end - window.start)};
+    };
+    for (std::size_t i = 0; i < trace.events.size(); ++i) {
+        const TraceEvent& event = trace.events[i];
+        if (event.stream >= 0 && is_device_work(event.kind)) {
+            Launched work{.time = interval(event.time())};
+            if (const auto launch = host.launches.find(event.correlation); launch != host.launches.end()) {
+                work.launch = to_us(launch->second.start - window.start);
+            }
+            streams[event.stream].push_back(work);
+        }
+    }
+    for (auto& [stream, work] : streams) {
+        gpu.idle.push_back(idle_of(stream, std::move(work), interval(window)));
     }
     return gpu;
 }

@@ -7,8 +7,6 @@
 #include <string_view>
 #include <tuple>
 
-#include "stoker/base/parse_number.h"
-
 namespace stoker {
 namespace {
 
@@ -22,19 +20,20 @@ struct DeviceWork {
 
 using WorkTable = std::unordered_map<std::int64_t, DeviceWork>;  // by correlation
 
-// The work of the device that each launch began; a graph begins several.
-WorkTable device_work(const TraceEvents& trace) {
+// The work of the device in `window` that each launch began; a graph begins several.
+WorkTable device_work(const TraceEvents& trace, const TimeRange& window) {
     WorkTable table;
     for (std::size_t i = 0; i < trace.events.size(); ++i) {
         const TraceEvent& event = trace.events[i];
         if (event.correlation < 0) {
             continue;
         }
+        const std::int64_t ns = within_ns(event.time(), window);
         const std::string& name = trace.names[event.name];
         if (event.kind == EventKind::kernel) {
             DeviceWork& done = table[event.correlation];
-            done.ns += event.duration_ns;
-            done.kernels += 1;
+            done.ns += ns;
+            done.kernels += begins_in(event, window) ? 1 : 0;
             done.work = Work::kernel;
         } else if (event.kind == EventKind::memcpy) {
             const bool pageable = name.find("Pageable") != std::string::npos;
@@ -42,10 +41,10 @@ WorkTable device_work(const TraceEvents& trace) {
                               : is_copy_to_host(name) && pageable ? Work::pageable_copy_to_host
                                                                   : Work::other;
             DeviceWork& done = table[event.correlation];
-            done.ns += event.duration_ns;
-            done.work = done.kernels > 0 ? Work::kernel : work;
+            done.ns += ns;
+            done.work = done.work == Work::kernel ? Work::kernel : work;
         } else if (event.kind == EventKind::memset || event.kind == EventKind::device_other) {
-            table[event.correlation].ns += event.duration_ns;
+            table[event.correlation].ns += ns;
         }
     }
     return table;
@@ -77,7 +76,8 @@ std::string place_of(std::string_view name) {
 
 class Walk {
   public:
-    Walk(const TraceEvents& trace, HostWalk& out) : trace_(trace), out_(out), work_(device_work(trace)) {
+    Walk(const TraceEvents& trace, const TimeRange& window, HostWalk& out)
+        : trace_(trace), window_(window), out_(out), work_(device_work(trace, window)) {
         python_.assign(trace.names.size(), kUnknown);
     }
 
@@ -96,6 +96,9 @@ class Walk {
         out_.operators.reserve(groups_.size());
         for (auto& [key, group] : groups_) {
             const auto& [name, shapes, types, range, place] = key;
+            if (group.count == 0 && group.self_ns == 0 && group.device_ns == 0) {
+                continue;  // all of it is outside of the window
+            }
             out_.operators.push_back({.name = trace_.names[name],
                                       .count = group.count,
                                       .self_us = static_cast<double>(group.self_ns) / 1000,
@@ -176,22 +179,16 @@ class Walk {
     // The ranges that torch itself records, as annotations or (in older versions) as operators.
     void note_range(const TraceEvent& event) {
         const std::string& name = trace_.names[event.name];
-        const TimeRange time{event.start_ns, event.end_ns()};
+        const TimeRange time = event.time();
         if (name.starts_with("autograd::engine::evaluate_function")) {
             out_.backward.push_back(time);
         } else if (name.starts_with("gloo:") || name.starts_with("nccl:") || name.starts_with("c10d::")) {
             out_.collectives.push_back(time);
         }
-        const bool step = name.starts_with("ProfilerStep#");
-        if (!training_ && !ranges_only_ && !step) {  // the training thread's ranges may have a separate thread
+        if (!training_ && !ranges_only_) {  // the training thread's ranges may have a separate thread
             return;
         }
-        if (step) {
-            out_.steps.push_back(time);
-            constexpr std::int64_t kMost = std::int64_t{1} << 40;  // a damaged trace may have any number
-            const auto number = parse_number<std::int64_t>(std::string_view(name).substr(13));
-            out_.step_numbers.push_back(std::clamp<std::int64_t>(number.value_or(std::ssize(out_.steps)), 0, kMost));
-        } else if (name.starts_with("enumerate(DataLoader)#")) {
+        if (name.starts_with("enumerate(DataLoader)#")) {
             out_.waits.push_back(time);
             out_.single_process_loader =
                 out_.single_process_loader || name.find("_SingleProcessDataLoaderIter") != std::string::npos;
@@ -215,11 +212,12 @@ class Walk {
         const std::string& name = trace_.names[event.name];
         const bool is_named_range = is_range(name);
         Group& group = groups_[{event.name, event.shapes, event.types, is_named_range ? 0 : range_around(), place()}];
-        group.count += 1;
-        group.self_ns += event.duration_ns;
+        group.count += begins_in(event, window_) ? 1 : 0;
+        group.self_ns += within_ns(event.time(), window_);
         if (!ops_.empty()) {
             const TraceEvent& outer = trace_.events[ops_.back().event];
-            ops_.back().group->self_ns -= std::min(event.end_ns(), outer.end_ns()) - event.start_ns;
+            const TimeRange shared{event.start_ns, std::min(event.end_ns(), outer.end_ns())};
+            ops_.back().group->self_ns -= within_ns(shared, window_);
         }
         OpenOp open = ops_.empty() ? OpenOp{} : ops_.back();
         const bool purpose = name.starts_with("Optimizer.") || name.starts_with("enumerate(DataLoader)#");
@@ -282,6 +280,7 @@ class Walk {
     }
 
     const TraceEvents& trace_;
+    TimeRange window_;
     HostWalk& out_;
     WorkTable work_;
     std::map<Key, Group> groups_ = {};
@@ -295,9 +294,10 @@ class Walk {
 
 }  // namespace
 
-HostWalk walk_host(const TraceEvents& trace, const std::vector<HostThread>& threads, std::size_t training) {
+HostWalk walk_host(const TraceEvents& trace, const std::vector<HostThread>& threads, std::size_t training,
+                   const TimeRange& window) {
     HostWalk out;
-    Walk pass(trace, out);
+    Walk pass(trace, window, out);
     for (std::size_t i = 0; i < threads.size(); ++i) {
         pass.thread(threads[i], i == training);
     }

@@ -13,11 +13,6 @@
 
 namespace stoker {
 
-struct TimeRange {
-    std::int64_t start = 0;  // ns
-    std::int64_t end = 0;
-};
-
 // An operator that no other operator called, on the training thread.
 struct RootOp {
     std::uint32_t event = 0;
@@ -43,8 +38,6 @@ struct HostWalk {
     std::vector<OperatorEntry> operators = {};
     std::vector<RootOp> roots = {};  // in order of time
     std::vector<BlockingCall> blocking = {};
-    std::vector<TimeRange> steps = {};  // ProfilerStep#N
-    std::vector<std::int64_t> step_numbers = {};
     std::vector<TimeRange> waits = {};        // for the loader, on the training thread
     std::vector<TimeRange> optimizer = {};    // Optimizer.step and Optimizer.zero_grad
     std::vector<TimeRange> backward = {};     // functions that autograd runs, on any thread
@@ -54,6 +47,8 @@ struct HostWalk {
     TextTable places = {};
 };
 
-HostWalk walk_host(const TraceEvents& trace, const std::vector<HostThread>& threads, std::size_t training);
+// `operators` counts those that begin in `window`, and the times within it.
+HostWalk walk_host(const TraceEvents& trace, const std::vector<HostThread>& threads, std::size_t training,
+                   const TimeRange& window);
 
 }  // namespace stoker

@@ -41,17 +41,22 @@ void merge(std::vector<Entry>& to, const std::vector<Entry>& from, Key key, Add 
     }
 }
 
-void add_gpu(GpuEntry& to, const GpuEntry& from) {
+void add_gpu_times(GpuTimes& to, const GpuTimes& from) {
     to.compute_us += from.compute_us;
     to.non_compute_us += from.non_compute_us;
     to.idle_us += from.idle_us;
     merge(
-        to.idle, from.idle, [](const GpuEntry::Idle& idle) { return idle.stream; },
-        [](GpuEntry::Idle& a, const GpuEntry::Idle& b) {
+        to.idle, from.idle, [](const GpuTimes::Idle& idle) { return idle.stream; },
+        [](GpuTimes::Idle& a, const GpuTimes::Idle& b) {
             a.host_wait_us += b.host_wait_us;
             a.kernel_wait_us += b.kernel_wait_us;
             a.other_us += b.other_us;
         });
+}
+
+void add_gpu(GpuEntry& to, const GpuEntry& from) {
+    add_gpu_times(to.times, from.times);
+    add_gpu_times(to.hta, from.hta);
     if (from.launch_delay_us && (!to.launch_delay_us || from.kernels > to.kernels)) {
         to.launch_delay_us = from.launch_delay_us;  // a median: that of the larger part
     }

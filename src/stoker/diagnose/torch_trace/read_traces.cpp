@@ -11,6 +11,7 @@
 #include "stoker/base/error.h"
 #include "stoker/diagnose/phase_sums.h"
 #include "stoker/diagnose/torch_trace/device_profile.h"
+#include "stoker/diagnose/torch_trace/device_times.h"
 #include "stoker/diagnose/torch_trace/gpu_breakdown.h"
 #include "stoker/diagnose/torch_trace/host_walk.h"
 #include "stoker/diagnose/torch_trace/merge_parts.h"
@@ -19,6 +20,7 @@
 #include "stoker/diagnose/torch_trace/recorded_windows.h"
 #include "stoker/diagnose/torch_trace/sequences.h"
 #include "stoker/diagnose/torch_trace/trace_file.h"
+#include "stoker/diagnose/torch_trace/trace_steps.h"
 
 namespace stoker {
 namespace {
@@ -27,40 +29,21 @@ double to_us(std::int64_t ns) {
     return static_cast<double>(ns) / 1000;
 }
 
-// From the first step to the end of the last, or of all events.
-TimeRange window_of(const TraceEvents& trace, const HostWalk& host) {
-    TimeRange window{};
-    bool any = false;
-    const auto include = [&](std::int64_t start, std::int64_t end) {
-        window.start = any ? std::min(window.start, start) : start;
-        window.end = any ? std::max(window.end, end) : end;
-        any = true;
-    };
-    for (const TimeRange& step : host.steps) {
-        include(step.start, step.end);
-    }
-    for (std::size_t i = 0; host.steps.empty() && i < trace.events.size(); ++i) {
-        const TraceEvent& event = trace.events[i];
-        if (event.kind != EventKind::other && event.duration_ns >= 0) {
-            include(event.start_ns, event.end_ns());
-        }
-    }
-    return window;
-}
-
-std::vector<StepEntry> step_entries(const HostWalk& host, const std::vector<PhaseRange>& phases,
+std::vector<StepEntry> step_entries(std::span<const TraceStep> steps, const std::vector<PhaseRange>& phases,
                                     const TimeRange& window) {
-    std::vector<StepEntry> steps;
-    if (host.steps.empty()) {
+    std::vector<StepEntry> entries;
+    if (steps.empty()) {
         if (window.end > window.start) {
-            steps.push_back({.step = 1, .host = {phase_times(phases, window)}});
+            entries.push_back({.step = 1, .host = {phase_times(phases, window)}});
         }
-        return steps;
+        return entries;
     }
-    for (std::size_t i = 0; i < host.steps.size(); ++i) {
-        steps.push_back({.step = host.step_numbers[i], .host = {phase_times(phases, host.steps[i])}});
+    for (const TraceStep& step : steps) {
+        entries.push_back({.step = step.number,
+                           .warm_up = entries.size() < warm_up_steps(steps.size()),
+                           .host = {phase_times(phases, step.time)}});
     }
-    return steps;
+    return entries;
 }
 
 // The length of a gap that began in a wait for the device, without later waits for a batch or its copy.
@@ -114,16 +97,14 @@ PhaseTimes idle_by_phase(const std::vector<PhaseRange>& phases, const std::vecto
     return sum;
 }
 
-std::optional<GpuEntry> gpu_entry(const TraceEvents& trace, const DeviceProfile& device) {
-    std::optional<GpuEntry> gpu = gpu_breakdown(trace);
-    if (gpu) {
-        gpu->kernels = device.kernels;
-        gpu->graph_kernels = device.graph_kernels;
-        gpu->kernel_us = device.kernel_us;
-        gpu->tensor_core_us = device.tensor_core_us;
-        gpu->launch_delay_us = device.launch_delay_us;
-    }
-    return gpu;
+GpuEntry gpu_entry(const TraceEvents& trace, const HostWalk& host, const DeviceProfile& device,
+                   const TimeRange& window) {
+    return {.times = gpu_breakdown(trace, host, device, window),
+            .kernels = device.kernels,
+            .graph_kernels = device.graph_kernels,
+            .kernel_us = device.kernel_us,
+            .tensor_core_us = device.tensor_core_us,
+            .launch_delay_us = device.launch_delay_us};
 }
 
 // "Optimizer.step#AdamW.step" -> "AdamW", and how it updates: one tensor after the other, many at once, in one kernel.
@@ -202,22 +183,27 @@ void join_ranks(RunRecords& records) {
 
 }  // namespace
 
-RankRecords rank_records(const TraceEvents& trace) {
+RankRecords rank_records(TraceEvents trace) {
+    const std::optional<GpuTimes> hta = hta_breakdown(trace);
+    end_work_at_the_next(trace);
+    const std::vector<TraceStep> steps = trace_steps(trace);
+    const TimeRange all = window_of(trace, steps);
+    const TimeRange window = window_of(trace, std::span(steps).subspan(warm_up_steps(steps.size())));
     const std::vector<HostThread> threads = host_threads(trace);
-    const HostWalk host = walk_host(trace, threads, training_thread(trace, threads));
-    const TimeRange window = window_of(trace, host);
-    const std::vector<PhaseRange> phases = phase_ranges(trace, host, window);
+    const HostWalk host = walk_host(trace, threads, training_thread(trace, threads), window);
+    const std::vector<PhaseRange> phases = phase_ranges(trace, host, all);
     DeviceProfile device = profile_device(trace, host, window);
     const std::vector<TimeRange> gaps = idle_gaps(device.busy, window);
 
-    RankRecords rank{.facts = facts_of(trace, host, device), .steps = step_entries(host, phases, window)};
-    ProfileEntry profile{
-        .span_us = to_us(window.end - window.start), .steps = std::ssize(rank.steps), .operators = host.operators};
+    RankRecords rank{.facts = facts_of(trace, host, device), .steps = step_entries(steps, phases, all)};
+    const auto judged = std::ranges::count(rank.steps, false, &StepEntry::warm_up);
+    ProfileEntry profile{.span_us = to_us(window.end - window.start), .steps = judged, .operators = host.operators};
     const std::vector<TimeRange> queued = queued_gaps(trace, host, gaps);
     profile.syncs = sync_entries(trace, host, window, phases, without(gaps, queued));
-    profile.sequences = find_sequences(trace, host, window);
-    profile.gpu = gpu_entry(trace, device);
+    profile.sequences = find_sequences(trace, host, steps, window);
     if (!device.busy.empty()) {
+        profile.gpu = gpu_entry(trace, host, device, window);
+        profile.gpu->hta = hta.value_or(GpuTimes{});
         profile.idle_during = idle_by_phase(phases, gaps);
         profile.queued_during = idle_by_phase(phases, queued);
     }
@@ -227,7 +213,7 @@ RankRecords rank_records(const TraceEvents& trace) {
     if (trace.peak_device_bytes && !rank.steps.empty()) {
         rank.intervals.push_back({.first_step = rank.steps.front().step,
                                   .last_step = rank.steps.back().step,
-                                  .seconds = profile.span_us / 1e6,
+                                  .seconds = to_us(all.end - all.start) / 1e6,
                                   .device_bytes = trace.peak_device_bytes});
     }
     rank.profile = std::move(profile);
@@ -253,12 +239,14 @@ RunRecords read_traces(std::span<const std::filesystem::path> paths, std::size_t
             continue;
         }
         const TraceEvents& trace = windows.front();
+        std::ranges::copy(trace.problems, std::back_inserter(records.problems));
         const std::string worker = worker_of(path.filename().string());
         const std::string process = trace.rank       ? fmt::format("0 {}", *trace.rank)
                                     : worker.empty() ? fmt::format("2 {}", processes.size())
                                                      : fmt::format("1 {}", worker);
-        std::ranges::transform(windows, std::back_inserter(processes[process]), rank_records);
-        std::ranges::copy(trace.problems, std::back_inserter(records.problems));
+        for (TraceEvents& window : windows) {
+            processes[process].push_back(rank_records(std::move(window)));
+        }
     }
     std::set<int> ranks;
     for (auto& [process, parts] : processes) {

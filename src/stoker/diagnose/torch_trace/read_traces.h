@@ -20,7 +20,8 @@ RunRecords read_traces(std::span<const std::filesystem::path> paths, std::size_t
 // Adds the profile of each trace to the rank of `records` that it names. Throws as read_traces.
 void add_traces(RunRecords& records, std::span<const std::filesystem::path> paths, std::size_t listed = 0);
 
-// One trace. Its steps are ProfilerStep#N, numbered as there; without them the whole trace is one step.
-RankRecords rank_records(const TraceEvents& trace);
+// One trace. Its steps are ProfilerStep#N, numbered as there; without them the whole trace is one step. The profile is
+// of the steps that are judged: all but those of the warm-up.
+RankRecords rank_records(TraceEvents trace);
 
 }  // namespace stoker

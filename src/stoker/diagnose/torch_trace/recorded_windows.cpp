@@ -1,36 +1,23 @@
 #include "stoker/diagnose/torch_trace/recorded_windows.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
-#include <string_view>
 #include <utility>
+
+#include "stoker/diagnose/torch_trace/trace_steps.h"
 
 namespace stoker {
 namespace {
 
-// Number of a step -> when the host began it.
-std::map<std::int64_t, std::int64_t> step_starts(const TraceEvents& trace) {
-    constexpr std::string_view kStep = "ProfilerStep#";
-    std::map<std::int64_t, std::int64_t> starts;
-    for (std::size_t i = 0; i < trace.events.size(); ++i) {
-        const TraceEvent& event = trace.events[i];
-        const std::string_view name = trace.names[event.name];
-        std::int64_t number = 0;
-        if (event.kind == EventKind::annotation && name.starts_with(kStep) &&
-            std::from_chars(name.data() + kStep.size(), name.data() + name.size(), number).ec == std::errc()) {
-            const auto [at, fresh] = starts.emplace(number, event.start_ns);
-            at->second = std::min(at->second, event.start_ns);
-        }
-    }
-    return starts;
-}
-
 // The starts of steps whose number is not the next one, ascending.
 std::vector<std::int64_t> holes_of(const TraceEvents& trace) {
+    std::map<std::int64_t, std::int64_t> starts;  // number of a step -> when the host began it
+    for (const TraceStep& step : trace_steps(trace)) {
+        starts.emplace(step.number, step.time.start);
+    }
     std::vector<std::int64_t> holes;
     std::pair<std::int64_t, std::int64_t> last{};
-    for (const auto& [number, start] : step_starts(trace)) {
+    for (const auto& [number, start] : starts) {
         if (last.second != 0 && number - last.first > 1 && start > last.second) {
             holes.push_back(start);
         }

@@ -149,7 +149,8 @@ class Search {
 
 }  // namespace
 
-std::vector<SequenceEntry> find_sequences(const TraceEvents& trace, const HostWalk& host, const TimeRange& window) {
+std::vector<SequenceEntry> find_sequences(const TraceEvents& trace, const HostWalk& host,
+                                          std::span<const TraceStep> steps, const TimeRange& window) {
     Search search(trace, host);
     std::size_t wait = 0;
     std::size_t step = 0;
@@ -157,7 +158,7 @@ std::vector<SequenceEntry> find_sequences(const TraceEvents& trace, const HostWa
         if (root.time.start < window.start || root.time.start >= window.end) {
             continue;
         }
-        while (step < host.steps.size() && host.steps[step].end <= root.time.start) {
+        while (step < steps.size() && steps[step].time.end <= root.time.start) {
             search.gap();
             ++step;
         }

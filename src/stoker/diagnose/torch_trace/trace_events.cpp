@@ -17,8 +17,19 @@ std::uint32_t TextTable::number(std::string_view text) {
     if (found != numbers_.end()) {
         return found->second;
     }
+    if (texts_.size() >= kMost || bytes_ + text.size() > kMostBytes) {
+        if (!others_) {
+            others_ = add("(further names)");
+        }
+        return *others_;
+    }
+    return add(text);
+}
+
+std::uint32_t TextTable::add(std::string_view text) {
     const auto next = static_cast<std::uint32_t>(texts_.size());
     numbers_.emplace(texts_.emplace_back(text), next);
+    bytes_ += text.size();
     return next;
 }
 

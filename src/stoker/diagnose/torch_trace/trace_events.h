@@ -2,6 +2,7 @@
 // nanoseconds.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -26,6 +27,11 @@ enum class EventKind : std::uint8_t {
     other,
 };
 
+struct TimeRange {
+    std::int64_t start = 0;  // ns
+    std::int64_t end = 0;
+};
+
 struct TraceEvent {
     std::int64_t start_ns = 0;
     std::int64_t duration_ns = 0;
@@ -40,11 +46,31 @@ struct TraceEvent {
     EventKind kind = EventKind::other;
 
     std::int64_t end_ns() const { return start_ns + duration_ns; }
+    TimeRange time() const { return {start_ns, end_ns()}; }
 };
 
-// Texts as numbers. 0 is the empty text.
+// The part of `time` in `window`, in ns.
+inline std::int64_t within_ns(const TimeRange& time, const TimeRange& window) {
+    return std::max<std::int64_t>(0, std::min(time.end, window.end) - std::max(time.start, window.start));
+}
+
+inline bool begins_in(const TraceEvent& event, const TimeRange& window) {
+    return event.start_ns >= window.start && event.start_ns < window.end;
+}
+
+// Work of an accelerator: kernels, copies, fills.
+inline bool is_device_work(EventKind kind) {
+    return kind == EventKind::kernel || kind == EventKind::memcpy || kind == EventKind::memset ||
+           kind == EventKind::device_other;
+}
+
+// Texts as numbers. 0 is the empty text. Texts beyond kMost, or beyond kMostBytes of all, have one number, so that
+// names such as "batch 17" take a bounded memory.
 class TextTable {
   public:
+    static constexpr std::size_t kMost = std::size_t{1} << 18;
+    static constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+
     TextTable() { number(""); }
     TextTable(TextTable&&) noexcept = default;  // a copy's keys would point into the original
     TextTable& operator=(TextTable&&) noexcept = default;
@@ -52,10 +78,15 @@ class TextTable {
     std::optional<std::uint32_t> find(std::string_view text) const;
     const std::string& operator[](std::uint32_t number) const { return texts_[number]; }
     std::size_t size() const { return texts_.size(); }
+    bool is_full() const { return others_.has_value(); }
 
   private:
+    std::uint32_t add(std::string_view text);
+
     std::deque<std::string> texts_;  // never moved, so that the map's keys stay valid
     std::unordered_map<std::string_view, std::uint32_t> numbers_;
+    std::size_t bytes_ = 0;
+    std::optional<std::uint32_t> others_ = {};
 };
 
 // A vector that grows in blocks: growing copies nothing.
@@ -67,6 +98,7 @@ class EventList {
     void push_back(const TraceEvent& event);
     std::size_t size() const { return size_; }
     const TraceEvent& operator[](std::size_t i) const { return blocks_[i / kBlock][i % kBlock]; }
+    TraceEvent& operator[](std::size_t i) { return blocks_[i / kBlock][i % kBlock]; }
 
   private:
     static constexpr std::size_t kBlock = std::size_t{1} << 12;

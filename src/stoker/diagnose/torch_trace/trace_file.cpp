@@ -6,6 +6,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/json_depth.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/diagnose/torch_trace/device_times.h"
 #include "stoker/diagnose/torch_trace/event_parser.h"
 #include "stoker/diagnose/torch_trace/trace_bytes.h"
 #include "stoker/diagnose/torch_trace/trace_scanner.h"
@@ -111,6 +112,17 @@ TraceEvents read_trace(TraceBytes& bytes, const std::string& name) {
     const std::string problem = problem_of(scanner, bytes, bad, first_bad, trace.read);
     if (!problem.empty()) {
         trace.problems.push_back(fmt::format("[{}] {}", name, problem));
+    }
+    if (trace.names.is_full() || trace.threads.is_full()) {
+        trace.problems.push_back(
+            fmt::format("[{}] more than {} names: the further ones are counted as one; leave numbers out of "
+                        "record_function's names",
+                        name, with_commas(static_cast<double>(TextTable::kMost))));
+    }
+    if (const std::int64_t lost = drop_work_without_time(trace); lost > 0) {
+        trace.problems.push_back(fmt::format(
+            "[{}] {} of the GPU without a time (ts 0) left out: profile again, with a newer PyTorch if this recurs",
+            name, pluralize(lost, "event")));
     }
     return trace;
 }

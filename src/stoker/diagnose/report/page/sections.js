@@ -56,14 +56,15 @@ const figures = (data) => data.figures.length > 0
 function account(rank, several) {
   const title = 'Where the time of a step goes';
   if (!rank?.shares) return section('account', title, note('No steps were recorded.'));
-  const { steps, evaluations } = rank;
+  const { steps, judged: [first, last, judged], evaluations } = rank;
   const headings = ['phase', '#share', '#time', '#per step'];
   return section('account', title,
     el('p', `The training thread${several ? ` of rank ${rank.rank}` : ''}, ${count(steps, 'step')}. `,
       'It is in one phase at any time; what no phase covers is “unmeasured”.'),
     stepsChart(rank),
     el('div.columns',
-      el('div', el('h3', 'All steps together'), shares('Shares of the training thread’s time', rank.shares, headings, perUnit(steps))),
+      el('div', el('h3', judged === steps ? 'All steps together' : `Steps ${first} to ${last}, which are judged`),
+        shares('Shares of the training thread’s time', rank.shares, headings, perUnit(judged))),
       evaluations && el('div',
         el('h3', `Within ${count(evaluations.count, 'evaluation')}`),
         shares('Shares of the evaluations’ time', evaluations.shares, ['phase', '#share', '#time', '#each'],
