@@ -12,6 +12,7 @@ import torch
 from conftest import run_program
 from PIL import Image
 from ranks import run_ranks
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from test_import import export_training
 from test_weights import newest
@@ -485,3 +486,47 @@ def test_outputs_of_another_shape_are_refused(stoker, tmp_path, folder):
     assert "model.script] expected a model that takes tokens (8)" in stoker("train", "r.toml", status=1).err
     write_recipe(tmp_path, folder, "multilabel", scripted(folder, "pixels", Pixels)[1])
     assert "expected float outputs [1, 4] for one sample" in stoker("train", "r.toml", status=1).err
+
+
+@pytest.fixture
+def flagged(tmp_path):
+    """Photos of a table with a class of each and, in two columns, flags."""
+    random = np.random.default_rng(3)
+    (tmp_path / "images").mkdir()
+    lines = ["file,label,reddish,blueish"]
+    for i in range(24):
+        pixels = random.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"images/{i:02d}.png")
+        red, _, blue = pixels.mean((0, 1)) > 127
+        lines.append(f"images/{i:02d}.png,{['cat', 'dog', 'eel'][i % 3]},{int(red)},{int(blue)}")
+    (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "r.toml").write_text("""
+        device = "cpu"
+        task = "multilabel"
+        [data]
+        train = "table.csv"
+        val = "25%"
+        batch_size = 8
+        [data.fields.flags]
+        is = "label"
+        from = "reddish, blueish"
+        [model]
+        hidden = [8]
+        [train]
+        epochs = 1
+        """)
+    return tmp_path
+
+
+def test_outputs_have_the_names_of_the_field_that_is_learned(flagged, stoker):
+    names = ["reddish", "blueish"]
+    stoker("train", "r.toml", "--out", "run")
+    stoker("predict", "run", "images", "-o", "out.csv")
+    assert (flagged / "out.csv").read_text().splitlines()[0] == "key,reddish,blueish,error"
+    stoker("export", "run", "-o", "m.safetensors")
+    with safe_open(flagged / "m.safetensors", "np") as file:
+        assert json.loads(file.metadata()["classes"]) == names
+    state = json.loads((newest(flagged / "run") / "state.json").read_text())
+    assert state["classes"] == names
+    stoker("train", "r.toml", "--out", "run", "--resume", "auto", "--set", "train.epochs=2")
+    assert stoker("eval", "run", "--json").json()["val_metrics"]

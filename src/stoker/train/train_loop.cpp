@@ -394,7 +394,6 @@ std::string TrainLoop::save_after_failure() {
 }
 
 RunState TrainLoop::state() const {
-    const std::span<const std::string> classes = plan_.data.train->classes();
     LoaderState loader = plan_.train_loader->state();
     // The position after the last step: the loader may have given a later batch, which failed.
     const std::int64_t per_epoch = plan_.train_loader->batches_per_epoch();
@@ -402,7 +401,7 @@ RunState TrainLoop::state() const {
     loader.batch = steps_ % per_epoch;
     loader.bad_samples = loader.batch == 0 ? 0 : sums_.bad_samples;  // of all ranks
     return {.loader = loader,
-            .classes = {classes.begin(), classes.end()},
+            .classes = plan_.task.classes,
             .step = steps_,
             .epochs = epochs_,
             .sums = sums_,

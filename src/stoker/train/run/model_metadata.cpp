@@ -38,11 +38,9 @@ void add_normalization(const Recipe& recipe, std::int64_t channels_of_images, Mo
 
 }  // namespace
 
-ModelMetadata model_metadata(const Recipe& recipe, const Task& task, const Shape& input,
-                             std::span<const std::string> classes) {
-    const Json names = std::vector<std::string>(classes.begin(), classes.end());
+ModelMetadata model_metadata(const Recipe& recipe, const Task& task, const Shape& input) {
     ModelMetadata metadata = {{"format", "pt"},  // Python's safetensors requires it
-                              {"classes", json_text(names)},
+                              {"classes", json_text(Json(task.classes))},
                               {"input", fmt::format("[{}]", fmt::join(input, ", "))}};
     if (input.size() == 3) {  // images
         add_normalization(recipe, input.front(), metadata);

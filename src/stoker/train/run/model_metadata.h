@@ -14,15 +14,15 @@
 
 namespace stoker {
 
-// "classes": names by label; "input": [C, H, W]; "mean" and "std": of `normalize`, for each channel, on pixels in [0,
-// 1]. For other tasks also "task", "target" (its field) and "outputs"; for a model of several inputs "inputs", the
-// fields that it takes after the first. Each value is JSON text in the metadata of a safetensors file.
+// "classes": names of the outputs (Task::classes); "input": [C, H, W]; "mean" and "std": of `normalize`, for each
+// channel, on pixels in [0, 1]. For other tasks also "task", "target" (its field) and "outputs"; for a model of several
+// inputs "inputs", the fields that it takes after the first. Each value is JSON text in the metadata of a safetensors
+// file.
 using ModelMetadata = std::map<std::string, std::string>;
 
 // For a model that the recipe trains on images of shape `input` (C, H, W), as data.val_ops leave them, or on (T)
 // tokens; or on samples without images, for which it is empty.
-ModelMetadata model_metadata(const Recipe& recipe, const Task& task, const Shape& input,
-                             std::span<const std::string> classes);
+ModelMetadata model_metadata(const Recipe& recipe, const Task& task, const Shape& input);
 
 // As one JSON object.
 std::string to_json(const ModelMetadata& metadata);

@@ -55,7 +55,7 @@ std::int64_t resume_from(const fs::path& path, Model& model, Step& step, Loader&
     const Checkpoint saved = read_checkpoint(*found);
     const RunState state = run_state_from_json(saved.state);
     require_same_sampler(loader.state(), state.loader);  // before anything is changed
-    require_classes(state.classes, "the checkpoint", loader.dataset());
+    require_classes(state.classes, "the checkpoint", loader.dataset().classes(), loader.dataset().path());
     model.load(saved.model, found->string());
     step.load(saved.optimizer, saved.ema);
     check_maps();  // of the checkpoint's files

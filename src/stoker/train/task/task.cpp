@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <span>
+#include <sstream>
 
 #include "stoker/base/error.h"
 #include "stoker/bridge/tensor.h"
@@ -95,6 +96,29 @@ std::int64_t target_width(const Recipe& recipe, const FieldSpec& spec) {
                                .hint = "leave it out"});
     }
     return width;
+}
+
+// The columns of a table that a field was read from, "cx, cy".
+std::vector<std::string> column_names(const FieldsRecipe& fields, const std::string& field) {
+    const auto found = std::ranges::find(fields.more, field, &FieldRecipe::name);
+    std::vector<std::string> names;
+    std::istringstream from(found == fields.more.end() ? "" : found->from);
+    for (std::string name; std::getline(from, name, ',');) {
+        name.erase(0, name.find_first_not_of(' '));
+        name.erase(name.find_last_not_of(' ') + 1);
+        names.push_back(std::move(name));
+    }
+    return names;
+}
+
+// Names of the outputs that learn `field`; a table has columns for several of them.
+std::vector<std::string> target_names(const Recipe& recipe, const Dataset& dataset, const Task& task) {
+    const auto field = std::ranges::find(dataset.fields(), task.fields.target, &Field::name);
+    if (field != dataset.fields().end() && !field->classes.empty()) {
+        return field->classes;
+    }
+    std::vector<std::string> columns = column_names(recipe.data.fields, task.fields.target);
+    return task.outputs > 1 && std::ssize(columns) == task.outputs ? columns : std::vector<std::string>();
 }
 
 void add_tokens(Task& task, const FieldSpec& spec, std::span<const FieldSpec> specs) {
@@ -212,6 +236,7 @@ Task make_task(const Recipe& recipe, const Loader& loader, const CustomTask& cus
     }
     if (task.classifies()) {
         task.outputs = class_count(recipe, loader.dataset());
+        task.classes.assign(loader.dataset().classes().begin(), loader.dataset().classes().end());
         return task;
     }
     if (task.kind == TaskKind::custom) {
@@ -234,6 +259,7 @@ Task make_task(const Recipe& recipe, const Loader& loader, const CustomTask& cus
         task.outputs = target_width(recipe, spec);
         task.target = {task.outputs};
     }
+    task.classes = target_names(recipe, loader.dataset(), task);
     if (task.kind == TaskKind::language) {
         add_tokens(task, spec, loader.field_specs());
     }
