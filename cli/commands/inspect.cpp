@@ -15,6 +15,7 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/base/shell_quote.h"
 #include "stoker/base/url_secrets.h"
+#include "stoker/pipeline/mask_values.h"
 
 namespace stoker::cli {
 
@@ -69,6 +70,24 @@ std::string field_line(const Field& field) {
     return fmt::format("{} {} ({})", field_kind_name(field.kind), dtype_name(field.dtype), fmt::join(sides, ", "));
 }
 
+constexpr std::int64_t kMasks = 32;  // whose values are listed
+
+// The values in some of the masks, ascending; empty for other fields.
+std::vector<std::int64_t> mask_values(const Dataset& dataset, const Field& field) {
+    const auto number = std::ranges::find(dataset.fields(), field.name, &Field::name) - dataset.fields().begin();
+    if (field.kind != FieldKind::mask || number == std::ssize(dataset.fields())) {
+        return {};
+    }
+    const auto counts = count_mask_values(dataset, static_cast<std::size_t>(number), kMasks);
+    std::vector<std::int64_t> values;
+    for (std::size_t value = 0; value < counts.size(); ++value) {
+        if (counts[value] > 0) {
+            values.push_back(static_cast<std::int64_t>(value));
+        }
+    }
+    return values;
+}
+
 Json fields_json(const Dataset& dataset, const FurtherFields& further, const DatasetSummary& found) {
     const auto side = [](const Range& range) { return range.low == range.high ? Json(range.low) : Json(); };
     Json image = {{"dtype", "uint8"}, {"encoded", found.encoded}};
@@ -89,6 +108,9 @@ Json fields_json(const Dataset& dataset, const FurtherFields& further, const Dat
     }
     for (const Field& field : further.asked) {
         fields[field.name] = field_json(field, true);
+        if (field.kind == FieldKind::mask) {
+            fields[field.name]["values"] = mask_values(dataset, field);
+        }
     }
     return fields;
 }
@@ -193,9 +215,21 @@ std::string label_columns(const Dataset& dataset, const FurtherFields& further) 
     return names.empty() ? "" : fmt::format("; --label-field takes a column: {}", fmt::join(names, ", "));
 }
 
+// "; values 0, 255 in 8 masks"; empty for other fields.
+std::string mask_values_text(const Dataset& dataset, const Field& field) {
+    constexpr std::size_t kListed = 12;
+    std::vector<std::int64_t> values = mask_values(dataset, field);
+    const std::size_t more = values.size() > kListed ? values.size() - kListed : 0;
+    values.resize(values.size() - more);
+    return values.empty() ? ""
+                          : fmt::format("; values {}{} in {}", fmt::join(values, ", "),
+                                        more == 0 ? "" : fmt::format(" and {} more", more),
+                                        pluralize(std::min(dataset.size(), kMasks), "mask"));
+}
+
 void print_fields(const Dataset& dataset, const FurtherFields& further) {
     for (const Field& field : further.asked) {
-        print_stdout("  field     {}: {}\n", field.name, field_line(field));
+        print_stdout("  field     {}: {}{}\n", field.name, field_line(field), mask_values_text(dataset, field));
     }
     for (const Field& field : further.others) {
         print_unread(dataset, field);

@@ -64,6 +64,7 @@ void TrainingData::plan_fields(const DataRecipe& recipe, bool val) {
     for (const Field& field : dataset_->fields()) {
         const auto found = std::ranges::find(recipe.fields.more, field.name, &FieldRecipe::name);
         const auto ops = found == recipe.fields.more.end() ? std::nullopt : val ? found->val_ops : found->train_ops;
+        classes_.push_back(found == recipe.fields.more.end() ? std::nullopt : mask_classes(found->values));
         own_transforms_.push_back(ops ? std::optional(Transform(*ops, transform_options(recipe))) : std::nullopt);
         if (field.kind == FieldKind::mask || field.kind == FieldKind::boxes) {
             require_overlay_ops(transform_of(own_transforms_.size() - 1).ops(), field);
@@ -121,7 +122,8 @@ std::vector<float> TrainingData::values(SampledIndex draw) {
 ConstImageView TrainingData::mask(std::size_t at) {
     StageTimes times;
     StageClock clock(times);
-    return transform_of(at).mask(sample_.field(at), image_, OpRange::all, key_, field_scratch_, clock);
+    const MaskClasses* classes = classes_[at] ? &*classes_[at] : nullptr;
+    return transform_of(at).mask(sample_.field(at), image_, OpRange::all, key_, field_scratch_, clock, classes);
 }
 
 std::vector<float> TrainingData::boxes(std::size_t at) {

@@ -67,6 +67,7 @@ class TrainingData {
     std::shared_ptr<const Sampler> sampler_;
     Transform transform_;
     std::vector<std::optional<Transform>> own_transforms_;  // of the data set's fields; empty: transform_
+    std::vector<std::optional<MaskClasses>> classes_;       // of its masks; empty: their values are classes
     std::uint64_t seed_ = 0;
     std::int64_t epoch_ = 0;
     std::int64_t batch_size_ = 0;

@@ -96,7 +96,7 @@ def test_masks(stoker, tmp_path, kind):
         masks(data / f"masks/{i}.png", np.random.default_rng(i).integers(0, 9, (6, 9), dtype=np.uint8), kind)
     report = stoker("inspect", data, "--verify", "--json").json()
     assert (report["format"], report["samples"], report["bad"]) == ("paired_folder", 3, [])
-    assert report["fields"]["mask"] == {"kind": "mask", "guessed": False, "dtype": "uint8"}
+    assert report["fields"]["mask"] == {"kind": "mask", "guessed": False, "dtype": "uint8", "values": list(range(9))}
 
 
 def test_coco(stoker, tmp_path):

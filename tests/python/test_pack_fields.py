@@ -101,7 +101,7 @@ def test_the_same_fields_from_each_format(stoker, tmp_path, source):
     WRITERS[source](tmp_path / source, data)
     report = stoker("inspect", source, "--json", "--verify", *options(FIELDS)).json()["fields"]
     assert list(report)[-6:] == [field.split(":")[0] for field in FIELDS]
-    assert report["mask"] == {"kind": "mask", "guessed": False, "dtype": "uint8"}
+    assert report["mask"] == {"kind": "mask", "guessed": False, "dtype": "uint8", "values": [0, 1, 2, 3, 4]}
     assert report["score"] == {"kind": "value", "guessed": False, "dtype": "float64", "shape": []}
     assert (report["tags"]["kind"], report["tags"]["shape"]) == ("label", [7])
     assert (report["point"]["dtype"], report["point"]["shape"]) == ("float32", [2, 3])

@@ -38,10 +38,13 @@ class PngReader {
         check(spng_get_ihdr(context_.get(), &header_));
         check_image_size("png", header_.height, header_.width);
         const int type = header_.color_type;
-        if (indices && type != SPNG_COLOR_TYPE_GRAYSCALE && type != SPNG_COLOR_TYPE_INDEXED) {
+        // Alpha says nothing about the class. Of 16 bits it would not fit into a row of the result.
+        const bool alpha = type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA && header_.bit_depth == 8;
+        samples_ = alpha ? 2 : 1;
+        if (indices && !alpha && type != SPNG_COLOR_TYPE_GRAYSCALE && type != SPNG_COLOR_TYPE_INDEXED) {
             throw DataError({}, {.where = "mask",
                                  .expected = "a PNG of class indices: grey or with a palette",
-                                 .got = type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA ? "grey with alpha" : "RGB",
+                                 .got = type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA ? "grey of 16 bits with alpha" : "RGB",
                                  .hint = "save the index of each pixel's class, not its colour"});
         }
         packed_.resize(indices ? row_bytes() : 0);
@@ -107,7 +110,8 @@ class PngReader {
     }
 
     std::size_t row_bytes() const {
-        return indices_ ? (std::size_t{header_.width} * header_.bit_depth + 7) / 8 : std::size_t{3} * header_.width;
+        return indices_ ? (std::size_t{header_.width} * samples_ * header_.bit_depth + 7) / 8
+                        : std::size_t{3} * header_.width;
     }
 
     void start_rows() {
@@ -124,8 +128,9 @@ class PngReader {
             if (bits == 16) {
                 std::memcpy(&index, packed_.data() + 2 * x, 2);
             } else {
-                const std::size_t shift = 8 - bits - x * bits % 8;
-                index = static_cast<std::uint16_t>(packed_[x * bits / 8] >> shift & ((1U << bits) - 1));
+                const std::size_t at = x * samples_ * bits;
+                const std::size_t shift = 8 - bits - at % 8;
+                index = static_cast<std::uint16_t>(packed_[at / 8] >> shift & ((1U << bits) - 1));
             }
             if (index > 255) {
                 throw DataError({},
@@ -162,6 +167,7 @@ class PngReader {
 
     std::span<const std::byte> bytes_;
     bool indices_;
+    std::size_t samples_ = 1;           // of a pixel, with `indices_`
     std::vector<std::uint8_t> packed_;  // one row of indices as stored
     std::size_t position_ = 0;
     std::unique_ptr<spng_ctx, decltype(&spng_ctx_free)> context_;

@@ -141,7 +141,11 @@ LoaderFields::Plan LoaderFields::plan_of(const Field& field) const {
     Plan plan{.field = field,
               .transform = own.transform ? own.transform.get() : &transform_,
               .own = own.transform,
-              .pad = field.any_length() ? own.pad : std::nullopt};
+              .pad = field.any_length() ? own.pad : std::nullopt,
+              .classes = own.classes};
+    if (own.classes && field.kind != FieldKind::mask) {
+        refuse("a mask, as it has `values`", describe_fields({&field, 1}));
+    }
     if (field.kind == FieldKind::mask || field.kind == FieldKind::boxes) {
         require_overlay_ops(plan.transform->ops(), field);
     }
@@ -203,8 +207,7 @@ void LoaderFields::find_shapes(std::int64_t index, SampleScratch& scratch) {
                 plan.slot = slot_of(augmented(*plan.transform, value, scratch.fields), std::nullopt);
                 plan.transform->require_channels(plan.slot.channels);
             } else if (plan.field.kind == FieldKind::mask) {
-                plan.slot =
-                    slot_of(plan.transform->mask(value, image, OpRange::all, key, scratch.fields, clock), std::nullopt);
+                plan.slot = slot_of(plan.mask(value, image, OpRange::all, key, scratch.fields, clock), std::nullopt);
             }
         });
     }
@@ -292,8 +295,7 @@ void LoaderFields::prepare(const SampleTask& task) const {
             if (plan.field.kind == FieldKind::image) {
                 keep(plan.transform->prepare(value, scratch.fields, task.clock), value);
             } else if (plan.field.kind == FieldKind::mask) {
-                keep(plan.transform->mask(value, scratch.image, OpRange::prepared, {}, scratch.fields, task.clock),
-                     value);
+                keep(plan.mask(value, scratch.image, OpRange::prepared, {}, scratch.fields, task.clock), value);
             } else if (plan.field.kind == FieldKind::boxes) {
                 plan.transform->boxes(boxes_in(scratch.boxes, value.bytes), scratch.image, OpRange::prepared, {});
                 value.copy_elements(std::as_const(scratch.boxes).bytes());
@@ -325,7 +327,7 @@ void LoaderFields::write_field(const Plan& plan, const FieldValue& value, const 
         case FieldKind::mask: {
             // A kept mask has the size that its own ops gave it.
             const ImageSize image = range == OpRange::remaining ? ImageSize{value.height, value.width} : scratch.image;
-            const ConstImageView mask = transform.mask(value, image, range, task.key, scratch.fields, task.clock);
+            const ConstImageView mask = plan.mask(value, image, range, task.key, scratch.fields, task.clock);
             require_size(slot, mask.channels, {mask.height, mask.width});
             auto* to = reinterpret_cast<std::uint8_t*>(task.place.bytes(plan.at).data());
             copy_pixels(mask, {to, mask.height, mask.width, 1, mask.width});

@@ -110,11 +110,16 @@ class LoaderFields {
         const Transform* transform;            // of an image or mask
         std::shared_ptr<const Transform> own;  // what `transform` points to, if that is not the loader's
         std::optional<std::int64_t> pad;
+        std::optional<MaskClasses> classes = {};
         ImageSlot slot = {};        // of an image or mask
         std::size_t at = 0;         // its place in the batch's fields
         std::size_t length_at = 0;  // with `pad`, of the field that holds the numbers of entries
 
         bool ragged() const { return field.any_length() && !pad; }
+        ConstImageView mask(const FieldValue& value, ImageSize image, OpRange range, const RngKey& key,
+                            TransformScratch& scratch, StageClock& clock) const {
+            return transform->mask(value, image, range, key, scratch, clock, classes ? &*classes : nullptr);
+        }
     };
 
     Plan plan_of(const Field& field) const;

@@ -25,6 +25,7 @@ struct FieldOptions {
     std::string name;
     std::optional<std::int64_t> pad = {};             // entries of a field of any length; empty: ragged
     std::shared_ptr<const Transform> transform = {};  // of an image or mask; null: the loader's
+    std::optional<MaskClasses> classes = {};          // of a mask; empty: its values are classes
 };
 
 // The loader decodes images and runs their ops.

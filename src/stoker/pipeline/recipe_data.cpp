@@ -60,7 +60,7 @@ std::vector<FieldOptions> field_options(const DataRecipe& recipe,
                                         std::optional<std::vector<OpSpec>> FieldRecipe::*ops) {
     std::vector<FieldOptions> all;
     for (const FieldRecipe& field : recipe.fields.more) {
-        FieldOptions options{.name = field.name, .pad = field.pad};
+        FieldOptions options{.name = field.name, .pad = field.pad, .classes = mask_classes(field.values)};
         if (const auto& own = field.*ops) {
             options.transform = std::make_shared<const Transform>(*own, transform_options(recipe));
         }

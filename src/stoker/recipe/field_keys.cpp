@@ -76,6 +76,9 @@ std::vector<SchemaKey> field_keys(std::string_view name) {
                 [](const TomlValue& value) {
                     return schema::Between{1, kMostEntries}.read(value);
                 }),
+            schema::integers(table + "values", at(&FieldRecipe::values), {0, 255}, 256,
+                             "the values that a mask stores, in the order of the classes, such as [0, 255]: others "
+                             "become 255, which the loss leaves out; empty: values are classes"),
             own_ops(table + "train_ops", at(&FieldRecipe::train_ops), "data.train_ops"),
             own_ops(table + "val_ops", at(&FieldRecipe::val_ops), "data.val_ops")};
 }

@@ -41,6 +41,7 @@ struct FieldRecipe {
     std::string is = "value";                        // value | label | image | mask | boxes | tokens | bytes
     std::string from = {};                           // its name in the data; empty: `name`
     std::optional<std::int64_t> pad = std::nullopt;  // entries in the batch; empty: any number
+    std::vector<std::int64_t> values = {};           // a mask's stored value of each class; empty: they are classes
     std::optional<std::vector<OpSpec>> train_ops = std::nullopt;  // of an image or mask; empty: those of the images
     std::optional<std::vector<OpSpec>> val_ops = std::nullopt;
 };
@@ -168,24 +169,25 @@ struct TrainRecipe {
     std::string loss = "mse";        // regression: mse | l1 | huber
     double label_smoothing = 0;
     ClassWeights class_weights = {};
-    double focal_gamma = 0;                    // focal loss; 0: off
-    std::optional<std::int64_t> ignore_index;  // a class that the loss leaves out; empty: 255 in masks, -100 of tokens
-    double mixup = 0;                          // alpha of the Beta distribution of ratios; 0: off
-    double cutmix = 0;                         // the same
-    double loss_scale = 65536;                 // fp16: initial loss scale
-    std::int64_t loss_scale_interval = 2000;   // fp16: steps without an overflow before it doubles
-    std::string compile = "auto";              // auto | none
-    bool gradient_checkpointing = false;       // recomputes activations in the backward pass
-    bool sync_batch_norm = false;              // statistics of batch norm over all ranks
-    std::string compress_gradients = "none";   // none | bf16 | fp16: as ranks send them
-    std::string shard = "none";                // none | optimizer | full: what ranks divide among them
-    std::string pipeline = "1f1b";             // 1f1b | gpipe: the order of a stage's passes
-    bool stop_at_nan = true;                   // stops at a loss that is not finite
-    double ema = 0;                            // decay of the average of the weights; 0: off
-    bool channels_last = true;                 // for convolutional models
-    std::optional<int> threads;                // LibTorch's intra-op threads; empty: auto
-    bool deterministic = false;                // the same losses, bit for bit, with as many threads on this machine
-    std::int64_t evaluate_every = 1;           // epochs; the last epoch is always evaluated
+    double focal_gamma = 0;  // focal loss; 0: off
+    std::optional<std::int64_t>
+        ignore_index;           // a class that the loss leaves out; -1: none; empty: 255 in masks, -100 of tokens
+    double mixup = 0;           // alpha of the Beta distribution of ratios; 0: off
+    double cutmix = 0;          // the same
+    double loss_scale = 65536;  // fp16: initial loss scale
+    std::int64_t loss_scale_interval = 2000;  // fp16: steps without an overflow before it doubles
+    std::string compile = "auto";             // auto | none
+    bool gradient_checkpointing = false;      // recomputes activations in the backward pass
+    bool sync_batch_norm = false;             // statistics of batch norm over all ranks
+    std::string compress_gradients = "none";  // none | bf16 | fp16: as ranks send them
+    std::string shard = "none";               // none | optimizer | full: what ranks divide among them
+    std::string pipeline = "1f1b";            // 1f1b | gpipe: the order of a stage's passes
+    bool stop_at_nan = true;                  // stops at a loss that is not finite
+    double ema = 0;                           // decay of the average of the weights; 0: off
+    bool channels_last = true;                // for convolutional models
+    std::optional<int> threads;               // LibTorch's intra-op threads; empty: auto
+    bool deterministic = false;               // the same losses, bit for bit, with as many threads on this machine
+    std::int64_t evaluate_every = 1;          // epochs; the last epoch is always evaluated
     Interval checkpoint_every;
     std::string keep_best = {};   // a validation metric, such as "val_loss"; empty: no best checkpoint
     std::int64_t early_stop = 0;  // evaluations without a better one that end the run; 0: off

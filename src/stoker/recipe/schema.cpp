@@ -117,6 +117,44 @@ std::vector<SchemaKey> root_keys() {
     };
 }
 
+SchemaKey model_name() {
+    SchemaKey key = one_of("model.name", field(&Recipe::model, &ModelRecipe::name),
+                           {"mlp", "convnet", "resnet18", "resnet34", "resnet50", "vit_s_16"}, "the model");
+    key.read = [read = key.read](Recipe& recipe, const TomlValue& value, const Place& place) {
+        try {
+            read(recipe, value, place);
+        } catch (const InvalidArgument& error) {
+            throw InvalidArgument(
+                std::string(error.what()) +
+                "; for another one write it in Python, stoker.export_training(net, loss, (images, labels), "
+                "\"net.pt2\"), and set model.export = \"net.pt2\"");
+        }
+    };
+    return key;
+}
+
+SchemaKey ignore_index() {
+    constexpr std::int64_t kNone = -1;  // no mask and no vocabulary has it
+    constexpr Between kClass{-kMost, kMost};
+    using Value = std::optional<std::int64_t>;
+    return value_key(
+        "train.ignore_index", field(&Recipe::train, &TrainRecipe::ignore_index),
+        "\"auto\", \"none\" or " + kClass.text(),
+        "segmentation, language: a class that loss and metrics leave out; `none`: all count; `auto`: 255 in masks, "
+        "-100 "
+        "of tokens",
+        [=](const TomlValue& value) -> std::optional<Value> {
+            if (const auto* text = value.as<std::string>(); text != nullptr && (*text == "auto" || *text == "none")) {
+                return *text == "auto" ? Value() : Value(kNone);
+            }
+            const Value given = kClass.read(value);
+            return given ? std::optional<Value>(given) : std::nullopt;
+        },
+        [=](const Value& value) {
+            return !value ? toml_string("auto") : value == kNone ? toml_string("none") : fmt::to_string(*value);
+        });
+}
+
 SchemaKey class_weights() {
     return value_key(
         "train.class_weights", field(&Recipe::train, &TrainRecipe::class_weights),
@@ -267,8 +305,7 @@ std::vector<SchemaKey> data_keys() {
 std::vector<SchemaKey> model_keys() {
     const auto at = [](auto member) { return field(&Recipe::model, member); };
     return {
-        one_of("model.name", at(&ModelRecipe::name), {"mlp", "convnet", "resnet18", "resnet34", "resnet50", "vit_s_16"},
-               "the model"),
+        model_name(),
         text("model.script", at(&ModelRecipe::script), "a TorchScript file", kAnyText,
              "your own model, saved by torch.jit.script or torch.jit.trace, instead of `name`"),
         text("model.export", at(&ModelRecipe::exported), "a .pt2 file", kAnyText,
@@ -383,9 +420,7 @@ std::vector<SchemaKey> train_keys() {
         class_weights(),
         number("train.focal_gamma", at(&TrainRecipe::focal_gamma), {.low = 0},
                "focal loss: the loss of a sample times (1 - p)^gamma, p the probability of its class; 0: off"),
-        integer_or_auto("train.ignore_index", at(&TrainRecipe::ignore_index), {-kMost, kMost},
-                        "segmentation, language: a class that loss and metrics leave out; `auto`: 255 in masks, -100 "
-                        "of tokens"),
+        ignore_index(),
         flag("train.gradient_checkpointing", at(&TrainRecipe::gradient_checkpointing),
              "recomputes the activations of each block in the backward pass instead of keeping them: less memory, more "
              "time"),

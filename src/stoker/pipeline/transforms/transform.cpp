@@ -141,6 +141,15 @@ ConstImageView render(ConstImageView pixels, const Box& window, const Geometry& 
     return out;
 }
 
+ConstImageView with_classes(ConstImageView mask, const MaskClasses& classes, TransformScratch& scratch) {
+    const ImageView out = next_scratch(scratch, mask.height, mask.width, 1);
+    for (int y = 0; y < mask.height; ++y) {
+        std::transform(mask.row(y), mask.row(y) + mask.width, out.row(y),
+                       [&](std::uint8_t value) { return classes[value]; });
+    }
+    return out;
+}
+
 // The first of a decoder's three equal channels, in the same memory.
 ImageView first_channel(ImageView image) {
     const std::ptrdiff_t row = image.width;
@@ -276,8 +285,21 @@ ConstImageView Transform::augment(ConstImageView prepared, const RngKey& key, Tr
     return render(image.pixels, image.window, image.geometry, scratch);
 }
 
+std::optional<MaskClasses> mask_classes(std::span<const std::int64_t> values) {
+    constexpr std::uint8_t kIgnored = 255;
+    if (values.empty()) {
+        return std::nullopt;
+    }
+    MaskClasses classes;
+    classes.fill(kIgnored);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        classes[static_cast<std::size_t>(values[i])] = static_cast<std::uint8_t>(i);
+    }
+    return classes;
+}
+
 ConstImageView Transform::mask(const FieldValue& mask, ImageSize image, OpRange range, const RngKey& key,
-                               TransformScratch& scratch, StageClock& clock) const {
+                               TransformScratch& scratch, StageClock& clock, const MaskClasses* classes) const {
     ConstImageView pixels;
     if (mask.encoded) {
         ImageSink sink(scratch.decoded);
@@ -295,6 +317,9 @@ ConstImageView Transform::mask(const FieldValue& mask, ImageSize image, OpRange 
         throw DataError({}, {.where = "mask",
                              .expected = fmt::format("the image's {} x {} pixels", image.height, image.width),
                              .got = fmt::format("{} x {}", pixels.height, pixels.width)});
+    }
+    if (classes != nullptr && range != OpRange::remaining) {  // else it has them already
+        pixels = with_classes(pixels, *classes, scratch);
     }
     clock.lap(Stage::pixels);
     return run_on_mask(slice(range), key, pixels, scratch);

@@ -80,6 +80,12 @@ struct DctCropImage {
 };
 
 // Buffers that one worker reuses for every sample.
+// The class of each value that a mask stores.
+using MaskClasses = std::array<std::uint8_t, 256>;
+
+// Class i for `values[i]`, each from 0 to 255; others become 255, which the loss leaves out. Empty without values.
+std::optional<MaskClasses> mask_classes(std::span<const std::int64_t> values);
+
 struct TransformScratch {
     Decoder decoder;
     DctCropper cropper;
@@ -173,9 +179,10 @@ class Transform {
 
     // Masks and boxes of an image (overlay.h), with the random numbers that the image has; `image` is its size before
     // the ops. The mask's view is in `mask` or in `scratch`. `boxes` has the boxes' (K, 4) floats and is changed in
-    // place. Throws DataError for a damaged mask, one of several channels, and one of another size than the image.
+    // place. With `classes` a mask's stored values become classes before the ops. Throws DataError for a damaged mask,
+    // one of several channels, and one of another size than the image.
     ConstImageView mask(const FieldValue& mask, ImageSize image, OpRange range, const RngKey& key,
-                        TransformScratch& scratch, StageClock& clock) const;
+                        TransformScratch& scratch, StageClock& clock, const MaskClasses* classes = nullptr) const;
     void boxes(std::span<float> boxes, ImageSize image, OpRange range, const RngKey& key) const;
 
     // The ops before the first random one, the rest, or all. The slice refers to this transform.

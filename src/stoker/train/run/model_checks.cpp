@@ -18,6 +18,7 @@
 #include "stoker/bridge/tensor.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/models/imported_model.h"
+#include "stoker/pipeline/mask_values.h"
 #include "stoker/train/run/best_epoch.h"
 #include "stoker/train/run/evaluate.h"
 #include "stoker/train/run/run_setup.h"
@@ -342,8 +343,8 @@ void require_smallest_batch(const Recipe& recipe, Model& model, const BatchSampl
                  (in_all ? "set a larger data.batch_size" : "set data.drop_last = true, or another data.batch_size")});
 }
 
-void require_classes(std::span<const std::string> trained, const std::string& origin, const Dataset& data) {
-    const auto own = data.classes();
+void require_classes(std::span<const std::string> trained, const std::string& origin, std::span<const std::string> own,
+                     const std::string& data) {
     const auto same = [](const std::string& a, const std::string& b) {
         return utf8_text(a) == utf8_text(b);  // a checkpoint stores UTF-8
     };
@@ -353,7 +354,7 @@ void require_classes(std::span<const std::string> trained, const std::string& or
     // The first class that differs.
     const auto at = static_cast<std::size_t>(std::ranges::mismatch(trained, own, same).in1 - trained.begin());
     throw InvalidArgument(
-        {.where = data.path(),
+        {.where = data,
          .expected = fmt::format("{}, as in {}",
                                  at < trained.size() ? fmt::format("class {} to be \"{}\"", at, trained[at])
                                                      : fmt::format("no class {}", at),
@@ -375,6 +376,36 @@ void require_val_samples(const Recipe& recipe, const Loader& val, const Task& ta
     if (!gives_one_size(transform.ops())) {
         require_one_size(val, transform, recipe.seed);
     }
+}
+
+void require_mask_classes(const Recipe& recipe, const Task& task, const Dataset& data) {
+    const std::int64_t ignored = task.loss.ignore_index;
+    if (task.kind != TaskKind::segmentation || ignored < 0 || ignored > 255) {
+        return;
+    }
+    constexpr std::int64_t kMasks = 32;
+    const std::string& target = task.fields.target;
+    const auto field = std::ranges::find(data.fields(), target, &Field::name) - data.fields().begin();
+    const auto own = std::ranges::find(recipe.data.fields.more, target, &FieldRecipe::name);
+    const auto classes = own == recipe.data.fields.more.end() ? std::nullopt : mask_classes(own->values);
+    const auto counts = count_mask_values(data, static_cast<std::size_t>(field), kMasks, classes ? &*classes : nullptr);
+    const auto present = [](std::int64_t count) { return count > 0; };
+    if (counts[static_cast<std::size_t>(ignored)] == 0 || std::ranges::count_if(counts, present) != 2) {
+        return;
+    }
+    const auto other =
+        std::ranges::find_if(counts,
+                             [&](const std::int64_t& count) {
+                                 return count > 0 && &count != &counts[static_cast<std::size_t>(ignored)];
+                             }) -
+        counts.begin();
+    const auto [low, high] = std::minmax<std::int64_t>(other, ignored);
+    throw InvalidArgument(
+        {.where = "data.fields." + target,
+         .expected = fmt::format("masks of at least two classes besides {}, which the loss leaves out", ignored),
+         .got = fmt::format("the values {} and {} alone", low, high),
+         .hint = fmt::format("if {} is a class, set data.fields.{}.values = [{}, {}]; or train.ignore_index = \"none\"",
+                             ignored, target, low, high)});
 }
 
 void require_several_classes(const Recipe& recipe, const Task& task, const Dataset& data) {

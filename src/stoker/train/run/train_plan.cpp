@@ -105,6 +105,7 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
     }
     require_same_recipe(*group, recipe, *train, val.get());
     require_several_classes(recipe, task, *data.train);
+    require_mask_classes(recipe, task, *data.train);
     require_outputs(recipe, *model, task, device);
     set_weights(task, recipe.train.class_weights, *data.train, device);
     require_smallest_batch(recipe, *model, train->batch_sampler(), task, device);
