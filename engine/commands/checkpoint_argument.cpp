@@ -1,7 +1,6 @@
 #include "engine/commands/checkpoint_argument.h"
 
-#include <algorithm>
-#include <sstream>
+#include <fmt/format.h>
 
 #include "cli/command.h"
 #include "stoker/base/error.h"
@@ -23,6 +22,8 @@ void add_trained_options(CLI::App& app, TrainedOptions& options, const std::stri
     app.add_option("--checkpoint", options.checkpoint,
                    "a checkpoint folder, or a run folder to use its newest (default: the newest of RUN)")
         ->type_name("DIR");
+    app.add_flag("--best", options.best,
+                 "take RUN/best, of the best epoch (train.keep_best); the default where train.early_stop is set");
     add_set_option(app, options.sets, set_example);
 }
 
@@ -50,8 +51,40 @@ Recipe open_recipe(const TrainedOptions& options) {
                    .hint = "`stoker runs list DIR` lists the runs below a folder"});
 }
 
+namespace {
+
+// Takes the best checkpoint of the run folder `from`, not its newest, if it is asked for or the run stops early.
+void choose_best(const fs::path& from, bool asked, Trained& trained) {
+    const fs::path best = from / kBest;
+    const bool has_best = find_checkpoint(best) == best;
+    if (asked && !has_best) {
+        throw IoError({.where = from.string(),
+                       .expected = "a run folder with best/, for --best",
+                       .got = "none",
+                       .hint = "train.keep_best keeps it: train again with it"});
+    }
+    if (!has_best || trained.checkpoint == best) {
+        return;
+    }
+    const std::int64_t newest_step = read_step(trained.checkpoint);
+    const std::int64_t best_step = read_step(best);
+    if (asked || trained.recipe.train.early_stop > 0) {
+        trained.note = asked ? ""
+                             : fmt::format(
+                                   "{}: the best checkpoint, of step {}; --checkpoint {} takes the newest, of "
+                                   "step {}",
+                                   from.string(), best_step, trained.checkpoint.string(), newest_step);
+        trained.checkpoint = best;
+    } else if (best_step != newest_step) {
+        trained.note = fmt::format("{}: the newest checkpoint, of step {}; --best takes the best one, of step {}",
+                                   from.string(), newest_step, best_step);
+    }
+}
+
+}  // namespace
+
 Trained open_trained(const TrainedOptions& options) {
-    Trained trained{.recipe = open_recipe(options), .checkpoint = {}};
+    Trained trained{.recipe = open_recipe(options), .checkpoint = {}, .note = {}};
     std::error_code none;
     if (options.checkpoint.empty() && !fs::is_directory(options.run, none)) {
         throw BadSetting({.where = options.run,
@@ -67,10 +100,11 @@ Trained open_trained(const TrainedOptions& options) {
                        .got = "none",
                        .hint = "a checkpoint is a folder such as runs/digits/checkpoints/4690"});
     }
-    require_same_model(read_trained_recipe(*checkpoint), trained.recipe);
-    const ModelRecipe& model = trained.recipe.model;
-    require_same_file(read_model_hash(*checkpoint), imported_model_hash(model), model);
     trained.checkpoint = *checkpoint;
+    choose_best(from, options.best, trained);
+    require_same_model(read_trained_recipe(trained.checkpoint), trained.recipe);
+    const ModelRecipe& model = trained.recipe.model;
+    require_same_file(read_model_hash(trained.checkpoint), imported_model_hash(model), model);
     return trained;
 }
 
@@ -89,23 +123,6 @@ std::vector<std::string> class_names(const Recipe& recipe, const std::filesystem
     return names;
 }
 
-namespace {
-
-// The columns of a table that the target was read from, "cx,cy"; empty if there is not one for each output.
-std::vector<std::string> column_names(const FieldsRecipe& fields, const std::string& target, std::size_t outputs) {
-    const auto found = std::ranges::find(fields.more, target, &FieldRecipe::name);
-    std::vector<std::string> names;
-    std::istringstream from(found == fields.more.end() ? "" : found->from);
-    for (std::string name; std::getline(from, name, ',');) {
-        name.erase(0, name.find_first_not_of(' '));
-        name.erase(name.find_last_not_of(' ') + 1);
-        names.push_back(std::move(name));
-    }
-    return names.size() == outputs ? names : std::vector<std::string>();
-}
-
-}  // namespace
-
 std::vector<std::string> output_names(const Recipe& recipe, const std::filesystem::path& checkpoint,
                                       const ModelMetadata& metadata) {
     const TaskKind task = task_named(recipe.task);
@@ -117,10 +134,9 @@ std::vector<std::string> output_names(const Recipe& recipe, const std::filesyste
     if (task == TaskKind::regression && outputs == 1) {
         return {target};
     }
-    std::vector<std::string> names =
-        task == TaskKind::regression ? std::vector<std::string>() : read_classes(checkpoint);
-    if (names.size() != outputs) {
-        names = column_names(recipe.data.fields, target, outputs);
+    std::vector<std::string> names = read_classes(checkpoint);
+    if (names.size() > outputs) {
+        names.clear();
     }
     for (std::size_t i = names.size(); i < outputs; ++i) {
         names.push_back((task == TaskKind::regression ? target + "_" : "") + std::to_string(i));

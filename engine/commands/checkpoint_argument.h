@@ -17,6 +17,7 @@ struct TrainedOptions {
     std::string run;
     std::vector<std::string> sets;
     std::string checkpoint;
+    bool best = false;
 };
 void add_trained_options(CLI::App& app, TrainedOptions& options, const std::string& set_example);
 
@@ -26,9 +27,11 @@ Recipe open_recipe(const TrainedOptions& options);
 struct Trained {
     Recipe recipe;
     std::filesystem::path checkpoint;
+    std::string note;  // which checkpoint of the run it is, if the newest is not the best
 };
 
-// The recipe and the checkpoint; by default the newest checkpoint of the run folder. Throws BadSetting for a recipe
+// The recipe and the checkpoint; by default the newest checkpoint of the run folder, or its best one where the run
+// stops early (train.early_stop). Throws BadSetting for a recipe
 // without --checkpoint, IoError if no checkpoint is found, and InvalidArgument if the recipe's model is not the one
 // that the checkpoint was trained with.
 Trained open_trained(const TrainedOptions& options);
@@ -37,9 +40,8 @@ Trained open_trained(const TrainedOptions& options);
 // classes of the recipe's training data; outputs without a name are numbered.
 std::vector<std::string> class_names(const Recipe& recipe, const std::filesystem::path& checkpoint);
 
-// The names of the columns of predictions: the classes; of several labels a sample their names if the data has as
-// many, else those of the table's columns that they were read from, else numbers; of values the name of their field, of
-// several those of the columns, else numbered.
+// The names of the columns of predictions: those of the checkpoint (Task::classes); outputs without a name are
+// numbered, and a single value has that of its field.
 std::vector<std::string> output_names(const Recipe& recipe, const std::filesystem::path& checkpoint,
                                       const ModelMetadata& metadata);
 

@@ -115,7 +115,10 @@ void print_metrics(const Evaluation& evaluation, const EvalArguments& options, c
 }
 
 int run(const EvalArguments& options, const Group& group) {
-    auto [recipe, checkpoint] = open_trained(options);
+    auto [recipe, checkpoint, which] = open_trained(options);
+    if (group.first() && !which.empty()) {
+        print_stderr("{}\n", which);
+    }
     if (!options.data.empty()) {
         recipe.data.val = options.data;
     }

@@ -78,6 +78,9 @@ int run(const ExportArguments& options) {
                            .hint = "-o OUT.safetensors"});
     }
     const auto trained = open_trained(options);
+    if (!trained.note.empty()) {
+        print_stderr("{}\n", trained.note);
+    }
     const Recipe& recipe = trained.recipe;
     std::vector<std::string> data = training_sets(recipe.data);
     data.push_back(recipe.data.val);

@@ -236,7 +236,10 @@ int run(const PredictArguments& options, const Group& group) {
     }
     require_options(options, kind);
     require_predictable({.kind = kind});
-    auto [recipe, checkpoint] = open_trained(options);
+    auto [recipe, checkpoint, which] = open_trained(options);
+    if (group.first() && !which.empty()) {
+        print_stderr("{}\n", which);
+    }
     recipe.data.cache = "none";  // each image is read once
     const ModelFile weights = read_model(checkpoint);
     const std::vector<std::string> columns = output_names(recipe, checkpoint, weights.metadata);

@@ -227,6 +227,10 @@ void print_resumed(const Resumed& resumed, const Recipe& recipe) {
     }
 }
 
+void print_warning(const std::string& line) {
+    print_stderr("stoker: {}\n", line);
+}
+
 // Prints the progress of rank 0.
 class TrainReport {
   public:
@@ -243,7 +247,7 @@ class TrainReport {
 
     // Runs the training. If it fails after a step, prints which files cover the run.
     TrainResult fit(FitOptions options) {
-        options.on_warning = [](const std::string& line) { print_stderr("stoker: {}\n", line); };
+        options.on_warning = print_warning;
         options.on_resume = [this](const Resumed& resumed) {
             had_finished_ = resumed.finished;
             print_resumed(resumed, recipe_);
@@ -446,7 +450,7 @@ int train(const TrainArguments& options, const std::shared_ptr<Group>& group) {
     if (group->first()) {
         require_outside_data(out, all_sets(recipe.data));
         require_writable_folder(out);
-        RunFolder(out).find_start(options.resume);  // refuses before data and model are read
+        RunFolder(out).find_start(options.resume, print_warning);  // refuses before data and model are read
     }
     const bool resumes =
         !options.resume.empty() && find_checkpoint(options.resume == "auto" ? out : options.resume).has_value();

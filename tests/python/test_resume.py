@@ -244,11 +244,12 @@ def test_a_damaged_checkpoint_names_the_one_before(here, file):
     for damaged, good in ((40, "run/checkpoints/30"), (30, "run/checkpoints/15"), (15, None)):
         path = here / "run/checkpoints" / str(damaged) / file
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-        for newest in ["auto", "run/checkpoints/"] if damaged == 40 else [f"run/checkpoints/{damaged}/"]:
-            error = train(*more, newest, cwd=here, status=1).err.splitlines()[-1]
-            advice = f"; --resume {good} is the one before"
-            assert error.startswith("stoker: [") and file in error, error
-            assert error.endswith(advice) if good else "--resume" not in error, error
+        newest = "run/checkpoints/" if damaged == 40 else f"run/checkpoints/{damaged}/"
+        error = train(*more, newest, cwd=here, status=1).err.splitlines()[-1]
+        advice = f"; --resume {good} is the one before"
+        assert error.startswith("stoker: [") and file in error, error
+        assert error.endswith(advice) if good else "--resume" not in error, error
+    assert file in train(*more, "auto", cwd=here, status=1).err  # none is whole
     before = here / "run/checkpoints/15" / file
     assert before.exists() and not (here / "run/failed.json").exists()  # nothing was begun
 
@@ -259,12 +260,15 @@ def test_a_changed_byte_is_found(here, file):
     data = bytearray(path.read_bytes())
     data[-2] ^= 0x40  # of the last float's exponent
     path.write_bytes(data)
-    error = train("--resume", "auto", "--set", "train.epochs=2", cwd=here, status=1).err
+    more = ["--set", "train.epochs=2", "--resume"]
+    error = train(*more, "run/checkpoints/40", cwd=here, status=1).err
     assert f"{file}.safetensors" in error and "expected the file as it was written" in error, error
     assert error.endswith("; --resume run/checkpoints/30 is the one before\n"), error
     status = {"model": 0, "optimizer": 0, "ema": 1}[file]  # the average is evaluated
     error = run_program("eval", "run", cwd=here, status=status).err
     assert ("--checkpoint run/checkpoints/30 is the one before" in error) == (status == 1), error
+    assert "run/checkpoints/40.damaged" in train(*more, "auto", cwd=here).err  # as a restart by torchrun does
+    assert (here / f"run/checkpoints/40.damaged/{file}.safetensors").read_bytes() == data
 
 
 @pytest.mark.parametrize(("then", "now"), [(0, 0.99), (0.99, 0)])

@@ -125,8 +125,10 @@ Outcome live(const Recipe& recipe, const std::filesystem::path& run, std::int64_
     std::int64_t steps = 0;
     FitOptions options{.out = run, .resume = "auto", .interrupt = &interrupt};
     options.on_step = [&](const Progress&) { interrupt = ++steps == stop_at ? 15 : 0; };
+    std::vector<std::string> warnings;
+    options.on_warning = [&](const std::string& line) { warnings.push_back(line); };
     TrainResult result = trainer.fit(options);
-    return {std::move(result), weights_of(trainer)};
+    return {std::move(result), weights_of(trainer), std::move(warnings)};
 }
 
 void die(const Recipe& recipe, const std::filesystem::path& run, std::int64_t at_step) {

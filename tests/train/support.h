@@ -66,6 +66,7 @@ inline constexpr std::int64_t kSteps = kEpochs * kStepsAnEpoch;
 struct Outcome {
     TrainResult result;
     std::vector<NamedTensor> weights;
+    std::vector<std::string> warnings = {};
 };
 
 // Trains from the newest checkpoint, if any, to the end, or until an interrupt after `stop_at` steps.

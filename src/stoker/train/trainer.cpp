@@ -87,7 +87,8 @@ void Trainer::start(const FitOptions& options) {
         loop_.record_facts();
         return;
     }
-    const std::string checkpoint = plan_.group->broadcast(recorder_.find_start(options.resume).string());
+    const std::string checkpoint =
+        plan_.group->broadcast(recorder_.find_start(options.resume, options.on_warning).string());
     if (!checkpoint.empty()) {
         const Resumed resumed = resume(checkpoint, options);
         if (options.on_resume) {
@@ -132,7 +133,8 @@ Resumed Trainer::resume(const std::filesystem::path& checkpoint, const FitOption
     } else {
         // A finished run keeps its recipe.
         recorder_.resume(resumed.finished && known ? loaded.recipe : recipe,
-                         {.bytes = loaded.metrics_bytes, .step = resumed.step, .epochs = resumed.epochs});
+                         {.bytes = loaded.metrics_bytes, .step = resumed.step, .epochs = resumed.epochs},
+                         options.on_warning);
     }
     if (!resumed.finished) {
         loop_.record_facts();

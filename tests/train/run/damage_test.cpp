@@ -7,6 +7,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/track/metrics_file.h"
 #include "stoker/train/run/metrics_position.h"
 #include "stoker/train/run/run_state.h"
 #include "train/support.h"
@@ -15,6 +16,8 @@ namespace stoker {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using testing::every;
 using ::testing::HasSubstr;
 using testing::live;
@@ -120,12 +123,11 @@ TEST(MetricsEnd, ADamagedLengthKeepsWholeLinesOfTheRun) {
 }
 
 TEST(MetricsEnd, AnEpochsLineAfterItsCheckpointIsCut) {
-    const TempDir folder;
     const std::string steps = "{\"type\":\"step\",\"step\":1}\n{\"type\":\"step\",\"step\":2}\n";
     const std::string epoch = "{\"type\":\"epoch\",\"schema\":1,\"step\":2,\"epoch\":1}\n";
-    std::ofstream(folder / "m") << steps << epoch << "{\"type\":\"step\",\"step\":3}\n";
+    const std::string text = steps + epoch + "{\"type\":\"step\",\"step\":3}\n";
     const auto end = [&](std::int64_t bytes, std::int64_t step, std::int64_t epochs) {
-        return metrics_end(folder / "m", {.bytes = bytes, .step = step, .epochs = epochs});
+        return kept_metrics(text, {.bytes = bytes, .step = step, .epochs = epochs}).bytes;
     };
     const auto with_steps = std::ssize(steps);
     const std::int64_t with_epoch = with_steps + std::ssize(epoch);
@@ -135,7 +137,55 @@ TEST(MetricsEnd, AnEpochsLineAfterItsCheckpointIsCut) {
     EXPECT_EQ(end(with_steps + 3, 2, 1), with_epoch);
     EXPECT_EQ(end(0, 2, 1), with_epoch);
     EXPECT_EQ(end(0, 0, 0), 0);
-    EXPECT_EQ(metrics_end(folder / "none", {.bytes = 7, .step = 1, .epochs = 0}), 0);
+    EXPECT_EQ(kept_metrics("", {.bytes = 7, .step = 1, .epochs = 0}).bytes, 0);
+}
+
+TEST(MetricsEnd, DamagedLinesAreLeftOut) {
+    const std::string one = "{\"type\":\"step\",\"step\":1}\n";
+    const std::string bad = "{\"type\":\"step\"<\"step\":2}\n";
+    const std::string three = "{\"type\":\"step\",\"step\":3}\n";
+    const std::string text = one + bad + three;
+    const KeptMetrics kept = kept_metrics(text, {.bytes = std::ssize(text), .step = 3, .epochs = 0});
+    ASSERT_EQ(kept.parts.size(), 2U);
+    EXPECT_EQ(kept.parts[0], one);
+    EXPECT_EQ(kept.parts[1], three);
+    EXPECT_EQ(kept.damaged, 1);
+    EXPECT_EQ(kept.last_step, 3);
+    const std::string last = one + three + bad;
+    EXPECT_EQ(kept_metrics(last, {.bytes = std::ssize(last), .step = 4, .epochs = 0}).bytes,
+              std::ssize(one) + std::ssize(three));
+}
+
+TEST(Damage, MissingAndDamagedRecordsAreNamedAndTheRunGoesOn) {
+    const TempDir folder;
+    const Recipe recipe = every(1, true);
+    live(recipe, folder / "kept", 10);
+    const std::string whole = text_of(folder / "kept/metrics.jsonl");
+    std::string flipped = whole;
+    flipped[whole.find("\"type\"", whole.size() / 2) + 1] ^= 4;  // of a line in the middle
+    for (const std::string& damaged : {whole.substr(0, whole.size() / 2), std::string(), flipped}) {
+        fs::remove_all(folder / "run");
+        fs::copy(folder / "kept", folder / "run", fs::copy_options::recursive);
+        std::ofstream(folder / "run/metrics.jsonl") << damaged;
+        const testing::Outcome lived = live(recipe, folder / "run");
+        EXPECT_EQ(lived.result.resumed_from_step, 10);
+        EXPECT_THAT(lived.warnings, ElementsAre(HasSubstr("metrics.jsonl")));
+        EXPECT_NO_THROW(read_metrics(folder / "run/metrics.jsonl", MetricLines::all));
+    }
+}
+
+TEST(Damage, AutoTakesTheNewestCheckpointThatIsWhole) {
+    const TempDir folder;
+    const Recipe recipe = every(5, false);
+    live(recipe, folder / "run", 10);
+    const fs::path newest = folder / "run/checkpoints/10";
+    std::string model = text_of(newest / "model.safetensors");
+    model[model.size() / 2] ^= 1;
+    std::ofstream(newest / "model.safetensors", std::ios::binary) << model;
+    const testing::Outcome lived = live(recipe, folder / "run");
+    EXPECT_EQ(lived.result.resumed_from_step, 5);
+    EXPECT_THAT(lived.warnings, Contains(HasSubstr("10.damaged")));
+    EXPECT_EQ(text_of(folder / "run/checkpoints/10.damaged/model.safetensors"), model);
 }
 
 // Labels are in no file of the run, only in its identity.

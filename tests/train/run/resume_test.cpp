@@ -237,6 +237,7 @@ TEST(Resume, DamagedStateIsRefused) {
     const fs::path run = folder / "run";
     const fs::path state = run / "checkpoints" / "10" / "state.json";
     live(every(1, true), run, 10);
+    fs::remove_all(run / "checkpoints" / "7");  // which "auto" would take
     const std::string sound = text_of(state);
     for (const std::string& damaged :
          {std::string("{}"), std::string(""), sound.substr(0, sound.size() / 2), std::string(R"({"version": 99})")}) {
@@ -252,6 +253,7 @@ TEST(Resume, ContradictoryStateIsRefusedAndChangesNothing) {
     const fs::path run = folder / "run";
     const fs::path state = run / "checkpoints" / "10" / "state.json";
     live(every(1, true), run, 10);
+    fs::remove_all(run / "checkpoints" / "7");  // which "auto" would take
     const std::string sound = text_of(state);
     const std::string metrics = text_of(run / "metrics.jsonl");
     const std::string recipe = text_of(run / "recipe.toml");

@@ -239,6 +239,20 @@ Checkpoint read_checkpoint(const fs::path& path) {
     return or_advise(path, "--resume", [&] { return read_files(path); });
 }
 
+std::string damage_of(const fs::path& checkpoint) {
+    try {
+        read_files(checkpoint);
+        return "";
+    } catch (const DataError& error) {
+        return error.what();
+    } catch (const IoError& error) {
+        std::error_code none;
+        const bool missing =
+            !fs::exists(checkpoint / kModelFile, none) || !fs::exists(checkpoint / kOptimizerFile, none);
+        return missing ? error.what() : "";
+    }
+}
+
 std::vector<std::string> read_classes(const fs::path& checkpoint) {
     return read_state<std::vector<std::string>>(checkpoint, "/classes");
 }
@@ -266,7 +280,10 @@ ModelFile read_weights(const fs::path& path) {
         throw IoError({.where = "model.weights",
                        .expected = kWanted,
                        .got = path.string() + ", which does not exist",
-                       .hint = "paths are relative to the working directory"});
+                       .hint = path.has_extension() || path.has_parent_path()
+                                   ? "paths are relative to the working directory"
+                                   : "write one in Python: torch.save(torchvision.models.resnet18(weights=\"DEFAULT\")."
+                                     "state_dict(), \"resnet18.pt\")"});
     }
     try {
         if (!fs::is_directory(path)) {

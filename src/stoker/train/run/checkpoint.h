@@ -43,6 +43,10 @@ std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path
 // older checkpoint of the run that can be read.
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 
+// Why a checkpoint is damaged: a file that is missing, cut short or of another hash. Empty for a whole one, and where a
+// file cannot be read for another reason. Reads all of it.
+std::string damage_of(const std::filesystem::path& checkpoint);
+
 // Writes the files of a checkpoint durably into an existing folder. state.json gets the hashes of the other files and
 // of itself, and every reader compares them. Throws IoError, and InvalidArgument for a state without a step.
 void write_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint);

@@ -51,8 +51,7 @@ std::vector<NamedTensor> Checkpointer::gather_model() const {
 ModelMetadata Checkpointer::metadata() const {
     const bool language = plan_.task.kind == TaskKind::language;
     const Loader& loader = plan_.val_loader != nullptr ? *plan_.val_loader : *plan_.train_loader;
-    return model_metadata(plan_.recipe, plan_.task, language ? plan_.task.input : loader.image_shape(),
-                          plan_.data.train->classes());
+    return model_metadata(plan_.recipe, plan_.task, language ? plan_.task.input : loader.image_shape());
 }
 
 Checkpoint Checkpointer::whole() const {
@@ -88,7 +87,7 @@ RunState Checkpointer::load(const std::filesystem::path& checkpoint) {
     require_same_file(read_model_hash(checkpoint), plan_.model_hash, plan_.recipe.model);
     require_same_optimizer(state.recipe, plan_.recipe);
     require_same_sampler(plan_.train_loader->state(), state.loader);  // before tensors, whose shapes follow the classes
-    require_classes(state.classes, "the checkpoint", *plan_.data.train);
+    require_classes(state.classes, "the checkpoint", plan_.task.classes, plan_.data.train->path());
     for (auto* tensors : {&saved.model, &saved.optimizer, &saved.ema}) {
         keep_part(*tensors, *plan_.model, *plan_.mesh.tensor);
     }

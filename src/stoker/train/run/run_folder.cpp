@@ -16,6 +16,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/json_depth.h"
+#include "stoker/base/pluralize.h"
 #include "stoker/track/event_file.h"
 #include "stoker/track/run_record.h"
 #include "stoker/train/run/atomic_folder.h"
@@ -130,9 +131,35 @@ void RunFolder::lock() {
     }
 }
 
-fs::path RunFolder::find_start(const std::string& resume) {
+// Renames damaged checkpoints after the newest whole one, so that a run continues that its scheduler starts again.
+void RunFolder::set_damaged_aside(const OnWarning& on_warning) const {
+    std::vector<std::pair<fs::path, std::string>> damaged;  // and why
+    auto checkpoints = checkpoints_in(path_ / kCheckpoints);
+    for (auto newest = checkpoints.rbegin(); newest != checkpoints.rend(); ++newest) {
+        const std::string problem = damage_of(newest->second);
+        if (!problem.empty()) {
+            damaged.emplace_back(newest->second, problem);
+            continue;
+        }
+        for (const auto& [path, why] : damaged) {
+            const fs::path aside = path.string() + ".damaged";
+            remove_path(aside);
+            fs::rename(path, aside);
+            if (on_warning) {
+                on_warning(fmt::format("{}; it is kept as {}, and the run continues from {}", why, aside.string(),
+                                       newest->second.string()));
+            }
+        }
+        return;
+    }
+}
+
+fs::path RunFolder::find_start(const std::string& resume, const OnWarning& on_warning) {
     lock();
     restore_checkpoints(path_);
+    if (resume == "auto") {
+        set_damaged_aside(on_warning);
+    }
     if (const std::string other = fs::exists(path_ / kRecipeFile) ? "" : other_file(path_); !other.empty()) {
         throw InvalidArgument({.where = path_.string(),
                                .expected = "a run folder, or a new or empty folder",
@@ -272,17 +299,34 @@ void RunFolder::flush_metrics() {
     }
 }
 
-void RunFolder::truncate_metrics(const MetricsPosition& checkpoint) {
+std::string RunFolder::truncate_metrics(const MetricsPosition& checkpoint) {
     const fs::path file = path_ / kMetricsFile;
-    std::error_code error;
-    const auto size = fs::exists(file) ? static_cast<std::int64_t>(fs::file_size(file)) : 0;
-    metrics_bytes_ = metrics_end(file, checkpoint);
-    if (size > metrics_bytes_) {
-        fs::resize_file(file, static_cast<std::uintmax_t>(metrics_bytes_), error);
+    const MappedFile mapped = is_file(file) ? MappedFile(file) : MappedFile();
+    const std::string_view text = as_text(mapped.bytes());
+    const KeptMetrics kept = kept_metrics(text, checkpoint);
+    metrics_bytes_ = kept.bytes;
+    if (kept.damaged > 0) {
+        std::string lines;
+        for (const std::string_view part : kept.parts) {
+            lines += part;
+        }
+        fs::copy_file(file, file.string() + ".damaged", fs::copy_options::overwrite_existing);
+        write_file(file, lines);
+        return fmt::format("{}: {} cannot be read, and left out; the whole file is kept as {}.damaged", file.string(),
+                           pluralize(kept.damaged, "line"), file.string());
+    }
+    if (std::ssize(text) > kept.bytes) {
+        std::error_code error;
+        fs::resize_file(file, static_cast<std::uintmax_t>(kept.bytes), error);
         if (error) {
             throw errno_error(file.string(), "a file that can be truncated", error.value());
         }
     }
+    return kept.last_step >= checkpoint.step
+               ? ""
+               : fmt::format(
+                     "{}: its records end at step {}, and the checkpoint is of step {}: those in between are lost",
+                     file.string(), kept.last_step, checkpoint.step);
 }
 
 void RunFolder::write_account(const std::string& json) const {

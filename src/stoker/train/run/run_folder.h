@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +17,8 @@ namespace stoker {
 
 inline constexpr const char* kCurves = "curves.svg";            // run_recorder.h
 inline constexpr const char* kQuarantine = "quarantine.jsonl";  // quarantine.h
+
+using OnWarning = std::function<void(const std::string& line)>;
 
 // A checkpoint that is being written.
 struct NewCheckpoint {
@@ -45,9 +48,10 @@ class RunFolder {
     void lock();
     std::string lock_problem() const { return lock_ ? lock_->problem() : ""; }
     // The checkpoint that a run here begins at; empty: it begins anew. `resume`: empty, "auto", or a checkpoint or run
-    // folder. Locks the folder. Throws InvalidArgument where another run or other files are in the way, and IoError
+    // folder. "auto" takes the newest that is whole: later ones are renamed to <step>.damaged, and `on_warning` gets a
+    // line. Locks the folder. Throws InvalidArgument where another run or other files are in the way, and IoError
     // if `resume` lacks a checkpoint.
-    std::filesystem::path find_start(const std::string& resume);
+    std::filesystem::path find_start(const std::string& resume, const OnWarning& on_warning = nullptr);
     // Begins a run: makes the folder, locks it, writes recipe.toml and removes what an earlier run recorded.
     void create(const std::string& recipe);
     // The same for a run that resumes: everything in the folder stays.
@@ -65,8 +69,9 @@ class RunFolder {
     void metric(const std::string& line);
     void flush_metrics();
     std::int64_t metrics_bytes() const { return metrics_bytes_; }
-    // Truncates metrics.jsonl to what a checkpoint covers (metrics_end).
-    void truncate_metrics(const MetricsPosition& checkpoint);
+    // Shortens metrics.jsonl to what a checkpoint covers (kept_metrics). Returns a line about records that are missing
+    // or damaged; empty if there are none.
+    std::string truncate_metrics(const MetricsPosition& checkpoint);
 
     void write_account(const std::string& json) const;
     // The text of account.json; empty where there is none.
@@ -84,6 +89,7 @@ class RunFolder {
 
   private:
     void open(const std::string& recipe);
+    void set_damaged_aside(const OnWarning& on_warning) const;
     void remove_temporaries() const;
     void discard();
 

@@ -19,8 +19,8 @@ void RunRecorder::set_folder(const std::filesystem::path& folder) {
     }
 }
 
-std::filesystem::path RunRecorder::find_start(const std::string& resume) {
-    return folder_ ? folder_->find_start(resume) : std::filesystem::path();
+std::filesystem::path RunRecorder::find_start(const std::string& resume, const OnWarning& on_warning) {
+    return folder_ ? folder_->find_start(resume, on_warning) : std::filesystem::path();
 }
 
 void RunRecorder::create(const std::string& recipe) {
@@ -30,9 +30,11 @@ void RunRecorder::create(const std::string& recipe) {
     }
 }
 
-void RunRecorder::resume(const std::string& recipe, const MetricsPosition& checkpoint) {
+void RunRecorder::resume(const std::string& recipe, const MetricsPosition& checkpoint, const OnWarning& on_warning) {
     if (folder_) {
-        folder_->truncate_metrics(checkpoint);
+        if (const std::string lost = folder_->truncate_metrics(checkpoint); !lost.empty() && on_warning) {
+            on_warning(lost);
+        }
         folder_->resume(recipe);
         folder_->remove_checkpoints_after(checkpoint.step);
         begin(checkpoint.step);

@@ -37,11 +37,11 @@ class RunRecorder {
     // Locks the folder if it exists and returns the checkpoint that `resume` (FitOptions::resume) names, or an empty
     // path for a new run. Throws InvalidArgument where the folder cannot take the run, or IoError where `resume` names
     // no checkpoint.
-    std::filesystem::path find_start(const std::string& resume);
+    std::filesystem::path find_start(const std::string& resume, const OnWarning& on_warning = nullptr);
     // Begins a new run. `recipe` is TOML.
     void create(const std::string& recipe);
     // Resumes a run from a checkpoint: truncates metrics.jsonl to what it covers and removes later checkpoints.
-    void resume(const std::string& recipe, const MetricsPosition& checkpoint);
+    void resume(const std::string& recipe, const MetricsPosition& checkpoint, const OnWarning& on_warning = nullptr);
     // True where the folder has this checkpoint and none of a later step.
     bool is_newest(const std::filesystem::path& checkpoint) const;
     // For a run that has finished. Throws InvalidArgument where the checkpoint is of another folder: a run there would
