@@ -1,12 +1,19 @@
-// Ctrl-C that waits: while an object is entered, SIGINT is remembered by a handler in C. Python's own handlers would
-// not do: Python may run them, and raise, between any two lines, also those that set a handler and put it back.
+// Ctrl-C that waits, and workers that end with their parent. While an object is entered, SIGINT is remembered by a
+// handler in C: Python may run its own handlers, and raise, between any two lines, also those that set a handler.
+#include <fcntl.h>
 #include <nanobind/nanobind.h>
+#include <poll.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "python/src/bindings.h"
+#include "stoker/base/error.h"
 
 namespace stoker::python {
 namespace {
@@ -81,10 +88,29 @@ class HeldInterrupts {
     sigset_t mask_ = {};
 };
 
+// Ends this process when the other end of `fd`, a socket or pipe, is closed. A native thread notices it also while a
+// data set's own code holds Python's lock. The process gets a moment to see the end, and to
+// leave as it likes.
+void exit_after_hangup(int fd) {
+    const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (own < 0) {
+        throw errno_error("worker process", "a copy of its pipe");
+    }
+    std::thread([own] {
+        pollfd end{.fd = own, .events = 0, .revents = 0};
+        while (poll(&end, 1, -1) < 0 && errno == EINTR) {
+        }
+        constexpr std::chrono::seconds kMoment{2};
+        std::this_thread::sleep_for(kMoment);
+        _exit(0);
+    }).detach();
+}
+
 }  // namespace
 
 void bind_interrupts(nb::module_& module) {
     pthread_atfork(nullptr, nullptr, start_again_in_child);
+    module.def("exit_after_hangup", exit_after_hangup, nb::arg("fd"));
     nb::class_<HeldInterrupts>(module, "HeldInterrupts")
         .def(nb::init<bool>(), nb::arg("blocked") = false)
         .def("__enter__", &HeldInterrupts::enter)

@@ -12,6 +12,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import PYTHON_PACKAGE
 from python_datasets import KILL, Ending, Numbers, Slow
@@ -122,6 +123,38 @@ def test_workers_end_with_a_killed_parent(method):
     process.kill()
     process.wait()
     wait_until_empty(process, 5)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_inside_of_a_sample_end_with_their_parent(method, number):
+    text = """
+        import os, stoker
+        from python_datasets import Slow
+
+        if __name__ == "__main__":
+            loader = stoker.Loader(Slow(40, 60), 4, workers=2, framework="numpy", multiprocessing_context=os.environ["METHOD"])
+            batches = iter(loader)
+            print("begin", flush=True)
+            next(batches)
+    """
+    process = start(text, method)
+    assert process.stdout.readline() == "begin\n"
+    time.sleep(1 if method == "fork" else 4)
+    process.send_signal(number)
+    process.wait()
+    wait_until_empty(process, 8)
+
+
+def test_a_kept_batch_costs_its_worker_no_file_descriptor():
+    loader = stoker.Loader([np.zeros(20_000)] * 400, 4, workers=1, framework="numpy", shuffle=False)
+    batches = iter(loader)
+    kept = [next(batches)]
+    before = len(list(Path(f"/proc/{children()[0]}/fd").iterdir()))
+    kept += [next(batches) for _ in range(60)]
+    assert len(list(Path(f"/proc/{children()[0]}/fd").iterdir())) <= before + 2
+    assert all((batch == 0).all() for batch in kept)
+    loader.close()
 
 
 def test_shared_memory_has_no_name():
@@ -436,3 +469,60 @@ def test_nested_tensors_arrive(workers):
 
     loader = stoker.Loader(Ragged(), 2, shuffle=False, workers=workers, collate_fn=collate)
     assert [[part.tolist() for part in batch.unbind()] for batch in loader] == [[[0], [0, 1]], [[0, 1, 2], [0, 1, 2, 3]]]
+
+
+class Seeded:
+    """Has a generator, as albumentations' transforms do."""
+
+    def __init__(self):
+        self.generator = random.Random()
+
+    def set_random_seed(self, seed):
+        self.generator.seed(seed)
+
+    def __call__(self):
+        return self.generator.getrandbits(40)
+
+
+class Within:
+    """A data set within another, with a transform in a list of them."""
+
+    def __init__(self):
+        self.dataset = Numbers(64)
+        self.dataset.transforms = [Seeded()]
+
+    def __len__(self):
+        return len(self.dataset)
+
+    def __getitem__(self, index):
+        return index, self.dataset.transforms[0]()
+
+
+def test_generators_of_a_data_set_are_seeded():
+    drawn = {}
+    for workers in (0, 1, 2):
+        loader = stoker.Loader(Within(), 4, workers=workers, framework="numpy")
+        drawn[workers] = [dict(zip(map(int, index), map(int, value), strict=True)) for epoch in range(2) for index, value in loader]
+        loader.close()
+    assert drawn[0] == drawn[1] == drawn[2]
+    assert len({value for batch in drawn[0] for value in batch.values()}) == 128  # all samples of both epochs
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+class Failing(Numbers):
+    def __getitem__(self, index):
+        if index == 3:
+            raise Unspeakable
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_error_without_a_text_is_a_bad_sample(workers):
+    loader = stoker.Loader(Failing(8), 4, workers=workers, bad_samples=1, shuffle=False)
+    with pytest.warns(stoker.BadSampleWarning, match="Unspeakable"):
+        assert sum(len(index) for index, _ in loader) == 8
+    loader.close()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from stoker import _stoker
 from stoker.errors import InvalidArgument, IoError, TooManyBadSamples
 from stoker.processes.opened import OpenedSamples
-from stoker.processes.seeding import loaded_generators, seed_generators
+from stoker.processes.seeding import loaded_generators, seed_generators, seedable
 
 # A generator's stream for work other than samples: the collate function.
 _BATCHES = 0xFFFF
@@ -84,6 +84,7 @@ class Indexed:
         self._order = job.order()
         self._share = _Share(worker, job.workers, job.seed, job.dataset) if job.workers else None
         self._epoch: int | None = None  # that the data set was told
+        self._seedable = seedable(job.dataset)
         self._most = _stoker.most_substitutes(job.budget)
 
     def fetch(self, task: Task, between: Callable[[], None]) -> Fetched:
@@ -127,12 +128,12 @@ class Indexed:
         No sample is known to be bad: with other random numbers it may be good, and other workers would not know it.
         """
         try:
-            samples.append(draw.read(self._job.dataset, index))
+            samples.append(draw.read(self._job.dataset, index, self._seedable))
             return None
         except Exception as error:
             if _ends_the_run(error):
                 raise
-            bad = Bad(index, _one_line(error), None, traceback.format_exc())
+            bad = Bad(index, said(error), None, traceback.format_exc())
             if self._job.budget == 0:
                 raise bad_sample_error(
                     index,
@@ -150,11 +151,11 @@ class _Draw(NamedTuple):
     sample: int
     occurrence: int
 
-    def read(self, dataset: Any, index: int) -> Any:
+    def read(self, dataset: Any, index: int, objects: list[Any]) -> Any:
         loaded = loaded_generators()
-        seed_generators(_stoker.sample_seed(*self))
+        seed_generators(_stoker.sample_seed(*self), objects)
         sample = dataset.read(index, *self) if isinstance(dataset, OpenedSamples) else dataset[index]
-        return sample if loaded_generators() == loaded else self.read(dataset, index)  # it imported one, not seeded
+        return sample if loaded_generators() == loaded else self.read(dataset, index, objects)  # it imported one, not seeded
 
 
 class Stream:
@@ -168,6 +169,7 @@ class Stream:
         self._read = 0
         self._error: BaseException | None = None
         self._share = _Share(worker, job.workers, job.seed, job.dataset)
+        self._seedable = seedable(job.dataset)
 
     def fetch(self, task: Task, between: Callable[[], None]) -> Fetched:
         if self._at != (task.generation, task.epoch):
@@ -214,7 +216,7 @@ class Stream:
             yield sample
 
     def _seed(self, epoch: int) -> None:
-        seed_generators(_stoker.sample_seed(self._job.seed, epoch, self._read, self._worker))
+        seed_generators(_stoker.sample_seed(self._job.seed, epoch, self._read, self._worker), self._seedable)
 
     def _check_share(self) -> None:
         if self._job.workers > 1 and not self._share.asked:
@@ -295,8 +297,13 @@ def _ends_the_run(error: Exception) -> bool:
         return True
     if isinstance(error, OSError):
         return error.errno in _SYSTEM_FAILURES
-    return type(error).__name__ == "BdbQuit" or "re-initialize CUDA in forked" in str(error)
+    return type(error).__name__ == "BdbQuit" or "re-initialize CUDA in forked" in said(error)
 
 
-def _one_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
+def said(error: BaseException) -> str:
+    """The class and the text of an exception, on one line."""
+    name = type(error).__name__
+    try:
+        return f"{name}: {' '.join(str(error).split())}".rstrip(": ")
+    except Exception:  # of a class whose __str__ fails
+        return name

@@ -38,13 +38,19 @@ class Slot:
         self._file = io.FileIO(os.memfd_create("stoker", os.MFD_CLOEXEC), "r+")
         try:
             os.posix_fallocate(self.fd, 0, self.size)  # fails here; writing later would kill the process
-            self.memory = mmap.mmap(self.fd, self.size)
+            self.memory = _stoker.SharedMemory(self.fd, self.size)  # Python's mmap would keep a copy of the descriptor
         except OSError as error:
             self._file.close()
             raise IoError(
                 f"[shared memory] expected {self.size} bytes for a batch, got {error.strerror}; "
                 "lower workers, prefetch or batch_size"
             ) from None
+        except IoError:
+            self._file.close()
+            raise
+
+    def view(self) -> memoryview:
+        return memoryview(self.memory.array(0, "uint8", [self.size], self.memory))
 
     @property
     def fd(self) -> int:
@@ -136,7 +142,7 @@ def write(value: Any, slots: Slots, dropped: list[int]) -> tuple[bytes, Slot | N
     if not pickler.leaves:
         return file.getvalue(), None, False
     slot, new = slots.take(pickler.bytes, dropped)
-    memory = memoryview(slot.memory)
+    memory = slot.view()
     try:
         for offset, stack in pickler.leaves:
             stack.write(memory[offset : offset + prod(stack.shape) * ITEM_BYTES[stack.dtype]])

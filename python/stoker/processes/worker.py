@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 
-from stoker.processes.fetch import Bad, Job, Task, make_fetcher
+from stoker import _stoker
+from stoker.processes.fetch import Bad, Job, Task, make_fetcher, said
 from stoker.processes.transport import Slot, Slots, write
 
 # How long a new position of the loader may wait for a worker that is inside of a batch.
@@ -56,6 +57,7 @@ def run_worker(connection: Connection, job: Job, worker: int) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
+    _stoker.exit_after_hangup(connection.fileno())  # also inside of a sample
     try:
         _Worker(connection, job, worker).run()
     except (EOFError, ConnectionError):
@@ -107,7 +109,7 @@ class _Worker:
             fetched = self._fetcher.fetch(task, self._between_samples)
             structure, slot, new = write(fetched.value, self._slots, self._dropped)
         except Exception as error:
-            return Reply(task, error=_pickled(error), said=_said(error), trace=traceback.format_exc()), None
+            return Reply(task, error=_pickled(error), said=said(error), trace=traceback.format_exc()), None
         reply = Reply(task, structure, bad=fetched.bad, end=fetched.end)
         if slot is not None:
             reply.slot, reply.new_bytes = slot.number, slot.size if new else 0
@@ -119,14 +121,6 @@ class _Worker:
         if new is not None:
             reduction.send_handle(self._connection, new.fd, os.getppid())
             new.close_file()
-
-
-def _said(error: BaseException) -> str:
-    name = type(error).__name__
-    try:
-        return f"{name}: {' '.join(str(error).split())}"
-    except Exception:
-        return name
 
 
 def _pickled(error: BaseException) -> bytes:
