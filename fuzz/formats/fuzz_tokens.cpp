@@ -1,5 +1,5 @@
-// A byte that chooses, then arbitrary bytes as .bin, .u32.bin and .npy: refused, or every window is as long as the
-// context.
+// A byte that chooses, then arbitrary bytes as .bin, .u32.bin, .npy, and .bin with .idx: refused, or every window is as
+// long as the context.
 #include <cstring>
 
 #include "fuzz/formats/sources.h"
@@ -38,5 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const bool wide = (data[0] & 0x80) != 0;
     check(scratch.write(wide ? "x.u32.bin" : "x.bin", input).string(), context);
     check(scratch.write("x.npy", input).string(), context);
+    scratch.write("y.idx", input);
+    check(scratch.write("y.bin", input).string(), context);
     return 0;
 }

@@ -34,6 +34,15 @@ TEST(JsonDepth, ParsesUpToTheLimit) {
     EXPECT_TRUE(parse_json<json>("").is_discarded());
 }
 
+TEST(JsonDepth, NumbersThatAreNotFiniteAreNull) {
+    const json value =
+        parse_json<json>(R"({"a": NaN, "b": [1, -Infinity, Infinity], "c": "NaN \" -Infinity", "d": -2})");
+    EXPECT_EQ(value, json::parse(R"({"a": null, "b": [1, null, null], "c": "NaN \" -Infinity", "d": -2})"));
+    for (const char* const text : {"{\"a\": NaN", "Nan", "[NaN NaN]", "[+Infinity]", "\"NaN"}) {
+        EXPECT_TRUE(parse_json<json>(text).is_discarded()) << text;
+    }
+}
+
 TEST(JsonDepth, ATextThatTakesTooMuchMemoryIsRefused) {
     const std::string text = "[" + std::string(4'000'000, ' ') + "]";
     EXPECT_TRUE(parse_json<json>(text).is_array());

@@ -58,7 +58,7 @@ def test_encoded_images(stoker, tmp_path):
     assert np.array_equal(shown(stoker, data, 7, tmp_path), images[7])
 
 
-@pytest.mark.parametrize("protocol", [2, 4])
+@pytest.mark.parametrize("protocol", [2, 4, 5])
 def test_pickled_dicts(stoker, tmp_path, protocol):
     images = pictures(12, protocol)
     records = [
@@ -72,6 +72,17 @@ def test_pickled_dicts(stoker, tmp_path, protocol):
     assert report["class_counts"] == [labels.count(label) for label in range(max(labels) + 1)]
     for i in (0, 1):  # encoded, and as an array
         assert np.array_equal(shown(stoker, data, i, tmp_path), images[i])
+
+
+@pytest.mark.parametrize("axes", [(2, 0, 1), (1, 0, 2), (2, 1, 0)])
+def test_pickled_arrays_with_permuted_axes(stoker, tmp_path, axes):
+    """NumPy writes them in protocol 5, since 2.3 with the order of the axes."""
+    images = pictures(6)
+    records = [{"image": image.transpose(np.argsort(axes)).copy().transpose(axes), "label": 0} for image in images]
+    assert not records[0]["image"].flags.c_contiguous and np.array_equal(records[0]["image"], images[0])
+    data = write(tmp_path / "db", numbered(pickle.dumps(record, protocol=5) for record in records))
+    assert stoker("inspect", data, "--json", "--verify").json()["bad"] == []
+    assert np.array_equal(shown(stoker, data, 1, tmp_path), images[1])
 
 
 @pytest.mark.parametrize(
@@ -172,3 +183,9 @@ def test_training_asks_for_the_classes(stoker, tmp_path, recipe):
     if "stoker-engine" in done.err:
         pytest.skip("needs the engine")
     assert "model.classes" in done.err
+
+
+def test_the_format_of_lmdb_1_is_named(stoker, tmp_path):
+    data = write(tmp_path / "db", numbered(png(image) for image in pictures(3)), lib_version=1)
+    refused = stoker("inspect", data, status=1).err
+    assert "LMDB 1.0" in refused and "lib_version=0" in refused and refused.count("\n") == 1

@@ -2,6 +2,7 @@
 #include "stoker/base/json_depth.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/memory_limit.h"
@@ -27,6 +28,35 @@ int json_depth(std::string_view text) {
     return deepest;
 }
 
+namespace {
+
+// With null for NaN, Infinity and -Infinity outside of strings; empty if it has none of them.
+std::string without_non_finite(std::string_view text) {
+    constexpr std::array<std::string_view, 3> kWords = {"NaN", "Infinity", "-Infinity"};
+    std::string out;
+    std::size_t copied = 0;
+    bool quoted = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (quoted && c == '\\') {
+            ++i;
+        } else if (c == '"') {
+            quoted = !quoted;
+        } else if (!quoted && (c == 'N' || c == 'I' || c == '-')) {
+            const auto* const word =
+                std::ranges::find_if(kWords, [&](std::string_view each) { return text.substr(i).starts_with(each); });
+            if (word != kWords.end()) {
+                out.append(text.substr(copied, i - copied)).append("null");
+                i += word->size() - 1;
+                copied = i + 1;
+            }
+        }
+    }
+    return copied == 0 ? std::string() : out.append(text.substr(copied));
+}
+
+}  // namespace
+
 void require_json_memory(std::size_t bytes) {
     constexpr std::size_t kAlwaysParsed = std::size_t{1} << 20;
     if (bytes > kAlwaysParsed) {
@@ -40,7 +70,13 @@ Json parse_json(std::string_view text) {
         return Json(Json::value_t::discarded);
     }
     require_json_memory(text.size());
-    return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (value.is_discarded()) {
+        if (const std::string finite = without_non_finite(text); !finite.empty()) {
+            value = Json::parse(finite, nullptr, /*allow_exceptions=*/false);
+        }
+    }
+    return value;
 }
 
 template <typename Json>

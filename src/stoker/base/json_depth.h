@@ -22,8 +22,8 @@ void require_json_memory(std::size_t bytes);
 // These are compiled for nlohmann::json and ordered_json in json_depth.cpp, since each file that has the library's
 // parser or writer takes three seconds more.
 
-// The value of a text; discarded (is_discarded()) for text that is not JSON or has more than kMaxJsonDepth levels.
-// Throws as require_json_memory.
+// The value of a text; discarded (is_discarded()) for text that is not JSON or has more than kMaxJsonDepth levels. NaN,
+// Infinity and -Infinity, which Python's json writes, are null. Throws as require_json_memory.
 template <typename Json>
 Json parse_json(std::string_view text);
 

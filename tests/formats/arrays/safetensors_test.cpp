@@ -171,7 +171,7 @@ TEST(Safetensors, HostileHeadersAreRefused) {
         {"half a header", file_of(sound.substr(0, sound.size() - 3), 16)},
         {"tensor that is not an object", file_of(R"({"a":3})", 16)},
         {"no dtype", file_of(R"({"a":{"shape":[4],"data_offsets":[0,16]}})", 16)},
-        {"unknown dtype", file_of(entry("F8_E4M3", "[16]", "[0,16]"), 16)},
+        {"unknown dtype beyond the file", file_of(entry("F8_E4M3", "[16]", "[0,17]"), 16)},
         {"dtype of another type", file_of(R"({"a":{"dtype":4,"shape":[4],"data_offsets":[0,16]}})", 16)},
         {"data cut short", file_of(sound, 15)},
         {"end before begin", file_of(entry("F32", "[0]", "[8,4]"), 16)},
@@ -204,6 +204,17 @@ TEST(Safetensors, HostileHeadersAreRefused) {
             EXPECT_THAT(error.what(), HasSubstr((folder / "x").string())) << what;
         }
     }
+}
+
+TEST(Safetensors, ATypeThatIsNotKnownHasBytes) {
+    const std::string file = file_of(entry("F4", "[3,11]", "[0,17]"), 17);
+    const auto entries = parse_safetensors(std::as_bytes(std::span(file.data(), file.size())));
+    ASSERT_EQ(entries.size(), 1u);
+    EXPECT_EQ(entries[0].dtype, "F4");
+    EXPECT_EQ(entries[0].bytes.size(), 17u);
+    EXPECT_FALSE(safetensors_array_type("F4").has_value());
+    const std::string odd = file_of(entry(std::string(100'000, 'n'), "[1]", "[0,1]"), 1);
+    EXPECT_LT(parse_safetensors(std::as_bytes(std::span(odd.data(), odd.size()))).at(0).dtype.size(), 200u);
 }
 
 TEST(Safetensors, AKeyThatOccursTwiceIsRefused) {
@@ -292,7 +303,7 @@ TEST(Safetensors, MessagesAreShortWhereTheFileIsNot) {
     wide += "]";
     const std::string name(100'000, 'n');
     for (const std::string& header :
-         {entry("U8", wide, "[0,1]"), entry(name, "[1]", "[0,1]"), entry("U8", "[1]", wide),
+         {entry("U8", wide, "[0,1]"), entry(name, "[1]", "[0,2]"), entry("U8", "[1]", wide),
           R"({")" + name + R"(":{"dtype":"U8","shape":[2],"data_offsets":[0,1]}})", R"({")" + name + R"(":3})"}) {
         const std::string file = file_of(header, 1);
         try {

@@ -190,5 +190,38 @@ TEST(TokenDataset, AContextThatNothingUsesIsRefused) {
     EXPECT_THAT(error_of<InvalidArgument>("synth:digits?count=4", 16), HasSubstr("expected a token stream"));
 }
 
+// The index of documents with these lengths, each one sequence, in Megatron-LM's form.
+std::string megatron_index(std::uint8_t code, std::size_t item_bytes, const std::vector<std::int64_t>& lengths) {
+    std::vector<std::int64_t> begins;
+    std::int64_t at = 0;
+    for (const std::int64_t length : lengths) {
+        begins.push_back(at);
+        at += length * static_cast<std::int64_t>(item_bytes);
+    }
+    const auto count = static_cast<std::int64_t>(lengths.size());
+    return std::string("MMIDIDX\0\0", 9) + packed<std::int64_t>({1}) + packed<std::uint8_t>({code}) +
+           packed<std::int64_t>({count, count + 1}) + packed<std::int32_t>(lengths) + packed<std::int64_t>(begins) +
+           packed<std::int64_t>(counted(0, lengths.size() + 1));
+}
+
+TEST(Tokens, MegatronsIndexHasTheType) {
+    const TempDir dir;
+    std::ofstream(dir / "x.bin", std::ios::binary) << packed<std::int32_t>({5, 70'000, 3, 9, 1'000'000});
+    const std::string index = megatron_index(4, 4, {2, 3});
+    std::ofstream(dir / "x.idx", std::ios::binary) << index;
+    const auto dataset = open_dataset((dir / "x.bin").string(), Split::train, {.context = 4});
+    EXPECT_THAT(window(*dataset, 0), ElementsAre(5, 70'000, 3, 9, 1'000'000));
+    for (std::size_t size = 9; size < index.size(); ++size) {
+        std::ofstream(dir / "x.idx", std::ios::binary) << index.substr(0, size);
+        EXPECT_THAT(error_of<Error>((dir / "x.bin").string(), 4), HasSubstr("x.idx")) << size;
+    }
+    std::ofstream(dir / "x.idx", std::ios::binary) << megatron_index(8, 2, {2, 3});  // another type
+    EXPECT_THAT(error_of<DataError>((dir / "x.bin").string(), 4), HasSubstr("5 tokens of uint16"));
+    std::ofstream(dir / "x.idx", std::ios::binary) << megatron_index(7, 4, {2, 3});
+    EXPECT_THAT(error_of<Unsupported>((dir / "x.bin").string(), 4), HasSubstr("type code 7"));
+    std::ofstream(dir / "x.idx", std::ios::binary) << "another program's";
+    EXPECT_EQ(open_dataset((dir / "x.bin").string(), Split::train, {.context = 4})->size(), 2);  // ten uint16
+}
+
 }  // namespace
 }  // namespace stoker

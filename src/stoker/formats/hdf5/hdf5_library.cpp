@@ -119,7 +119,17 @@ void fail_hdf5(const std::string& path, std::string_view expected) {
     if (const int code = system_error_in(reason); code != 0) {
         throw errno_error(path, std::string(expected), code);
     }
-    throw DataError({.path = path}, {.where = "hdf5", .expected = std::string(expected), .got = reason});
+    // Newer versions of the library store data that older ones cannot read, if they are asked for libver="latest".
+    const bool newer = reason.find("bad version number") != std::string::npos;
+    throw DataError(
+        {.path = path},
+        {.where = "hdf5",
+         .expected = std::string(expected),
+         .got = reason,
+         .hint = newer ? fmt::format("a newer HDF5 than {}.{}.{} wrote it: rewrite it by h5repack --low=0 --high=1 "
+                                     "IN OUT of that version, or without libver=\"latest\"",
+                                     H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE)
+                       : ""});
 }
 
 Hdf5Id open_hdf5(const std::string& path) {

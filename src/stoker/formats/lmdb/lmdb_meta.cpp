@@ -62,6 +62,14 @@ LmdbMeta read_page(const File& file, std::uint64_t size, std::uint64_t offset, c
                            .got = "one of a big-endian machine",
                            .hint = "dump it there with mdb_dump and load it here with mdb_load"});
     }
+    if (page.magic != kMagic && static_cast<std::uint32_t>(page.address) == kMagic) {  // 8 bytes later
+        throw Unsupported({.where = path,
+                           .expected = "an LMDB file in the format of LMDB 0.9",
+                           .got = "one in the format of LMDB 1.0",
+                           .hint =
+                               "write it with LMDB 0.9; or copy it to that by Python's lmdb 3, whose lmdb.open(..., "
+                               "lib_version=0) does"});
+    }
     if (page.magic != kMagic || (page.flags & kMetaPage) == 0) {
         bad(path, offset, "an LMDB data file", fmt::format("{:08x} for the magic number beefc0de", page.magic));
     }

@@ -2,9 +2,11 @@
 // filled only once, so that a short pickle cannot make many arrays of one state.
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <optional>
+#include <vector>
 
 #include "stoker/base/error.h"
 #include "stoker/formats/pickle/pickle_reader.h"
@@ -132,12 +134,63 @@ std::uint32_t PickleReader::call_scalar(const PickleNode& arguments) {
 std::uint32_t PickleReader::call_frombuffer(const PickleNode& arguments) {
     argument(arguments, 3, PickleTag::text);
     const std::uint32_t order = item(arguments, 3);
-    if (!is_text(order, "C") && !is_text(order, "F")) {
-        bad("the order C or F", "another text");
+    const bool permuted = is_text(order, "K");  // since NumPy 2.3, with the order of the axes
+    if (!permuted && !is_text(order, "C") && !is_text(order, "F")) {
+        bad("the order C, F or K", "another text");
     }
     const std::uint32_t array = add(PickleNode(PickleTag::blank_array));
     place_array(array, item(arguments, 1), item(arguments, 2), is_text(order, "F"), item(arguments, 0));
+    if (permuted) {
+        argument(arguments, 4, PickleTag::tuple);
+        permute_array(item(arguments, 4));
+    }
     return array;
+}
+
+// Puts the elements of the array that was placed last into C order. They are in C order of other axes: axis i of the
+// result is axis axes[i] of those.
+void PickleReader::permute_array(std::uint32_t axes) {
+    PickleArray& array = arrays_.back();
+    const std::size_t rank = shape_.size();
+    const PickleNode order = nodes_[axes];
+    std::vector<std::uint32_t> sides(rank);
+    std::vector<std::size_t> steps(rank);  // in items, of each axis of the result
+    std::vector<bool> used(rank);
+    for (std::size_t i = 0; i < rank; ++i) {
+        const std::int64_t axis = order.size == rank ? argument(order, i, PickleTag::integer).integer : -1;
+        if (axis < 0 || axis >= std::ssize(shape_) || used[static_cast<std::size_t>(axis)]) {
+            bad(fmt::format("an order of {} axes", rank), "another one");
+        }
+        const auto at = static_cast<std::size_t>(axis);
+        used[at] = true;
+        sides[i] = item(nodes_[array.shape], at);
+        steps[i] = 1;
+        for (std::size_t inner = at + 1; inner < rank; ++inner) {
+            steps[i] *= static_cast<std::size_t>(shape_[inner]);
+        }
+    }
+    permuted_bytes_ += array.bytes.size();
+    if (permuted_bytes_ > bytes_.size()) {  // the same bytes for many arrays
+        bad("bytes for each array", "the same for several");
+    }
+    const auto size = static_cast<std::size_t>(array.type.item_size);
+    std::string out(array.bytes.size(), '\0');
+    std::vector<std::size_t> index(rank);
+    for (std::size_t to = 0; to < out.size(); to += size) {
+        std::size_t from = 0;
+        for (std::size_t i = 0; i < rank; ++i) {
+            from += index[i] * steps[i];
+        }
+        std::memcpy(out.data() + to, array.bytes.data() + from * size, size);
+        for (std::size_t i = rank; i-- > 0;) {
+            if (++index[i] < static_cast<std::size_t>(nodes_[sides[i]].integer)) {
+                break;
+            }
+            index[i] = 0;
+        }
+    }
+    array.shape = add_items(PickleTag::tuple, sides);
+    array.bytes = bytes_of(nodes_[add_owned(PickleTag::bytes, std::move(out))]);
 }
 
 // Encodes each text once, however often it is referred to.

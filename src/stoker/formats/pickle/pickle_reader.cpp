@@ -441,6 +441,7 @@ std::uint32_t PickleReader::read(std::span<const std::byte> bytes) {
     stopped_ = false;
     copied_ = 0;
     owned_used_ = 0;
+    permuted_bytes_ = 0;
     memo_count_ = 0;
     items_.clear();
     arrays_.clear();

@@ -221,6 +221,7 @@ class PickleReader {
     std::uint32_t call_dtype(const PickleNode& arguments);
     std::uint32_t call_scalar(const PickleNode& arguments);
     std::uint32_t call_frombuffer(const PickleNode& arguments);
+    void permute_array(std::uint32_t axes);
     std::uint32_t call_encode(std::uint32_t text, std::uint32_t codec);
     std::uint32_t call_bytes(const PickleNode& arguments);
     std::uint32_t call_rebuild_tensor(const PickleNode& arguments);
@@ -249,6 +250,7 @@ class PickleReader {
     std::vector<PickleTensor> tensors_;
     std::deque<std::string> owned_;  // texts that had to be decoded; a deque keeps their addresses
     std::size_t owned_used_ = 0;
+    std::size_t permuted_bytes_ = 0;  // of arrays whose elements had to be put in order
 
     std::vector<std::uint32_t> stack_;
     std::vector<std::size_t> marks_;

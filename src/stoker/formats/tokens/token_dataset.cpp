@@ -12,6 +12,7 @@
 #include "stoker/base/error.h"
 #include "stoker/formats/arrays/npy.h"
 #include "stoker/formats/fields.h"
+#include "stoker/formats/tokens/megatron_index.h"
 
 namespace stoker {
 namespace {
@@ -133,7 +134,32 @@ void TokenDataset::open_npy() {
     tokens_ = array.bytes;
 }
 
+bool TokenDataset::open_megatron() {
+    const fs::path file = fs::path(path_).replace_extension(".idx");
+    if (!is_file(file)) {
+        return false;
+    }
+    const MappedFile mapped(file);
+    if (!is_megatron_index(mapped.bytes())) {
+        return false;
+    }
+    const MegatronIndex index =
+        with_place({.path = file.string()}, [&] { return parse_megatron_index(mapped.bytes()); });
+    type_ = index.type;
+    tokens_ = map_.bytes();
+    if (tokens_.size() != static_cast<std::size_t>(index.tokens) * item_bytes()) {
+        refuse(path_,
+               fmt::format("the {} tokens of {} that {} states", index.tokens, array_type_name(type_),
+                           file.filename().string()),
+               fmt::format("{} bytes", tokens_.size()));
+    }
+    return true;
+}
+
 void TokenDataset::open_bin() {
+    if (open_megatron()) {
+        return;
+    }
     const std::span<const std::byte> bytes = map_.bytes();
     type_.item_size = lower_case(path_).ends_with(".u32.bin") ? 4 : 2;
     std::array<std::int32_t, 3> header = {};

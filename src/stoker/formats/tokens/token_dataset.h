@@ -25,10 +25,11 @@ bool tokens_have_splits(const std::string& path);
 class TokenDataset final : public Dataset {
   public:
     // x.bin holds little-endian uint16, as nanoGPT writes it, x.u32.bin uint32; the header of llm.c's .bin files is
-    // recognised. x.npy holds uint8, uint16, uint32, int32 or int64. Sample i of `context` = T has the tokens
-    // [i * T, i * T + T + 1), as field `tokens` int64 (T + 1); `fields.more` may give it another name. Tokens behind
-    // the last whole window are left out. Throws DataError for a file with less than T + 1 tokens or of another size,
-    // InvalidArgument for a context outside of 1 to 2^20, Unsupported for other element types and fields.
+    // recognised, and Megatron-LM's x.idx has the type of x.bin. x.npy holds uint8, uint16, uint32, int32 or int64.
+    // Sample i of `context` = T has the tokens [i * T, i * T + T + 1), as field `tokens` int64 (T + 1); `fields.more`
+    // may give it another name. Tokens behind the last whole window are left out. Throws DataError for a file with less
+    // than T + 1 tokens or of another size, InvalidArgument for a context outside of 1 to 2^20, Unsupported for other
+    // element types and fields.
     TokenDataset(const std::string& path, Split split, std::int64_t context, const FieldNames& fields = {});
 
     std::int64_t size() const override { return windows_; }
@@ -50,6 +51,7 @@ class TokenDataset final : public Dataset {
   private:
     void open_npy();
     void open_bin();
+    bool open_megatron();  // false without an index
     std::size_t item_bytes() const { return static_cast<std::size_t>(type_.item_size); }
     // The bytes of window `index` in the map, and their offset in the file.
     std::span<const std::byte> window(std::int64_t index) const;

@@ -40,7 +40,7 @@ void add_number(FieldNumbers& numbers, const nlohmann::json& value) {
     } else if (value.is_number()) {
         numbers.add(value.get<double>());
     } else {
-        bad("numbers", value.type_name());
+        bad("numbers", value.is_null() ? "null, NaN or an infinity" : value.type_name());
     }
 }
 
