@@ -201,6 +201,18 @@ def test_the_pipeline_that_torchvision_recommends_runs_in_cpp():
     assert kept([v2.ToImage(), to_bytes, v2.Resize(9), v2.Lambda(abs)])[0] == transforms.Resize(9)
 
 
+def test_rgb_is_what_images_are():
+    pipeline = v2.Compose([v2.RGB(), v2.Resize(32), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
+    assert transforms.from_torchvision(pipeline) == [transforms.Resize(32)]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_type_of_16_bits_names_the_loaders_argument(dtype):
+    pipeline = v2.Compose([v2.Resize(32), v2.ToImage(), v2.ToDtype(dtype, scale=True)])
+    with pytest.warns(UserWarning, match=f"dtype='{str(dtype).removeprefix('torch.')}'"):
+        assert transforms.from_torchvision(pipeline) == [transforms.Resize(32)]
+
+
 def test_an_empty_pipeline_has_no_ops():
     for empty in (v1.Compose([]), v2.Compose([v2.Identity()]), torch.nn.Sequential()):
         assert transforms.from_torchvision(empty) == []

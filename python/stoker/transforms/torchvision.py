@@ -7,8 +7,8 @@ from typing import Any
 from stoker.errors import InvalidArgument, Unsupported
 from stoker.transforms import ops
 
-# These change the type of an image and no pixel.
-_CONVERSIONS = {"ToTensor", "ToImage", "ToPureTensor", "PILToTensor", "ToImageTensor", "Identity"}
+# These change the type of an image and no pixel. RGB is one of them, as the loader's images have three channels.
+_CONVERSIONS = {"ToTensor", "ToImage", "ToPureTensor", "PILToTensor", "ToImageTensor", "Identity", "RGB"}
 _TO_DTYPE = {"ToDtype", "ConvertImageDtype"}
 
 # From these on, an image is a float tensor, which the C++ ops do not take.
@@ -19,9 +19,10 @@ def from_torchvision(transform: Any) -> list[ops.Transform]:
     """The ops of a torchvision transform, v1 or v2: a Compose, one transform, or a list of them; of None, as in
     ImageFolder(..., transform=None), no ops.
 
-    Conversions between image types (ToTensor, ToImage, ToDtype, ...) need no op: the loader gives float32 divided by
-    255, or what its `dtype` says. A part that has no equal here is kept: the list ends with InPython, which runs it and
-    all behind it in worker processes, and a KeptInPython warning names it.
+    Conversions between image types (ToTensor, ToImage, ToDtype, RGB, ...) need no op: the loader gives three channels of
+    float32 divided by 255, or what its `dtype` says; a UserWarning names the `dtype` of float16 or bfloat16. A part that
+    has no equal here is kept: the list ends with InPython, which runs it and all behind it in worker processes, and a
+    KeptInPython warning names it.
     """
     parts = [] if transform is None else list(_parts(transform))
     for part in parts:
@@ -81,6 +82,11 @@ def _translated(parts: list[Any]) -> list[ops.Transform]:
             translated.append(part)
         elif name in _TO_DTYPE:
             floats = _is_float(part, floats)
+            if _dtype(part) in ("float16", "bfloat16"):
+                warnings.warn(
+                    f"[{name}] the ops have no type: pass dtype={_dtype(part)!r} to stoker.Loader, which gives float32 "
+                    "otherwise", UserWarning, stacklevel=4,
+                )
         elif name == "RandomErasing" and translated and isinstance(translated[-1], ops.Normalize):
             translated.insert(-1, _erasing(part, 255, translated[-1]))
         elif name == "RandomErasing":
