@@ -149,3 +149,17 @@ def test_a_class_that_was_not_trained_is_named(here):
         assert error.startswith("stoker: [val] expected no other classes than the 4 of "), error
         assert error.count("\n") == 1
         assert 'got 1 other: "elm"' in error
+
+
+def test_the_best_checkpoint_is_named_and_taken_on_request(here):
+    run_program("train", "r.toml", "--out", "run", "--resume", "auto", "--set", "train.epochs=2", cwd=here)
+    oldest, newest = sorted((here / "run/checkpoints").iterdir(), key=lambda path: int(path.name))
+    assert evaluate(here).err == ""  # there is no other
+    assert "train.keep_best" in evaluate(here, "--best", status=1).err
+    shutil.copytree(oldest, here / "run/best")
+    usual, best, early = (evaluate(here, "--json", *more) for more in ((), ("--best",), ("--set", "train.early_stop=3")))
+    assert usual.json()["run"] == f"run/checkpoints/{newest.name}" and "--best" in usual.err
+    assert best.json()["run"] == early.json()["run"] == "run/best" and best.err == ""
+    assert f"--checkpoint run/checkpoints/{newest.name}" in early.err
+    run_program("export", "run", "--best", "-o", "best.safetensors", cwd=here)
+    assert (here / "best.safetensors").read_bytes() == (oldest / "model.safetensors").read_bytes()
