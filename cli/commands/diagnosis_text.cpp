@@ -30,9 +30,10 @@ std::string account_text(const RankRecords& rank) {
     const JudgedSteps judged = judged_steps(rank);
     const StepRecord& sum = judged.account;
     const double us = std::chrono::duration<double, std::micro>(sum.total()).count();
-    const std::string which = judged.steps < std::ssize(rank.steps)
-                                  ? fmt::format("; those before step {} are not judged", judged.first_step)
-                                  : "";
+    const bool parts = judged.last_step - judged.first_step >= judged.steps;  // each part has its own warm-up
+    const std::string which = judged.steps == std::ssize(rank.steps) ? ""
+                              : parts ? fmt::format("; {} steps in all are judged", judged.steps)
+                                      : fmt::format("; those before step {} are not judged", judged.first_step);
     std::string text = fmt::format("where the training thread{} spent {}: {} of {}{}\n",
                                    rank.facts.world_size > 1 ? fmt::format(" of rank {}", rank.facts.rank) : "",
                                    duration_text(us), pluralize(judged.steps, "step"),

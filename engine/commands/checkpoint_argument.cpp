@@ -53,8 +53,8 @@ Recipe open_recipe(const TrainedOptions& options) {
 
 namespace {
 
-// Takes the best checkpoint of the run folder `from`, not its newest, if it is asked for or the run stops early.
-void choose_best(const fs::path& from, bool asked, Trained& trained) {
+// Takes the best checkpoint of the run folder `from`, not its newest, if that is asked for or the default.
+void choose_best(const fs::path& from, bool asked, bool by_default, Trained& trained) {
     const fs::path best = from / kBest;
     const bool has_best = find_checkpoint(best) == best;
     if (asked && !has_best) {
@@ -66,13 +66,14 @@ void choose_best(const fs::path& from, bool asked, Trained& trained) {
     if (!has_best || trained.checkpoint == best) {
         return;
     }
+    if (asked) {
+        trained.checkpoint = best;
+        return;
+    }
     const std::int64_t newest_step = read_step(trained.checkpoint);
     const std::int64_t best_step = read_step(best);
-    if (asked || trained.recipe.train.early_stop > 0) {
-        trained.note = asked ? ""
-                             : fmt::format(
-                                   "{}: the best checkpoint, of step {}; --checkpoint {} takes the newest, of "
-                                   "step {}",
+    if (by_default) {
+        trained.note = fmt::format("{}: the best checkpoint, of step {}; --checkpoint {} takes the newest, of step {}",
                                    from.string(), best_step, trained.checkpoint.string(), newest_step);
         trained.checkpoint = best;
     } else if (best_step != newest_step) {
@@ -101,7 +102,7 @@ Trained open_trained(const TrainedOptions& options) {
                        .hint = "a checkpoint is a folder such as runs/digits/checkpoints/4690"});
     }
     trained.checkpoint = *checkpoint;
-    choose_best(from, options.best, trained);
+    choose_best(from, options.best, options.checkpoint.empty() && trained.recipe.train.early_stop > 0, trained);
     require_same_model(read_trained_recipe(trained.checkpoint), trained.recipe);
     const ModelRecipe& model = trained.recipe.model;
     require_same_file(read_model_hash(trained.checkpoint), imported_model_hash(model), model);

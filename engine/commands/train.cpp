@@ -450,7 +450,7 @@ int train(const TrainArguments& options, const std::shared_ptr<Group>& group) {
     if (group->first()) {
         require_outside_data(out, all_sets(recipe.data));
         require_writable_folder(out);
-        RunFolder(out).find_start(options.resume, print_warning);  // refuses before data and model are read
+        RunFolder(out).find_start(options.resume);  // refuses before data and model are read
     }
     const bool resumes =
         !options.resume.empty() && find_checkpoint(options.resume == "auto" ? out : options.resume).has_value();

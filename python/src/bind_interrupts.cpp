@@ -96,6 +96,10 @@ void exit_after_hangup(int fd) {
     if (own < 0) {
         throw errno_error("worker process", "a copy of its pipe");
     }
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // the thread inherits it: signals are the program's
     std::thread([own] {
         pollfd end{.fd = own, .events = 0, .revents = 0};
         while (poll(&end, 1, -1) < 0 && errno == EINTR) {
@@ -104,6 +108,7 @@ void exit_after_hangup(int fd) {
         std::this_thread::sleep_for(kMoment);
         _exit(0);
     }).detach();
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace

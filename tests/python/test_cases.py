@@ -1,5 +1,5 @@
-# Makers of valid inputs that once went wrong, which lie beside the real data (STOKER_SHARED_DATA/../cases). Each is run
-# by itself, and the product has to give the values that its README calls right.
+# Makers of valid inputs that once went wrong, in STOKER_SHARED_DATA/../cases. Each runs in a new folder, and the product
+# has to give the values that their README calls right.
 import subprocess
 import sys
 
@@ -16,7 +16,7 @@ def made(tmp_path_factory):
     def run(maker, within):
         cases = SHARED.parent / "cases"
         if not (cases / maker).is_file():
-            pytest.skip(f"needs cases/{maker} beside STOKER_SHARED_DATA")
+            pytest.skip(f"needs {maker} in STOKER_SHARED_DATA/../cases")
         folder = tmp_path_factory.mktemp(maker.removesuffix(".py"))
         (folder / within).mkdir(exist_ok=True)
         environment = {"PYTHONPATH": str(cases), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -154,7 +154,7 @@ def test_a_class_that_was_not_trained_is_named(here):
 def test_the_best_checkpoint_is_named_and_taken_on_request(here):
     run_program("train", "r.toml", "--out", "run", "--resume", "auto", "--set", "train.epochs=2", cwd=here)
     oldest, newest = sorted((here / "run/checkpoints").iterdir(), key=lambda path: int(path.name))
-    assert evaluate(here).err == ""  # there is no other
+    assert evaluate(here).err == ""  # without a best one
     assert "train.keep_best" in evaluate(here, "--best", status=1).err
     shutil.copytree(oldest, here / "run/best")
     usual, best, early = (evaluate(here, "--json", *more) for more in ((), ("--best",), ("--set", "train.early_stop=3")))

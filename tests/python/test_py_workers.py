@@ -489,13 +489,15 @@ class Within:
 
     def __init__(self):
         self.dataset = Numbers(64)
-        self.dataset.transforms = [Seeded()]
+        self.dataset.transforms = [Seeded(), Seeded()]  # of two views
 
     def __len__(self):
         return len(self.dataset)
 
     def __getitem__(self, index):
-        return index, self.dataset.transforms[0]()
+        first, second = (draw() for draw in self.dataset.transforms)
+        assert first != second
+        return index, first
 
 
 def test_generators_of_a_data_set_are_seeded():

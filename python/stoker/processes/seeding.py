@@ -46,8 +46,8 @@ def seed_generators(seed: int, objects: Iterable[Any] = ()) -> None:
     below 2^64.
     """
     random.seed(seed)
-    for each in objects:
-        each.set_random_seed(seed & 0xFFFFFFFF)
+    for number, each in enumerate(objects):  # two of them draw different numbers, as for two views of an image
+        each.set_random_seed((seed + 0x9E3779B9 * number) & 0xFFFFFFFF)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(seed & 0xFFFFFFFF)
     if torch := sys.modules.get("torch"):

@@ -9,6 +9,15 @@
 namespace stoker {
 namespace {
 
+// Whether the profile is of the rank's own steps, without those that are marked as warm-up; a run that was profiled has
+// intervals with an account.
+bool is_traced(const RankRecords& rank) {
+    const auto judged = std::ranges::count(rank.steps, false, &StepEntry::warm_up);
+    return rank.profile && rank.profile->steps == judged &&
+           std::ranges::all_of(rank.intervals,
+                               [](const IntervalEntry& interval) { return interval.host.total().count() == 0; });
+}
+
 // The first step that counts: of a trace after its warm-up; after the first interval of a run where there are more, and
 // else after a tenth of the steps. A profile keeps the steps without the profiler, which may all be in the first
 // interval.
@@ -18,7 +27,7 @@ std::int64_t first_steady_step(const RankRecords& rank) {
     if (rank.steps.empty()) {
         return 0;
     }
-    if (rank.steps.front().warm_up) {
+    if (is_traced(rank)) {
         const auto judged = std::ranges::find(rank.steps, false, &StepEntry::warm_up);
         return judged == rank.steps.end() ? rank.steps.front().step : judged->step;
     }

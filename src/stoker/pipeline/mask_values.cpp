@@ -4,12 +4,12 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
+#include "stoker/pipeline/transforms/transform.h"
 
 namespace stoker {
 namespace {
 
-void add_mask(const FieldValue& value, const MaskClasses* classes, TransformScratch& scratch,
-              std::array<std::int64_t, 256>& counts) {
+void add_mask(const FieldValue& value, TransformScratch& scratch, std::array<std::int64_t, 256>& counts) {
     StageTimes times;
     StageClock clock(times);
     ImageSize size{value.height, value.width};
@@ -18,7 +18,7 @@ void add_mask(const FieldValue& value, const MaskClasses* classes, TransformScra
         size = {info.height, info.width};
     }
     const Transform plain;
-    const ConstImageView mask = plain.mask(value, size, OpRange::all, {}, scratch, clock, classes);
+    const ConstImageView mask = plain.mask(value, size, OpRange::all, {}, scratch, clock);
     for (int y = 0; y < mask.height; ++y) {
         std::for_each(mask.row(y), mask.row(y) + mask.width, [&](std::uint8_t pixel) { ++counts[pixel]; });
     }
@@ -26,8 +26,7 @@ void add_mask(const FieldValue& value, const MaskClasses* classes, TransformScra
 
 }  // namespace
 
-std::array<std::int64_t, 256> count_mask_values(const Dataset& dataset, std::size_t field, std::int64_t most,
-                                                const MaskClasses* classes) {
+std::array<std::int64_t, 256> count_mask_values(const Dataset& dataset, std::size_t field, std::int64_t most) {
     std::array<std::int64_t, 256> counts{};
     TransformScratch scratch;
     Sample sample;
@@ -36,7 +35,7 @@ std::array<std::int64_t, 256> count_mask_values(const Dataset& dataset, std::siz
     for (std::int64_t i = 0; i < count; ++i) {
         try {
             dataset.read(i * size / count, sample);
-            add_mask(sample.field(field), classes, scratch, counts);
+            add_mask(sample.field(field), scratch, counts);
         } catch (const DataError&) {  // reported when the sample is loaded
         } catch (const Unsupported&) {
         }

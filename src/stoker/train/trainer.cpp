@@ -134,7 +134,7 @@ Resumed Trainer::resume(const std::filesystem::path& checkpoint, const FitOption
         // A finished run keeps its recipe.
         recorder_.resume(resumed.finished && known ? loaded.recipe : recipe,
                          {.bytes = loaded.metrics_bytes, .step = resumed.step, .epochs = resumed.epochs},
-                         options.on_warning);
+                         recorder_.holds(checkpoint) ? options.on_warning : nullptr);
     }
     if (!resumed.finished) {
         loop_.record_facts();

@@ -176,6 +176,37 @@ TEST(GpuTraces, WorkWithoutATimeIsLeftOutAndCounted) {
     EXPECT_DOUBLE_EQ(later.records().profile->gpu->times.busy(), 0.4);
 }
 
+TEST(GpuTraces, IdleTimeByCauseIsNeverNegative) {
+    Made made;
+    made.add("cpu_op", "aten::mm", 0, 1000).kernel("cudaGraphLaunch", 10, "gemm", 100, 500, 1);
+    made.add("kernel", "branch", 150, 50, R"("stream":7,"device":0,"correlation":1)");  // within the first one
+    made.kernel("cudaLaunchKernel", 20, "gemm", 700, 100, 2);
+    made.add("kernel", "another GPU's", 300, 50, R"("stream":7,"device":1,"correlation":3)");
+    const GpuTimes times = made.records().profile->gpu->times;
+    ASSERT_EQ(times.idle.size(), 1U);
+    EXPECT_DOUBLE_EQ(times.idle[0].host_wait_us, 0);
+    EXPECT_DOUBLE_EQ(times.idle[0].kernel_wait_us, 0);
+    EXPECT_DOUBLE_EQ(times.idle[0].other_us, 100);  // from 600 to 700
+}
+
+TEST(GpuTraces, PartsOfOneStepAreAllJudged) {
+    const stoker::testing::TempDir folder;
+    std::vector<std::filesystem::path> paths;
+    for (int part = 0; part < 3; ++part) {
+        Made made;
+        made.add("user_annotation", "ProfilerStep#" + std::to_string(10 * part), 5000.0 * part + 100,
+                 1000 + 100 * part);
+        made.add("cpu_op", "aten::mm", 5000.0 * part + 200, 500);
+        paths.push_back(folder / ("host_42." + std::to_string(part) + ".pt.trace.json"));
+        std::ofstream(paths.back()) << made.text();
+    }
+    const RunRecords run = read_traces(paths);
+    ASSERT_EQ(run.ranks.size(), 1U);
+    const RunSummary summary = summarize(run.ranks[0]);
+    EXPECT_EQ(summary.steps, run.ranks[0].profile->steps);
+    EXPECT_DOUBLE_EQ(1e6 * summary.seconds, run.ranks[0].profile->span_us);
+}
+
 TEST(GpuTraces, ATraceWithoutAnOperatorIsTooShort) {
     Made made;
     for (int step = 0; step < 5; ++step) {

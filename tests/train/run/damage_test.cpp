@@ -174,6 +174,29 @@ TEST(Damage, MissingAndDamagedRecordsAreNamedAndTheRunGoesOn) {
     }
 }
 
+TEST(Damage, ARunInANewFolderLacksNoRecords) {
+    const TempDir folder;
+    const Recipe recipe = every(1, true);
+    live(recipe, folder / "run", 10);
+    Trainer trainer(recipe, testing::small_data());
+    std::vector<std::string> warnings;
+    FitOptions options{.out = folder / "new", .resume = (folder / "run").string()};
+    options.on_warning = [&](const std::string& line) { warnings.push_back(line); };
+    trainer.fit(options);
+    EXPECT_THAT(warnings, ::testing::IsEmpty());
+}
+
+TEST(Damage, AMissingFileOfAveragesIsDamage) {
+    const TempDir folder;
+    Recipe recipe = every(5, false);
+    recipe.train.ema = 0.9;
+    live(recipe, folder / "run", 10);
+    EXPECT_EQ(damage_of(folder / "run/checkpoints/10"), "");
+    fs::remove(folder / "run/checkpoints/10/ema.safetensors");
+    EXPECT_THAT(damage_of(folder / "run/checkpoints/10"), HasSubstr("ema.safetensors"));
+    EXPECT_EQ(live(recipe, folder / "run").result.resumed_from_step, 5);
+}
+
 TEST(Damage, AutoTakesTheNewestCheckpointThatIsWhole) {
     const TempDir folder;
     const Recipe recipe = every(5, false);

@@ -7,6 +7,7 @@
 #include <set>
 #include <span>
 #include <unordered_map>
+#include <utility>
 
 #include "stoker/diagnose/torch_trace/phases.h"
 
@@ -20,8 +21,6 @@ struct Interval {
     double start = 0;
     double end = 0;
 };
-
-constexpr Interval kAlways{-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
 
 struct Launched {  // work on a stream
     Interval time = {};
@@ -104,7 +103,8 @@ std::unordered_map<std::int64_t, double> launches(const TraceEvents& trace, doub
     return found;
 }
 
-GpuTimes::Idle idle_of(std::int64_t stream, std::vector<Launched> work, const Interval& window) {
+// As HTA does: a gap is negative where work overlaps.
+GpuTimes::Idle idle_of(std::int64_t stream, std::vector<Launched> work) {
     std::ranges::stable_sort(work, {}, [](const Launched& launched) { return launched.time.start; });
     GpuTimes::Idle idle{.stream = stream};
     for (std::size_t i = 1; i < work.size(); ++i) {
@@ -113,10 +113,23 @@ GpuTimes::Idle idle_of(std::int64_t stream, std::vector<Launched> work, const In
         double& cause = work[i].launch > before ? idle.host_wait_us
                         : gap < kKernelWaitUs   ? idle.kernel_wait_us
                                                 : idle.other_us;
-        const bool whole = before >= window.start && work[i].time.start <= window.end;
-        cause += whole ? gap : std::max(0.0, std::min(work[i].time.start, window.end) - std::max(before, window.start));
+        cause += gap;
     }
     return idle;
+}
+
+// The same within the window; the branches of a graph may overlap.
+void add_idle(std::vector<Launched> work, const Interval& window, GpuTimes::Idle& idle) {
+    std::ranges::stable_sort(work, {}, [](const Launched& launched) { return launched.time.start; });
+    double before = work.front().time.end;  // the latest end so far
+    for (const Launched& next : std::span(work).subspan(1)) {
+        const double gap = next.time.start - before;
+        double& cause = next.launch > before  ? idle.host_wait_us
+                        : gap < kKernelWaitUs ? idle.kernel_wait_us
+                                              : idle.other_us;
+        cause += std::max(0.0, std::min(next.time.start, window.end) - std::max(before, window.start));
+        before = std::max(before, next.time.end);
+    }
 }
 
 }  // namespace
@@ -172,7 +185,7 @@ std::optional<GpuTimes> hta_breakdown(const TraceEvents& trace) {
     gpu.idle_us = busy.span - busy.time;
     gpu.non_compute_us = busy.span - gpu.compute_us - gpu.idle_us;
     for (auto& [stream, work] : streams) {
-        gpu.idle.push_back(idle_of(stream, std::move(work), kAlways));
+        gpu.idle.push_back(idle_of(stream, std::move(work)));
     }
     return gpu;
 }
@@ -184,7 +197,7 @@ GpuTimes gpu_breakdown(const TraceEvents& trace, const HostWalk& host, const Dev
     const std::int64_t busy = covered_ns(device.busy, window);
     const std::int64_t compute = covered_ns(device.compute, window);
     GpuTimes gpu{.compute_us = to_us(compute), .non_compute_us = to_us(busy - compute), .idle_us = to_us(all - busy)};
-    std::map<std::int64_t, std::vector<Launched>> streams;
+    std::map<std::pair<std::int64_t, std::int16_t>, std::vector<Launched>> streams;  // of each device
     // Differences are small enough for doubles; times since 1970 are not.
     const auto interval = [&](const TimeRange& time) {
         return Interval{to_us(time.start - window.start), to_us(time.end - window.start)};
@@ -196,11 +209,14 @@ GpuTimes gpu_breakdown(const TraceEvents& trace, const HostWalk& host, const Dev
             if (const auto launch = host.launches.find(event.correlation); launch != host.launches.end()) {
                 work.launch = to_us(launch->second.start - window.start);
             }
-            streams[event.stream].push_back(work);
+            streams[{event.stream, event.device}].push_back(work);
         }
     }
     for (auto& [stream, work] : streams) {
-        gpu.idle.push_back(idle_of(stream, std::move(work), interval(window)));
+        if (gpu.idle.empty() || gpu.idle.back().stream != stream.first) {
+            gpu.idle.push_back({.stream = stream.first});
+        }
+        add_idle(std::move(work), interval(window), gpu.idle.back());
     }
     return gpu;
 }

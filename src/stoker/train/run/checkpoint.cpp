@@ -247,8 +247,11 @@ std::string damage_of(const fs::path& checkpoint) {
         return error.what();
     } catch (const IoError& error) {
         std::error_code none;
-        const bool missing =
-            !fs::exists(checkpoint / kModelFile, none) || !fs::exists(checkpoint / kOptimizerFile, none);
+        const bool averages =
+            from_state(checkpoint, [&](const Json& state) { return has_averages(checkpoint, state); });
+        const bool missing = !fs::exists(checkpoint / kModelFile, none) ||
+                             !fs::exists(checkpoint / kOptimizerFile, none) ||
+                             (averages && !fs::exists(checkpoint / kEmaFile, none));
         return missing ? error.what() : "";
     }
 }

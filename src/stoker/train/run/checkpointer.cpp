@@ -87,7 +87,9 @@ RunState Checkpointer::load(const std::filesystem::path& checkpoint) {
     require_same_file(read_model_hash(checkpoint), plan_.model_hash, plan_.recipe.model);
     require_same_optimizer(state.recipe, plan_.recipe);
     require_same_sampler(plan_.train_loader->state(), state.loader);  // before tensors, whose shapes follow the classes
-    require_classes(state.classes, "the checkpoint", plan_.task.classes, plan_.data.train->path());
+    if (plan_.task.classifies() || !state.classes.empty()) {
+        require_classes(state.classes, "the checkpoint", plan_.task.classes, plan_.data.train->path());
+    }
     for (auto* tensors : {&saved.model, &saved.optimizer, &saved.ema}) {
         keep_part(*tensors, *plan_.model, *plan_.mesh.tensor);
     }

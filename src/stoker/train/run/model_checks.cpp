@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <functional>
@@ -380,17 +381,26 @@ void require_val_samples(const Recipe& recipe, const Loader& val, const Task& ta
 
 void require_mask_classes(const Recipe& recipe, const Task& task, const Dataset& data) {
     const std::int64_t ignored = task.loss.ignore_index;
-    if (task.kind != TaskKind::segmentation || ignored < 0 || ignored > 255) {
+    const std::string& target = task.fields.target;
+    const auto own = std::ranges::find(recipe.data.fields.more, target, &FieldRecipe::name);
+    const bool mapped = own != recipe.data.fields.more.end() && !own->values.empty();
+    const bool named = task.classes.size() > 1;
+    if (task.kind != TaskKind::segmentation || ignored < 0 || ignored > 255 || mapped || named ||
+        !recipe.model.exported.empty()) {
         return;
     }
     constexpr std::int64_t kMasks = 32;
-    const std::string& target = task.fields.target;
+    constexpr std::int64_t kMoreMasks = 1000;  // if those hold one class: another may be rare
     const auto field = std::ranges::find(data.fields(), target, &Field::name) - data.fields().begin();
-    const auto own = std::ranges::find(recipe.data.fields.more, target, &FieldRecipe::name);
-    const auto classes = own == recipe.data.fields.more.end() ? std::nullopt : mask_classes(own->values);
-    const auto counts = count_mask_values(data, static_cast<std::size_t>(field), kMasks, classes ? &*classes : nullptr);
-    const auto present = [](std::int64_t count) { return count > 0; };
-    if (counts[static_cast<std::size_t>(ignored)] == 0 || std::ranges::count_if(counts, present) != 2) {
+    const auto one_class = [&](const std::array<std::int64_t, 256>& counts) {
+        return counts[static_cast<std::size_t>(ignored)] > 0 &&
+               std::ranges::count_if(counts, [](std::int64_t count) { return count > 0; }) == 2;
+    };
+    auto counts = count_mask_values(data, static_cast<std::size_t>(field), kMasks);
+    if (one_class(counts) && data.size() > kMasks) {
+        counts = count_mask_values(data, static_cast<std::size_t>(field), kMoreMasks);
+    }
+    if (!one_class(counts)) {
         return;
     }
     const auto other =
@@ -404,8 +414,10 @@ void require_mask_classes(const Recipe& recipe, const Task& task, const Dataset&
         {.where = "data.fields." + target,
          .expected = fmt::format("masks of at least two classes besides {}, which the loss leaves out", ignored),
          .got = fmt::format("the values {} and {} alone", low, high),
-         .hint = fmt::format("if {} is a class, set data.fields.{}.values = [{}, {}]; or train.ignore_index = \"none\"",
-                             ignored, target, low, high)});
+         .hint =
+             fmt::format("set data.fields.{0}.values = [{1}, {2}] if {3} is a class, [{1}, ...] with all classes if "
+                         "others are rare, or train.ignore_index = \"none\"",
+                         target, low, high, ignored)});
 }
 
 void require_several_classes(const Recipe& recipe, const Task& task, const Dataset& data) {

@@ -132,7 +132,9 @@ void RunFolder::lock() {
 }
 
 // Renames damaged checkpoints after the newest whole one, so that a run continues that its scheduler starts again.
-void RunFolder::set_damaged_aside(const OnWarning& on_warning) const {
+void RunFolder::set_damaged_aside(const OnWarning& on_warning) {
+    lock();
+    restore_checkpoints(path_);
     std::vector<std::pair<fs::path, std::string>> damaged;  // and why
     auto checkpoints = checkpoints_in(path_ / kCheckpoints);
     for (auto newest = checkpoints.rbegin(); newest != checkpoints.rend(); ++newest) {
@@ -154,12 +156,9 @@ void RunFolder::set_damaged_aside(const OnWarning& on_warning) const {
     }
 }
 
-fs::path RunFolder::find_start(const std::string& resume, const OnWarning& on_warning) {
+fs::path RunFolder::find_start(const std::string& resume) {
     lock();
     restore_checkpoints(path_);
-    if (resume == "auto") {
-        set_damaged_aside(on_warning);
-    }
     if (const std::string other = fs::exists(path_ / kRecipeFile) ? "" : other_file(path_); !other.empty()) {
         throw InvalidArgument({.where = path_.string(),
                                .expected = "a run folder, or a new or empty folder",

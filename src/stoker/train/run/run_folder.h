@@ -48,10 +48,12 @@ class RunFolder {
     void lock();
     std::string lock_problem() const { return lock_ ? lock_->problem() : ""; }
     // The checkpoint that a run here begins at; empty: it begins anew. `resume`: empty, "auto", or a checkpoint or run
-    // folder. "auto" takes the newest that is whole: later ones are renamed to <step>.damaged, and `on_warning` gets a
-    // line. Locks the folder. Throws InvalidArgument where another run or other files are in the way, and IoError
+    // folder. Locks the folder. Throws InvalidArgument where another run or other files are in the way, and IoError
     // if `resume` lacks a checkpoint.
-    std::filesystem::path find_start(const std::string& resume, const OnWarning& on_warning = nullptr);
+    std::filesystem::path find_start(const std::string& resume);
+    // If a checkpoint is whole, renames the damaged ones after it to <step>.damaged, with a line for each. Reads the
+    // newest as a whole. Locks the folder.
+    void set_damaged_aside(const OnWarning& on_warning);
     // Begins a run: makes the folder, locks it, writes recipe.toml and removes what an earlier run recorded.
     void create(const std::string& recipe);
     // The same for a run that resumes: everything in the folder stays.
@@ -89,7 +91,6 @@ class RunFolder {
 
   private:
     void open(const std::string& recipe);
-    void set_damaged_aside(const OnWarning& on_warning) const;
     void remove_temporaries() const;
     void discard();
 

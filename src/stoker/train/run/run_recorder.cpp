@@ -20,7 +20,10 @@ void RunRecorder::set_folder(const std::filesystem::path& folder) {
 }
 
 std::filesystem::path RunRecorder::find_start(const std::string& resume, const OnWarning& on_warning) {
-    return folder_ ? folder_->find_start(resume, on_warning) : std::filesystem::path();
+    if (folder_ && resume == "auto") {
+        folder_->set_damaged_aside(on_warning);
+    }
+    return folder_ ? folder_->find_start(resume) : std::filesystem::path();
 }
 
 void RunRecorder::create(const std::string& recipe) {

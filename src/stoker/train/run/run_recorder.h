@@ -33,6 +33,8 @@ class RunRecorder {
     // True if RUN/best is the checkpoint of this step. It may not be where a run was resumed with another
     // train.keep_best, or in another folder.
     bool holds_best(std::int64_t step) const;
+    // True where `checkpoint` is one of this run's folder.
+    bool holds(const std::filesystem::path& checkpoint) const { return folder_ && folder_->holds(checkpoint); }
 
     // Locks the folder if it exists and returns the checkpoint that `resume` (FitOptions::resume) names, or an empty
     // path for a new run. Throws InvalidArgument where the folder cannot take the run, or IoError where `resume` names

@@ -63,7 +63,7 @@ function account(rank, several) {
       'It is in one phase at any time; what no phase covers is “unmeasured”.'),
     stepsChart(rank),
     el('div.columns',
-      el('div', el('h3', judged === steps ? 'All steps together' : `Steps ${first} to ${last}, which are judged`),
+      el('div', el('h3', judged === steps ? 'All steps together' : `The ${judged} steps that are judged, from ${first} to ${last}`),
         shares('Shares of the training thread’s time', rank.shares, headings, perUnit(judged))),
       evaluations && el('div',
         el('h3', `Within ${count(evaluations.count, 'evaluation')}`),
