@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # HTA (HolisticTraceAnalysis 0.5.0) rounds the begin of a kernel up and its end down to whole microseconds before it
-# computes idle time. Of a GPU that is never idle, it counts half of the time as computation if kernels take 1.9 us; if
-# they take 0.9 us, they end before they begin, and get_temporal_breakdown raises AssertionError. pandas 2.2.3, since
-# HTA fails on many traces with pandas 3. Seen with Python 3.11.
+# computes idle time. If a GPU is never idle, and its kernels take 1.9 us, half of the time counts as computation;
+# kernels of 0.9 us end before they begin, and get_temporal_breakdown raises AssertionError. pandas 2.2.3, since HTA
+# fails on many traces with pandas 3. Seen with Python 3.11.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

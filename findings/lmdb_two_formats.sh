@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# LMDB 1.0 has a file format of its own: the page header is 8 bytes longer, so the magic number 0xBEEFC0DE of the first
+# LMDB 1.0 has another file format: the page header is 8 bytes longer, so the magic number 0xBEEFC0DE of the first
 # page is at byte 24 instead of 16. The Python package lmdb 3.0.0 holds both engines: lmdb.open(lib_version=0|1) chooses
 # the format of a new database, and it reads either. A program with LMDB 0.9 does not know the newer one (lmdb 1.7.5:
 # InvalidError). Seen on Linux, Python 3.11.

@@ -97,7 +97,7 @@ struct Collector {
         entry.count += begins_in(event, window) ? 1 : 0;
         const TimeRange time = clipped(event);
         entry.us += us_of(time);
-        collective_times.push_back({time, &entry});
+        collective_times.emplace_back(time, &entry);
     }
 
     // Time in which several collectives run is exposed once: it counts to the one that began first.

@@ -1,5 +1,5 @@
 // Little-endian: the magic, the version, a code for the type, the numbers of sequences and of document bounds; then the
-// length of each sequence (int32), where it begins in bytes (int64), and the document bounds (int64).
+// length of each sequence (int32), its first byte (int64), and the document bounds (int64).
 #include "stoker/formats/tokens/megatron_index.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// The index beside a token file of Megatron-LM (x.idx of x.bin): the type of the tokens, and how many there are.
+// The index of a token file of Megatron-LM (x.idx of x.bin): the type of the tokens, and how many there are.
 #pragma once
 
 #include <cstddef>
