@@ -31,9 +31,8 @@ struct Trained {
 };
 
 // The recipe and the checkpoint; by default the newest checkpoint of the run folder, or its best one where the run
-// stops early (train.early_stop). Throws BadSetting for a recipe
-// without --checkpoint, IoError if no checkpoint is found, and InvalidArgument if the recipe's model is not the one
-// that the checkpoint was trained with.
+// stops early (train.early_stop). Throws BadSetting for a recipe without --checkpoint, IoError if no checkpoint is
+// found, and InvalidArgument if the recipe's model is not the one that the checkpoint was trained with.
 Trained open_trained(const TrainedOptions& options);
 
 // One name for each output of the model: the classes stored in the checkpoint, else model.classes numbers, else the

@@ -227,10 +227,6 @@ void print_resumed(const Resumed& resumed, const Recipe& recipe) {
     }
 }
 
-void print_warning(const std::string& line) {
-    print_stderr("stoker: {}\n", line);
-}
-
 // Prints the progress of rank 0.
 class TrainReport {
   public:
@@ -247,7 +243,7 @@ class TrainReport {
 
     // Runs the training. If it fails after a step, prints which files cover the run.
     TrainResult fit(FitOptions options) {
-        options.on_warning = print_warning;
+        options.on_warning = [](const std::string& line) { print_stderr("stoker: {}\n", line); };
         options.on_resume = [this](const Resumed& resumed) {
             had_finished_ = resumed.finished;
             print_resumed(resumed, recipe_);

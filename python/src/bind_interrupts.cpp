@@ -89,8 +89,7 @@ class HeldInterrupts {
 };
 
 // Ends this process when the other end of `fd`, a socket or pipe, is closed. A native thread notices it also while a
-// data set's own code holds Python's lock. The process gets a moment to see the end, and to
-// leave as it likes.
+// data set's own code holds Python's lock. The process gets two seconds to see the end, and to leave as it likes.
 void exit_after_hangup(int fd) {
     const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (own < 0) {
