@@ -112,7 +112,7 @@ class Dataset:
         return self._handle.label(self._checked(index))
 
     def split(self, share: float) -> tuple["Dataset", "Dataset"]:
-        """(rest, share of the samples), by a hash of the keys: stable under new samples and another order."""
+        """(rest, share of each class), by a hash of the keys: the same on every machine and in any order."""
         if isinstance(share, str) or not hasattr(share, "__float__"):
             raise InvalidArgument(f"[share] expected a number between 0 and 1, got {share!r}")
         rest, part = self._handle.split(float(share))

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -103,6 +104,67 @@ TEST(Subset, ASamplesSideDependsOnItsKeyAlone) {
     }
 }
 
+// Sample i has the class i % classes, but that of every hundredth is class 0.
+class Labelled final : public Dataset {
+  public:
+    Labelled(std::int64_t size, std::int64_t classes) : size_(size), classes_(classes) {}
+    std::int64_t size() const override { return size_; }
+    void read(std::int64_t /*index*/, Sample& /*sample*/) const override {}
+    std::string key(std::int64_t index) const override { return "n/" + std::to_string(index); }
+    std::optional<std::int64_t> label(std::int64_t index) const override {
+        return index % 100 == 0 ? 0 : index % classes_;
+    }
+
+  private:
+    std::int64_t size_;
+    std::int64_t classes_;
+};
+
+std::map<std::int64_t, std::int64_t> samples_of_classes(const Dataset& dataset) {
+    std::map<std::int64_t, std::int64_t> counts;
+    for (std::int64_t i = 0; i < dataset.size(); ++i) {
+        ++counts[dataset.label(i).value()];
+    }
+    return counts;
+}
+
+TEST(Subset, SplitIsStratifiedByClass) {
+    const auto dataset = std::make_shared<Labelled>(4000, 37);
+    const SplitDatasets split = split_by_key(dataset, 0.1);
+    const SplitDatasets again = split_by_key(split.rest, 0.5);
+    for (const auto& [label, samples] : samples_of_classes(*dataset)) {
+        const std::int64_t chosen = samples_of_classes(*split.share)[label];
+        EXPECT_NEAR(static_cast<double>(chosen), 0.1 * static_cast<double>(samples), 1) << label;
+        EXPECT_NEAR(static_cast<double>(samples_of_classes(*again.share)[label]),
+                    0.5 * static_cast<double>(samples - chosen), 1)
+            << label;
+    }
+    // A larger share contains the smaller one.
+    const auto half = keys(*split_by_key(dataset, 0.5).share);
+    for (const std::string& key : keys(*split.share)) {
+        EXPECT_TRUE(half.contains(key)) << key;
+    }
+}
+
+TEST(Subset, SmallClassesTogetherHaveTheShare) {
+    const SplitDatasets split = split_by_key(std::make_shared<Labelled>(4000, 1500), 0.1);
+    EXPECT_NEAR(static_cast<double>(split.share->size()), 400, 5 * 19);  // five standard deviations
+}
+
+TEST(Subset, NewSamplesOfAClassMoveNoMoreOldOnes) {
+    const auto before = keys(*split_by_key(std::make_shared<Labelled>(4000, 7), 0.1).share);
+    const auto after = keys(*split_by_key(std::make_shared<Labelled>(4070, 7), 0.1).share);
+    const auto old = [](const std::string& key) { return std::stoi(key.substr(2)) < 4000; };
+    std::int64_t moved = 0;
+    for (const std::string& key : before) {
+        moved += after.contains(key) ? 0 : 1;
+    }
+    for (const std::string& key : after) {
+        moved += old(key) && !before.contains(key) ? 1 : 0;
+    }
+    EXPECT_LE(moved, 70);
+}
+
 // The key of an LMDB record is part of the record.
 TEST(Subset, ASampleWithADamagedKeyHasASideToo) {
     struct OneBad final : Dataset {
@@ -123,6 +185,8 @@ TEST(Subset, ASampleWithADamagedKeyHasASideToo) {
 TEST(Subset, TheSplitNeverChanges) {
     const auto split = split_by_key(std::make_shared<Numbers>(40), 0.2);
     EXPECT_THAT(keys(*split.share), ElementsAre("n/17", "n/21", "n/22", "n/33", "n/38"));
+    const auto labelled = split_by_key(std::make_shared<Labelled>(40, 4), 0.2);
+    EXPECT_THAT(keys(*labelled.share), ElementsAre("n/12", "n/17", "n/19", "n/21", "n/22", "n/3", "n/38", "n/4"));
 }
 
 TEST(Subset, RefusesSharesThatLeaveOneSideEmpty) {

@@ -265,6 +265,16 @@ def test_the_summary_has_the_classes(stoker, drawn, tmp_path):
     assert "24 samples in 8 classes, batch 64, 1 step per epoch" in done.err
 
 
+def test_the_summary_has_both_sides_of_the_split(stoker, drawn, tmp_path):
+    (tmp_path / "r.toml").write_text(RECIPE.replace("synth:digits?count=640", str(drawn)))
+    ops = '[{op="resize",size=[8,8]}]'
+    sets = [f"data.train_ops={ops}", f"data.val_ops={ops}", "train.epochs=1", "data.val=34%"]
+    done = stoker("train", "r.toml", *[word for text in sets for word in ("--set", text)])
+    trained, kept = re.search(r"(\d+) samples in 8 classes and (\d+) for validation", done.err).groups()
+    assert int(trained) + int(kept) == 24
+    assert 8 <= int(kept) <= 16  # of each class of three samples one, or two
+
+
 def test_training_continues_when_a_pipe_is_closed(program, tmp_path):
     (tmp_path / "r.toml").write_text(RECIPE)
     for out, status in ((subprocess.DEVNULL, 0), (subprocess.STDOUT, 1)):

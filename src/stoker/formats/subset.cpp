@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <utility>
 
 #include "stoker/base/error.h"
@@ -15,6 +16,39 @@ namespace {
 // The key's hash as a fraction in [0, 1), the same on every machine and in every release.
 double hash_fraction(const std::string& key) {
     return static_cast<double>(hash_text(key) >> 11) * 0x1p-53;
+}
+
+// The number of samples of a class that form the share. The fraction of a sample that is left over is the probability
+// of one more, by the hash of the class's name, so that many small classes together have the share as well.
+std::size_t share_of_class(const Dataset& dataset, std::int64_t label, std::size_t samples, double share) {
+    const std::span<const std::string> names = dataset.classes();
+    const double rounding =
+        hash_fraction(label < std::ssize(names) ? names[static_cast<std::size_t>(label)] : std::to_string(label));
+    return static_cast<std::size_t>(share * static_cast<double>(samples) + rounding);
+}
+
+// True for each sample of the share: those of a class with the smallest hashes, and those without a label whose hash
+// is below `middle`.
+std::vector<bool> chosen_by_hash(const Dataset& dataset, double share, double middle) {
+    std::vector<bool> chosen(static_cast<std::size_t>(dataset.size()));
+    std::map<std::int64_t, std::vector<std::pair<double, std::size_t>>> classes;
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+        const auto index = static_cast<std::int64_t>(i);
+        const double hash = hash_fraction(key_or_index(dataset, index));
+        if (const std::int64_t label = dataset.label(index).value_or(-1); label >= 0) {
+            classes[label].emplace_back(hash, i);
+        } else {
+            chosen[i] = hash < middle;
+        }
+    }
+    for (auto& [label, samples] : classes) {
+        std::ranges::sort(samples);
+        samples.resize(std::min(share_of_class(dataset, label, samples.size(), share), samples.size()));
+        for (const auto& [hash, index] : samples) {
+            chosen[index] = true;
+        }
+    }
+    return chosen;
 }
 
 // Samples that cannot be read may all have the same key, such as the cells of a column without paths.
@@ -82,10 +116,11 @@ SplitDatasets split_by_key(std::shared_ptr<const Dataset> dataset, double share)
     const auto* subset = dynamic_cast<const Subset*>(dataset.get());
     const HashRange all = subset != nullptr ? subset->hashes() : HashRange();
     const double middle = all.begin + share * (all.end - all.begin);
+    const std::vector<bool> in_share = chosen_by_hash(*dataset, share, middle);
     std::vector<std::int64_t> rest;
     std::vector<std::int64_t> chosen;
     for (std::int64_t index = 0; index < dataset->size(); ++index) {
-        (hash_fraction(key_or_index(*dataset, index)) < middle ? chosen : rest).push_back(index);
+        (in_share[static_cast<std::size_t>(index)] ? chosen : rest).push_back(index);
     }
     if (rest.empty() || chosen.empty()) {
         if (dataset->size() > 0) {

@@ -1,5 +1,5 @@
 // Chosen samples of another data set, as torch's Subset; and the split of a data set by the hash of each sample's key.
-// The hash puts a sample on the same side whatever the order or number of the others, so a split survives new files.
+// Neither their order nor the machine moves one to the other side; n new samples of a class move at most n old ones.
 #pragma once
 
 #include <memory>
@@ -57,9 +57,10 @@ struct SplitDatasets {
     std::shared_ptr<const Subset> share;
 };
 
-// Splits by key hash. `share` in (0, 1) is the expected fraction of the samples in `.share`, also if `dataset` is a
-// side of a split. Throws InvalidArgument if either side would be empty, or the DataError of the first sample if it
-// cannot be read.
+// Splits by key hash, stratified by class where labels are known without reading the samples. `share` in (0, 1) is the
+// fraction of each class in `.share`, rounded up or down by the hash of the class's name; of samples without a label it
+// is the expected fraction, also if `dataset` is a side of a split. Throws InvalidArgument if either side would be
+// empty, or the DataError of the first sample if it cannot be read.
 SplitDatasets split_by_key(std::shared_ptr<const Dataset> dataset, double share);
 
 }  // namespace stoker

@@ -33,8 +33,9 @@ std::vector<std::string> all_sets(const DataRecipe& recipe);
 // The training data, and its validation share if data.val is a percentage.
 RecipeData open_train_data(const DataRecipe& recipe);
 
-// Opens data.train with data.mix, and data.val: another data set, a share of the training data by the hash of the keys
-// ("10%"), or, if it is empty, the test splits of the training sets that have one. Throws what open_dataset throws.
+// Opens data.train with data.mix, and data.val: another data set, a share of each class of the training data by the
+// hash of the keys ("10%"), or, if it is empty, the test splits of the training sets that have one. Throws what
+// open_dataset throws.
 RecipeData open_data(const DataRecipe& recipe);
 
 // Your own data, as the recipe divides it: where `data.val` is null and data.val is a share ("10%"), a part of the
