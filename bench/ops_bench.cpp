@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stoker/base/rng.h"
@@ -79,6 +80,15 @@ void compare(ImageSize size, const ResizeGeometry& geometry) {
                                 }
                                 kernels.normalize(resized.view().data, values / 3, 3, factors, Layout::chw,
                                                   reinterpret_cast<float*>(slot.next()), values / 3);
+                            }});
+        }
+        for (const auto& [name, interpolation] :
+             {std::pair{"bicubic", Interpolation::bicubic}, {"lanczos", Interpolation::lanczos}}) {
+            ResizeGeometry other = geometry;
+            other.interpolation = interpolation;
+            ways.push_back({fmt::format("{}: float32 chw, {}", kernels.name, name), [&, other] {
+                                resize_normalize_with(kernels, from, window, other, factors,
+                                                      {slot.next(), DType::float32, Layout::chw, false}, scratch);
                             }});
         }
         const auto add = [&](DType dtype, Layout layout, bool streamed) {

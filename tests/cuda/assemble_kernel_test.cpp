@@ -40,8 +40,8 @@ TEST(AssembleKernel, HasTheBitsOfTheCpu) {
 
 // The most columns, and the most weights.
 TEST(AssembleKernel, WeightsThatFillTheSharedMemory) {
-    ASSERT_TRUE(assemble_fits({30, 1020}, {9, 1016}, {9, 1016}));
-    ASSERT_TRUE(assemble_fits({2200, 2200}, {130, 130}, {130, 130}));
+    ASSERT_TRUE(assemble_fits({{30, 1020}, {9, 1016}, {0, 0, 9, 1016}}));
+    ASSERT_TRUE(assemble_fits({{2200, 2200}, {130, 130}, {0, 0, 130, 130}}));
     for (const AssembleCase& of : {assemble_case({9, 1016}, 1, {{{30, 1020}, {9, 1016}}}),
                                    assemble_case({130, 130}, 1, {{{2200, 2200}, {130, 130}}})}) {
         EXPECT_EQ(assembled_by_kernel(of), assembled(of)) << of.to.height << " x " << of.to.width;
@@ -64,6 +64,7 @@ TEST(AssembleKernel, AWrongParameterIsSeen) {
         [](AssembleDraw& draw) { ++draw.output.erased.left; },
         [](AssembleDraw& draw) { draw.flip_horizontal ^= 1; },
         [](AssembleDraw& draw) { draw.flip_vertical ^= 1; },
+        [](AssembleDraw& draw) { draw.interpolation = Interpolation::bilinear; },
     };
     EXPECT_EQ(assembled_by_kernel(of), expected);
     for (std::size_t i = 0; i < plants.size(); ++i) {

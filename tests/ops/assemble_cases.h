@@ -33,7 +33,7 @@ struct AssembleCase {
     }
 
     // An image of noise that holds what the output reads of a source of this size, resized to `full`.
-    void add(ImageSize source, ImageSize full, Rng& rng) {
+    void add(ImageSize source, ImageSize full, Interpolation interpolation, Rng& rng) {
         const auto below = [&rng](int bound) { return static_cast<int>(rng.below(static_cast<std::uint32_t>(bound))); };
         AssembleDraw draw{.image = memory.size(),
                           .source = source,
@@ -42,7 +42,9 @@ struct AssembleCase {
                           .left = below(full.width - to.width + 1),
                           .flip_horizontal = below(2),
                           .flip_vertical = below(2)};
-        draw.window = resize_reads({source, full, {draw.top, draw.left, to.height, to.width}});
+        draw.interpolation = interpolation;
+        draw.window =
+            resize_reads({source, full, {draw.top, draw.left, to.height, to.width}, false, draw.interpolation});
         const RandomErasing erasing{.probability = 0.7F, .value = erased_value};
         draw.output = {.noise = std::uint64_t{rng.next()} << 32 | rng.next(),
                        .erased = draw_random_erasing(erasing, to.height, to.width, rng).box};
@@ -58,8 +60,10 @@ inline AssembleCase assemble_case(ImageSize to, int channels, const std::vector<
     AssembleCase made{.to = to, .channels = channels, .erased_value = erased_value, .draws = {{}}};
     Rng rng({.seed = static_cast<std::uint64_t>(to.width * 100 + to.height)});
     for (const auto& [source, full] : sizes) {
-        for (int i = 0; i < 3; ++i) {
-            made.add(source, full, rng);
+        made.add(source, full, Interpolation::bilinear, rng);
+        made.add(source, full, Interpolation::bilinear, rng);
+        if (assemble_fits({source, full, {0, 0, to.height, to.width}, false, Interpolation::bicubic})) {
+            made.add(source, full, Interpolation::bicubic, rng);
         }
     }
     return made;

@@ -20,11 +20,10 @@ TEST(Assemble, EqualsTheOpsOnTheWholeImage) {
     const Image image = noise(source.height, source.width, 3);
     ResizeScratch scratch;
     Image resized(full.height, full.width, 3);
-    resize(image.view(), resized.view(), scratch);
     AssembleCase of{.to = to, .channels = 3, .erased_value = std::nullopt, .draws = {}};
     Rng rng({.seed = 3});
     for (int i = 0; i < 20; ++i) {
-        of.add(source, full, rng);
+        of.add(source, full, i % 2 == 0 ? Interpolation::bilinear : Interpolation::bicubic, rng);
         const AssembleDraw& draw = of.draws.back();
         const ConstImageView window = image.view().crop(draw.window);
         std::byte* at = of.memory.data() + draw.image;
@@ -37,6 +36,7 @@ TEST(Assemble, EqualsTheOpsOnTheWholeImage) {
     for (std::size_t i = 0; i < of.draws.size(); ++i) {
         const AssembleDraw& draw = of.draws[i];
         Image expected(to.height, to.width, 3);
+        resize(image.view(), resized.view(), scratch, draw.interpolation);
         copy_pixels(resized.view().crop({draw.top, draw.left, to.height, to.width}), expected.view());
         if (draw.flip_horizontal != 0) {
             horizontal_flip(expected.view());
@@ -65,11 +65,18 @@ TEST(Assemble, RefusesWhatTheKernelDoes) {
 }
 
 TEST(Assemble, KnowsWhichWeightsFit) {
-    EXPECT_TRUE(assemble_fits({500, 375}, {224, 224}, {224, 224}));
-    EXPECT_TRUE(assemble_fits({3000, 3000}, {224, 224}, {224, 224}));
-    EXPECT_FALSE(assemble_fits({3000, 4000}, {224, 224}, {224, 224}));
-    EXPECT_TRUE(assemble_fits({3000, 4000}, {3000, 4000}, {224, 224})) << "a crop";
-    EXPECT_FALSE(assemble_fits({2000, 2000}, {2000, 2000}, {2000, 2000}));
+    const auto fits = [](ImageSize source, ImageSize full, ImageSize to, Interpolation mode = Interpolation::bilinear) {
+        return assemble_fits(
+            {.source = source, .full = full, .part = {0, 0, to.height, to.width}, .interpolation = mode});
+    };
+    EXPECT_TRUE(fits({500, 375}, {224, 224}, {224, 224}));
+    EXPECT_TRUE(fits({3000, 3000}, {224, 224}, {224, 224}));
+    EXPECT_FALSE(fits({3000, 4000}, {224, 224}, {224, 224}));
+    EXPECT_FALSE(fits({3000, 3000}, {224, 224}, {224, 224}, Interpolation::bicubic));
+    EXPECT_TRUE(fits({1500, 1500}, {224, 224}, {224, 224}, Interpolation::bicubic));
+    EXPECT_FALSE(fits({500, 375}, {224, 224}, {224, 224}, Interpolation::lanczos));
+    EXPECT_TRUE(fits({3000, 4000}, {3000, 4000}, {224, 224})) << "a crop";
+    EXPECT_FALSE(fits({2000, 2000}, {2000, 2000}, {2000, 2000}));
 }
 
 }  // namespace

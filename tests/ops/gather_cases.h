@@ -96,8 +96,9 @@ inline std::vector<GatherCase> gather_cases() {
                                         {.mode = mode, .fill = fill, .erased_value = std::optional<Color>(fill)}));
         }
         cases.push_back(gather_case(from, 3, to, {.resizes = true, .erased_value = std::nullopt}));
-        cases.push_back(gather_case(from, 1, to, {.resizes = true}));
+        cases.push_back(gather_case(from, 1, to, {.resizes = true, .interpolation = Interpolation::bicubic}));
     }
+    cases.push_back(gather_case({70, 50}, 3, {9, 8}, {.resizes = true, .interpolation = Interpolation::bicubic}));
     cases.push_back(gather_case({70, 50}, 3, {9, 8}, {.resizes = true}));
     return cases;
 }

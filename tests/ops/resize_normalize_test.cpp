@@ -58,15 +58,16 @@ ResizeGeometry random_geometry(Rng& rng, int most) {
         part.left = between(rng, 0, geometry.full.width - part.width);
     }
     geometry.flip = rng.chance(0.5f);
+    geometry.interpolation = static_cast<Interpolation>(rng.below(4));
     return geometry;
 }
 
 std::string describe(const ResizeGeometry& geometry, int channels, const PixelTarget& target) {
-    const auto& [source, full, part, flip] = geometry;
-    return fmt::format("{}x{}x{} to {}x{}, part {}x{} at {},{}{}, {} {}{}", source.height, source.width, channels,
-                       full.height, full.width, part.height, part.width, part.top, part.left, flip ? " flipped" : "",
-                       dtype_name(target.dtype), target.layout == Layout::chw ? "chw" : "hwc",
-                       target.streamed ? " streamed" : "");
+    const auto& [source, full, part, flip, interpolation] = geometry;
+    return fmt::format("{}x{}x{} to {}x{}, part {}x{} at {},{}{}, interpolation {}, {} {}{}", source.height,
+                       source.width, channels, full.height, full.width, part.height, part.width, part.top, part.left,
+                       flip ? " flipped" : "", static_cast<int>(interpolation), dtype_name(target.dtype),
+                       target.layout == Layout::chw ? "chw" : "hwc", target.streamed ? " streamed" : "");
 }
 
 class ResizeNormalize : public ::testing::TestWithParam<OpKernels> {
@@ -119,7 +120,8 @@ TEST_P(ResizeNormalize, GivesTheSameBitsAtEveryScale) {
             const ResizeGeometry geometry{.source = {between(rng, 3, 9), std::max(width * scale / 4, 1)},
                                           .full = {between(rng, 3, 9), width},
                                           .part = {0, 0, 3, width},
-                                          .flip = scale % 2 == 0};
+                                          .flip = scale % 2 == 0,
+                                          .interpolation = static_cast<Interpolation>(scale / 2 % 4)};
             const Box window = resize_reads(geometry);
             for (const DType dtype : kTypes) {
                 ASSERT_EQ(difference(geometry, channels, window, dtype, kLayouts[scale / 2 % 2], false), "");
@@ -197,8 +199,9 @@ TEST(ResizeReads, CoversExactlyWhatIsRead) {
         const Box reads = resize_reads(geometry);
         ResizeAxis rows;
         ResizeAxis columns;
-        rows.build(geometry.source.height, geometry.full.height, geometry.part.top, geometry.part.height);
-        columns.build(geometry.source.width, geometry.full.width, geometry.part.left, geometry.part.width);
+        const auto& [source, full, part, flip, interpolation] = geometry;
+        rows.build(source.height, full.height, part.top, part.height, interpolation);
+        columns.build(source.width, full.width, part.left, part.width, interpolation);
         EXPECT_EQ(reads, (Box{rows.taps.front().first, columns.taps.front().first, rows.inputs(), columns.inputs()}));
         // One row or column less is refused.
         if (reads.height > 1 && reads.width > 1) {

@@ -32,8 +32,8 @@ int largest_difference(ConstImageView a, ConstImageView b) {
 
 class ResizeKernels : public ::testing::TestWithParam<OpKernels> {
   protected:
-    void run(ConstImageView from, ImageView to) {
-        resize_with(GetParam(), from, {to.height, to.width}, {0, 0, to.height, to.width}, to, scratch_);
+    void run(ConstImageView from, ImageView to, Interpolation interpolation = Interpolation::bilinear) {
+        resize_with(GetParam(), from, {to.height, to.width}, {0, 0, to.height, to.width}, to, scratch_, interpolation);
     }
     ResizeScratch scratch_;
 };
@@ -46,10 +46,12 @@ TEST_P(ResizeKernels, GiveTheBitsOfTheReferenceAtEverySize) {
         const Image from = noise(size(), size(), channels, static_cast<std::uint64_t>(trial));
         Image to(size(), size(), channels);
         Image expected(to.height(), to.width(), channels);
-        run(from.view(), to.view());
-        resize_reference(from.view(), expected.view());
+        const auto interpolation = static_cast<Interpolation>(trial / 4 % 4);
+        run(from.view(), to.view(), interpolation);
+        resize_reference(from.view(), expected.view(), interpolation);
         ASSERT_EQ(largest_difference(to.view(), expected.view()), 0)
-            << from.height() << "x" << from.width() << "x" << channels << " to " << to.height() << "x" << to.width();
+            << from.height() << "x" << from.width() << "x" << channels << " to " << to.height() << "x" << to.width()
+            << ", interpolation " << trial / 4 % 4;
     }
 }
 
@@ -89,6 +91,23 @@ TEST_P(ResizeKernels, KeepConstantsExactly) {
             const std::uint8_t* data = to.view().data;
             EXPECT_TRUE(std::all_of(data, data + to.bytes(), [&](std::uint8_t x) { return x == value; })) << value;
         }
+    }
+}
+
+// The filters with negative weights leave 0 to 255 at edges, in both directions.
+TEST_P(ResizeKernels, ClipBehindEachPass) {
+    Image from(24, 20, 3);
+    for (int y = 0; y < from.height(); ++y) {
+        for (int i = 0; i < 60; ++i) {
+            from.view().row(y)[i] = (y / 6 + i / 15) % 2 == 0 ? 255 : 0;
+        }
+    }
+    for (const Interpolation interpolation : {Interpolation::bicubic, Interpolation::lanczos}) {
+        Image to(61, 57, 3);
+        Image expected(61, 57, 3);
+        run(from.view(), to.view(), interpolation);
+        resize_reference(from.view(), expected.view(), interpolation);
+        EXPECT_EQ(largest_difference(to.view(), expected.view()), 0);
     }
 }
 
@@ -148,17 +167,34 @@ TEST(Resize, ReadsAndWritesViewsWithPaddedRows) {
 }
 
 TEST(Resize, GivesPillowsValues) {
-    // Image.resize(size, BILINEAR), one axis at a time.
+    // Image.resize(size, ...), one axis at a time.
+    constexpr auto kBilinear = Interpolation::bilinear;
+    constexpr auto kBicubic = Interpolation::bicubic;
+    constexpr auto kLanczos = Interpolation::lanczos;
+    constexpr auto kNearest = Interpolation::nearest;
     const struct {
         int height, width, new_height, new_width;
+        Interpolation interpolation;
         std::vector<int> expected;
     } cases[] = {
-        {5, 7, 3, 4, {68, 149, 123, 117, 103, 124, 107, 93, 146, 149, 141, 77}},
-        {9, 4, 2, 11, {79, 81, 99,  117, 134, 151, 167, 155, 126, 96,  92,
-                       73, 78, 114, 150, 171, 165, 159, 156, 153, 149, 149}},
-        {3, 3, 5, 2, {34, 148, 52, 174, 78, 213, 91, 142, 99, 95}},
+        {5, 7, 3, 4, kBilinear, {68, 149, 123, 117, 103, 124, 107, 93, 146, 149, 141, 77}},
+        {9, 4, 2, 11, kBilinear, {79, 81, 99,  117, 134, 151, 167, 155, 126, 96,  92,
+                                  73, 78, 114, 150, 171, 165, 159, 156, 153, 149, 149}},
+        {3, 3, 5, 2, kBilinear, {34, 148, 52, 174, 78, 213, 91, 142, 99, 95}},
+        {5, 7, 3, 4, kBicubic, {63, 152, 121, 119, 102, 128, 105, 92, 149, 150, 142, 72}},
+        {9, 4, 2, 11, kBicubic, {74, 79, 95,  117, 138, 162, 176, 161, 123, 92,  81,
+                                 65, 78, 111, 155, 176, 171, 159, 154, 153, 153, 152}},
+        {3, 3, 5, 2, kBicubic, {25, 149, 42, 183, 70, 220, 89, 140, 99, 83}},
+        {5, 7, 3, 4, kLanczos, {67, 151, 118, 124, 103, 134, 102, 94, 151, 154, 137, 71}},
+        {9, 4, 2, 11, kLanczos, {74, 80, 92,  113, 145, 175, 182, 160, 122, 91,  74,
+                                 64, 81, 113, 154, 179, 179, 160, 149, 151, 155, 153}},
+        {3, 3, 5, 2, kLanczos, {21, 145, 36, 192, 67, 223, 89, 140, 96, 72}},
+        {5, 7, 3, 4, kNearest, {0, 182, 108, 34, 148, 142, 136, 130, 80, 142, 204, 10}},
+        {9, 4, 2, 11, kNearest, {148, 148, 148, 17,  17,  142, 142, 142, 11,  11,  11,
+                                 52,  52,  52,  245, 245, 182, 182, 182, 119, 119, 119}},
+        {3, 3, 5, 2, kNearest, {0, 182, 0, 182, 37, 253, 148, 142, 148, 142}},
     };
-    for (const auto& [height, width, new_height, new_width, expected] : cases) {
+    for (const auto& [height, width, new_height, new_width, interpolation, expected] : cases) {
         Image from(height, width, 1);
         for (int y = 0; y < height; ++y) {
             for (int x = 0; x < width; ++x) {
@@ -167,9 +203,10 @@ TEST(Resize, GivesPillowsValues) {
         }
         Image to(new_height, new_width, 1);
         ResizeScratch scratch;
-        resize(from.view(), to.view(), scratch);
+        resize(from.view(), to.view(), scratch, interpolation);
         const std::uint8_t* data = to.view().data;
-        EXPECT_EQ(std::vector<int>(data, data + to.bytes()), expected) << height << "x" << width;
+        EXPECT_EQ(std::vector<int>(data, data + to.bytes()), expected)
+            << height << "x" << width << ", interpolation " << static_cast<int>(interpolation);
     }
 }
 

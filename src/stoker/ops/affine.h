@@ -8,10 +8,9 @@
 #include <optional>
 
 #include "stoker/base/image.h"
+#include "stoker/ops/interpolation.h"
 
 namespace stoker {
-
-enum class Interpolation { nearest, bilinear };
 
 // A colour, one value per channel. Grey images use the first.
 using Color = std::array<std::uint8_t, 4>;

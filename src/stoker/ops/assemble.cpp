@@ -10,13 +10,12 @@
 
 namespace stoker {
 
-bool assemble_fits(ImageSize source, ImageSize full, ImageSize to) {
-    const auto stride = [](int input, int output) {
-        return std::int64_t{2} * (input > output ? (input + output - 1) / output : 1) + 1;
-    };
-    return to.width <= kAssembleWidth &&
-           to.width * stride(source.width, full.width) + kAssembleBand * stride(source.height, full.height) <=
-               kAssembleWeights;
+bool assemble_fits(const ResizeGeometry& resizing) {
+    const auto& [source, full, part, flip, interpolation] = resizing;
+    const std::int64_t columns = resize_stride(source.width, full.width, interpolation);
+    const std::int64_t rows = resize_stride(source.height, full.height, interpolation);
+    return on_device(interpolation) && part.width <= kAssembleWidth &&
+           part.width * columns + kAssembleBand * rows <= kAssembleWeights;
 }
 
 void require_assemble(const AssembleBatch& batch) {
@@ -50,7 +49,8 @@ void assemble(const AssembleBatch& batch) {
             {.source = draw.source,
              .full = draw.full,
              .part = {draw.top, draw.left, batch.to.height, batch.to.width},
-             .flip = draw.flip_horizontal != 0},
+             .flip = draw.flip_horizontal != 0,
+             .interpolation = draw.interpolation},
             {}, {.data = reinterpret_cast<std::byte*>(to.data), .dtype = DType::uint8, .layout = Layout::hwc}, scratch);
         if (draw.flip_vertical != 0) {
             vertical_flip(to);

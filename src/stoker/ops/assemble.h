@@ -25,8 +25,9 @@ struct AssembleDraw {
     std::int32_t flip_horizontal = 0;
     std::int32_t flip_vertical = 0;
     OutputDraw output = {};
+    Interpolation interpolation = Interpolation::bilinear;  // or bicubic
 };
-static_assert(sizeof(AssembleDraw) == 128 && std::is_trivially_copyable_v<AssembleDraw>);
+static_assert(sizeof(AssembleDraw) == 136 && std::is_trivially_copyable_v<AssembleDraw>);
 
 struct AssembleBatch {
     const std::byte* memory = nullptr;
@@ -44,7 +45,7 @@ inline constexpr int kAssembleBand = 8;
 inline constexpr int kAssembleOutputs = 1024;                            // columns and rows of a band
 inline constexpr int kAssembleWidth = kAssembleOutputs - kAssembleBand;  // of the output, at most
 inline constexpr int kAssembleWeights = 8192;
-bool assemble_fits(ImageSize source, ImageSize full, ImageSize to);
+bool assemble_fits(const ResizeGeometry& resizing);
 
 // Throws InvalidArgument for an output that the kernel cannot make.
 void require_assemble(const AssembleBatch& batch);

@@ -28,10 +28,6 @@ struct AssembleArguments {
     ErasedBytes erased;
 };
 
-__device__ int stride_of(int input, int output) {
-    return 2 * (input > output ? (input + output - 1) / output : 1) + 1;
-}
-
 // draws (n), out (n, height, width, channels)
 template <int channels>
 __global__ void assemble_kernel(const __grid_constant__ AssembleArguments a, std::uint8_t* __restrict__ out) {
@@ -43,12 +39,13 @@ __global__ void assemble_kernel(const __grid_constant__ AssembleArguments a, std
     const int lines = a.height - top < kAssembleBand ? a.height - top : kAssembleBand;
     // The rows of a vertical flip are the same in the other order.
     const int begin = draw.flip_vertical != 0 ? a.height - top - lines : top;
-    const Axis columns{first, count, weights, stride_of(draw.source.width, draw.full.width)};
+    const bool cubic = draw.interpolation == Interpolation::bicubic;
+    const Axis columns{first, count, weights, stride_of(draw.source.width, draw.full.width, cubic)};
     const Axis rows{first + a.width, count + a.width, weights + a.width * columns.stride,
-                    stride_of(draw.source.height, draw.full.height)};
+                    stride_of(draw.source.height, draw.full.height, cubic)};
     if (draw.image != 0) {
-        build_axis(draw.source.height, draw.full.height, draw.top + begin, lines, rows);
-        build_axis(draw.source.width, draw.full.width, draw.left, a.width, columns);
+        build_axis(draw.source.height, draw.full.height, draw.top + begin, lines, cubic, rows);
+        build_axis(draw.source.width, draw.full.width, draw.left, a.width, cubic, columns);
     }
     __syncthreads();
     const std::int64_t row = std::int64_t{draw.window.width} * channels;

@@ -29,6 +29,9 @@ ColorJitterParams draw_color_jitter(const ColorJitter& op, Rng& rng) {
     check(op.saturation, "saturation", 0, kMaxColorFactor);
     check(op.hue, "hue", -0.5f, 0.5f);
     ColorJitterParams params;
+    if (op.probability < 1 && !rng.chance(op.probability)) {
+        return params;
+    }
     for (std::uint32_t i = 3; i > 0; --i) {
         std::swap(params.order[i], params.order[rng.below(i + 1)]);
     }

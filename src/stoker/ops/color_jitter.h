@@ -23,6 +23,7 @@ struct ColorJitter {
     FactorRange contrast{};
     FactorRange saturation{};
     FactorRange hue{0, 0};
+    float probability = 1;
 };
 
 inline constexpr float kMaxColorFactor = 1000;

@@ -84,4 +84,8 @@ Box draw_random_resized_crop(const RandomResizedCrop& op, int image_height, int 
     return fallback_box(op, image_height, image_width);
 }
 
+Interpolation draw_interpolation(const RandomResizedCrop& op, Rng& rng) {
+    return op.interpolation ? *op.interpolation : rng.below(2) == 0 ? Interpolation::bilinear : Interpolation::bicubic;
+}
+
 }  // namespace stoker

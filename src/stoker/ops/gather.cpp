@@ -17,7 +17,7 @@ void write_pixels(const GatherBatch& batch, const GatherDraw& draw, ImageView to
     const ConstImageView image{batch.images + (draw.image - 1) * row * batch.from.height, batch.from.height,
                                batch.from.width, batch.channels, row};
     if (batch.ops.resizes) {
-        resize(image.crop(draw.box), to, scratch);
+        resize(image.crop(draw.box), to, scratch, batch.ops.interpolation);
     } else {
         padded_crop(image, draw.box, batch.ops.mode, batch.ops.fill, to);
     }
@@ -34,9 +34,9 @@ void write_pixels(const GatherBatch& batch, const GatherDraw& draw, ImageView to
 
 }  // namespace
 
-bool gather_fits(ImageSize from, ImageSize to) {
-    const std::int64_t weights = std::int64_t{to.height} * gather_stride(from.height, to.height) +
-                                 std::int64_t{to.width} * gather_stride(from.width, to.width);
+bool gather_fits(ImageSize from, ImageSize to, Interpolation interpolation) {
+    const std::int64_t weights = std::int64_t{to.height} * resize_stride(from.height, to.height, interpolation) +
+                                 std::int64_t{to.width} * resize_stride(from.width, to.width, interpolation);
     return std::int64_t{to.height} + to.width <= kGatherOutputs && weights <= kGatherWeights;
 }
 

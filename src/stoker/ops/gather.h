@@ -30,10 +30,11 @@ static_assert(sizeof(GatherDraw) == 104 && std::is_trivially_copyable_v<GatherDr
 
 // The settings that all samples have in common.
 struct GatherOps {
-    bool resizes = false;                        // the box is resized to the output's size
-    PaddingMode mode = PaddingMode::constant;    // of pixels outside of the image
-    Color fill{};                                // of those, for `constant`
-    std::optional<Color> erased_value{Color{}};  // empty: random bytes
+    bool resizes = false;                                   // the box is resized to the output's size
+    Interpolation interpolation = Interpolation::bilinear;  // of the resize; the kernel has bilinear and bicubic
+    PaddingMode mode = PaddingMode::constant;               // of pixels outside of the image
+    Color fill{};                                           // of those, for `constant`
+    std::optional<Color> erased_value{Color{}};             // empty: random bytes
     bool colors = false;  // `colors` (ops/colors.h) changes colours and erases; a gather of bytes leaves both out
 
     bool operator==(const GatherOps&) const = default;
@@ -55,13 +56,10 @@ struct GatherBatch {
 };
 
 // The weights of a resize are in a block's shared memory: at most so many rows and columns of the output, and so many
-// weights of all of them. An output has gather_stride weights: 3, and 2 more for each further factor of shrinking.
+// weights of all of them; an output has resize_stride weights.
 inline constexpr int kGatherOutputs = 512;
 inline constexpr int kGatherWeights = 4096;
-inline int gather_stride(int input, int output) {
-    return 2 * (input > output ? (input + output - 1) / output : 1) + 1;
-}
-bool gather_fits(ImageSize from, ImageSize to);
+bool gather_fits(ImageSize from, ImageSize to, Interpolation interpolation = Interpolation::bilinear);
 
 // In host memory, by the ops one after the other. Throws what they throw.
 void gather(const GatherBatch& batch);

@@ -81,8 +81,8 @@ __global__ void gather_resized_kernel(const __grid_constant__ Arguments a, T* __
     const Axis rows{first, count, weights, a.y_stride};
     const Axis columns{first + a.out_height, count + a.out_height, weights + a.out_height * a.y_stride, a.x_stride};
     if (draw.image != 0) {
-        build_axis(draw.box.height, a.out_height, 0, a.out_height, rows);
-        build_axis(draw.box.width, a.out_width, 0, a.out_width, columns);
+        build_axis(draw.box.height, a.out_height, 0, a.out_height, a.cubic, rows);
+        build_axis(draw.box.width, a.out_width, 0, a.out_width, a.cubic, columns);
     }
     __syncthreads();
     const std::uint8_t* const box = image_of(a, draw) + (draw.box.top * a.width + draw.box.left) * a.channels;
@@ -99,8 +99,9 @@ Arguments arguments_of(const GatherBatch& batch) {
                 .channels = batch.channels,
                 .out_height = batch.to.height,
                 .out_width = batch.to.width,
-                .y_stride = gather_stride(batch.from.height, batch.to.height),
-                .x_stride = gather_stride(batch.from.width, batch.to.width),
+                .y_stride = resize_stride(batch.from.height, batch.to.height, batch.ops.interpolation),
+                .x_stride = resize_stride(batch.from.width, batch.to.width, batch.ops.interpolation),
+                .cubic = batch.ops.interpolation == Interpolation::bicubic,
                 .mode = batch.ops.mode,
                 .fill = packed_color(batch.ops.fill),
                 .erases = !batch.ops.colors,
@@ -154,10 +155,12 @@ void check(const GatherBatch& batch) {
     const bool type = batch.dtype == DType::float32 || batch.dtype == DType::float16 ||
                       batch.dtype == DType::bfloat16 || (batch.dtype == DType::uint8 && batch.layout == Layout::hwc);
     if (!sizes || !type || values(batch.from) >= kMost || values(batch.to) >= kMost - kValues ||
-        (batch.ops.resizes && !gather_fits(batch.from, batch.to))) {
+        (batch.ops.resizes &&
+         (!on_device(batch.ops.interpolation) || !gather_fits(batch.from, batch.to, batch.ops.interpolation)))) {
         throw InvalidArgument({.where = "gather_cuda",
                                .expected = "images of 1 to 4 channels to float32, float16, bfloat16 or, as hwc, uint8, "
-                                           "and weights of a resize that fit in shared memory",
+                                           "and a bilinear or bicubic resize whose weights fit in "
+                                           "shared memory",
                                .got = describe(batch)});
     }
 }

@@ -18,6 +18,7 @@ struct Arguments {
     int out_width;
     int y_stride;  // weights of an output row
     int x_stride;
+    bool cubic;  // the resize's filter
     PaddingMode mode;
     std::uint32_t fill;  // one byte a channel
     bool erases;

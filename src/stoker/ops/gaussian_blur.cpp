@@ -97,6 +97,9 @@ BlurParams draw_gaussian_blur(const GaussianBlur& op, Rng& rng) {
                                .expected = "0 < low <= high of sigma",
                                .got = fmt::format("{} to {}", op.sigma_low, op.sigma_high)});
     }
+    if (op.probability < 1 && !rng.chance(op.probability)) {
+        return {.width = 1, .height = 1};
+    }
     return {op.width, op.height, rng.uniform(op.sigma_low, op.sigma_high)};
 }
 

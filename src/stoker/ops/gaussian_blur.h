@@ -15,6 +15,7 @@ struct GaussianBlur {
     int height = 3;
     float sigma_low = 0.1f;  // standard deviation in pixels, above 0
     float sigma_high = 2;
+    float probability = 1;
 };
 
 struct BlurParams {

@@ -1,6 +1,8 @@
 // The kernels in plain C++, for every processor, and the choice of a set.
 #include "stoker/ops/kernels.h"
 
+#include <algorithm>
+
 #include "stoker/ops/float16.h"
 #include "stoker/ops/normalize_loops.h"
 
@@ -10,10 +12,8 @@ namespace {
 constexpr std::int32_t kHalf = 1 << (kResizeBits - 1);
 constexpr std::size_t kBlock = 4 * kLanes;  // outputs per loop: kLanes pixels of up to four channels
 
-// Weights are at least 0, and their sum differs from 1 << kResizeBits only by rounding. So results cannot be negative,
-// and they can exceed 255 only with thousands of taps.
 std::uint8_t rounded(std::int32_t sum) {
-    return static_cast<std::uint8_t>(std::min(sum >> kResizeBits, 255));
+    return static_cast<std::uint8_t>(std::clamp(sum >> kResizeBits, 0, 255));
 }
 
 // Computes `length` adjacent outputs that share their weights. `tap(k)` points to the inputs of the k-th tap.

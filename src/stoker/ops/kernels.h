@@ -64,7 +64,7 @@ const OpKernels& best_kernels();
 // The public ops with a given set of kernels. resize_with returns the pixels that resizing `from` to `full` and then
 // cropping `part` would give, for the cost of `part` alone; `to` has the size of `part`, which lies within `full`.
 void resize_with(const OpKernels& kernels, ConstImageView from, ImageSize full, const Box& part, ImageView to,
-                 ResizeScratch& scratch);
+                 ResizeScratch& scratch, Interpolation interpolation = Interpolation::bilinear);
 void resize_normalize_with(const OpKernels& kernels, ConstImageView from, const Box& window,
                            const ResizeGeometry& geometry, const NormalizeFactors& factors, const PixelTarget& target,
                            ResizeScratch& scratch);

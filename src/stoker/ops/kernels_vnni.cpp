@@ -44,8 +44,14 @@ STOKER_VNNI_INLINE void to_planes(const __m512i (&groups)[channels], __m512i (&o
     }
 }
 
+// A sum to the range whose upper bits are 0 to 255.
+STOKER_VNNI_INLINE __m512i clipped(__m512i sum) {
+    constexpr int kMost = (256 << kResizeBits) - 1;
+    return _mm512_min_epi32(_mm512_max_epi32(sum, _mm512_setzero_si512()), _mm512_set1_epi32(kMost));
+}
+
 // The horizontal pass for one group of four rows. Byte r of each lane is the result of row r.
-template <int quads>
+template <int quads, bool clips>
 STOKER_VNNI_INLINE __m512i filter_group(const std::uint8_t* const (&rows)[kQuadRows], const VnniFilter::Entry* entries,
                                         const std::int32_t* offsets) {
     // Selects bits kResizeBits ... kResizeBits + 7 of each lane, four times.
@@ -68,13 +74,14 @@ STOKER_VNNI_INLINE __m512i filter_group(const std::uint8_t* const (&rows)[kQuadR
             }
             sum = d > 0 ? _mm512_slli_epi32(sum, 8) : sum;
         }
+        sum = clips ? clipped(sum) : sum;
         result = _mm512_mask_multishift_epi64_epi8(result, 0x1111111111111111ull << r, pick, sum);
     }
     return result;
 }
 
 // Four rows to one quad row.
-template <int channels, int quads>
+template <int channels, int quads, bool clips>
 STOKER_VNNI void filter_rows(const std::uint8_t* const (&rows)[kQuadRows], const VnniFilter& table, bool planes,
                              std::byte* out) {
     const VnniFilter::Entry* entries = table.entries();
@@ -87,7 +94,7 @@ STOKER_VNNI void filter_rows(const std::uint8_t* const (&rows)[kQuadRows], const
         __m512i groups[channels];
 #pragma GCC unroll 4
         for (int g = 0; g < channels; ++g) {
-            groups[g] = filter_group<quads>(rows, entries, offsets);
+            groups[g] = filter_group<quads, clips>(rows, entries, offsets);
             entries += quads;
             offsets += quads;
         }
@@ -137,7 +144,7 @@ STOKER_VNNI_INLINE void store(__m512i pixels, const float* scale, const float* b
 }
 
 // The vertical pass over `values` values, from byte `at` of each quad row on. `quads` 0: any number of them.
-template <DType dtype, int quads>
+template <DType dtype, int quads, bool clips>
 STOKER_VNNI void write_run(const QuadTaps& taps, std::size_t at, std::size_t values, const LaneFactors& factors,
                            std::byte* out, bool streamed) {
     constexpr std::size_t kItem = item_size(dtype);
@@ -161,7 +168,7 @@ STOKER_VNNI void write_run(const QuadTaps& taps, std::size_t at, std::size_t val
             }
             sum = d > 0 ? _mm512_slli_epi32(sum, 8) : sum;
         }
-        const __m512i pixels = _mm512_srli_epi32(sum, kResizeBits);
+        const __m512i pixels = _mm512_srli_epi32(clips ? clipped(sum) : sum, kResizeBits);
         const float* scale = factors.scale + phase * kGroup;
         const float* bias = factors.bias + phase * kGroup;
         if (values - i >= kGroup) {
@@ -175,9 +182,54 @@ STOKER_VNNI void write_run(const QuadTaps& taps, std::size_t at, std::size_t val
     }
 }
 
-template <DType dtype>
-WriteRun write_run_for(int quads) {
-    return quads == 1 ? write_run<dtype, 1> : quads == 2 ? write_run<dtype, 2> : write_run<dtype, 0>;
+template <DType dtype, bool clips>
+WriteRun write_run_of(int quads) {
+    switch (quads) {
+        case 1:
+            return write_run<dtype, 1, clips>;
+        case 2:
+            return write_run<dtype, 2, clips>;
+        case 3:
+            return write_run<dtype, 3, clips>;
+        default:
+            return write_run<dtype, 0, clips>;
+    }
+}
+
+template <bool clips>
+WriteRun write_run_of(DType dtype, int quads) {
+    switch (dtype) {
+        case DType::uint8:
+            return write_run_of<DType::uint8, clips>(quads);
+        case DType::float16:
+            return write_run_of<DType::float16, clips>(quads);
+        case DType::bfloat16:
+            return write_run_of<DType::bfloat16, clips>(quads);
+        default:
+            return write_run_of<DType::float32, clips>(quads);
+    }
+}
+
+template <int channels, bool clips>
+FilterRows filter_rows_of(int quads) {
+    static constexpr FilterRows kAll[VnniFilter::kMaxQuads] = {
+        filter_rows<channels, 1, clips>, filter_rows<channels, 2, clips>, filter_rows<channels, 3, clips>,
+        filter_rows<channels, 4, clips>};
+    return kAll[quads - 1];
+}
+
+template <bool clips>
+FilterRows filter_rows_of(int channels, int quads) {
+    switch (channels) {
+        case 1:
+            return filter_rows_of<1, clips>(quads);
+        case 2:
+            return filter_rows_of<2, clips>(quads);
+        case 3:
+            return filter_rows_of<3, clips>(quads);
+        default:
+            return filter_rows_of<4, clips>(quads);
+    }
 }
 
 }  // namespace
@@ -186,25 +238,12 @@ bool has_vnni() {
     return __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni");
 }
 
-FilterRows filter_rows_for(int channels, int quads) {
-    static constexpr FilterRows kAll[4][VnniFilter::kMaxQuads] = {{filter_rows<1, 1>, filter_rows<1, 2>},
-                                                                  {filter_rows<2, 1>, filter_rows<2, 2>},
-                                                                  {filter_rows<3, 1>, filter_rows<3, 2>},
-                                                                  {filter_rows<4, 1>, filter_rows<4, 2>}};
-    return kAll[channels - 1][quads - 1];
+FilterRows filter_rows_for(int channels, int quads, bool clips) {
+    return clips ? filter_rows_of<true>(channels, quads) : filter_rows_of<false>(channels, quads);
 }
 
-WriteRun write_run_for(DType dtype, int quads) {
-    switch (dtype) {
-        case DType::uint8:
-            return write_run_for<DType::uint8>(quads);
-        case DType::float16:
-            return write_run_for<DType::float16>(quads);
-        case DType::bfloat16:
-            return write_run_for<DType::bfloat16>(quads);
-        default:
-            return write_run_for<DType::float32>(quads);
-    }
+WriteRun write_run_for(DType dtype, int quads, bool clips) {
+    return clips ? write_run_of<true>(dtype, quads) : write_run_of<false>(dtype, quads);
 }
 
 void fence_streamed() {

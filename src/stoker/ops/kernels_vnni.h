@@ -16,7 +16,8 @@ inline constexpr int kQuadVector = 64;  // bytes of a vector: 16 values of four 
 // Four rows to one quad row: (C, blocks, 16, kQuadRows) as planes, (blocks, 16 C, kQuadRows) interleaved.
 using FilterRows = void (*)(const std::uint8_t* const (&rows)[kQuadRows], const VnniFilter& table, bool planes,
                             std::byte* out);
-FilterRows filter_rows_for(int channels, int quads);
+// `clips`: the sums may leave 0 to 255.
+FilterRows filter_rows_for(int channels, int quads, bool clips);
 
 // The inputs of one output row.
 struct QuadTaps {
@@ -36,7 +37,7 @@ struct LaneFactors {
 // `streamed` requires an `out` aligned to kQuadVector.
 using WriteRun = void (*)(const QuadTaps& taps, std::size_t at, std::size_t values, const LaneFactors& factors,
                           std::byte* out, bool streamed);
-WriteRun write_run_for(DType dtype, int quads);
+WriteRun write_run_for(DType dtype, int quads, bool clips);
 
 // Makes earlier streamed writes visible to other threads before later writes.
 void fence_streamed();

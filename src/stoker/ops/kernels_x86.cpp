@@ -81,8 +81,8 @@ struct Avx512 {
             }
         }
         for (int g = 0; g < groups; ++g) {
-            _mm_storeu_si128(reinterpret_cast<__m128i*>(out + g * kLanes),
-                             _mm512_cvtusepi32_epi8(_mm512_srai_epi32(sums[g], kResizeBits)));
+            const __m512i pixels = _mm512_max_epi32(_mm512_srai_epi32(sums[g], kResizeBits), _mm512_setzero_si512());
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(out + g * kLanes), _mm512_cvtusepi32_epi8(pixels));
         }
     }
 };

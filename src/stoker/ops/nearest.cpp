@@ -22,7 +22,7 @@ int source_of(int position, int length, int resized) {
 }
 
 void check(ConstImageView from, const ResizeGeometry& geometry, ConstImageView to) {
-    const auto& [source, full, part, flip] = geometry;
+    const auto& [source, full, part, flip, interpolation] = geometry;
     const bool inside = part.top >= 0 && part.left >= 0 && part.height <= full.height - part.top &&
                         part.width <= full.width - part.left;
     if (from.height != source.height || from.width != source.width || to.height != part.height ||
@@ -47,7 +47,7 @@ void copy_columns(const std::uint8_t* from, const int* offsets, int count, std::
 
 template <int channels>
 void resize_channels(ConstImageView from, const ResizeGeometry& geometry, ImageView to) {
-    const auto& [source, full, part, flip] = geometry;
+    const auto& [source, full, part, flip, interpolation] = geometry;
     int offsets[kBlock];  // bytes from the start of a source row
     for (int begin = 0; begin < to.width; begin += kBlock) {
         const int count = std::min(kBlock, to.width - begin);

@@ -40,6 +40,9 @@ AffineParams draw_random_affine(const RandomAffine& op, ImageSize image, Rng& rn
         return std::nearbyint(drawn({-most, most}));  // halves to even, as Python's round
     };
     AffineParams params;
+    if (op.probability < 1 && !rng.chance(op.probability)) {
+        return params;
+    }
     params.angle = drawn(op.degrees);
     params.translate[0] = shift(op.translate[0], image.width);
     params.translate[1] = shift(op.translate[1], image.height);

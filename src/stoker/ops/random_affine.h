@@ -18,6 +18,7 @@ struct RandomAffine {
     FactorRange shear_y{0, 0};
     Interpolation interpolation = Interpolation::nearest;
     Color fill{};
+    float probability = 1;
 };
 
 // Shifts are whole pixels. Always draws six numbers, so that one range does not change the draws of the others. Throws

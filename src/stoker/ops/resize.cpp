@@ -55,24 +55,25 @@ ImageSize resized_size(int image_height, int image_width, int size) {
 }
 
 Box resize_reads(const ResizeGeometry& geometry) {
-    const auto& [source, full, part, flip] = geometry;
-    const ResizeTaps rows = resize_reach(source.height, full.height, part.top, part.height);
-    const ResizeTaps columns = resize_reach(source.width, full.width, part.left, part.width);
+    const auto& [source, full, part, flip, interpolation] = geometry;
+    const ResizeTaps rows = resize_reach(source.height, full.height, part.top, part.height, interpolation);
+    const ResizeTaps columns = resize_reach(source.width, full.width, part.left, part.width, interpolation);
     return {rows.first, columns.first, rows.count, columns.count};
 }
 
 void resize_with(const OpKernels& kernels, ConstImageView from, ImageSize full, const Box& part, ImageView to,
-                 ResizeScratch& scratch) {
+                 ResizeScratch& scratch, Interpolation interpolation) {
     check(from, full, part, to);
-    const ResizeGeometry geometry{{from.height, from.width}, full, part};
+    const ResizeGeometry geometry{
+        .source = {from.height, from.width}, .full = full, .part = part, .interpolation = interpolation};
     RowResizer lines(kernels, from, {0, 0, from.height, from.width}, geometry, scratch);
     for (int y = 0; y < to.height; ++y) {
         lines.next(to.row(y));
     }
 }
 
-void resize(ConstImageView from, ImageView to, ResizeScratch& scratch) {
-    resize_with(best_kernels(), from, {to.height, to.width}, {0, 0, to.height, to.width}, to, scratch);
+void resize(ConstImageView from, ImageView to, ResizeScratch& scratch, Interpolation interpolation) {
+    resize_with(best_kernels(), from, {to.height, to.width}, {0, 0, to.height, to.width}, to, scratch, interpolation);
 }
 
 }  // namespace stoker

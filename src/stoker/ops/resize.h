@@ -1,6 +1,6 @@
-// Bilinear resize with antialiasing, as in torchvision and Pillow on uint8: a separable triangle filter, widened by the
-// scale; horizontal pass first; rounding to uint8 after each pass. The bits are Pillow's, but if the height shrinks
-// more than the width, Pillow 13 runs the vertical pass first, and values may differ by 1.
+// Resize with antialiasing, as torchvision's and Pillow's of uint8 images: a separable filter, widened by the scale;
+// horizontal pass first; rounding to uint8 after each pass. The bits are Pillow's, but if the height shrinks more than
+// the width, Pillow 13 runs the vertical pass first, and values may differ by 1.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,7 @@ struct ResizeGeometry {
     ImageSize full;
     Box part;  // within full
     bool flip = false;
+    Interpolation interpolation = Interpolation::bilinear;
 };
 
 // The box of the source that the part depends on. Pixels outside need not be decoded.
@@ -52,6 +53,7 @@ struct ResizeScratch {
 
 // Resizes `from` (h, w, C) to `to` (H, W, C), C = 1..4, all sizes at least 1. Equal sizes copy.
 // Throws InvalidArgument for other shapes.
-void resize(ConstImageView from, ImageView to, ResizeScratch& scratch);
+void resize(ConstImageView from, ImageView to, ResizeScratch& scratch,
+            Interpolation interpolation = Interpolation::bilinear);
 
 }  // namespace stoker

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "stoker/ops/interpolation.h"
+
 namespace stoker {
 
 // The taps of one output position: inputs first ... first + count - 1.
@@ -24,7 +26,7 @@ struct ResizeAxis {
 
     // Builds outputs begin ... begin + count - 1 of `output`; equal lengths copy. Reuses its memory, and returns at
     // once if the arguments are the same as in the last call.
-    void build(int input, int output, int begin, int count);
+    void build(int input, int output, int begin, int count, Interpolation interpolation = Interpolation::bilinear);
     // The number of inputs from the first tap to the last.
     int inputs() const { return taps.back().first + taps.back().count - taps.front().first; }
 
@@ -32,10 +34,14 @@ struct ResizeAxis {
     int input_ = -1;
     int output_ = -1;
     int begin_ = -1;
-    std::vector<double> triangle_;  // one output's weights before they are normalised
+    Interpolation interpolation_ = Interpolation::bilinear;
+    std::vector<double> heights_;  // one output's weights before they are normalised
 };
 
 // The inputs that these outputs read, without building weights.
-ResizeTaps resize_reach(int input, int output, int begin, int count);
+ResizeTaps resize_reach(int input, int output, int begin, int count, Interpolation interpolation);
+
+// The most taps of an output, for `input` or fewer inputs.
+int resize_stride(int input, int output, Interpolation interpolation);
 
 }  // namespace stoker

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "stoker/ops/interpolation.h"
+
 namespace stoker::resize_device {
 
 constexpr int kShift = 22;  // fraction bits of a weight, as in resize_axis.h
@@ -16,11 +18,32 @@ struct Axis {
     int stride;
 };
 
-// The weights of outputs begin ... begin + outputs - 1 by all threads of the block, as resize_axis.cpp rounds them.
-__device__ inline void build_axis(int input, int output, int begin, int outputs, const Axis& axis) {
+// The filter of resize_axis.cpp at a distance in inputs.
+__device__ inline double filter_height(double distance, bool cubic) {
+    const double d = distance < 0 ? -distance : distance;
+    if (!cubic) {
+        return d < 1 ? 1.0 - d : 0.0;
+    }
+    constexpr double a = -0.5;
+    if (d < 1) {
+        return __dadd_rn(__dmul_rn(__dmul_rn(__dadd_rn(__dmul_rn(a + 2, d), -(a + 3)), d), d), 1.0);
+    }
+    return d < 2 ? __dmul_rn(__dadd_rn(__dmul_rn(__dadd_rn(__dmul_rn(d - 5, d), 8.0), d), -4.0), a) : 0.0;
+}
+
+// As resize_stride in resize_axis.cpp.
+__device__ inline int stride_of(int input, int output, bool cubic) {
+    const std::int64_t reach = cubic ? 2 : 1;
+    return static_cast<int>(2 * (input > output ? (reach * input + output - 1) / output : reach) + 1);
+}
+
+// The weights of outputs begin ... begin + outputs - 1 by all threads of the block, as resize_axis.cpp rounds them:
+// bilinear, or bicubic.
+__device__ inline void build_axis(int input, int output, int begin, int outputs, bool cubic, const Axis& axis) {
     const double scale = static_cast<double>(input) / output;
-    const double support = scale > 1.0 ? scale : 1.0;
-    const double inverse = 1.0 / support;
+    const double widening = scale > 1.0 ? scale : 1.0;
+    const double support = cubic ? 2 * widening : widening;
+    const double inverse = 1.0 / widening;
     for (int i = static_cast<int>(threadIdx.x); i < outputs; i += static_cast<int>(blockDim.x)) {
         int* const weights = axis.weights + i * axis.stride;
         if (input == output) {
@@ -34,17 +57,14 @@ __device__ inline void build_axis(int input, int output, int begin, int outputs,
         const int first = lowest > 0 ? lowest : 0;
         const int end = static_cast<int>(center + support + 0.5);
         const int count = (end < input ? end : input) - first;
-        const auto triangle = [&](int k) {
-            const double distance = __dmul_rn(k + first - center + 0.5, inverse);
-            const double height = 1.0 - (distance < 0 ? -distance : distance);
-            return height > 0 ? height : 0.0;
-        };
+        const auto height = [&](int k) { return filter_height(__dmul_rn(k + first - center + 0.5, inverse), cubic); };
         double sum = 0;
         for (int k = 0; k < count; ++k) {
-            sum = __dadd_rn(sum, triangle(k));
+            sum = __dadd_rn(sum, height(k));
         }
         for (int k = 0; k < count; ++k) {
-            weights[k] = static_cast<int>(__dadd_rn(0.5, __dmul_rn(triangle(k) / sum, 1 << kShift)));
+            const double weight = height(k) / sum;
+            weights[k] = static_cast<int>(__dadd_rn(weight < 0 ? -0.5 : 0.5, __dmul_rn(weight, 1 << kShift)));
         }
         axis.first[i] = first;
         axis.count[i] = count;
@@ -53,7 +73,7 @@ __device__ inline void build_axis(int input, int output, int begin, int outputs,
 
 __device__ inline int rounded(int sum) {
     const int value = sum >> kShift;
-    return value < 255 ? value : 255;
+    return value < 0 ? 0 : value < 255 ? value : 255;
 }
 
 // The taps of one output on an axis.

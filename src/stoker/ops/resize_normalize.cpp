@@ -21,7 +21,7 @@ std::string describe(const Box& box) {
 }
 
 void check(ConstImageView from, const Box& window, const ResizeGeometry& geometry, const PixelTarget& target) {
-    const auto& [source, full, part, flip] = geometry;
+    const auto& [source, full, part, flip, interpolation] = geometry;
     if (from.channels < 1 || from.channels > 4 || !is_pixel_dtype(target.dtype)) {
         throw InvalidArgument({.where = "resize_normalize",
                                .expected = "1 to 4 channels, and uint8, float16, bfloat16 or float32",

@@ -9,7 +9,7 @@ namespace stoker {
 namespace {
 
 constexpr int kGroup = VnniFilter::kLanesPerGroup;
-constexpr int kMaxTaps = 1 << 13;  // with more taps, results could exceed 255 and would need a clamp
+constexpr int kMaxTaps = 1 << 13;  // with more taps, results could exceed 255
 
 struct QuadShape {
     int channels;
@@ -27,7 +27,8 @@ class VnniResizer {
           scratch_(scratch),
           reads_(reads),
           shape_{job.from.channels, scratch.vnni_filter.blocks(), job.target.layout == Layout::chw},
-          filter_(filter_rows_for(shape_.channels, scratch.vnni_filter.quads())),
+          clips_(may_overshoot(job.geometry.interpolation)),
+          filter_(filter_rows_for(shape_.channels, scratch.vnni_filter.quads(), clips_)),
           ring_(std::min((scratch.vertical.stride + kQuadRows - 1) / kQuadRows + 1,
                          (reads.height + kQuadRows - 1) / kQuadRows)) {
         scratch.quads.resize(shape_.bytes() * static_cast<std::size_t>(ring_));
@@ -93,7 +94,7 @@ class VnniResizer {
         const std::size_t item = item_size(job_.target.dtype);
         const std::size_t runs = shape_.planes ? channels : 1;
         const std::size_t values = width * channels / runs;
-        const WriteRun run_writer = write_run_for(job_.target.dtype, taps.count);
+        const WriteRun run_writer = write_run_for(job_.target.dtype, taps.count, clips_);
         for (std::size_t c = 0; c < runs; ++c) {
             const LaneFactors factors{scale_ + c * kGroup, bias_ + c * kGroup, shape_.planes ? 1 : shape_.channels};
             std::byte* out = job_.target.data + (c * height * width + static_cast<std::size_t>(y) * values) * item;
@@ -106,6 +107,7 @@ class VnniResizer {
     ResizeScratch& scratch_;
     const Box reads_;
     const QuadShape shape_;
+    const bool clips_;  // sums may leave 0 to 255
     const FilterRows filter_;
     const int ring_;    // quad rows in the ring
     int filtered_ = 0;  // quad rows after the horizontal pass
@@ -116,9 +118,9 @@ class VnniResizer {
 }  // namespace
 
 bool resize_normalize_vnni(const ResizeJob& job, ResizeScratch& scratch) {
-    const auto& [source, full, part, flip] = job.geometry;
-    scratch.horizontal.build(source.width, full.width, part.left, part.width);
-    scratch.vertical.build(source.height, full.height, part.top, part.height);
+    const auto& [source, full, part, flip, interpolation] = job.geometry;
+    scratch.horizontal.build(source.width, full.width, part.left, part.width, interpolation);
+    scratch.vertical.build(source.height, full.height, part.top, part.height, interpolation);
     if (scratch.vertical.stride > kMaxTaps ||
         !scratch.vnni_filter.build(scratch.horizontal, job.window.left, static_cast<int>(job.from.row_bytes()),
                                    job.from.channels, flip)) {

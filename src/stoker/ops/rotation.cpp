@@ -15,7 +15,7 @@ float draw_random_rotation(const RandomRotation& op, Rng& rng) {
                                .expected = "finite degrees with low <= high",
                                .got = fmt::format("{} to {}", op.low, op.high)});
     }
-    return rng.uniform(op.low, op.high);
+    return op.probability < 1 && !rng.chance(op.probability) ? 0 : rng.uniform(op.low, op.high);
 }
 
 void rotate(ImageView image, double degrees, Interpolation interpolation, const Fill& fill, Image& scratch) {

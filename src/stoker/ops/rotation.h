@@ -12,6 +12,7 @@ struct RandomRotation {
     float high = 0;
     Interpolation interpolation = Interpolation::nearest;
     Color fill{};
+    float probability = 1;
 };
 
 // Returns the angle in degrees. Throws InvalidArgument.

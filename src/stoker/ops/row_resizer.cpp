@@ -28,7 +28,8 @@ RowResizer::RowResizer(const OpKernels& kernels, ConstImageView from, const Box&
     ring_rows_ = kLanes;
     if (vertical_) {
         const Box& part = geometry.part;
-        scratch.vertical.build(geometry.source.height, geometry.full.height, part.top, part.height);
+        scratch.vertical.build(geometry.source.height, geometry.full.height, part.top, part.height,
+                               geometry.interpolation);
         scratch.row_taps.resize(static_cast<std::size_t>(scratch.vertical.stride));
         ring_rows_ = std::min(scratch.vertical.stride + kLanes, reads.height);
     }
@@ -38,7 +39,8 @@ RowResizer::RowResizer(const OpKernels& kernels, ConstImageView from, const Box&
                                  .expected = fmt::format("rows of at most {} bytes", kLongestRow),
                                  .got = fmt::to_string(from_.row_bytes())});
         }
-        scratch.horizontal.build(geometry.source.width, geometry.full.width, geometry.part.left, geometry.part.width);
+        scratch.horizontal.build(geometry.source.width, geometry.full.width, geometry.part.left, geometry.part.width,
+                                 geometry.interpolation);
         scratch.columns.resize(transposed_bytes(from_.row_bytes()));
         scratch.transposed.resize(transposed_bytes(out_bytes_));
         scratch.rows.reset(std::max(ring_rows_, 1), geometry.part.width, from.channels);

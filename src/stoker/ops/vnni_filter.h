@@ -1,6 +1,6 @@
 // A horizontal resize filter prepared for the VNNI kernels: tables for 16 outputs at a time. Each output is the
-// weighted sum of up to four bytes, which one permutation selects from 64 adjacent ones. A flip only changes the order
-// of the outputs, so it costs nothing.
+// weighted sum of one to four quads of bytes; a permutation selects a quad from 64 adjacent bytes. A flip only
+// changes the order of the outputs, so it costs nothing.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ inline void split_weights(const std::int32_t (&weights)[4], std::uint32_t (&word
         const int at = 8 * k;
         words[0] |= ((shifted & 0xFFu) ^ 0x80u) << at;
         words[1] |= ((shifted >> 8 & 0xFFu) ^ 0x80u) << at;
-        words[2] |= (shifted >> 16) << at;
+        words[2] |= (shifted >> 16 & 0xFFu) << at;
     }
 }
 
@@ -34,7 +34,7 @@ class VnniFilter {
   public:
     static constexpr int kLanesPerGroup = 16;
     static constexpr int kBytes = 64;    // bytes that an entry reads
-    static constexpr int kMaxQuads = 2;  // a quad is four taps; more taps do not fit into kBytes
+    static constexpr int kMaxQuads = 4;  // a quad is four taps; the taps of `bilinear` that fit into kBytes are two
 
     // Lane i of group g is value 16 g + i of an output row (x, c).
     struct Entry {

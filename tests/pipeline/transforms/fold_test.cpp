@@ -27,15 +27,18 @@ Image noise(int height, int width, int channels, Rng& rng) {
 
 Op random_op(Rng& rng) {
     const ImageSize size{between(rng, 1, 70), between(rng, 1, 70)};
+    const auto interpolation = static_cast<Interpolation>(rng.below(4));
     switch (rng.below(5)) {
         case 0:
-            return Resize{.shorter = size.height};
+            return Resize{.shorter = size.height, .interpolation = interpolation};
         case 1:
-            return Resize{.size = size};
+            return Resize{.size = size, .interpolation = interpolation};
         case 2:
             return CenterCrop{size.height, size.width};
         case 3:
-            return RandomResizedCrop{.height = size.height, .width = size.width};
+            return RandomResizedCrop{.height = size.height,
+                                     .width = size.width,
+                                     .interpolation = rng.chance(0.5f) ? std::optional(interpolation) : std::nullopt};
         default:
             return HorizontalFlip{0.7f};
     }

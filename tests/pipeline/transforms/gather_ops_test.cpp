@@ -18,7 +18,10 @@ Op some_crop(Rng& rng, bool resizes) {
     const int height = 5 + static_cast<int>(rng.below(30));
     const int width = 5 + static_cast<int>(rng.below(30));
     if (resizes) {
-        return RandomResizedCrop{.height = height, .width = width};
+        const bool cubic = rng.below(2) == 0;
+        return RandomResizedCrop{.height = height,
+                                 .width = width,
+                                 .interpolation = cubic ? Interpolation::bicubic : Interpolation::bilinear};
     }
     const auto mode = static_cast<PaddingMode>(rng.below(4));
     return RandomCrop{.height = height,
@@ -119,6 +122,8 @@ TEST(GatherOps, HaveTheBitsOfTheTransform) {
 TEST(GatherOps, OtherListsAreRefusedWithTheReason) {
     const RandomCrop crop{.height = 8, .width = 8};
     const RandomResizedCrop resized{.height = 8, .width = 8};
+    const RandomResizedCrop drawn{.height = 8, .width = 8, .interpolation = std::nullopt};
+    const RandomResizedCrop lanczos{.height = 8, .width = 8, .interpolation = Interpolation::lanczos};
     const PixelOp erasing = RandomErasing{};
     const PixelOp jitter = ColorJitter{.brightness = {0.5F, 1.5F}};
     const struct {
@@ -135,6 +140,8 @@ TEST(GatherOps, OtherListsAreRefusedWithTheReason) {
         {{PixelOp(TrivialAugmentWide{})}, 0, "changes pixels"},
         {{crop, crop}, 1, "is a second crop"},
         {{resized, crop}, 1, "is a second crop"},
+        {{drawn}, 0, "draws its interpolation, which is done on the CPU"},
+        {{HorizontalFlip{}, lanczos}, 1, "has an interpolation that is done on the CPU"},
         {{HorizontalFlip{}, resized}, 1, "is a random_resized_crop after a flip"},
         {{PixelOp(VerticalFlip{}), resized}, 1, "is a random_resized_crop after a flip"},
         {{erasing, crop}, 1, "is a crop after random_erasing"},

@@ -233,7 +233,7 @@ TEST(PixelOpTable, ColorJitter) {
     expect_refused("color_jitter", {{"hue", 0.6}}, ".hue] expected a range within -0.5 and 0.5");
     expect_refused("color_jitter", {{"brightness", -0.5}}, ".brightness] expected a number of at least 0");
     expect_refused("color_jitter", {{"contrast", Numbers{1, 0.5}}}, ".contrast] expected a range");
-    expect_refused("color_jitter", {{"contrats", 1.0}}, "brightness, contrast, saturation, hue, got contrats");
+    expect_refused("color_jitter", {{"contrats", 1.0}}, "brightness, contrast, saturation, hue, p, got contrats");
 }
 
 TEST(PixelOpTable, RandomErasing) {

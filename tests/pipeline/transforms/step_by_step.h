@@ -17,10 +17,10 @@ inline Image copy_of(ConstImageView view) {
     return image;
 }
 
-inline Image resized(ConstImageView from, ImageSize size) {
+inline Image resized(ConstImageView from, ImageSize size, Interpolation interpolation) {
     Image to(size.height, size.width, from.channels);
     ResizeScratch scratch;
-    resize_with(kPlainKernels, from, size, {0, 0, size.height, size.width}, to.view(), scratch);
+    resize_with(kPlainKernels, from, size, {0, 0, size.height, size.width}, to.view(), scratch, interpolation);
     return to;
 }
 
@@ -29,7 +29,8 @@ struct Step {
     Rng& rng;
 
     Image operator()(const Resize& op) const {
-        return resized(image, op.size ? *op.size : resized_size(image.height, image.width, op.shorter));
+        return resized(image, op.size ? *op.size : resized_size(image.height, image.width, op.shorter),
+                       op.interpolation);
     }
     Image operator()(const CenterCrop& op) const {
         Image to(op.height, op.width, image.channels);
@@ -38,7 +39,8 @@ struct Step {
         return to;
     }
     Image operator()(const RandomResizedCrop& op) const {
-        return resized(image.crop(draw_random_resized_crop(op, image.height, image.width, rng)), {op.height, op.width});
+        const Box box = draw_random_resized_crop(op, image.height, image.width, rng);
+        return resized(image.crop(box), {op.height, op.width}, draw_interpolation(op, rng));
     }
     Image operator()(const HorizontalFlip& op) const {
         Image to = copy_of(image);

@@ -63,6 +63,11 @@ bool draw_output(const PixelOp& op, ImageSize size, Rng& rng, OutputDraw& draw) 
     return true;
 }
 
+// Why a device cannot resize so; empty: it can.
+std::string why_not_resized(Interpolation interpolation) {
+    return on_device(interpolation) ? "" : "has an interpolation that is done on the CPU";
+}
+
 // The first op without a place in an order.
 template <typename Order>
 std::optional<HostOp> find_host_op(const OpSlice& slice, Order order) {
@@ -78,7 +83,11 @@ std::optional<HostOp> find_host_op(const OpSlice& slice, Order order) {
 class GatherOrder {
   public:
     std::string operator()(const RandomCrop& /*op*/) { return crop(/*resizes=*/false); }
-    std::string operator()(const RandomResizedCrop& /*op*/) { return crop(/*resizes=*/true); }
+    std::string operator()(const RandomResizedCrop& op) {
+        const std::string why =
+            op.interpolation ? why_not_resized(*op.interpolation) : "draws its interpolation, which is done on the CPU";
+        return why.empty() ? crop(/*resizes=*/true) : why;
+    }
     std::string operator()(const HorizontalFlip& /*op*/) { return flip(); }
     std::string operator()(const Resize& /*op*/) const { return "is a resize after a random op"; }
     std::string operator()(const CenterCrop& /*op*/) const { return "is a center_crop after a random op"; }
@@ -144,8 +153,10 @@ std::uint64_t aligned(std::uint64_t bytes) {
 // Whether an op has a place behind those before it. Each call returns why not.
 class DctCropOrder {
   public:
-    std::string operator()(const Resize& /*op*/) { return resize(); }
-    std::string operator()(const RandomResizedCrop& /*op*/) { return resize(); }
+    std::string operator()(const Resize& op) { return resize(op.interpolation); }
+    std::string operator()(const RandomResizedCrop& op) {
+        return resize(op.interpolation.value_or(Interpolation::bicubic));
+    }
     std::string operator()(const CenterCrop& /*op*/) const { return crop(); }
     std::string operator()(const RandomCrop& op) const {
         const auto& [left, top, right, bottom] = op.padding;
@@ -166,7 +177,10 @@ class DctCropOrder {
 
   private:
     std::string crop() const { return upside_down_ ? "is a crop after vertical_flip" : output_.crop(); }
-    std::string resize() {
+    std::string resize(Interpolation interpolation) {
+        if (std::string why = why_not_resized(interpolation); !why.empty()) {
+            return why;
+        }
         return std::exchange(resized_, true) ? "is a second resize" : flipped_ ? "is a resize after a flip" : crop();
     }
 
@@ -235,6 +249,7 @@ GatherPlan gather_plan(const OpSlice& slice, ImageSize image) {
         } else if (const auto* const resized = std::get_if<RandomResizedCrop>(&slice.ops[i])) {
             plan.to = {resized->height, resized->width};
             plan.ops.resizes = true;
+            plan.ops.interpolation = resized->interpolation.value_or(Interpolation::bilinear);
         }
     }
     const OutputOps output = output_ops(slice);
@@ -288,17 +303,18 @@ std::optional<DctCropImage> Transform::dct_crop(const FieldValue& stored, const 
     scratch.input = {info.height, info.width};
     Geometry geometry(scratch.input);
     const std::size_t next = fold(geometry, 0, ops_.size(), key);
-    const auto [source, full, part, flip] = geometry.resizing();
+    const ResizeGeometry resizing = geometry.resizing();
     const Box reads = geometry.reads();
     DctCropImage image;
     image.draw = {
         .window = {reads.top - geometry.box().top, reads.left - geometry.box().left, reads.height, reads.width},
-        .source = source,
-        .full = full,
-        .top = part.top,
-        .left = part.left,
-        .flip_horizontal = flip ? 1 : 0};
-    if (!assemble_fits(source, full, geometry.size()) || !draw_unfolded(next, key, image.draw, geometry.size())) {
+        .source = resizing.source,
+        .full = resizing.full,
+        .top = resizing.part.top,
+        .left = resizing.part.left,
+        .flip_horizontal = resizing.flip ? 1 : 0,
+        .interpolation = resizing.interpolation};
+    if (!assemble_fits(resizing) || !draw_unfolded(next, key, image.draw, geometry.size())) {
         return std::nullopt;
     }
     image.crop = scratch.cropper.crop(reads, most);

@@ -20,7 +20,7 @@ bool Geometry::crop(const Box& box) {
     return true;
 }
 
-bool Geometry::resize(ImageSize size) {
+bool Geometry::resize(ImageSize size, Interpolation interpolation) {
     if (size == this->size()) {
         return true;
     }
@@ -28,6 +28,7 @@ bool Geometry::resize(ImageSize size) {
         return false;
     }
     resized_ = true;
+    interpolation_ = interpolation;
     full_ = size;
     part_ = {0, 0, size.height, size.width};
     return true;

@@ -20,7 +20,7 @@ class Geometry {
     // quite symmetric). The pixels must then be rendered first.
     bool crop(const Box& box);
     bool can_resize() const { return !resized_ && !flip_; }
-    bool resize(ImageSize size);
+    bool resize(ImageSize size, Interpolation interpolation = Interpolation::bilinear);
     void flip() { flip_ = !flip_; }
 
     // True if the output is a box of the image, without resize or flip.
@@ -28,7 +28,7 @@ class Geometry {
 
     // The box of the image that is resized, and the resize.
     const Box& box() const { return box_; }
-    ResizeGeometry resizing() const { return {{box_.height, box_.width}, full_, part_, flip_}; }
+    ResizeGeometry resizing() const { return {{box_.height, box_.width}, full_, part_, flip_, interpolation_}; }
 
     // The box of the image whose pixels are read.
     Box reads() const;
@@ -44,6 +44,7 @@ class Geometry {
     Box part_{};  // of full_
     bool resized_ = false;
     bool flip_ = false;
+    Interpolation interpolation_ = Interpolation::bilinear;
 };
 
 }  // namespace stoker

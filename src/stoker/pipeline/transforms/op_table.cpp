@@ -57,10 +57,24 @@ FactorRange range_around(OpOptions& options, const char* name, double middle, do
     return {static_cast<float>(low), static_cast<float>(high)};
 }
 
+// The interpolation of a resize; bilinear if it is missing, empty for "random".
+std::optional<Interpolation> read_interpolation(OpOptions& options, bool may_be_random) {
+    constexpr Interpolation kModes[] = {Interpolation::bilinear, Interpolation::nearest, Interpolation::bicubic,
+                                        Interpolation::lanczos};
+    std::vector<std::string> names = {"bilinear", "nearest", "bicubic", "lanczos"};
+    if (may_be_random) {
+        names.emplace_back("random");
+    }
+    const std::size_t chosen = options.choice("interpolation", names);
+    return chosen < std::size(kModes) ? std::optional(kModes[chosen]) : std::nullopt;
+}
+
 Op make_resize(OpOptions& options) {
     const bool exact = options.numbers("size", {}, 1, 2).size() == 2;
     const ImageSize size = options.size();
-    return exact ? Resize{0, size} : Resize{size.height, std::nullopt};
+    const Interpolation interpolation = *read_interpolation(options, /*may_be_random=*/false);
+    return exact ? Resize{.size = size, .interpolation = interpolation}
+                 : Resize{.shorter = size.height, .interpolation = interpolation};
 }
 
 Op make_center_crop(OpOptions& options) {
@@ -72,7 +86,13 @@ Op make_random_resized_crop(OpOptions& options) {
     const ImageSize size = options.size();
     const FactorRange scale = read_range(options, "scale", {0.08, 1}, 1e-6, 1);
     const FactorRange ratio = read_range(options, "ratio", {3.0 / 4.0, 4.0 / 3.0}, 1e-6, 1000);
-    return RandomResizedCrop{size.height, size.width, scale.low, scale.high, ratio.low, ratio.high};
+    return RandomResizedCrop{.height = size.height,
+                             .width = size.width,
+                             .scale_low = scale.low,
+                             .scale_high = scale.high,
+                             .ratio_low = ratio.low,
+                             .ratio_high = ratio.high,
+                             .interpolation = read_interpolation(options, /*may_be_random=*/true)};
 }
 
 Padding read_padding(OpOptions& options) {
@@ -152,7 +172,8 @@ Op make_random_rotation(OpOptions& options) {
     return PixelOp(RandomRotation{.low = degrees.low,
                                   .high = degrees.high,
                                   .interpolation = options.interpolation(),
-                                  .fill = options.color("fill")});
+                                  .fill = options.color("fill"),
+                                  .probability = read_probability(options, 1)});
 }
 
 Op make_random_affine(OpOptions& options) {
@@ -177,6 +198,7 @@ Op make_random_affine(OpOptions& options) {
     }
     op.interpolation = options.interpolation();
     op.fill = options.color("fill");
+    op.probability = read_probability(options, 1);
     return PixelOp(op);
 }
 
@@ -185,7 +207,8 @@ Op make_color_jitter(OpOptions& options) {
     return PixelOp(ColorJitter{.brightness = range_around(options, "brightness", 1, 0, most),
                                .contrast = range_around(options, "contrast", 1, 0, most),
                                .saturation = range_around(options, "saturation", 1, 0, most),
-                               .hue = range_around(options, "hue", 0, -0.5, 0.5)});
+                               .hue = range_around(options, "hue", 0, -0.5, 0.5),
+                               .probability = read_probability(options, 1)});
 }
 
 Op make_random_grayscale(OpOptions& options) {
@@ -255,7 +278,8 @@ Op make_gaussian_blur(OpOptions& options) {
     return PixelOp(GaussianBlur{.width = static_cast<int>(list.front()),
                                 .height = static_cast<int>(list.back()),
                                 .sigma_low = range.low,
-                                .sigma_high = range.high});
+                                .sigma_high = range.high,
+                                .probability = read_probability(options, 1)});
 }
 
 Op random_photometric(OpOptions& options, Photometric kind, double amount = 0) {

@@ -25,7 +25,10 @@ struct Changes {
         return draw_random_erasing(op, size.height, size.width, rng).box.height > 0;
     }
     bool operator()(const RandomPhotometric& op) const { return draw_random_photometric(op, rng); }
-    bool operator()(const GaussianBlur& op) const { return op.width > 1 || op.height > 1; }
+    bool operator()(const GaussianBlur& op) const {
+        const BlurParams params = draw_gaussian_blur(op, rng);
+        return params.width > 1 || params.height > 1;
+    }
     bool operator()(const TrivialAugmentWide& op) const { return changes(draw_trivial_augment(op, rng)); }
     bool operator()(const RandAugment& op) const {
         for (int i = 0; i < op.num_ops; ++i) {

@@ -33,7 +33,9 @@ struct FoldOp {
     Geometry& geometry;
     Rng& rng;
 
-    bool operator()(const Resize& op) const { return geometry.resize(target_size(op, geometry.size())); }
+    bool operator()(const Resize& op) const {
+        return geometry.resize(target_size(op, geometry.size()), op.interpolation);
+    }
     bool operator()(const CenterCrop& op) const {
         const auto [height, width] = geometry.size();
         return geometry.crop(center_crop_box(height, width, op.height, op.width));
@@ -42,7 +44,7 @@ struct FoldOp {
         const auto [height, width] = geometry.size();
         check_pixels({op.height, op.width}, {height, width});
         return geometry.can_resize() && geometry.crop(draw_random_resized_crop(op, height, width, rng)) &&
-               geometry.resize({op.height, op.width});
+               geometry.resize({op.height, op.width}, draw_interpolation(op, rng));
     }
     bool operator()(const HorizontalFlip& op) const {
         if (draw_horizontal_flip(op, rng)) {

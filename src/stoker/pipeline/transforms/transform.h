@@ -32,10 +32,11 @@
 
 namespace stoker {
 
-// The op `resize`: bilinear with antialiasing, as torchvision's.
+// The op `resize`, with antialiasing, as torchvision's.
 struct Resize {
     int shorter = 0;                     // new length of the shorter side; 0: `size` holds
     std::optional<ImageSize> size = {};  // exact size
+    Interpolation interpolation = Interpolation::bilinear;
 };
 
 // The op `center_crop`, in pixels. A smaller image is padded with zeros, as in torchvision.

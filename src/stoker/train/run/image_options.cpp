@@ -23,7 +23,7 @@ std::string why_ops_stay(const Transform& transform, const std::vector<OpSpec>& 
 // The same for a resize whose weights do not fit; known when the images' size is.
 std::string why_resize_stays(const Transform& transform, ImageSize image) {
     const GatherPlan plan = gather_plan(transform.slice(OpRange::remaining), image);
-    if (!plan.ops.resizes || gather_fits(image, plan.to)) {
+    if (!plan.ops.resizes || gather_fits(image, plan.to, plan.ops.interpolation)) {
         return "";
     }
     return fmt::format("a resize of {} x {} to {} x {} is too large for the kernel's shared memory", image.height,
