@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from stoker import torch as torch
     from stoker import transforms as transforms
     from stoker._stoker import version as __version__
+    from stoker._torchvision_data import ReadInCpp
     from stoker.dataset import Dataset, Field, open
     from stoker.errors import DataError, Error, InvalidArgument, IoError, TooManyBadSamples, Unsupported
     from stoker.export import export_training
@@ -39,6 +40,7 @@ __all__ = [
     "IoError",
     "Loader",
     "PackResult",
+    "ReadInCpp",
     "TooManyBadSamples",
     "Unsupported",
     "__version__",
@@ -52,6 +54,7 @@ __all__ = [
 
 _SUBMODULES = ("errors", "export", "torch", "transforms", "watch")
 _HOMES = {
+    "_torchvision_data": ("ReadInCpp",),
     "dataset": ("Dataset", "Field", "open"),
     "errors": ("DataError", "Error", "InvalidArgument", "IoError", "TooManyBadSamples", "Unsupported"),
     "export": ("export_training",),

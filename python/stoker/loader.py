@@ -15,6 +15,7 @@ from stoker import _stoker, _waiting
 from stoker._arguments import one_of, printable, whole
 from stoker._frameworks import chosen, converter, delivery, dtype_name
 from stoker._keywords import explain_keywords, explained_attribute
+from stoker._torchvision_data import InCpp, in_cpp
 from stoker.dataset import OPEN_EACH, Dataset
 from stoker.dataset import joined as joined_datasets
 from stoker.dataset import open as open_dataset
@@ -139,14 +140,15 @@ class Loader:
             )
         used = chosen(framework, dtype)
         self.dataset = _opened(source)
+        found = None if collate_fn or multiprocessing_context else in_cpp(self.dataset, ops)
         self.bad_samples: dict[int, BadSample] = {}
         if isinstance(as_tuple, str):
             raise InvalidArgument(f"[as_tuple] expected True or a list of names, got {as_tuple!r}")
-        self._names = ("image", "label") if as_tuple is True else tuple(as_tuple) if as_tuple else None
+        self._names = ("image", "label") if as_tuple is True or found else tuple(as_tuple) if as_tuple else None
         self._deliver = delivery(device, pin_memory, used)
         self._late: Callable[[Any], Any] | None = None  # the work on batches that are on their device
         delivers = device is not None or pin_memory
-        self._source = self._make_source(converter(used, keeps_arrays=framework == "auto" and not delivers))
+        self._source = self._make_source(converter(used, keeps_arrays=framework == "auto" and not delivers), found)
         weakref.finalize(self, self._source.collected)  # also when the interpreter ends
         self._prefetcher: Any = None
         self._shown_epoch: int | None = None  # of the loop, while batches of the next epoch are fetched ahead
@@ -159,13 +161,17 @@ class Loader:
         self._passes = 0
         self._asked_for_ranks = False
 
-    def _make_source(self, to_tensor: Callable[..., Any]) -> "EngineSource | IndexedSource | StreamSource":
-        ops, in_python = split_python(self._given["ops"])
-        if isinstance(self.dataset, Dataset) and in_python is None:
+    def _make_source(
+        self, to_tensor: Callable[..., Any], found: InCpp | None
+    ) -> "EngineSource | IndexedSource | StreamSource":
+        ops, in_python = split_python(self._given["ops"] if found is None else found.ops)
+        dataset = self.dataset if found is None else found.dataset
+        if isinstance(dataset, Dataset) and in_python is None:
             self._refuse(("python",), "a Python data set, or ops that run in Python")
-            settings = _engine_arguments(self._given)
-            self._late = late_normalize(self.dataset, settings, self._names, self._given["device"])
-            source = EngineSource(self.dataset, settings, self._names, to_tensor)
+            dtype = found.dtype if found and found.dtype else self._given["dtype"]
+            settings = _engine_arguments({**self._given, "ops": ops, "dtype": dtype})
+            self._late = late_normalize(dataset, settings, self._names, self._given["device"])
+            source = EngineSource(dataset, settings, self._names, to_tensor)
             for name in self._names or ():
                 one_of("as_tuple", name, source.fields)
             return source

@@ -64,13 +64,18 @@ def test_enumerations_and_numbers_of_torchvision():
     for value in (InterpolationMode.BILINEAR, 2, Image.Resampling.BILINEAR):
         assert transforms.RandomRotation(10, interpolation=value) == bilinear
         assert transforms.Resize(9, value) == transforms.Resize(9)
+    for value in (InterpolationMode.BICUBIC, 3, Image.Resampling.BICUBIC):
+        assert transforms.RandomResizedCrop(9, interpolation=value).options["interpolation"] == "bicubic"
+    assert transforms.Resize(9, 1) == transforms.Resize(9, "lanczos")
     assert transforms.TrivialAugmentWide(interpolation=0) == transforms.TrivialAugmentWide()
     assert transforms.AutoAugment(v2.AutoAugmentPolicy.CIFAR10) == transforms.AutoAugment("cifar10")
 
 
 OTHER_VALUES = {
-    "bicubic": (lambda: transforms.RandomResizedCrop(9, interpolation=InterpolationMode.BICUBIC), "got 'bicubic'"),
-    "lanczos": (lambda: transforms.RandAugment(interpolation=1), "interpolation='nearest' or 'bilinear', got 1"),
+    "box": (lambda: transforms.RandomResizedCrop(9, interpolation=InterpolationMode.BOX), "got 'box'"),
+    "drawn": (lambda: transforms.Resize(9, "random"), "got 'random'"),
+    "bicubic": (lambda: transforms.RandomRotation(9, InterpolationMode.BICUBIC), "got 'bicubic'"),
+    "lanczos": (lambda: transforms.RandAugment(interpolation=1), "interpolation='nearest' or 'bilinear', got 'lanczos'"),
     "longest side": (lambda: transforms.Resize(9, max_size=20), "max_size=None, got 20"),
     "aliased": (lambda: transforms.Resize(9, antialias=False), "antialias=True or None, got False"),
     "expanded": (lambda: transforms.RandomRotation(9, "nearest", True), "expand=False, got True"),
@@ -113,10 +118,20 @@ def test_pixels_are_torchvisions_where_nothing_is_left_to_chance(drawn, case):
     assert (levels - theirs_of(v2.Compose(pipeline[:-1]), drawn).float()).abs().max() <= 1
 
 
-def test_the_transform_of_weights_runs_in_cpp(drawn):
-    from torchvision.models import ResNet18_Weights, ViT_B_16_Weights
+@pytest.mark.parametrize("mode", ["NEAREST", "BICUBIC", "LANCZOS"])
+@pytest.mark.parametrize("size", [60, (40, 70), 224])
+def test_the_pixels_of_a_resize_are_pillows(drawn, size, mode):
+    pipeline = v2.Compose([v2.Resize(size, InterpolationMode[mode]), v2.CenterCrop(40), v2.PILToTensor()])
+    difference = (ours_of(transforms.from_torchvision(pipeline), drawn, dtype="uint8") - theirs_of(pipeline, drawn).float()).abs()
+    assert difference.max() <= 1 and (difference == 0).float().mean() > 0.95
+    bilinear = ours_of([transforms.Resize(size), transforms.CenterCrop(40)], drawn, dtype="uint8")
+    assert (bilinear - theirs_of(pipeline, drawn).float()).abs().max() > 5  # another filter shows
 
-    for weights in (ResNet18_Weights.DEFAULT, ViT_B_16_Weights.DEFAULT):
+
+def test_the_transform_of_weights_runs_in_cpp(drawn):
+    from torchvision.models import EfficientNet_B0_Weights, ResNet18_Weights, ViT_B_16_Weights
+
+    for weights in (ResNet18_Weights.DEFAULT, ViT_B_16_Weights.DEFAULT, EfficientNet_B0_Weights.DEFAULT):
         pipeline = weights.transforms()
         ops = transforms.from_torchvision(pipeline)
         assert [type(op).__name__ for op in ops] == ["Resize", "CenterCrop", "Normalize"]
@@ -271,6 +286,8 @@ TORCHVISION = [
     (v2.RandomAutocontrast(0.2), transforms.RandomAutocontrast(0.2)),
     (v2.RandomAdjustSharpness(2), transforms.RandomAdjustSharpness(2)),
     (v2.RandAugment(3, 7), transforms.RandAugment(3, 7)),
+    (v2.RandomApply([v2.ColorJitter(0.3)], p=0.8), transforms.RandomApply([transforms.ColorJitter((0.7, 1.3))], 0.8)),
+    (v1.RandomApply([v1.GaussianBlur(3)]), transforms.RandomApply([transforms.GaussianBlur([3, 3], [0.1, 2.0])])),
     (v2.AutoAugment(v2.AutoAugmentPolicy.CIFAR10), transforms.AutoAugment("cifar10")),
     (v1.RandAugment(), transforms.RandAugment()),
     (v2.RandomErasing(value=1.0), transforms.RandomErasing(value=[1])),
@@ -287,12 +304,13 @@ def test_each_transform_is_translated(theirs, ours, drawn):
 
 
 REFUSED = [
-    (v2.RandomResizedCrop(9, interpolation=InterpolationMode.BICUBIC), "RandomResizedCrop.*interpolation bilinear"),
+    (v2.RandomResizedCrop(9, interpolation=InterpolationMode.BOX), "RandomResizedCrop.*interpolation.*got 'box'"),
     (v2.Resize(9, antialias=False), "Resize.*antialias=True"),
-    (v2.Resize(9, max_size=20), "Resize.*without max_size"),
+    (v2.Resize(9, max_size=20), "Resize.*max_size=None"),
     (v2.RandomRotation(9, expand=True), "RandomRotation.*without expand"),
     (v2.Grayscale(1), r"Grayscale.*channels=1"),
-    (v2.RandomApply([v2.ColorJitter(0.3)], p=0.8), "RandomApply"),
+    (v2.RandomApply([v2.ColorJitter(0.3), v2.GaussianBlur(3)], p=0.8), "RandomApply.*one transform"),
+    (v1.RandomApply([v1.CenterCrop(9)]), "RandomApply.*one op of color_jitter"),
     (v2.Lambda(abs), "Lambda"),
     (v2.RandomErasing(value="random"), "RandomErasing.*a constant value"),
     (v2.Compose([v2.Normalize(MEAN, STD), v2.CenterCrop(9)]), "Normalize.*after all other transforms"),
@@ -323,7 +341,7 @@ def kept(pipeline):
 
 
 def test_the_leading_parts_run_in_cpp():
-    blur = v2.RandomApply([v2.GaussianBlur(3)])
+    blur = v2.RandomApply([v2.GaussianBlur(3), v2.RandomInvert()])
     to_image, to_float, normalize = v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)
     ops = kept(v2.Compose([to_image, v2.Resize(60), v2.RandomCrop(50), blur, v2.RandomHorizontalFlip(), to_float, normalize]))
     assert ops[:2] == [transforms.Resize(60), transforms.RandomCrop((50, 50))]
@@ -406,3 +424,69 @@ def test_masks_and_boxes_follow_the_image(tmp_path):
     assert (batch["image"][:, 0] == batch["mask"]).all() and batch["mask"].shape == (6, 20, 20)
     (other,) = stoker.Loader(data, 6, ops=ops, dtype="uint8", field_ops={"mask": [transforms.CenterCrop(20)]})
     assert not (other["image"][:, 0] == other["mask"]).all()
+
+
+class RandomResizedCropAndInterpolation:  # with the attributes of timm's
+    def __init__(self, interpolation):
+        self.size, self.scale, self.ratio, self.interpolation = (32, 40), (0.1, 0.9), (0.5, 2.0), interpolation
+
+
+class MaybeToTensor(v1.ToTensor):
+    pass
+
+
+@pytest.mark.parametrize("given, mode", [
+    ((InterpolationMode.BILINEAR, InterpolationMode.BICUBIC), "random"), (InterpolationMode.BICUBIC, "bicubic"),
+])
+def test_the_crop_of_timm_is_translated(drawn, given, mode, monkeypatch):
+    for kind in (RandomResizedCropAndInterpolation, MaybeToTensor):
+        monkeypatch.setattr(kind, "__module__", "timm.data.transforms")
+    pipeline = v1.Compose([
+        RandomResizedCropAndInterpolation(given), v1.RandomHorizontalFlip(), v1.ColorJitter(0.4), MaybeToTensor(),
+        v1.Normalize(MEAN, STD),
+    ])
+    crop, flip, jitter, normalize = transforms.from_torchvision(pipeline)
+    assert crop == transforms.RandomResizedCrop((32, 40), (0.1, 0.9), (0.5, 2.0), mode)
+    assert [op.op for op in (flip, jitter, normalize)] == ["horizontal_flip", "color_jitter", "normalize"]
+    assert ours_of([crop, flip, jitter, normalize], drawn).shape == (24, 3, 32, 40)
+
+
+def test_a_drawn_interpolation_is_bilinear_or_bicubic(drawn):
+    def crops(mode):
+        return ours_of([transforms.RandomResizedCrop(32, interpolation=mode)], drawn, dtype="uint8").flatten(1)
+
+    bilinear, bicubic, drawn_ones = crops("bilinear"), crops("bicubic"), crops("random")
+    is_bilinear, is_bicubic = (drawn_ones == bilinear).all(1), (drawn_ones == bicubic).all(1)
+    assert (is_bilinear | is_bicubic).all() and 4 < (is_bilinear & ~is_bicubic).sum() < 20
+
+
+def test_the_pipelines_of_timm_run_in_cpp(drawn):
+    timm = pytest.importorskip("timm", reason="needs timm")
+    config = timm.data.resolve_data_config({"input_size": (3, 56, 56), "crop_pct": 0.9, "interpolation": "bicubic"})
+    evaluation = timm.data.create_transform(**config)
+    ops = transforms.from_torchvision(evaluation)
+    assert [op.op for op in ops] == ["resize", "center_crop", "normalize"]
+    difference = (ours_of(ops, drawn) - theirs_of(evaluation, drawn)).abs() * 255 * min(config["std"])
+    assert difference.max() < 1.01 and (difference < 0.01).float().mean() > 0.95
+    config["interpolation"] = "random"
+    training = transforms.from_torchvision(timm.data.create_transform(**config, is_training=True))
+    assert [op.op for op in training] == ["random_resized_crop", "horizontal_flip", "color_jitter", "normalize"]
+    assert training[0].options["interpolation"] == "random"
+
+
+@pytest.mark.parametrize("inner", [
+    transforms.ColorJitter((0.5, 0.5)), transforms.GaussianBlur(5, 2.0), transforms.RandomRotation((90, 90)),
+    transforms.RandomAffine((45, 45)), transforms.RandomInvert(1.0),
+], ids=lambda op: op.op)
+def test_an_op_is_applied_with_a_probability(drawn, inner):
+    crop = transforms.CenterCrop(40)
+
+    def images(*ops):
+        return ours_of([crop, *ops], drawn, dtype="uint8").flatten(1)
+
+    plain, always, often = images(), images(inner), images(transforms.RandomApply([inner], 0.6))
+    assert torch.equal(images(transforms.RandomApply([inner], 1.0)), always)
+    assert torch.equal(images(transforms.RandomApply([inner], 0.0)), plain)
+    changed = (often != plain).any(1)
+    assert 6 < changed.sum() < 22  # of 24
+    assert torch.equal(often[changed], always[changed])

@@ -12,6 +12,7 @@ from stoker.transforms.ops import (
     RandAugment,
     RandomAdjustSharpness,
     RandomAffine,
+    RandomApply,
     RandomAutocontrast,
     RandomCrop,
     RandomEqualize,
@@ -28,7 +29,7 @@ from stoker.transforms.ops import (
     Transform,
     TrivialAugmentWide,
 )
-from stoker.transforms.torchvision import from_torchvision
+from stoker.transforms.torchvision import from_torchvision, gives_bytes
 
 __all__ = [
     "AutoAugment",
@@ -42,6 +43,7 @@ __all__ = [
     "RandAugment",
     "RandomAdjustSharpness",
     "RandomAffine",
+    "RandomApply",
     "RandomAutocontrast",
     "RandomCrop",
     "RandomEqualize",
@@ -58,4 +60,5 @@ __all__ = [
     "Transform",
     "TrivialAugmentWide",
     "from_torchvision",
+    "gives_bytes",
 ]

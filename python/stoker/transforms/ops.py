@@ -15,7 +15,7 @@ Size = int | Sequence[int]  # a side, or (height, width)
 Range = float | Sequence[float]  # a number for a range around the neutral value, or (low, high)
 Color = float | Sequence[float]  # from 0 to 255, one for all channels or one for each
 Option = bool | float | str | list[float]
-Mode = str | int | enum.Enum  # "nearest", "bilinear", or torchvision's or Pillow's constant for it
+Mode = str | int | enum.Enum  # "nearest", "bilinear", ..., or torchvision's or Pillow's constant for it
 
 
 class Transform:
@@ -42,6 +42,14 @@ class Transform:
         self._has_only("interpolation", mode, "nearest", "bilinear")
         return mode
 
+    def _resizing(self, interpolation: Mode, antialias: bool | None, *more: str) -> str | None:
+        """The option of a resize; None for the default."""
+        mode: str = _mode(interpolation)
+        self._has_only("interpolation", mode, "nearest", "bilinear", "bicubic", "lanczos", *more)
+        if mode != "nearest":
+            self._has_only("antialias", antialias, True, None)
+        return None if mode == "bilinear" else mode
+
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={_shown(value)}" for name, value in self.options.items())
         return f"{type(self).__name__}({options})"
@@ -59,7 +67,8 @@ def _shown(option: Option) -> str:
 
 
 class Resize(Transform):
-    """The shorter side gets the length `size`; (height, width) sets both. Bilinear with antialiasing."""
+    """The shorter side gets the length `size`; (height, width) sets both. interpolation: nearest, bilinear, bicubic or
+    lanczos, with antialiasing."""
 
     op = "resize"
 
@@ -70,10 +79,8 @@ class Resize(Transform):
         max_size: None = None,
         antialias: bool | None = True,
     ) -> None:
-        self._has_only("interpolation", _mode(interpolation), "bilinear")
         self._has_only("max_size", max_size, None)
-        self._has_only("antialias", antialias, True, None)
-        super().__init__(size=size)
+        super().__init__(size=size, interpolation=self._resizing(interpolation, antialias))
 
 
 class CenterCrop(Transform):
@@ -86,7 +93,10 @@ class CenterCrop(Transform):
 
 
 class RandomResizedCrop(Transform):
-    """A box of a share `scale` of the area and with width / height `ratio`, resized to `size`."""
+    """A box of a share `scale` of the area and with width / height `ratio`, resized to `size`.
+
+    interpolation: as of Resize, or "random": bilinear or bicubic, drawn for each image, as timm's.
+    """
 
     op = "random_resized_crop"
 
@@ -98,9 +108,8 @@ class RandomResizedCrop(Transform):
         interpolation: Mode = "bilinear",
         antialias: bool | None = True,
     ) -> None:
-        self._has_only("interpolation", _mode(interpolation), "bilinear")
-        self._has_only("antialias", antialias, True, None)
-        super().__init__(size=size, scale=scale, ratio=ratio)
+        mode = self._resizing(interpolation, antialias, "random")
+        super().__init__(size=size, scale=scale, ratio=ratio, interpolation=mode)
 
 
 class RandomCrop(Transform):
@@ -326,6 +335,23 @@ class AutoAugment(Transform):
         super().__init__(policy=policy, interpolation=self._either(interpolation), fill=fill)
 
 
+class RandomApply(Transform):
+    """One op of ColorJitter, GaussianBlur, RandomRotation, RandomAffine, or one that has a `p` of its own, with the
+    probability `p`."""
+
+    def __init__(self, transforms: Sequence[Transform], p: float = 0.5) -> None:
+        given = list(transforms)
+        if len(given) != 1 or given[0].op not in _WITH_PROBABILITY:
+            raise Unsupported(
+                f"[RandomApply] expected one op of {', '.join(sorted(_WITH_PROBABILITY))}, got {given!r}; torchvision's "
+                "RandomApply takes others: stoker.transforms.from_torchvision keeps it in Python"
+            )
+        (only,) = given
+        own = only.options.get("p", _WITH_PROBABILITY[only.op])
+        super().__init__(**{**only.options, "p": p * float(own)})  # type: ignore[arg-type]
+        self.op = only.op
+
+
 class RandomErasing(Transform):
     """Fills a box of a share `scale` of the area and with height / width `ratio`.
 
@@ -354,6 +380,14 @@ class Normalize(Transform):
 
     def __init__(self, mean: Range, std: Range, inplace: bool = False) -> None:
         super().__init__(mean=mean, std=std)
+
+
+# The ops that are applied at random, and their probability without `p`.
+_WITH_PROBABILITY = {
+    "color_jitter": 1.0, "gaussian_blur": 1.0, "random_rotation": 1.0, "random_affine": 1.0,
+    "horizontal_flip": 0.5, "vertical_flip": 0.5, "random_grayscale": 0.1, "random_invert": 0.5, "random_posterize": 0.5,
+    "random_solarize": 0.5, "random_equalize": 0.5, "random_autocontrast": 0.5, "random_adjust_sharpness": 0.5,
+}  # fmt: skip
 
 
 class KeptInPython(UserWarning):
@@ -420,7 +454,8 @@ def op_tables(ops: Sequence[Transform | Mapping[str, Any]]) -> list[dict[str, Op
 def _mode(interpolation: Mode) -> Any:
     """The name of an interpolation."""
     value: Any = interpolation.value if isinstance(interpolation, enum.Enum) else interpolation
-    return {0: "nearest", 2: "bilinear"}.get(value, value)  # Pillow's numbers
+    # Pillow's numbers; of a PIL image torchvision's nearest-exact is the nearest pixel too.
+    return {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", "nearest-exact": "nearest"}.get(value, value)
 
 
 def _option(name: str, value: Any) -> Option:

@@ -1,4 +1,4 @@
-"""Translates torchvision's transforms, v1 and v2, by their class names and attributes. Imports no torchvision."""
+"""Translates transforms of torchvision, v1 and v2, and timm by their class names and attributes. Imports neither."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -8,16 +8,21 @@ from stoker.errors import InvalidArgument, Unsupported
 from stoker.transforms import ops
 
 # These change the type of an image and no pixel. RGB is one of them, as the loader's images have three channels.
-_CONVERSIONS = {"ToTensor", "ToImage", "ToPureTensor", "PILToTensor", "ToImageTensor", "Identity", "RGB"}
+_CONVERSIONS = {"ToTensor", "ToImage", "ToPureTensor", "PILToTensor", "ToImageTensor", "Identity", "RGB"} | {
+    "MaybeToTensor", "MaybePILToTensor"
+}
 _TO_DTYPE = {"ToDtype", "ConvertImageDtype"}
 
+# timm's ToTensor is another one: it does not divide by 255.
+_OF_TIMM = {"MaybeToTensor", "MaybePILToTensor", "RandomResizedCropAndInterpolation"}
+
 # From these on, an image is a float tensor, which the C++ ops do not take.
-_TO_FLOATS = {"ToTensor", "Normalize", "RandomErasing"} | _TO_DTYPE
+_TO_FLOATS = {"ToTensor", "MaybeToTensor", "Normalize", "RandomErasing"} | _TO_DTYPE
 
 
 def from_torchvision(transform: Any) -> list[ops.Transform]:
-    """The ops of a torchvision transform, v1 or v2: a Compose, one transform, or a list of them; of None, as in
-    ImageFolder(..., transform=None), no ops.
+    """The ops of a transform of torchvision, v1 or v2, or of timm's create_transform: a Compose, one transform, or a list
+    of them; of None, as in ImageFolder(..., transform=None), no ops.
 
     Conversions between image types (ToTensor, ToImage, ToDtype, RGB, ...) need no op: the loader gives three channels of
     float32 divided by 255, or what its `dtype` says; a UserWarning names the `dtype` of float16 or bfloat16. A part that
@@ -35,6 +40,17 @@ def from_torchvision(transform: Any) -> list[ops.Transform]:
         joined = str(error) if str(error).endswith(",") else f"{error};"
         warnings.warn(f"{joined} it runs in Python, in worker processes", ops.KeptInPython, stacklevel=2)
         return _with_rest(parts)
+
+
+def gives_bytes(transform: Any) -> bool:
+    """Whether the images of a pipeline that runs in C++ as a whole are tensors of bytes."""
+    floats = False
+    for part in _parts(transform):
+        name = _name(part)
+        if name in _TO_DTYPE:
+            floats = _is_float(part, floats)
+        floats = floats or name in ("ToTensor", "MaybeToTensor", "Normalize") or isinstance(part, ops.Normalize)
+    return not floats
 
 
 def _with_rest(parts: list[Any]) -> list[ops.Transform]:
@@ -96,7 +112,7 @@ def _translated(parts: list[Any]) -> list[ops.Transform]:
             translated.append(_of_floats(part, op) if floats else op)
         elif name not in _CONVERSIONS:
             raise _unsupported(part, "one of torchvision's transforms that stoker.transforms has")
-        floats = floats or name in ("ToTensor", "Normalize")
+        floats = floats or name in ("ToTensor", "MaybeToTensor", "Normalize")
     for before in translated[:-1]:
         if isinstance(before, ops.Normalize):
             raise Unsupported(
@@ -127,10 +143,12 @@ def _evaluation(preset: Any) -> list[Any]:
 
 
 def _name(part: Any) -> str:
-    """The name of torchvision's own class; empty for a program's, which may do something else under the same name."""
+    """The name of torchvision's or timm's own class; empty for a program's, which may do something else under the same
+    name."""
     kind = type(part)
     of_torch = kind.__module__.startswith("torch.nn.") and kind.__name__ in ("Sequential", "Identity")
-    return kind.__name__ if of_torch or kind.__module__.startswith("torchvision.") else ""
+    of_timm = kind.__module__ == "timm.data.transforms" and kind.__name__ in _OF_TIMM
+    return kind.__name__ if of_torch or of_timm or kind.__module__.startswith("torchvision.") else ""
 
 
 def _unsupported(part: Any, expected: str) -> Unsupported:
@@ -192,21 +210,23 @@ def _fill(part: Any) -> Any:
     return fill
 
 
-def _smooth(part: Any) -> None:
-    mode = getattr(part.interpolation, "value", part.interpolation)
-    _require(part, mode in ("bilinear", 2), "interpolation bilinear")
-    _require(part, getattr(part, "antialias", True) is not False, "antialias=True")
-
-
 def _resize(part: Any) -> ops.Transform:
-    _smooth(part)
-    _require(part, part.size is not None and getattr(part, "max_size", None) is None, "a size without max_size")
-    return ops.Resize(_size(part))
+    _require(part, part.size is not None, "a size")
+    antialias = getattr(part, "antialias", True)
+    return ops.Resize(_size(part), part.interpolation, getattr(part, "max_size", None), antialias)
 
 
 def _random_resized_crop(part: Any) -> ops.Transform:
-    _smooth(part)
-    return ops.RandomResizedCrop(_size(part), part.scale, part.ratio)
+    antialias = getattr(part, "antialias", True)
+    return ops.RandomResizedCrop(_size(part), part.scale, part.ratio, part.interpolation, antialias)
+
+
+def _timm_random_resized_crop(part: Any) -> ops.Transform:
+    mode: Any = part.interpolation
+    if isinstance(mode, (list, tuple)):
+        _require(part, {getattr(one, "value", one) for one in mode} == {"bilinear", "bicubic"}, "bilinear and bicubic")
+        mode = "random"
+    return ops.RandomResizedCrop(_size(part), part.scale, part.ratio, mode)
 
 
 def _random_crop(part: Any) -> ops.Transform:
@@ -225,6 +245,13 @@ def _rotation(part: Any) -> ops.Transform:
 def _affine(part: Any) -> ops.Transform:
     _require(part, getattr(part, "center", None) is None, "a transform about the centre")
     return ops.RandomAffine(part.degrees, part.translate, part.scale, part.shear, _mode(part), _fill(part))
+
+
+def _random_apply(part: Any) -> ops.Transform:
+    given = part.transforms if isinstance(part.transforms, (list, tuple)) else list(part.transforms)  # or a ModuleList
+    inner = [_MAKERS[_name(one)](one) for one in given if _name(one) in _MAKERS]
+    _require(part, len(inner) == len(given) == 1, "one transform that stoker.transforms has")
+    return ops.RandomApply(inner, part.p)
 
 
 def _grayscale(part: Any) -> ops.Transform:
@@ -261,6 +288,7 @@ _MAKERS: dict[str, Callable[[Any], ops.Transform]] = {
     ),
     "RandomAdjustSharpness": lambda part: ops.RandomAdjustSharpness(part.sharpness_factor, part.p),
     "RandomAffine": _affine,
+    "RandomApply": _random_apply,
     "RandomAutocontrast": lambda part: ops.RandomAutocontrast(part.p),
     "RandomCrop": _random_crop,
     "RandomEqualize": lambda part: ops.RandomEqualize(part.p),
@@ -269,6 +297,7 @@ _MAKERS: dict[str, Callable[[Any], ops.Transform]] = {
     "RandomInvert": lambda part: ops.RandomInvert(part.p),
     "RandomPosterize": lambda part: ops.RandomPosterize(part.bits, part.p),
     "RandomResizedCrop": _random_resized_crop,
+    "RandomResizedCropAndInterpolation": _timm_random_resized_crop,
     "RandomRotation": _rotation,
     "RandomSolarize": lambda part: ops.RandomSolarize(part.threshold, part.p),
     "RandomVerticalFlip": lambda part: ops.RandomVerticalFlip(part.p),
