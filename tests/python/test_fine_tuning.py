@@ -1,5 +1,7 @@
 # Training from given weights: which tensors are loaded, newly initialised, frozen or refused; a resumed run does not
 # need the file of weights.
+import argparse
+import collections
 import re
 import shutil
 
@@ -182,7 +184,17 @@ SAVED = {
     "strides": lambda state: {name: v.contiguous(memory_format=torch.channels_last) if v.dim() == 4 else v
                               for name, v in state.items()},
     "checkpoint": lambda state: {"model_state_dict": state, "epoch": 3, "lr": 0.1},
+    "no counts": lambda state: {name: v for name, v in state.items() if not name.endswith("num_batches_tracked")},
+    "beside": lambda state: {**state, "x": Harmful(), "optimizer": {"state": {0: {"step": torch.zeros(1)}}},
+                             "args": argparse.Namespace(lr=1), "counts": collections.Counter("ab"),
+                             "scheduler": torch.optim.lr_scheduler.StepLR(torch.optim.SGD([torch.zeros(1)], 1), 9)},
+    "wrapped": lambda state: {"model": {f"module._orig_mod.{name}": v for name, v in state.items()}},
 }  # fmt: skip
+
+
+class Harmful:
+    def __reduce__(self):
+        return print, ("run",)
 
 
 @pytest.mark.parametrize("form", SAVED)
@@ -196,18 +208,13 @@ def test_weights_of_torch_save_are_read(stoker, tmp_path, pretrained, form):
     assert torch.equal(weights_of(tmp_path)["conv5.weight"], expected.bfloat16().float() if form == "bfloat16" else expected)
 
 
-class Harmful:
-    def __reduce__(self):
-        return print, ("run",)
-
-
 @pytest.mark.parametrize(
     ("saved", "text"),
     [
-        (lambda net: net, "test_models_parity"),
-        (lambda net: {**net.state_dict(), "x": Harmful()}, "print"),
-        (lambda net: {"weights": net.state_dict()}, "save net.state_dict() alone"),
-        (lambda net: {**net.state_dict(), "fc.bias": torch.zeros(3, dtype=torch.bool)}, 'bool in "fc.bias"'),
+        (lambda net: net, "object of test_models_parity.ConvNet; save model.state_dict() alone"),
+        (lambda net: {"net": net}, 'object of test_models_parity.ConvNet under "net"; save model.state_dict() alone'),
+        (lambda net: {"weights": net.state_dict()}, "save model.state_dict() alone"),
+        (lambda net: {**net.state_dict(), "fc.bias": torch.zeros(3, dtype=torch.bool)}, "expected fc.bias of shape"),
         (lambda net: [torch.zeros(3)], "expected a state_dict, got list of 1"),
         (lambda net: net.state_dict()["fc.bias"], "expected a state_dict, got"),
     ],

@@ -1,4 +1,6 @@
 # Files of torch.save: plain tensors, tensors out of order, shared or of other types; and pickles that try to be more.
+import argparse
+import collections
 import pickle
 import zipfile
 
@@ -103,6 +105,25 @@ def test_unused_bfloat16_is_no_obstacle(check):
     check({"images": torch.from_numpy(IMAGES), "weights": torch.zeros(3, dtype=torch.bfloat16)}, IMAGES)
 
 
+def test_objects_and_tensors_of_newer_types_lie_beside(check):
+    """What nobody asks for is left alone: torch writes these types by another function, and classes by their names."""
+    fp8 = torch.zeros(3).to(torch.float8_e4m3fn)
+    beside = {"a": argparse.Namespace(lr=1), "b": collections.Counter("ab"), "c": {1, 2}, "d": fp8, "e": 1 << 70,
+              "f": torch.zeros(3, dtype=torch.complex64), "g": np.array([None, "x"], dtype=object)}  # fmt: skip
+    check({**beside, "images": torch.from_numpy(IMAGES), "labels": torch.from_numpy(LABELS)}, IMAGES, LABELS)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64])
+def test_labels_of_newer_types(check, dtype):
+    check({"images": torch.from_numpy(IMAGES), "labels": torch.from_numpy(LABELS).to(dtype)}, IMAGES, LABELS)
+
+
+def test_tensors_of_other_classes(check):
+    tv_tensors = pytest.importorskip("torchvision.tv_tensors", reason="needs torchvision")
+    images = tv_tensors.Image(torch.from_numpy(IMAGES.transpose(0, 3, 1, 2).copy()))
+    check({"images": images, "labels": torch.nn.Parameter(torch.from_numpy(LABELS), False)}, IMAGES, LABELS)
+
+
 def rewritten(path, method, change=None):
     """The members of a zip file, packed anew."""
     with zipfile.ZipFile(path) as file:
@@ -144,5 +165,5 @@ def test_calls_are_refused_by_name(stoker, tmp_path, protocol):
         rewritten(tmp_path / "d.pt", zipfile.ZIP_STORED, lambda _, call=call: pickle.dumps(call, protocol))
         error = stoker("inspect", "d.pt", status=1).err
         assert name in error or (name == "exec" and "dict" in error)
-        assert "d.pt" in error and "at byte" in error
+        assert "d.pt" in error and error.count("\n") == 1
         assert not harm.exists()

@@ -77,6 +77,7 @@ void Model::load(const std::vector<NamedTensor>& given, const std::string& where
 std::vector<std::string> Model::load_pretrained(std::vector<NamedTensor> given, std::int64_t classes,
                                                 const std::string& where) {
     strip_prefixes(given, *this);
+    add_batch_counts(given, *this);
     std::vector<std::string> fresh = missing_classifier(*this, given, classes);
     if (fresh.empty()) {
         fresh = mismatched_classifier(*this, given, classes);

@@ -4,6 +4,7 @@
 #include <ATen/ops/any.h>
 #include <ATen/ops/isinf.h>
 #include <ATen/ops/isnan.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -123,6 +124,16 @@ void strip_prefixes(std::vector<NamedTensor>& given, const Model& model) {
                 }
                 stripped = true;
             }
+        }
+    }
+}
+
+void add_batch_counts(std::vector<NamedTensor>& given, const Model& model) {
+    constexpr std::string_view kCount = "num_batches_tracked";
+    for (const auto& [name, tensor] : model.state()) {
+        const bool counts = name.ends_with(kCount) && find(given, name) == nullptr;
+        if (counts && find(given, name.substr(0, name.size() - kCount.size()) + "running_mean") != nullptr) {
+            given.push_back({name, at::zeros_like(tensor)});
         }
     }
 }

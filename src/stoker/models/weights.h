@@ -22,6 +22,9 @@ void require_finite(const Model& model, const std::string& where);
 // Lightning ("model.") put before every name, unless all names of the model also start with them.
 void strip_prefixes(std::vector<NamedTensor>& given, const Model& model);
 
+// Adds the counts of batches of the model's batch norms where files of before torch 0.4.1 lack them: 0, as torch does.
+void add_batch_counts(std::vector<NamedTensor>& given, const Model& model);
+
 // The names of the parameters of the one layer that differs from `given` in its number of outputs alone, which is
 // `classes` in the model. Empty if no layer or several differ so, or if other parameters differ too.
 std::vector<std::string> mismatched_classifier(const Model& model, const std::vector<NamedTensor>& given,

@@ -339,7 +339,7 @@ TEST(Pickle, OtherOpcodesAreRefused) {
         "FGSTUVX\x8c\x8d"
         "BC\x8e\x96(012]})ldt\x85\x86\x87"
         "aseu\x80\x95.ghjpqr\x94"
-        "c\x93R\x81"
+        "c\x93R\x81\x92\x8f\x90\x91"
         "bQ";
     for (int code = 0; code < 256; ++code) {
         const std::string pickle = std::string(1, static_cast<char>(code)) + ".";
@@ -402,6 +402,60 @@ TEST(Pickle, MoreValuesThanTheMemoryLimitAllowsAreRefused) {
         const MemoryRoom room(80 * kMiB);
         EXPECT_THROW(pickle.read(as_bytes(bytes)), MemoryError) << what;
     }
+}
+
+// Nothing of an object is executed: it and what it is made of stay out, and the values beside it are there.
+TEST(Pickle, OtherObjectsAreLeftOut) {
+    const std::string object = pickled_name("os", "system") + pickled_tuple({pickled_text("x")}) + "R";
+    const std::string built = pickled_name("my", "Class") + ")\x81" + pickled_dict({pickled_text("a"), "K\1"}) + "b";
+    const std::string keyed = pickled_name("my", "Class") + ")}\x92";
+    const std::string counted = pickled_name("collections", "Counter") + pickled_tuple({pickled_dict({})}) + "R" + "(" +
+                                pickled_text("a") + "K\2u";
+    const std::string set = "\x8f(K\1K\2\x90";
+    const std::string frozen = "(K\1\x91";
+    const std::string large = std::string("\x8a\x09") + std::string(8, '\0') + "\1";
+    const std::string objects =
+        std::string("\x80\4") + pickled_name("numpy._core.multiarray", "_reconstruct") +
+        pickled_tuple({pickled_name("numpy", "ndarray"), std::string("K\0\x85", 3), pickled_bytes("b")}) + "R" +
+        pickled_tuple({"K\1", "K\1\x85", pickled_dtype("O8", "|"), "\x89", "]"}) + "b";
+    Pickle pickle("x.pt", OtherObjects::left_out);
+    for (const std::string& other : {object, built, keyed, counted, set, frozen, large, objects}) {
+        const std::string bytes = pickled_dict({pickled_text("other"), other, pickled_text("a"), "K\5"}) + ".";
+        const PickleValue root = pickle.read(as_bytes(bytes));
+        ASSERT_EQ(root.find("other")->kind(), PickleValue::Kind::other) << bytes;
+        EXPECT_EQ(root.find("a")->integer(), 5);
+        EXPECT_NE(refusal(bytes), "");
+    }
+    EXPECT_EQ(pickle.read(as_bytes(object + ".")).describe(), "object of os.system");
+    EXPECT_THROW(pickle.read(as_bytes(pickled_name("collections", "OrderedDict") + ")}\x92.")), Unsupported);
+}
+
+TEST(Pickle, TensorsOfNewerTypesAndOfOtherClasses) {
+    const std::string storage = pickled_tuple({pickled_text("storage"), pickled_name("torch.storage", "UntypedStorage"),
+                                               pickled_text("0"), pickled_text("cpu"), "K\4"}) +
+                                "Q";
+    const auto typed = [&](const char* dtype) {
+        return pickled_name("torch._utils", "_rebuild_tensor_v3") +
+               pickled_tuple(
+                   {storage, std::string("K\0", 2), "K\2\x85", "K\1\x85", "\x89", "N", pickled_name("torch", dtype)}) +
+               "R";
+    };
+    Pickle pickle("x.pt", OtherObjects::left_out);
+    const PickledTensor tensor = pickle.read(as_bytes(typed("uint16") + ".")).tensor();
+    EXPECT_EQ(tensor.type.item_size, 2);
+    EXPECT_EQ(tensor.type.kind, ArrayKind::unsigned_integer);
+    EXPECT_EQ(pickle.read(as_bytes(typed("float8_e4m3fn") + ".")).describe(), "object of torch.float8_e4m3fn");
+    const std::string inner = pickled_tuple({storage, std::string("K\0", 2), "K\2\x85", "K\1\x85", "\x89", "N"});
+    const auto subclass = [&](const std::string& function) {
+        return pickled_name("torch._tensor", "_rebuild_from_type_v2") +
+               pickled_tuple(
+                   {function, pickled_name("torchvision.tv_tensors._image", "Image"), inner, pickled_dict({})}) +
+               "R.";
+    };
+    EXPECT_EQ(pickle.read(as_bytes(subclass(pickled_name("torch._utils", "_rebuild_tensor_v2")))).tensor().shape,
+              (Shape{2}));
+    EXPECT_EQ(pickle.read(as_bytes(subclass(pickled_name("my", "function")))).kind(), PickleValue::Kind::other);
+    EXPECT_THROW(pickle.read(as_bytes(subclass(pickled_name("numpy", "dtype")))), DataError);
 }
 
 }  // namespace

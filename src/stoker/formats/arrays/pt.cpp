@@ -120,6 +120,17 @@ PickleValue state_dict_in(const PickleValue& root) {
     return root;
 }
 
+// For messages about an object in the place of tensors.
+std::string object_hint(bool state_dict) {
+    return state_dict ? "save model.state_dict() alone" : "pickles are never executed: save its tensors";
+}
+
+// The name of a dict's entry. A long one is cut: it is refused later.
+std::string name_of(const PickleValue& key) {
+    return key.kind() == PickleValue::Kind::integer ? std::to_string(key.integer())
+                                                    : std::string(key.text().substr(0, kMaxName + 1));
+}
+
 bool is_container(const PickleValue& value) {
     using Kind = PickleValue::Kind;
     const Kind kind = value.kind();
@@ -134,22 +145,23 @@ PtFile::PtFile(const std::filesystem::path& path, std::span<const std::string> w
 PtFile::PtFile(const std::filesystem::path& path, bool all, std::span<const std::string> wanted)
     : path_(path.string()),
       zip_(checked_zip(path)),
-      pickle_(path.string()),
+      pickle_(path.string(), OtherObjects::left_out),
       all_(all),
       wanted_(wanted.begin(), wanted.end()) {
     with_memory_place(path_, [&] { with_place({.path = path_}, [&] { read(); }); });
 }
 
-PtFile::PtFile(std::span<const std::byte> bytes) : zip_(bytes) {
+PtFile::PtFile(std::span<const std::byte> bytes) : zip_(bytes), pickle_("pickle", OtherObjects::left_out) {
     read();
 }
 
 PtFile::PtFile(const std::filesystem::path& path, StateDict /*tag*/)
-    : path_(path.string()), zip_(checked_zip(path)), pickle_(path.string()), state_dict_(true) {
+    : path_(path.string()), zip_(checked_zip(path)), pickle_(path.string(), OtherObjects::left_out), state_dict_(true) {
     with_place({.path = path_}, [&] { read(); });
 }
 
-PtFile::PtFile(std::span<const std::byte> bytes, StateDict /*tag*/) : zip_(bytes), state_dict_(true) {
+PtFile::PtFile(std::span<const std::byte> bytes, StateDict /*tag*/)
+    : zip_(bytes), pickle_("pickle", OtherObjects::left_out), state_dict_(true) {
     read();
 }
 
@@ -198,6 +210,9 @@ void PtFile::read_byte_order() {
 void PtFile::read_structure(const ZipEntry& member) {
     PickleValue root = pickle_.read(content(member).bytes);
     using Kind = PickleValue::Kind;
+    if (root.kind() == Kind::other) {
+        unsupported("tensors, or one dict, list or tuple of tensors", root.describe(), object_hint(state_dict_));
+    }
     if (state_dict_) {
         if (root.kind() != Kind::dict) {
             refuse("a state_dict", root.describe());
@@ -208,10 +223,7 @@ void PtFile::read_structure(const ZipEntry& member) {
         add("", root);
     } else if (root.kind() == Kind::dict) {
         for (std::size_t i = 0; i < root.size(); ++i) {
-            const PickleValue key = root.key(i);
-            add(key.kind() == Kind::integer ? std::to_string(key.integer())
-                                            : std::string(key.text().substr(0, kMaxName + 1)),
-                root[i]);
+            add(name_of(root.key(i)), root[i]);
         }
     } else if (root.kind() == Kind::list || root.kind() == Kind::tuple) {
         for (std::size_t i = 0; i < root.size(); ++i) {
@@ -219,6 +231,13 @@ void PtFile::read_structure(const ZipEntry& member) {
         }
     }
     if (names_.empty()) {
+        for (std::size_t i = 0; i < (is_container(root) ? root.size() : 0); ++i) {
+            if (root[i].kind() == Kind::other || (state_dict_ && is_container(root[i]))) {
+                const std::string name = root.kind() == Kind::dict ? name_of(root.key(i)) : std::to_string(i);
+                unsupported("tensors", fmt::format("{} under {:?}", root[i].describe(), name),
+                            object_hint(state_dict_));
+            }
+        }
         refuse("a tensor, or a dict, list or tuple of tensors", root.describe());
     }
     check_unique(names_, "pt");
@@ -233,8 +252,8 @@ void PtFile::add(std::string name, const PickleValue& value) {
     }
     const Kind kind = value.kind();
     const auto entries = kind == Kind::list || kind == Kind::tuple ? kind_of_entries(value) : std::nullopt;
-    if (state_dict_ && kind != Kind::tensor && !is_container(value)) {
-        return;
+    if (state_dict_ && kind != Kind::tensor) {
+        return;  // such as an optimizer, or the number of the epoch
     }
     if (kind != Kind::tensor && kind != Kind::array && entries != Kind::integer && entries != Kind::text) {
         check_nesting(name, value);
@@ -268,8 +287,7 @@ void PtFile::check_nesting(const std::string& name, const PickleValue& value) co
         if (is_container(inner) || inner.kind() == Kind::tensor || inner.kind() == Kind::array) {
             unsupported("tensors, or one dict, list or tuple of tensors",
                         fmt::format("a {} in the {} under {:?}", inner.describe(), value.describe(), name),
-                        state_dict_ ? "save net.state_dict() alone"
-                                    : "stack the samples into one tensor: {\"images\": images, \"labels\": labels}");
+                        "stack the samples into one tensor: {\"images\": images, \"labels\": labels}");
         }
     }
 }

@@ -17,16 +17,16 @@ namespace stoker {
 class PtFile {
   public:
     // The file may hold a tensor (its name is empty), a list or tuple of tensors ("0", "1", ...), or a dict of tensors.
-    // In place of a tensor it may have a NumPy array, a list of integers or a list of texts. Other values are skipped
-    // unless they contain tensors. Reads the names in `wanted`, or all if it is empty. Throws DataError for damaged
-    // files; Unsupported for files of torch before 1.6, tensors in nested containers, bfloat16, and tensors whose
-    // elements share memory (expand()).
+    // In place of a tensor it may have a NumPy array, a list of integers or a list of texts. Other values and objects
+    // of other classes are skipped, unless they are containers of tensors. Reads the names in `wanted`, or all if it is
+    // empty. Throws DataError for damaged files; Unsupported for files of torch before 1.6, tensors in nested
+    // containers, bfloat16, and tensors whose elements share memory (expand()).
     explicit PtFile(const std::filesystem::path& path, std::span<const std::string> wanted = {});
     // Reads bytes in memory, which must outlive this object. For tests and the fuzzer.
     explicit PtFile(std::span<const std::byte> bytes);
     // Reads the tensors of a state_dict, or of one under "state_dict", "model_state_dict" or "model", as training
-    // scripts save it. Tensors may be bfloat16: they have a floating type of two bytes, as float16 does. Throws as
-    // above.
+    // scripts save it. All but tensors is skipped. Tensors may be bfloat16: they have a floating type of
+    // two bytes, as float16 does. Throws as above.
     struct StateDict {};
     PtFile(const std::filesystem::path& path, StateDict tag);
     PtFile(std::span<const std::byte> bytes, StateDict tag);

@@ -1,10 +1,6 @@
 #include "stoker/formats/arrays/pt_state_dict.h"
 
-#include <fmt/format.h>
-
 #include <optional>
-
-#include "stoker/base/error.h"
 
 namespace stoker {
 namespace {
@@ -38,9 +34,7 @@ PtStateDict::PtStateDict(const std::filesystem::path& path) : file_(path, PtFile
         const ArrayView& array = file_.arrays()[i];
         const auto dtype = dtype_of_array(array.type, file_.is_bfloat16(i));
         if (!dtype) {
-            throw Unsupported({.where = path.string(),
-                               .expected = "tensors of floats, uint8, int32 or int64",
-                               .got = fmt::format("{} in {:?}", array_type_name(array.type), array.name)});
+            continue;  // a model that has this tensor misses it
         }
         auto* bytes = const_cast<std::byte*>(array.bytes.data());  // read only, as in SafetensorsFile
         tensors_.push_back({array.name, {.data = bytes, .dtype = *dtype, .shape = array.shape}});

@@ -11,7 +11,7 @@ namespace stoker {
 
 class PtStateDict {
   public:
-    // Throws DataError, and Unsupported as PtFile does, and for tensors of types that DType does not have.
+    // Leaves out tensors of types that DType does not have. Throws DataError and Unsupported as PtFile does.
     explicit PtStateDict(const std::filesystem::path& path);
 
     // Views into the file, valid as long as this object.

@@ -114,9 +114,10 @@ PickledTensor PickleValue::tensor() const {
     }
     const PickleTensor& tensor = reader_->tensor(node);
     const PickleNode& storage = reader_->node(tensor.storage);
+    const PickleName& type = tensor.dtype == 0 ? *storage.name : *reader_->node(tensor.dtype).name;
     return {.storage = reader_->text_of(reader_->node(storage.link)),
-            .type = storage.name->type,
-            .bfloat16 = storage.name->bfloat16,
+            .type = type.type,
+            .bfloat16 = type.bfloat16,
             .offset = tensor.offset,
             .shape = reader_->shape_of(tensor.shape),
             .strides = reader_->shape_of(tensor.strides)};
@@ -187,11 +188,12 @@ std::string PickleValue::describe() const {
                                fmt::join(view.shape, ", "));
         }
         default:
-            return name;
+            return node.tag == PickleTag::object ? std::string(reader_->text_of(node)) : name;
     }
 }
 
-Pickle::Pickle(std::string where) : reader_(std::make_unique<PickleReader>(std::move(where))) {}
+Pickle::Pickle(std::string where, OtherObjects others)
+    : reader_(std::make_unique<PickleReader>(std::move(where), others)) {}
 
 Pickle::~Pickle() = default;
 

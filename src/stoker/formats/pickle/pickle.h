@@ -1,5 +1,5 @@
 // Reads pickles without executing them: the opcodes that build dicts, lists, tuples, numbers, text, bytes, NumPy arrays
-// and scalars, and torch tensors. Any other opcode or global name is refused, and the message names it.
+// and scalars, and torch tensors. Other objects are refused, or left out with all that they hold.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ class PickleReader;
 // A handle to one value. Valid while its Pickle and the bytes that it was read from are.
 class PickleValue {
   public:
-    // `real` is a Python float. `other` is a value that only others refer to: a NumPy dtype, a torch storage, the name
-    // of a class.
+    // `real` is a Python float. `other` is a value that only others refer to, such as a NumPy dtype, a torch storage or
+    // the name of a class, and an object that is left out.
     enum class Kind : std::uint8_t {
         none,
         boolean,
@@ -74,7 +74,7 @@ class PickleValue {
     // one list or one long text many times. Throws DataError if it all is much more than the pickle has.
     void count_copied(std::uint64_t bytes) const;
 
-    // "dict of 2", "text", "uint8 array of (32, 32, 3)": for messages.
+    // "dict of 2", "text", "uint8 array of (32, 32, 3)", "object of my.Class": for messages.
     std::string describe() const;
 
   private:
@@ -86,10 +86,13 @@ class PickleValue {
     std::uint32_t node_;
 };
 
+// What happens to objects of other types than the ones above.
+enum class OtherObjects : std::uint8_t { refused, left_out };
+
 class Pickle {
   public:
     // `where` is the path that messages about unsupported opcodes and names show.
-    explicit Pickle(std::string where = "pickle");
+    explicit Pickle(std::string where = "pickle", OtherObjects others = OtherObjects::refused);
     Pickle(const Pickle&) = delete;
     Pickle& operator=(const Pickle&) = delete;
     ~Pickle();

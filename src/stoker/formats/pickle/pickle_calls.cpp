@@ -57,7 +57,12 @@ void PickleReader::check_sides(std::uint32_t tuple) const {
 
 void PickleReader::reduce() {
     const PickleNode arguments = nodes_[pop()];
-    const PickleNode called = nodes_[pop()];
+    const std::uint32_t callable = pop();
+    const PickleNode called = nodes_[callable];
+    if (called.tag == PickleTag::object) {
+        push(same_object(callable));
+        return;
+    }
     if (called.tag != PickleTag::name || arguments.tag != PickleTag::tuple) {
         bad("a name and a tuple of arguments",
             fmt::format("{} and {}", pickle_tag_name(called.tag), pickle_tag_name(arguments.tag)));
@@ -66,6 +71,10 @@ void PickleReader::reduce() {
 }
 
 std::uint32_t PickleReader::call(const PickleName& name, const PickleNode& arguments) {
+    // A storage, type, class or function that is not known, or what is made of it.
+    if (arguments.size > 0 && nodes_[item(arguments, 0)].tag == PickleTag::object) {
+        return same_object(item(arguments, 0));
+    }
     switch (name.call) {
         case PickleCall::reconstruct: {
             if (argument(arguments, 0, PickleTag::name).name->call != PickleCall::ndarray) {
@@ -90,12 +99,22 @@ std::uint32_t PickleReader::call(const PickleName& name, const PickleNode& argum
             }
             return add_ordered_dict();
         case PickleCall::rebuild_tensor:
-            return call_rebuild_tensor(arguments);
+            return call_rebuild_tensor(arguments, /*typed=*/false);
+        case PickleCall::rebuild_typed_tensor:
+            return call_rebuild_tensor(arguments, /*typed=*/true);
+        case PickleCall::rebuild_subclass: {  // (function, class, arguments, state)
+            const PickleName& function = *argument(arguments, 0, PickleTag::name).name;
+            if (function.call != PickleCall::rebuild_tensor && function.call != PickleCall::rebuild_typed_tensor) {
+                bad("a function that makes a tensor", "another name");
+            }
+            return call(function, PickleNode(argument(arguments, 2, PickleTag::tuple)));
+        }
         case PickleCall::parameter:
             argument(arguments, 0, PickleTag::tensor);
             return item(arguments, 0);
         case PickleCall::ndarray:
         case PickleCall::storage:
+        case PickleCall::torch_dtype:
             break;
     }
     unsupported(fmt::format("a call of {}.{}", name.module, name.name));
@@ -117,7 +136,7 @@ std::uint32_t PickleReader::call_dtype(const PickleNode& arguments) {
     }
     const auto type = parse_type(text_of(code));
     if (!type) {
-        unsupported(fmt::format("the NumPy type {:?}", text_of(code).substr(0, 20)));
+        return add_object(fmt::format("the NumPy type {:?}", text_of(code).substr(0, 20)));
     }
     PickleNode node(PickleTag::dtype);
     node.size = pack_type(*type);
@@ -140,7 +159,7 @@ std::uint32_t PickleReader::call_frombuffer(const PickleNode& arguments) {
     }
     const std::uint32_t array = add(PickleNode(PickleTag::blank_array));
     place_array(array, item(arguments, 1), item(arguments, 2), is_text(order, "F"), item(arguments, 0));
-    if (permuted) {
+    if (permuted && nodes_[array].tag == PickleTag::array) {
         argument(arguments, 4, PickleTag::tuple);
         permute_array(item(arguments, 4));
     }
@@ -227,13 +246,23 @@ std::uint32_t PickleReader::call_bytes(const PickleNode& arguments) {
     return item(arguments, 0);
 }
 
-std::uint32_t PickleReader::call_rebuild_tensor(const PickleNode& arguments) {
+// (storage, offset, shape, strides, requires_grad, hooks), and with `typed` also (dtype).
+std::uint32_t PickleReader::call_rebuild_tensor(const PickleNode& arguments, bool typed) {
+    if (typed && arguments.size > 6 && nodes_[item(arguments, 6)].tag == PickleTag::object) {
+        return same_object(item(arguments, 6));
+    }
     argument(arguments, 0, PickleTag::storage);
     const std::int64_t offset = argument(arguments, 1, PickleTag::integer).integer;
     argument(arguments, 2, PickleTag::tuple);
     argument(arguments, 3, PickleTag::tuple);
-    const PickleTensor tensor{
+    PickleTensor tensor{
         .storage = item(arguments, 0), .shape = item(arguments, 2), .strides = item(arguments, 3), .offset = offset};
+    if (typed) {
+        if (argument(arguments, 6, PickleTag::name).name->call != PickleCall::torch_dtype) {
+            bad("a dtype of torch as argument 6", "another name");
+        }
+        tensor.dtype = item(arguments, 6);
+    }
     check_sides(tensor.shape);
     check_sides(tensor.strides);
     if (nodes_[tensor.shape].size != nodes_[tensor.strides].size) {
@@ -251,6 +280,10 @@ void PickleReader::persistent() {
     if (id.tag != PickleTag::tuple || id.size < 3 || !is_text(item(id, 0), "storage")) {
         bad("a reference to a torch storage", "another reference");
     }
+    if (const std::uint32_t type = item(id, 1); nodes_[type].tag == PickleTag::object) {
+        push(same_object(type));
+        return;
+    }
     const PickleName* type = argument(id, 1, PickleTag::name).name;
     if (type->call != PickleCall::storage) {
         bad("the type of a storage", "another name");
@@ -266,7 +299,8 @@ void PickleReader::build() {
     const PickleNode state = nodes_[pop()];
     const std::uint32_t target = top();
     const PickleNode& node = nodes_[target];
-    if (node.tag == PickleTag::dict && node.ordered && state.tag == PickleTag::dict) {
+    if (node.tag == PickleTag::object ||
+        (node.tag == PickleTag::dict && node.ordered && state.tag == PickleTag::dict)) {
         return;  // attributes are ignored; those of torch's state_dict are versions
     }
     if (state.tag != PickleTag::tuple) {
@@ -313,6 +347,10 @@ void PickleReader::build_array(std::uint32_t array, const PickleNode& state) {
 
 void PickleReader::place_array(std::uint32_t array, std::uint32_t dtype, std::uint32_t shape, bool fortran,
                                std::uint32_t bytes) {
+    if (nodes_[array].tag == PickleTag::blank_array && nodes_[dtype].tag == PickleTag::object) {
+        nodes_[array] = nodes_[dtype];
+        return;
+    }
     if (nodes_[array].tag != PickleTag::blank_array || nodes_[dtype].tag != PickleTag::dtype) {
         bad("an array to fill and its dtype",
             fmt::format("{} and {}", pickle_tag_name(nodes_[array].tag), pickle_tag_name(nodes_[dtype].tag)));

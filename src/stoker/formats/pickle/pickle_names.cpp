@@ -27,7 +27,10 @@ constexpr PickleName kNames[] = {
     {"__builtin__", "bytes", PickleCall::bytes},
     {"collections", "OrderedDict", PickleCall::ordered_dict},
     {"torch._utils", "_rebuild_tensor_v2", PickleCall::rebuild_tensor},
+    {"torch._utils", "_rebuild_tensor_v3", PickleCall::rebuild_typed_tensor},
+    {"torch._tensor", "_rebuild_from_type_v2", PickleCall::rebuild_subclass},
     {"torch._utils", "_rebuild_parameter", PickleCall::parameter},
+    {"torch._utils", "_rebuild_parameter_with_state", PickleCall::parameter},
     {"torch", "ByteStorage", PickleCall::storage, type(ArrayKind::unsigned_integer, 1)},
     {"torch", "CharStorage", PickleCall::storage, type(ArrayKind::signed_integer, 1)},
     {"torch", "ShortStorage", PickleCall::storage, type(ArrayKind::signed_integer, 2)},
@@ -39,6 +42,10 @@ constexpr PickleName kNames[] = {
     {"torch", "DoubleStorage", PickleCall::storage, type(ArrayKind::floating, 8)},
     {"torch", "BFloat16Storage", PickleCall::storage, type(ArrayKind::floating, 2), true},
     {"torch.storage", "UntypedStorage", PickleCall::storage, type(ArrayKind::unsigned_integer, 1)},
+    {"torch", "uint8", PickleCall::torch_dtype, type(ArrayKind::unsigned_integer, 1)},
+    {"torch", "uint16", PickleCall::torch_dtype, type(ArrayKind::unsigned_integer, 2)},
+    {"torch", "uint32", PickleCall::torch_dtype, type(ArrayKind::unsigned_integer, 4)},
+    {"torch", "uint64", PickleCall::torch_dtype, type(ArrayKind::unsigned_integer, 8)},
 };
 
 }  // namespace

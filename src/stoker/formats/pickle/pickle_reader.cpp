@@ -24,44 +24,45 @@ constexpr int kHighestProtocol = 5;
 
 const char* pickle_tag_name(PickleTag tag) {
     constexpr const char* kTags[] = {"None", "bool",  "int",    "float", "text",           "bytes",   "list", "tuple",
-                                     "dict", "array", "tensor", "dtype", "unfilled array", "storage", "name"};
+                                     "dict", "array", "tensor", "dtype", "unfilled array", "storage", "name", "object"};
     return kTags[static_cast<std::size_t>(tag)];
 }
 
-PickleReader::PickleReader(std::string where) : where_(std::move(where)), nodes_(kPickleEmptyTuple + 1) {
+PickleArena::PickleArena(std::string where, OtherObjects others)
+    : where_(std::move(where)), others_(others), nodes_(kPickleEmptyTuple + 1) {
     nodes_[kPickleFalse].tag = nodes_[kPickleTrue].tag = PickleTag::boolean;
     nodes_[kPickleTrue].integer = 1;
     nodes_[kPickleEmptyTuple].tag = PickleTag::tuple;
 }
 
-void PickleReader::bad(std::string_view expected, std::string_view got) const {
+void PickleArena::bad(std::string_view expected, std::string_view got) const {
     throw DataError({.path = "", .offset = opcode_ - bytes_.data()},
                     {.where = "pickle", .expected = std::string(expected), .got = std::string(got)});
 }
 
-void PickleReader::unsupported(std::string_view got) const {
+void PickleArena::unsupported(std::string_view got) const {
     throw Unsupported({.where = where_,
                        .expected = "plain values, NumPy arrays and torch tensors",
                        .got = fmt::format("{} at byte {}", got, opcode_ - bytes_.data()),
                        .hint = "pickles are never executed: store the data in plain arrays"});
 }
 
-void PickleReader::refuse_end(std::uint64_t count) const {
+void PickleArena::refuse_end(std::uint64_t count) const {
     bad(fmt::format("{} more bytes", count), fmt::format("{}", end_ - at_));
 }
 
 template <typename Number>
-Number PickleReader::take_number() {
+Number PickleArena::take_number() {
     Number number{};
     std::memcpy(&number, take(sizeof number).data(), sizeof number);
     return number;
 }
 
-void PickleReader::check_size(std::size_t bytes) {
+void PickleArena::check_size(std::size_t bytes) {
     require_memory(bytes, "pickle");
 }
 
-std::string_view PickleReader::take_line() {
+std::string_view PickleArena::take_line() {
     const std::string_view rest(reinterpret_cast<const char*>(at_), static_cast<std::size_t>(end_ - at_));
     const std::size_t size = rest.find('\n');
     if (size == std::string_view::npos) {
@@ -71,7 +72,7 @@ std::string_view PickleReader::take_line() {
     return rest.substr(0, size);
 }
 
-double PickleReader::take_real_line() {
+double PickleArena::take_real_line() {
     const std::string_view line = take_line();
     double value = 0;
     const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
@@ -81,7 +82,7 @@ double PickleReader::take_real_line() {
     return value;
 }
 
-std::int64_t PickleReader::take_decimal() {
+std::int64_t PickleArena::take_decimal() {
     std::string_view line = take_line();
     if (line.ends_with('L')) {
         line.remove_suffix(1);
@@ -97,21 +98,21 @@ std::int64_t PickleReader::take_decimal() {
     return value;
 }
 
-std::uint32_t PickleReader::add_integer(std::int64_t value) {
+std::uint32_t PickleArena::add_integer(std::int64_t value) {
     PickleNode node(PickleTag::integer);
     node.integer = value;
     node.size = static_cast<std::size_t>(opcode_ - bytes_.data());
     return add(node);
 }
 
-std::uint32_t PickleReader::add_bytes(PickleTag tag, std::span<const std::byte> bytes) {
+std::uint32_t PickleArena::add_bytes(PickleTag tag, std::span<const std::byte> bytes) {
     PickleNode node(tag);
     node.data = bytes.data();
     node.size = bytes.size();
     return add(node);
 }
 
-std::uint32_t PickleReader::add_owned(PickleTag tag, std::string&& text) {
+std::uint32_t PickleArena::add_owned(PickleTag tag, std::string&& text) {
     if (owned_used_ == owned_.size()) {
         owned_.emplace_back();
     }
@@ -120,15 +121,18 @@ std::uint32_t PickleReader::add_owned(PickleTag tag, std::string&& text) {
     return add_bytes(tag, std::as_bytes(std::span(kept.data(), kept.size())));
 }
 
-std::uint32_t PickleReader::add_items(PickleTag tag, std::span<const std::uint32_t> items) {
+std::uint32_t PickleArena::add_items(PickleTag tag, std::span<const std::uint32_t> items) {
     const std::uint32_t number = add(PickleNode(tag));
     extend(number, tag, items);
     return number;
 }
 
 // A list that is not the last one in `items_` is moved to the end, with its capacity doubled.
-void PickleReader::extend(std::uint32_t list, PickleTag tag, std::span<const std::uint32_t> items) {
+void PickleArena::extend(std::uint32_t list, PickleTag tag, std::span<const std::uint32_t> items) {
     PickleNode& node = nodes_[list];
+    if (node.tag == PickleTag::object) {
+        return;
+    }
     if (node.tag != tag) {
         bad(fmt::format("a {} to add to", pickle_tag_name(tag)), pickle_tag_name(node.tag));
     }
@@ -161,7 +165,7 @@ void PickleReader::extend(std::uint32_t list, PickleTag tag, std::span<const std
     node.size = needed;
 }
 
-void PickleReader::tuple_of_top(std::size_t count) {
+void PickleArena::tuple_of_top(std::size_t count) {
     if (stack_.size() - (marks_.empty() ? std::size_t{0} : marks_.back()) < count) {
         bad(fmt::format("{} values on the stack", count), "fewer");
     }
@@ -170,9 +174,10 @@ void PickleReader::tuple_of_top(std::size_t count) {
     push(tuple);
 }
 
-void PickleReader::push_long(std::span<const std::byte> bytes) {
+void PickleArena::push_long(std::span<const std::byte> bytes) {
     if (bytes.size() > sizeof(std::int64_t)) {
-        unsupported(fmt::format("an integer of {} bytes", bytes.size()));
+        push(add_object(fmt::format("an integer of {} bytes", bytes.size())));
+        return;
     }
     std::uint64_t value = 0;
     std::memcpy(&value, bytes.data(), bytes.size());
@@ -180,20 +185,33 @@ void PickleReader::push_long(std::span<const std::byte> bytes) {
     push(add_integer(bytes.empty() ? 0 : static_cast<std::int64_t>(value << unused) >> unused));
 }
 
-void PickleReader::push_name(std::string_view module, std::string_view name) {
+void PickleArena::push_name(std::string_view module, std::string_view name) {
     const PickleName* found = find_pickle_name(module, name);
     if (found == nullptr) {
-        constexpr std::size_t kShown = 100;
-        unsupported(
-            fmt::format("the name {:?}", fmt::format("{}.{}", module.substr(0, kShown), name.substr(0, kShown))));
+        constexpr std::size_t kShown = 60;
+        const std::string full = fmt::format("{}.{}", module.substr(0, kShown), name.substr(0, kShown));
+        push(add_object(others_ == OtherObjects::refused ? fmt::format("the name {:?}", full)
+                                                         : fmt::format("object of {}", full)));
+        return;
     }
     PickleNode node(PickleTag::name);
     node.name = found;
     push(add(node));
 }
 
+std::uint32_t PickleArena::add_object(std::string what) {
+    if (others_ == OtherObjects::refused) {
+        unsupported(what);
+    }
+    return add_owned(PickleTag::object, std::move(what));
+}
+
+std::uint32_t PickleArena::same_object(std::uint32_t object) {
+    return add_bytes(PickleTag::object, bytes_of(nodes_[object]));
+}
+
 // Python numbers memo entries consecutively, so a number beyond the pickle's size is an attempt to claim memory.
-void PickleReader::memoize(std::uint64_t at) {
+void PickleArena::memoize(std::uint64_t at) {
     const std::uint32_t value = top();
     if (at >= memo_.size()) {
         if (at >= bytes_.size()) {
@@ -208,14 +226,14 @@ void PickleReader::memoize(std::uint64_t at) {
     memo_[at] = value;
 }
 
-void PickleReader::recall(std::uint64_t at) {
+void PickleArena::recall(std::uint64_t at) {
     if (at >= memo_.size() || memo_[at] == kNoPickleNode) {
         bad("a memo index in use", fmt::format("{}", at));
     }
     push(memo_[at]);
 }
 
-Shape PickleReader::shape_of(std::uint32_t tuple) const {
+Shape PickleArena::shape_of(std::uint32_t tuple) const {
     const PickleNode& from = nodes_[tuple];
     Shape shape(from.size);
     for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -307,6 +325,28 @@ struct PickleOpcodes {
         if (tag == PickleTag::dict && count % 2 != 0) {
             r.bad("a value for each key of a dict", "a key without one");
         }
+    }
+
+    // Sets, whose entries nobody needs. `add`: to the set below the mark.
+    static void set_from_mark(Reader& r, bool add) {
+        r.since_mark();
+        r.drop_to_mark();
+        if (add) {
+            r.extend(r.top(), PickleTag::object, {});
+        } else {
+            r.push(r.add_object("a set"));
+        }
+    }
+
+    // NEWOBJ_EX: a class, its arguments and its named arguments.
+    static void new_object(Reader& r) {
+        r.pop();
+        r.pop();
+        const std::uint32_t made = r.pop();
+        if (r.nodes_[made].tag != PickleTag::object) {
+            r.unsupported("the opcode 0x92");
+        }
+        r.push(r.same_object(made));
     }
 
     static void pop(Reader& r) {
@@ -412,6 +452,10 @@ struct PickleOpcodes {
         table[0x93] = stack_global;
         table['R'] = [](Reader& r) { r.reduce(); };
         table[0x81] = [](Reader& r) { r.reduce(); };
+        table[0x92] = new_object;
+        table[0x8f] = [](Reader& r) { r.push(r.add_object("a set")); };
+        table[0x90] = [](Reader& r) { set_from_mark(r, /*add=*/true); };
+        table[0x91] = [](Reader& r) { set_from_mark(r, /*add=*/false); };
         table['b'] = [](Reader& r) { r.build(); };
         table['Q'] = [](Reader& r) { r.persistent(); };
     }
@@ -425,7 +469,7 @@ struct PickleOpcodes {
     }
 };
 
-bool PickleReader::count_copied(std::uint64_t bytes) const {
+bool PickleArena::count_copied(std::uint64_t bytes) const {
     constexpr std::uint64_t kTimes = 8;  // some values are read twice, to describe them and then for a sample
     constexpr std::uint64_t kFew = std::uint64_t{1} << 20;
     const std::uint64_t most = kTimes * bytes_.size() + kFew;

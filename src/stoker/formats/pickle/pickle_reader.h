@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "stoker/formats/array.h"
+#include "stoker/formats/pickle/pickle.h"
 
 namespace stoker {
 
@@ -19,24 +20,27 @@ namespace stoker {
 // looked up. ----
 
 enum class PickleCall : std::uint8_t {
-    reconstruct,     // an empty NumPy array, which BUILD fills
-    ndarray,         // only as an argument of reconstruct
-    dtype,           // numpy.dtype("u1", ...)
-    scalar,          // numpy.core.multiarray.scalar(dtype, bytes)
-    frombuffer,      // a NumPy array in protocol 5
-    encode,          // Latin-1 text to bytes, as protocols 0 to 2 write bytes
-    bytes,           // bytes() and bytearray(...)
-    ordered_dict,    // collections.OrderedDict()
-    rebuild_tensor,  // a torch tensor on a storage
-    parameter,       // a torch parameter around a tensor
-    storage,         // the type of a torch storage
+    reconstruct,           // an empty NumPy array, which BUILD fills
+    ndarray,               // only as an argument of reconstruct
+    dtype,                 // numpy.dtype("u1", ...)
+    scalar,                // numpy.core.multiarray.scalar(dtype, bytes)
+    frombuffer,            // a NumPy array in protocol 5
+    encode,                // Latin-1 text to bytes, as protocols 0 to 2 write bytes
+    bytes,                 // bytes() and bytearray(...)
+    ordered_dict,          // collections.OrderedDict()
+    rebuild_tensor,        // a torch tensor on a storage
+    rebuild_typed_tensor,  // the same for types that no storage has
+    rebuild_subclass,      // a tensor of another class, such as tv_tensors.Image
+    parameter,             // a torch parameter around a tensor
+    storage,               // the type of a torch storage
+    torch_dtype,           // only as an argument of rebuild_typed_tensor
 };
 
 struct PickleName {
     std::string_view module;
     std::string_view name;
     PickleCall call;
-    ArrayType type = {};  // of a storage's elements
+    ArrayType type = {};  // of a storage or torch dtype
     bool bfloat16 = false;
 };
 
@@ -80,6 +84,7 @@ enum class PickleTag : std::uint8_t {
     blank_array,  // created by _reconstruct, not yet filled by BUILD
     storage,
     name,
+    object,  // left out; its text describes it
 };
 
 struct PickleNode {
@@ -92,11 +97,12 @@ struct PickleNode {
     union {
         std::int64_t integer = 0;
         double real;
-        const std::byte* data;   // text and bytes
+        const std::byte* data;   // text, bytes and object
         std::size_t begin;       // index into items_, arrays_ or tensors_
         const PickleName* name;  // name and storage
     };
-    // text, bytes: length; list, tuple: entries; dict: twice the pairs; dtype: packed type; integer: opcode's offset.
+    // text, bytes, object: length; list, tuple: entries; dict: twice the pairs; dtype: packed type; integer: opcode's
+    // offset.
     std::size_t size = 0;
 };
 
@@ -111,15 +117,14 @@ struct PickleTensor {
     std::uint32_t storage = 0;
     std::uint32_t shape = 0;
     std::uint32_t strides = 0;
+    std::uint32_t dtype = 0;  // 0: the storage's
     std::int64_t offset = 0;
 };
 
-class PickleReader {
+// The stack, the memo and the arena of values.
+class PickleArena {
   public:
-    explicit PickleReader(std::string where);
-
-    // Returns the root.
-    std::uint32_t read(std::span<const std::byte> bytes);
+    PickleArena(std::string where, OtherObjects others);
 
     const PickleNode& node(std::uint32_t number) const { return nodes_[number]; }
     std::uint32_t item(const PickleNode& of, std::size_t at) const { return items_[of.begin + at]; }
@@ -134,7 +139,7 @@ class PickleReader {
     // False if it is more than the bytes that were read explain.
     bool count_copied(std::uint64_t bytes) const;
 
-  private:
+  protected:
     friend struct PickleOpcodes;
 
     // The small functions below are inline because most opcodes do little more than call them.
@@ -209,34 +214,17 @@ class PickleReader {
     void tuple_of_top(std::size_t count);
     void push_long(std::span<const std::byte> bytes);
     void push_name(std::string_view module, std::string_view name);
+    // An object that is left out; `what` describes it. Throws Unsupported with `what` where objects are refused.
+    std::uint32_t add_object(std::string what);
+    std::uint32_t same_object(std::uint32_t object);
     void memoize(std::uint64_t at);
     void recall(std::uint64_t at);
 
-    // Calls of allowed names, in pickle_calls.cpp.
-    void reduce();
-    void build();
-    void persistent();
-    std::uint32_t call(const PickleName& name, const PickleNode& arguments);
-    std::uint32_t add_ordered_dict();
-    std::uint32_t call_dtype(const PickleNode& arguments);
-    std::uint32_t call_scalar(const PickleNode& arguments);
-    std::uint32_t call_frombuffer(const PickleNode& arguments);
-    void permute_array(std::uint32_t axes);
-    std::uint32_t call_encode(std::uint32_t text, std::uint32_t codec);
-    std::uint32_t call_bytes(const PickleNode& arguments);
-    std::uint32_t call_rebuild_tensor(const PickleNode& arguments);
-    void build_dtype(std::uint32_t dtype, const PickleNode& state);
-    void build_array(std::uint32_t array, const PickleNode& state);
-    // Fills a blank array. Throws if the number of bytes does not match type and shape.
-    void place_array(std::uint32_t array, std::uint32_t dtype, std::uint32_t shape, bool fortran, std::uint32_t bytes);
-
-    const PickleNode& argument(const PickleNode& arguments, std::size_t at, PickleTag tag) const;
-    bool is_text(std::uint32_t number, std::string_view text) const;
-    void check_sides(std::uint32_t tuple) const;
     [[noreturn]] void bad(std::string_view expected, std::string_view got) const;
     [[noreturn]] void unsupported(std::string_view got) const;
 
     std::string where_;
+    OtherObjects others_;
     std::span<const std::byte> bytes_;
     const std::byte* at_ = nullptr;
     const std::byte* end_ = nullptr;
@@ -257,6 +245,40 @@ class PickleReader {
     std::vector<std::uint32_t> memo_;
     std::size_t memo_count_ = 0;
     Shape shape_;  // reused to save allocations
+};
+
+// Executes the opcodes.
+class PickleReader : public PickleArena {
+  public:
+    using PickleArena::PickleArena;
+
+    // Returns the root.
+    std::uint32_t read(std::span<const std::byte> bytes);
+
+  private:
+    friend struct PickleOpcodes;
+
+    // Calls of allowed names, in pickle_calls.cpp.
+    void reduce();
+    void build();
+    void persistent();
+    std::uint32_t call(const PickleName& name, const PickleNode& arguments);
+    std::uint32_t add_ordered_dict();
+    std::uint32_t call_dtype(const PickleNode& arguments);
+    std::uint32_t call_scalar(const PickleNode& arguments);
+    std::uint32_t call_frombuffer(const PickleNode& arguments);
+    void permute_array(std::uint32_t axes);
+    std::uint32_t call_encode(std::uint32_t text, std::uint32_t codec);
+    std::uint32_t call_bytes(const PickleNode& arguments);
+    std::uint32_t call_rebuild_tensor(const PickleNode& arguments, bool typed);
+    void build_dtype(std::uint32_t dtype, const PickleNode& state);
+    void build_array(std::uint32_t array, const PickleNode& state);
+    // Fills a blank array. Throws if the number of bytes does not match type and shape.
+    void place_array(std::uint32_t array, std::uint32_t dtype, std::uint32_t shape, bool fortran, std::uint32_t bytes);
+
+    const PickleNode& argument(const PickleNode& arguments, std::size_t at, PickleTag tag) const;
+    bool is_text(std::uint32_t number, std::string_view text) const;
+    void check_sides(std::uint32_t tuple) const;
 };
 
 // An ArrayType packed into a number, for dtype nodes.
