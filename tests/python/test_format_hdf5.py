@@ -115,3 +115,29 @@ def test_what_a_newer_library_wrote_names_the_way_out(stoker, tmp_path):
         file["labels"] = np.zeros(8, np.int64)
     done = stoker("inspect", tmp_path / "x.h5", status=None)
     assert done.status == 0 or ("h5repack" in done.err and done.err.count("\n") == 1)
+
+
+def test_what_lies_in_another_file_is_named(stoker, tmp_path):
+    images, labels = np.zeros((4, 6, 5, 3), np.uint8), np.arange(4)
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["x"] = images
+    with h5py.File(tmp_path / "link.h5", "w") as file:
+        file["images"], file["labels"] = h5py.ExternalLink("other.h5", "/x"), labels
+    with h5py.File(tmp_path / "virtual.h5", "w") as file:
+        layout = h5py.VirtualLayout(images.shape, dtype="u1")
+        layout[:] = h5py.VirtualSource("other.h5", "x", shape=images.shape)
+        file.create_virtual_dataset("images", layout)
+        file["labels"] = labels
+    with h5py.File(tmp_path / "raw.h5", "w") as file:
+        images.tofile(tmp_path / "images.bin")
+        file.create_dataset("images", shape=images.shape, dtype="u1", external=[("images.bin", 0, images.nbytes)])
+        file["labels"] = labels
+    for name, text in (("link", "images, a link to /x of other.h5"), ("virtual", "a virtual dataset"),
+                       ("raw", "a dataset in external files")):  # fmt: skip
+        error = stoker("inspect", f"{name}.h5", status=1).err
+        assert text in error and error.count("\n") == 1, error
+    with h5py.File(tmp_path / "link.h5", "a") as file:  # a link that nobody asks for
+        file["x"] = images
+        del file["images"]
+        file["elsewhere"] = h5py.ExternalLink("other.h5", "/x")
+    assert stoker("inspect", "link.h5", "--json").json()["samples"] == 4

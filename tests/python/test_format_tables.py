@@ -48,6 +48,23 @@ def coloured_table(data):
     write_table(data / "labels.csv", rows)
 
 
+def test_ids_without_an_ending(stoker, tmp_path):
+    """As in tables of competitions: the image is the one file of that name."""
+    images = [picture(tmp_path / f"data/train/{name}.png", i) for i, name in enumerate("abc")]
+    picture(tmp_path / "data/test/d.e.png", 9)
+    rows = [["id", "label"], ["c", "pug"], ["a", "collie"], ["train/b", "pug"], ["d.e", "pug"]]
+    write_table(tmp_path / "data/train.csv", rows)
+    report = stoker("inspect", "data/train.csv", "--verify", "--json").json()
+    assert report["samples"] == 4 and report["bad"] == []
+    for index, image in enumerate((images[2], images[0], images[1])):
+        assert (shown(stoker, tmp_path / "data/train.csv", index, tmp_path) == image).all()
+    picture(tmp_path / "data/test/a.jpg", 9)
+    error = stoker("inspect", "data/train.csv", status=1).err
+    assert 'one image called "a"' in error and "train/a.png" in error and "test/a.jpg" in error
+    write_table(tmp_path / "data/train.csv", [["id", "label"], ["c", "pug"], ["nobody", "pug"]])
+    assert len(stoker("inspect", "data/train.csv", "--verify", "--json", status=1).json()["bad"]) == 1
+
+
 def test_columns_that_are_left_out_are_named(stoker, tmp_path):
     coloured_table(tmp_path / "data")
     line = "  left out cx, colour, mask (--field NAME keeps them)\n"

@@ -75,6 +75,23 @@ Field describe_hdf5_field(const Hdf5Bytes& file, const Hdf5Info& info, const Fie
     return field;
 }
 
+// A field that is missing may be a link to another file.
+FoundFields find_in_file(const Hdf5Id& file, const std::string& path, std::span<const std::string> candidates,
+                         const FieldNames& fields, Split split) {
+    try {
+        return find_fields(candidates, fields, split, path);
+    } catch (const DataError&) {
+        const std::string link = find_external_link(file, path);
+        if (link.empty()) {
+            throw;
+        }
+        throw Unsupported({.where = path,
+                           .expected = "all datasets to lie within the file",
+                           .got = link,
+                           .hint = "copy them into one file (h5copy), or open the other file"});
+    }
+}
+
 }  // namespace
 
 struct Hdf5Dataset::Opening {
@@ -96,7 +113,7 @@ Hdf5Dataset::Hdf5Dataset(const std::string& path, Split split, const FieldNames&
     file_ = std::move(bytes);
     const bool named = !fields.image.empty() && !fields.label.empty();
     const std::vector<std::string> candidates = named ? opening.names : without_keys(opening.names);
-    const FoundFields found = find_fields(candidates, fields, split, path);
+    const FoundFields found = find_in_file(opening.file, path, candidates, fields, split);
     split_keys_ = fields.image.empty() && fields_have_splits(candidates);
     image_name_ = found.image;
     label_name_ = found.label;

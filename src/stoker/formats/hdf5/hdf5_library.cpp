@@ -1,6 +1,7 @@
 // The library keeps errors on a stack, from the outermost call down to the one that failed first.
 #include "stoker/formats/hdf5/hdf5_library.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 #include <utility>
@@ -161,6 +162,30 @@ std::vector<std::string> list_hdf5(const Hdf5Id& file, const std::string& path) 
     }
     check_hdf5(status, path, "a list of datasets");
     return std::move(listing.names);
+}
+
+std::string find_external_link(const Hdf5Id& file, const std::string& path) {
+    const Hdf5Lock lock;
+    std::string found;
+    const auto stop_at_external = [](hid_t group, const char* name, const H5L_info_t* info, void* data) -> herr_t {
+        if (info->type != H5L_TYPE_EXTERNAL) {
+            return 0;
+        }
+        try {
+            std::vector<char> value(std::min(info->u.val_size, std::size_t{1} << 16));
+            const char* target = nullptr;
+            const char* object = nullptr;
+            const bool known = H5Lget_val(group, name, value.data(), value.size(), H5P_DEFAULT) >= 0 &&
+                               H5Lunpack_elink_val(value.data(), value.size(), nullptr, &target, &object) >= 0;
+            *static_cast<std::string*>(data) =
+                known ? fmt::format("{}, a link to {} of {}", name, object, target) : fmt::format("{}, a link", name);
+        } catch (const std::exception&) {
+            return -1;
+        }
+        return 1;
+    };
+    check_hdf5(H5Lvisit(file.get(), H5_INDEX_NAME, H5_ITER_NATIVE, stop_at_external, &found), path, "a list of links");
+    return found;
 }
 
 }  // namespace stoker

@@ -76,4 +76,7 @@ std::uint64_t hdf5_header_of(const Hdf5Id& object, const std::string& path);
 // Throws Unsupported beyond 10,000 datasets: a file with one array for each image.
 std::vector<std::string> list_hdf5(const Hdf5Id& file, const std::string& path);
 
+// The first link to another file, as "images, a link to /x of other.h5"; empty if there is none.
+std::string find_external_link(const Hdf5Id& file, const std::string& path);
+
 }  // namespace stoker

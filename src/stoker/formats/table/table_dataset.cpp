@@ -262,8 +262,20 @@ std::string_view TableDataset::within_folder(std::string_view name) {
     return root == roots_.end() ? name : name.substr(root->size());
 }
 
+// The image that an id without an ending names; `name` itself where there is none, or a file of that very name.
+std::string_view TableDataset::with_ending(std::string_view name) {
+    if (name.empty() || is_image_name(name) || !stays_within_folder(name) || is_file(fs::path(folder_) / name)) {
+        return name;
+    }
+    if (!stems_) {
+        stems_.emplace(folder_);
+    }
+    const std::string_view found = stems_->find(name);
+    return found.empty() ? name : found;
+}
+
 void TableDataset::add_file(std::size_t column, std::string_view name) {
-    const std::string_view relative = within_folder(name);
+    const std::string_view relative = with_ending(within_folder(name));
     if (!name.empty() && !stays_within_folder(relative)) {
         refuse("a path within the table's folder", fmt::format("\"{}\"", name.substr(0, 200)),
                "put the table into a folder above its images");

@@ -12,6 +12,7 @@
 
 #include "stoker/formats/dataset.h"
 #include "stoker/formats/sample_files.h"
+#include "stoker/formats/table/image_stems.h"
 #include "stoker/formats/table/table_column.h"
 
 namespace stoker {
@@ -74,11 +75,13 @@ class TableDataset final : public Dataset {
     void add_row(std::span<const std::string_view> cells, std::string_view& part);
     void add_file(std::size_t column, std::string_view name);
     std::string_view within_folder(std::string_view name);
+    std::string_view with_ending(std::string_view name);
     std::string hint_for(const std::string& file) const;
 
     std::string path_;                     // the table's file, or the folder of a table in memory
     std::string folder_;                   // of the images, "" for the current one
     std::vector<std::string> roots_ = {};  // the folder from "/" with a slash at the end: as given, without links
+    std::optional<ImageStems> stems_;      // made for the first path without an ending
     std::size_t image_ = 0;                // position of the path in a row
     std::unique_ptr<SampleFiles> files_;
     std::size_t file_columns_ = 1;      // of files_: the first has the images
