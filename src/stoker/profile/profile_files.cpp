@@ -23,6 +23,7 @@
 #include "stoker/profile/profile_tables.h"
 #include "stoker/profile/stack_exports.h"
 #include "stoker/profile/stacks.h"
+#include "stoker/train/run/atomic_folder.h"
 
 namespace stoker {
 namespace {
@@ -43,6 +44,7 @@ std::vector<std::filesystem::path> prepare_profile_folder(const std::filesystem:
                        .got = "another file",
                        .hint = "name another folder with -o"});
     }
+    require_no_link(folder / kTraceFolder);
     std::filesystem::create_directories(folder / kTraceFolder, error);
     if (error) {
         throw IoError({.where = (folder / kTraceFolder).string(),

@@ -35,6 +35,38 @@ TEST(RunFolder, KeepsTheNewestThreeCheckpoints) {
     EXPECT_EQ(names, (std::set<std::string>{"18", "20", "21"}));
 }
 
+// A run folder that somebody hands over must not lead a run to other files of its user.
+TEST(RunFolder, LinksAreRefusedAndWhatTheyLeadToStays) {
+    for (const char* name : {"metrics.jsonl", "quarantine.jsonl", "checkpoints", "best", "recipe.toml",
+                             "metrics.jsonl.damaged", "account.json"}) {
+        const TempDir folder;
+        const fs::path run = folder / "run";
+        live(every(1, true), run, 3);
+        const fs::path own = folder / "own";
+        if (fs::exists(run / name)) {
+            fs::rename(run / name, own);
+        } else {
+            std::ofstream(own) << "mine";
+        }
+        fs::create_symlink(own, run / name);
+        const auto count = [&] {
+            return fs::is_directory(own) ? static_cast<std::uintmax_t>(std::distance(fs::directory_iterator(own), {}))
+                                         : fs::file_size(own);
+        };
+        const auto before = count();
+        EXPECT_THROW(live(every(1, true), run), InvalidArgument) << name;
+        EXPECT_EQ(count(), before) << name;
+    }
+}
+
+TEST(RunFolder, ALinkToTheFolderItselfIsFollowed) {
+    const TempDir folder;
+    fs::create_directory(folder / "disk");
+    fs::create_directory_symlink(folder / "disk", folder / "run");
+    live(every(1, true), folder / "run", 3);
+    EXPECT_TRUE(fs::exists(folder / "disk" / "metrics.jsonl"));
+}
+
 TEST(RunFolder, LeftoversOfAKilledProcessAreRemoved) {
     const TempDir folder;
     const fs::path checkpoints = folder / "run" / "checkpoints";

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include <cerrno>
+#include <fmt/format.h>
 #include <system_error>
 
 #include "stoker/base/error.h"
@@ -35,6 +36,16 @@ void remove_path(const fs::path& path) {
     fs::remove_all(path, error);
     if (error) {
         throw errno_error(path.string(), "something that can be removed", error.value());
+    }
+}
+
+void require_no_link(const fs::path& path) {
+    std::error_code unknown;
+    if (fs::is_symlink(path, unknown)) {
+        throw InvalidArgument({.where = path.string(),
+                               .expected = "a file or folder, since a run writes it",
+                               .got = fmt::format("a symbolic link to {}", fs::read_symlink(path, unknown).string()),
+                               .hint = "replace it by what it leads to, if that is yours"});
     }
 }
 

@@ -1,4 +1,5 @@
-// Folders that appear complete or not at all: they are written under a temporary name, which a rename replaces.
+// Folders that appear complete or not at all: they are written under a temporary name, which a rename replaces. And a
+// check for links in a folder that another person may have made.
 #pragma once
 
 #include <filesystem>
@@ -13,6 +14,9 @@ inline constexpr std::string_view kReplaced = ".replaced-";
 void make_directories(const std::filesystem::path& path);
 void rename_folder(const std::filesystem::path& from, const std::filesystem::path& to);
 void remove_path(const std::filesystem::path& path);
+
+// Throws InvalidArgument for a symbolic link: its target is not a part of the folder that is written.
+void require_no_link(const std::filesystem::path& path);
 
 // Makes the empty folder `temporaries`/.writing-NAME, and `temporaries`, which must be in the file system of `name`.
 std::filesystem::path new_folder(const std::filesystem::path& name, const std::filesystem::path& temporaries);

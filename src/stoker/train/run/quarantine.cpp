@@ -1,6 +1,8 @@
 // Bad samples are rare, so the file is opened for each batch that has some and written at once.
 #include "stoker/train/run/quarantine.h"
 
+#include <fcntl.h>
+
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -66,10 +68,10 @@ void Quarantine::add(const std::string& lines) {
     if (added.empty()) {
         return;
     }
-    std::ofstream out(file_, std::ios::app | std::ios::binary);
     // A line that was truncated when the process was killed stays; its sample is listed again.
-    out << (std::exchange(torn_, false) ? "\n" : "") << added << std::flush;
-    if (!out) {
+    added.insert(0, std::exchange(torn_, false) ? "\n" : "");
+    const Descriptor out(::open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (out.get() < 0 || write_bytes(out.get(), as_bytes(added)) < added.size()) {
         throw errno_error(file_.string(), "room to write");
     }
 }

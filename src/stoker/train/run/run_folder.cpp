@@ -26,6 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kDamaged = ".damaged";  // ends the name of a file or folder that is kept, and not used
+
 void remove_checkpoint(const fs::path& checkpoint) {
     const fs::path old = checkpoint.parent_path() / (".old-" + checkpoint.filename().string());
     rename_folder(checkpoint, old);
@@ -54,6 +56,16 @@ bool is_later(const fs::path& checkpoint, std::int64_t step) {
 bool is_record(const std::string& name) {
     const auto names = {kMetricsFile, kAccountFile, kCurves, kQuarantine};
     return is_event_file(name) || std::ranges::find(names, name) != names.end();
+}
+
+// Links among what a run writes and removes lead to other people's files, in a run folder that was handed over.
+void require_no_links(const fs::path& run) {
+    const auto written = {kRecipeFile, kFailedFile, kCheckpoints, kBest};
+    for (const std::string& name : names_in(run)) {
+        if (is_record(name) || name.ends_with(kDamaged) || std::ranges::find(written, name) != written.end()) {
+            require_no_link(run / name);
+        }
+    }
 }
 
 // A temporary name of write_file (base/file.cpp): recipe.toml.tmp-1234-0.
@@ -122,6 +134,7 @@ void RunFolder::lock() {
     if (lock_ || !fs::is_directory(path_)) {
         return;
     }
+    require_no_links(path_);
     lock_ = FolderLock::try_lock(path_);
     if (!lock_) {
         throw InvalidArgument({.where = path_.string(),
@@ -144,7 +157,7 @@ void RunFolder::set_damaged_aside(const OnWarning& on_warning) {
             continue;
         }
         for (const auto& [path, why] : damaged) {
-            const fs::path aside = path.string() + ".damaged";
+            const fs::path aside = path.string() + kDamaged;
             remove_path(aside);
             fs::rename(path, aside);
             if (on_warning) {
@@ -288,7 +301,7 @@ void RunFolder::metric(const std::string& line) {
 
 void RunFolder::flush_metrics() {
     const fs::path file = path_ / kMetricsFile;
-    const Descriptor out(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+    const Descriptor out(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666));
     const std::size_t done = out.get() < 0 ? 0 : write_bytes(out.get(), as_bytes(pending_metrics_));
     const int reason = errno;
     metrics_bytes_ += static_cast<std::int64_t>(done);
@@ -309,16 +322,16 @@ std::string RunFolder::truncate_metrics(const MetricsPosition& checkpoint) {
         for (const std::string_view part : kept.parts) {
             lines += part;
         }
-        fs::copy_file(file, file.string() + ".damaged", fs::copy_options::overwrite_existing);
+        const std::string aside = file.string() + kDamaged;
+        write_file(aside, text);
         write_file(file, lines);
-        return fmt::format("{}: {} cannot be read, and left out; the whole file is kept as {}.damaged", file.string(),
-                           pluralize(kept.damaged, "line"), file.string());
+        return fmt::format("{}: {} cannot be read, and left out; the whole file is kept as {}", file.string(),
+                           pluralize(kept.damaged, "line"), aside);
     }
     if (std::ssize(text) > kept.bytes) {
-        std::error_code error;
-        fs::resize_file(file, static_cast<std::uintmax_t>(kept.bytes), error);
-        if (error) {
-            throw errno_error(file.string(), "a file that can be truncated", error.value());
+        const Descriptor open(::open(file.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
+        if (open.get() < 0 || ::ftruncate(open.get(), kept.bytes) != 0) {
+            throw errno_error(file.string(), "a file that can be truncated");
         }
     }
     return kept.last_step >= checkpoint.step
