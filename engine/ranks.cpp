@@ -4,13 +4,14 @@
 #include <exception>
 #include <fmt/format.h>
 
+#include "cli/terminal/print.h"
 #include "stoker/base/error.h"
 #include "stoker/dist/world.h"
 
 namespace stoker::cli {
 
 int run_in_group(const std::function<int(const std::shared_ptr<Group>&)>& work) {
-    const std::shared_ptr<Group> group = join_group();
+    const std::shared_ptr<Group> group = join_group([](const std::string& line) { print_stderr("{}\n", line); });
     if (!group->alone()) {
         std::signal(SIGPIPE, SIG_IGN);  // a closed connection or stdout is an error of one rank, not its end
     }

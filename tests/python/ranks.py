@@ -16,11 +16,11 @@ def free_port():
 class Ranks:
     """A process for each command, in an environment as torchrun's would be; the second may run in another folder."""
 
-    def __init__(self, commands, cwd, timeout=20, other=None):
+    def __init__(self, commands, cwd, timeout=20, other=None, world=None):
         port = free_port()
         self.processes = []
         for rank, command in enumerate(commands):
-            env = {"RANK": rank, "WORLD_SIZE": len(commands), "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": len(commands)}
+            env = {"RANK": rank, "WORLD_SIZE": world or len(commands), "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": len(commands)}
             env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "STOKER_DIST_TIMEOUT": timeout}
             self.processes.append(
                 subprocess.Popen(

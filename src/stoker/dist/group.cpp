@@ -13,6 +13,7 @@
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -20,11 +21,13 @@
 #include <functional>
 #include <future>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <typeinfo>
 #include <utility>
 
 #include "stoker/dist/group_backend.h"
+#include "stoker/dist/heartbeat.h"
 #include "stoker/dist/message_sizes.h"
 #include "stoker/dist/nccl.h"
 #include "stoker/dist/rendezvous.h"
@@ -66,6 +69,33 @@ std::optional<Answer> query_store(Group::Backend& backend, std::function<Answer(
     }
 }
 
+// False if it is not complete after a second. Throws what it failed with.
+bool wait_a_second(c10d::Work& work) {
+    try {
+        work.wait(std::chrono::seconds(1));
+        return true;
+    } catch (const c10::Error&) {  // also the time-out
+        if (work.isCompleted()) {
+            throw;
+        }
+        return false;
+    }
+}
+
+// How long Gloo has waited: "Timed out waiting 60000ms for recv operation to complete".
+std::optional<std::chrono::milliseconds> waited_in(const std::string& text) {
+    constexpr std::string_view kBefore = "waiting ";
+    const std::size_t at = text.find(kBefore);
+    std::int64_t count = 0;
+    if (at == std::string::npos) {
+        return std::nullopt;
+    }
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data() + at + kBefore.size(), end, count);
+    const bool milliseconds = error == std::errc() && std::string_view(stop, end).starts_with("ms");
+    return milliseconds ? std::optional(std::chrono::milliseconds(count)) : std::nullopt;
+}
+
 std::string first_line(const std::string& text) {
     return text.substr(0, text.find('\n'));
 }
@@ -95,9 +125,11 @@ Group::Group(const World& world) : world_(world), rank_(world.rank), size_(world
     }
     backend_ = std::make_unique<Backend>();
     try {
-        backend_->store = open_store(world);
+        backend_->store = open_store(world, /*serves=*/true);
         backend_->address = meet(*backend_->store, world);
         connect_gloo(*backend_, backend_->store, rank_, size_, world.timeout);
+        backend_->heartbeat =
+            std::make_shared<Heartbeat>(open_store(world, /*serves=*/false), rank_, size_, world.timeout);
     } catch (const std::exception& error) {
         throw RankLost(
             {.where = fmt::format("rank {}", world.rank),
@@ -114,6 +146,7 @@ Group::Group(const Group& whole, const std::vector<int>& ranks, const std::strin
       backend_(std::make_unique<Backend>()) {
     backend_->store = whole.backend_->store;
     backend_->address = whole.backend_->address;
+    backend_->heartbeat = whole.backend_->heartbeat;
     whole.guard([&] {
         const auto store = c10::make_intrusive<c10d::PrefixStore>(name, backend_->store);
         connect_gloo(*backend_, store, rank_, size_, world_.timeout);
@@ -182,7 +215,9 @@ void Group::check() const {
     for (const NcclBackend& connection : {backend_->nccl, backend_->nccl_down}) {
         const c10d::ErrorType error = connection->getError();
         if (error != c10d::ErrorType::SUCCESS) {
-            throw_lost(error == c10d::ErrorType::TIMEOUT, "a collective between GPUs that failed");
+            const bool late = error == c10d::ErrorType::TIMEOUT;
+            throw_lost(late ? std::optional(world_.timeout) : std::nullopt,
+                       late ? "no answer from another rank" : "a collective between GPUs that failed");
         }
     }
 }
@@ -216,22 +251,25 @@ void Group::throw_if_rank_lost(const std::exception& error) const {
                          .got = first_line(text) + (last == std::string::npos ? "" : " " + one_line(text.substr(last))),
                          .hint = "NCCL_DEBUG=INFO says more"});
     }
-    throw_lost(late, closed ? "a connection that another rank closed" : first_line(text));
+    throw_lost(late ? std::optional(waited_in(text).value_or(world_.timeout)) : std::nullopt,
+               closed ? "a connection that another rank closed"
+               : late ? "no answer from another rank"
+                      : first_line(text));
 }
 
-void Group::throw_lost(bool late, std::string got) const {
+void Group::throw_lost(std::optional<std::chrono::milliseconds> waited, std::string got) const {
     const auto reason = query_store<std::string>(*backend_, [](c10d::Store& store) {
         return store.check({kReason}) ? store.get_to_str(kReason) : std::string();
     });
     if (reason && !reason->empty()) {
         got = first_line(*reason) + " left";  // it has printed why
-    } else if (late) {
-        got = fmt::format("no answer from another rank for {} s", world_.timeout.count() / 1000);
+    } else if (waited) {
+        got += fmt::format(" for {} s", waited->count() / 1000);
     }
     throw RankLost({.where = fmt::format("rank {}", world_.rank),
                     .expected = fmt::format("all {} ranks to continue", world_.size),
                     .got = got,
-                    .hint = late ? "STOKER_DIST_TIMEOUT=SECONDS waits longer" : ""});
+                    .hint = waited ? "STOKER_DIST_TIMEOUT=SECONDS waits longer" : ""});
 }
 
 void Group::post_message(const std::string& text) const {
@@ -453,7 +491,13 @@ void Group::barrier() const {
         std::vector<at::Tensor> nothing = {at::zeros({1})};
         c10d::AllreduceOptions options;
         options.timeout = kLongTimeoutFactor * world_.timeout;
-        backend_->gloo->allreduce(nothing, options)->wait();
+        const auto waiting = backend_->gloo->allreduce(nothing, options);
+        while (!wait_a_second(*waiting)) {
+            if (const std::string silent = backend_->heartbeat->silent(); !silent.empty()) {
+                backend_->given_up = true;
+                throw_lost(world_.timeout, fmt::format("no sign of life from {}", silent));
+            }
+        }
     });
 }
 
@@ -482,8 +526,10 @@ void Group::reset_delayed_max() {
     }
 }
 
-std::shared_ptr<Group> join_group() {
-    return std::make_shared<Group>(read_world());
+std::shared_ptr<Group> join_group(std::function<void(const std::string& line)> on_wait) {
+    World world = read_world();
+    world.on_wait = std::move(on_wait);
+    return std::make_shared<Group>(world);
 }
 
 }  // namespace stoker

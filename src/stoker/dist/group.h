@@ -6,8 +6,10 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -73,7 +75,9 @@ class Group {
     std::function<void()> start_receive(const at::Tensor& tensor, int from) const;
     // Sends `mine` to rank `to` and returns the tensor of the same shape that rank `from` sends to this rank.
     at::Tensor exchange(const at::Tensor& mine, int to, int from) const;
-    void barrier() const;  // its time-out is ten times that of the others
+    // Its time-out is ten times that of the others, but a rank whose process gives no sign of life is given up after
+    // one.
+    void barrier() const;
 
     // The maximum over the ranks of the values that they passed to the previous call, 0 at the first call. The
     // reduction of this call's values runs while the step runs, so no step waits for it. A group of one returns `mine`
@@ -109,7 +113,8 @@ class Group {
   private:
     Group(const Group& whole, const std::vector<int>& ranks, const std::string& name);
     void throw_if_rank_lost(const std::exception& error) const;
-    [[noreturn]] void throw_lost(bool late, std::string got) const;
+    // `waited`: until a time-out.
+    [[noreturn]] void throw_lost(std::optional<std::chrono::milliseconds> waited, std::string got) const;
 
     World world_;  // of all ranks
     int rank_ = 0;
@@ -117,7 +122,7 @@ class Group {
     std::unique_ptr<Backend> backend_;
 };
 
-// The group that the environment describes (world.h).
-std::shared_ptr<Group> join_group();
+// The group that the environment describes (world.h). `on_wait` gets a line if the others take long to come.
+std::shared_ptr<Group> join_group(std::function<void(const std::string& line)> on_wait = {});
 
 }  // namespace stoker

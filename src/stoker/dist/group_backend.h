@@ -11,8 +11,11 @@
 
 namespace stoker {
 
+class Heartbeat;
+
 struct Group::Backend {
     c10::intrusive_ptr<c10d::Store> store;
+    std::shared_ptr<Heartbeat> heartbeat = {};  // of the group of all ranks; sub-groups share it
     c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo;
     c10::intrusive_ptr<c10d::ProcessGroup> group;  // wraps both
     NcclBackend nccl = {};                         // for tensors on `device`; null: Gloo sends those as well
@@ -25,6 +28,7 @@ struct Group::Backend {
     std::vector<at::Tensor> pending_value = {};   // one int32 scalar
     std::string address = {};                     // of this host, for the other ranks; empty: c10d chooses
     bool store_lost = false;                      // it did not answer in time
+    bool given_up = false;                        // a barrier was, before its time-out
     // All that were made; each has its own keys in the store. They are connected until the group is left, so that a
     // failing rank says why before the others miss it.
     std::vector<std::shared_ptr<Group>> subgroups = {};
@@ -62,6 +66,12 @@ struct Group::Backend {
             if (subgroup->backend_) {
                 subgroup->backend_->close();
             }
+        }
+        heartbeat.reset();
+        if (given_up) {  // Gloo would wait for the rest of the time-out; the connections end with the process
+            static_cast<void>(gloo.release());
+            static_cast<void>(group.release());
+            return;
         }
         pending.reset();
         group.reset();

@@ -28,23 +28,32 @@ std::string own_address(const addrinfo& target) {
     return known ? text.data() : "";
 }
 
-}  // namespace
+using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-std::string address_towards(const std::string& host, int port) {
+// Null for an unknown host.
+AddressList addresses_of(const std::string& host, int port) {
     addrinfo wanted{};
     wanted.ai_family = AF_UNSPEC;
     wanted.ai_socktype = SOCK_DGRAM;
     addrinfo* found = nullptr;
-    if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found) != 0) {
-        return "";
-    }
-    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> list(found, freeaddrinfo);
-    for (const addrinfo* target = found; target != nullptr; target = target->ai_next) {
+    const int failed = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found);
+    return {failed != 0 ? nullptr : found, freeaddrinfo};
+}
+
+}  // namespace
+
+std::string address_towards(const std::string& host, int port) {
+    const AddressList found = addresses_of(host, port);
+    for (const addrinfo* target = found.get(); target != nullptr; target = target->ai_next) {
         if (std::string own = own_address(*target); !own.empty()) {
             return own;
         }
     }
     return "";
+}
+
+bool is_known_host(const std::string& host) {
+    return addresses_of(host, 0) != nullptr;
 }
 
 }  // namespace stoker

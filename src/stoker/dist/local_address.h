@@ -9,4 +9,7 @@ namespace stoker {
 // Empty if the name is unknown or nothing leads there.
 std::string address_towards(const std::string& host, int port);
 
+// Whether the name service knows the host.
+bool is_known_host(const std::string& host);
+
 }  // namespace stoker

@@ -5,13 +5,18 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <condition_variable>
 #include <cstdlib>
 #include <exception>
+#include <fmt/ranges.h>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "stoker/dist/heartbeat.h"
 #include "stoker/dist/local_address.h"
 
 namespace stoker {
@@ -19,15 +24,87 @@ namespace {
 
 constexpr const char* kAddress = "address/";  // in the store, + rank
 
+constexpr auto kNoticeAfter = std::chrono::seconds(10);
+
+void say(const World& world, const std::string& line) {
+    if (world.on_wait) {
+        world.on_wait(fmt::format("rank {}: {}", world.rank, line));
+    }
+}
+
+// What to look at, by the launcher.
+std::string advice(const World& world) {
+    return std::getenv("SLURM_PROCID") == nullptr
+               ? fmt::format("are all {} started, with this address?", world.size)
+               : fmt::format("does srun start {} tasks (-n), each with this MASTER_ADDR and MASTER_PORT?", world.size);
+}
+
+// "1, 4 and 7": the first eight of them.
+std::string missing_ranks(c10d::Store& store, const std::vector<std::string>& keys) {
+    constexpr std::size_t kShown = 8;
+    std::vector<std::size_t> missing;
+    for (std::size_t rank = 0; rank < keys.size(); ++rank) {
+        if (!store.check({keys[rank]})) {
+            missing.push_back(rank);
+        }
+    }
+    const std::size_t more = missing.size() - std::min(missing.size(), kShown);
+    missing.resize(missing.size() - more);
+    return fmt::format("{}{}", fmt::join(missing, ", "), more == 0 ? "" : fmt::format(" and {} others", more));
+}
+
 // Ranks start at different times; Gloo's own time-out is meant for steps.
 void wait_for_ranks(c10d::Store& store, const World& world) {
-    store.set("here/" + std::to_string(world.rank), "1");
     std::vector<std::string> all;
     for (int rank = 0; rank < world.size; ++rank) {
         all.push_back("here/" + std::to_string(rank));
     }
-    store.wait(all, kLongTimeoutFactor * world.timeout);
+    store.set(all[static_cast<std::size_t>(world.rank)], "1");
+    const std::chrono::milliseconds most = kLongTimeoutFactor * world.timeout;
+    try {
+        store.wait(all, std::min<std::chrono::milliseconds>(kNoticeAfter, most));
+    } catch (const c10::DistStoreError&) {
+        if (most <= kNoticeAfter) {
+            throw;
+        }
+        if (world.rank == 0) {
+            say(world, fmt::format("waits up to {} s for rank {} at {}:{}; {}", most.count() / 1000,
+                                   missing_ranks(store, all), world.address, world.port, advice(world)));
+        }
+        store.wait(all, most - kNoticeAfter);
+    }
 }
+
+// Says in time that the store has not been reached.
+class StoreNotice {
+  public:
+    explicit StoreNotice(const World& world)
+        : thread_([this, world] {
+              std::unique_lock lock(mutex_);
+              if (!reached_.wait_for(lock, kNoticeAfter, [&] { return done_; })) {
+                  say(world, fmt::format("waits up to {} s for the store at {}:{}; does rank 0 run there, and may "
+                                         "this host reach that port? {}",
+                                         kLongTimeoutFactor * world.timeout.count() / 1000, world.address, world.port,
+                                         advice(world)));
+              }
+          }) {}
+    StoreNotice(const StoreNotice&) = delete;
+    StoreNotice& operator=(const StoreNotice&) = delete;
+    ~StoreNotice() {
+        {
+            const std::lock_guard lock(mutex_);
+            done_ = true;
+        }
+        reached_.notify_all();
+        thread_.join();
+    }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable reached_;
+    bool done_ = false;
+    std::thread thread_;  // last: it uses the others
+};
 
 bool is_loopback(const std::string& address) {
     return address.starts_with("127.") || address == "::1";
@@ -59,7 +136,7 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::stri
 }
 
 // NCCL waits forever for a rank that does not come. The thread is then left behind.
-NcclBackend connect_in_time(const NcclRequest& request) {
+NcclBackend connect_in_time(const NcclRequest& request, Heartbeat* heartbeat) {
     auto promise = std::make_shared<std::promise<NcclBackend>>();
     std::future<NcclBackend> connected = promise->get_future();
     std::thread([promise, request] {
@@ -69,18 +146,29 @@ NcclBackend connect_in_time(const NcclRequest& request) {
             promise->set_exception(std::current_exception());
         }
     }).detach();
-    if (connected.wait_for(kLongTimeoutFactor * request.timeout) != std::future_status::ready) {
-        C10_THROW_ERROR(DistError, "timed out: a rank does not connect its GPU");
+    const auto until = std::chrono::steady_clock::now() + kLongTimeoutFactor * request.timeout;
+    while (connected.wait_for(std::chrono::seconds(1)) != std::future_status::ready) {
+        if (const std::string silent = heartbeat == nullptr ? "" : heartbeat->silent(); !silent.empty()) {
+            C10_THROW_ERROR(DistError, fmt::format("timed out: {} gives no sign of life", silent));
+        }
+        if (std::chrono::steady_clock::now() > until) {
+            C10_THROW_ERROR(DistError, "timed out: a rank does not connect its GPU");
+        }
     }
     return connected.get();
 }
 
 }  // namespace
 
-c10::intrusive_ptr<c10d::Store> open_store(const World& world) {
+c10::intrusive_ptr<c10d::Store> open_store(const World& world, bool serves) {
+    if (!is_known_host(world.address)) {
+        say(world, fmt::format("MASTER_ADDR={} is not known to the name service of this host; trying for {} s",
+                               world.address, kLongTimeoutFactor * world.timeout.count() / 1000));
+    }
+    const StoreNotice notice(world);
     c10d::TCPStoreOptions options;
     options.port = static_cast<std::uint16_t>(world.port);
-    options.isServer = world.rank == 0 && !world.has_store;
+    options.isServer = serves && world.rank == 0 && !world.has_store;
     options.numWorkers = static_cast<std::size_t>(world.size);
     options.waitWorkers = false;
     options.timeout = kLongTimeoutFactor * world.timeout;
@@ -109,7 +197,7 @@ void connect_gloo(Group::Backend& backend, const c10::intrusive_ptr<c10d::Store>
 }
 
 void connect_nccl_for(Group::Backend& backend, const NcclRequest& request) {
-    backend.nccl = connect_in_time(request);
+    backend.nccl = connect_in_time(request, backend.heartbeat.get());
     NcclRequest down = request;
     down.store = c10::make_intrusive<c10d::PrefixStore>("down", request.store);
     down.whole = false;  // few groups send messages

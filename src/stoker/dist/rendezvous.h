@@ -10,7 +10,8 @@ namespace stoker {
 // At the start and in barriers ranks may have different amounts of work.
 inline constexpr int kLongTimeoutFactor = 10;
 
-c10::intrusive_ptr<c10d::Store> open_store(const World& world);
+// A connection to the store, which rank 0 `serves` unless torchrun does.
+c10::intrusive_ptr<c10d::Store> open_store(const World& world, bool serves);
 
 // Waits for all ranks. Returns the address under which the others reach this host; empty: c10d chooses.
 std::string meet(c10d::Store& store, const World& world);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 
 namespace stoker {
@@ -17,6 +18,8 @@ struct World {
     // Time-out of a collective in a step. At the start and at checkpoints, when one rank may have much more work than
     // another, it is ten times as long.
     std::chrono::milliseconds timeout = std::chrono::seconds(60);
+    // Gets a line when the start has waited for others for some seconds.
+    std::function<void(const std::string& line)> on_wait = {};
 };
 
 // Reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and STOKER_DIST_TIMEOUT (seconds). Without RANK and WORLD_SIZE the
