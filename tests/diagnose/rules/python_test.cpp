@@ -171,6 +171,24 @@ TEST(PythonRules, TooManyWorkerProcesses) {
     EXPECT_NE(diagnose_rank(rank).verdict.rule, "many-workers");
 }
 
+// A data set of small operations: torch's other thread has its core all the time, and does nothing of use there.
+TEST(PythonRules, ThreadsThatSpinAreFreeCores) {
+    const MadeUpRun spinning{.share = {{Phase::wait, 0.98}, {Phase::forward, 0.02}},
+                             .stages = {{Stage::augment, 1}},
+                             .workers = 0,
+                             .process_cores = 2,
+                             .busy_share = 1};
+    const Diagnosis diagnosis = diagnose_rank(watched(spinning));
+    ASSERT_EQ(diagnosis.verdict.rule, "no-workers");
+    EXPECT_THAT(diagnosis.verdict.text, HasSubstr("torch's own threads take 1.0 cores"));
+    EXPECT_GT(diagnosis.findings.front().gain.expected, 1.5);
+    EXPECT_LT(diagnosis.findings.front().gain.high, 2.1);
+    MadeUpRun others = spinning;
+    others.process_cores = 1;  // another process has the second core
+    EXPECT_LT(found_in({.ranks = {watched(others)}}, "no-workers")->gain.expected, 1.1);
+    EXPECT_NE(diagnose_rank(watched(others)).verdict.rule, "healthy") << "it waits nearly all of the time";
+}
+
 TEST(PythonRules, ShortFetchesNeedNoWorkers) {
     const std::map<Phase, double> share = {{Phase::wait, 0.2}, {Phase::forward, 0.8}};
     RankRecords rank = watched({.share = share, .workers = 0});  // 2 ms of a step

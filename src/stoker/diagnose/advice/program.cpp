@@ -30,7 +30,12 @@ std::string packed_for_loader(const Case& c) {
 
 std::string no_workers(const Case& c) {
     return text_of(kEveryone, &Row::text, c) +
-           (saturated(c.run) ? " All cores are busy: workers gain little meanwhile." : "");
+           (c.is("spinning")
+                ? filled(" Meanwhile torch's own threads take {spinning_cores:.1f} cores: they wait in loops for small "
+                         "operations. Each worker has one thread.",
+                         c)
+            : saturated(c.run) ? " All cores are busy: workers gain little meanwhile."
+                               : "");
 }
 
 bool is_stream(const Case& c) {

@@ -88,6 +88,10 @@ std::optional<Finding> of_cause(const RunView& records, const RankRecords& rank,
     if (finding.gain.high < kWorthIt) {
         finding.severity = Severity::info;
     }
+    constexpr double kMostOfTheTime = 0.5;
+    if (run.input_wait() >= kMostOfTheTime) {  // whatever the gain: such a run is not healthy
+        finding.severity = std::max(finding.severity, Severity::warn);
+    }
     if (is_loaders(kCause)) {
         offer_loader(rank, run, finding);
         // Waits that the fix hardly shortens, as with busy cores, come after fixes that gain more.
@@ -151,9 +155,22 @@ Gain after_first_epoch(const Gain& gain, double epochs) {
     return {.low = whole(gain.low), .expected = whole(gain.expected), .high = whole(gain.high)};
 }
 
-void no_workers(const RunView&, const RankRecords&, const RunSummary& run, Finding& finding) {
+// Cores that the process keeps busy while its one training thread loads data: threads of torch that wait for work in a
+// loop, between operations that are too small to be divided. Worker processes have one thread each.
+double spinning_cores(const RankRecords& rank, const RunSummary& run) {
+    const double others = run.process_cores.value_or(0) - 1;
+    return in_python(rank) && others > 0 ? others * run.of(Phase::wait) : 0;
+}
+
+void no_workers(const RunView&, const RankRecords& rank, const RunSummary& run, Finding& finding) {
     // The loading, which took `input_wait` of the time, is divided among the workers.
-    finding.gain = gain_without_wait(run, useful_workers(run) / run.input_wait());
+    const double spinning = spinning_cores(rank, run);
+    finding.gain = gain_without_wait(run, useful_workers(run) / run.input_wait(), spinning * run.worker_span);
+    constexpr double kWorker = 0.5;  // of a core
+    if (spinning >= kWorker && saturated(run)) {
+        finding.variant = "spinning";
+        finding.add("spinning_cores", spinning);
+    }
     finding.confidence = saturated(run) ? 0.5 : 0.9;
 }
 
