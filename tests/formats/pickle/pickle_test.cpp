@@ -404,7 +404,7 @@ TEST(Pickle, MoreValuesThanTheMemoryLimitAllowsAreRefused) {
     }
 }
 
-// Nothing of an object is executed: it and what it is made of stay out, and the values beside it are there.
+// Objects are left out with all that they hold, nothing is executed, and the other values are there.
 TEST(Pickle, OtherObjectsAreLeftOut) {
     const std::string object = pickled_name("os", "system") + pickled_tuple({pickled_text("x")}) + "R";
     const std::string built = pickled_name("my", "Class") + ")\x81" + pickled_dict({pickled_text("a"), "K\1"}) + "b";
