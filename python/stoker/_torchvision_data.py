@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from stoker.dataset import Dataset
 from stoker.dataset import open as open_dataset
 from stoker.errors import Error, InvalidArgument
-from stoker.transforms import InPython, from_torchvision, gives_bytes
+from stoker.transforms.ops import InPython, Transform
+from stoker.transforms.torchvision import dtype_of_images, from_torchvision
 
 _FOLDERS = {("torchvision.datasets.folder", "ImageFolder"), ("torchvision.datasets.imagenet", "ImageNet")}
 _ARRAYS = {("torchvision.datasets.cifar", "CIFAR10"), ("torchvision.datasets.cifar", "CIFAR100")}
@@ -24,7 +25,7 @@ class InCpp(NamedTuple):
 
     dataset: Dataset
     ops: Sequence[Any]
-    dtype: str | None  # None: the loader's argument holds
+    dtype: str | None  # of the transform's images; None: the loader's argument holds
 
 
 def in_cpp(source: Any, ops: Sequence[Any]) -> InCpp | None:
@@ -40,13 +41,14 @@ def in_cpp(source: Any, ops: Sequence[Any]) -> InCpp | None:
     if _kind(source) not in _FOLDERS | _ARRAYS or source.target_transform is not None:
         return None
     transform = source.transform
-    if len(ops) > 0 and transform is not None:
+    own = [ops] if isinstance(ops, Transform) else list(ops)
+    if own and transform is not None:
         raise InvalidArgument(f"[ops] expected none for {type(source).__name__} with a transform, got {ops}")
-    if transform is None and len(ops) == 0:
+    if transform is None and not own:
         return None  # samples are PIL images
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        given = list(ops) if transform is None else from_torchvision(transform)
+        given = own if transform is None else from_torchvision(transform)
         if any(isinstance(op, InPython) for op in given):
             return None
         try:
@@ -61,7 +63,7 @@ def in_cpp(source: Any, ops: Sequence[Any]) -> InCpp | None:
         ReadInCpp,
         stacklevel=4,
     )
-    dtype = "uint8" if transform is not None and gives_bytes(transform) else None
+    dtype = None if transform is None else dtype_of_images(transform)
     return InCpp(dataset if chosen is None else dataset[chosen], given, dtype)
 
 

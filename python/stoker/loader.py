@@ -144,7 +144,8 @@ class Loader:
         self.bad_samples: dict[int, BadSample] = {}
         if isinstance(as_tuple, str):
             raise InvalidArgument(f"[as_tuple] expected True or a list of names, got {as_tuple!r}")
-        self._names = ("image", "label") if as_tuple is True or found else tuple(as_tuple) if as_tuple else None
+        as_tuple = as_tuple or found is not None  # as the samples of the data set are
+        self._names = ("image", "label") if as_tuple is True else tuple(as_tuple) if as_tuple else None
         self._deliver = delivery(device, pin_memory, used)
         self._late: Callable[[Any], Any] | None = None  # the work on batches that are on their device
         delivers = device is not None or pin_memory
@@ -168,7 +169,9 @@ class Loader:
         dataset = self.dataset if found is None else found.dataset
         if isinstance(dataset, Dataset) and in_python is None:
             self._refuse(("python",), "a Python data set, or ops that run in Python")
-            dtype = found.dtype if found and found.dtype else self._given["dtype"]
+            dtype = self._given["dtype"]
+            if found and found.dtype and dtype_name(dtype) == "float32":
+                dtype = found.dtype
             settings = _engine_arguments({**self._given, "ops": ops, "dtype": dtype})
             self._late = late_normalize(dataset, settings, self._names, self._given["device"])
             source = EngineSource(dataset, settings, self._names, to_tensor)

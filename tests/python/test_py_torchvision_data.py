@@ -95,6 +95,18 @@ def test_ops_of_the_loader_for_a_data_set_without_a_transform(drawn):
         stoker.Loader(ImageFolder(drawn, EVALUATION), ops=[stoker.transforms.CenterCrop(30)])
 
 
+def test_arguments_of_the_loader_hold(drawn):
+    (image, label, index), *_ = batches_of(ImageFolder(drawn, EVALUATION), as_tuple=("image", "label", "index"))
+    assert index.tolist() == list(range(7)) and len(label) == 7 and image.dtype == torch.float32
+    half = v2.Compose([v2.ToImage(), v2.CenterCrop(9), v2.ToDtype(torch.bfloat16, scale=True)])
+    assert batches_of(ImageFolder(drawn, half))[0][0].dtype == torch.bfloat16
+    assert batches_of(ImageFolder(drawn, EVALUATION), dtype="float16")[0][0].dtype == torch.float16
+    assert batches_of(ImageFolder(drawn), ops=stoker.transforms.CenterCrop(5))[0][0].shape == (7, 3, 5, 5)
+    in_python = [stoker.transforms.InPython(v1.ToTensor())]
+    with pytest.raises(stoker.InvalidArgument, match="ImageFolder"):
+        stoker.Loader(ImageFolder(drawn), ops=in_python)
+
+
 class Own(ImageFolder):
     pass
 

@@ -29,7 +29,7 @@ from stoker.transforms.ops import (
     Transform,
     TrivialAugmentWide,
 )
-from stoker.transforms.torchvision import from_torchvision, gives_bytes
+from stoker.transforms.torchvision import from_torchvision
 
 __all__ = [
     "AutoAugment",
@@ -60,5 +60,4 @@ __all__ = [
     "Transform",
     "TrivialAugmentWide",
     "from_torchvision",
-    "gives_bytes",
 ]

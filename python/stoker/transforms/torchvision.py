@@ -42,15 +42,16 @@ def from_torchvision(transform: Any) -> list[ops.Transform]:
         return _with_rest(parts)
 
 
-def gives_bytes(transform: Any) -> bool:
-    """Whether the images of a pipeline that runs in C++ as a whole are tensors of bytes."""
-    floats = False
+def dtype_of_images(transform: Any) -> str:
+    """The type of the images of a pipeline that runs in C++ as a whole."""
+    dtype = "uint8"
     for part in _parts(transform):
         name = _name(part)
-        if name in _TO_DTYPE:
-            floats = _is_float(part, floats)
-        floats = floats or name in ("ToTensor", "MaybeToTensor", "Normalize") or isinstance(part, ops.Normalize)
-    return not floats
+        if name in _TO_DTYPE and _is_float(part, dtype != "uint8"):
+            dtype = _dtype(part)
+        elif dtype == "uint8" and (name in ("ToTensor", "MaybeToTensor", "Normalize") or isinstance(part, ops.Normalize)):
+            dtype = "float32"
+    return dtype
 
 
 def _with_rest(parts: list[Any]) -> list[ops.Transform]:
