@@ -1,11 +1,16 @@
 # Makers of valid inputs that once went wrong, in STOKER_SHARED_DATA/../cases. Each runs in a new folder, and the product
 # has to give the values that their README calls right.
+import io
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import stoker
 import torch
+import webdataset
 from conftest import SHARED, run_program
+from PIL import Image
 from torch import nn
 
 
@@ -145,3 +150,78 @@ def test_masks_of_two_classes_train(masks, tmp_path, name):
 def test_inspect_lists_the_values_of_masks(masks):
     fields = run_program("inspect", masks / "m255", "--json", cwd=masks).json()["fields"]
     assert fields["mask"]["values"] == [0, 255]
+
+
+@pytest.fixture(scope="module")
+def shards(made):
+    return made("make_wds.py", "wds")
+
+
+def read_by_webdataset(path, image):
+    """(pixels, the integer of `cls` or -1) of each sample."""
+    samples = webdataset.WebDataset(str(path), shardshuffle=False)
+    return [(np.asarray(Image.open(io.BytesIO(s[image]))), int(s.get("cls", b"-1"))) for s in samples]
+
+
+@pytest.mark.parametrize(
+    ("name", "image", "count"),
+    [
+        ("dots", "1.png", 6),
+        ("inout", "input.png", 6),
+        ("mac", "png", 4),
+        ("dup-000000", "png", 5),
+        ("dup-000001", "png", 5),
+        ("imagefolder", "png", 6),
+        ("upper", "png", 4),
+        ("gnu_long", "png", 3),
+        ("pax_long", "png", 3),
+        ("left_right", "left.png", 4),
+    ],
+)
+def test_shards_are_read_as_webdataset_reads_them(shards, name, image, count):
+    path = shards / f"{name}.tar"
+    read = [(sample["image"], sample["label"]) for sample in stoker.open(path, image=image if name == "left_right" else "")]
+    expected = read_by_webdataset(path, image)
+    assert len(read) == len(expected) == count
+    for (pixels, label), (right, right_label) in zip(read, expected, strict=True):
+        assert (pixels == right).all() and label == right_label
+
+
+def test_shards_of_one_set_may_repeat_keys(shards):
+    assert [s["label"] for s in stoker.open(shards / "dup-{000000..000001}.tar")] == [0, 1, 2, 0, 1, 1, 2, 0, 1, 2]
+
+
+@pytest.mark.parametrize(("name", "count"), [("titles", 4), ("mac2", 4), ("paxattrs", 3)])
+def test_shards_that_webdataset_divides_elsewhere_or_skips(shards, name, count):
+    assert [s["image"][0, 0, 0] for s in stoker.open(shards / f"{name}.tar")] == [9 * i for i in range(count)]
+
+
+def test_members_out_of_order_and_two_images_are_refused(shards):
+    with pytest.raises(stoker.DataError, match="d/000"):
+        stoker.open(shards / "unsorted.tar")
+    with pytest.raises(stoker.DataError, match="left.png, right.png"):
+        stoker.open(shards / "left_right.tar")
+
+
+def labels_of(dataset):
+    """None for a bad sample, -1 for a sample without a label."""
+
+    def label(index):
+        try:
+            return dataset[index]["label"]
+        except stoker.DataError:
+            return None
+
+    return [label(index) for index in range(len(dataset))]
+
+
+def test_labels_are_integers_or_make_a_bad_sample(shards):
+    assert labels_of(stoker.open(shards / "labels.tar")) == [1, 2, None, None, -1, None, None, 1, None, None, None, None]
+    assert labels_of(stoker.open(shards / "classnames.tar")) == [None] * 6
+    assert labels_of(stoker.open(shards / "jsonlabels.tar")) == [1] + [-1] * 7
+
+
+def test_json_with_nan_keeps_its_label(shards):
+    assert labels_of(stoker.open(shards / "jsonnan.tar")) == [0, 1, 2]
+    with pytest.raises(stoker.DataError, match="NaN"):
+        stoker.open(shards / "jsonnan.tar", fields={"score": "json:score"})
