@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <fmt/format.h>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -107,6 +106,10 @@ fs::path find_engine() {
         }
     }
     return {};
+}
+
+std::string engine_summary(const char* summary) {
+    return find_engine().empty() ? fmt::format("{} (needs the engine, which is not installed)", summary) : summary;
 }
 
 void start_engine(char** argv) {

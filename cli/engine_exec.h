@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "cli/command.h"
 
@@ -47,6 +48,9 @@ bool runs_in_engine(int argc, char** argv);
 
 // The engine's executable: in this program's folder, or in that of `cmake --install`. Empty if neither has it.
 std::filesystem::path find_engine();
+
+// The summary of one of the engine's commands for --help, which says so if the engine is missing.
+std::string engine_summary(const char* summary);
 
 // Replaces this process by the engine, with the same arguments. Throws Unsupported if the engine is missing.
 [[noreturn]] void start_engine(char** argv);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "cli/build_facts.h"
+#include "cli/engine_exec.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/wrapped_text.h"
 #include "stoker/base/error.h"
@@ -159,7 +161,8 @@ std::string option_without_value(const CLI::App& command) {
 int run_command(CLI::App& app, int argc, char** argv, std::span<const Entry> entries) {
     std::vector<std::pair<CLI::App*, Command>> commands;
     for (const auto& entry : entries) {
-        CLI::App* sub = app.add_subcommand(entry.name, entry.summary);
+        const bool runs_elsewhere = entry.add == engine_command;
+        CLI::App* sub = app.add_subcommand(entry.name, runs_elsewhere ? engine_summary(entry.summary) : entry.summary);
         commands.emplace_back(sub, entry.add(*sub));
     }
     try {
@@ -221,6 +224,7 @@ int run_program(int argc, char** argv, std::span<const Entry> commands, const st
     app.footer(
         "Exit status: 0 success, 1 failure, 2 wrong usage, 128 + N after signal N.\n"
         "`stoker COMMAND --help` describes a command, with an example.");
+    std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is an error, as on a full disk
     int status = 0;
     try {
         if (before) {

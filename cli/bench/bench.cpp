@@ -11,10 +11,9 @@ Command add_bench(CLI::App& app) {
     CLI::App* storage_app =
         app.add_subcommand("storage", "samples per second from each storage format; --peer: Python libraries too");
     Command storage = add_bench_storage(*storage_app);
-    app.add_subcommand(kLadder.name, kLadder.summary);  // listed in --help; main.cpp starts the engine for these
-    app.add_subcommand(kStep.name, kStep.summary);
-    app.add_subcommand(kTechniques.name, kTechniques.summary);
-    app.add_subcommand(kOverhead.name, kOverhead.summary);
+    for (const CommandName& bench : {kLadder, kStep, kTechniques, kOverhead}) {
+        app.add_subcommand(bench.name, engine_summary(bench.summary));  // for --help; main.cpp starts the engine
+    }
     example(app,
             "  stoker bench pipeline --data data/train\n"
             "  stoker bench storage --peer\n"

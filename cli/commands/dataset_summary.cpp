@@ -100,6 +100,7 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
         found.channels.add(3);
         found.progressive += info.progressive;
         found.rotated += info.orientation != 1;
+        found.deep += info.bits > 8;
     } else {
         ++found.codecs["raw"];
         found.height.add(sample.height);
@@ -132,6 +133,7 @@ void add(DatasetSummary& sum, const DatasetSummary& part) {
     sum.read += part.read;
     sum.progressive += part.progressive;
     sum.rotated += part.rotated;
+    sum.deep += part.deep;
     sum.unlabelled += part.unlabelled;
     for (const auto& [name, count] : part.codecs) {
         sum.codecs[name] += count;

@@ -46,6 +46,7 @@ struct DatasetSummary {
     Range channels;                       // as decoded
     std::int64_t progressive = 0;         // progressive JPEG, interlaced PNG
     std::int64_t rotated = 0;             // EXIF orientation other than 1
+    std::int64_t deep = 0;                // images of 16 bits
     std::vector<std::int64_t> per_class;  // samples of each class; empty if not known
     std::int64_t unlabelled = 0;          // samples read that have no label
     std::vector<BadSample> bad;           // by index

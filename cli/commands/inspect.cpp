@@ -133,6 +133,7 @@ void print_json(const Dataset& dataset, const FurtherFields& further, const Data
                     {"codecs_sampled", found.codecs_counted},
                     {"progressive", found.progressive},
                     {"exif_turned", found.rotated},
+                    {"deep", found.deep},
                     {"unlabelled", found.unlabelled},
                     {"bytes", dataset.bytes()},
                     {"advice", dataset.advice()},
@@ -160,6 +161,7 @@ std::vector<std::string> class_names(const Dataset& dataset, const DatasetSummar
 
 void print_classes(const Dataset& dataset, const DatasetSummary& found) {
     constexpr std::size_t kListed = 20;
+    constexpr std::size_t kWidest = 80;
     if (found.per_class.empty()) {
         return;
     }
@@ -169,7 +171,7 @@ void print_classes(const Dataset& dataset, const DatasetSummary& found) {
     table.column("class", Table::Align::left);
     table.column("samples");
     for (std::size_t i = 0; i < shown; ++i) {
-        table.row({classes[i], with_commas(static_cast<double>(found.per_class[i]))});
+        table.row({for_terminal(classes[i], kWidest), with_commas(static_cast<double>(found.per_class[i]))});
     }
     print_lines("\n" + table.text());
     if (shown < classes.size()) {
@@ -270,6 +272,9 @@ void print_table(const Dataset& dataset, const FurtherFields& further, const Dat
     }
     if (found.rotated > 0) {
         print_stdout("  rotated   {} with an EXIF orientation; data.exif = true applies it{}\n", found.rotated, of);
+    }
+    if (found.deep > 0) {
+        print_stdout("  16 bits   {}, which are reduced to 8{}\n", found.deep, of);
     }
     if (found.unlabelled > 0) {
         print_stdout("  labels    {} samples without a label{}{}\n", with_commas(static_cast<double>(found.unlabelled)),

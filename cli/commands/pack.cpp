@@ -216,7 +216,7 @@ int run(const PackArguments& given) {
         .skip_bad = options.skip_bad,
         .part = options.part.empty() ? PackPart{} : parse_part(options.part)};
     const auto dataset = open_split(options.data, options.test, options.fields, options.context);
-    print_advice(*dataset);
+    print_advice(*dataset, dataset->advice());
     if (const auto* tokens = dynamic_cast<const TokenDataset*>(dataset.get()); tokens && tokens->left_over() > 0) {
         print_stderr("{}: left out {} at the end, which fill no sample\n", tokens->path(),
                      pluralize(tokens->left_over(), "token"));

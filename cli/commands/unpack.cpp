@@ -63,7 +63,7 @@ void print_result(const UnpackArguments& options, const UnpackResult& result, co
 int run(const UnpackArguments& options) {
     const auto dataset = open_split(options.data, options.test, options.fields, options.context);
     require_outside_data(options.target, {options.data});
-    print_advice(*dataset);
+    print_advice(*dataset, dataset->advice());
     const std::vector<Field> left_out = unread_fields(*dataset, options.fields);
     StagedFolder staging(options.target);
     const auto start = Clock::now();

@@ -1,17 +1,24 @@
-// A data set's line of advice on stderr: the samples that it leaves out, or why it is slow to read.
+// A line of advice on a data set on stderr: the samples that it leaves out, why it is slow to read, and what is lost.
 #pragma once
+
+#include <string>
 
 #include "cli/terminal/print.h"
 #include "cli/terminal/table.h"
-#include "stoker/formats/dataset.h"
+#include "stoker/pipeline/dataset_advice.h"
 
 namespace stoker::cli {
 
-inline void print_advice(const Dataset& dataset) {
+inline void print_advice(const Dataset& dataset, const std::string& advice) {
     constexpr std::size_t kWidest = 400;
-    if (const std::string advice = dataset.advice(); !advice.empty()) {
+    if (!advice.empty()) {
         print_stderr("{}: {}\n", for_terminal(dataset.path(), kWidest), for_terminal(advice, kWidest));
     }
+}
+
+// For commands that decode its images.
+inline void print_advice(const Dataset& dataset) {
+    print_advice(dataset, dataset_advice(dataset));
 }
 
 }  // namespace stoker::cli

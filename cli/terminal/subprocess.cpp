@@ -75,6 +75,7 @@ std::filesystem::path program_path() {
 
 void exec_program(std::vector<std::string> command) {
     const std::vector<char*> arguments = argv_of(command);
+    std::signal(SIGXFSZ, SIG_DFL);  // run_program ignores it
     execvp(arguments[0], arguments.data());
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <fmt/format.h>
 #include <functional>
 #include <numeric>
 #include <set>
@@ -15,7 +16,8 @@
 namespace stoker::cli {
 namespace {
 
-constexpr std::size_t kGap = 2;  // blanks between columns
+constexpr std::size_t kGap = 2;        // blanks between columns
+constexpr std::size_t kWidest = 8192;  // columns of a cell: a command with two paths
 
 std::size_t code_width(std::uint32_t code) {
     using Block = std::pair<std::uint32_t, std::uint32_t>;
@@ -104,6 +106,11 @@ std::string cut_to_width(std::string_view text, std::size_t max_width) {
 }
 
 std::string for_terminal(std::string_view text, std::size_t max_width) {
+    const std::size_t most = 8 * max_width;  // bytes of each end that may be shown; a letter has four, or is four
+    std::string ends;
+    if (text.size() > 2 * most) {
+        text = ends = fmt::format("{}{}", text.substr(0, most), text.substr(text.size() - most));
+    }
     const Letters letters = letters_of(text);
     std::string safe;
     for (const std::string& letter : letters) {
@@ -160,7 +167,7 @@ void Table::column(const std::string& title, Align align) {
 }
 
 void Table::row(std::vector<std::string> cells) {
-    std::ranges::transform(cells, cells.begin(), printable);
+    std::ranges::transform(cells, cells.begin(), [](const std::string& cell) { return for_terminal(cell, kWidest); });
     rows_.push_back(std::move(cells));
 }
 

@@ -65,9 +65,13 @@ void require_other_file(const std::string& out, const ModelRecipe& model) {
 int run(const ExportArguments& options) {
     const bool script = options.out.ends_with(".pt");
     if (!script && !options.out.ends_with(".safetensors")) {
-        throw InvalidArgument({.where = "-o",
-                               .expected = "a file name that ends in .safetensors (weights) or .pt (TorchScript)",
-                               .got = options.out});
+        throw InvalidArgument(
+            {.where = "-o",
+             .expected = "a file name that ends in .safetensors (weights) or .pt (TorchScript)",
+             .got = options.out,
+             .hint = options.out.ends_with(".onnx")
+                         ? fmt::format("Python writes it: stoker.export_onnx(\"{}\", \"{}\")", options.run, options.out)
+                         : ""});
     }
     require_writable_file(options.out);
     if (script && !open_recipe(options).model.exported.empty()) {

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "cli/terminal/print.h"
@@ -210,7 +211,17 @@ void print_plan(const Recipe& recipe, const MeasuredRank& rank, const std::vecto
          {"ranks", "shard", "MiB a rank", "weights", "gradients", "optimizer", "average", "buffers", "activations"}) {
         memory.column(title);
     }
+    std::set<std::string> left_out;
+    bool update_divided = false;
     for (const auto& [how, cost, of] : rows) {
+        // The row before it with the same ranks and train.shard = "none".
+        const auto whole = std::ranges::find(rows, how.ranks, [](const Row& row) { return row.how.ranks; });
+        const bool pays = of.sum() < whole->memory.sum() || cost.step() < whole->cost.step();
+        if (!pays && how.shard != Shard::none && shard_name(how) != recipe.train.shard) {
+            left_out.insert(shard_name(how));
+            continue;
+        }
+        update_divided |= cost.efficiency() > 1;
         times.row({fmt::to_string(how.ranks), shard_name(how), ms(cost.step()),
                    fmt::format("{:.1f} %", 100 * cost.efficiency()), ms(cost.communication), ms(cost.exposed),
                    ms(cost.host), mib(static_cast<std::int64_t>(cost.sent))});
@@ -218,10 +229,17 @@ void print_plan(const Recipe& recipe, const MeasuredRank& rank, const std::vecto
                     mib(of.optimizer), mib(of.average), mib(of.buffers), mib(of.activations)});
     }
     print_lines(times.text() + "\n");
+    if (update_divided) {
+        print_stdout("above 100 %: train.shard also divides the update, so a step is shorter than one process' own.\n");
+    }
     print_stdout(
         "exposed: communication that the backward pass does not hide. host: how much longer the passes take, because "
         "sending needs the same cores.\n\n");
     print_lines(memory.text());
+    if (!left_out.empty()) {
+        print_stdout("\nLeft out where it saves neither memory nor time: train.shard = \"{}\".\n",
+                     fmt::join(left_out, "\", \""));
+    }
     if (const int ranks = rows.front().how.ranks; rows.back().how.ranks > ranks) {
         print_stdout("\nMore ranks than {}: each with as many samples, so with a larger batch.\n", ranks);
     }

@@ -152,6 +152,7 @@ void print_json(const Recipe& recipe, const std::string& output, const TuneResul
          {"kept", list(result.kept)},
          {"rolled_back", list(result.rolled_back)},
          {"suggested", list(result.suggested)},
+         {"untried", list(result.untried)},
          {"recipe", output.empty() ? Json(nullptr) : Json(output)},
          {"seconds", result.seconds},
          {"interrupted", result.interrupted}});
@@ -191,7 +192,8 @@ void print_table(const Recipe& recipe, const std::string& output, const TuneResu
     add_rows(table, recipe, result.kept, "kept");
     add_rows(table, recipe, result.suggested, "suggested");
     add_rows(table, recipe, result.rolled_back, "rolled back");
-    if (result.kept.size() + result.suggested.size() + result.rolled_back.size() > 0) {
+    add_rows(table, recipe, result.untried, "not tried");
+    if (result.kept.size() + result.suggested.size() + result.rolled_back.size() + result.untried.size() > 0) {
         print_lines(table.text());
     }
     const std::string gain = result.gain ? text_of(*result.gain) + " in paired runs"

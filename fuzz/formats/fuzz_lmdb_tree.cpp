@@ -1,6 +1,6 @@
 // Arbitrary bytes as the pages of an LMDB database, of 256 bytes each, so that deep trees are small. Walks must end,
 // views must lie within the pages, and the entry after a key must not be before it. The first four bytes are the root,
-// the depth and the key order.
+// the depth, and the key order with the format.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -47,7 +47,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     const std::vector<std::byte> copy(reinterpret_cast<const std::byte*>(data) + kHead,
                                       reinterpret_cast<const std::byte*>(data) + size);
-    const LmdbMeta meta{.page_size = 256,
+    const LmdbMeta meta{.format = (data[3] & 2) != 0 ? LmdbFormat::v1_0 : LmdbFormat::v0_9,
+                        .page_size = 256,
                         .root = data[0] == 0xff ? ~std::uint64_t{0} : data[0] | std::uint64_t{data[1]} << 8,
                         .depth = static_cast<std::uint16_t>(data[2] % 33),
                         .keys_from_end = (data[3] & 1) != 0};

@@ -21,6 +21,7 @@
 #include "stoker/formats/subset.h"
 #include "stoker/formats/table/table_dataset.h"
 #include "stoker/io/byte_file.h"
+#include "stoker/pipeline/dataset_advice.h"
 #include "stoker/pipeline/transforms/transform.h"
 #include "stoker/recipe/field_keys.h"
 
@@ -313,7 +314,8 @@ void bind_formats(nb::module_& module) {
              [](const OpenData& data) { return fields_of(unlocked([&] { return data.dataset->stored_fields(); })); })
         .def("format", [](const OpenData& data) { return std::string(data.dataset->format()); })
         .def("path", [](const OpenData& data) { return text(data.dataset->path()); })
-        .def("advice", [](const OpenData& data) { return text(data.dataset->advice()); })
+        .def("advice",
+             [](const OpenData& data) { return text(unlocked([&] { return dataset_advice(*data.dataset); })); })
         .def("bytes", [](const OpenData& data) { return data.dataset->bytes(); })
         .def("subset", &subset, nb::arg("indices"), nb::arg("hashes") = nb::none())
         .def("indices", &indices_of)

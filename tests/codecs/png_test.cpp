@@ -151,6 +151,7 @@ TEST(PngTest, EveryColourTypeAndDepth) {
             for (const auto& [height, width] : {std::pair{1, 1}, {5, 3}, {3, 11}, {20, 17}}) {
                 const Sample sample = SampleWriter(layout, height, width).write(interlaced, false);
                 EXPECT_EQ(decoder.info(sample.png).progressive, interlaced);
+                EXPECT_EQ(decoder.info(sample.png).bits, layout.depth > 8 ? 16 : 8);
                 EXPECT_TRUE(same_pixels(decode(decoder, sample.png).view(), sample.expected.view()))
                     << "colour type " << layout.color << ", " << layout.depth << " bits, " << height << " x " << width
                     << (interlaced ? ", interlaced" : "");

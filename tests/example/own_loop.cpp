@@ -29,7 +29,8 @@ int main() {
                                       {.step = steps, .total = kEpochs * an_epoch, .steps_per_epoch = an_epoch});
             stoker::seed_step(recipe.seed, steps, device);  // for dropout
             step->run(copier.copy(batch), lr);
-            if (++steps % 10 == 0 || steps == kEpochs * an_epoch) {
+            ++steps;
+            if (steps % 10 == 0 || steps == kEpochs * an_epoch) {
                 stoker::save_checkpoint("runs/own_loop", steps, *model, *step, loader);
             }
         }

@@ -54,6 +54,14 @@ TEST(Rotation, IsTorchvisions) {
     EXPECT_LE(difference(rotated(image, 33, Interpolation::bilinear, kFill), testing::kRotateBilinear), 1);
 }
 
+TEST(Affine, BicubicIsPillows) {
+    const Image image = pattern(6, 7, 3);
+    Image out(6, 7, 3);
+    const AffineMatrix inverse{1, 0.3, 0.3 * 6 / 2, 0, 1, 0};  // sheared about the top left corner
+    affine(image.view(), inverse, Interpolation::bicubic, {}, out.view());
+    EXPECT_LE(difference(out, testing::kShearBicubic), 1);
+}
+
 TEST(Rotation, RightAnglesAreCopies) {
     for (int channels = 1; channels <= 4; ++channels) {
         for (const int side : {1, 2, 31, 300}) {

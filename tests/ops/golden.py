@@ -4,6 +4,7 @@
 """
 
 import numpy as np
+from PIL import Image
 import torch
 import torchvision
 from torchvision.transforms import InterpolationMode
@@ -134,6 +135,21 @@ def main():
         "kShear",
         F.affine(rgb, 0, [0, 0], 1, [25, 0], bilinear, center=[0, 0]),
         "affine, shear 25 degrees in x about the top left corner, bilinear, no fill",
+    )
+    corners = [[[0, 0], [6, 0], [6, 5], [0, 5]], [[1, 0], [5, 1], [6, 5], [0, 4]]]
+    show("kPerspective", F.perspective(rgb, *corners, fill=[9, 99, 199]), "perspective to (1, 0), (5, 1), (6, 5), (0, 4)")
+    y, x = torch.meshgrid(torch.arange(HEIGHT), torch.arange(WIDTH), indexing="ij")
+    field = torch.stack([(x * 3 + y) % 5 * 0.125 - 0.25, (x + y * 2) % 3 * 0.25 - 0.25], -1)[None]
+    show("kElastic", F.elastic(rgb, field, fill=[9, 99, 199]), "elastic, (3x + y) % 5 / 8 - 1/4, (x + 2y) % 3 / 4 - 1/4")
+    show(
+        "kShearBicubic",
+        F.to_image(F.to_pil_image(rgb).transform((WIDTH, HEIGHT), Image.AFFINE, (1, 0.3, 0, 0, 1, 0), Image.BICUBIC)),
+        "Pillow's affine transform with the matrix 1, 0.3, 0, 0, 1, 0, bicubic",
+    )
+    show(
+        "kShiftBicubic",
+        F.to_image(F.to_pil_image(rgb).transform((WIDTH, HEIGHT), Image.AFFINE, (1, 0, -1.3, 0, 1, 0), Image.BICUBIC)),
+        "Pillow's affine transform with the matrix 1, 0, -1.3, 0, 1, 0, bicubic",
     )
     show("kReflect", F.crop(F.pad(rgb, [3, 2, 1, 4], padding_mode="reflect"), 1, 0, 8, 10), "pad 3, 2, 1, 4, crop")
     show(

@@ -1,5 +1,5 @@
-// Batches of noise for normalize_cuda, with the pixels that its reference makes of each image: for the kernel on the CPU
-// and on a GPU.
+// Batches of noise for normalize_cuda, with the pixels that its reference makes of each image: for the kernel on the
+// CPU and on a GPU.
 #pragma once
 
 #include <fmt/format.h>

@@ -3,9 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
-
-#include "stoker/pipeline/ring.h"
 
 namespace stoker {
 namespace {

@@ -2,8 +2,12 @@
 import csv
 import os
 
+import numpy as np
 import pytest
+import stoker
 from conftest import draw_noise, run_program, small_recipe
+from PIL import Image
+
 
 @pytest.fixture(scope="module")
 def trained(program, tmp_path_factory):
@@ -163,3 +167,18 @@ def test_the_data_folder_is_no_run_folder(here):
         assert "outside the data" in run_program("train", "r.toml", "--out", name, cwd=here, status=1).err
     run_program("train", "r.toml", "--out", "train-run", cwd=here)  # a name that only begins alike
     run_program("show", "train", "-o", "train.png", cwd=here)
+
+
+def test_images_of_16_bits_are_announced(here):
+    for i in range(4):
+        (here / "deep" / "ab"[i % 2]).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((32, 32), 4095 - i, np.uint16)).save(here / "deep" / "ab"[i % 2] / f"{i}.png")
+    table = run_program("inspect", "deep", cwd=here)
+    assert "16 bits   4, which are reduced to 8" in table.out
+    assert run_program("inspect", "deep", "--json", cwd=here).json()["deep"] == 4
+    train = run_program("train", "r.toml", "--set", "data.train=deep", "--set", "data.val=50%", "--out", "deep-run", cwd=here)
+    assert train.err.count("16 bits") == 1
+    assert "16 bits" not in run_program("pack", "deep", "deep.stk", cwd=here).err  # which keeps their bytes
+    with pytest.warns(UserWarning, match="16 bits"):
+        stoker.open(here / "deep")
+    assert run_program("inspect", "train", "--json", cwd=here).json()["deep"] == 0

@@ -332,7 +332,7 @@ def test_a_damaged_checkpoint_names_the_one_before(here):
         (last / name).write_bytes(whole[:50])
         error = run_program("eval", "mlp", cwd=here, status=1).err
         assert error.startswith(f"stoker: [mlp/checkpoints/{last.name}/{name}") and error.count("\n") == 1, error
-        assert error.endswith("; --checkpoint mlp/checkpoints/4 is the one before\n"), error
+        assert error.endswith("; mlp/checkpoints/4, the one before it, is whole\n"), error
         (last / name).write_bytes(whole)
     (last / name).write_bytes(whole[:50])
     run_program("eval", "mlp", "--checkpoint", "mlp/checkpoints/4", cwd=here)

@@ -88,6 +88,20 @@ def test_the_doctor_sees_a_missing_and_a_broken_engine(alone, tmp_path):
     assert line.startswith("fail  LibTorch") and "exit status 127" in line and status == 1
 
 
+def test_a_file_beyond_the_limit_of_its_size_is_an_error(stoker):
+    done = stoker("synth", "digits", "x", prefix=("prlimit", "--fsize=1000"), status=1)
+    assert done.err.startswith("stoker: [x") and "File too large" in done.err and done.err.count("\n") == 1
+
+
+def test_help_marks_the_commands_that_need_a_missing_engine(alone, stoker):
+    bare = subprocess.run([alone, "--help"], capture_output=True, text=True, check=True).stdout
+    marked = [line.split()[0] for line in bare.splitlines() if "needs the engine" in line]
+    assert marked == ["train", "eval", "predict", "export", "profile", "tune", "lr", "plan"]
+    bench = subprocess.run([alone, "bench", "--help"], capture_output=True, text=True, check=True).stdout
+    assert bench.count("needs the engine") == 4
+    assert "needs the engine" not in stoker("--help").out
+
+
 SPIN = "#!/bin/sh\necho \"${GOMP_SPINCOUNT-unset} $*\"\nexit 7\n"
 
 

@@ -286,6 +286,9 @@ TORCHVISION = [
     (v2.RandomAutocontrast(0.2), transforms.RandomAutocontrast(0.2)),
     (v2.RandomAdjustSharpness(2), transforms.RandomAdjustSharpness(2)),
     (v2.RandAugment(3, 7), transforms.RandAugment(3, 7)),
+    (v2.RandomPerspective(0.3, 0.7, fill=9), transforms.RandomPerspective(0.3, 0.7, fill=9)),
+    (v2.ElasticTransform(20.0, (3.0, 4.0)), transforms.ElasticTransform([20, 20], [3, 4])),
+    (v1.RandomPerspective(interpolation=InterpolationMode.NEAREST), transforms.RandomPerspective(interpolation="nearest")),
     (v2.RandomApply([v2.ColorJitter(0.3)], p=0.8), transforms.RandomApply([transforms.ColorJitter((0.7, 1.3))], 0.8)),
     (v1.RandomApply([v1.GaussianBlur(3)]), transforms.RandomApply([transforms.GaussianBlur([3, 3], [0.1, 2.0])])),
     (v2.AutoAugment(v2.AutoAugmentPolicy.CIFAR10), transforms.AutoAugment("cifar10")),
@@ -426,6 +429,9 @@ def test_masks_and_boxes_follow_the_image(tmp_path):
     assert not (other["image"][:, 0] == other["mask"]).all()
 
 
+MEAN_LEVELS = [124, 116, 104]
+
+
 class RandomResizedCropAndInterpolation:  # with the attributes of timm's
     def __init__(self, interpolation):
         self.size, self.scale, self.ratio, self.interpolation = (32, 40), (0.1, 0.9), (0.5, 2.0), interpolation
@@ -472,11 +478,32 @@ def test_the_pipelines_of_timm_run_in_cpp(drawn):
     training = transforms.from_torchvision(timm.data.create_transform(**config, is_training=True))
     assert [op.op for op in training] == ["random_resized_crop", "horizontal_flip", "color_jitter", "normalize"]
     assert training[0].options["interpolation"] == "random"
+    for aa, mode, op in (
+        ("rand-m9-mstd0.5-inc1", "bicubic", transforms.TimmRandAugment(2, 9, 0.5, 10, True, 0.5, "bicubic", MEAN_LEVELS)),
+        ("rand-n3-mmax20", "random", transforms.TimmRandAugment(3, 10, 0, 20, False, 0.5, "random", MEAN_LEVELS)),
+    ):
+        config["interpolation"] = mode
+        training = transforms.from_torchvision(timm.data.create_transform(**config, is_training=True, auto_augment=aa))
+        assert training[2] == op and training[-1].op == "normalize"
+        assert ours_of(training, drawn).shape == (24, 3, 56, 56)
+    weighted = timm.data.create_transform(**config, is_training=True, auto_augment="rand-m9-tweights")
+    with pytest.warns(transforms.KeptInPython, match="timm's fifteen ops") as caught:
+        transforms.from_torchvision(weighted)
+    assert len(str(caught[0].message)) < 500
+    beyond = timm.data.create_transform(**config, is_training=True, auto_augment="rand-m40-mmax40")
+    with pytest.warns(transforms.KeptInPython, match="at most 30"):
+        transforms.from_torchvision(beyond)
+
+
+def test_a_field_too_smooth_for_cpp_stays_in_python():
+    with pytest.warns(transforms.KeptInPython, match="sigma from 0 to 100"):
+        transforms.from_torchvision(v2.ElasticTransform(50.0, 200.0))
 
 
 @pytest.mark.parametrize("inner", [
     transforms.ColorJitter((0.5, 0.5)), transforms.GaussianBlur(5, 2.0), transforms.RandomRotation((90, 90)),
-    transforms.RandomAffine((45, 45)), transforms.RandomInvert(1.0),
+    transforms.RandomAffine((45, 45)), transforms.RandomInvert(1.0), transforms.RandomPerspective(0.6, 1.0),
+    transforms.ElasticTransform(90.0),
 ], ids=lambda op: op.op)
 def test_an_op_is_applied_with_a_probability(drawn, inner):
     crop = transforms.CenterCrop(40)

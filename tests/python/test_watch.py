@@ -275,6 +275,15 @@ def test_torchrun_gives_one_verdict_that_names_the_straggler(runs):
     assert done.stderr.count("stoker watch ") == 1
 
 
+def test_files_beyond_the_limit_of_their_size_change_no_status(runs):
+    script = runs.script(train() + "sys.exit(3)")
+    limited = ("prlimit", "--fsize=20000", sys.executable)
+    done = runs.python("-m", "stoker", "watch", "-o", "page.html", "--keep", "kept", script, prefix=limited)
+    assert done.returncode == 3 and "where the training thread spent" in done.stderr, done.stderr
+    reason = next(line for line in done.stderr.splitlines() if "page.html was not written" in line)
+    assert "File too large" in reason, reason
+
+
 def test_a_missing_script_is_one_line(runs):
     done = runs.watch("missing.py")
     assert done.returncode == 2 and done.stdout == ""

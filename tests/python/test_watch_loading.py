@@ -14,7 +14,16 @@ from stoker.watch.fetch_clock import FIELDS, WorkerTarget
 from stoker.watch.seen import LoaderNote, Seen
 from test_watch_program import DATA, records, train, watched
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, Sampler, SequentialSampler
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    get_worker_info,
+)
 
 
 class Slow(nn.Module):
@@ -171,3 +180,127 @@ def test_the_precision_of_products_may_be_set_in_the_new_way(monkeypatch, name):
         assert seen.precision == ("tf32" if name == "tf32" else "fp32")
     finally:
         torch.backends.cuda.matmul.fp32_precision = before
+
+
+asked = get_worker_info
+
+
+class Whole(IterableDataset):
+    def __iter__(self):
+        return iter(DATA)
+
+
+def share():
+    return get_worker_info()
+
+
+class Divided(IterableDataset):
+    def __iter__(self):
+        info = share()
+        yield from list(DATA)[info.id if info else 0 :: info.num_workers if info else 1]
+
+
+class Batches(IterableDataset):
+    def __iter__(self):
+        yield from DataLoader(DATA, batch_size=6)
+
+
+@pytest.mark.parametrize("dataset, samples", [(DATA, 1), (Whole(), 1), (Batches(), 6)])
+def test_a_loader_may_leave_batches_to_the_data_set(tmp_path, dataset, samples):
+    model, loss = nn.Linear(8, 4), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path):
+        for _ in range(2):
+            for x, y in DataLoader(dataset, batch_size=None):
+                optimizer.zero_grad()
+                loss(model(x.view(-1, 8)), y.view(-1)).backward()
+                optimizer.step()
+    counts = [step["samples"] for step in records(tmp_path, "step")]
+    assert len(counts) == 2 * len(DATA) / samples and set(counts[4:]) == {samples}, counts
+    assert records(tmp_path, "facts")[-1]["train"]["batch_size"] == samples
+
+
+def test_single_samples_that_the_program_stacks(tmp_path):
+    model, loss = nn.Linear(8, 4), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path):
+        images, labels = [], []
+        for _ in range(4):
+            for x, y in DataLoader(DATA, batch_size=None):
+                images.append(x)
+                labels.append(y)
+                if len(images) == 12:
+                    optimizer.zero_grad()
+                    loss(model(torch.stack(images)), torch.stack(labels)).backward()
+                    optimizer.step()
+                    images, labels = [], []
+    counts = [step["samples"] for step in records(tmp_path, "step")]
+    facts = records(tmp_path, "facts")[-1]
+    assert len(counts) == 16 and set(counts[4:]) == {12} and facts["train"]["batch_size"] == 12
+    assert facts["data"]["image_bytes"] == 32
+
+
+def test_a_list_of_images_is_a_batch(tmp_path):
+    class Detector(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Conv2d(3, 2, 3)
+
+        def forward(self, images):
+            return sum(self.head(image).mean() for image in images)
+
+    model = Detector()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path):
+        for _ in range(6):
+            optimizer.zero_grad()
+            model([torch.randn(3, 8, 8) for _ in range(5)]).backward()
+            optimizer.step()
+    assert records(tmp_path, "facts")[-1]["train"]["batch_size"] == 5
+
+
+@pytest.mark.parametrize("size", [1, 12])
+def test_without_a_loader_the_batch_is_what_the_model_gets(tmp_path, size):
+    model = nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    images, labels = DATA.tensors
+    with watched(tmp_path):
+        for at in range(0, 48, size):
+            x, y = (images[at], labels[at]) if size == 1 else (images[at : at + size], labels[at : at + size])
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    assert records(tmp_path, "facts")[-1]["train"]["batch_size"] == size
+
+
+class Seeded(IterableDataset):
+    def __iter__(self):
+        info = get_worker_info()
+        return iter(DATA) if info is None or info.seed else iter(())
+
+
+class Renamed(IterableDataset):
+    def __init__(self, inner=None):
+        self.inner = inner
+
+    def __iter__(self):
+        info = asked()
+        yield from list(self.inner or DATA)[:: info.num_workers if info else 1]
+
+
+class Wrapping(IterableDataset):
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __iter__(self):
+        return iter(self.inner)
+
+
+@pytest.mark.parametrize("dataset, whole", [
+    (Whole(), True), (Divided(), False), (DATA, False), (Seeded(), True), (Renamed(), False), (Wrapping(Divided()), False),
+    (Wrapping(Whole()), True),
+])
+def test_a_stream_that_divides_itself_is_known(dataset, whole):
+    seen = Seen()
+    seen.note_loader(LoaderNote(DataLoader(dataset, batch_size=8)))
+    assert seen.data.get("iterable", False) == whole

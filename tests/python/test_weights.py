@@ -289,3 +289,8 @@ def test_other_ops_change_the_shape_of_an_export(stoker, tmp_path, digits):
     sets = ("--set", 'data.val_ops=[{op = "resize", size = [14, 14]}]')
     error = stoker("export", "run", "-o", "x.pt", *sets, status=1).err
     assert "shape [128, 196]" in error and error.count("\n") == 1, error
+
+
+def test_onnx_is_named_as_pythons(stoker):
+    error = stoker("export", "run", "-o", "x.onnx", status=1).err
+    assert 'stoker.export_onnx("run", "x.onnx")' in error and error.count("\n") == 1

@@ -31,6 +31,7 @@ TEST(Tuner, FindsWorkersAndTheCache) {
     // Two cores, and 5 ms of CPU for a sample.
     EXPECT_NEAR(result.tuned, 400, 40);
     EXPECT_NEAR(result.baseline, 1 / 0.012, 3);
+    EXPECT_TRUE(result.untried.empty());
     for (const TriedChange& kept : result.kept) {
         EXPECT_NEAR(*kept.predicted / kept.measured->median, 1, 0.15) << text_of(kept.change);
     }
@@ -386,6 +387,15 @@ TEST(Tuner, EndsWhenTheTimeIsSpent) {
     const TuneResult result = tune(photos(), {}, {.budget_seconds = 0}, opener(machine));
     EXPECT_TRUE(result.kept.empty());
     EXPECT_FALSE(result.interrupted);
+    EXPECT_THAT(changes_of(result.untried), testing::Contains(testing::HasSubstr("data.cache")));
+    EXPECT_EQ(std::ranges::count_if(changes_of(result.untried),
+                                    [](const std::string& text) { return text.starts_with("data.workers"); }),
+              1)
+        << "only the best number of workers";
+    for (const TriedChange& each : result.untried) {
+        EXPECT_FALSE(each.measured.has_value());
+        EXPECT_FALSE(each.reason.empty());
+    }
 }
 
 TEST(Tuner, PackingIsSuggestedUnlessItMayBeKept) {

@@ -190,6 +190,37 @@ class RandomAffine(Transform):
         )
 
 
+class RandomPerspective(Transform):
+    """The corners moved towards the centre by up to half of `distortion_scale` of the image; the size stays."""
+
+    op = "random_perspective"
+
+    def __init__(
+        self,
+        distortion_scale: float = 0.5,
+        p: float = 0.5,
+        interpolation: Mode = "bilinear",
+        fill: Color | None = 0,
+    ) -> None:
+        mode = self._either(interpolation)
+        super().__init__(distortion_scale=distortion_scale, p=p, interpolation=mode, fill=fill)
+
+
+class ElasticTransform(Transform):
+    """Each pixel moved by a smooth random field: `alpha` says how far, `sigma` how smooth, each a number or (x, y)."""
+
+    op = "elastic_transform"
+
+    def __init__(
+        self,
+        alpha: float | Sequence[float] = 50.0,
+        sigma: float | Sequence[float] = 5.0,
+        interpolation: Mode = "bilinear",
+        fill: Color | None = 0,
+    ) -> None:
+        super().__init__(alpha=alpha, sigma=sigma, interpolation=self._either(interpolation), fill=fill)
+
+
 class ColorJitter(Transform):
     """Colours changed by random factors in random order."""
 
@@ -335,6 +366,40 @@ class AutoAugment(Transform):
         super().__init__(policy=policy, interpolation=self._either(interpolation), fill=fill)
 
 
+class TimmRandAugment(Transform):
+    """timm's RandAugment, as "rand-m9-mstd0.5-inc1": `num_ops` of fifteen ops, each with the probability `p`.
+
+    magnitude: 10 is an op's whole range. magnitude_std: its standard deviation; above 100 it is uniform from 0 to
+    `magnitude`. increasing: a larger magnitude always changes more. interpolation: also "bicubic"; "random" is bilinear or
+    bicubic, drawn for each op.
+    """
+
+    op = "timm_rand_augment"
+
+    def __init__(
+        self,
+        num_ops: int = 2,
+        magnitude: float = 10,
+        magnitude_std: float = 0,
+        max_magnitude: float = 10,
+        increasing: bool = False,
+        p: float = 0.5,
+        interpolation: Mode = "random",
+        fill: Color | None = None,
+    ) -> None:
+        self._has_only("interpolation", _mode(interpolation), "random", "bilinear", "bicubic", "nearest")
+        super().__init__(
+            num_ops=num_ops,
+            magnitude=magnitude,
+            magnitude_std=magnitude_std,
+            max_magnitude=max_magnitude,
+            increasing=increasing,
+            p=p,
+            interpolation=_mode(interpolation),
+            fill=fill,
+        )
+
+
 class RandomApply(Transform):
     """One op of ColorJitter, GaussianBlur, RandomRotation, RandomAffine, or one that has a `p` of its own, with the
     probability `p`."""
@@ -384,8 +449,8 @@ class Normalize(Transform):
 
 # The ops that are applied at random, and their probability without `p`.
 _WITH_PROBABILITY = {
-    "color_jitter": 1.0, "gaussian_blur": 1.0, "random_rotation": 1.0, "random_affine": 1.0,
-    "horizontal_flip": 0.5, "vertical_flip": 0.5, "random_grayscale": 0.1, "random_invert": 0.5, "random_posterize": 0.5,
+    "color_jitter": 1.0, "gaussian_blur": 1.0, "random_rotation": 1.0, "random_affine": 1.0, "elastic_transform": 1.0,
+    "random_perspective": 0.5, "horizontal_flip": 0.5, "vertical_flip": 0.5, "random_grayscale": 0.1, "random_invert": 0.5, "random_posterize": 0.5,
     "random_solarize": 0.5, "random_equalize": 0.5, "random_autocontrast": 0.5, "random_adjust_sharpness": 0.5,
 }  # fmt: skip
 

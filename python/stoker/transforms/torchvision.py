@@ -14,7 +14,7 @@ _CONVERSIONS = {"ToTensor", "ToImage", "ToPureTensor", "PILToTensor", "ToImageTe
 _TO_DTYPE = {"ToDtype", "ConvertImageDtype"}
 
 # timm's ToTensor is another one: it does not divide by 255.
-_OF_TIMM = {"MaybeToTensor", "MaybePILToTensor", "RandomResizedCropAndInterpolation"}
+_OF_TIMM = {"MaybeToTensor", "MaybePILToTensor", "RandomResizedCropAndInterpolation", "RandAugment"}
 
 # From these on, an image is a float tensor, which the C++ ops do not take.
 _TO_FLOATS = {"ToTensor", "MaybeToTensor", "Normalize", "RandomErasing"} | _TO_DTYPE
@@ -148,12 +148,14 @@ def _name(part: Any) -> str:
     name."""
     kind = type(part)
     of_torch = kind.__module__.startswith("torch.nn.") and kind.__name__ in ("Sequential", "Identity")
-    of_timm = kind.__module__ == "timm.data.transforms" and kind.__name__ in _OF_TIMM
-    return kind.__name__ if of_torch or of_timm or kind.__module__.startswith("torchvision.") else ""
+    if kind.__module__ in ("timm.data.transforms", "timm.data.auto_augment") and kind.__name__ in _OF_TIMM:
+        return "timm.RandAugment" if kind.__name__ == "RandAugment" else kind.__name__
+    return kind.__name__ if of_torch or kind.__module__.startswith("torchvision.") else ""
 
 
 def _unsupported(part: Any, expected: str) -> Unsupported:
     got = " ".join(repr(part).split())
+    got = got if len(got) <= 200 else got[:200] + "..."
     return Unsupported(f"[{type(part).__name__}] expected {expected}, got {got}")
 
 
@@ -230,6 +232,33 @@ def _timm_random_resized_crop(part: Any) -> ops.Transform:
     return ops.RandomResizedCrop(_size(part), part.scale, part.ratio, mode)
 
 
+_TIMM_OPS = (
+    "AutoContrast Equalize Invert Rotate Posterize Solarize SolarizeAdd Color Contrast Brightness Sharpness ShearX ShearY "
+    "TranslateXRel TranslateYRel"
+).split()
+_TIMM_INCREASING = {"Posterize", "Solarize", "Color", "Contrast", "Brightness", "Sharpness"}
+
+
+def _timm_rand_augment(part: Any) -> ops.Transform:
+    names = [op.name for op in part.ops]
+    increasing = [name + "Increasing" if name in _TIMM_INCREASING else name for name in _TIMM_OPS]
+    first = part.ops[0]
+    settings = {(op.prob, op.magnitude, op.magnitude_std, op.magnitude_max, str(op.kwargs)) for op in part.ops}
+    usual = names in (_TIMM_OPS, increasing) and part.choice_weights is None and len(settings) == 1
+    _require(part, usual and first.hparams.get("translate_pct", 0.45) == 0.45, "timm's fifteen ops with one setting")
+    most = first.magnitude_max or 10
+    _require(part, 0 <= first.magnitude <= 30 and 1 <= most <= 30 and part.num_layers <= 100, "magnitudes of at most 30")
+    mode = first.kwargs["resample"]
+    if isinstance(mode, (list, tuple)):
+        _require(part, set(mode) == {2, 3}, "bilinear and bicubic")
+        mode = "random"
+    fill = first.kwargs["fillcolor"]
+    return ops.TimmRandAugment(
+        part.num_layers, first.magnitude, min(first.magnitude_std, 1000.0), most,
+        names == increasing, first.prob, mode, fill,
+    )  # fmt: skip
+
+
 def _random_crop(part: Any) -> ops.Transform:
     padding = part.padding
     if type(part).__module__.startswith("torchvision.transforms.v2") and padding is not None:
@@ -246,6 +275,11 @@ def _rotation(part: Any) -> ops.Transform:
 def _affine(part: Any) -> ops.Transform:
     _require(part, getattr(part, "center", None) is None, "a transform about the centre")
     return ops.RandomAffine(part.degrees, part.translate, part.scale, part.shear, _mode(part), _fill(part))
+
+
+def _elastic(part: Any) -> ops.Transform:
+    _require(part, all(0 <= sigma <= 100 for sigma in _numbers(part.sigma)), "a sigma from 0 to 100")
+    return ops.ElasticTransform(part.alpha, part.sigma, _mode(part), _fill(part))
 
 
 def _random_apply(part: Any) -> ops.Transform:
@@ -281,6 +315,7 @@ _MAKERS: dict[str, Callable[[Any], ops.Transform]] = {
     "AutoAugment": lambda part: ops.AutoAugment(part.policy, _mode(part), _fill(part)),
     "CenterCrop": lambda part: ops.CenterCrop(_size(part)),
     "ColorJitter": lambda part: ops.ColorJitter(part.brightness, part.contrast, part.saturation, part.hue),
+    "ElasticTransform": _elastic,
     "GaussianBlur": lambda part: ops.GaussianBlur(part.kernel_size, part.sigma),
     "Grayscale": _grayscale,
     "Normalize": lambda part: ops.Normalize(part.mean, part.std),
@@ -296,6 +331,7 @@ _MAKERS: dict[str, Callable[[Any], ops.Transform]] = {
     "RandomGrayscale": lambda part: ops.RandomGrayscale(part.p),
     "RandomHorizontalFlip": lambda part: ops.RandomHorizontalFlip(part.p),
     "RandomInvert": lambda part: ops.RandomInvert(part.p),
+    "RandomPerspective": lambda part: ops.RandomPerspective(part.distortion_scale, part.p, _mode(part), _fill(part)),
     "RandomPosterize": lambda part: ops.RandomPosterize(part.bits, part.p),
     "RandomResizedCrop": _random_resized_crop,
     "RandomResizedCropAndInterpolation": _timm_random_resized_crop,
@@ -303,5 +339,6 @@ _MAKERS: dict[str, Callable[[Any], ops.Transform]] = {
     "RandomSolarize": lambda part: ops.RandomSolarize(part.threshold, part.p),
     "RandomVerticalFlip": lambda part: ops.RandomVerticalFlip(part.p),
     "Resize": _resize,
+    "timm.RandAugment": _timm_rand_augment,
     "TrivialAugmentWide": lambda part: ops.TrivialAugmentWide(part.num_magnitude_bins, _mode(part), _fill(part)),
 }

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
-from stoker.watch.seen import LoaderNote
+from stoker.watch.seen import LoaderNote, Seen
+from stoker.watch.steps import Steps
 
 _unseen = torch._C.DisableTorchFunction
 _CHANNELS = 4  # the most that an image has as its first size
@@ -104,6 +105,58 @@ def note_batch(note: LoaderNote | None, batch: Any) -> int:
     listed = measured == samples and measured == _listed_samples(batch)
     note.sample_bytes = _sample_bytes(batch, 1 if listed else samples)
     return samples
+
+
+class InputNote:
+    """The samples that the model gets in its first training calls: the batch of a program without a loader, and whether
+    a loader with batch_size=None gives single samples."""
+
+    def __init__(self, steps: Steps, seen: Seen) -> None:
+        self._steps = steps
+        self._seen = seen
+        self._model = 0  # its id: the first outermost module with parameters that learns
+        self._before = (0, 0)  # batches and samples at the last call
+        self._calls: list[tuple[int, int, int]] = []  # samples; batches since the call before, and their samples
+        self.wanted = True
+
+    def add(self, model: int, inputs: list[Any]) -> None:
+        self._model = self._model or model
+        if model != self._model:
+            return
+        rows = self._steps.rows
+        now = rows.batches + self._steps.batches, rows.samples + self._steps.samples
+        self._calls.append((_input_samples(inputs), now[0] - self._before[0], now[1] - self._before[1]))
+        self._before = now
+        if len(self._calls) == 4:  # the first may come before or after more batches than one
+            self._decide()
+
+    def _decide(self) -> None:
+        self.wanted = False
+        samples, batches, measured = self._calls[-1]
+        note = self._steps.loader
+        if note is None:
+            self._seen.fed = samples
+        elif note.unbatched and len(set(self._calls[1:])) == 1 and samples == batches != measured:
+            self._seen.fed = samples
+            self._seen.single.add(note.kind)
+            note.per_batch = 1
+            if note.sample_bytes is not None:  # of a share of a sample
+                note.sample_bytes = note.sample_bytes * measured // batches
+                self._seen.sample_bytes = note.sample_bytes
+
+
+def _input_samples(inputs: list[Any]) -> int:
+    """Samples of a model's inputs: the first size of the first tensor; of a list of images its length. A single row of
+    floats is one sample."""
+    first = inputs[0] if inputs else None
+    with _unseen():
+        if isinstance(first, (list, tuple)) and first and all(isinstance(one, torch.Tensor) for one in first):
+            if all(one.dim() == 3 and one.size(0) <= _CHANNELS for one in first):
+                return len(first)
+        tensor = _first_tensor(inputs)
+        if isinstance(tensor, torch.Tensor) and tensor.dim() < 2 and tensor.is_floating_point():
+            return 1
+    return _stacked_samples(inputs)
 
 
 def _sample_bytes(batch: Any, samples: int) -> int | None:

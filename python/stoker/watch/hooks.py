@@ -200,7 +200,10 @@ class Hooks:
             original(iterator, loader, *args, **options)
             if state.here():
                 try:
-                    setattr(iterator, LOADER, LoaderNote(loader))
+                    note = LoaderNote(loader)
+                    if note.unbatched and note.kind in state.seen.single:
+                        note.per_batch = 1
+                    setattr(iterator, LOADER, note)
                 except Exception as error:
                     state.fail(error)
 

@@ -18,6 +18,7 @@ import torch
 from torch.compiler import is_compiling
 
 from stoker.watch.account import BACKWARD, FORWARD, WAIT
+from stoker.watch.batches import InputNote
 from stoker.watch.places import find_frames, place_of
 from stoker.watch.seen import Facts, length_of
 from stoker.watch.state import HookState
@@ -84,6 +85,7 @@ class ModuleHooks:
         self._hooked: set[type] = set()
         self._discovers = False
         self._known: set[str] = set()  # modules of Python that were loaded before ours stood in nn.Module
+        self._input = InputNote(state.steps, state.seen)
         self.uses: dict[int, bool] = {}  # of outermost modules by id: whether they have parameters
         self._references: dict[int, weakref.ref[Any]] = {}
 
@@ -159,6 +161,8 @@ class ModuleHooks:
         if state.inside or account.phase in (BACKWARD, WAIT) or get_ident() != state.thread:
             return original(module, *args, **options)
         learning = self._called(module)
+        if learning and self._input.wanted and self.uses.get(id(module)):
+            self._note_input(id(module), [*args, *options.values()])
         before = account.enter(FORWARD)
         stays = False  # in this phase: the loss follows, and the backward pass
         looks = learning and state.around is not None
@@ -177,6 +181,12 @@ class ModuleHooks:
                 account.enter(before)
             if not learning:
                 self._passed()
+
+    def _note_input(self, model: int, inputs: list[Any]) -> None:
+        try:
+            self._input.add(model, inputs)
+        except Exception as error:
+            self._state.fail(error)
 
     def _called(self, module: Any) -> bool:
         """An outermost module is called: whether it learns. Only a call that trains, after others that did, changes

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import weakref
 from collections.abc import Sized
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -41,6 +43,7 @@ class LoaderNote:
     def __init__(self, loader: Any) -> None:
         batches = attribute_of(loader, "batch_sampler")
         self.dataset = loader.dataset
+        self.unbatched = batches is None  # the data set gives batches, or single samples
         self.sampler = batches if batches is not None else attribute_of(loader, "sampler")
         self.batch_size = attribute_of(loader, "batch_size")
         self.workers = int(loader.num_workers)
@@ -51,6 +54,11 @@ class LoaderNote:
         self.shuffled = _is_shuffled(batches)
         self.default_collate = attribute_of(loader, "collate_fn") is torch.utils.data.default_collate
         self.place = place_on(loader)
+
+    @property
+    def kind(self) -> str:
+        """The types of its data set and sampler."""
+        return f"{type(self.dataset)} {type(self.sampler)}"
 
     def expected(self) -> int:
         """Samples of the first batch. Asks the data set for its length."""
@@ -63,6 +71,7 @@ class LoaderNote:
         note: LoaderNote = object.__new__(LoaderNote)
         note.dataset, note.sampler, note.batch_size = loader.dataset, loader, loader.batch_size
         note.workers, note.persistent, note.drop_last = loader.workers, True, loader.drop_last
+        note.unbatched = False
         note.prefetch_factor, note.name, note.counts, note.place = None, "stoker.Loader", True, ""
         copies = loader._prefetcher is not None and loader._prefetcher.device.type == "cuda"
         note.shuffled, note.default_collate = None, True
@@ -88,6 +97,8 @@ class Seen:
         self.compiled = False
         self._model: weakref.ref[Any] | None = None  # the outermost module with the most parameters
         self._model_size = 0
+        self.single: set[str] = set()  # kinds of loaders that give samples, not batches
+        self.fed = 0  # samples that the model gets in a training step, if no loader's batches tell them
 
     @property
     def module(self) -> Any:
@@ -106,7 +117,7 @@ class Seen:
             sample_bytes=_mean_file_bytes(attribute_of(dataset, "samples")),
             loader=note.name,
             place=note.place,
-            iterable=isinstance(dataset, torch.utils.data.IterableDataset) or None,
+            iterable=isinstance(dataset, torch.utils.data.IterableDataset) and not _divides_itself(dataset) or None,
             workers=note.workers,
             prefetch=note.workers * (note.prefetch_factor or 0) if note.workers else None,
             pinned=note.pinned,
@@ -225,6 +236,40 @@ def place_on(made: Any) -> str:
     """The line on which the program made a loader or an optimizer; empty if that is not known."""
     place = attribute_of(made, PLACE)
     return place if isinstance(place, str) else ""
+
+
+def _divides_itself(dataset: Any) -> bool:
+    """Whether a stream gives each worker process a share: whether its methods, or functions that they call, ask for
+    get_worker_info and use num_workers; or whether it wraps a stream that does."""
+    kinds = [kind for kind in type(dataset).__mro__ if kind.__module__.partition(".")[0] not in ("torch", "builtins")]
+    if any(kind.__module__.partition(".")[0] == "webdataset" and kind.__name__ == "WebDataset" for kind in kinds):
+        return True  # by a stage of its pipeline
+    functions = [value for kind in kinds for value in vars(kind).values()]
+    seen: set[CodeType] = set()
+    names: set[str] = set()
+    for _ in range(3):
+        called: list[Any] = []
+        for function in map(inspect.unwrap, filter(callable, functions)):
+            if isinstance(function, FunctionType):
+                found = _names_in(function.__code__, seen)
+                names.update(found)
+                called += [function.__globals__.get(name) for name in found]
+        if torch.utils.data.get_worker_info in called:
+            names.add("get_worker_info")
+        functions = [value for value in called if isinstance(value, FunctionType)]
+    if {"get_worker_info", "num_workers"} <= names:
+        return True
+    inner = [value for value in vars(dataset).values() if isinstance(value, torch.utils.data.IterableDataset)]
+    return any(_divides_itself(one) for one in inner if one is not dataset)
+
+
+def _names_in(code: CodeType, seen: set[CodeType]) -> list[str]:
+    """The global and attribute names of a function and those within it, once for each code."""
+    if code in seen:
+        return []
+    seen.add(code)
+    inner = [name for value in code.co_consts if isinstance(value, CodeType) for name in _names_in(value, seen)]
+    return [*code.co_names, *inner]
 
 
 def _steps_of(note: LoaderNote, samples: int | None) -> int | None:

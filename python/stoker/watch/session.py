@@ -247,7 +247,8 @@ class Session:
         rank = self.rank.at_end()
         steps = max(1, self.writer.steps)
         rows, passes = self.writer.rows, self._steps.backwards
-        batch = self.seen.loader.get("batch_size") or (round(rows.samples / rows.batches) if rows.batches else 0)
+        batch = self.seen.loader.get("batch_size") or self.seen.fed
+        batch = batch or (round(rows.samples / rows.batches) if rows.batches else 0)
         # Several backward passes may share a batch, and several batches, of two loaders, a backward pass.
         accumulate = max(1, round(min(passes or rows.batches, rows.batches or passes) / steps))
         self.writer.facts(

@@ -26,6 +26,7 @@ struct ImageInfo {
     int width = 0;
     int orientation = 1;       // EXIF orientation 1..8; 1 if there is none
     bool progressive = false;  // JPEG: progressive, PNG: interlaced
+    int bits = 8;              // of a channel, as stored: 16 in a deep PNG or PNM, which is reduced to 8
 };
 
 struct DecodeOptions {

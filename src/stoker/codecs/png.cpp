@@ -54,6 +54,7 @@ class PngReader {
 
     int height() const { return static_cast<int>(header_.height); }
     int width() const { return static_cast<int>(header_.width); }
+    int bits() const { return header_.bit_depth > 8 ? 16 : 8; }
     bool interlaced() const { return header_.interlace_method != SPNG_INTERLACE_NONE; }
 
     // Decodes rows [0, rows.end()) of an image that is not interlaced.
@@ -199,7 +200,8 @@ ImageInfo PngDecoder::info(std::span<const std::byte> bytes) {
             .height = reader.height(),
             .width = reader.width(),
             .orientation = orientation_in(bytes),
-            .progressive = reader.interlaced()};
+            .progressive = reader.interlaced(),
+            .bits = reader.bits()};
 }
 
 void PngDecoder::decode(std::span<const std::byte> bytes, RowSink& sink, bool indices) {

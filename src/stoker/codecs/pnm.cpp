@@ -225,7 +225,7 @@ bool is_pnm(std::span<const std::byte> bytes) {
 
 ImageInfo PnmDecoder::info(std::span<const std::byte> bytes) {
     const Layout layout = read_header(bytes);
-    return {.codec = Codec::pnm, .height = layout.height, .width = layout.width};
+    return {.codec = Codec::pnm, .height = layout.height, .width = layout.width, .bits = layout.largest > 255 ? 16 : 8};
 }
 
 void PnmDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {

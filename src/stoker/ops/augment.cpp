@@ -83,6 +83,10 @@ void augment(ImageView image, const AugmentParams& params, Image& scratch) {
             return move({.translate = {std::trunc(magnitude), 0}});
         case AugmentOp::translate_y:
             return move({.translate = {0, std::trunc(magnitude)}});
+        case AugmentOp::shift_x:
+            return move({.translate = {magnitude, 0}});
+        case AugmentOp::shift_y:
+            return move({.translate = {0, magnitude}});
         case AugmentOp::rotate:
             return rotate(image, magnitude, params.interpolation, params.fill, scratch);
         case AugmentOp::brightness:
@@ -103,6 +107,8 @@ void augment(ImageView image, const AugmentParams& params, Image& scratch) {
             return equalize(image);
         case AugmentOp::invert:
             return invert(image);
+        case AugmentOp::solarize_add:
+            return solarize_add(image, static_cast<int>(magnitude));
     }
 }
 

@@ -1,4 +1,5 @@
-// The ops of torchvision's TrivialAugmentWide, RandAugment and AutoAugment, and their magnitudes.
+// The ops of torchvision's TrivialAugmentWide, RandAugment and AutoAugment, and of timm's RandAugment, and their
+// magnitudes.
 #pragma once
 
 #include <array>
@@ -27,9 +28,12 @@ enum class AugmentOp {
     solarize,
     autocontrast,
     equalize,
-    invert,  // AutoAugment alone has it
+    invert,        // AutoAugment's and timm's
+    solarize_add,  // this and those that follow: timm's
+    shift_x,       // translations by fractions of pixels
+    shift_y,
 };
-inline constexpr std::uint32_t kAugmentOps = 14;  // without invert
+inline constexpr std::uint32_t kAugmentOps = 14;  // torchvision's random ones
 
 // The largest magnitudes. Solarize always has thresholds from 255 down to 0.
 struct AugmentSpace {

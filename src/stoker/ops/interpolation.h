@@ -6,7 +6,7 @@
 namespace stoker {
 
 // As a resize all but `nearest` are antialiased filters. `bicubic` and `lanczos` have negative weights, so their sums
-// may leave 0 to 255 and are clipped. Affine transforms have the first two alone.
+// may leave 0 to 255 and are clipped. Affine and perspective transforms have the first three.
 enum class Interpolation : std::int32_t { nearest, bilinear, bicubic, lanczos };
 
 // The kernels of a GPU have these alone.

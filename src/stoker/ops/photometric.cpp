@@ -78,6 +78,19 @@ void posterize(ImageView image, int bits) {
     });
 }
 
+void solarize_add(ImageView image, int amount) {
+    check_color_channels("solarize_add", image);
+    constexpr int kThreshold = 128;
+    if (amount < 0 || amount > 255) {
+        throw InvalidArgument({.where = "solarize_add", .expected = "0 to 255", .got = fmt::to_string(amount)});
+    }
+    each_row(image, [&](std::uint8_t* row, std::size_t bytes) {
+        for (std::size_t i = 0; i < bytes; ++i) {
+            row[i] = static_cast<std::uint8_t>(row[i] < kThreshold ? std::min(row[i] + amount, 255) : row[i]);
+        }
+    });
+}
+
 void solarize(ImageView image, float threshold) {
     check_color_channels("solarize", image);
     if (!(threshold <= 255.0f)) {

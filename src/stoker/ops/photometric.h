@@ -14,6 +14,9 @@ void posterize(ImageView image, int bits);
 // Inverts values of at least `threshold`, which is at most 255.
 void solarize(ImageView image, float threshold);
 
+// Adds `amount`, 0 to 255, to values below 128, up to 255: timm's.
+void solarize_add(ImageView image, int amount);
+
 // 255 - value.
 void invert(ImageView image);
 

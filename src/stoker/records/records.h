@@ -49,7 +49,7 @@ struct DataFacts {
     std::optional<double> sample_bytes = {};  // stored bytes of a sample, mean over a few
     std::optional<double> image_bytes = {};   // bytes of a sample in the batch
     std::string loader = {};                  // of a watched program: "DataLoader" or "stoker.Loader"
-    std::optional<bool> iterable = {};        // of a watched program: an IterableDataset, which gives a stream
+    std::optional<bool> iterable = {};        // of a watched program: a stream that each worker reads whole
     std::optional<int> workers = {};          // 0: the training thread loads
     std::optional<int> prefetch = {};
     std::optional<bool> pinned = {};

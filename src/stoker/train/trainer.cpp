@@ -187,7 +187,7 @@ void Trainer::fail(const std::exception& error, bool trained, const FitOptions& 
         return;
     }
     const auto newest = options.out.empty() ? std::nullopt : find_checkpoint(options.out);
-    throw DeviceLost(reason, newest ? "--resume auto continues from " + newest->string()
+    throw DeviceLost(reason, newest ? "--resume auto (FitOptions::resume in C++) continues from " + newest->string()
                                     : "there is no checkpoint to continue from");
 }
 

@@ -41,6 +41,17 @@ const Candidate* best_of(const std::vector<Candidate>& all, const std::function<
     return best;
 }
 
+std::vector<Candidate> promising(const std::vector<Candidate>& all, double worth) {
+    const Candidate* setting = best_of(all, [](const Candidate& each) { return each.variant == nullptr; });
+    std::vector<Candidate> found;
+    for (const Candidate& each : all) {
+        if (each.predicted >= worth && (each.variant != nullptr || &each == setting)) {
+            found.push_back(each);
+        }
+    }
+    return found;
+}
+
 const Candidate* neighbour_of(const Setting& current, const std::vector<Candidate>& all, double cores, bool on_device) {
     const auto order = [cores](const Candidate& candidate) {
         return std::pair(idle_or_shared_cores(candidate.setting, cores), -candidate.predicted);

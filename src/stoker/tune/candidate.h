@@ -18,6 +18,8 @@ struct Candidate {
     double predicted = 1;        // factor; of a variant without costs the most that it can bring
 
     bool packs() const { return variant != nullptr && !variant->pack_codec.empty(); }
+    // Whether the prediction rests on measured costs.
+    bool known() const { return variant == nullptr || variant->queue || variant->costs.has_value(); }
 };
 
 // The workers and threads with which these costs train fastest; `current` where others bring little more. `correction`:
@@ -26,6 +28,9 @@ Setting fastest_setting(const Costs& costs, const Setting& current, double corre
 
 // The best of those that pass; null without one. Between equal ones the first, which takes fewer workers and threads.
 const Candidate* best_of(const std::vector<Candidate>& all, const std::function<bool(const Candidate&)>& passes);
+
+// The candidates that the search would try: those predicted to gain `worth` or more, of the settings only the best.
+std::vector<Candidate> promising(const std::vector<Candidate>& all, double worth);
 
 // Among settings that may be as good as `current`, the one that uses each core once: no prediction includes the cost of
 // threads sharing a core. If the step runs on the CPU, none that leaves more cores idle or shared than `current`.

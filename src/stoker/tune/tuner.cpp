@@ -45,6 +45,7 @@ class Tuner {
             }
             while (!out_of_time() && try_next()) {
             }
+            list_untried();
             compare_with_original();
         } catch (const TrialStopped&) {
             result_.interrupted = true;
@@ -202,19 +203,15 @@ class Tuner {
     // gain, those of any variant that might, packing last; then a few neighbours. False once nothing is left.
     bool try_next() {
         const std::vector<Candidate> all = candidates();
-        const auto known = [](const Candidate& candidate) {
-            return candidate.variant == nullptr || candidate.variant->queue || candidate.variant->costs.has_value();
-        };
-        const auto promising = [this](const Candidate& candidate) { return candidate.predicted >= worth(); };
-        const auto* best = best_of(all, [&](const auto& each) { return known(each) && promising(each); });
-        const auto* hope =
-            best_of(all, [&](const auto& each) { return !known(each) && promising(each) && !each.packs(); });
+        const auto hopeful = [this](const Candidate& each) { return !each.known() && each.predicted >= worth(); };
+        const auto* best = best_of(all, [&](const auto& each) { return each.known() && each.predicted >= worth(); });
+        const auto* hope = best_of(all, [&](const auto& each) { return hopeful(each) && !each.packs(); });
         if (best != nullptr && (hope == nullptr || hope->predicted < kMuchMore * best->predicted)) {
             try_candidate(*best);
             return true;
         }
         if (hope == nullptr) {
-            hope = best_of(all, [&](const auto& each) { return !known(each) && promising(each); });
+            hope = best_of(all, hopeful);
         }
         if (hope != nullptr) {
             probe_variant(*hope->variant);
@@ -226,6 +223,18 @@ class Tuner {
             return true;
         }
         return false;
+    }
+
+    // The candidates that are left if the time has ended the search; none if nothing was left to try.
+    void list_untried() {
+        for (const Candidate& each : promising(candidates(), worth())) {
+            result_.untried.push_back(
+                {.change = each.packs() ? std::vector<RecipeChange>() : each.change,
+                 .pack_codec = each.packs() ? each.variant->pack_codec : "",
+                 .predicted = each.known() ? std::optional(each.predicted) : std::nullopt,
+                 .reason = each.known() ? "the time was spent"
+                                        : fmt::format("the time was spent; at most {:.2f}x", each.predicted)});
+        }
     }
 
     // Whether steps are so long that a few percent are not worth a comparison, which takes half a minute and more.

@@ -45,14 +45,14 @@ struct TuneOptions {
     std::function<void(const std::string& line)> on_progress = nullptr;
 };
 
-// A change that was tried. Factors of throughput, against the recipe with all changes that were kept before.
+// A change, tried or not. Factors of throughput, against the recipe with all changes that were kept before.
 struct TriedChange {
     std::vector<RecipeChange> change;       // empty for packing that was not kept: its file is gone
     std::vector<std::string> before = {};   // the values of the changed keys, as TOML
     std::string pack_codec = {};            // not empty: packing the data with this codec
-    std::optional<double> predicted = {};   // empty: its costs could not be measured
-    std::optional<Estimate> measured = {};  // empty: it failed
-    std::string reason = {};                // why it was rolled back; empty: it was kept
+    std::optional<double> predicted = {};   // empty: its costs were not measured
+    std::optional<Estimate> measured = {};  // empty: it failed, or was not tried
+    std::string reason = {};                // why it was rolled back or not tried; empty: it was kept
 };
 
 struct TuneResult {
@@ -65,6 +65,7 @@ struct TuneResult {
     std::vector<TriedChange> kept = {};
     std::vector<TriedChange> rolled_back = {};
     std::vector<TriedChange> suggested = {};  // packing that would help, without TuneOptions::keep_packed
+    std::vector<TriedChange> untried = {};    // changes that promise a gain, for which the time did not suffice
     double seconds = 0;
     bool interrupted = false;
 };

@@ -131,10 +131,18 @@ TEST(ProgramAdvice, WorkersOfAStreamHaveToDivideIt) {
     EXPECT_EQ(workers(true, 0.5, "stoker.Loader").text, workers(false, 0.5).text);
 }
 
+TEST(ProgramAdvice, WithoutALoaderTheBatchIsTheProgramsOwn) {
+    RankRecords rank = watched({});
+    rank.facts.data.loader = "DataLoader";
+    EXPECT_THAT(advised(rank, "small-batch", 32).fix.code, HasSubstr("DataLoader(..., batch_size=32)"));
+    rank.facts.data.loader = "";
+    EXPECT_THAT(advised(rank, "small-batch", 32).fix.code, StartsWith("batch_size = 32 "));
+}
+
 TEST(ProgramAdvice, ABatchIsThatOfOneProcess) {
     RankRecords rank = watched({});
     rank.facts.world_size = 2;
-    EXPECT_THAT(advised(rank, "small-batch", 256).fix.code, HasSubstr("(..., batch_size=128)"));
+    EXPECT_THAT(advised(rank, "small-batch", 256).fix.code, HasSubstr("128  # in each process"));
 }
 
 TEST(ProgramAdvice, NameTheLineToChange) {
@@ -174,8 +182,8 @@ TEST(ProgramAdvice, StokersLoaderIsOfferedWhereItGivesMore) {
 
 // More workers gain little there. A loader that needs less CPU time still gains.
 TEST(ProgramAdvice, StokersLoaderIsAWarningWhereAllCoresAreBusy) {
-    RankRecords rank = watched(
-        {.share = {{Phase::wait, 0.7}, {Phase::forward, 0.3}}, .workers = 0, .cores = 1, .busy_share = 1});
+    RankRecords rank =
+        watched({.share = {{Phase::wait, 0.7}, {Phase::forward, 0.3}}, .workers = 0, .cores = 1, .busy_share = 1});
     EXPECT_LT(found_in({.ranks = {rank}}, "no-workers")->gain.expected, 1.05);
     rank.facts.data.stoker_samples_per_second = 2e6;
     const Finding finding = *found_in({.ranks = {rank}}, "no-workers");

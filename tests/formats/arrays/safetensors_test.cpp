@@ -300,7 +300,7 @@ TEST(Safetensors, MessagesAreShortWhereTheFileIsNot) {
     for (int i = 0; i < 100'000; ++i) {
         wide += ",1";
     }
-    wide += "]";
+    wide += ']';
     const std::string name(100'000, 'n');
     for (const std::string& header :
          {entry("U8", wide, "[0,1]"), entry(name, "[1]", "[0,2]"), entry("U8", "[1]", wide),

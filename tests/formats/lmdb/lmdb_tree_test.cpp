@@ -234,6 +234,110 @@ TEST_F(Tree, DamageIsAnErrorOrAnotherEntry) {
 }
 
 // One page in use and a map of one page: liblmdb would read the second one.
+// Pages of 512 bytes in the format of LMDB 1.0, laid out as its MDB_page and MDB_node.
+class PagesOfLmdb1 {
+  public:
+    static constexpr std::size_t kPage = 512;
+
+    // The nodes (key, what follows it) of a leaf or a branch; `low` is the first number of each node.
+    struct Node {
+        std::string key;
+        std::string rest;
+        std::uint64_t low;
+        std::uint16_t flags = 0;
+    };
+
+    void add(std::uint16_t kind, const std::vector<Node>& nodes) {
+        constexpr std::size_t kHeader = 24;
+        std::string page(kPage, '\0');
+        const auto put = [&page](std::size_t at, auto number) {
+            std::memcpy(page.data() + at, &number, sizeof number);
+        };
+        put(0, std::uint64_t{bytes_.size() / kPage});
+        put(18, kind);
+        put(20, static_cast<std::uint16_t>(2 * nodes.size()));
+        std::size_t end = kPage;
+        for (std::size_t i = 0; i < nodes.size(); ++i) {
+            const Node& node = nodes[i];
+            const std::size_t even_key = node.key.size() + node.key.size() % 2;
+            end -= (8 + even_key + node.rest.size() + 1) / 2 * 2;
+            put(kHeader + 2 * i, static_cast<std::uint16_t>(end - kHeader));
+            put(end, static_cast<std::uint32_t>(node.low));
+            put(end + 4, node.flags);
+            put(end + 6, static_cast<std::uint16_t>(node.key.size()));
+            page.replace(end + 8, node.key.size(), node.key);
+            page.replace(end + 8 + even_key, node.rest.size(), node.rest);
+        }
+        bytes_ += page;
+    }
+
+    // Overflow pages of a value.
+    std::string add_large(const std::string& value) {
+        std::uint64_t number = bytes_.size() / kPage;
+        std::string place(24, '\0');  // the page's number, its transaction and the number of pages
+        std::memcpy(place.data(), &number, sizeof number);
+        bytes_ += std::string(24, '\0') + value;
+        bytes_.resize((bytes_.size() + kPage - 1) / kPage * kPage);
+        return place;
+    }
+
+    std::string& bytes() { return bytes_; }
+    LmdbTree tree(std::uint64_t root) const {
+        const LmdbMeta meta{.format = LmdbFormat::v1_0, .page_size = kPage, .root = root, .depth = 2};
+        return {std::as_bytes(std::span(bytes_)), meta, "pages"};
+    }
+
+  private:
+    std::string bytes_;
+};
+
+TEST(TreeOfLmdb1, GivesItsEntriesAndSurvivesDamage) {
+    PagesOfLmdb1 pages;
+    const std::string large(1300, 'L');
+    pages.add(0x02, {{"a", "one", 3}, {"bcd", "", 0}, {"ef", "even", 4}});
+    const std::string place = pages.add_large(large);
+    pages.add(0x02, {{"g", place, 1300, 0x01}, {"hij", "odd", 3}});
+    const std::uint64_t last = pages.bytes().size() / PagesOfLmdb1::kPage - 1;
+    pages.add(0x01, {{"", "", 0}, {"g", "", last}});
+    const Texts expected = {{"a", "one"}, {"bcd", ""}, {"ef", "even"}, {"g", large}, {"hij", "odd"}};
+
+    const auto walk = [&] {
+        const std::span<const std::byte> all = std::as_bytes(std::span(pages.bytes()));
+        const LmdbTree tree = pages.tree(last + 1);
+        Texts found;
+        LmdbTree::Cursor cursor(tree);
+        for (auto entry = cursor.first(); entry; entry = cursor.next()) {
+            EXPECT_TRUE(entry->value.empty() || (entry->value.data() >= all.data() &&
+                                                 entry->value.data() + entry->value.size() <= all.data() + all.size()));
+            found.emplace_back(entry->key,
+                               std::string(reinterpret_cast<const char*>(entry->value.data()), entry->value.size()));
+        }
+        return found;
+    };
+    EXPECT_EQ(walk(), expected);
+    EXPECT_EQ(pages.tree(last + 1).find("g")->size(), large.size());
+    EXPECT_FALSE(pages.tree(last + 1).find("f").has_value());
+
+    const std::string whole = pages.bytes();
+    std::mt19937 random(5);
+    int refused = 0;
+    for (int round = 0; round < 3000; ++round) {
+        pages.bytes() = whole;
+        for (int change = 0; change < 3; ++change) {
+            const std::size_t page = random() % (whole.size() / PagesOfLmdb1::kPage) * PagesOfLmdb1::kPage;
+            const std::size_t head = random() % 40;
+            pages.bytes()[page + (random() % 2 == 0 ? head : random() % PagesOfLmdb1::kPage)] =
+                static_cast<char>(random() % 256);
+        }
+        try {
+            walk();
+        } catch (const Error&) {
+            ++refused;
+        }
+    }
+    EXPECT_GT(refused, 300);
+}
+
 TEST_F(Tree, AFileOfOnePageIsRefused) {
     const fs::path path = dir_ / "db.lmdb";
     write_lmdb(path, {{"a", png("")}});

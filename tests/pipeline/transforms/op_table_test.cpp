@@ -116,11 +116,15 @@ TEST(OpTable, UnknownOpsAndOptionsAreNamedBesideTheKnown) {
     expect_refused(
         "rotate", {},
         "expected an op: random_resized_crop, resize, center_crop, random_crop, horizontal_flip, vertical_flip, "
-        "random_rotation, random_affine, color_jitter, grayscale, random_grayscale, random_invert, random_posterize, "
-        "random_solarize, random_equalize, random_autocontrast, random_adjust_sharpness, gaussian_blur, "
-        "trivial_augment_wide, rand_augment, auto_augment, random_erasing, normalize, got \"rotate\"");
-    expect_refused("resize", {{"size", 4.0}, {"sizes", 3.0}}, "expected an option of resize: size, interpolation, got sizes");
-    expect_refused("random_resized_crop", {{"size", 4.0}, {"sclae", Numbers{0.1, 1}}}, "size, scale, ratio, interpolation, got sclae");
+        "random_rotation, random_affine, random_perspective, elastic_transform, color_jitter, grayscale, "
+        "random_grayscale, random_invert, random_posterize, random_solarize, random_equalize, random_autocontrast, "
+        "random_adjust_sharpness, "
+        "gaussian_blur, trivial_augment_wide, rand_augment, auto_augment, timm_rand_augment, random_erasing, "
+        "normalize, got \"rotate\"");
+    expect_refused("resize", {{"size", 4.0}, {"sizes", 3.0}},
+                   "expected an option of resize: size, interpolation, got sizes");
+    expect_refused("random_resized_crop", {{"size", 4.0}, {"sclae", Numbers{0.1, 1}}},
+                   "size, scale, ratio, interpolation, got sclae");
     expect_refused("normalize", {{"preset", "mnist"}, {"sdt", 1.0}}, "preset, mean, std, got sdt");
     expect_refused("grayscale", {{"p", 1.0}}, "an option of grayscale: it has none, got p");
 }

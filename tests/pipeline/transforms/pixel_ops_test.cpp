@@ -63,12 +63,15 @@ const std::vector<OpSpec> kEverything = {
     spec("random_grayscale", {{"p", 0.3}}),
     spec("vertical_flip"),
     spec("random_affine", {{"degrees", 10.0}, {"translate", Numbers{0.1, 0.1}}, {"scale", Numbers{0.8, 1.2}}}),
+    spec("random_perspective", {{"fill", 9.0}}),
+    spec("elastic_transform", {{"sigma", Numbers{2, 3}}, {"p", 0.7}}),
     spec("gaussian_blur", {{"kernel_size", Numbers{5, 3}}}),
     spec("random_solarize", {{"threshold", 128.0}}),
     spec("random_adjust_sharpness", {{"sharpness_factor", 2.0}}),
     spec("trivial_augment_wide"),
     spec("rand_augment", {{"num_ops", 3.0}}),
     spec("auto_augment"),
+    spec("timm_rand_augment", {{"magnitude", 9.0}, {"magnitude_std", 0.5}, {"increasing", true}}),
     spec("random_erasing", {{"value", "random"}}),
     spec("center_crop", {{"size", 32.0}}),
 };
@@ -358,6 +361,40 @@ TEST(PixelOpTable, Photometric) {
     expect_refused("random_posterize", {{"bits", 2.5}}, ".bits] expected a whole number from 0 to 8");
     expect_refused("random_solarize", {{"threshold", 256.0}}, ".threshold] expected a number from 0 to 255");
     expect_refused("random_adjust_sharpness", {{"factor", 2.0}}, "sharpness_factor");
+}
+
+TEST(PixelOpTable, PerspectiveElasticAndTimmsRandAugment) {
+    const auto plain = make<RandomPerspective>("random_perspective", {});
+    EXPECT_EQ(plain.distortion, 0.5f);
+    EXPECT_EQ(plain.interpolation, Interpolation::bilinear);
+    EXPECT_EQ(make<RandomPerspective>("random_perspective", {{"interpolation", "nearest"}}).interpolation,
+              Interpolation::nearest);
+    expect_refused("random_perspective", {{"distortion_scale", 1.5}}, ".distortion_scale] expected a number");
+    const auto waves = make<ElasticTransform>("elastic_transform", {{"alpha", 20.0}, {"sigma", Numbers{0, 3}}});
+    EXPECT_EQ(waves.alpha, (std::array<float, 2>{20, 20}));
+    EXPECT_EQ(waves.sigma, (std::array<float, 2>{0, 3}));
+    EXPECT_EQ(waves.interpolation, Interpolation::bilinear);
+    expect_refused("elastic_transform", {{"sigma", 101.0}}, ".sigma] expected a number from 0 to 100");
+    const auto timm = make<TimmRandAugment>("timm_rand_augment", {});
+    EXPECT_EQ(timm.num_ops, 2);
+    EXPECT_EQ(timm.magnitude, 10);
+    EXPECT_FALSE(timm.interpolation || timm.fill || timm.increasing);
+    const auto full = make<TimmRandAugment>("timm_rand_augment", {{"num_ops", 3.0},
+                                                                  {"magnitude", 15.0},
+                                                                  {"magnitude_std", 0.5},
+                                                                  {"max_magnitude", 20.0},
+                                                                  {"increasing", true},
+                                                                  {"p", 0.25},
+                                                                  {"interpolation", "bicubic"},
+                                                                  {"fill", Numbers{124, 116, 104}}});
+    EXPECT_EQ(full.num_ops, 3);
+    EXPECT_EQ(full.magnitude, 15);
+    EXPECT_EQ(full.magnitude_std, 0.5f);
+    EXPECT_EQ(full.most, 20);
+    EXPECT_TRUE(full.increasing && full.fill);
+    EXPECT_EQ(full.probability, 0.25f);
+    EXPECT_EQ(full.interpolation, Interpolation::bicubic);
+    expect_refused("timm_rand_augment", {{"magnitude", 31.0}}, ".magnitude] expected a number from 0 to 30");
 }
 
 TEST(PixelOpTable, RandAndAutoAugment) {

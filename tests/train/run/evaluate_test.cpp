@@ -18,7 +18,8 @@ TEST(Evaluate, ABatchThatDoesNotFitIsTriedAgainWhereMemoryIsFreedAndElseSplit) {
     const auto evaluate_with = [&](std::function<bool()> free_memory, int last = 2) {
         int passes = 0;
         linear.before_forward = [passes, last]() mutable {
-            if (++passes >= 2 && passes <= last) {
+            ++passes;
+            if (passes >= 2 && passes <= last) {
                 C10_THROW_ERROR(OutOfMemoryError, "CUDA out of memory");
             }
         };

@@ -39,9 +39,7 @@ struct OwnLoop {
             }
         }
     }
-    void save(const std::filesystem::path& path) const {
-        save_checkpoint(path, steps, model, *step, loader);
-    }
+    void save(const std::filesystem::path& path) const { save_checkpoint(path, steps, model, *step, loader); }
     void resume(const std::filesystem::path& path) { steps = resume_from(path, model, *step, loader); }
 
     testing::LinearModel model;

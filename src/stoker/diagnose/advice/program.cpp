@@ -133,7 +133,9 @@ std::int64_t batches_of_a_step(const Case& c) {
 }
 
 std::string larger_batch(const Case& c, const char* loader) {
-    return fmt::format("{}(..., batch_size={})  # {}choose the learning rate again", loader,
+    const std::string call =
+        c.rank.facts.data.loader.empty() ? "batch_size = {}" : loader + std::string("(..., batch_size={})");
+    return fmt::format(fmt::runtime(call + "  # {}choose the learning rate again"),
                        c.finding.wanted / batches_of_a_step(c), c.rank.facts.world_size > 1 ? "in each process; " : "");
 }
 

@@ -1,10 +1,12 @@
-// The layout of LMDB 0.9 on 64-bit little-endian machines: a page header of 16 bytes, then MDB_meta.
+// The layout on 64-bit little-endian machines: a page header, then MDB_meta, which is the same in LMDB 0.9 and 1.0.
 #include "stoker/formats/lmdb/lmdb_meta.h"
 
 #include <lmdb.h>
 
+#include <array>
 #include <bit>
 #include <cstddef>
+#include <cstring>
 #include <fmt/format.h>
 #include <span>
 
@@ -14,8 +16,8 @@ namespace stoker {
 namespace {
 
 constexpr std::uint32_t kMagic = 0xbeefc0de;
-constexpr std::uint32_t kVersion = 1;
-constexpr std::uint16_t kMetaPage = 0x08;  // flag of a meta page
+constexpr std::uint16_t kMetaPage = 0x08;     // flag of a meta page
+constexpr std::uint16_t kEncrypted = 0x2000;  // MDB_ENCRYPT of LMDB 1.0, in the flags of the free pages
 
 struct Database {
     std::uint32_t page_size = 0;  // in free_pages only
@@ -28,11 +30,7 @@ struct Database {
     std::uint64_t root = 0;
 };
 
-struct MetaPage {
-    std::uint64_t number = 0;
-    std::uint16_t unused = 0;
-    std::uint16_t flags = 0;
-    std::uint32_t bounds = 0;
+struct Meta {
     std::uint32_t magic = 0;
     std::uint32_t version = 0;
     std::uint64_t address = 0;
@@ -42,7 +40,16 @@ struct MetaPage {
     std::uint64_t last_page = 0;
     std::uint64_t transaction = 0;
 };
-static_assert(sizeof(MetaPage) == 152 && std::endian::native == std::endian::little);
+static_assert(sizeof(Meta) == 136 && std::endian::native == std::endian::little);
+
+// A format's page header: its size, and where the page's flags are.
+struct Header {
+    LmdbFormat format;
+    std::uint32_t version;
+    std::size_t bytes;
+    std::size_t flags_at;
+};
+constexpr Header kHeaders[] = {{LmdbFormat::v0_9, 1, 16, 10}, {LmdbFormat::v1_0, 3, 24, 18}};
 
 [[noreturn]] void bad(const std::string& path, std::uint64_t offset, std::string expected, std::string got,
                       std::string hint = {}) {
@@ -51,32 +58,34 @@ static_assert(sizeof(MetaPage) == 152 && std::endian::native == std::endian::lit
 }
 
 LmdbMeta read_page(const File& file, std::uint64_t size, std::uint64_t offset, const std::string& path) {
-    MetaPage page;
-    if (size < sizeof page || offset > size - sizeof page) {
+    std::array<std::byte, sizeof(Meta) + 24> bytes;
+    if (size < bytes.size() || offset > size - bytes.size()) {
         bad(path, size, "the first two pages of an LMDB file", fmt::format("{} bytes in all", size));
     }
-    file.read(offset, std::as_writable_bytes(std::span(&page, 1)));
-    if (page.magic == 0xdec0efbe) {
+    file.read(offset, bytes);
+    const auto load = [&](std::size_t at, auto number) {
+        std::memcpy(&number, bytes.data() + at, sizeof number);
+        return number;
+    };
+    const Header& header = kHeaders[load(kHeaders[1].bytes, std::uint32_t{}) == kMagic ? 1 : 0];
+    const Meta page = load(header.bytes, Meta{});
+    constexpr std::uint32_t kSwapped = 0xdec0efbe;
+    if (page.magic == kSwapped || load(kHeaders[1].bytes, std::uint32_t{}) == kSwapped) {
         throw Unsupported({.where = path,
                            .expected = "an LMDB file of a little-endian machine",
                            .got = "one of a big-endian machine",
                            .hint = "dump it there with mdb_dump and load it here with mdb_load"});
     }
-    if (page.magic != kMagic && static_cast<std::uint32_t>(page.address) == kMagic) {  // 8 bytes later
-        throw Unsupported({.where = path,
-                           .expected = "an LMDB file in the format of LMDB 0.9",
-                           .got = "one in the format of LMDB 1.0",
-                           .hint =
-                               "write it with LMDB 0.9; or copy it to that by Python's lmdb 3, whose lmdb.open(..., "
-                               "lib_version=0) does"});
-    }
-    if (page.magic != kMagic || (page.flags & kMetaPage) == 0) {
+    if (page.magic != kMagic || (load(header.flags_at, std::uint16_t{}) & kMetaPage) == 0) {
         bad(path, offset, "an LMDB data file", fmt::format("{:08x} for the magic number beefc0de", page.magic));
     }
-    if (page.version != kVersion) {
+    if (page.version != header.version) {
         throw Unsupported({.where = path,
-                           .expected = fmt::format("version {} of the LMDB file format", kVersion),
+                           .expected = "version 1 (LMDB 0.9) or 3 (LMDB 1.0) of the LMDB file format",
                            .got = fmt::format("{}", page.version)});
+    }
+    if (header.format == LmdbFormat::v1_0 && (page.free_pages.flags & kEncrypted) != 0) {
+        throw Unsupported({.where = path, .expected = "an LMDB file without encryption", .got = "an encrypted one"});
     }
     if ((page.unnamed.flags & MDB_DUPSORT) != 0) {
         throw Unsupported({.where = path,
@@ -85,23 +94,24 @@ LmdbMeta read_page(const File& file, std::uint64_t size, std::uint64_t offset, c
     }
     const std::uint32_t page_size = page.free_pages.page_size;
     if (!std::has_single_bit(page_size) || page_size < 256 || page_size > 65536) {
-        bad(path, offset + offsetof(MetaPage, free_pages), "a page size of 256 to 65536, a power of two",
+        bad(path, offset + header.bytes + offsetof(Meta, free_pages), "a page size of 256 to 65536, a power of two",
             fmt::format("{}", page_size), "files of 32-bit machines cannot be read");
     }
     constexpr std::uint64_t kMaxMap = std::uint64_t{1} << 47;  // the largest address space of a process
     if (page.map_size > kMaxMap) {
-        bad(path, offset + offsetof(MetaPage, map_size), fmt::format("a map of at most {} bytes", kMaxMap),
+        bad(path, offset + header.bytes + offsetof(Meta, map_size), fmt::format("a map of at most {} bytes", kMaxMap),
             fmt::format("{}", page.map_size));
     }
     if (page.last_page < 1) {  // liblmdb would map one page and read two
-        bad(path, offset + offsetof(MetaPage, last_page), "at least two pages", "one");
+        bad(path, offset + header.bytes + offsetof(Meta, last_page), "at least two pages", "one");
     }
     constexpr std::uint16_t kMaxDepth = 32;  // liblmdb's limit
     if (page.unnamed.depth > kMaxDepth) {
-        bad(path, offset + offsetof(MetaPage, unnamed) + offsetof(Database, depth),
+        bad(path, offset + header.bytes + offsetof(Meta, unnamed) + offsetof(Database, depth),
             fmt::format("a B-tree of at most {} levels", kMaxDepth), fmt::format("{}", page.unnamed.depth));
     }
-    return {.page_size = page_size,
+    return {.format = header.format,
+            .page_size = page_size,
             .last_page = page.last_page,
             .transaction = page.transaction,
             .entries = page.unnamed.entries,
@@ -117,8 +127,11 @@ LmdbMeta read_lmdb_meta(const File& file, const std::string& path) {
     const LmdbMeta first = read_page(file, size, 0, path);
     const LmdbMeta second = read_page(file, size, first.page_size, path);
     const LmdbMeta& newest = second.transaction > first.transaction ? second : first;
+    if (second.format != first.format) {
+        bad(path, first.page_size, "two meta pages of one format", "those of LMDB 0.9 and 1.0");
+    }
     if (second.page_size != first.page_size) {
-        bad(path, first.page_size + offsetof(MetaPage, free_pages), fmt::format("pages of {} bytes", first.page_size),
+        bad(path, first.page_size, fmt::format("pages of {} bytes", first.page_size),
             fmt::format("{}", second.page_size));
     }
     // Taken again, since a writer may have grown the file before it wrote the meta page that was read.
@@ -130,8 +143,7 @@ LmdbMeta read_lmdb_meta(const File& file, const std::string& path) {
             "it has been cut short: copy it again, or run mdb_copy -c on the original");
     }
     if (newest.entries > now / 8) {  // an entry has a header of 8 bytes
-        bad(path, offsetof(MetaPage, unnamed) + offsetof(Database, entries),
-            fmt::format("as many entries as {} bytes have room for", now), fmt::format("{}", newest.entries));
+        bad(path, 0, fmt::format("as many entries as {} bytes have room for", now), fmt::format("{}", newest.entries));
     }
     return newest;
 }

@@ -10,7 +10,12 @@
 
 namespace stoker {
 
+// LMDB 1.0 has a page header of 24 bytes, 8 more than LMDB 0.9. Offsets in a page begin after it, and values begin at
+// even ones.
+enum class LmdbFormat : std::uint8_t { v0_9, v1_0 };
+
 struct LmdbMeta {
+    LmdbFormat format = LmdbFormat::v0_9;
     std::uint32_t page_size = 0;
     std::uint64_t last_page = 0;
     std::uint64_t transaction = 0;
@@ -23,7 +28,8 @@ struct LmdbMeta {
 };
 
 // The newest state. Throws DataError if the file does not begin as an LMDB file does, or ends before the tree's root;
-// Unsupported for another version of the format, several values per key, or a file of a big-endian machine.
+// Unsupported for another version of the format, several values per key, an encrypted file, or a file of a big-endian
+// machine.
 LmdbMeta read_lmdb_meta(const File& file, const std::string& path);
 
 // The state of that transaction number; empty if a writer has replaced its meta page by a later one.

@@ -1,5 +1,6 @@
 // One state of an LMDB database, which stays the same while writers commit. A read transaction of liblmdb preserves the
-// state. Its pages are read without liblmdb, which does not check them (lmdb_tree.h).
+// state. Its pages are read without liblmdb, which does not check them (lmdb_tree.h). liblmdb 0.9 cannot open files of
+// LMDB 1.0: those are read without a transaction, so nobody may write to them meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -68,11 +69,12 @@ class LmdbSnapshot {
 
   private:
     void begin_transaction();
+    void read_settled_meta();
 
     std::string path_;
     File file_;
     FileInfo info_;
-    std::optional<LmdbTransaction> transaction_;
+    std::optional<LmdbTransaction> transaction_;  // none for LMDB 1.0
     LmdbMeta meta_;
     MappedFile map_;
     MapOrRead map_or_read_;

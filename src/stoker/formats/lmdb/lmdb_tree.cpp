@@ -12,9 +12,9 @@
 namespace stoker {
 namespace {
 
-constexpr std::size_t kPageHeader = 16;
-constexpr std::size_t kKindAt = 10;
-constexpr std::size_t kLowerAt = 12;  // end of the nodes' offsets
+// Before the end of a page's header.
+constexpr std::size_t kKindBefore = 6;
+constexpr std::size_t kLowerBefore = 4;  // end of the nodes' offsets
 constexpr std::size_t kNodeHeader = 8;
 constexpr std::uint16_t kBranch = 0x01;
 constexpr std::uint16_t kLeaf = 0x02;
@@ -38,39 +38,45 @@ std::uint64_t LmdbPage::number() const {
     return load<std::uint64_t>(bytes_.data());
 }
 
+std::uint16_t LmdbPage::kind() const {
+    return load<std::uint16_t>(bytes_.data() + header() - kKindBefore) & kKinds;
+}
+
 bool LmdbPage::branch() const {
-    return (load<std::uint16_t>(bytes_.data() + kKindAt) & kKinds) == kBranch;
+    return kind() == kBranch;
 }
 
 bool LmdbPage::leaf() const {
-    return (load<std::uint16_t>(bytes_.data() + kKindAt) & kKinds) == kLeaf;
+    return kind() == kLeaf;
 }
 
 std::size_t LmdbPage::nodes() const {
-    const std::size_t lower = load<std::uint16_t>(bytes_.data() + kLowerAt);
-    return lower >= kPageHeader && lower <= bytes_.size() ? (lower - kPageHeader) / 2 : 0;
+    const std::size_t lower = load<std::uint16_t>(bytes_.data() + header() - kLowerBefore) + base();
+    return lower >= header() && lower <= bytes_.size() ? (lower - header()) / 2 : 0;
 }
 
 std::optional<LmdbPage::Node> LmdbPage::node(std::size_t at) const {
     if (at >= nodes()) {
         return std::nullopt;
     }
-    const std::size_t offset = load<std::uint16_t>(bytes_.data() + kPageHeader + 2 * at);
+    const std::size_t offset = load<std::uint16_t>(bytes_.data() + header() + 2 * at) + base();
     if (offset + kNodeHeader > bytes_.size()) {
         return std::nullopt;
     }
     const std::byte* head = bytes_.data() + offset;
     const std::size_t key_size = load<std::uint16_t>(head + 6);
+    const std::size_t end = offset + kNodeHeader + key_size;
     const Node node{.key = {reinterpret_cast<const char*>(head + kNodeHeader), key_size},
                     .low = load<std::uint32_t>(head),
                     .flags = load<std::uint16_t>(head + 4),
-                    .end = offset + kNodeHeader + key_size};
-    return node.end <= bytes_.size() ? std::optional(node) : std::nullopt;
+                    .value = end + (format_ == LmdbFormat::v0_9 ? 0 : end % 2)};
+    return node.value <= bytes_.size() ? std::optional(node) : std::nullopt;
 }
 
 LmdbTree::LmdbTree(std::span<const std::byte> pages, const LmdbMeta& meta, std::string path)
     : path_(std::move(path)),
       pages_(pages),
+      format_(meta.format),
       page_size_(meta.page_size),
       root_(meta.root),
       depth_(meta.depth),
@@ -86,13 +92,13 @@ std::span<const std::byte> LmdbTree::page_bytes(std::uint64_t number) const {
 }
 
 std::optional<LmdbPage> LmdbTree::page(std::uint64_t number) const {
-    const LmdbPage found(page_bytes(number));
+    const LmdbPage found(page_bytes(number), format_);
     return !found.bytes().empty() && found.number() == number ? std::optional(found) : std::nullopt;
 }
 
 // The header of overflow pages is not checked, since that would read one page from the disk before the value is read.
 std::optional<std::span<const std::byte>> LmdbTree::value(const LmdbPage& page, const LmdbPage::Node& node) const {
-    const auto rest = page.bytes().subspan(node.end);
+    const auto rest = page.bytes().subspan(node.value);
     if ((node.flags & kOverflow) == 0) {
         return node.low <= rest.size() ? std::optional(rest.first(node.low)) : std::nullopt;
     }
@@ -100,7 +106,7 @@ std::optional<std::span<const std::byte>> LmdbTree::value(const LmdbPage& page, 
     if (first_page >= page_count()) {
         return std::nullopt;
     }
-    const auto large = pages_.subspan(first_page * page_size_ + kPageHeader);
+    const auto large = pages_.subspan(first_page * page_size_ + page.header());
     return node.low <= large.size() ? std::optional(large.first(node.low)) : std::nullopt;
 }
 

@@ -15,7 +15,7 @@
 
 namespace stoker {
 
-// Layout of LMDB 0.9: a page is a header of 16 bytes, the offsets of its nodes (16 bits each, in the order of the keys)
+// Layout: a page is a header (16 bytes; 24 in LMDB 1.0), the offsets of its nodes (16 bits, in the order of the keys)
 // and the nodes. A node is a header of 8 bytes and the key. In a branch the header holds the child's page number. In a
 // leaf the value follows, or the number of its first overflow page, on which it begins after the page header.
 class LmdbPage {
@@ -24,12 +24,13 @@ class LmdbPage {
         std::string_view key;
         std::uint64_t low = 0;  // first 32 bits of the header: in a leaf the value's size
         std::uint16_t flags = 0;
-        std::size_t end = 0;  // of the key, as an offset in the page
+        std::size_t value = 0;  // where it begins, as an offset in the page
 
         std::uint64_t page() const { return std::uint64_t{flags} << 32 | low; }  // of a branch's child
     };
 
-    explicit LmdbPage(std::span<const std::byte> bytes) : bytes_(bytes) {}
+    explicit LmdbPage(std::span<const std::byte> bytes, LmdbFormat format = LmdbFormat::v0_9)
+        : bytes_(bytes), format_(format) {}
 
     std::uint64_t number() const;
     bool branch() const;
@@ -40,9 +41,15 @@ class LmdbPage {
     std::optional<Node> node(std::size_t at) const;
 
     std::span<const std::byte> bytes() const { return bytes_; }
+    std::size_t header() const { return format_ == LmdbFormat::v0_9 ? 16 : 24; }
 
   private:
+    // Where offsets in the page begin.
+    std::size_t base() const { return format_ == LmdbFormat::v0_9 ? 0 : header(); }
+    std::uint16_t kind() const;
+
     std::span<const std::byte> bytes_;
+    LmdbFormat format_;
 };
 
 struct LmdbEntry {
@@ -110,6 +117,7 @@ class LmdbTree {
 
     std::string path_;
     std::span<const std::byte> pages_;
+    LmdbFormat format_ = LmdbFormat::v0_9;
     std::size_t page_size_ = 1;
     std::uint64_t root_ = 0;
     std::size_t depth_ = 0;

@@ -258,6 +258,49 @@ Op make_rand_augment(OpOptions& options) {
     return PixelOp(op);
 }
 
+// A deviation of more than 100 means uniform magnitudes, as in timm's configurations.
+Op make_timm_rand_augment(OpOptions& options) {
+    constexpr double kMost = 30;
+    constexpr double kMostDeviation = 1000;
+    TimmRandAugment op{.num_ops = options.whole("num_ops", 2, 0, 100),
+                       .magnitude = static_cast<float>(options.number("magnitude", 10, 0, kMost)),
+                       .magnitude_std = static_cast<float>(options.number("magnitude_std", 0, 0, kMostDeviation)),
+                       .most = static_cast<float>(options.number("max_magnitude", 10, 1, kMost)),
+                       .increasing = options.flag("increasing", false),
+                       .probability = read_probability(options, 0.5),
+                       .fill = read_fill(options)};
+    constexpr Interpolation kModes[] = {Interpolation::bilinear, Interpolation::bicubic, Interpolation::nearest};
+    const std::size_t chosen = options.choice("interpolation", {"random", "bilinear", "bicubic", "nearest"});
+    op.interpolation = chosen == 0 ? std::nullopt : std::optional(kModes[chosen - 1]);
+    return PixelOp(op);
+}
+
+Interpolation bilinear_or_nearest(OpOptions& options) {
+    return options.choice("interpolation", {"bilinear", "nearest"}) == 0 ? Interpolation::bilinear
+                                                                         : Interpolation::nearest;
+}
+
+Op make_random_perspective(OpOptions& options) {
+    return PixelOp(RandomPerspective{.distortion = static_cast<float>(options.number("distortion_scale", 0.5, 0, 1)),
+                                     .interpolation = bilinear_or_nearest(options),
+                                     .fill = options.color("fill"),
+                                     .probability = read_probability(options, 0.5)});
+}
+
+Op make_elastic_transform(OpOptions& options) {
+    const std::vector<double> alpha = options.numbers("alpha", {50}, 1, 2);
+    const std::vector<double> sigma = options.numbers("sigma", {5}, 1, 2);
+    const bool usual = std::ranges::all_of(sigma, [](double s) { return s >= 0 && s <= kMaxElasticSigma; });
+    if (!usual) {
+        options.refuse("sigma", fmt::format("a number from 0 to {}, or [x, y]", kMaxElasticSigma));
+    }
+    return PixelOp(ElasticTransform{.alpha = {static_cast<float>(alpha.front()), static_cast<float>(alpha.back())},
+                                    .sigma = {static_cast<float>(sigma.front()), static_cast<float>(sigma.back())},
+                                    .interpolation = bilinear_or_nearest(options),
+                                    .fill = options.color("fill"),
+                                    .probability = read_probability(options, 1)});
+}
+
 Op make_auto_augment(OpOptions& options) {
     constexpr AutoAugmentPolicy kPolicies[] = {AutoAugmentPolicy::imagenet, AutoAugmentPolicy::cifar10,
                                                AutoAugmentPolicy::svhn};
@@ -325,6 +368,8 @@ constexpr Entry kOps[] = {
     {"vertical_flip", make_vertical_flip},
     {"random_rotation", make_random_rotation},
     {"random_affine", make_random_affine},
+    {"random_perspective", make_random_perspective},
+    {"elastic_transform", make_elastic_transform},
     {"color_jitter", make_color_jitter},
     {"grayscale", make_grayscale},
     {"random_grayscale", make_random_grayscale},
@@ -338,6 +383,7 @@ constexpr Entry kOps[] = {
     {"trivial_augment_wide", make_trivial_augment_wide},
     {"rand_augment", make_rand_augment},
     {"auto_augment", make_auto_augment},
+    {"timm_rand_augment", make_timm_rand_augment},
     {"random_erasing", make_random_erasing},
     {"normalize", make_normalize},
 };

@@ -16,6 +16,10 @@ struct Changes {
         const AffineMatrix matrix = forward_matrix(draw_random_affine(op, size, rng));
         return matrix != AffineMatrix{1, 0, 0, 0, 1, 0};
     }
+    bool operator()(const RandomPerspective& op) const {
+        return draw_random_perspective(op, size, rng) != corners_of(size);
+    }
+    bool operator()(const ElasticTransform& op) const { return op.probability >= 1 || rng.chance(op.probability); }
     bool operator()(const ColorJitter& op) const {
         const ColorJitterParams params = draw_color_jitter(op, rng);
         return params.brightness != 1 || params.contrast != 1 || params.saturation != 1 || params.hue != 0;
@@ -31,12 +35,10 @@ struct Changes {
     }
     bool operator()(const TrivialAugmentWide& op) const { return changes(draw_trivial_augment(op, rng)); }
     bool operator()(const RandAugment& op) const {
-        for (int i = 0; i < op.num_ops; ++i) {
-            if (changes(draw_rand_augment(op, size, rng))) {
-                return true;
-            }
-        }
-        return false;
+        return any_of(op.num_ops, [&] { return draw_rand_augment(op, size, rng); });
+    }
+    bool operator()(const TimmRandAugment& op) const {
+        return any_of(op.num_ops, [&] { return draw_timm_rand_augment(op, size, rng); });
     }
     bool operator()(const AutoAugment& op) const {
         const auto drawn = draw_auto_augment(op, size, rng);
@@ -46,6 +48,15 @@ struct Changes {
     bool operator()(const std::shared_ptr<const CustomOp>& /*op*/) const { return true; }
 
     static bool changes(const AugmentParams& params) { return params.op != AugmentOp::identity; }
+
+    template <typename Draw>
+    static bool any_of(int ops, Draw draw) {
+        bool any = false;
+        for (int i = 0; i < ops && !any; ++i) {
+            any = changes(draw());
+        }
+        return any;
+    }
 };
 
 struct Run {
@@ -66,6 +77,13 @@ struct Run {
         const AffineParams move = draw_random_affine(op, {image.height, image.width}, rng);
         affine(image, move, op.interpolation, {op.fill}, scratch);
     }
+    void operator()(const RandomPerspective& op) const {
+        const Corners to = draw_random_perspective(op, {image.height, image.width}, rng);
+        perspective(image, to, op.interpolation, {op.fill}, scratch);
+    }
+    void operator()(const ElasticTransform& op) const {
+        elastic(image, draw_elastic(op, {image.height, image.width}, rng), op.interpolation, {op.fill}, scratch);
+    }
     void operator()(const ColorJitter& op) const { color_jitter(image, draw_color_jitter(op, rng)); }
     void operator()(const RandomGrayscale& op) const {
         if (draw_random_grayscale(op, rng)) {
@@ -85,6 +103,11 @@ struct Run {
     void operator()(const RandAugment& op) const {
         for (int i = 0; i < op.num_ops; ++i) {
             augment(image, draw_rand_augment(op, {image.height, image.width}, rng), scratch);
+        }
+    }
+    void operator()(const TimmRandAugment& op) const {
+        for (int i = 0; i < op.num_ops; ++i) {
+            augment(image, draw_timm_rand_augment(op, {image.height, image.width}, rng), scratch);
         }
     }
     void operator()(const AutoAugment& op) const {
@@ -144,7 +167,8 @@ void run_pixel_op(const PixelOp& op, ImageView image, Rng rng, Image& scratch) {
 
 bool takes_masks_and_boxes(const PixelOp& op) {
     return !std::holds_alternative<TrivialAugmentWide>(op) && !std::holds_alternative<RandAugment>(op) &&
-           !std::holds_alternative<AutoAugment>(op);
+           !std::holds_alternative<AutoAugment>(op) && !std::holds_alternative<TimmRandAugment>(op) &&
+           !std::holds_alternative<RandomPerspective>(op) && !std::holds_alternative<ElasticTransform>(op);
 }
 
 void run_on_mask(const PixelOp& op, ImageView mask, Rng rng, Image& scratch) {

@@ -11,23 +11,27 @@
 #include "stoker/ops/auto_augment.h"
 #include "stoker/ops/color_jitter.h"
 #include "stoker/ops/custom_op.h"
+#include "stoker/ops/elastic.h"
 #include "stoker/ops/flip.h"
 #include "stoker/ops/gaussian_blur.h"
 #include "stoker/ops/grayscale.h"
+#include "stoker/ops/perspective.h"
 #include "stoker/ops/photometric.h"
 #include "stoker/ops/rand_augment.h"
 #include "stoker/ops/random_affine.h"
 #include "stoker/ops/random_erasing.h"
 #include "stoker/ops/resize.h"
 #include "stoker/ops/rotation.h"
+#include "stoker/ops/timm_rand_augment.h"
 #include "stoker/ops/trivial_augment.h"
 
 namespace stoker {
 
 // All of them are random.
-using PixelOp = std::variant<VerticalFlip, RandomRotation, RandomAffine, ColorJitter, RandomGrayscale,
-                             RandomPhotometric, GaussianBlur, RandomErasing, TrivialAugmentWide, RandAugment,
-                             AutoAugment, std::shared_ptr<const CustomOp>>;
+using PixelOp =
+    std::variant<VerticalFlip, RandomRotation, RandomAffine, RandomPerspective, ElasticTransform, ColorJitter,
+                 RandomGrayscale, RandomPhotometric, GaussianBlur, RandomErasing, TrivialAugmentWide, RandAugment,
+                 TimmRandAugment, AutoAugment, std::shared_ptr<const CustomOp>>;
 
 // False if the op, with the parameters that it draws from `rng`, leaves an image of this size unchanged.
 bool changes_pixels(const PixelOp& op, ImageSize size, Rng rng);
@@ -35,7 +39,8 @@ bool changes_pixels(const PixelOp& op, ImageSize size, Rng rng);
 // Runs the op in place with the same parameters. `scratch` holds a copy of the original where the op needs one.
 void run_pixel_op(const PixelOp& op, ImageView image, Rng rng, Image& scratch);
 
-// False for ops that move pixels in ways which masks and boxes cannot follow; torchvision refuses both for these.
+// False for ops that move pixels in ways which masks and boxes do not follow here; torchvision has RandomPerspective
+// and ElasticTransform for both.
 bool takes_masks_and_boxes(const PixelOp& op);
 
 // Move the masks and boxes of an image as the op moves its pixels with the same parameters: masks by the nearest pixel

@@ -130,7 +130,7 @@ Checkpoint read_files(const fs::path& path) {
 
 // Names the newest checkpoint before a damaged one that can be read; empty where there is none. It reads the
 // candidates.
-std::string advice_after_damage(const fs::path& damaged, const char* option) {
+std::string advice_after_damage(const fs::path& damaged) {
     const fs::path path = (damaged / "").lexically_normal().parent_path();
     auto others = checkpoints_in(path.parent_path());
     const std::optional<std::int64_t> step = step_of(path);
@@ -138,7 +138,7 @@ std::string advice_after_damage(const fs::path& damaged, const char* option) {
     for (auto other = others.rbegin(); other != others.rend(); ++other) {
         try {
             read_files(other->second);
-            return fmt::format("{} {} is the one before", option, other->second.string());
+            return fmt::format("{}, the one before it, is whole", other->second.string());
         } catch (const Error&) {
             continue;  // also damaged
         }
@@ -146,25 +146,25 @@ std::string advice_after_damage(const fs::path& damaged, const char* option) {
     return "";
 }
 
-// Returns `read()`. If that throws, the error gets the name of another checkpoint that `option` may take.
+// Returns `read()`. If that throws, the error gets the name of the newest checkpoint before it that is whole.
 template <typename Read>
-auto or_advise(const fs::path& path, const char* option, Read read) {
+auto or_advise(const fs::path& path, Read read) {
     try {
         return read();
     } catch (const DataError& error) {
         ErrorInfo info = error.info();
-        const std::string advice = advice_after_damage(path, option);
+        const std::string advice = advice_after_damage(path);
         info.hint = advice.empty() ? info.hint : advice;
         throw DataError(error.place(), info);
     } catch (const IoError& error) {
-        const std::string advice = advice_after_damage(path, option);
+        const std::string advice = advice_after_damage(path);
         throw IoError(error.what() + (advice.empty() ? "" : "; " + advice));
     }
 }
 
 template <typename Value>
 Value read_state(const fs::path& checkpoint, const char* pointer) {
-    return or_advise(checkpoint, "--checkpoint", [&] {
+    return or_advise(checkpoint, [&] {
         return from_state(checkpoint,
                           [&](const Json& state) { return state.value(Json::json_pointer(pointer), Value()); });
     });
@@ -236,7 +236,7 @@ void write_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
 }
 
 Checkpoint read_checkpoint(const fs::path& path) {
-    return or_advise(path, "--resume", [&] { return read_files(path); });
+    return or_advise(path, [&] { return read_files(path); });
 }
 
 std::string damage_of(const fs::path& checkpoint) {
@@ -273,7 +273,7 @@ std::string read_model_hash(const fs::path& checkpoint) {
 }
 
 ModelFile read_model(const fs::path& checkpoint) {
-    return or_advise(checkpoint, "--checkpoint", [&] { return read_best_weights(checkpoint); });
+    return or_advise(checkpoint, [&] { return read_best_weights(checkpoint); });
 }
 
 ModelFile read_weights(const fs::path& path) {

@@ -44,13 +44,11 @@ void require_same_file(const std::string& trained_hash, const std::string& hash,
     if (trained_hash.empty() || hash.empty() || trained_hash == hash) {
         return;
     }
-    throw InvalidArgument(
-        {.where = imported_model_key(recipe),
-         .expected = "the file that the run began with",
-         .got = (recipe.script.empty() ? recipe.exported : recipe.script) + ", which is another",
-         .hint = fmt::format("restore that file, or name it with --set {}=FILE; another network needs "
-                             "a new run",
-                             imported_model_key(recipe))});
+    throw InvalidArgument({.where = imported_model_key(recipe),
+                           .expected = "the file that the run began with",
+                           .got = (recipe.script.empty() ? recipe.exported : recipe.script) + ", which is another",
+                           .hint = fmt::format("restore that file, or set {} to it; another network needs a new run",
+                                               imported_model_key(recipe))});
 }
 
 void require_same_optimizer(const std::string& trained_with, const Recipe& recipe) {
@@ -66,8 +64,8 @@ void require_same_optimizer(const std::string& trained_with, const Recipe& recip
             {.where = "train.ema",
              .expected = ema->second + ", as when the run began",
              .got = fmt::to_string(recipe.train.ema),
-             .hint = averaged ? "a run with averaged weights keeps them: --set train.ema=" + ema->second
-                              : "a run without averaged weights continues without them: --set train.ema=0, or start a "
+             .hint = averaged ? "a run with averaged weights keeps them: train.ema = " + ema->second
+                              : "a run without averaged weights continues without them: train.ema = 0, or start a "
                                 "new run with model.weights"});
     }
 }

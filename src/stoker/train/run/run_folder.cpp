@@ -27,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kDamaged = ".damaged";  // ends the name of a file or folder that is kept, and not used
+constexpr const char* kOtherFolder = "choose another folder (--out DIR; FitOptions::out in C++)";
 
 void remove_checkpoint(const fs::path& checkpoint) {
     const fs::path old = checkpoint.parent_path() / (".old-" + checkpoint.filename().string());
@@ -140,7 +141,7 @@ void RunFolder::lock() {
         throw InvalidArgument({.where = path_.string(),
                                .expected = "a folder that no other process trains in",
                                .got = "one that is in use",
-                               .hint = "wait for the other run, or add --out DIR for another folder"});
+                               .hint = fmt::format("wait for the other run, or {}", kOtherFolder)});
     }
 }
 
@@ -176,7 +177,7 @@ fs::path RunFolder::find_start(const std::string& resume) {
         throw InvalidArgument({.where = path_.string(),
                                .expected = "a run folder, or a new or empty folder",
                                .got = fmt::format("a folder with other files, such as {}", other),
-                               .hint = "add --out DIR for another folder"});
+                               .hint = kOtherFolder});
     }
     if (resume.empty()) {
         if (exists() && !failed_early() && !killed_early()) {
@@ -184,8 +185,9 @@ fs::path RunFolder::find_start(const std::string& resume) {
                 {.where = path_.string(),
                  .expected = "a folder for a new run",
                  .got = "one that already holds a run",
-                 .hint = fmt::format("add --resume auto to {}, or --out DIR for another folder",
-                                     find_checkpoint(path_) ? "resume it" : "begin it again: it has no checkpoint")});
+                 .hint = fmt::format("--resume auto (FitOptions::resume in C++) {}, or {}",
+                                     find_checkpoint(path_) ? "resumes it" : "begins it again, without a checkpoint",
+                                     kOtherFolder)});
         }
         return {};
     }
@@ -197,7 +199,7 @@ fs::path RunFolder::find_start(const std::string& resume) {
         throw InvalidArgument({.where = path_.string(),
                                .expected = "a new folder, or the folder of the checkpoint's run",
                                .got = "one that holds another run",
-                               .hint = "add --out DIR for a new folder"});
+                               .hint = kOtherFolder});
     }
     return checkpoint.value_or("");
 }

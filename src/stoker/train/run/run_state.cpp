@@ -91,7 +91,7 @@ RunState run_state_from_json(const std::string& text) {
             throw InvalidArgument({.where = "checkpoint",
                                    .expected = "version " + std::to_string(kStateVersion),
                                    .got = json_text(json.at("version")),
-                                   .hint = "another version of Stoker wrote it: start a new run with --out DIR, and "
+                                   .hint = "another version of Stoker wrote it: start a new run in another folder, and "
                                            "load its weights with model.weights"});
         }
         const Json& sums = json.at("epoch_so_far");

@@ -1,0 +1,37 @@
+#include "stoker/pipeline/dataset_advice.h"
+
+#include "stoker/base/error.h"
+#include "stoker/base/map_damage.h"
+#include "stoker/codecs/codec.h"
+
+namespace stoker {
+namespace {
+
+bool has_deep_image(const Dataset& dataset) {
+    const bool remote = dataset.path().find("://") != std::string::npos;  // a request, which may fail for a minute
+    if (!dataset.has_image() || dataset.size() == 0 || remote) {
+        return false;
+    }
+    bool deep = false;
+    try {
+        Sample sample;
+        dataset.read(0, sample);
+        deep = sample.encoded && Decoder().info(sample.bytes).bits > 8;
+    } catch (const Error&) {  // reported when the sample is loaded
+    }
+    check_maps();
+    return deep;
+}
+
+}  // namespace
+
+std::string dataset_advice(const Dataset& dataset) {
+    std::string advice = dataset.advice();
+    if (has_deep_image(dataset)) {
+        advice += advice.empty() ? "" : "; ";
+        advice += "images of 16 bits are reduced to 8";
+    }
+    return advice;
+}
+
+}  // namespace stoker
