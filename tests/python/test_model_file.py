@@ -57,7 +57,7 @@ def test_another_network_of_the_same_tensors_is_refused(stoker, tmp_path, recipe
         line = done.err.splitlines()[-1]
         expected = f"stoker: [model.{form}] expected the file that the run began with, got {file.name}"
         assert line.startswith(expected), line
-        assert f"--set model.{form}=FILE" in line and done.out == "", line
+        assert f"set model.{form} to it" in line and done.out == "", line
     (tmp_path / "moved").write_bytes(first)  # a name is nothing
     again = stoker("eval", "run", "--json", "--set", f"model.{form}=moved").json()
     assert again["val_loss"] == before["val_loss"]

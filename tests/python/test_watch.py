@@ -281,7 +281,7 @@ def test_files_beyond_the_limit_of_their_size_change_no_status(runs):
     done = runs.python("-m", "stoker", "watch", "-o", "page.html", "--keep", "kept", script, prefix=limited)
     assert done.returncode == 3 and "where the training thread spent" in done.stderr, done.stderr
     reason = next(line for line in done.stderr.splitlines() if "page.html was not written" in line)
-    assert "File too large" in reason, reason
+    assert "the limit on file sizes" in reason, reason
 
 
 def test_a_missing_script_is_one_line(runs):

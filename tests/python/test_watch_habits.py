@@ -58,7 +58,8 @@ def test_two_hyphens_reach_the_program(runs):
 @pytest.mark.parametrize(
     ("hook", "status"), [("sys.exit(3)", 3), ("sys.exit('bad')", 1), ("sys.exit()", 0), ("1 / 0", 1)]
 )
-def test_an_exception_hook_that_ends_the_program(runs, hook, status):
+def test_an_exception_hook_that_ends_the_program(tmp_path, hook, status):
+    runs = Runs(tmp_path, whole=True)  # a traceback of a fork has the fork's own lines
     script = runs.script(
         STEPS + f"import sys\ndef hook(*error):\n    print('logged', file=sys.stderr)\n    {hook}\n"
         "sys.excepthook = hook\nsteps()\nraise ValueError('lost')\n"

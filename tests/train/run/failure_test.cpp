@@ -139,10 +139,9 @@ TEST(Failure, OfTheDeviceNamesTheNewestCheckpoint) {
                 trainer.fit(options);
                 ADD_FAILURE() << "nothing was thrown";
             } catch (const Error& error) {
-                EXPECT_EQ(error.what(),
-                          "[device] expected a device that works, got CUDA error: unspecified launch failure; --resume "
-                          "auto continues from " +
-                              (run / "checkpoints/7").string());
+                EXPECT_THAT(error.what(), ::testing::StartsWith(
+                                              "[device] expected a device that works, got CUDA error: unspecified"));
+                EXPECT_THAT(error.what(), ::testing::EndsWith("continues from " + (run / "checkpoints/7").string()));
             }
         }  // the trainer goes without its device as well
         lost.reset();
