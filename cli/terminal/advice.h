@@ -1,4 +1,4 @@
-// A line of advice on a data set on stderr: the samples that it leaves out, why it is slow to read, and what is lost.
+// A line on stderr about a data set: samples that are left out, slow reading, lost bits.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Draws a seed for each field, and each row of it has a stream of its own: the stream of one op would be too short.
+// Draws a seed for each field. Each row draws from another stream, because that of one op would be too short.
 #include "stoker/ops/elastic.h"
 
 #include <cmath>

@@ -10,7 +10,7 @@
 
 namespace stoker {
 
-// Where the four corners of an image go: top left, top right, bottom right, bottom left; (x, y) in pixels.
+// The new places of an image's corners: top left, top right, bottom right, bottom left; (x, y) in pixels.
 using Corners = std::array<std::array<double, 2>, 4>;
 
 struct RandomPerspective {

@@ -1,4 +1,4 @@
-// What a user should know about a data set before using it.
+// Facts about a data set that its user should know.
 #pragma once
 
 #include <string>

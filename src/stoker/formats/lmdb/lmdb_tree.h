@@ -24,7 +24,7 @@ class LmdbPage {
         std::string_view key;
         std::uint64_t low = 0;  // first 32 bits of the header: in a leaf the value's size
         std::uint16_t flags = 0;
-        std::size_t value = 0;  // where it begins, as an offset in the page
+        std::size_t value = 0;  // its offset in the page
 
         std::uint64_t page() const { return std::uint64_t{flags} << 32 | low; }  // of a branch's child
     };
@@ -44,7 +44,7 @@ class LmdbPage {
     std::size_t header() const { return format_ == LmdbFormat::v0_9 ? 16 : 24; }
 
   private:
-    // Where offsets in the page begin.
+    // The origin of offsets in the page.
     std::size_t base() const { return format_ == LmdbFormat::v0_9 ? 0 : header(); }
     std::uint16_t kind() const;
 
