@@ -185,6 +185,20 @@ TEST(TableDataset, TheColumnOfPathsAndThatOfClasses) {
     EXPECT_THAT(labels_of(TableDataset(dir.path().string(), {.image = {}, .label = "kind"})), ElementsAre(1, 0));
 }
 
+TEST(TableDataset, AColumnOfClassesIsNoColumnOfPaths) {
+    const TempDir dir;
+    put(dir / "img/7.png");
+    put(dir / "img/8.png");
+    for (const char* table : {"label,id\n1,7\n0,8\n", "Target,id\n1,7\n0,8\n"}) {
+        put(dir / "labels.csv", table);
+        const TableDataset dataset(dir.path().string());
+        EXPECT_EQ(dataset.key(0), "img/7.png");
+        EXPECT_THAT(labels_of(dataset), ElementsAre(1, 0));
+    }
+    put(dir / "labels.csv", "breed,id\n1,7\n0,8\n");
+    EXPECT_THAT(labels_of(TableDataset(dir.path().string(), {.image = "", .label = "breed"})), ElementsAre(1, 0));
+}
+
 TEST(TableDataset, FurtherFields) {
     const TempDir dir;
     put(dir / "labels.csv",

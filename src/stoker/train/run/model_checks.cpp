@@ -414,10 +414,10 @@ void require_mask_classes(const Recipe& recipe, const Task& task, const Dataset&
         {.where = "data.fields." + target,
          .expected = fmt::format("masks of at least two classes besides {}, which the loss leaves out", ignored),
          .got = fmt::format("the values {} and {} alone", low, high),
-         .hint =
-             fmt::format("set data.fields.{0}.values = [{1}, {2}] if {3} is a class, [{1}, ...] with all classes if "
-                         "others are rare, or train.ignore_index = \"none\"",
-                         target, low, high, ignored)});
+         .hint = fmt::format("set data.fields.{0}.is = \"mask\" and data.fields.{0}.values = [{1}, {2}] if {3} is a "
+                             "class, [{1}, ...] with all classes if "
+                             "others are rare, or train.ignore_index = \"none\"",
+                             target, low, high, ignored)});
 }
 
 void require_several_classes(const Recipe& recipe, const Task& task, const Dataset& data) {
