@@ -193,7 +193,8 @@ void TableDataset::choose_columns(const Header& header, const FieldNames& names)
         image_ = find_column(header, names.image);
     } else {
         const auto named = std::ranges::find_if(header, [&](const std::string& name) {
-            return !name.empty() && name != names.label && std::ranges::find(kLabels, lower_case(name)) == kLabels.end();
+            return !name.empty() && name != names.label &&
+                   std::ranges::find(kLabels, lower_case(name)) == kLabels.end();
         });
         const auto first = static_cast<std::size_t>(named == header.end() ? 0 : named - header.begin());
         image_ = find_usual(header, kPaths, {}).value_or(first);  // pandas writes the row's number under an empty name
