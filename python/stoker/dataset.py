@@ -162,7 +162,8 @@ def open(
         dict of columns, or a .csv or .parquet file. Its columns are those of a table of images (docs/data.md): paths in
         the folder, classes, and further fields; others may hold anything.
 
-    Warns of files that are left out, such as images of another format, and of files that are slow to read.
+    Warns of files that are left out, such as images of another format, of files that are slow to read, and, by the first
+    image of local data, of images of 16 bits, which are reduced to 8.
 
     Raises IoError for a missing path, DataError or Unsupported for one that holds nothing readable, and InvalidArgument
     for a field that the data do not have.
