@@ -132,7 +132,7 @@ std::vector<std::string> output_names(const Recipe& recipe, const std::filesyste
     }
     const auto outputs = static_cast<std::size_t>(outputs_of(metadata));
     const std::string target = target_of(metadata);
-    if (task == TaskKind::regression && outputs == 1) {
+    if ((task == TaskKind::regression || task == TaskKind::multilabel) && outputs == 1) {
         return {target};
     }
     std::vector<std::string> names = read_classes(checkpoint);

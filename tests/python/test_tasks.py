@@ -530,3 +530,11 @@ def test_outputs_have_the_names_of_the_field_that_is_learned(flagged, stoker):
     assert state["classes"] == names
     stoker("train", "r.toml", "--out", "run", "--resume", "auto", "--set", "train.epochs=2")
     assert stoker("eval", "run", "--json").json()["val_metrics"]
+
+
+def test_a_single_flag_has_the_name_of_its_field(flagged, stoker):
+    recipe = (flagged / "r.toml").read_text().replace("fields.flags", "fields.reddish")
+    (flagged / "r.toml").write_text(recipe.replace('from = "reddish, blueish"', ""))
+    stoker("train", "r.toml", "--out", "run")
+    stoker("predict", "run", "images", "-o", "out.csv")
+    assert (flagged / "out.csv").read_text().splitlines()[0] == "key,reddish,error"
