@@ -44,11 +44,17 @@ struct TrainArguments {
     bool json = false;
 };
 
-// "96 samples in 8 classes"; without the classes if the data set does not list them.
-std::string samples_text(const Dataset& dataset) {
+// "96 samples in 8 classes", "96 samples, target flags (3 values)".
+std::string samples_text(const Dataset& dataset, const Task& task) {
     const auto classes = std::ssize(dataset.classes());
     const std::string samples = pluralize(dataset.size(), "sample");
-    return classes == 0 ? samples : fmt::format("{} in {}", samples, pluralize(classes, "class"));
+    if (task.classifies()) {
+        return classes == 0 ? samples : fmt::format("{} in {}", samples, pluralize(classes, "class"));
+    }
+    if (task.kind == TaskKind::multilabel || task.kind == TaskKind::regression) {
+        return fmt::format("{}, target {} ({})", samples, task.fields.target, pluralize(task.outputs, "value"));
+    }
+    return samples;
 }
 
 // One line for each setting that does nothing in a run of this length.
@@ -155,7 +161,8 @@ void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string
     const Loader& loader = trainer.train_loader();
     const Loader* val = trainer.val_loader();
     print_stderr(
-        "{}: {}{}, batch {}, {} per epoch, {}\n", shown_url(recipe.data.train), samples_text(loader.dataset()),
+        "{}: {}{}, batch {}, {} per epoch, {}\n", shown_url(recipe.data.train),
+        samples_text(loader.dataset(), trainer.task()),
         val == nullptr ? ""
                        : fmt::format(" and {} for validation", with_commas(static_cast<double>(val->dataset().size()))),
         recipe.data.batch_size, pluralize(loader.batches_per_epoch(), "step"), pluralize(loader.workers(), "worker"));

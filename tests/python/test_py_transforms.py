@@ -1,6 +1,7 @@
 # stoker.transforms against torchvision: the same names and arguments, the pixels to 1 level, and the translation of
 # whole pipelines.
 import inspect
+import warnings
 
 import numpy as np
 import pytest
@@ -219,6 +220,15 @@ def test_the_pipeline_that_torchvision_recommends_runs_in_cpp():
 def test_rgb_is_what_images_are():
     pipeline = v2.Compose([v2.RGB(), v2.Resize(32), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
     assert transforms.from_torchvision(pipeline) == [transforms.Resize(32)]
+
+
+@pytest.mark.parametrize("last", [v1.PILToTensor(), v2.ToImage()])
+def test_a_pipeline_that_stays_bytes_names_the_loaders_argument(last):
+    with pytest.warns(UserWarning, match="dtype='uint8'"):
+        transforms.from_torchvision([v2.Resize(32), last])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        transforms.from_torchvision([v2.Resize(32), last, v2.ToDtype(torch.float32, scale=True)])
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

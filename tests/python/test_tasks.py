@@ -385,6 +385,39 @@ def test_columns_of_a_table_keep_their_names(stoker, tmp_path, task, kind):
     assert (tmp_path / "out.csv").read_text().splitlines()[0] == "key,cx,cy,error"
 
 
+def write_flags(folder):
+    """A table of 12 images with a text column, then two flags."""
+    random = np.random.default_rng(0)
+    lines = ["path,breed,red,blue"]
+    for i in range(12):
+        Image.fromarray(random.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(folder / f"{i}.png")
+        lines.append(f"{i}.png,{('pug', 'boxer', 'collie')[i % 3]},{i % 2},{i // 6}")
+    (folder / "table.csv").write_text("\n".join(lines) + "\n")
+
+
+def test_a_column_of_classes_is_no_multilabel_target(stoker, tmp_path):
+    write_flags(tmp_path)
+    recipe = (
+        'device = "cpu"\ntask = "multilabel"\n[data]\ntrain = "table.csv"\nbatch_size = 4\n[data.fields.breed]\n'
+        'is = "label"\nFLAGS[model]\nhidden = [4]\n[train]\nepochs = 1\nthreads = 1\n'
+    )
+    (tmp_path / "r.toml").write_text(recipe.replace("FLAGS", '[data.fields.flags]\nfrom = "red, blue"\nis = "label"\n'))
+    assert "12 samples, target flags (2 values)," in stoker("train", "r.toml", "--out", "run").err
+    stoker("predict", "run", "table.csv", "-o", "out.csv")
+    assert (tmp_path / "out.csv").read_text().splitlines()[0] == "key,red,blue,error"
+    (tmp_path / "r.toml").write_text(recipe.replace("FLAGS", ""))
+    assert "[task]" in stoker("train", "r.toml", status=1).err
+
+
+def test_a_table_without_labels_names_the_column_that_may_hold_them(stoker, tmp_path):
+    write_flags(tmp_path)
+    (tmp_path / "r.toml").write_text(
+        'device = "cpu"\n[data]\ntrain = "table.csv"\nbatch_size = 4\n[model]\nhidden = [4]\n[train]\nepochs = 1\n'
+    )
+    assert 'data.fields.label = "breed"' in stoker("train", "r.toml", status=1).err
+    stoker("train", "r.toml", "--set", "data.fields.label=breed", "--out", "run")
+
+
 def test_masks_are_written_as_images(stoker, tmp_path, folder, photos):
     net, model = scripted(folder, "pixels", Pixels)
     train_in_python(net, "segmentation", pixel_loss(), epochs=1)

@@ -11,6 +11,7 @@ from stoker.transforms import ops
 _CONVERSIONS = {"ToTensor", "ToImage", "ToPureTensor", "PILToTensor", "ToImageTensor", "Identity", "RGB"} | {
     "MaybeToTensor", "MaybePILToTensor"
 }
+_BYTE_TENSORS = {"ToImage", "PILToTensor", "ToImageTensor", "MaybePILToTensor"}  # uint8 until another part scales them
 _TO_DTYPE = {"ToDtype", "ConvertImageDtype"}
 
 # timm's ToTensor is another one: it does not divide by 255.
@@ -35,11 +36,18 @@ def from_torchvision(transform: Any) -> list[ops.Transform]:
             raise InvalidArgument(f"[{_name(part)}] expected transforms of one image, got one of whole batches; call it on "
                                   "the batches of the loader")
     try:
-        return _translated(parts)
+        translated = _translated(parts)
     except Unsupported as error:
         joined = str(error) if str(error).endswith(",") else f"{error};"
         warnings.warn(f"{joined} it runs in Python, in worker processes", ops.KeptInPython, stacklevel=2)
         return _with_rest(parts)
+    tensors = [_name(part) for part in parts if _name(part) in _BYTE_TENSORS]
+    if tensors and dtype_of_images(parts) == "uint8":
+        warnings.warn(
+            f"[{tensors[0]}] expected a conversion to floats after it, got uint8 to the end; pass dtype='uint8' to "
+            "stoker.Loader, which gives float32 from 0 to 1 otherwise", UserWarning, stacklevel=2,
+        )
+    return translated
 
 
 def dtype_of_images(transform: Any) -> str:

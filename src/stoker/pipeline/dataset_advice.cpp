@@ -1,5 +1,7 @@
 #include "stoker/pipeline/dataset_advice.h"
 
+#include <new>
+
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/codecs/codec.h"
@@ -17,7 +19,8 @@ bool has_deep_image(const Dataset& dataset) {
         Sample sample;
         dataset.read(0, sample);
         deep = sample.encoded && Decoder().info(sample.bytes).bits > 8;
-    } catch (const Error&) {  // reported when the sample is loaded
+    } catch (const Error&) {  // reported when the sample is loaded, like all others
+    } catch (const std::bad_alloc&) {
     }
     check_maps();
     return deep;

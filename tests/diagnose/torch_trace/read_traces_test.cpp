@@ -281,6 +281,15 @@ TEST(ReadTraces, EachWorkerIsARank) {
     EXPECT_THROW(read_traces({}), InvalidArgument);
 }
 
+TEST(ReadTraces, ATraceWithoutMarkedStepsSaysSo) {
+    const stoker::testing::TempDir folder;
+    const fs::path marked[] = {write_cycle(folder.path(), "marked.json", 1, 100)};
+    EXPECT_TRUE(read_traces(marked).problems.empty());
+    const fs::path plain[] = {folder.path() / "plain.json"};
+    std::ofstream(plain[0]) << "{\"traceEvents\": [" << event("cpu_op", "aten::mm", 1, 50) << "]}";
+    EXPECT_THAT(read_traces(plain).problems, ElementsAre(::testing::StartsWith("plain.json: no step")));
+}
+
 TEST(ReadTraces, TheFilesOfOneProcessAreOneRank) {
     for (const std::string head : {"", R"("distributedInfo": {"rank": 0, "world_size": 1}, )"}) {
         const stoker::testing::TempDir folder;

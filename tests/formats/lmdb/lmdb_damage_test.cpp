@@ -17,6 +17,7 @@
 #include "formats/lmdb/lmdb_support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/formats/lmdb/lmdb_meta.h"
 #include "stoker/formats/open.h"
 #include "support/temp_dir.h"
 
@@ -130,22 +131,37 @@ TEST_F(LmdbDamage, ValuesBeyondTheFile) {
     EXPECT_THAT(error_of<DataError>([&] { LmdbDataset(path).size(); }), HasSubstr("values within the"));
 }
 
+// The file with the meta pages of LMDB 1.0, whose page header has 24 bytes and not 16. Its tree keeps the old format.
+std::string with_meta_of_lmdb1(std::string file) {
+    constexpr std::size_t kMeta = 136;
+    for (const std::size_t page : {0, 4096}) {
+        std::string meta = file.substr(page + 16, kMeta);
+        meta[4] = 3;  // the version
+        file.replace(page, 24, std::string(18, '\0') + file.substr(page + 10, 2) + std::string(4, '\0'));
+        file.replace(page + 24, kMeta, meta);
+    }
+    return file;
+}
+
 // Each byte of both meta pages is changed: an error or a data set, never a crash.
 TEST_F(LmdbDamage, DamagedFirstPages) {
     write_lmdb(dir_ / "db.lmdb", {{"a", png("")}, {"b", png("")}});
-    std::ifstream file(dir_ / "db.lmdb", std::ios::binary);
-    const std::string whole((std::istreambuf_iterator<char>(file)), {});
-    for (std::size_t at = 16; at < 152; ++at) {
-        std::string damaged = whole;
-        damaged[at] = static_cast<char>(damaged[at] ^ 0x40);
-        damaged[4096 + at] = static_cast<char>(damaged[4096 + at] ^ 0x40);
-        std::ofstream(dir_ / "damaged.lmdb", std::ios::binary) << damaged;
-        try {
-            const LmdbDataset dataset(dir_ / "damaged.lmdb");
-            Sample sample;
-            dataset.read(0, sample);
-        } catch (const Error& error) {
-            EXPECT_THAT(error.what(), HasSubstr("damaged.lmdb"));
+    const std::string old = read_text(dir_ / "db.lmdb");
+    write_file(dir_ / "newer.lmdb", with_meta_of_lmdb1(old));
+    EXPECT_EQ(read_lmdb_meta(File(dir_ / "newer.lmdb"), "newer").format, LmdbFormat::v1_0);
+    for (const std::string& whole : {old, with_meta_of_lmdb1(old)}) {
+        for (std::size_t at = 16; at < 160; ++at) {
+            std::string damaged = whole;
+            damaged[at] = static_cast<char>(damaged[at] ^ 0x40);
+            damaged[4096 + at] = static_cast<char>(damaged[4096 + at] ^ 0x40);
+            write_file(dir_ / "damaged.lmdb", damaged);
+            try {
+                const LmdbDataset dataset(dir_ / "damaged.lmdb");
+                Sample sample;
+                dataset.read(0, sample);
+            } catch (const Error& error) {
+                EXPECT_THAT(error.what(), HasSubstr("damaged.lmdb"));
+            }
         }
     }
 }

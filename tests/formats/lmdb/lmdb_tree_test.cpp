@@ -233,7 +233,6 @@ TEST_F(Tree, DamageIsAnErrorOrAnotherEntry) {
     }
 }
 
-// One page in use and a map of one page: liblmdb would read the second one.
 // Pages of 512 bytes in the format of LMDB 1.0, laid out as its MDB_page and MDB_node.
 class PagesOfLmdb1 {
   public:
@@ -338,6 +337,7 @@ TEST(TreeOfLmdb1, GivesItsEntriesAndSurvivesDamage) {
     EXPECT_GT(refused, 300);
 }
 
+// One page in use and a map of one page: liblmdb would read the second one.
 TEST_F(Tree, AFileOfOnePageIsRefused) {
     const fs::path path = dir_ / "db.lmdb";
     write_lmdb(path, {{"a", png("")}});

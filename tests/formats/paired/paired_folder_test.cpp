@@ -134,6 +134,8 @@ TEST(PairedFolder, Refused) {
                           "none with an image's name"));
     put(dir / "masks/1.jpg");
     EXPECT_THAT(error_of(dir), HasSubstr("masks/1.png"));
+    fs::remove(dir / "masks/2.png");
+    EXPECT_THAT(error_of(dir), AllOf(HasSubstr("got 1 file of other types, such as 1.jpg"), HasSubstr("PNG")));
     put(dir / "masks/1.png");
     EXPECT_EQ(error_of(dir), "opened");
     EXPECT_THAT(error_of(dir, {.image = {}, .label = {}, .more = {{.name = "mask", .kind = FieldKind::value}}}),

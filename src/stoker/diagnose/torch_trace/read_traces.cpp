@@ -240,6 +240,12 @@ RunRecords read_traces(std::span<const std::filesystem::path> paths, std::size_t
         }
         const TraceEvents& trace = windows.front();
         std::ranges::copy(trace.problems, std::back_inserter(records.problems));
+        if (trace_steps(trace).empty()) {
+            records.problems.push_back(
+                fmt::format("{}: no step is marked, so the whole trace counts as one; prof.step() marks steps in a "
+                            "profile with a `schedule`",
+                            path.filename().string()));
+        }
         const std::string worker = worker_of(path.filename().string());
         const std::string process = trace.rank       ? fmt::format("0 {}", *trace.rank)
                                     : worker.empty() ? fmt::format("2 {}", processes.size())

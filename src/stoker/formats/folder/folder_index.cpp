@@ -11,6 +11,7 @@
 #include <numeric>
 #include <system_error>
 
+#include "stoker/base/ascii.h"
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -131,6 +132,19 @@ void check_filled(const std::string& root, const WalkedFolder& top,
     }
 }
 
+// The first .csv file in a folder, with its path; empty if there is none.
+std::string first_table(const fs::path& folder) {
+    std::error_code error;
+    std::string first;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+        const std::string name = entry->path().filename().string();
+        if (lower_case(name).ends_with(".csv") && (first.empty() || name < first)) {
+            first = name;
+        }
+    }
+    return first.empty() ? "" : (folder / first).string();
+}
+
 // Throws if the subfolders are splits (train/cat/001.jpg) and not classes. One of them may hold images directly, as
 // a test set without labels does.
 void check_no_splits(const std::string& root, const std::vector<std::string>& names,
@@ -145,7 +159,14 @@ void check_no_splits(const std::string& root, const std::vector<std::string>& na
     for (std::size_t i = 0; i < names.size(); ++i) {
         (classes[i].size() > 1 ? nested : flat).push_back(names[i]);
     }
-    if (!splits || nested.empty()) {
+    if (!splits) {
+        return;
+    }
+    if (nested.empty()) {  // they may be classes
+        if (const std::string table = first_table(root); !table.empty()) {
+            refuse(root, fmt::format("the splits {} without subfolders, and a table", fmt::join(names, ", ")),
+                   fmt::format("give the table: \"{}\"", table));
+        }
         return;
     }
     const auto train = std::ranges::find_if(nested, [](const auto& name) { return name.starts_with("train"); });

@@ -78,9 +78,10 @@ std::string folder_of(const fs::path& root, const FieldRequest& request, FieldKi
     return found.empty() ? request.name : found;
 }
 
-[[noreturn]] void refuse(const fs::path& path, std::string expected, std::string got) {
-    throw DataError({.path = path.string()},
-                    {.where = "paired_folder", .expected = std::move(expected), .got = std::move(got)});
+[[noreturn]] void refuse(const fs::path& path, std::string expected, std::string got, std::string hint = "") {
+    throw DataError(
+        {.path = path.string()},
+        {.where = "paired_folder", .expected = std::move(expected), .got = std::move(got), .hint = std::move(hint)});
 }
 
 }  // namespace
@@ -151,10 +152,14 @@ void PairedFolder::add_folder(std::size_t column, Split split) {
         }
     }
     if (missing == size()) {
+        const bool others = found.empty() && !names.empty();
         refuse(root / folder,
                mask ? fmt::format("a .png file for each image, such as {}/{}.png", folder, without_ending(example))
                     : fmt::format("an image for each image, such as {}/{}", folder, example),
-               fmt::format("{}, and none with an image's name", pluralize(std::ssize(found), "file")));
+               others
+                   ? fmt::format("{} of other types, such as {}", pluralize(std::ssize(names), "file"), names.front())
+                   : fmt::format("{}, and none with an image's name", pluralize(std::ssize(found), "file")),
+               others ? "convert masks to PNG; JPEG changes their values" : "");
     }
     if (missing > 0) {
         advice_ += fmt::format("{}{} without a {} ({}{})", advice_.empty() ? "" : "; ", pluralize(missing, "image"),

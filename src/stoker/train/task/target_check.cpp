@@ -61,7 +61,7 @@ Allowed allowed_of(const Task& task) {
         return {.last = 1, .also = 1};
     }
     const auto last = static_cast<std::uint64_t>(task.outputs - 1);
-    const bool may_be_ignored = task.kind == TaskKind::segmentation || task.loss.ignore_index >= 0;
+    const bool may_be_ignored = task.loss.ignore_index >= 0;
     return {.last = last, .also = may_be_ignored ? static_cast<std::uint64_t>(task.loss.ignore_index) : last};
 }
 
@@ -79,7 +79,12 @@ ErrorInfo complaint_of(const Task& task, const Allowed& allowed, std::int64_t va
             .expected = fmt::format("{} from 0 to {}, as the model has{}",
                                     task.kind == TaskKind::language ? "tokens" : "classes", allowed.last, also),
             .got = fmt::to_string(value),
-            .hint = "set train.ignore_index to a class to leave out, or give the model more outputs"};
+            .hint = task.kind == TaskKind::segmentation
+                        ? fmt::format("list the masks' values in data.fields.{0}.values (with data.fields.{0}.is = "
+                                      "\"mask\"; `stoker inspect` counts them), set train.ignore_index to one that "
+                                      "the loss leaves out, or give the model more outputs",
+                                      task.fields.target)
+                        : "set train.ignore_index to a class to leave out, or give the model more outputs"};
 }
 
 }  // namespace

@@ -58,13 +58,20 @@ std::string describe_specs(std::span<const FieldSpec> specs) {
 const FieldSpec& target_spec(TaskKind task, const Loader& loader) {
     const TargetKind wanted = target_kind(task);
     const auto fields = loader.dataset().fields();
-    const auto field = std::ranges::find(fields, wanted.kind, &Field::kind);
+    const auto holds_target = [&](const Field& field) {
+        const bool one_class = task == TaskKind::multilabel && field.shape.empty() && field.classes.size() > 1;
+        return field.kind == wanted.kind && !one_class;
+    };
+    const auto field = std::ranges::find_if(fields, holds_target);
     if (field == fields.end()) {
         throw InvalidArgument(
             {.where = "task",
              .expected = fmt::format("a field of kind {} for {}", wanted.name, task_name(task)),
              .got = fmt::format("the fields: {}", describe_fields(fields)),
-             .hint = fmt::format("name it in the recipe: [data.fields.NAME] with is = \"{}\"", wanted.name)});
+             .hint = fmt::format("name it in the recipe: [data.fields.NAME] with is = \"{}\"{}", wanted.name,
+                                 std::ranges::find(fields, wanted.kind, &Field::kind) == fields.end()
+                                     ? ""
+                                     : "; a column of class names is a target of classification")});
     }
     const FieldSpec& spec = *find_spec(loader.field_specs(), field->name);
     if (spec.ragged) {
@@ -84,6 +91,16 @@ LossKind loss_kind(TaskKind task, const std::string& name) {
         return LossKind::cross_entropy;
     }
     return name == "l1" ? LossKind::l1 : name == "huber" ? LossKind::huber : LossKind::mse;
+}
+
+// For data without classes: names the field that may hold them.
+std::string classes_hint(const Dataset& dataset) {
+    const auto stored = dataset.stored_fields();
+    const auto label = std::ranges::find(stored, FieldKind::label, &Field::kind);
+    return label == stored.end()
+               ? "no labels, or labels without class names: set model.classes to the number of classes, or "
+                 "data.fields.label to the field of the labels"
+               : fmt::format("set data.fields.label = \"{}\", or the field that holds the labels", label->name);
 }
 
 // Outputs as wide as the target.
@@ -365,13 +382,12 @@ std::int64_t class_count(const Recipe& recipe, const Dataset& dataset) {
     const auto in_data = static_cast<std::int64_t>(dataset.classes().size());
     const std::int64_t classes = recipe.model.classes.value_or(in_data);
     if (classes < 1 || classes < in_data) {
-        throw InvalidArgument({.where = "model.classes",
-                               .expected = in_data == 0 ? std::string("the number of classes")
-                                                        : fmt::format("at least the {} classes of the data", in_data),
-                               .got = fmt::to_string(classes),
-                               .hint = in_data == 0 ? "the data has no class names, or no labels at all: set "
-                                                      "model.classes to their number, or name the field of the labels"
-                                                    : "leave it out to take the number from the data"});
+        throw InvalidArgument(
+            {.where = "model.classes",
+             .expected = in_data == 0 ? std::string("the number of classes")
+                                      : fmt::format("at least the {} classes of the data", in_data),
+             .got = fmt::to_string(classes),
+             .hint = in_data == 0 ? classes_hint(dataset) : "leave it out to take the number from the data"});
     }
     return classes;
 }
