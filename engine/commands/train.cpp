@@ -47,7 +47,7 @@ struct TrainArguments {
 // "96 samples in 8 classes", "96 samples, target flags (3 values)".
 std::string samples_text(const Dataset& dataset, const Task& task) {
     const auto classes = std::ssize(dataset.classes());
-    const std::string samples = pluralize(dataset.size(), "sample");
+    std::string samples = pluralize(dataset.size(), "sample");
     if (task.classifies()) {
         return classes == 0 ? samples : fmt::format("{} in {}", samples, pluralize(classes, "class"));
     }

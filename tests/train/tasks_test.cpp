@@ -212,9 +212,9 @@ TEST(Tasks, ATargetThatTheModelDoesNotHaveIsNamed) {
     };
     const auto masks = std::make_shared<TaskDataset>(100, FieldKind::mask);
     masks->mask_classes = 8;
-    EXPECT_THAT(error_of("segmentation", masks),
-                AllOf(HasSubstr("classes from 0 to 1, as the model has, or 255, got 7"),
-                      HasSubstr("data.fields.mask.values")));
+    EXPECT_THAT(
+        error_of("segmentation", masks),
+        AllOf(HasSubstr("classes from 0 to 1, as the model has, or 255, got 7"), HasSubstr("data.fields.mask.values")));
     const auto text = std::make_shared<TaskDataset>(100, FieldKind::tokens);
     text->last_token = kVocabulary;
     EXPECT_THAT(error_of("language", text), HasSubstr("tokens from 0 to 4, as the model has, got "));
