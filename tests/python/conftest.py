@@ -67,7 +67,7 @@ def engine_server():
 def run_program(*arguments, cwd, status=0, prefix=(), env=None):
     """Runs `stoker`. A prefix or other environment variables need a new process; else it may be a fork."""
     command = [str(part) for part in (*prefix, PROGRAM, *arguments)]
-    how = {"cwd": cwd, "timeout": 120, "env": {**os.environ, **(env or {})}}
+    how = {"cwd": cwd, "timeout": 300, "env": {**os.environ, **(env or {})}}
     if not prefix and not env and arguments[:1] and arguments[0] in FORKED and engine_server():
         process = engine_server().run(command, **how)
     else:
