@@ -367,24 +367,6 @@ def test_predictions_have_the_tasks_columns(stoker, tmp_path, folder, photos, ta
     assert " loss " in stoker("eval", "run").out
 
 
-@pytest.mark.parametrize("task, kind", [("multilabel", "label"), ("regression", "value")])
-def test_columns_of_a_table_keep_their_names(stoker, tmp_path, task, kind):
-    random = np.random.default_rng(0)
-    lines = ["path,cx,cy"]
-    for i in range(12):
-        Image.fromarray(random.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(tmp_path / f"{i}.png")
-        lines.append(f"{i}.png,{i % 2},{i // 6}")
-    (tmp_path / "labels.csv").write_text("\n".join(lines) + "\n")
-    (tmp_path / "r.toml").write_text(
-        f'device = "cpu"\ntask = "{task}"\n[data]\ntrain = "labels.csv"\nbatch_size = 4\n'
-        f'[data.fields.both]\nfrom = "cx, cy"\nis = "{kind}"\n[model]\nhidden = [4]\n[train]\nepochs = 1\nthreads = 1\n'
-    )
-    stoker("train", "r.toml", "--out", "run")
-    done = stoker("predict", "run", "labels.csv", "-o", "out.csv")
-    assert done.err.endswith("labels.csv: 12 images; written to out.csv\n")
-    assert (tmp_path / "out.csv").read_text().splitlines()[0] == "key,cx,cy,error"
-
-
 def write_flags(folder):
     """A table of 12 images with a text column, then two flags."""
     random = np.random.default_rng(0)
@@ -393,6 +375,19 @@ def write_flags(folder):
         Image.fromarray(random.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(folder / f"{i}.png")
         lines.append(f"{i}.png,{('pug', 'boxer', 'collie')[i % 3]},{i % 2},{i // 6}")
     (folder / "table.csv").write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("task, kind", [("multilabel", "label"), ("regression", "value")])
+def test_columns_of_a_table_keep_their_names(stoker, tmp_path, task, kind):
+    write_flags(tmp_path)
+    (tmp_path / "r.toml").write_text(
+        f'device = "cpu"\ntask = "{task}"\n[data]\ntrain = "table.csv"\nbatch_size = 4\n'
+        f'[data.fields.both]\nfrom = "red, blue"\nis = "{kind}"\n[model]\nhidden = [4]\n[train]\nepochs = 1\nthreads = 1\n'
+    )
+    stoker("train", "r.toml", "--out", "run")
+    done = stoker("predict", "run", "table.csv", "-o", "out.csv")
+    assert done.err.endswith("table.csv: 12 images; written to out.csv\n")
+    assert (tmp_path / "out.csv").read_text().splitlines()[0] == "key,red,blue,error"
 
 
 def test_a_column_of_classes_is_no_multilabel_target(stoker, tmp_path):

@@ -109,7 +109,7 @@ def test_a_trial_goes_without_validation(slow, drawn, val, kind):
         assert trial.ask("step 0.1 1" if kind else "measure 0.1 0")["images"] > 0
 
 
-# Of the workers' clocks, which tell the costs apart on a busy machine as well.
+# The workers' clocks tell the costs apart, also on a busy machine.
 def test_a_probe_measures_costs_one_by_one(slow):
     with Trial(slow, "--probe", "--set", "data.workers=1") as trial:
         step, load, fetch = (trial.ask(f"{cost} 0.2 1") for cost in ("step", "load", "fetch"))
