@@ -279,7 +279,12 @@ def test_the_usual_pipelines_are_translated():
 
 
 def rounded(options):
-    return {name: np.round(value, 6).tolist() if isinstance(value, list) else value for name, value in options.items()}
+    def of(value):
+        if isinstance(value, list) and isinstance(value[0], dict):
+            return [rounded(table) for table in value]
+        return np.round(value, 6).tolist() if isinstance(value, list) else value
+
+    return {name: of(value) for name, value in options.items()}
 
 
 TORCHVISION = [
@@ -301,6 +306,24 @@ TORCHVISION = [
     (v1.RandomPerspective(interpolation=InterpolationMode.NEAREST), transforms.RandomPerspective(interpolation="nearest")),
     (v2.RandomApply([v2.ColorJitter(0.3)], p=0.8), transforms.RandomApply([transforms.ColorJitter((0.7, 1.3))], 0.8)),
     (v1.RandomApply([v1.GaussianBlur(3)]), transforms.RandomApply([transforms.GaussianBlur([3, 3], [0.1, 2.0])])),
+    (
+        v2.RandomApply([v2.ColorJitter(0.3), v2.GaussianBlur(3)], p=0.8),
+        transforms.RandomApply([transforms.ColorJitter((0.7, 1.3)), transforms.GaussianBlur([3, 3], [0.1, 2.0])], 0.8),
+    ),
+    (
+        v1.RandomChoice([v1.RandomHorizontalFlip(1), v1.Compose([v1.RandomInvert(), v1.Grayscale(3)])]),
+        transforms.RandomChoice(
+            [transforms.RandomHorizontalFlip(1), transforms.RandomApply([transforms.RandomInvert(), transforms.Grayscale(3)], 1)]
+        ),
+    ),
+    (
+        v2.RandomChoice([v2.RandomInvert(), v2.RandomEqualize()], p=[3, 1]),
+        transforms.RandomChoice([transforms.RandomInvert(), transforms.RandomEqualize()], [0.75, 0.25]),
+    ),
+    (
+        v1.Compose([v1.ToTensor(), v1.RandomChoice([v1.RandomRotation(9, fill=1.0)])]),
+        transforms.RandomChoice([transforms.RandomRotation(9, fill=255)]),
+    ),
     (v2.AutoAugment(v2.AutoAugmentPolicy.CIFAR10), transforms.AutoAugment("cifar10")),
     (v1.RandAugment(), transforms.RandAugment()),
     (v2.RandomErasing(value=1.0), transforms.RandomErasing(value=[1])),
@@ -322,8 +345,8 @@ REFUSED = [
     (v2.Resize(9, max_size=20), "Resize.*max_size=None"),
     (v2.RandomRotation(9, expand=True), "RandomRotation.*without expand"),
     (v2.Grayscale(1), r"Grayscale.*channels=1"),
-    (v2.RandomApply([v2.ColorJitter(0.3), v2.GaussianBlur(3)], p=0.8), "RandomApply.*one transform"),
-    (v1.RandomApply([v1.CenterCrop(9)]), "RandomApply.*one op of color_jitter"),
+    (v2.RandomApply([v2.ColorJitter(0.3), v2.ScaleJitter((9, 9))]), "RandomApply.*that keep the size"),
+    (v1.RandomChoice([v1.CenterCrop(9)]), "RandomChoice.*that keep the size"),
     (v2.Lambda(abs), "Lambda"),
     (v2.RandomErasing(value="random"), "RandomErasing.*a constant value"),
     (v2.Compose([v2.Normalize(MEAN, STD), v2.CenterCrop(9)]), "Normalize.*after all other transforms"),
@@ -354,7 +377,7 @@ def kept(pipeline):
 
 
 def test_the_leading_parts_run_in_cpp():
-    blur = v2.RandomApply([v2.GaussianBlur(3), v2.RandomInvert()])
+    blur = v2.RandomApply([v2.GaussianBlur(3), v2.RandomPhotometricDistort()])
     to_image, to_float, normalize = v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)
     ops = kept(v2.Compose([to_image, v2.Resize(60), v2.RandomCrop(50), blur, v2.RandomHorizontalFlip(), to_float, normalize]))
     assert ops[:2] == [transforms.Resize(60), transforms.RandomCrop((50, 50))]
@@ -508,6 +531,17 @@ def test_the_pipelines_of_timm_run_in_cpp(drawn):
 def test_a_field_too_smooth_for_cpp_stays_in_python():
     with pytest.warns(transforms.KeptInPython, match="sigma from 0 to 100"):
         transforms.from_torchvision(v2.ElasticTransform(50.0, 200.0))
+
+
+def test_one_of_several_ops_is_chosen(drawn):
+    crop, invert, turn = transforms.CenterCrop(40), transforms.RandomInvert(1.0), transforms.RandomRotation((90, 90))
+
+    def images(*ops):
+        return ours_of([crop, *ops], drawn, dtype="uint8").flatten(1)
+
+    chosen, inverted, turned = images(transforms.RandomChoice([invert, turn])), images(invert), images(turn)
+    first, second = (chosen == inverted).all(1), (chosen == turned).all(1)
+    assert (first ^ second).all() and 6 < first.sum() < 18  # of 24
 
 
 @pytest.mark.parametrize("inner", [

@@ -189,6 +189,20 @@ TEST(Recipe, WritesWhatItReads) {
     EXPECT_THAT(text, HasSubstr("\"a key\" = true"));
 }
 
+TEST(Recipe, OpsMayHoldOps) {
+    const std::string entry =
+        R"({op = "random_choice", ops = [{op = "resize", size = [3, 4]}, {op = "x"}], p = [1, 3]})";
+    const Recipe recipe = with({fmt::format("data.train_ops=[{}]", entry)});
+    const auto& ops = std::get<std::vector<OpSpec>>(recipe.data.train_ops[0].options.at("ops"));
+    ASSERT_EQ(ops.size(), 2U);
+    EXPECT_EQ(ops[1].name, "x");
+    EXPECT_EQ(ops[1].where, "--set data.train_ops[0].ops[1]");
+    const std::string text = recipe_to_toml(recipe);
+    EXPECT_THAT(text, HasSubstr(entry));
+    EXPECT_EQ(recipe_to_toml(parse_recipe(text, "r.toml")), text);
+    EXPECT_THROW(with({"data.train_ops=[{op = \"a\", ops = [{op = \"b\"}, 3]}]"}), Error);
+}
+
 // A word that nothing knows would be taken for another one.
 TEST(Recipe, AProgramsRecipeHasKnownNames) {
     Recipe recipe;

@@ -14,7 +14,7 @@ from stoker.errors import InvalidArgument, Unsupported
 Size = int | Sequence[int]  # a side, or (height, width)
 Range = float | Sequence[float]  # a number for a range around the neutral value, or (low, high)
 Color = float | Sequence[float]  # from 0 to 255, one for all channels or one for each
-Option = bool | float | str | list[float]
+Option = bool | float | str | list[float] | list[dict[str, Any]]
 Mode = str | int | enum.Enum  # "nearest", "bilinear", ..., or torchvision's or Pillow's constant for it
 
 
@@ -401,20 +401,29 @@ class TimmRandAugment(Transform):
 
 
 class RandomApply(Transform):
-    """One op of ColorJitter, GaussianBlur, RandomRotation, RandomAffine, or one that has a `p` of its own, with the
-    probability `p`."""
+    """All of the ops with the probability `p`, or none. Ops that change the size, and Normalize, are refused."""
+
+    op = "random_apply"
 
     def __init__(self, transforms: Sequence[Transform], p: float = 0.5) -> None:
         given = list(transforms)
-        if len(given) != 1 or given[0].op not in _WITH_PROBABILITY:
-            raise Unsupported(
-                f"[RandomApply] expected one op of {', '.join(sorted(_WITH_PROBABILITY))}, got {given!r}; torchvision's "
-                "RandomApply takes others: stoker.transforms.from_torchvision keeps it in Python"
-            )
-        (only,) = given
-        own = only.options.get("p", _WITH_PROBABILITY[only.op])
-        super().__init__(**{**only.options, "p": p * float(own)})  # type: ignore[arg-type]
-        self.op = only.op
+        if len(given) == 1 and given[0].op in _WITH_PROBABILITY:  # the op's own `p` is enough, on a GPU as well
+            (only,) = given
+            own = only.options.get("p", _WITH_PROBABILITY[only.op])
+            super().__init__(**{**only.options, "p": p * float(own)})  # type: ignore[arg-type]
+            self.op = only.op
+        else:
+            super().__init__(ops=given, p=p)
+
+
+class RandomChoice(Transform):
+    """One of the ops, drawn with the weights `p`; without them each is as likely. Ops that change the size, and
+    Normalize, are refused."""
+
+    op = "random_choice"
+
+    def __init__(self, transforms: Sequence[Transform], p: Sequence[float] | None = None) -> None:
+        super().__init__(ops=list(transforms), p=p)
 
 
 class RandomErasing(Transform):
@@ -528,6 +537,8 @@ def _option(name: str, value: Any) -> Option:
         value = value.value
     if isinstance(value, (bool, str)):
         return value
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], (Transform, Mapping)):
+        return op_tables(value)
     try:
         return [float(number) for number in value] if isinstance(value, Iterable) else float(value)
     except (TypeError, ValueError):

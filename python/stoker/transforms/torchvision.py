@@ -191,11 +191,14 @@ def _is_float(part: Any, before: bool) -> bool:
 
 def _of_floats(part: Any, op: ops.Transform) -> ops.Transform:
     """With levels from 0 to 255 in place of those from 0 to 1. Only the threshold need not be whole."""
-    for name, digits in (("fill", 0), ("threshold", 3)):
-        if name in op.options:
-            levels = [round(255 * level, digits) for level in _numbers(op.options[name])]
-            _require(part, all(0 <= level <= 255 for level in levels), f"a {name} from 0 to 1")
-            op.options[name] = levels if len(levels) > 1 else levels[0]
+    tables: list[dict[str, Any]] = [op.options]
+    for table in tables:  # grows by those of a group
+        tables += table.get("ops", [])
+        for name, digits in (("fill", 0), ("threshold", 3)):
+            if name in table:
+                levels = [round(255 * level, digits) for level in _numbers(table[name])]
+                _require(part, all(0 <= level <= 255 for level in levels), f"a {name} from 0 to 1")
+                table[name] = levels if len(levels) > 1 else levels[0]
     return op
 
 
@@ -290,11 +293,19 @@ def _elastic(part: Any) -> ops.Transform:
     return ops.ElasticTransform(part.alpha, part.sigma, _mode(part), _fill(part))
 
 
-def _random_apply(part: Any) -> ops.Transform:
-    given = part.transforms if isinstance(part.transforms, (list, tuple)) else list(part.transforms)  # or a ModuleList
-    inner = [_MAKERS[_name(one)](one) for one in given if _name(one) in _MAKERS]
-    _require(part, len(inner) == len(given) == 1, "one transform that stoker.transforms has")
-    return ops.RandomApply(inner, part.p)
+# These change the size of an image, or its type: no part of a group.
+_NOT_GROUPED = {"resize", "center_crop", "random_crop", "random_resized_crop", "normalize"}
+
+
+def _grouped(part: Any) -> list[ops.Transform]:
+    """The transforms of a RandomApply or RandomChoice; several in a Compose are one."""
+    found = []
+    for one in part.transforms:
+        inner = [_MAKERS[_name(each)](each) for each in _parts(one) if _name(each) in _MAKERS]
+        fits = len(inner) == len(list(_parts(one))) > 0 and all(op.op not in _NOT_GROUPED for op in inner)
+        _require(part, fits, "transforms that stoker.transforms has and that keep the size")
+        found.append(inner[0] if len(inner) == 1 else ops.RandomApply(inner, 1))
+    return found
 
 
 def _grayscale(part: Any) -> ops.Transform:
@@ -332,8 +343,9 @@ _MAKERS: dict[str, Callable[[Any], ops.Transform]] = {
     ),
     "RandomAdjustSharpness": lambda part: ops.RandomAdjustSharpness(part.sharpness_factor, part.p),
     "RandomAffine": _affine,
-    "RandomApply": _random_apply,
+    "RandomApply": lambda part: ops.RandomApply(_grouped(part), part.p),
     "RandomAutocontrast": lambda part: ops.RandomAutocontrast(part.p),
+    "RandomChoice": lambda part: ops.RandomChoice(_grouped(part), part.p),
     "RandomCrop": _random_crop,
     "RandomEqualize": lambda part: ops.RandomEqualize(part.p),
     "RandomGrayscale": lambda part: ops.RandomGrayscale(part.p),

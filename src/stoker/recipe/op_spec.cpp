@@ -10,7 +10,7 @@ namespace stoker {
 namespace {
 
 constexpr const char* kEntry = "a table such as {op = \"resize\", size = 256}";
-constexpr const char* kOption = "true or false, a number, text or an array of numbers";
+constexpr const char* kOption = "true or false, a number, text, or an array of numbers or ops";
 
 [[noreturn]] void refuse(const Place& place, const char* expected, const std::string& got) {
     throw InvalidArgument({.where = place.text(), .expected = expected, .got = got});
@@ -37,7 +37,8 @@ OptionValue read_option(const TomlValue& value, const Place& place) {
         return *text;
     }
     if (const auto* array = value.as<TomlArray>()) {
-        return read_numbers(*array, place);
+        const bool ops = !array->empty() && array->front().as<TomlTable>() != nullptr;
+        return ops ? OptionValue(read_ops(value, place)) : OptionValue(read_numbers(*array, place));
     }
     const std::optional<double> number = exact_number(value);
     if (!number) {
@@ -79,12 +80,17 @@ struct OptionWriter {
     std::string operator()(bool flag) const { return flag ? "true" : "false"; }
     std::string operator()(double number) const { return toml_number(number); }
     std::string operator()(const std::string& text) const { return toml_string(text); }
-    std::string operator()(const std::vector<double>& numbers) const {
-        std::string list;
-        for (const double number : numbers) {
-            list += (list.empty() ? "" : ", ") + toml_number(number);
+    std::string operator()(const std::vector<double>& numbers) const { return list(numbers, toml_number); }
+    std::string operator()(const std::vector<OpSpec>& ops) const { return list(ops, op_to_toml); }
+
+  private:
+    template <typename Items, typename Text>
+    static std::string list(const Items& items, const Text& text_of) {
+        std::string text;
+        for (const auto& item : items) {
+            text += (text.empty() ? "" : ", ") + text_of(item);
         }
-        return "[" + list + "]";
+        return "[" + text + "]";
     }
 };
 

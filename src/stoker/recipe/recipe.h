@@ -14,7 +14,8 @@
 
 namespace stoker {
 
-using OptionValue = std::variant<bool, double, std::string, std::vector<double>>;
+struct OpSpec;
+using OptionValue = std::variant<bool, double, std::string, std::vector<double>, std::vector<OpSpec>>;
 
 // One entry of train_ops or val_ops: {op = "resize", size = 256}.
 struct OpSpec {

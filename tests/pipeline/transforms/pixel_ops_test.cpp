@@ -72,6 +72,7 @@ const std::vector<OpSpec> kEverything = {
     spec("rand_augment", {{"num_ops", 3.0}}),
     spec("auto_augment"),
     spec("timm_rand_augment", {{"magnitude", 9.0}, {"magnitude_std", 0.5}, {"increasing", true}}),
+    spec("random_choice", {{"ops", std::vector{spec("horizontal_flip"), spec("random_rotation", {{"degrees", 9.0}})}}}),
     spec("random_erasing", {{"value", "random"}}),
     spec("center_crop", {{"size", 32.0}}),
 };
@@ -221,6 +222,97 @@ TEST(PixelOps, RandomCropIsFoldedWhereItLiesWithin) {
     EXPECT_LT(out.data, image.view().data + image.bytes());
     const Image small = picture(9, 30, 3);
     EXPECT_THROW(transform.augment(small.view(), {}, scratch), DataError);
+}
+
+std::vector<OpSpec> invert_and_gray() {
+    return {spec("random_invert", {{"p", 1.0}}), spec("grayscale")};
+}
+
+Image copy_of(const Image& image) {
+    const ConstImageView from = image.view();
+    Image copy(from.height, from.width, from.channels);
+    std::memcpy(copy.view().data, from.data, image.bytes());
+    return copy;
+}
+
+Image ran(const OpSpec& what, const Image& on, std::uint64_t sample) {
+    Image image = copy_of(on);
+    Image scratch;
+    run_pixel_op(std::get<PixelOp>(make_ops({what}).front()), image.view(), Rng({.seed = 1, .sample = sample}),
+                 scratch);
+    return image;
+}
+
+// Of an image that each op changes in its own way.
+TEST(OpGroups, RunAllOrOneOfTheirOps) {
+    const Image plain = picture(5, 6, 3);
+    const Image inverted = ran(invert_and_gray()[0], plain, 0);
+    const Image gray = ran(invert_and_gray()[1], plain, 0);
+    const Image both = ran(invert_and_gray()[1], inverted, 0);
+    const Options ops = {{"ops", invert_and_gray()}};
+    const auto share = [&](const OpSpec& group, const Image& expected) {
+        int equal = 0;
+        for (std::uint64_t sample = 0; sample < 2000; ++sample) {
+            equal += same(ran(group, plain, sample).view(), expected.view()) ? 1 : 0;
+        }
+        return equal / 2000.0;
+    };
+    const auto with = [&](OptionValue p) {
+        Options all = ops;
+        all["p"] = std::move(p);
+        return all;
+    };
+    EXPECT_EQ(share(spec("random_apply", with(1.0)), both), 1);
+    EXPECT_EQ(share(spec("random_apply", with(0.0)), plain), 1);
+    EXPECT_NEAR(share(spec("random_apply", with(0.25)), both), 0.25, 0.04);
+    EXPECT_NEAR(share(spec("random_choice", ops), gray), 0.5, 0.04);
+    const OpSpec weighted = spec("random_choice", with(Numbers{3, 1}));
+    EXPECT_NEAR(share(weighted, inverted), 0.75, 0.04);
+    EXPECT_NEAR(share(weighted, gray), 0.25, 0.04);
+    EXPECT_EQ(share(spec("random_choice", with(Numbers{0, 2})), gray), 1);
+    EXPECT_EQ(share(spec("random_choice", with(Numbers{2, 0})), inverted), 1);
+    const auto never = std::get<PixelOp>(make_ops({spec("random_apply", with(0.0))}).front());
+    EXPECT_FALSE(changes_pixels(never, {5, 6}, Rng({.seed = 1})));
+}
+
+TEST(OpGroups, MoveMasksAndBoxesWithTheImage) {
+    const Options flips = {
+        {"ops", std::vector{spec("horizontal_flip", {{"p", 1.0}}), spec("vertical_flip", {{"p", 1.0}})}}};
+    const auto op = std::get<PixelOp>(make_ops({spec("random_choice", flips)}).front());
+    EXPECT_TRUE(takes_masks_and_boxes(op));
+    const Image plain = picture(5, 6, 1);
+    int mirrored = 0;
+    for (std::uint64_t sample = 0; sample < 100; ++sample) {
+        const Rng rng({.seed = 2, .sample = sample});
+        Image image = copy_of(plain);
+        Image mask = copy_of(plain);
+        Image scratch;
+        run_pixel_op(op, image.view(), rng, scratch);
+        run_on_mask(op, mask.view(), rng, scratch);
+        EXPECT_TRUE(same(image.view(), mask.view()));
+        std::array<float, 4> box = {1, 1, 2, 3};
+        run_on_boxes(op, box, {5, 6}, rng);
+        const bool left_right = box == std::array<float, 4>{4, 1, 5, 3};
+        EXPECT_TRUE(left_right || (box == std::array<float, 4>{1, 2, 2, 4}));
+        EXPECT_EQ(image.view().row(0)[0], left_right ? plain.view().row(0)[5] : plain.view().row(4)[0]);
+        mirrored += left_right ? 1 : 0;
+    }
+    EXPECT_GT(mirrored, 30);
+    EXPECT_LT(mirrored, 70);
+    const Options elastic = {{"ops", std::vector{spec("elastic_transform")}}};
+    EXPECT_FALSE(takes_masks_and_boxes(std::get<PixelOp>(make_ops({spec("random_apply", elastic)}).front())));
+}
+
+TEST(PixelOpTable, Groups) {
+    expect_refused("random_apply", {}, ".ops] expected a list of ops");
+    expect_refused("random_choice", {{"ops", Numbers{}}}, ".ops] expected a list of ops");
+    expect_refused("random_apply", {{"ops", std::vector{spec("center_crop", {{"size", 4.0}})}}}, "got center_crop");
+    expect_refused("random_apply", {{"ops", std::vector{spec("normalize")}}}, "got normalize");
+    expect_refused("random_apply", {{"ops", std::vector{spec("grayscal")}}}, "\"grayscal\"");
+    expect_refused("random_choice", {{"ops", invert_and_gray()}, {"p", Numbers{1}}},
+                   ".p] expected a list of 2 numbers");
+    expect_refused("random_choice", {{"ops", invert_and_gray()}, {"p", Numbers{0, 0}}}, ".p] expected a weight");
+    expect_refused("random_choice", {{"ops", invert_and_gray()}, {"p", Numbers{2, -1}}}, ".p] expected a weight");
 }
 
 TEST(PixelOpTable, ColorJitter) {

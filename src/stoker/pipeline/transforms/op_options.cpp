@@ -48,6 +48,14 @@ bool OpOptions::is_text(const std::string& name) {
     return has(name) && std::holds_alternative<std::string>(spec_.options.at(name));
 }
 
+const std::vector<OpSpec>& OpOptions::ops() {
+    const auto* ops = has("ops") ? std::get_if<std::vector<OpSpec>>(&spec_.options.at("ops")) : nullptr;
+    if (ops == nullptr) {
+        refuse("ops", "a list of ops, such as [{op = \"random_rotation\", degrees = 10}]");
+    }
+    return *ops;
+}
+
 bool OpOptions::flag(const std::string& name, bool fallback) {
     if (!has(name)) {
         return fallback;

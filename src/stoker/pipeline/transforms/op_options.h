@@ -2,6 +2,7 @@
 // known ones. Every error names the option's place in the recipe.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -36,6 +37,9 @@ class OpOptions {
     Color color(const std::string& name);
     // The number of values of the longest colour that was read: 1, or the channels that images must have.
     std::size_t color_values() const { return color_values_; }
+    void add_color_values(std::size_t values) { color_values_ = std::max(color_values_, values); }
+    // The option `ops`. Throws if it is missing or empty.
+    const std::vector<OpSpec>& ops();
     Interpolation interpolation();
 
     // For an option whose value is impossible or missing. If a misspelt one is given instead, that is refused.

@@ -8,7 +8,9 @@
 #include <fmt/ranges.h>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include "stoker/base/error.h"
@@ -355,6 +357,54 @@ Op make_random_autocontrast(OpOptions& options) {
     return random_photometric(options, Photometric::autocontrast);
 }
 
+Op make_inner(const OpSpec& spec, OpOptions& outer);
+
+std::vector<PixelOp> read_group(OpOptions& options) {
+    std::vector<PixelOp> ops;
+    for (const OpSpec& spec : options.ops()) {
+        const Op op = make_inner(spec, options);
+        if (const auto* pixels = std::get_if<PixelOp>(&op)) {
+            ops.push_back(*pixels);
+        } else if (const auto* flip = std::get_if<HorizontalFlip>(&op)) {
+            ops.emplace_back(*flip);
+        } else {
+            throw InvalidArgument({.where = spec.where,
+                                   .expected = "an op that keeps the image's size and type",
+                                   .got = spec.name,
+                                   .hint = "crops, resizes and normalize belong into the list itself"});
+        }
+    }
+    return ops;
+}
+
+Op make_random_apply(OpOptions& options) {
+    OpGroup group{.ops = read_group(options), .probability = read_probability(options, 0.5)};
+    return PixelOp(std::make_shared<const OpGroup>(std::move(group)));
+}
+
+Op make_random_choice(OpOptions& options) {
+    OpGroup group{.ops = read_group(options)};
+    const std::size_t count = group.ops.size();
+    const std::vector<double> weights = options.numbers("p", std::vector<double>(count, 1), count, count);
+    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+    if (!std::ranges::all_of(weights, [](double weight) { return weight >= 0; }) || !(sum > 0 && sum < 1e9)) {
+        options.refuse("p", "a weight of at least 0 for each op, of which one is above 0");
+    }
+    double up_to = 0;
+    for (const double weight : weights) {
+        up_to += weight;
+        group.bounds.push_back(static_cast<float>(up_to / sum));
+    }
+    // Rounding must not leave a draw without an op, or give it to one of weight 0.
+    for (std::size_t i = count; i-- > 0;) {
+        group.bounds[i] = 1;
+        if (weights[i] > 0) {
+            break;
+        }
+    }
+    return PixelOp(std::make_shared<const OpGroup>(std::move(group)));
+}
+
 struct Entry {
     const char* name;
     Op (*make)(OpOptions&);
@@ -385,6 +435,8 @@ constexpr Entry kOps[] = {
     {"auto_augment", make_auto_augment},
     {"timm_rand_augment", make_timm_rand_augment},
     {"random_erasing", make_random_erasing},
+    {"random_apply", make_random_apply},
+    {"random_choice", make_random_choice},
     {"normalize", make_normalize},
 };
 
@@ -426,7 +478,7 @@ std::vector<std::string> op_names() {
     return names;
 }
 
-Op make_op(const OpSpec& spec, std::vector<OpColor>* colors) {
+Op make_op(const OpSpec& spec, std::size_t& color_values) {
     const auto make = find_maker(spec.name);
     if (!make) {
         const std::vector<std::string> names = op_names();
@@ -438,9 +490,14 @@ Op make_op(const OpSpec& spec, std::vector<OpColor>* colors) {
     OpOptions options(spec);
     Op op = make(options);
     options.finish();
-    if (colors != nullptr && options.color_values() > 1) {
-        colors->push_back({spec.where, options.color_values()});
-    }
+    color_values = options.color_values();
+    return op;
+}
+
+Op make_inner(const OpSpec& spec, OpOptions& outer) {
+    std::size_t color_values = 0;
+    Op op = make_op(spec, color_values);
+    outer.add_color_values(color_values);
     return op;
 }
 
@@ -450,7 +507,11 @@ std::vector<Op> make_ops(const std::vector<OpSpec>& specs, std::vector<OpColor>*
     std::vector<Op> ops;
     for (const auto& spec : specs) {
         try {
-            ops.push_back(make_op(spec, colors));
+            std::size_t color_values = 0;
+            ops.push_back(make_op(spec, color_values));
+            if (colors != nullptr && color_values > 1) {
+                colors->push_back({spec.where, color_values});
+            }
         } catch (const InvalidArgument& error) {
             if (spec.where.starts_with("--set")) {
                 throw BadSetting(error.what());

@@ -1,15 +1,35 @@
 // All visitors draw the same parameters, each from its own copy of the random stream.
 #include "stoker/pipeline/transforms/pixel_ops.h"
 
+#include <algorithm>
+
 #include "stoker/ops/boxes.h"
 
 namespace stoker {
 namespace {
 
+// Visits the ops of a group that run, each with a stream of its own.
+template <typename Visit>
+void visit_drawn(const OpGroup& group, Rng& rng, const Visit& visit) {
+    const float drawn = rng.uniform();
+    const std::uint64_t seed = std::uint64_t{rng.next()} << 32 | rng.next();
+    const auto run = [&](std::size_t i) {
+        visit(group.ops[i], Rng({.seed = seed, .op = static_cast<std::uint16_t>(i)}));
+    };
+    if (!group.bounds.empty()) {
+        run(static_cast<std::size_t>(std::ranges::upper_bound(group.bounds, drawn) - group.bounds.begin()));
+        return;
+    }
+    for (std::size_t i = 0; drawn < group.probability && i < group.ops.size(); ++i) {
+        run(i);
+    }
+}
+
 struct Changes {
     ImageSize size;
     Rng& rng;
 
+    bool operator()(const HorizontalFlip& op) const { return draw_horizontal_flip(op, rng); }
     bool operator()(const VerticalFlip& op) const { return draw_vertical_flip(op, rng); }
     bool operator()(const RandomRotation& op) const { return draw_random_rotation(op, rng) != 0; }
     bool operator()(const RandomAffine& op) const {
@@ -46,6 +66,11 @@ struct Changes {
     }
 
     bool operator()(const std::shared_ptr<const CustomOp>& /*op*/) const { return true; }
+    bool operator()(const std::shared_ptr<const OpGroup>& group) const {
+        bool any = false;
+        visit_drawn(*group, rng, [&](const PixelOp& op, Rng own) { any = any || changes_pixels(op, size, own); });
+        return any;
+    }
 
     static bool changes(const AugmentParams& params) { return params.op != AugmentOp::identity; }
 
@@ -64,6 +89,11 @@ struct Run {
     Rng& rng;
     Image& scratch;
 
+    void operator()(const HorizontalFlip& op) const {
+        if (draw_horizontal_flip(op, rng)) {
+            horizontal_flip(image);
+        }
+    }
     void operator()(const VerticalFlip& op) const {
         if (draw_vertical_flip(op, rng)) {
             vertical_flip(image);
@@ -116,6 +146,9 @@ struct Run {
         }
     }
     void operator()(const std::shared_ptr<const CustomOp>& op) const { op->apply(image, rng); }
+    void operator()(const std::shared_ptr<const OpGroup>& group) const {
+        visit_drawn(*group, rng, [&](const PixelOp& op, Rng own) { run_pixel_op(op, image, own, scratch); });
+    }
 };
 
 struct RunOnMask {
@@ -123,6 +156,11 @@ struct RunOnMask {
     Rng& rng;
     Image& scratch;
 
+    void operator()(const HorizontalFlip& op) const {
+        if (draw_horizontal_flip(op, rng)) {
+            horizontal_flip(mask);
+        }
+    }
     void operator()(const VerticalFlip& op) const {
         if (draw_vertical_flip(op, rng)) {
             vertical_flip(mask);
@@ -136,6 +174,9 @@ struct RunOnMask {
         affine(mask, move, Interpolation::nearest, {}, scratch);
     }
     void operator()(const std::shared_ptr<const CustomOp>& op) const { op->apply_to_mask(mask, rng); }
+    void operator()(const std::shared_ptr<const OpGroup>& group) const {
+        visit_drawn(*group, rng, [&](const PixelOp& op, Rng own) { run_on_mask(op, mask, own, scratch); });
+    }
     void operator()(const auto& /*op*/) const {}
 };
 
@@ -144,6 +185,11 @@ struct RunOnBoxes {
     ImageSize image;
     Rng& rng;
 
+    void operator()(const HorizontalFlip& op) const {
+        if (draw_horizontal_flip(op, rng)) {
+            horizontal_flip_boxes(boxes, image.width);
+        }
+    }
     void operator()(const VerticalFlip& op) const {
         if (draw_vertical_flip(op, rng)) {
             vertical_flip_boxes(boxes, image.height);
@@ -152,6 +198,9 @@ struct RunOnBoxes {
     void operator()(const RandomRotation& op) const { rotate_boxes(boxes, draw_random_rotation(op, rng), image); }
     void operator()(const RandomAffine& op) const { affine_boxes(boxes, draw_random_affine(op, image, rng), image); }
     void operator()(const std::shared_ptr<const CustomOp>& op) const { op->apply_to_boxes(boxes, image, rng); }
+    void operator()(const std::shared_ptr<const OpGroup>& group) const {
+        visit_drawn(*group, rng, [&](const PixelOp& op, Rng own) { run_on_boxes(op, boxes, image, own); });
+    }
     void operator()(const auto& /*op*/) const {}
 };
 
@@ -166,6 +215,9 @@ void run_pixel_op(const PixelOp& op, ImageView image, Rng rng, Image& scratch) {
 }
 
 bool takes_masks_and_boxes(const PixelOp& op) {
+    if (const auto* group = std::get_if<std::shared_ptr<const OpGroup>>(&op)) {
+        return std::ranges::all_of((*group)->ops, takes_masks_and_boxes);
+    }
     return !std::holds_alternative<TrivialAugmentWide>(op) && !std::holds_alternative<RandAugment>(op) &&
            !std::holds_alternative<AutoAugment>(op) && !std::holds_alternative<TimmRandAugment>(op) &&
            !std::holds_alternative<RandomPerspective>(op) && !std::holds_alternative<ElasticTransform>(op);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <variant>
+#include <vector>
 
 #include "stoker/base/image.h"
 #include "stoker/base/rng.h"
@@ -27,11 +28,20 @@
 
 namespace stoker {
 
-// All of them are random.
-using PixelOp =
-    std::variant<VerticalFlip, RandomRotation, RandomAffine, RandomPerspective, ElasticTransform, ColorJitter,
-                 RandomGrayscale, RandomPhotometric, GaussianBlur, RandomErasing, TrivialAugmentWide, RandAugment,
-                 TimmRandAugment, AutoAugment, std::shared_ptr<const CustomOp>>;
+struct OpGroup;
+
+// All of them are random. A HorizontalFlip is one within a group; otherwise it is folded with the geometry.
+using PixelOp = std::variant<HorizontalFlip, VerticalFlip, RandomRotation, RandomAffine, RandomPerspective,
+                             ElasticTransform, ColorJitter, RandomGrayscale, RandomPhotometric, GaussianBlur,
+                             RandomErasing, TrivialAugmentWide, RandAugment, TimmRandAugment, AutoAugment,
+                             std::shared_ptr<const CustomOp>, std::shared_ptr<const OpGroup>>;
+
+// torchvision's RandomApply and RandomChoice: one draw decides which of the ops run.
+struct OpGroup {
+    std::vector<PixelOp> ops;
+    std::vector<float> bounds = {};  // random_choice: op i for a draw in [bounds[i - 1], bounds[i]), the last one is 1
+    float probability = 1;           // random_apply, without bounds: all ops, one after the other
+};
 
 // False if the op, with the parameters that it draws from `rng`, leaves an image of this size unchanged.
 bool changes_pixels(const PixelOp& op, ImageSize size, Rng rng);
