@@ -120,7 +120,7 @@ TEST(OpTable, UnknownOpsAndOptionsAreNamedBesideTheKnown) {
         "random_grayscale, random_invert, random_posterize, random_solarize, random_equalize, random_autocontrast, "
         "random_adjust_sharpness, "
         "gaussian_blur, trivial_augment_wide, rand_augment, auto_augment, timm_rand_augment, random_erasing, "
-        "normalize, got \"rotate\"");
+        "random_apply, random_choice, normalize, got \"rotate\"");
     expect_refused("resize", {{"size", 4.0}, {"sizes", 3.0}},
                    "expected an option of resize: size, interpolation, got sizes");
     expect_refused("random_resized_crop", {{"size", 4.0}, {"sclae", Numbers{0.1, 1}}},

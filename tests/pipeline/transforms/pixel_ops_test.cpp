@@ -243,7 +243,7 @@ Image ran(const OpSpec& what, const Image& on, std::uint64_t sample) {
     return image;
 }
 
-// Of an image that each op changes in its own way.
+// On an image that each op changes in another way.
 TEST(OpGroups, RunAllOrOneOfTheirOps) {
     const Image plain = picture(5, 6, 3);
     const Image inverted = ran(invert_and_gray()[0], plain, 0);
@@ -311,8 +311,10 @@ TEST(PixelOpTable, Groups) {
     expect_refused("random_apply", {{"ops", std::vector{spec("grayscal")}}}, "\"grayscal\"");
     expect_refused("random_choice", {{"ops", invert_and_gray()}, {"p", Numbers{1}}},
                    ".p] expected a list of 2 numbers");
-    expect_refused("random_choice", {{"ops", invert_and_gray()}, {"p", Numbers{0, 0}}}, ".p] expected a weight");
-    expect_refused("random_choice", {{"ops", invert_and_gray()}, {"p", Numbers{2, -1}}}, ".p] expected a weight");
+    expect_refused("random_choice", {{"ops", invert_and_gray()}, {"p", Numbers{0, 0}}},
+                   ".p] expected a weight for each");
+    expect_refused("random_choice", {{"ops", invert_and_gray()}, {"p", Numbers{2, -1}}},
+                   ".p] expected a weight for each");
 }
 
 TEST(PixelOpTable, ColorJitter) {

@@ -388,7 +388,7 @@ Op make_random_choice(OpOptions& options) {
     const std::vector<double> weights = options.numbers("p", std::vector<double>(count, 1), count, count);
     const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
     if (!std::ranges::all_of(weights, [](double weight) { return weight >= 0; }) || !(sum > 0 && sum < 1e9)) {
-        options.refuse("p", "a weight of at least 0 for each op, of which one is above 0");
+        options.refuse("p", "a weight for each op: 0 or more, and one above 0");
     }
     double up_to = 0;
     for (const double weight : weights) {

@@ -8,7 +8,7 @@
 namespace stoker {
 namespace {
 
-// Visits the ops of a group that run, each with a stream of its own.
+// Visits the ops of a group that run. Each has another stream.
 template <typename Visit>
 void visit_drawn(const OpGroup& group, Rng& rng, const Visit& visit) {
     const float drawn = rng.uniform();
