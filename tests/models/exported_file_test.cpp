@@ -36,7 +36,7 @@ TEST(ExportedFile, StaysTheOneThatWasChecked) {
                                       {"net/extra/weights.safetensors", little_endian(2, 8) + "{}"}})));
     const ExportedFile checked = read_exported_file(path);
     write_file(path, "not a model");
-    EXPECT_NO_THROW(ExportedGraph(*checked.zip->file(), path, "train", false, at::kCPU));
+    EXPECT_NO_THROW(ExportedGraph(*checked.zip, path, "train", false, at::kCPU));
     EXPECT_THROW(read_exported_file(path), Error);
 }
 

@@ -4,7 +4,6 @@
 #include "stoker/models/exported_model.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/GradMode.h>
 
@@ -55,15 +54,11 @@ void require_batch_of(const ExportedInput& wanted, std::string_view name, const 
 }
 
 // Returns the gradient as the optimisers and clipping need it, which change it in place: with the parameter's strides,
-// in memory that nothing else uses, and not as an inference tensor, which interpreted graphs return. Copies only if
-// strides or memory require it.
+// in memory that nothing else uses. Copies only if one of the two requires it.
 at::Tensor with_layout_of(const at::Tensor& parameter, const at::Tensor& gradient) {
     const bool exclusive = gradient.use_count() == 1 && gradient.storage().use_count() == 1 && !gradient.is_neg();
-    if (exclusive && gradient.strides() == parameter.strides()) {
-        return at::empty({0}, parameter.options())
-            .set_(gradient.storage(), gradient.storage_offset(), gradient.sizes(), gradient.strides());
-    }
-    return at::empty_like(parameter).copy_(gradient);
+    const bool fits = exclusive && gradient.strides() == parameter.strides();
+    return fits ? gradient : at::empty_like(parameter).copy_(gradient);
 }
 
 }  // namespace
@@ -78,8 +73,8 @@ ExportedModel::ExportedModel(const std::string& path, const Shape& input, const 
       inputs_(file.inputs),
       target_(file.target),
       smallest_batch_(file.smallest_batch),
-      train_(*file.zip->file(), path, "train", file.compiled, device),
-      eval_(*file.zip->file(), path, "eval", file.compiled, device) {
+      train_(*file.zip, path, "train", file.compiled, device),
+      eval_(*file.zip, path, "eval", file.compiled, device) {
     if (inputs_.size() == 1 && inputs_.front().shape != input) {
         throw InvalidArgument({.where = "model.export",
                                .expected = fmt::format("samples ({}), for which {} was exported",

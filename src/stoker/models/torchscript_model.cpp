@@ -189,7 +189,8 @@ torch::jit::Module load_module(const std::string& path) {
 
 // The interpreter reports an operator's error as text: a traceback whose last line is the message.
 [[noreturn]] void rethrow(const std::exception& error) {
-    std::string text = error.what();
+    const auto* own = dynamic_cast<const c10::Error*>(&error);  // its what() has frames of C++ below, from 2.15 on
+    std::string text = own != nullptr ? own->what_without_backtrace() : error.what();
     text.resize(text.find_last_not_of(" \n") + 1);
     const std::string last = text.substr(text.rfind('\n') + 1);
     TORCH_CHECK_WITH(OutOfMemoryError, !is_out_of_memory(error), last);  // the step is retried in smaller parts

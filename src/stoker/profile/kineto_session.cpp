@@ -187,7 +187,7 @@ void KinetoSession::stop_counting() {
 // Without a GPU Kineto prints an error about that each time. A level that the user set wins.
 void KinetoSession::prepare() {
     if (!options_.cuda) {
-        setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
+        setenv("KINETO_LOG_LEVEL", "6", /*overwrite=*/0);
     }
     kineto::prepareProfiler(config_of(options_), activities_of(options_));
     prepared_ = true;
