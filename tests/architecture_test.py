@@ -74,7 +74,7 @@ TORCH_FOLDERS = {"bridge", "models", "dist", "train", "profile", "engine"}
 # Headers of LibTorch that cost about a gigabyte and ten seconds a file are for these files alone.
 # Everything else includes single operators (<ATen/ops/add.h>) and <ATen/core/Tensor.h>.
 HEAVY_ALLOWED = {
-    "src/stoker/models/exported_graph.cpp",  # one header of nativert, itself small
+    "src/stoker/models/exported_graph.cpp",  # one header of AOTInductor, itself small
     "src/stoker/models/torch_module.h",  # the adapter for a user's own torch::nn::Module
 }
 

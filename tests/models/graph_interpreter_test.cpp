@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "formats/pt2/pt2_support.h"
@@ -122,6 +123,45 @@ TEST(GraphInterpreter, TakesListsAndSizes) {
     EXPECT_TRUE(result_of(pooled, x).equal(std::get<0>(x.max(1))));
 }
 
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return text.replace(at, from.size(), to);
+}
+
+TEST(GraphInterpreter, TensorsAreStoredInFull) {
+    const auto reads = [](const std::string& config, std::size_t bytes = 24) {
+        const std::string file = zip(pt2_members({{"net/data/weights/train_weights_config.json", config},
+                                                  {"net/data/weights/weight_0", std::string(bytes, '\0')}}));
+        try {
+            read_graph_program(ZipFile(as_bytes(file)), "train", at::kCPU);
+        } catch (const std::exception&) {  // LibTorch checks the bounds
+            return false;
+        }
+        return true;
+    };
+    const std::string config = pt2_config();
+    EXPECT_TRUE(reads(config));
+    EXPECT_TRUE(reads(replaced(config, R"([{"as_int": 2}, )", R"([{"as_int": 0}, )")));
+    EXPECT_FALSE(reads(config, 20));
+    for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+             {R"([{"as_int": 2}, {"as_int": 3}])", R"([{"as_int": 2000}, {"as_int": 3}])"},
+             {R"([{"as_int": 3}, {"as_int": 1}])", R"([{"as_int": 4}, {"as_int": 1}])"},
+             {R"([{"as_int": 3}, {"as_int": 1}])", R"([{"as_int": 18446744073709551615}, {"as_int": 1}])"},
+             {R"([{"as_int": 3}, {"as_int": 1}])", R"([{"as_int": 4611686018427387904}, {"as_int": 1}])"},
+             {R"([{"as_int": 3}, {"as_int": 1}])", R"([{"as_int": -3}, {"as_int": 1}])"},
+             {R"([{"as_int": 3}, {"as_int": 1}])", R"([{"as_int": 1}])"},
+             {R"("storage_offset": {"as_int": 0})", R"("storage_offset": {"as_int": 1})"},
+             {R"("storage_offset": {"as_int": 0})", R"("storage_offset": {"as_int": -1})"},
+             {R"("dtype": 7)", R"("dtype": 8)"},
+             {R"("dtype": 7)", R"("dtype": 99)"},
+             {R"([{"as_int": 2}, )", R"([{"as_expr": "s0"}, )"},
+             {R"("weight_0")", R"("weight_1")"},
+             {R"("c": {)", R"("d": {)"}}) {
+        EXPECT_FALSE(reads(replaced(config, from, to))) << to;
+    }
+}
+
 TEST(GraphInterpreter, ReleasesValuesAfterTheirLastUse) {
     const GraphProgram program = program_of(
         {node("torch.ops.aten.neg.default", {input("self", tensor("x"))}, {tensor("a")}),
@@ -158,6 +198,7 @@ TEST(GraphInterpreter, RefusesWhatIsNotThere) {
     EXPECT_THAT(refusal({node("torch.ops.aten.neg.default", {input("self", tensor("x"))},
                               {tensor("y"), R"({"as_none": true})"})}),
                 HasSubstr("2 results"));
+    EXPECT_THAT(refusal({add(R"({"as_graph": {"name": "g", "graph": {}}})", tensor("y"))}), HasSubstr("as_graph"));
     EXPECT_THROW(run_graph(program_of({add(tensor("x"), tensor("y"))}), {}), DataError);
 }
 

@@ -113,11 +113,10 @@ ExportedFile read_exported_file(const std::string& path) {
     const auto of_file = [&](const auto& call) {
         return with_place({.path = path}, [&] { return with_memory_place(path, call); });
     };
-    const Buffer description = of_file([&] { return member(zip, path, "stoker.json"); });
     const Buffer weights = member(zip, path, "weights.safetensors");
     const std::vector<NamedTensor> tensors = tensors_of(weights, path);
     try {
-        const Json json = of_file([&] { return parse_unambiguous_json(description.bytes(), "stoker.json"); });
+        const Json json = of_file([&] { return read_pt2_json(zip, "extra/stoker.json"); });
         if (const int version = json.at("version").get<int>(); version != kVersion && version != kSeveralInputs) {
             throw Unsupported(
                 {.where = path,

@@ -15,7 +15,6 @@
 #include <string_view>
 
 #include "stoker/base/error.h"
-#include "stoker/base/json_depth.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/formats/pt2/pt2_check.h"
 #include "stoker/formats/pt2/pt2_graph.h"
@@ -159,7 +158,7 @@ class ProgramReader {
         : zip_(zip), folder_(pt2_folder(zip)), name_(std::move(name)), device_(device) {}
 
     GraphProgram read() {
-        const Json module = json_of(fmt::format("models/{}.json", name_)).at("graph_module");
+        const Json module = read_pt2_json(zip_, fmt::format("models/{}.json", name_)).at("graph_module");
         const Json& graph = module.at("graph");
         const Json& specs = module.at("signature").at("input_specs");
         for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -178,14 +177,6 @@ class ProgramReader {
 
   private:
     enum class Kind : std::uint8_t { tensor, number };
-
-    Json json_of(const std::string& member) const {
-        const ZipEntry* entry = zip_.find(folder_ + member);
-        if (entry == nullptr) {
-            damaged("a member " + in_quotes(member), "none");
-        }
-        return parse_unambiguous_json(zip_.stored(*entry), member);
-    }
 
     at::Device device_of(const Json& json) const {
         const auto type = json.at("type").get<std::string>();
@@ -229,7 +220,7 @@ class ProgramReader {
     }
 
     at::Tensor stored(const std::string& part, const std::string& tensor) const {
-        const Json config = json_of(fmt::format("data/{0}/{1}_{0}_config.json", part, name_));
+        const Json config = read_pt2_json(zip_, fmt::format("data/{0}/{1}_{0}_config.json", part, name_));
         const Json& found = config.at("config").at(tensor);
         const Json& meta = found.at("tensor_meta");
         const std::string member = fmt::format("data/{}/{}", part, found.at("path_name").get<std::string>());

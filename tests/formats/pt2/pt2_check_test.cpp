@@ -1,4 +1,4 @@
-// What may lead LibTorch to native code, or to memory that is not the tensor's, is refused before LibTorch sees it.
+// What may lead LibTorch to native code, or to memory that is not the tensor's, is refused.
 #include "stoker/formats/pt2/pt2_check.h"
 
 #include <gmock/gmock.h>
@@ -79,16 +79,6 @@ TEST(Pt2Check, RefusesWhatIsNotAKnownOperator) {
     EXPECT_THAT(refusal({{"net/models/eval.json", pt2_graph("torch.ops.higher_order.cond")}}), HasSubstr("\"eval\""));
 }
 
-TEST(Pt2Check, RefusesSubgraphsAndObjects) {
-    for (const char* kind : {"as_graph", "as_custom_obj", "as_operator", "as_string_to_argument", "as_anything"}) {
-        EXPECT_THAT(refusal_of_graph(pt2_graph("torch.ops.aten.add.Tensor", "{\"" + std::string(kind) + "\": {}}")),
-                    HasSubstr(kind));
-    }
-    EXPECT_NE(refusal_of_graph(pt2_graph("torch.ops.aten.add.Tensor", R"({"as_int": 1, "as_graph": {}})")), "");
-    EXPECT_THAT(refusal_of_graph(replaced(pt2_graph(), R"({"user_input")", R"({"custom_obj")")),
-                HasSubstr("custom_obj"));
-}
-
 std::string pt2_node(const std::string& target, const std::vector<std::pair<std::string, std::string>>& inputs,
                      const std::vector<std::string>& outputs) {
     std::string text = R"({"target": "torch.ops.aten.)" + target + R"(", "inputs": [)";
@@ -122,40 +112,13 @@ TEST(Pt2Check, TheGradientOfMaxPoolingTakesItsOwnIndices) {
     EXPECT_THAT(found("x", "nothing", forward), HasSubstr("has other indices"));
 }
 
-TEST(Pt2Check, RefusesMembersOfOtherKinds) {
-    for (const char* name :
-         {"net/data/aotinductor/train/x.so", "net/data/aotinductor/train/x.wrapper.so", "net/models/other.json",
-          "net/models/train.json.so", "net/data/weights/x.so", "net/data/weights/weight_", "net/data/weights/weight_1x",
-          "net/data/constants/custom_obj_0", "net/data/constants/../x", "net/./models/train.json", "net//models/x.json",
-          "net/extra/x", "net/constants.pkl", "net/code/x.py", "net/data/executorch/x.pte"}) {
-        EXPECT_THAT(refusal({{name, "x"}}), HasSubstr("got a member")) << name;
-    }
-    EXPECT_THAT(refusal({{"net/data/sample_inputs/train.pt", "x"}}), HasSubstr("sample_inputs"));
-}
-
-TEST(Pt2Check, RefusesPickles) {
-    EXPECT_THAT(refusal({{"net/data/weights/train_weights_config.json", pt2_config("true")}}), HasSubstr("pickle"));
-    EXPECT_THAT(refusal({{"net/data/weights/eval_weights_config.json", pt2_config("false", "../x")}}),
-                HasSubstr("pickle"));
-}
-
-TEST(Pt2Check, RefusesWhatAnotherReaderReadsOtherwise) {
-    EXPECT_THAT(refusal({{"net/models/TRAIN.json", pt2_graph("delegate")}}), HasSubstr("a member"));
-    EXPECT_THAT(refusal({{"NET/models/train.json", pt2_graph("delegate")}}), HasSubstr("below \"net/\""));
-    EXPECT_THAT(refusal({{"./net/models/train.json", pt2_graph("delegate")}}), HasSubstr("below \"net/\""));
-    EXPECT_THAT(refusal({{"models/train.json", pt2_graph("delegate")}}), HasSubstr("below \"net/\""));
-    std::vector<Member> twice = pt2_members();
-    twice.push_back({"net/models/train.json", pt2_graph("delegate")});
-    EXPECT_THAT(refusal_of(zip(twice)), HasSubstr("twice"));
-    EXPECT_THAT(refusal_of_graph(replaced(pt2_graph(), R"("target": )", R"("target": "delegate", "target": )")),
-                HasSubstr("\"target\" twice"));
+TEST(Pt2Check, RefusesFilesWithoutAGraph) {
+    EXPECT_THAT(refusal_of_graph("{}"), HasSubstr("a graph \"train\" of torch.export"));
+    EXPECT_THAT(refusal_of_graph("[1, 2"), HasSubstr("JSON"));
     EXPECT_THAT(refusal({{"net/models/train.json", pt2_graph(), true}}), HasSubstr("compression"));
-    EXPECT_THAT(refusal({{"net/extra/", ""}}), HasSubstr("an entry of a folder"));
-    // A second directory in the comment of the first, which LibTorch's reader takes although it has bytes after it.
-    std::string file = zip(pt2_members());
-    std::string other = zip(pt2_members({{"net/models/train.json", pt2_graph("delegate")}}));
-    file.replace(file.size() - 2, 2, little_endian(other.size() + 1, 2));
-    EXPECT_THAT(refusal_of(file + other + "x"), HasSubstr("ends with its directory"));
+    EXPECT_THAT(refusal_of(zip({{"models.json", "{}"}})), HasSubstr("below a folder"));
+    EXPECT_THAT(refusal_of(zip({{"net/models/eval.json", pt2_graph()}})), HasSubstr("models/train.json"));
+    EXPECT_EQ(refusal({{"net/data/aotinductor/train/x.so", "x"}}), "") << "nothing opens it";
 }
 
 // Parsed JSON takes far more memory than its text.
@@ -168,45 +131,12 @@ TEST(Pt2Check, RefusesTextsBeyondTheMemoryLimit) {
                 AllOf(HasSubstr("[net/models/eval.json]"), HasSubstr("80.0 MiB"), HasSubstr("data.memory allows")));
 }
 
-// LibTorch's reader and ours would recurse.
+// The reader would recurse.
 TEST(Pt2Check, RefusesDeepTexts) {
     for (const std::size_t levels : {std::size_t{100}, std::size_t{200'000}}) {
         const std::string deep = std::string(levels, '[') + std::string(levels, ']');
-        for (const char* member : {"net/models/train.json", "net/data/weights/train_weights_config.json"}) {
-            EXPECT_THAT(refusal({{member, deep}}), HasSubstr("JSON of at most 64 levels")) << member;
-        }
+        EXPECT_THAT(refusal_of_graph(deep), HasSubstr("JSON of at most 64 levels"));
     }
-}
-
-// nativert takes the memory of these tensors as large as their sizes say.
-TEST(Pt2Check, RefusesTensorsThatAreNotStoredInFull) {
-    EXPECT_THAT(refusal({{"net/data/weights/weight_0", std::string(20, '\0')}}), HasSubstr("all elements of \"c\""));
-    for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
-             {R"([{"as_int": 2}, {"as_int": 3}])", R"([{"as_int": 2000}, {"as_int": 3}])"},
-             {R"([{"as_int": 3}, {"as_int": 1}])", R"([{"as_int": 4}, {"as_int": 1}])"},
-             {R"([{"as_int": 3}, {"as_int": 1}])", R"([{"as_int": 18446744073709551615}, {"as_int": 1}])"},
-             {R"([{"as_int": 3}, {"as_int": 1}])", R"([{"as_int": -3}, {"as_int": 1}])"},
-             {R"([{"as_int": 3}, {"as_int": 1}])", R"([{"as_int": 1}])"},
-             {R"({"as_int": 0})", R"({"as_int": 1})"},
-             {R"("dtype": 7)", R"("dtype": 8)"},
-             {R"("dtype": 7)", R"("dtype": 99)"},
-             {R"("layout": 7)", R"("layout": 1)"},
-             {R"([{"as_int": 2}, )", R"([{"as_expr": "s0"}, )"},
-             {R"("buffer_name": "c")", R"("buffer_name": "d")"}}) {
-        EXPECT_NE(refusal_of_graph(replaced(pt2_graph(), from, to)), "") << to;
-    }
-    EXPECT_EQ(refusal_of_graph(replaced(pt2_graph(), R"([{"as_int": 2}, )", R"([{"as_int": 0}, )")), "");
-    EXPECT_EQ(refusal_of_graph(replaced(pt2_graph(), R"("dtype": 7)", R"("dtype": 13)")), "");
-}
-
-TEST(Pt2Check, RefusesCountsThatDiffer) {
-    EXPECT_NE(refusal_of_graph(replaced(pt2_graph(), R"({"as_tensor": {"name": "w"}}, )", "")), "");
-    EXPECT_NE(
-        refusal_of_graph(replaced(pt2_graph(), R"("outputs": [{"as_tensor": {"name": "y"}}])", R"("outputs": [])")),
-        "");
-    EXPECT_NE(refusal_of_graph(replaced(pt2_graph(), R"([{"fqn": "", )", R"([], "x": [{"fqn": "", )")), "");
-    EXPECT_NE(refusal_of_graph("{}"), "");
-    EXPECT_NE(refusal_of_graph("[1, 2"), "");
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Decides, before LibTorch opens a .pt2 file, whether the file can make it run native code: from the names of the
-// file's members and from the nodes of its graphs, not from what the file says of itself.
+// Decides whether the graphs of a .pt2 file may run: from their nodes, not from what the file says of itself.
 #pragma once
 
 #include <string>
@@ -8,14 +7,11 @@
 
 namespace stoker {
 
-// The folder in which all members lie, with its slash: "net/". LibTorch takes it from the first member. Throws
-// DataError if a member lies elsewhere.
+// The folder in which the members lie, with its slash: "net/". Throws DataError if the first one lies in none.
 std::string pt2_folder(const ZipFile& zip);
 
-// Checks that the file has the graphs "train" and "eval", tensors and nothing else, and that both graphs are plain
-// (pt2_graph.h). Throws DataError for anything else, such as shared libraries, pickled objects and operators that are
-// not in the list (pt2_operators.h), and for a file that another zip or JSON reader may read otherwise. Throws
-// Unsupported for compressed members.
+// Checks that the graphs "train" and "eval" are plain (pt2_graph.h). Throws DataError, and Unsupported for compressed
+// members. Other members, such as shared libraries, are not looked at, since plain graphs run without them.
 //
 // This is a check, not a sandbox: the kernels of ATen trust some of their arguments.
 void require_plain_graphs(const ZipFile& zip);
