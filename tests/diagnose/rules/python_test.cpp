@@ -63,6 +63,20 @@ TEST(PythonRules, Fp32WhereBf16IsFaster) {
     EXPECT_EQ(diagnose_rank(slow).verdict.rule, "healthy");
 }
 
+// 3 of 10 ms in products, 8 in the passes: twice the products' estimate leaves 2 ms of activations, which are halved.
+TEST(PythonRules, Bf16AlsoHalvesActivationsOnACpu) {
+    RankRecords rank =
+        watched({.share = {{Phase::forward, 0.4}, {Phase::backward, 0.4}, {Phase::optimizer, 0.2}}});
+    rank.facts.device.fp32_flops = 1e11;
+    rank.facts.device.bf16_speedup = 4;
+    rank.facts.train.matmul_flops = 3e8;
+    rank.facts.train.precision = "fp32";
+    const auto found = found_in({.ranks = {rank}}, "full-precision");
+    ASSERT_TRUE(found);
+    EXPECT_NEAR(found->gain.high, 1 / (1 - 0.6 * 0.75 - 0.1), 1e-6);
+    EXPECT_NEAR(found->gain.expected, 1 / (1 - (0.3 * 0.75 + 0.6 * 0.75 + 0.1) / 2), 1e-6);
+}
+
 RankRecords on_gpu(RankRecords rank, std::optional<double> done_us, std::optional<double> busy_us = {}) {
     rank.facts.device.type = "cuda";
     for (IntervalEntry& interval : rank.intervals) {
