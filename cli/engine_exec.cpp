@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <fmt/format.h>
 #include <string_view>
 #include <system_error>
@@ -25,6 +26,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kEngineName = "stoker-engine";
+// site-packages/stoker_engine/torch-2.11/stoker-engine, seen from site-packages/stoker/bin.
+constexpr const char* kEngineWheel = "../../stoker_engine";
+constexpr const char* kReleasePrefix = "torch-";
 
 double thread_cpu_seconds() {
     timespec time{};
@@ -79,7 +83,45 @@ void set_malloc_tunables() {
     }
 }
 
+// An executable for one release of LibTorch.
+struct Engine {
+    fs::path program;
+    std::string release;  // 2.11
+    bool built_here;      // together with this program
+};
+
+// The engine of this build or installation; else those of the wheel `stoker-engine`, one for each release.
+std::vector<Engine> installed_engines() {
+    const fs::path folder = program_path().parent_path();
+    for (const fs::path& path : {folder / kEngineName, folder / kEngineFolder / kEngineName}) {
+        if (access(path.c_str(), X_OK) == 0) {
+            return {{.program = path, .release = torch_release(kTorchVersion), .built_here = true}};
+        }
+    }
+    std::vector<Engine> engines;
+    std::error_code missing;
+    for (const auto& entry : fs::directory_iterator(folder / kEngineWheel, missing)) {
+        const std::string name = entry.path().filename().string();
+        if (const fs::path path = entry.path() / kEngineName;
+            name.starts_with(kReleasePrefix) && access(path.c_str(), X_OK) == 0) {
+            engines.push_back(
+                {.program = path, .release = name.substr(std::strlen(kReleasePrefix)), .built_here = false});
+        }
+    }
+    std::ranges::sort(engines, {}, &Engine::release);
+    return engines;
+}
+
 }  // namespace
+
+std::string library_path(const LibTorch& torch) {
+    if (torch.version.empty() || torch.folder == kTorchFolder) {
+        return "";
+    }
+    const char* before = std::getenv(kLibraryPath);
+    return fmt::format("{}={}{}{}", kLibraryPath, library_folder(torch).string(), before != nullptr ? ":" : "",
+                       before != nullptr ? before : "");
+}
 
 Command engine_command(CLI::App& /*app*/) {
     return [] {
@@ -98,28 +140,43 @@ bool runs_in_engine(int argc, char** argv) {
            (first == kBench.name && std::ranges::find(benches, second) != benches.end());
 }
 
-fs::path find_engine() {
-    const fs::path folder = program_path().parent_path();
-    for (const fs::path& path : {folder / kEngineName, folder / kEngineFolder / kEngineName}) {
-        if (access(path.c_str(), X_OK) == 0) {
-            return path;
+bool has_engine() {
+    return !installed_engines().empty();
+}
+
+fs::path find_engine(const LibTorch& torch, const std::string& where) {
+    std::string releases;
+    for (const Engine& engine : installed_engines()) {
+        // A build finds a LibTorch that was moved through the dynamic linker's path.
+        if (engine.release == torch_release(torch.version) || (engine.built_here && torch.version.empty())) {
+            return engine.program;
         }
+        releases += (releases.empty() ? "" : ", ") + engine.release;
     }
-    return {};
+    if (releases.empty()) {
+        throw Unsupported({.where = where,
+                           .expected = fmt::format("{}, Stoker's part that needs LibTorch", kEngineName),
+                           .got = "none for this program",
+                           .hint = "pip install stoker-engine, or build Stoker with STOKER_ENGINE=ON"});
+    }
+    throw Unsupported(
+        {.where = where,
+         .expected = fmt::format("torch {}, which the engine is built for", releases),
+         .got = torch.version.empty() ? "none" : fmt::format("{} in {}", torch.version, torch.folder.string()),
+         .hint = fmt::format("install one of these releases, set {} to the folder of one, or build Stoker again",
+                             kTorchVariable)});
 }
 
 std::string engine_summary(const char* summary) {
-    return find_engine().empty() ? fmt::format("{} (needs the engine, which is not installed)", summary) : summary;
+    return has_engine() ? summary : fmt::format("{} (needs the engine, which is not installed)", summary);
 }
 
 void start_engine(char** argv) {
-    const fs::path engine = find_engine();
-    if (engine.empty()) {
-        throw Unsupported(
-            {.where = argv[1] == std::string_view(kBench.name) ? fmt::format("bench {}", argv[2]) : argv[1],
-             .expected = "the engine, Stoker's part that needs LibTorch",
-             .got = "no " + std::string(kEngineName) + " beside this program",
-             .hint = "build and install with STOKER_ENGINE=ON"});
+    const LibTorch torch = chosen_libtorch();
+    const fs::path engine =
+        find_engine(torch, argv[1] == std::string_view(kBench.name) ? fmt::format("bench {}", argv[2]) : argv[1]);
+    if (static std::string path = library_path(torch); !path.empty()) {
+        putenv(path.data());
     }
     set_openmp_spin();
     set_malloc_tunables();

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "cli/libtorch.h"
 
 namespace stoker::cli {
 
@@ -29,13 +30,19 @@ inline constexpr CommandName kTechniques = {"techniques", "what each technique g
 inline constexpr CommandName kOverhead = {"overhead", "what the account of a run and the profiler cost"};
 inline constexpr CommandName kLadder = {"ladder", "the published MNIST experiment, adding one technique at a time"};
 
-// Environment variables that start_engine sets; run_subprocess removes them again for other programs.
+// Environment variables that start_engine sets, like kLibraryPath; run_subprocess removes them again for other programs.
 // How long OpenMP's threads spin at a barrier: on idle cores, and on cores that other processes use too.
 inline constexpr const char* kLongSpin = "GOMP_SPINCOUNT=10000";
 inline constexpr const char* kShortSpin = "GOMP_SPINCOUNT=1000";
 // Memory that a step frees stays with the process for the next step and is allocated in huge pages.
 inline constexpr const char* kMallocTunables =
     "GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1000000000000:glibc.malloc.hugetlb=1";
+
+inline constexpr const char* kLibraryPath = "LD_LIBRARY_PATH";
+
+// LD_LIBRARY_PATH with this LibTorch in front: "NAME=VALUE". Empty for the one at build time, to which the engine's own
+// run path leads.
+std::string library_path(const LibTorch& torch);
 
 // With this option alone the engine prints the folder "torch" whose libtorch_cpu.so it has loaded.
 inline constexpr const char* kPrintLibTorch = "--libtorch";
@@ -46,13 +53,17 @@ Command engine_command(CLI::App& app);
 // True if the command line names one of the engine's commands.
 bool runs_in_engine(int argc, char** argv);
 
-// The engine's executable: in this program's folder, or in that of `cmake --install`. Empty if neither has it.
-std::filesystem::path find_engine();
+// Whether the engine is installed, for any release of LibTorch.
+bool has_engine();
+
+// The engine's executable for this LibTorch: in this program's folder, in that of `cmake --install`, or in the wheel
+// `stoker-engine`. Throws Unsupported, with `where`, without one, or if none is built for this release.
+std::filesystem::path find_engine(const LibTorch& torch, const std::string& where);
 
 // The summary of one of the engine's commands for --help, which says so if the engine is missing.
 std::string engine_summary(const char* summary);
 
-// Replaces this process by the engine, with the same arguments. Throws Unsupported if the engine is missing.
+// Replaces this process by the engine, with the same arguments. Throws as find_engine does.
 [[noreturn]] void start_engine(char** argv);
 
 }  // namespace stoker::cli

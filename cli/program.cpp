@@ -20,6 +20,7 @@
 
 #include "cli/build_facts.h"
 #include "cli/engine_exec.h"
+#include "cli/libtorch.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/wrapped_text.h"
 #include "stoker/base/error.h"
@@ -210,7 +211,7 @@ class HelpFormatter final : public CLI::Formatter {
 };
 
 std::string version() {
-    const std::string torch = kTorchVersion;
+    const std::string torch = *kTorchVersion == '\0' && has_engine() ? chosen_libtorch().version : kTorchVersion;
     return fmt::format("stoker {} ({})", kVersion, torch.empty() ? "without LibTorch" : "LibTorch " + torch);
 }
 

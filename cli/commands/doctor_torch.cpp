@@ -5,9 +5,7 @@
 #endif
 #include <algorithm>
 #include <fmt/format.h>
-#include <fstream>
 #include <regex>
-#include <sstream>
 #include <system_error>
 
 #include "cli/build_facts.h"
@@ -15,6 +13,7 @@
 #include "cli/engine_exec.h"
 #include "cli/terminal/subprocess.h"
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
 
 namespace stoker::cli {
 namespace {
@@ -22,17 +21,16 @@ namespace {
 namespace fs = std::filesystem;
 
 // The folder "torch" whose lib/libtorch_cpu.so the engine is loaded with.
-fs::path loaded_torch(const fs::path& engine) {
+fs::path loaded_torch(const LibTorch& chosen) {
     const std::atomic<int> never = 0;
-    std::string folder = run_subprocess({engine.string(), kPrintLibTorch}, never);
+    const std::string path = library_path(chosen);
+    std::vector<std::string> words = {find_engine(chosen, "LibTorch").string(), kPrintLibTorch};
+    if (!path.empty()) {
+        words.insert(words.begin(), {"env", path});
+    }
+    std::string folder = run_subprocess(words, never);
     folder.erase(std::min(folder.find('\n'), folder.size()));
     return folder;
-}
-
-std::string text_of(const fs::path& path) {
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
 }
 
 // The first group of `pattern` in `text`; empty without a match.
@@ -41,16 +39,18 @@ std::string match(const std::string& text, const std::string& pattern) {
     return std::regex_search(text, groups, std::regex(pattern)) ? groups[1].str() : "";
 }
 
-Check check_libtorch(const fs::path& torch, const std::string& version) {
-    const bool same = version == kTorchVersion;
-    const bool moved = torch != fs::weakly_canonical(kTorchFolder);
+// `loaded`: what the engine says; `chosen`: the release that it is started for.
+Check check_libtorch(const LibTorch& loaded, const LibTorch& chosen) {
+    const std::string release = torch_release(chosen.version.empty() ? kTorchVersion : chosen.version);
+    const bool same = torch_release(loaded.version) == release;
+    const bool moved = *kTorchFolder != '\0' && loaded.folder != fs::weakly_canonical(kTorchFolder);
     return {.name = "LibTorch",
             .status = same ? CheckStatus::ok : CheckStatus::fail,
-            .found = fmt::format("{} in {}{}", version.empty() ? "an unknown version" : version, torch.string(),
-                                 moved ? " (not the build-time folder)" : ""),
-            .expected = fmt::format("{}, as this program was built with", kTorchVersion),
-            .why = "code compiled for another version may crash or compute wrong results",
-            .fix = same ? "" : "build Stoker again, or put the LibTorch it was built with back in place"};
+            .found = fmt::format("{} in {}{}", loaded.version.empty() ? "an unknown version" : loaded.version,
+                                 loaded.folder.string(), moved ? " (not the build-time folder)" : ""),
+            .expected = fmt::format("{}, which the engine is built for", release),
+            .why = "code compiled for another release may crash or compute wrong results",
+            .fix = same ? "" : fmt::format("set {} to the folder of torch {}, or build Stoker again", kTorchVariable, release)};
 }
 
 // A CUDA library that torch needs, and where its version can be read.
@@ -109,7 +109,7 @@ std::string required_version(const Library& library, const fs::path& torch) {
     for (const auto& entry : fs::directory_iterator(torch.parent_path(), unreadable)) {
         const std::string name = entry.path().filename().string();
         if (name.starts_with("torch-") && name.ends_with(".dist-info")) {
-            return match(text_of(entry.path() / "METADATA"),
+            return match(read_text(entry.path() / "METADATA"),
                          fmt::format(R"(Requires-Dist: nvidia-{}(?:-cu\d+)? ?\(?==([0-9.]+))", wheel));
         }
     }
@@ -140,36 +140,33 @@ Check without_engine() {
             .fix = "build and install with STOKER_ENGINE=ON"};
 }
 
-Check engine_does_not_start(const Error& error) {
+Check engine_does_not_start(const Error& error, const LibTorch& torch) {
     return {.name = "LibTorch",
             .status = CheckStatus::fail,
             .found = error.what(),
-            .expected = fmt::format("an engine that starts and loads {}", kTorchVersion),
+            .expected = fmt::format("an engine that starts and loads {}",
+                                    torch.version.empty() ? kTorchVersion : torch.version.c_str()),
             .why = "training and evaluation need it",
-            .fix = fmt::format("put the LibTorch it was built with back in place ({}), or build Stoker again",
-                               kTorchFolder)};
+            .fix = fmt::format("set {} to the folder of another torch, or build Stoker again", kTorchVariable)};
 }
 
 }  // namespace
 
 TorchChecks check_torch() {
-    const fs::path engine = find_engine();
-    if (engine.empty()) {
+    if (!has_engine()) {
         return {.checks = {without_engine()}};
     }
-    fs::path torch;
+    const LibTorch chosen = chosen_libtorch();
+    LibTorch torch;
     try {
-        torch = loaded_torch(engine);
+        torch = read_libtorch(loaded_torch(chosen));
     } catch (const Error& error) {
-        return {.checks = {engine_does_not_start(error)}};
+        return {.checks = {engine_does_not_start(error, chosen)}};
     }
-    const std::string text = text_of(torch / "version.py");
-    const std::string cuda = match(text, R"(\ncuda[^=\n]*= '([0-9.]+)')");
-    TorchChecks result{
-        .checks = {check_libtorch(torch, match(text, "__version__ = '([^']+)'"))}, .cuda = cuda, .folder = torch};
-    if (!cuda.empty()) {
+    TorchChecks result{.checks = {check_libtorch(torch, chosen)}, .cuda = torch.cuda, .folder = torch.folder};
+    if (!torch.cuda.empty()) {
         for (const Library& library : kLibraries) {
-            result.checks.push_back(check_library(library, torch, cuda));
+            result.checks.push_back(check_library(library, torch.folder, torch.cuda));
         }
     }
     return result;

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "cli/build_facts.h"
 #include "cli/command.h"
+#include "cli/libtorch.h"
 #include "cli/terminal/subprocess.h"
 #include "stoker/base/error.h"
 
@@ -63,9 +63,9 @@ except Exception as error:
 // The interpreter of the environment that LibTorch's wheel is installed in; empty if LibTorch is not from a wheel.
 fs::path python_of_torch() {
     // lib/pythonX/site-packages/torch
-    const fs::path environment = (fs::path(kTorchFolder) / "../../../..").lexically_normal();
-    const fs::path python = environment / "bin/python";
-    return kTorchFolder[0] != '\0' && access(python.c_str(), X_OK) == 0 ? python : fs::path();
+    const fs::path torch = chosen_libtorch().folder;
+    const fs::path python = (torch / "../../../../bin/python").lexically_normal();
+    return !torch.empty() && access(python.c_str(), X_OK) == 0 ? python : fs::path();
 }
 
 std::vector<std::string> command_line(const LaunchArguments& options) {

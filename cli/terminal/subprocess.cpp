@@ -23,22 +23,26 @@ namespace stoker::cli {
 
 namespace {
 
-std::vector<char*> user_environment() {
-    std::vector<char*> entries;
+// Without what start_engine added.
+std::vector<std::string> user_environment() {
+    const LibTorch torch = chosen_libtorch();
+    const std::string own_path = fmt::format("{}={}", kLibraryPath, library_folder(torch).string());
+    std::vector<std::string> entries;
     for (char** entry = environ; *entry != nullptr; ++entry) {
         const std::string_view text = *entry;
-        if (text != kLongSpin && text != kShortSpin && text != kMallocTunables) {
-            entries.push_back(*entry);
+        if (text.starts_with(own_path + ":")) {
+            entries.push_back(fmt::format("{}={}", kLibraryPath, text.substr(own_path.size() + 1)));
+        } else if (text != own_path && text != kLongSpin && text != kShortSpin && text != kMallocTunables) {
+            entries.emplace_back(text);
         }
     }
-    entries.push_back(nullptr);
     return entries;
 }
 
-// The argv of `command`; points into its strings.
-std::vector<char*> argv_of(std::vector<std::string>& command) {
+// A list for exec, whose pointers are those of `words`.
+std::vector<char*> argv_of(std::vector<std::string>& words) {
     std::vector<char*> arguments;
-    for (std::string& word : command) {
+    for (std::string& word : words) {
         arguments.push_back(word.data());
     }
     arguments.push_back(nullptr);
@@ -90,9 +94,10 @@ std::string run_subprocess(const std::vector<std::string>& command, const std::a
     posix_spawn_file_actions_addclose(&actions, ends[0]);
     posix_spawn_file_actions_addclose(&actions, ends[1]);
     std::vector<std::string> words = command;
+    std::vector<std::string> environment = user_environment();
     pid_t child = 0;
     const int error =
-        posix_spawnp(&child, words[0].c_str(), &actions, nullptr, argv_of(words).data(), user_environment().data());
+        posix_spawnp(&child, words[0].c_str(), &actions, nullptr, argv_of(words).data(), argv_of(environment).data());
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     std::string output = error == 0 ? read_output(ends[0], child, stop) : "";

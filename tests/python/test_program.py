@@ -88,6 +88,55 @@ def test_the_doctor_sees_a_missing_and_a_broken_engine(alone, tmp_path):
     assert line.startswith("fail  LibTorch") and "exit status 127" in line and status == 1
 
 
+def made_up_torch(folder, version):
+    folder.mkdir()
+    (folder / "version.py").write_text(f"__version__ = '{version}+cpu'\ncuda: Optional[str] = None\n")
+    return folder
+
+
+def executable(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def test_an_engine_for_another_release_of_libtorch_does_not_start(alone, tmp_path):
+    executable(tmp_path / "stoker-engine", "#!/bin/sh\necho started\n")
+    torch = made_up_torch(tmp_path / "torch", "1.9.0")
+    for command, status in (["train", "x.toml"], 1), (["doctor"], 1):
+        done = subprocess.run([alone, *command], capture_output=True, text=True, env=os.environ | {"STOKER_TORCH": torch})
+        assert done.returncode == status and "started" not in done.stdout
+    done = subprocess.run([alone, "train"], capture_output=True, text=True, env=os.environ | {"STOKER_TORCH": torch})
+    assert done.stderr.startswith("stoker: [train] expected torch ") and done.stderr.count("\n") == 1
+    assert f"got 1.9.0+cpu in {torch}" in done.stderr and "STOKER_TORCH" in done.stderr
+
+
+def test_the_wheels_engine_for_the_release_of_libtorch_starts(tmp_path):
+    program = tmp_path / "stoker/bin/stoker"
+    program.parent.mkdir(parents=True)
+    shutil.copy(PROGRAM, program)
+    for release in ("2.11", "2.15"):
+        executable(tmp_path / f"stoker_engine/torch-{release}/stoker-engine", f"#!/bin/sh\necho {release} $LD_LIBRARY_PATH $*\n")
+
+    def train(torch, **environment):
+        environment = os.environ | {"STOKER_TORCH": str(torch)} | environment
+        return subprocess.run([program, "train", "a"], capture_output=True, text=True, env=environment)
+
+    torch = made_up_torch(tmp_path / "torch", "2.15.1")
+    assert train(torch, LD_LIBRARY_PATH="/mine").stdout == f"2.15 {torch}/lib:/mine train a\n"
+    assert train(made_up_torch(tmp_path / "old", "2.11.0")).stdout.startswith("2.11 ")
+    other = train(made_up_torch(tmp_path / "between", "2.13.0"))
+    assert other.returncode == 1 and "expected torch 2.11, 2.15" in other.stderr
+    assert train(tmp_path / "nowhere").returncode == 1
+
+
+def test_a_symbol_that_libtorch_lacks_is_reported_at_the_start(engine):
+    if shutil.which("readelf") is None:
+        pytest.skip("needs readelf")
+    flags = subprocess.run(["readelf", "-d", engine], capture_output=True, text=True, check=True).stdout
+    assert "NOW" in flags
+
+
 def test_a_file_beyond_the_limit_of_its_size_is_an_error(stoker):
     done = stoker("synth", "digits", "x", prefix=("prlimit", "--fsize=1000"), status=1)
     assert "the limit on file sizes" in done.err and done.err.count("\n") == 1
