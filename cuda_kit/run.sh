@@ -32,7 +32,7 @@ setup() {
         exit 1
     }
     rm -rf "$out/lib" && mkdir -p "$out/lib"
-    export LD_LIBRARY_PATH=$kit/bin:$torch/lib:$out/lib
+    export STOKER_TORCH=$torch LD_LIBRARY_PATH=$kit/bin:$torch/lib:$out/lib
     for _ in 1 2 3 4; do # a library may need others
         missing=$(ldd "$kit"/bin/* "$out"/lib/* 2>/dev/null | awk '/not found/ {print $1}' | sort -u)
         for library in $missing; do

@@ -171,6 +171,11 @@ bool too_short(const RunView& run) {
     });
 }
 
+bool operators_only(const RunView& run) {
+    return std::ranges::any_of(
+        run.ranks, [](const RankRecords& rank) { return rank.profile && rank.profile->operators_only; });
+}
+
 Verdict verdict_of(const std::vector<Finding>& findings) {
     if (findings.empty()) {
         return {.rule = "healthy", .text = "Nothing is wrong: no rule found time to win."};
@@ -276,8 +281,13 @@ Diagnosis diagnose(const RunRecords& records) {
         }
     }
     std::ranges::stable_sort(diagnosis.findings, std::greater(), urgency);
-    diagnosis.verdict = is_short ? too_short_verdict(run, diagnosis.audience, !diagnosis.findings.empty())
-                                 : verdict_of(diagnosis.findings);
+    if (is_short) {
+        diagnosis.verdict = too_short_verdict(run, diagnosis.audience, !diagnosis.findings.empty());
+    } else if (std::ranges::none_of(diagnosis.findings, above_info) && operators_only(run)) {
+        diagnosis.verdict = no_ranges_verdict();
+    } else {
+        diagnosis.verdict = verdict_of(diagnosis.findings);
+    }
     return diagnosis;
 }
 

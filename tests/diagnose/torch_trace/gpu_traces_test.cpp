@@ -396,6 +396,14 @@ TEST(GpuTraces, IdleTimeAndCopiesOfXpus) {
     EXPECT_EQ(rank.profile->copies[0].kind, "HtoD");
 }
 
+TEST(GpuTraces, ATraceOfOperatorsAloneIsNotHealthy) {
+    Made made;
+    made.add("cpu_op", "aten::mm", 2000, 900).add("cpu_op", "aten::add", 90000, 900);
+    EXPECT_EQ(diagnose(made.run()).verdict.rule, "no-ranges");
+    made.add("user_annotation", "ProfilerStep#1", 2000, 900);
+    EXPECT_EQ(diagnose(made.run()).verdict.rule, "healthy");
+}
+
 TEST(GpuTraces, WhatCannotBeJudgedIsNotHealthy) {
     EXPECT_EQ(diagnose(Made().run()).verdict.rule, "too-short");
     EXPECT_EQ(diagnose(Made().add("", "another tool's", 0, 100).run()).verdict.rule, "too-short");

@@ -44,8 +44,8 @@ TEST(TraceFile, TimesKeepTheirNanoseconds) {
 }
 
 TEST(TraceFile, FractionsAreNoticed) {
-    EXPECT_FALSE(read_events(R"({"ph":"X","cat":"c","ts":5,"dur":2.5})").fractional);
-    EXPECT_TRUE(read_events(R"({"ph":"X","cat":"c","ts":5.0,"dur":2})").fractional);
+    EXPECT_FALSE(read_events(R"({"ph":"X","cat":"cpu_op","ts":5,"dur":2.5})").fractional);
+    EXPECT_TRUE(read_events(R"({"ph":"X","cat":"cpu_op","ts":5.0,"dur":2})").fractional);
     EXPECT_TRUE(read_events(R"({"ph":"M","name":"process_name"})").fractional);  // pandas then has doubles
 }
 
@@ -102,20 +102,37 @@ TEST(TraceFile, ReadsTheDeviceAndThePeakOfItsMemory) {
 }
 
 TEST(TraceFile, DamageIsOneSentenceWithItsPlace) {
-    const std::string event = R"({"ph":"X","cat":"c","ts":1,"dur":1})";
+    const std::string event = R"({"ph":"X","cat":"cpu_op","ts":1,"dur":1})";
     const std::string text = R"({"traceEvents": [)" + event + "," + event + "]}";
     EXPECT_THAT(
         read(text.substr(0, text.size() - 9)).problems,
-        ElementsAre(::testing::AllOf(HasSubstr("[t.json] it ends at byte 81"), HasSubstr("1 event before it"))));
+        ElementsAre(::testing::AllOf(HasSubstr("[t.json] it ends at byte 91"), HasSubstr("1 event before it"))));
     const TraceEvents bad = read_events(event + R"(, {"ph": "X" "ts" 1}, )" + event + R"(, {"ph": "\xff"}, )" + event);
     EXPECT_EQ(bad.events.size(), 3u);
-    EXPECT_THAT(bad.problems, ElementsAre(HasSubstr("could not be read, the first at byte 54")));
+    EXPECT_THAT(bad.problems, ElementsAre(HasSubstr("could not be read, the first at byte 59")));
+}
+
+TEST(TraceFile, UnknownCategoriesAreCounted) {
+    const TraceEvents trace = read_events(R"({"ph":"X","cat":"new_kind","ts":1,"dur":1},)"
+                                          R"({"ph":"X","cat":"new_kind","ts":2,"dur":1},)"
+                                          R"({"ph":"X","cat":"graph_event_node","ts":2,"dur":1},)"
+                                          R"({"ph":"X","cat":"xpu_sync","ts":2,"dur":1})");
+    EXPECT_THAT(trace.problems, ElementsAre(HasSubstr("2 events of the unknown category \"new_kind\"")));
+    EXPECT_EQ(trace.events.size(), 4u);
+}
+
+TEST(TraceFile, UnknownCategoriesTakeABoundedMemory) {
+    std::string events;
+    for (int i = 0; i < 100; ++i) {
+        events += (i == 0 ? "" : ",") + (R"({"ph":"X","ts":1,"dur":1,"cat":"k)" + std::to_string(i) + R"("})");
+    }
+    EXPECT_LE(read_events(events).problems.size(), 17u);
 }
 
 TEST(TraceFile, GzipIsReadAsFarAsItGoes) {
     std::string text = R"({"traceEvents": [)";
     for (int i = 0; i < 30000; ++i) {
-        text += R"({"ph":"X","cat":"c","name":"n)" + std::to_string(i * 7919 % 30011) + R"(","ts":)" +
+        text += R"({"ph":"X","cat":"cpu_op","name":"n)" + std::to_string(i * 7919 % 30011) + R"(","ts":)" +
                 std::to_string(i) + R"(,"dur":1},)";
     }
     text.back() = ']';

@@ -152,4 +152,12 @@ Verdict too_short_verdict(const RunView& run, Audience audience, bool impression
                                 impression ? " What follows is a first impression." : "")};
 }
 
+Verdict no_ranges_verdict() {
+    return {.rule = "no-ranges",
+            .text =
+                "Only operators were recorded, neither steps nor waits for the loader, so input, copies and the optimizer "
+                "cannot be judged. Profile with activities=[ProfilerActivity.CPU], or add \"USER_ANNOTATION\" to its "
+                "activity types."};
+}
+
 }  // namespace stoker

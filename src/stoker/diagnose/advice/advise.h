@@ -14,4 +14,7 @@ void advise(Finding& finding, const RunView& run, Audience audience);
 // For a run that is too short to judge; `impression`: it has findings.
 Verdict too_short_verdict(const RunView& run, Audience audience, bool impression);
 
+// For a trace without findings that has operators alone.
+Verdict no_ranges_verdict();
+
 }  // namespace stoker

@@ -62,7 +62,7 @@ std::string_view string_of(ondemand::value value) {
 
 constexpr std::size_t kMaxText = 4096;  // longer names and shapes are cut
 
-constexpr std::array<std::pair<std::string_view, EventKind>, 20> kCategories = {{
+constexpr std::array<std::pair<std::string_view, EventKind>, 30> kCategories = {{
     {"cpu_op", EventKind::op},
     {"Operator", EventKind::op},
     {"python_function", EventKind::python},
@@ -82,15 +82,29 @@ constexpr std::array<std::pair<std::string_view, EventKind>, 20> kCategories = {
     {"Memset", EventKind::memset},
     {"User Annotation", EventKind::annotation},
     {"mtia_ccp_events", EventKind::device_other},
+    {"xpu_driver", EventKind::runtime},
+    {"privateuse1_runtime", EventKind::runtime},
+    {"privateuse1_driver", EventKind::runtime},
     {"cuda_sync", EventKind::other},
+    {"xpu_sync", EventKind::other},
+    {"cuda_event", EventKind::other},
+    {"graph_event_node", EventKind::other},
+    {"overhead", EventKind::other},
+    {"hardware_counters", EventKind::other},
+    {"collective_comm", EventKind::other},
+    {"cuda_profiler_range", EventKind::other},
 }};
 
-EventKind kind_of(std::string_view category) {
+// Unknown categories are `other`, and counted.
+EventKind kind_of(std::string_view category, TraceEvents& trace) {
+    constexpr std::size_t kMost = 16;
     for (const auto& [name, kind] : kCategories) {
         if (name == category) {
             return kind;
         }
     }
+    const std::string unknown(category.substr(0, kMaxText));
+    ++trace.unknown[trace.unknown.size() < kMost || trace.unknown.contains(unknown) ? unknown : "others"];
     return EventKind::other;
 }
 
@@ -248,7 +262,7 @@ bool EventParser::add(std::string_view text) {
                              .shapes = trace_.names.number(fields.shapes.substr(0, kMaxText)),
                              .types = trace_.names.number(fields.types.substr(0, kMaxText)),
                              .device = fields.device,
-                             .kind = kind_of(fields.category)});
+                             .kind = kind_of(fields.category, trace_)});
     return true;
 }
 

@@ -129,6 +129,16 @@ void optimizer_facts(const std::vector<OperatorEntry>& operators, TrainFacts& fa
     }
 }
 
+// PyTorch 2.12 and later record operators alone where a program chooses so.
+bool has_ranges(const TraceEvents& trace) {
+    for (std::size_t i = 0; i < trace.events.size(); ++i) {
+        if (trace.events[i].kind == EventKind::annotation || trace.events[i].kind == EventKind::python) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // Unknown for boards of other makers: their numbers of compute capability mean something else.
 std::optional<bool> has_tensor_cores(const TraceEvents& trace, const TraceDevice& device) {
     constexpr int kVolta = 7;
@@ -197,7 +207,10 @@ RankRecords rank_records(TraceEvents trace) {
 
     RankRecords rank{.facts = facts_of(trace, host, device), .steps = step_entries(steps, phases, all)};
     const auto judged = std::ranges::count(rank.steps, false, &StepEntry::warm_up);
-    ProfileEntry profile{.span_us = to_us(window.end - window.start), .steps = judged, .operators = host.operators};
+    ProfileEntry profile{.span_us = to_us(window.end - window.start),
+                         .steps = judged,
+                         .operators_only = !has_ranges(trace),
+                         .operators = host.operators};
     const std::vector<TimeRange> queued = queued_gaps(trace, host, gaps);
     profile.syncs = sync_entries(trace, host, window, phases, without(gaps, queued));
     profile.sequences = find_sequences(trace, host, steps, window);

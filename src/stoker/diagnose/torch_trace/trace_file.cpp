@@ -124,6 +124,10 @@ TraceEvents read_trace(TraceBytes& bytes, const std::string& name) {
             "[{}] {} of the GPU without a time (ts 0) left out: profile again, with a newer PyTorch if this recurs",
             name, pluralize(lost, "event")));
     }
+    for (const auto& [category, count] : trace.unknown) {
+        trace.problems.push_back(fmt::format("[{}] {} of the unknown category \"{}\" left out of all times", name,
+                                             pluralize(count, "event"), category));
+    }
     return trace;
 }
 

@@ -44,6 +44,7 @@ function action({ action: index, verdict: { severity, rule }, findings, recipe_f
   if (index === null) {
     return section('action', 'What to do', note(severity === 'healthy' ? 'Nothing: the run is healthy.'
       : rule === 'too-short' ? 'Train longer, then diagnose again.'
+      : rule === 'no-ranges' ? 'Profile again with user annotations, then diagnose again.'
       : 'No recipe key or line of code mends this by itself; see the findings.'));
   }
   const finding = findings[index];
