@@ -1,4 +1,4 @@
-"""Finds the program `stoker`, which holds the rules, and says how to build the engine where it is missing."""
+"""Finds the program `stoker`, which holds the rules, its engine, and the LibTorch that this environment has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import shutil
 from pathlib import Path
 
-TORCH = "2.11.0"  # whose LibTorch the engine is written for, as in requirements.txt
 BUILD_ENGINE = "pip install . --config-settings=cmake.define.STOKER_ENGINE=ON"
 
 # As in cli/engine_exec.cpp.
@@ -65,19 +64,27 @@ def _is_script(path: str) -> bool:
 
 def _has_engine(program: Path) -> bool:
     folder = program.resolve().parent
-    return any((place / "stoker-engine").is_file() for place in (folder, folder.parent / "libexec" / "stoker"))
+    beside = any((place / "stoker-engine").is_file() for place in (folder, folder.parent / "libexec" / "stoker"))
+    return beside or any(_engine_wheel(program).glob("torch-*/stoker-engine"))
+
+
+def _engine_wheel(program: Path) -> Path:
+    return program.resolve().parents[2] / "stoker_engine"
+
+
+def name_torch(program: Path) -> None:
+    """Names this environment's torch to a program whose engine is another wheel, which chooses by its release."""
+    from importlib.util import find_spec
+
+    if "STOKER_TORCH" not in os.environ and _engine_wheel(program).is_dir():
+        spec = find_spec("torch")
+        if spec is not None and spec.origin is not None:
+            os.environ["STOKER_TORCH"] = str(Path(spec.origin).parent)
 
 
 def _how_to_build() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # slow to import
-
-    try:
-        torch = version("torch")
-    except PackageNotFoundError:
-        torch = "none"
-    fits = torch.partition("+")[0] == TORCH
-    first = "" if fits else f"it fits torch {TORCH}, here is {torch}: `pip install torch=={TORCH}`, and then "
     return (
         "stoker: expected the engine, the part of Stoker that needs LibTorch, found none beside the program; "
-        f"{first}`{BUILD_ENGINE}` in Stoker's folder builds it; or set STOKER_BIN to a program that has one"
+        f"`pip install stoker-engine` installs it, and `{BUILD_ENGINE}` in Stoker's folder builds it; or set STOKER_BIN "
+        "to a program that has one"
     )

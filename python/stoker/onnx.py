@@ -11,7 +11,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from stoker._program import find_program
+from stoker._program import find_program, name_torch
 from stoker.errors import Error, Unsupported
 
 
@@ -86,7 +86,9 @@ def _complete_sizes(program: Any) -> None:
 
 def _export_script(run: Path, script: Path, checkpoint: str | os.PathLike[str] | None) -> None:
     chosen = [] if checkpoint is None else ["--checkpoint", os.fspath(checkpoint)]
-    command = [str(find_program(engine=True)), "export", str(run), "-o", str(script), *chosen]
+    program = find_program(engine=True)
+    name_torch(program)
+    command = [str(program), "export", str(run), "-o", str(script), *chosen]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
     if done.returncode != 0:
         said = done.stderr.strip().removeprefix("stoker: ")

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from importlib import metadata
 
 import pytest
 from conftest import ROOT
@@ -61,8 +60,6 @@ def test_metadata_and_requirements():
         assert (ROOT / name).is_file()
     pinned = dict(line.split("==") for line in (ROOT / "requirements.txt").read_text().splitlines() if "==" in line)
     assert f"nanobind=={pinned['nanobind']}" in PROJECT["build-system"]["requires"]
-    assert importlib.import_module("stoker._program").TORCH == pinned["torch"]
-    assert f"pip install torch=={pinned['torch']} " in (ROOT / "docs/python.md").read_text()
     excluded = [name.strip("/") for name in PROJECT["tool"]["scikit-build"]["sdist"]["exclude"]]
     assert {"src", "cli", "python", "cmake"}.isdisjoint(excluded)
 
@@ -127,26 +124,33 @@ def test_the_command_that_pip_makes_is_not_taken_for_the_program(installed, tmp_
         installed.find_program()
 
 
-@pytest.mark.parametrize(
-    ("here", "wanted"),
-    [
-        (None, "fits torch {0}, here is none: `pip install torch=={0}`, and then `pip install . --config-settings"),
-        ("1.9.0+cpu", "fits torch {0}, here is 1.9.0+cpu: `pip install torch=={0}`, and then `pip install . --config"),
-        ("{0}+cu130", "beside the program; `pip install . --config-settings=cmake.define.STOKER_ENGINE=ON` in Stoker's"),
-    ],
-    ids=["no torch", "another torch", "the torch"],
-)
-def test_a_missing_engine_is_told_with_the_command_that_builds_it(installed, here, wanted, tmp_path, monkeypatch):
-    def version(name):
-        if here is None:
-            raise metadata.PackageNotFoundError(name)
-        return here.format(installed.TORCH)
-
-    monkeypatch.setattr(metadata, "version", version)
+def test_a_missing_engine_is_told_with_what_installs_it(installed, tmp_path):
     empty_program(tmp_path / "stoker/bin/stoker")
     with pytest.raises(FileNotFoundError) as caught:
         installed.find_program(engine=True)
-    assert wanted.format(installed.TORCH) in str(caught.value) and "\n" not in str(caught.value)
+    for way in ("pip install stoker-engine", installed.BUILD_ENGINE, "STOKER_BIN"):
+        assert way in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_engines_wheel_is_told_the_torch_of_the_environment(installed, tmp_path, monkeypatch):
+    torch = tmp_path / "torch/__init__.py"
+    torch.parent.mkdir()
+    torch.touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setenv("STOKER_TORCH", "")  # so that its absence is restored
+    monkeypatch.delenv("STOKER_TORCH")
+    program = empty_program(tmp_path / "stoker/bin/stoker")
+    installed.name_torch(program)
+    assert "STOKER_TORCH" not in os.environ
+    empty_program(program, engine="../stoker_engine/torch-2.15/stoker-engine")
+    assert installed.find_program(engine=True) == program
+    installed.name_torch(program)
+    assert os.environ["STOKER_TORCH"] == str(torch.parent)
+    monkeypatch.setenv("STOKER_TORCH", "/mine")
+    installed.name_torch(program)
+    assert os.environ["STOKER_TORCH"] == "/mine"
 
 
 def test_commands_of_the_engine_are_those_of_the_program(tmp_path, program):
