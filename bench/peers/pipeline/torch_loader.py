@@ -1,5 +1,6 @@
-"""PyTorch's DataLoader over a folder of JPEGs, in three ways: Pillow (torchvision's ImageFolder as it comes), OpenCV,
-and torchvision's own decoder with its v2 transforms. One endless epoch, so that no gap between epochs counts."""
+"""PyTorch's DataLoader over a folder of JPEGs, in four ways: Pillow (torchvision's ImageFolder as it comes), OpenCV,
+and the decoders of torchvision and torchcodec with v2 transforms. One endless epoch, so that no gap between epochs
+counts."""
 
 from __future__ import annotations
 
@@ -46,18 +47,30 @@ def opencv(task: Task) -> Dataset:
     return Photos(task, lambda path: torch.from_numpy(load_file(path, task.size)))
 
 
-def torchvision(task: Task) -> Dataset:
-    steps = v2.Compose([
+def v2_steps(task: Task) -> v2.Compose:
+    return v2.Compose([
         v2.RandomResizedCrop(task.size, SCALE, RATIO, antialias=True),
         v2.RandomHorizontalFlip(),
         v2.ToDtype(torch.float32, scale=True),
         v2.Normalize(MEAN.tolist(), STD.tolist(), inplace=True),
     ])
+
+
+def torchvision(task: Task) -> Dataset:
+    steps = v2_steps(task)
     return Photos(task, lambda path: steps(decode_jpeg(read_file(path), ImageReadMode.RGB)))
 
 
+def torchcodec(task: Task) -> Dataset:
+    from torchcodec.decoders import decode_jpeg as decode
+
+    steps = v2_steps(task)
+    return Photos(task, lambda path: steps(decode(path)))
+
+
 def prepare(task: Task) -> Opened:
-    return Opened(task.data, {"pillow": pillow, "opencv": opencv, "torchvision": torchvision}[task.variant](task))
+    ways = {"pillow": pillow, "opencv": opencv, "torchvision": torchvision, "torchcodec": torchcodec}
+    return Opened(task.data, ways[task.variant](task))
 
 
 def batches(task: Task, data: Dataset) -> Iterator[Tensor]:
