@@ -17,6 +17,7 @@
 #include "stoker/base/rng.h"
 #include "stoker/formats/class_names.h"
 #include "stoker/formats/synth/synth_glyphs.h"
+#include "stoker/formats/synth/vector_length.h"
 
 namespace stoker {
 namespace {
@@ -153,7 +154,7 @@ void place(std::span<Segment> segments, float margin, Rng& rng) {
             low = {std::min(low.x, p.x), std::min(low.y, p.y)};
             high = {std::max(high.x, p.x), std::max(high.y, p.y)};
         }
-        const float part = std::hypot(segment.b.x - segment.a.x, segment.b.y - segment.a.y);
+        const float part = vector_length(segment.b.x - segment.a.x, segment.b.y - segment.a.y);
         centre.x += part * 0.5f * (segment.a.x + segment.b.x);
         centre.y += part * 0.5f * (segment.a.y + segment.b.y);
         length += part;

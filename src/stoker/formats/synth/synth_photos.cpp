@@ -13,6 +13,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/rng.h"
+#include "stoker/formats/synth/vector_length.h"
 
 namespace stoker {
 namespace {
@@ -168,10 +169,10 @@ float depth(Kind kind, const Layer& layer, float u, float v) {
     const float period = layer.size;
     switch (kind) {
         case Kind::circles:
-            return layer.size - std::hypot(u, v);
+            return layer.size - vector_length(u, v);
         case Kind::rings: {
             const float half = 0.5f * layer.share * layer.size;
-            return half - std::abs(std::hypot(u, v) - layer.size + half);
+            return half - std::abs(vector_length(u, v) - layer.size + half);
         }
         case Kind::triangles:
             return polygon<3>(u, v, 0.5f * layer.size, 0);
@@ -183,7 +184,7 @@ float depth(Kind kind, const Layer& layer, float u, float v) {
             return 0.5f * layer.share * period -
                    to_multiple(v + layer.bend * std::sin(2 * kPi * u / layer.length), period);
         case Kind::dots:
-            return layer.share * period - std::hypot(to_multiple(u, period), to_multiple(v, period));
+            return layer.share * period - vector_length(to_multiple(u, period), to_multiple(v, period));
         case Kind::checker: {
             const float a = to_multiple(u, 2 * period) - 0.5f * period;
             const float b = to_multiple(v, 2 * period) - 0.5f * period;
@@ -240,7 +241,7 @@ std::vector<Layer> scatter_shapes(int width, int height, float ground, Rng& rng)
                     .share = rng.uniform(0.16f, 0.38f)};
         choose_ink(layer, ground, rng);
         const bool hides = std::any_of(layers.begin(), layers.end(), [&](const Layer& other) {
-            return std::hypot(layer.x - other.x, layer.y - other.y) < 0.85f * (layer.size + other.size);
+            return vector_length(layer.x - other.x, layer.y - other.y) < 0.85f * (layer.size + other.size);
         });
         if (hides) {
             continue;
