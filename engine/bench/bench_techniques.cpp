@@ -175,6 +175,7 @@ class Bench {
             {.name = "fused optimizer", .fused_optimizer = true},
             {.name = "fused step or graph", .sets = {"train.compile=auto"}, .why_not = without_compiled_step()},
             {.name = "accumulation", .sets = {"train.accumulate=2"}},
+            {.name = "DataParallel", .sets = {"train.data_parallel=true"}, .why_not = gpu},
         };
         return all;
     }

@@ -87,6 +87,10 @@ at::Device pick_device(const std::string& name, int local_rank) {
     return device;
 }
 
+int cuda_device_count() {
+    return at::detail::getCUDAHooks().deviceCount();
+}
+
 void wait_for_device(const at::Tensor& last) {
     if (!last.is_cpu()) {
         last.detach().reshape({-1}).narrow(0, 0, 1).to(at::kCPU);

@@ -24,6 +24,9 @@ std::string load_torch_cuda();
 // one. Throws Unsupported, with the reason, if CUDA is named and does not work.
 at::Device pick_device(const std::string& name, int local_rank = 0);
 
+// The GPUs that this process may use. After pick_device has found one.
+int cuda_device_count();
+
 // Waits until the device of `last` has computed it.
 void wait_for_device(const at::Tensor& last);
 

@@ -187,6 +187,7 @@ struct TrainRecipe {
     double ema = 0;                           // decay of the average of the weights; 0: off
     bool channels_last = true;                // for convolutional models
     std::optional<int> threads;               // LibTorch's intra-op threads; empty: auto
+    bool data_parallel = false;               // one process with a copy of the model on each GPU, for comparison
     bool deterministic = false;               // the same losses, bit for bit, with as many threads on this machine
     std::int64_t evaluate_every = 1;          // epochs; the last epoch is always evaluated
     Interval checkpoint_every;

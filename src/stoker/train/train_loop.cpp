@@ -32,7 +32,7 @@ TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, Op
           plan.stage ? stage_recipe(plan.recipe.optimizer, plan.model->trainable_parameters()) : plan.recipe.optimizer,
           kernel, plan.recipe.train.shard == "optimizer" ? plan.mesh.data.get() : nullptr, plan.full.get()),
       step_(make_step({*plan.model, optimizer_, account_, plan.device,
-                       step_options(plan.recipe, plan.task, plan.device), plan.step_ranks()})),
+                       step_options(plan.recipe, plan.task, plan.device), plan.step_ranks(), plan.replicas})),
       checkpoints_(plan, optimizer_, *step_, recorder),
       copier_(plan.device, plan.task.fields),
       device_reader_(plan.device),

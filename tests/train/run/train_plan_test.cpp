@@ -42,6 +42,7 @@ TEST(TrainPlan, RefusesBeforeAnySideEffect) {
         [](Recipe& recipe) { recipe.model.script = "gone.pt"; },
         [](Recipe& recipe) { recipe.data.batch_size = 0; },
         [](Recipe& recipe) { recipe.device = "cuda:99"; },
+        [](Recipe& recipe) { recipe.device = "cpu", recipe.train.data_parallel = true; },
     };
     for (std::size_t i = 0; i < mistakes.size(); ++i) {
         std::int64_t reads = 0;

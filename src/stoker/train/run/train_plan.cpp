@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <utility>
 
 #include "stoker/base/error.h"
@@ -58,6 +59,30 @@ ModelStage keep_stage_of(const StagePartition& partition, Model& model, const Ta
                    .val = stage_shapes(model, partition, stage, task, val, precision, device)};
     model.keep_blocks(partition.firsts[stage], partition.end(stage));
     return own;
+}
+
+// A copy of the recipe's model on each GPU but `device`.
+std::vector<std::unique_ptr<Model>> make_replicas(const Recipe& recipe, const Task& task, bool own_model,
+                                                  const at::Device& device, const Group& group) {
+    const int devices = device.is_cuda() ? cuda_device_count() : 1;
+    if (own_model || !group.alone() || devices < 2) {
+        throw InvalidArgument({.where = "train.data_parallel",
+                               .expected = "one process, several GPUs and a model that the recipe names",
+                               .got = own_model        ? "the program's own model"
+                                      : !group.alone() ? fmt::format("{} processes", group.size())
+                                                       : fmt::format("a run on {}", device.str()),
+                               .hint = "leave it out; `stoker launch --nproc-per-node N` trains with a process for "
+                                       "each device, which is faster"});
+    }
+    std::vector<std::unique_ptr<Model>> replicas;
+    for (int i = 0; i < devices; ++i) {
+        const at::Device other(at::kCUDA, static_cast<c10::DeviceIndex>(i));
+        if (other != device) {
+            replicas.push_back(make_model(recipe.model, task.input, task.outputs, recipe.seed, other));
+            prepare_model(*replicas.back(), recipe, task.outputs, other, /*resumes=*/true);
+        }
+    }
+    return replicas;
 }
 
 }  // namespace
@@ -132,6 +157,10 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
     if (recipe.train.shard == "full" && !mesh.data->alone()) {
         full = std::make_unique<FullyShardedModel>(*model, *mesh.data);
     }
+    std::vector<std::unique_ptr<Model>> replicas;
+    if (recipe.train.data_parallel) {
+        replicas = make_replicas(recipe, task, own_model, device, *group);
+    }
     return {.group = std::move(group),
             .mesh = mesh,
             .recipe = recipe,
@@ -142,6 +171,7 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
             .task = std::move(task),
             .model = std::move(model),
             .own_model = own_model,
+            .replicas = std::move(replicas),
             .full = std::move(full),
             .stage = std::move(stage),
             .parameters = parameters,

@@ -27,6 +27,7 @@ struct TrainPlan {
     Task task;
     std::unique_ptr<Model> model;  // on `device`, with this rank's part of the weights that training begins with
     bool own_model;                // a program's, not the recipe's
+    std::vector<std::unique_ptr<Model>> replicas;  // copies on the other GPUs, with train.data_parallel
     std::unique_ptr<FullyShardedModel> full;  // the model's shards and passes, with train.shard = "full"; else null
     std::optional<ModelStage> stage;          // which one the model is; empty for a model without stages
     std::int64_t parameters;                  // elements of the whole model

@@ -91,4 +91,7 @@ class RetryingStep : public EagerStep {
 // The eager step of a rank: data-parallel, sharded, a stage of a pipeline, or with slices of the model alone.
 std::unique_ptr<Step> make_rank_step(const StepParts& parts);
 
+// The eager step of one process on several devices (StepParts::replicas).
+std::unique_ptr<Step> make_replicated_step(const StepParts& parts);
+
 }  // namespace stoker

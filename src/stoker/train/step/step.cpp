@@ -104,6 +104,9 @@ std::unique_ptr<Step> make_step(StepParts parts) {
     if (data != nullptr || tensor != nullptr) {
         parts.model.require_autograd();
     }
+    if (!parts.replicas.empty()) {
+        return make_replicated_step(parts);
+    }
     return data != nullptr || tensor != nullptr || parts.ranks.stage ? make_rank_step(parts) : make_step_alone(parts);
 }
 

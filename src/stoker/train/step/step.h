@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,8 @@ struct StepParts {
     at::Device device;
     StepOptions options = {};
     StepRanks ranks = {};
+    // Copies of the model on further devices, which compute parts of each batch. Not with other ranks.
+    std::span<const std::unique_ptr<Model>> replicas = {};
 };
 
 // make_step chooses among the kinds of step, which have the same result.
