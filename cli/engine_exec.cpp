@@ -155,8 +155,8 @@ fs::path find_engine(const LibTorch& torch, const std::string& where) {
     }
     if (releases.empty()) {
         throw Unsupported({.where = where,
-                           .expected = fmt::format("{}, Stoker's part that needs LibTorch", kEngineName),
-                           .got = "none for this program",
+                           .expected = "the engine, Stoker's part that needs LibTorch",
+                           .got = fmt::format("no {} beside this program", kEngineName),
                            .hint = "pip install stoker-engine, or build Stoker with STOKER_ENGINE=ON"});
     }
     throw Unsupported(

@@ -30,8 +30,8 @@ inline constexpr CommandName kTechniques = {"techniques", "what each technique g
 inline constexpr CommandName kOverhead = {"overhead", "what the account of a run and the profiler cost"};
 inline constexpr CommandName kLadder = {"ladder", "the published MNIST experiment, adding one technique at a time"};
 
-// Environment variables that start_engine sets, like kLibraryPath; run_subprocess removes them again for other programs.
-// How long OpenMP's threads spin at a barrier: on idle cores, and on cores that other processes use too.
+// Environment variables that start_engine sets, like kLibraryPath; run_subprocess removes them again for other
+// programs. How long OpenMP's threads spin at a barrier: on idle cores, and on cores that other processes use too.
 inline constexpr const char* kLongSpin = "GOMP_SPINCOUNT=10000";
 inline constexpr const char* kShortSpin = "GOMP_SPINCOUNT=1000";
 // Memory that a step frees stays with the process for the next step and is allocated in huge pages.

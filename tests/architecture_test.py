@@ -75,6 +75,7 @@ TORCH_FOLDERS = {"bridge", "models", "dist", "train", "profile", "engine"}
 # Everything else includes single operators (<ATen/ops/add.h>) and <ATen/core/Tensor.h>.
 HEAVY_ALLOWED = {
     "src/stoker/models/exported_graph.cpp",  # one header of AOTInductor, itself small
+    "src/stoker/models/graph_program.cpp",  # the number of LibTorch's release
     "src/stoker/models/torch_module.h",  # the adapter for a user's own torch::nn::Module
 }
 

@@ -44,13 +44,15 @@ Check check_libtorch(const LibTorch& loaded, const LibTorch& chosen) {
     const std::string release = torch_release(chosen.version.empty() ? kTorchVersion : chosen.version);
     const bool same = torch_release(loaded.version) == release;
     const bool moved = *kTorchFolder != '\0' && loaded.folder != fs::weakly_canonical(kTorchFolder);
-    return {.name = "LibTorch",
-            .status = same ? CheckStatus::ok : CheckStatus::fail,
-            .found = fmt::format("{} in {}{}", loaded.version.empty() ? "an unknown version" : loaded.version,
-                                 loaded.folder.string(), moved ? " (not the build-time folder)" : ""),
-            .expected = fmt::format("{}, which the engine is built for", release),
-            .why = "code compiled for another release may crash or compute wrong results",
-            .fix = same ? "" : fmt::format("set {} to the folder of torch {}, or build Stoker again", kTorchVariable, release)};
+    return {
+        .name = "LibTorch",
+        .status = same ? CheckStatus::ok : CheckStatus::fail,
+        .found = fmt::format("{} in {}{}", loaded.version.empty() ? "an unknown version" : loaded.version,
+                             loaded.folder.string(), moved ? " (not the build-time folder)" : ""),
+        .expected = fmt::format("{}, which the engine is built for", release),
+        .why = "code compiled for another release may crash or compute wrong results",
+        .fix = same ? ""
+                    : fmt::format("set {} to the folder of torch {}, or build Stoker again", kTorchVariable, release)};
 }
 
 // A CUDA library that torch needs, and where its version can be read.

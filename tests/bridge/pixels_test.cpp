@@ -54,6 +54,8 @@ Options options_of(const std::string& op) {
         {"gaussian_blur", {{"kernel_size", 3.0}}},
         {"random_erasing", {{"p", 1.0}}},
         {"normalize", {{"preset", "imagenet"}}},
+        {"random_apply", {{"ops", std::vector<OpSpec>{{.name = "vertical_flip"}, {.name = "random_invert"}}}}},
+        {"random_choice", {{"ops", std::vector<OpSpec>{{.name = "vertical_flip"}, {.name = "random_invert"}}}}},
     };
     const auto found = all.find(op);
     return found == all.end() ? Options() : found->second;

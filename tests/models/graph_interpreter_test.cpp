@@ -146,11 +146,11 @@ TEST(GraphInterpreter, TensorsAreStoredInFull) {
     EXPECT_FALSE(reads(config, 20));
     for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
              {R"([{"as_int": 2}, {"as_int": 3}])", R"([{"as_int": 2000}, {"as_int": 3}])"},
-             {R"([{"as_int": 3}, {"as_int": 1}])", R"([{"as_int": 4}, {"as_int": 1}])"},
-             {R"([{"as_int": 3}, {"as_int": 1}])", R"([{"as_int": 18446744073709551615}, {"as_int": 1}])"},
-             {R"([{"as_int": 3}, {"as_int": 1}])", R"([{"as_int": 4611686018427387904}, {"as_int": 1}])"},
-             {R"([{"as_int": 3}, {"as_int": 1}])", R"([{"as_int": -3}, {"as_int": 1}])"},
-             {R"([{"as_int": 3}, {"as_int": 1}])", R"([{"as_int": 1}])"},
+             {R"([{"as_int": 3},{"as_int": 1}])", R"([{"as_int": 4}, {"as_int": 1}])"},
+             {R"([{"as_int": 3},{"as_int": 1}])", R"([{"as_int": 18446744073709551615}, {"as_int": 1}])"},
+             {R"([{"as_int": 3},{"as_int": 1}])", R"([{"as_int": 4611686018427387904}, {"as_int": 1}])"},
+             {R"([{"as_int": 3},{"as_int": 1}])", R"([{"as_int": -3}, {"as_int": 1}])"},
+             {R"([{"as_int": 3},{"as_int": 1}])", R"([{"as_int": 1}])"},
              {R"("storage_offset": {"as_int": 0})", R"("storage_offset": {"as_int": 1})"},
              {R"("storage_offset": {"as_int": 0})", R"("storage_offset": {"as_int": -1})"},
              {R"("dtype": 7)", R"("dtype": 8)"},

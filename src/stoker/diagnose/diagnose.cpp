@@ -172,8 +172,8 @@ bool too_short(const RunView& run) {
 }
 
 bool operators_only(const RunView& run) {
-    return std::ranges::any_of(
-        run.ranks, [](const RankRecords& rank) { return rank.profile && rank.profile->operators_only; });
+    return std::ranges::any_of(run.ranks,
+                               [](const RankRecords& rank) { return rank.profile && rank.profile->operators_only; });
 }
 
 Verdict verdict_of(const std::vector<Finding>& findings) {

@@ -457,7 +457,8 @@ std::vector<SchemaKey> train_keys() {
              "memory layout (N, H, W, C) for convolutional models"),
         integer_or_auto("train.threads", at(&TrainRecipe::threads), {1, 1024}, "LibTorch's intra-op threads"),
         flag("train.data_parallel", at(&TrainRecipe::data_parallel),
-             "for comparison: one process with a copy of the model on each GPU, as `torch.nn.DataParallel`; a process for "
+             "for comparison: one process with a copy of the model on each GPU, as `torch.nn.DataParallel`; a process "
+             "for "
              "each GPU (`stoker launch`) is faster"),
         flag("train.deterministic", at(&TrainRecipe::deterministic),
              "bit-identical losses on the same machine, versions and threads"),

@@ -274,7 +274,7 @@ struct GpuEntry {
 // A profile of some steps, which adds to the account. Times are those within the steps.
 struct ProfileEntry {
     double span_us = 0;
-    std::int64_t steps = 0;     // that were profiled; 0: those of the rank
+    std::int64_t steps = 0;       // that were profiled; 0: those of the rank
     bool operators_only = false;  // neither steps nor ranges, such as the loader's, were recorded
     std::vector<OperatorEntry> operators = {};
     std::vector<CopyEntry> copies = {};

@@ -65,8 +65,7 @@ TEST(PythonRules, Fp32WhereBf16IsFaster) {
 
 // 3 of 10 ms in products, 8 in the passes: twice the products' estimate leaves 2 ms of activations, which are halved.
 TEST(PythonRules, Bf16AlsoHalvesActivationsOnACpu) {
-    RankRecords rank =
-        watched({.share = {{Phase::forward, 0.4}, {Phase::backward, 0.4}, {Phase::optimizer, 0.2}}});
+    RankRecords rank = watched({.share = {{Phase::forward, 0.4}, {Phase::backward, 0.4}, {Phase::optimizer, 0.2}}});
     rank.facts.device.fp32_flops = 1e11;
     rank.facts.device.bf16_speedup = 4;
     rank.facts.train.matmul_flops = 3e8;

@@ -128,7 +128,7 @@ TEST(Pt2Check, RefusesTextsBeyondTheMemoryLimit) {
     EXPECT_EQ(refusal_of(file), "");
     const MemoryRoom room(60 * kMiB);
     EXPECT_THAT(refusal_of(file),
-                AllOf(HasSubstr("[net/models/eval.json]"), HasSubstr("80.0 MiB"), HasSubstr("data.memory allows")));
+                AllOf(HasSubstr("models/eval.json]"), HasSubstr("80.0 MiB"), HasSubstr("data.memory allows")));
 }
 
 // The reader would recurse.

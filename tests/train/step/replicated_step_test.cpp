@@ -68,8 +68,7 @@ TEST_P(ReplicatedStep, TrainsAsTheModelAlone) {
 }
 
 // 2 samples are fewer than the 3 devices.
-INSTANTIATE_TEST_SUITE_P(Sizes, ReplicatedStep,
-                         ::testing::Combine(::testing::Values(2, 10), ::testing::Values(1, 2)));
+INSTANTIATE_TEST_SUITE_P(Sizes, ReplicatedStep, ::testing::Combine(::testing::Values(2, 10), ::testing::Values(1, 2)));
 
 TEST(ReplicatedSteps, AnErrorOfACopyReachesTheCaller) {
     LinearModel model;

@@ -153,11 +153,12 @@ Verdict too_short_verdict(const RunView& run, Audience audience, bool impression
 }
 
 Verdict no_ranges_verdict() {
-    return {.rule = "no-ranges",
-            .text =
-                "Only operators were recorded, neither steps nor waits for the loader, so input, copies and the optimizer "
-                "cannot be judged. Profile with activities=[ProfilerActivity.CPU], or add \"USER_ANNOTATION\" to its "
-                "activity types."};
+    return {
+        .rule = "no-ranges",
+        .text =
+            "Only operators were recorded, neither steps nor waits for the loader, so input, copies and the optimizer "
+            "cannot be judged. Profile with activities=[ProfilerActivity.CPU], or add \"USER_ANNOTATION\" to its "
+            "activity types."};
 }
 
 }  // namespace stoker

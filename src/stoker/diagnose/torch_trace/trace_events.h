@@ -130,7 +130,7 @@ struct TraceEvents {
     std::int64_t read = 0;                               // events of all kinds
     bool fractional = false;                             // some event begins at a fraction of a microsecond
     std::optional<std::int64_t> peak_device_bytes = {};  // allocated on a GPU, with profile_memory
-    std::map<std::string, std::int64_t> unknown = {};  // events with a duration, by a category that is not known
+    std::map<std::string, std::int64_t> unknown = {};    // events with a duration, by a category that is not known
     std::vector<std::string> problems = {};
 };
 

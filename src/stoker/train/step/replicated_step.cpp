@@ -1,5 +1,5 @@
-// One process with a copy of the model on each device, as torch.nn.DataParallel: in each pass the copies get the weights
-// and a part of the batch, and a thread for each device computes.
+// One process with a copy of the model on each device, as torch.nn.DataParallel: in each pass the copies get the
+// weights and a part of the batch, and a thread for each device computes.
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
