@@ -156,8 +156,8 @@ fs::path find_engine(const LibTorch& torch, const std::string& where) {
     if (releases.empty()) {
         throw Unsupported({.where = where,
                            .expected = "the engine, Stoker's part that needs LibTorch",
-                           .got = fmt::format("no {} beside this program", kEngineName),
-                           .hint = "pip install stoker-engine, or build Stoker with STOKER_ENGINE=ON"});
+                           .got = fmt::format("no {} in the folders of this program", kEngineName),
+                           .hint = "build and install with STOKER_ENGINE=ON"});
     }
     throw Unsupported(
         {.where = where,

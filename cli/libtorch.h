@@ -21,7 +21,7 @@ LibTorch read_libtorch(const std::filesystem::path& folder);
 // $STOKER_TORCH, or the one at build time.
 LibTorch chosen_libtorch();
 
-// Where its shared libraries are.
+// The folder of its shared libraries.
 inline std::filesystem::path library_folder(const LibTorch& torch) {
     return torch.folder / "lib";
 }

@@ -39,7 +39,7 @@ std::string match(const std::string& text, const std::string& pattern) {
     return std::regex_search(text, groups, std::regex(pattern)) ? groups[1].str() : "";
 }
 
-// `loaded`: what the engine says; `chosen`: the release that it is started for.
+// `loaded`: as the engine reports it; `chosen`: the one for which it is started.
 Check check_libtorch(const LibTorch& loaded, const LibTorch& chosen) {
     const std::string release = torch_release(chosen.version.empty() ? kTorchVersion : chosen.version);
     const bool same = torch_release(loaded.version) == release;

@@ -1,4 +1,4 @@
-// Arithmetic on sizes gives Python's results; what has no result is an error.
+// Arithmetic on sizes gives Python's results, or an error where there is none.
 #include "stoker/models/size_arithmetic.h"
 
 #include <gtest/gtest.h>

@@ -33,7 +33,7 @@ struct GraphArgument {
 
 struct GraphResult {
     bool is_list = false;
-    std::vector<int> values = {};  // one if it is no list; none: the result is dropped
+    std::vector<int> values = {};  // one unless it is a list; none: the result is dropped
 };
 
 struct GraphNode {
@@ -52,9 +52,9 @@ struct GraphProgram {
     std::vector<int> outputs = {};                         // tensors
 };
 
-// Reads the graph `name` of a file that require_plain_graphs (formats/pt2/pt2_check.h) has accepted. What the file has
-// on a device of the same type as `device` goes to that one. Throws DataError for a damaged graph, and Unsupported for
-// operators and arguments that this LibTorch does not have.
+// Reads the graph `name` of a file that require_plain_graphs (formats/pt2/pt2_check.h) has accepted. Tensors that the
+// file has on a device of the same type as `device` go to that one. Throws DataError for a damaged graph, and
+// Unsupported for operators and arguments that this LibTorch does not have.
 GraphProgram read_graph_program(const ZipFile& zip, const std::string& name, const at::Device& device);
 
 }  // namespace stoker

@@ -11,7 +11,7 @@ namespace stoker {
 using SizeFunction = c10::IValue (*)(std::span<const c10::IValue> operands);
 
 // The function of a node's target, such as "_operator.add" or "torch.sym_max"; null if there is none. Functions throw
-// DataError for another number of operands, operands that are no numbers, a division by 0 and results beyond 64 bits.
+// DataError for another number of operands, operands that are not numbers, a division by 0 and results beyond 64 bits.
 SizeFunction find_size_function(std::string_view target);
 
 }  // namespace stoker

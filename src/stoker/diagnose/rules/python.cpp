@@ -96,7 +96,7 @@ std::optional<Finding> full_precision(const RunView&, const RankRecords& rank, c
     // Products of the model's sizes reach less than the rate of large ones, in both types.
     const double most = std::max(share, std::min(2 * share, passes));
     const double faster = 1 - 1 / speedup;
-    // On a CPU the other operations of the passes move activations, of which autocast halves the bytes.
+    // On a CPU the other operations of the passes move activations, and autocast halves their bytes.
     const double high = std::min(0.99, most * faster + (run.on_cpu ? std::max(passes - most, 0.0) / 2 : 0));
     return Finding{.severity = severity_of_lost(share * faster),
                    .evidence = {{"product_share", share}, {"bf16_speedup", speedup}},

@@ -7,7 +7,7 @@
 
 namespace stoker {
 
-// The folder in which the members lie, with its slash: "net/". Throws DataError if the first one lies in none.
+// The folder of the members, with its slash: "net/". Throws DataError if the first one is in none.
 std::string pt2_folder(const ZipFile& zip);
 
 // Checks that the graphs "train" and "eval" are plain (pt2_graph.h). Throws DataError, and Unsupported for compressed

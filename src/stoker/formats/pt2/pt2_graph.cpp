@@ -1,5 +1,5 @@
 // A node's target decides what runs: an ATen operator, arithmetic on sizes, or what only LibTorch's own runtimes have,
-// such as custom operators and delegates, some of which open shared libraries of the file.
+// such as custom operators, and delegates that open shared libraries of the file.
 #include "stoker/formats/pt2/pt2_graph.h"
 
 #include <fmt/format.h>

@@ -100,7 +100,7 @@ class ReplicatedStep final : public EagerStep {
 
     static at::Device device_of(const Model& model) { return model.parameters().front().tensor.device(); }
 
-    // Calls `work` for each part in a thread of its own, the first in this one.
+    // Calls `work` for each part: the first in this thread, each other one in another.
     template <typename Work>
     void on_each_device(const Work& work) {
         std::vector<std::exception_ptr> errors(parts_.size());
