@@ -28,11 +28,15 @@ library() {
         -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_INSTALL_PREFIX="$folder" -DCMAKE_INSTALL_LIBDIR=lib "$@" >/dev/null
     cmake --build "source/build-$package" >/dev/null
     cmake --install "source/build-$package" >/dev/null
-    dpkg-query -f '${source:Package} ${source:Version}\n' -W "lib$package-dev" 2>/dev/null || true
 }
 library fmtlib -DFMT_TEST=OFF -DFMT_DOC=OFF -DBUILD_SHARED_LIBS=OFF
 library simdjson -DSIMDJSON_DEVELOPER_MODE=OFF -DBUILD_SHARED_LIBS=OFF
-library tomlplusplus
+# toml++ as headers alone, which the package has.
+mkdir -p lib/cmake/tomlplusplus
+cat >lib/cmake/tomlplusplus/tomlplusplusConfig.cmake <<'CONFIG'
+add_library(tomlplusplus::tomlplusplus INTERFACE IMPORTED)
+target_compile_definitions(tomlplusplus::tomlplusplus INTERFACE TOML_HEADER_ONLY=1)
+CONFIG
 library curl -DBUILD_SHARED_LIBS=ON -DBUILD_CURL_EXE=OFF -DBUILD_TESTING=OFF -DHTTP_ONLY=ON -DCURL_USE_OPENSSL=ON \
     -DUSE_NGHTTP2=ON -DCURL_USE_LIBSSH2=OFF -DCURL_BROTLI=OFF -DCURL_ZSTD=OFF -DUSE_LIBIDN2=OFF -DCURL_USE_LIBPSL=OFF \
     -DENABLE_MANUAL=OFF -DCURL_CA_BUNDLE=/etc/ssl/certs/ca-certificates.crt -DCURL_CA_PATH=/etc/ssl/certs

@@ -85,6 +85,6 @@ def name_torch(program: Path) -> None:
 def _how_to_build() -> str:
     return (
         "stoker: expected the engine, the part of Stoker that needs LibTorch, found none beside the program; "
-        f"`{BUILD_ENGINE}` in Stoker's folder builds it for the torch of this environment; or set STOKER_BIN to a program "
+        f"`{BUILD_ENGINE}` in Stoker's folder builds it for this environment's torch; or set STOKER_BIN to a program "
         "that has one"
     )
