@@ -31,14 +31,3 @@ configure_package_config_file(cmake/stokerConfig.cmake.in ${CMAKE_BINARY_DIR}/st
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/stokerConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/stokerConfig.cmake ${CMAKE_BINARY_DIR}/stokerConfigVersion.cmake
   cmake/FindHDF5C.cmake cmake/FindLMDB.cmake cmake/FindSPNG.cmake cmake/FindWebP.cmake cmake/FindxxHash.cmake cmake/FindZSTD.cmake cmake/StokerTorch.cmake DESTINATION ${stoker_package})
-
-# `cpack -G DEB`: programs, headers and libraries, for the distribution that it is built on.
-set(CPACK_PACKAGE_NAME stoker)
-set(CPACK_PACKAGE_CONTACT "The Stoker developers <stoker@localhost>")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY ${PROJECT_DESCRIPTION})
-set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_SECTION science)
-set(CPACK_STRIP_FILES ON)
-include(CPack)
