@@ -119,8 +119,8 @@ std::string library_path(const LibTorch& torch) {
         return "";
     }
     const char* before = std::getenv(kLibraryPath);
-    return fmt::format("{}={}{}{}", kLibraryPath, library_folder(torch).string(), before != nullptr ? ":" : "",
-                       before != nullptr ? before : "");
+    const bool some = before != nullptr && *before != '\0';  // an empty part would be the current folder
+    return fmt::format("{}={}{}{}", kLibraryPath, library_folder(torch).string(), some ? ":" : "", some ? before : "");
 }
 
 Command engine_command(CLI::App& /*app*/) {
@@ -148,7 +148,8 @@ fs::path find_engine(const LibTorch& torch, const std::string& where) {
     std::string releases;
     for (const Engine& engine : installed_engines()) {
         // A build finds a LibTorch that was moved through the dynamic linker's path.
-        if (engine.release == torch_release(torch.version) || (engine.built_here && torch.version.empty())) {
+        const bool moved = engine.built_here && torch.version.empty() && torch.folder == kTorchFolder;
+        if (engine.release == torch_release(torch.version) || moved) {
             return engine.program;
         }
         releases += (releases.empty() ? "" : ", ") + engine.release;
@@ -162,7 +163,8 @@ fs::path find_engine(const LibTorch& torch, const std::string& where) {
     throw Unsupported(
         {.where = where,
          .expected = fmt::format("torch {}, which the engine is built for", releases),
-         .got = torch.version.empty() ? "none" : fmt::format("{} in {}", torch.version, torch.folder.string()),
+         .got = torch.version.empty() ? fmt::format("none in {:?}", torch.folder.string())
+                                      : fmt::format("{} in {}", torch.version, torch.folder.string()),
          .hint = fmt::format("install one of these releases, set {} to the folder of one, or build Stoker again",
                              kTorchVariable)});
 }

@@ -12,30 +12,25 @@
 #include "stoker/base/file.h"
 
 namespace stoker::cli {
-namespace {
 
 namespace fs = std::filesystem;
 
-// Empty where the file cannot be read.
 std::string text_of(const fs::path& path) {
     std::error_code missing;
     return fs::exists(path, missing) ? read_text(path) : "";
 }
 
-// The first group of `pattern` in `text`; empty without a match.
-std::string match(const std::string& text, const char* pattern) {
+std::string first_group(const std::string& text, const std::string& pattern) {
     std::smatch groups;
     return std::regex_search(text, groups, std::regex(pattern)) ? groups[1].str() : "";
 }
 
-}  // namespace
-
 LibTorch read_libtorch(const fs::path& folder) {
     const std::string wheel = text_of(folder / "version.py");
-    const std::string version = match(wheel, "__version__ = '([^']+)'");
+    const std::string version = first_group(wheel, "__version__ = '([^']+)'");
     return {.folder = folder,
-            .version = version.empty() ? match(text_of(folder / "build-version"), R"((\S+))") : version,
-            .cuda = match(wheel, R"(\ncuda[^=\n]*= '([0-9.]+)')")};
+            .version = version.empty() ? first_group(text_of(folder / "build-version"), R"((\S+))") : version,
+            .cuda = first_group(wheel, R"(\ncuda[^=\n]*= '([0-9.]+)')")};
 }
 
 LibTorch chosen_libtorch() {
@@ -45,7 +40,7 @@ LibTorch chosen_libtorch() {
 }
 
 std::string torch_release(const std::string& version) {
-    return match(version, R"(^(\d+\.\d+))");
+    return first_group(version, R"(^(\d+\.\d+))");
 }
 
 }  // namespace stoker::cli

@@ -15,6 +15,10 @@ struct LibTorch {
     std::string cuda;              // 13.0; empty: for CPUs only, or unknown
 };
 
+// The text of a file, empty where it cannot be read; the first group of `pattern` in a text, empty without a match.
+std::string text_of(const std::filesystem::path& path);
+std::string first_group(const std::string& text, const std::string& pattern);
+
 // Reads the version of the LibTorch in `folder`.
 LibTorch read_libtorch(const std::filesystem::path& folder);
 

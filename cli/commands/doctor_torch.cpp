@@ -13,7 +13,6 @@
 #include "cli/engine_exec.h"
 #include "cli/terminal/subprocess.h"
 #include "stoker/base/error.h"
-#include "stoker/base/file.h"
 
 namespace stoker::cli {
 namespace {
@@ -31,12 +30,6 @@ fs::path loaded_torch(const LibTorch& chosen) {
     std::string folder = run_subprocess(words, never);
     folder.erase(std::min(folder.find('\n'), folder.size()));
     return folder;
-}
-
-// The first group of `pattern` in `text`; empty without a match.
-std::string match(const std::string& text, const std::string& pattern) {
-    std::smatch groups;
-    return std::regex_search(text, groups, std::regex(pattern)) ? groups[1].str() : "";
 }
 
 // `loaded`: as the engine reports it; `chosen`: the one for which it is started.
@@ -111,8 +104,8 @@ std::string required_version(const Library& library, const fs::path& torch) {
     for (const auto& entry : fs::directory_iterator(torch.parent_path(), unreadable)) {
         const std::string name = entry.path().filename().string();
         if (name.starts_with("torch-") && name.ends_with(".dist-info")) {
-            return match(read_text(entry.path() / "METADATA"),
-                         fmt::format(R"(Requires-Dist: nvidia-{}(?:-cu\d+)? ?\(?==([0-9.]+))", wheel));
+            return first_group(text_of(entry.path() / "METADATA"),
+                               fmt::format(R"(Requires-Dist: nvidia-{}(?:-cu\d+)? ?\(?==([0-9.]+))", wheel));
         }
     }
     return "";

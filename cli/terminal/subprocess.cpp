@@ -26,11 +26,12 @@ namespace {
 // Without what start_engine added.
 std::vector<std::string> user_environment() {
     const LibTorch torch = chosen_libtorch();
-    const std::string own_path = fmt::format("{}={}", kLibraryPath, library_folder(torch).string());
+    const std::string own_path =
+        library_path(torch).empty() ? "" : fmt::format("{}={}", kLibraryPath, library_folder(torch).string());
     std::vector<std::string> entries;
     for (char** entry = environ; *entry != nullptr; ++entry) {
         const std::string_view text = *entry;
-        if (text.starts_with(own_path + ":")) {
+        if (!own_path.empty() && text.starts_with(own_path + ":")) {
             entries.push_back(fmt::format("{}={}", kLibraryPath, text.substr(own_path.size() + 1)));
         } else if (text != own_path && text != kLongSpin && text != kShortSpin && text != kMallocTunables) {
             entries.emplace_back(text);

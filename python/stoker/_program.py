@@ -69,7 +69,7 @@ def _has_engine(program: Path) -> bool:
 
 
 def _engine_wheel(program: Path) -> Path:
-    return program.resolve().parents[2] / "stoker_engine"
+    return program.resolve().parent.parent.parent / "stoker_engine"
 
 
 def name_torch(program: Path) -> None:

@@ -173,6 +173,17 @@ TEST(GraphInterpreter, ReleasesValuesAfterTheirLastUse) {
     EXPECT_EQ(program.values, 5U);
 }
 
+TEST(GraphInterpreter, WholeNumbersStandForRealOnes) {
+    const std::vector<std::string> enlarged = {
+        node("torch.ops.aten.reshape.default",
+             {input("self", tensor("x")), input("shape", R"({"as_ints": [1, 1, 2, 3]})")}, {tensor("image")}),
+        node("torch.ops.aten.upsample_nearest2d.vec",
+             {input("input", tensor("image")), input("output_size", R"({"as_none": true})"),
+              input("scale_factors", R"({"as_ints": [2, 3]})")},
+             {tensor("y")})};
+    EXPECT_EQ(result_of(enlarged, kW).sizes(), at::IntArrayRef({1, 1, 4, 9}));
+}
+
 TEST(GraphInterpreter, RefusesWhatIsNotThere) {
     const auto refusal = [](const std::vector<std::string>& nodes) -> std::string {
         try {
@@ -198,6 +209,15 @@ TEST(GraphInterpreter, RefusesWhatIsNotThere) {
     EXPECT_THAT(refusal({node("torch.ops.aten.neg.default", {input("self", tensor("x"))},
                               {tensor("y"), R"({"as_none": true})"})}),
                 HasSubstr("2 results"));
+    const auto zeros = [](const std::string& name, const std::string& argument) {
+        return node("torch.ops.aten.zeros.default", {input("size", R"({"as_ints": [2]})"), input(name, argument)},
+                    {tensor("y")});
+    };
+    EXPECT_EQ(refusal({zeros("dtype", R"({"as_scalar_type": 5})")}), "");
+    EXPECT_THAT(refusal({zeros("dtype", R"({"as_int": 200})")}), HasSubstr("as_scalar_type"));
+    EXPECT_THAT(refusal({zeros("layout", R"({"as_int": 1})")}), HasSubstr("as_layout"));
+    EXPECT_THAT(refusal({add(R"({"as_sym_int": {}})", tensor("y"))}), HasSubstr("an object with one key"));
+    EXPECT_THAT(refusal({add(R"({"as_optional_tensor": {}})", tensor("y"))}), HasSubstr("an object with one key"));
     EXPECT_THAT(refusal({add(R"({"as_graph": {"name": "g", "graph": {}}})", tensor("y"))}), HasSubstr("as_graph"));
     EXPECT_THROW(run_graph(program_of({add(tensor("x"), tensor("y"))}), {}), DataError);
 }

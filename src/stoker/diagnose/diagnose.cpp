@@ -172,7 +172,7 @@ bool too_short(const RunView& run) {
 }
 
 bool operators_only(const RunView& run) {
-    return std::ranges::any_of(run.ranks,
+    return std::ranges::all_of(run.ranks,
                                [](const RankRecords& rank) { return rank.profile && rank.profile->operators_only; });
 }
 

@@ -126,7 +126,7 @@ IValue fitted(IValue constant, const c10::Type& type) {
     if (!constant.isIntList() || type.kind() != TypeKind::ListType) {
         return constant;
     }
-    const c10::IntArrayRef numbers = constant.toIntVector();
+    const std::vector<std::int64_t> numbers = constant.toIntVector();
     const c10::Type& element = *type.expectRef<c10::ListType>().getElementType();
     if (element.kind() == TypeKind::FloatType) {
         c10::List<double> list;
@@ -210,7 +210,7 @@ class ProgramReader {
 
     void add_input(const Json& input, const Json& spec) {
         const int value = define(input.at("as_tensor").at("name").get<std::string>(), Kind::tensor);
-        const std::string& kind = spec.begin().key();
+        const std::string& kind = kind_of(spec);
         if (kind == "user_input") {
             program_.inputs.push_back(value);
         } else {
@@ -241,15 +241,16 @@ class ProgramReader {
 
     // {"as_name": "s0"}, {"as_int": 3}, {"as_float": 0.5} or {"as_bool": true}
     GraphItem number_of(const Json& json) const {
-        if (json.contains("as_name")) {
-            return {.value = use(json.at("as_name").get<std::string>(), Kind::number)};
+        const std::string& kind = kind_of(json);
+        if (kind == "as_name") {
+            return {.value = use(json.at(kind).get<std::string>(), Kind::number)};
         }
-        return {.constant = constant_of(json.begin().key(), json.begin().value())};
+        return {.constant = constant_of(kind, json.at(kind))};
     }
 
     // {"as_tensor": {"name": "x"}} or {"as_none": true}
     GraphItem optional_tensor(const Json& json) const {
-        return json.contains("as_tensor") ? GraphItem{.value = use(json.at("as_tensor"), Kind::tensor)} : GraphItem{};
+        return kind_of(json) == "as_tensor" ? GraphItem{.value = use(json.at("as_tensor"), Kind::tensor)} : GraphItem{};
     }
 
     IValue constant_of(std::string_view kind, const Json& json) const {
@@ -265,8 +266,8 @@ class ProgramReader {
 
     GraphArgument argument_of(const Json& json) const {
         using Kinds = GraphArgument::Kind;
-        const std::string& kind = json.begin().key();
-        const Json& value = json.begin().value();
+        const std::string& kind = kind_of(json);
+        const Json& value = json.at(kind);
         GraphArgument argument;
         if (kind == "as_tensor") {
             argument.items = {{.value = use(value, Kind::tensor)}};
@@ -292,16 +293,28 @@ class ProgramReader {
         return argument;
     }
 
+    // LibTorch does not check the numbers of these.
+    static void require_enumeration(const c10::Type& type, const std::string& kind, const std::string& target) {
+        const std::string_view wanted = type.kind() == TypeKind::ScalarTypeType     ? "as_scalar_type"
+                                        : type.kind() == TypeKind::LayoutType       ? "as_layout"
+                                        : type.kind() == TypeKind::MemoryFormatType ? "as_memory_format"
+                                                                                    : "";
+        if (!wanted.empty() && kind != wanted && kind != "as_none") {
+            damaged(fmt::format("{} for an argument of {}", wanted, target), kind);
+        }
+    }
+
     GraphArgument argument_for(const c10::Argument& wanted, const Json& inputs, const std::string& target) const {
         const auto given =
             std::ranges::find_if(inputs, [&](const Json& input) { return input.at("name") == wanted.name(); });
-        const c10::Type& type = without_optional(wanted.type());
+        const c10::Type& type = without_optional(wanted.real_type());
         if (given == inputs.end()) {
             if (!wanted.default_value() && wanted.type()->kind() != TypeKind::OptionalType) {
                 damaged(fmt::format("an argument {} of {}", wanted.name(), target), "none");
             }
             return {.items = {{.constant = wanted.default_value().value_or(IValue())}}};
         }
+        require_enumeration(type, kind_of(given->at("arg")), target);
         GraphArgument argument = argument_of(given->at("arg"));
         argument.is_tensor = argument.kind == GraphArgument::Kind::single && type.kind() == TypeKind::TensorType;
         for (GraphItem& item : argument.items) {
@@ -342,18 +355,17 @@ class ProgramReader {
     }
 
     GraphResult result_of(const Json& json) {
-        if (json.contains("as_none")) {
-            return {};
-        }
-        GraphResult result{.is_list = json.contains("as_tensors")};
+        const std::string& kind = kind_of(json);
+        const Json& value = json.at(kind);
+        GraphResult result{.is_list = kind == "as_tensors"};
         if (result.is_list) {
-            for (const Json& item : json.at("as_tensors")) {
+            for (const Json& item : value) {
                 result.values.push_back(define(item.at("name").get<std::string>(), Kind::tensor));
             }
-        } else if (json.contains("as_tensor")) {
-            result.values.push_back(define(json.at("as_tensor").at("name").get<std::string>(), Kind::tensor));
-        } else {
-            result.values.push_back(define(json.begin().value().at("as_name").get<std::string>(), Kind::number));
+        } else if (kind == "as_tensor") {
+            result.values.push_back(define(value.at("name").get<std::string>(), Kind::tensor));
+        } else if (kind != "as_none") {
+            result.values.push_back(define(value.at("as_name").get<std::string>(), Kind::number));
         }
         return result;
     }

@@ -112,6 +112,35 @@ TEST(Pt2Check, TheGradientOfMaxPoolingTakesItsOwnIndices) {
     EXPECT_THAT(found("x", "nothing", forward), HasSubstr("has other indices"));
 }
 
+TEST(Pt2Check, NothingElseTakesTheIndicesOfAMaxPooling) {
+    const auto found = [](const std::string& next) {
+        const std::string nodes =
+            pt2_node("max_pool2d_with_indices.default", {{"self", "x"}}, {"values", "places"}) + next;
+        return refusal_of_graph(replaced(pt2_graph(), R"("nodes": [)", R"("nodes": [)" + nodes));
+    };
+    const std::string alias = pt2_node("alias.default", {{"self", "places"}}, {"same"});
+    EXPECT_EQ(found(alias), "");
+    EXPECT_EQ(found(pt2_node("max_unpool2d.default", {{"self", "values"}, {"indices", "places"}}, {"z"})), "");
+    EXPECT_EQ(found(pt2_node("neg.default", {{"self", "values"}}, {"z"})), "");
+    EXPECT_THAT(found(pt2_node("fill_.Scalar", {{"self", "places"}}, {"z"})), HasSubstr("fill_ with the indices"));
+    EXPECT_THAT(found(alias + pt2_node("view.default", {{"self", "same"}}, {"z"})), HasSubstr("with the indices"));
+}
+
+// The check and the reader of a graph must see the same arguments.
+TEST(Pt2Check, RefusesWhatCanBeReadInTwoWays) {
+    const auto with = [](const std::string& argument) {
+        return refusal_of_graph(pt2_graph("torch.ops.aten.add.Tensor", argument));
+    };
+    EXPECT_EQ(with(R"({"as_int": 1})"), "");
+    EXPECT_THAT(with(R"({"as_tensor": {"name": "w"}, "as_int": 1})"), HasSubstr("an object with one key"));
+    EXPECT_THAT(with("{}"), HasSubstr("an object with one key"));
+    EXPECT_THAT(with("3"), HasSubstr("an object with one key"));
+    EXPECT_THAT(refusal_of_graph(replaced(pt2_graph(), R"("other")", R"("self")")), HasSubstr("each argument once"));
+    EXPECT_THAT(refusal_of_graph(replaced(pt2_graph(), R"("outputs": [{"as_tensor": {"name": "y"}}], "metadata")",
+                                          R"("outputs": [{"as_none": true, "as_tensor": {"name": "y"}}], "metadata")")),
+                HasSubstr("an object with one key"));
+}
+
 TEST(Pt2Check, RefusesFilesWithoutAGraph) {
     EXPECT_THAT(refusal_of_graph("{}"), HasSubstr("a graph \"train\" of torch.export"));
     EXPECT_THAT(refusal_of_graph("[1, 2"), HasSubstr("JSON"));

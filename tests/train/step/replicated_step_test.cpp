@@ -78,12 +78,20 @@ TEST(ReplicatedSteps, AnErrorOfACopyReachesTheCaller) {
     Account account;
     const auto step = make_step({model, optimizer, account, kHost, {}, {}, replicas});
     EXPECT_THROW(step->run(batch_of(4, 1), 0.1), std::runtime_error);
-    EXPECT_NO_THROW(step->run(batch_of(1, 1), 0.1)) << "one sample needs no copy";
+    LinearModel fresh;
+    Optimizer other(fresh.trainable_parameters(), sgd());
+    dynamic_cast<LinearModel&>(*replicas[0]).before_forward = nullptr;
+    optimizer.zero_grad();
+    step->run(batch_of(4, 2), 0.1);
+    make_step({fresh, other, account, kHost})->run(batch_of(4, 2), 0.1);
+    EXPECT_TRUE(at::allclose(model.parameters()[0].tensor, fresh.parameters()[0].tensor, 1e-5, 1e-6));
 }
 
-TEST(ReplicatedSteps, BuffersAreThoseOfTheModel) {
+TEST(ReplicatedSteps, BuffersAreThoseOfTheModelBeforeThePass) {
     LinearModel model;
-    model.add_buffer("count", at::arange(3, at::kFloat));
+    const at::Tensor count = at::arange(3, at::kFloat);
+    model.add_buffer("count", count);
+    model.before_forward = [&] { count.add_(1); };
     auto replicas = copies(1);
     dynamic_cast<LinearModel&>(*replicas[0]).add_buffer("count", at::zeros({3}));
     Optimizer optimizer(model.trainable_parameters(), sgd());

@@ -153,12 +153,11 @@ Verdict too_short_verdict(const RunView& run, Audience audience, bool impression
 }
 
 Verdict no_ranges_verdict() {
-    return {
-        .rule = "no-ranges",
-        .text =
-            "Only operators were recorded, neither steps nor waits for the loader, so input, copies and the optimizer "
-            "cannot be judged. Profile with activities=[ProfilerActivity.CPU], or add \"USER_ANNOTATION\" to its "
-            "activity types."};
+    return {.rule = "no-ranges",
+            .text =
+                "The trace has operators, but neither steps nor ranges, so waits for input and the optimizer cannot be "
+                "judged. Mark steps with prof.step() in a profile with a `schedule`; if its activities are chosen one "
+                "by one, include \"USER_ANNOTATION\"."};
 }
 
 }  // namespace stoker

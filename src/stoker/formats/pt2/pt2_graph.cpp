@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -34,6 +35,17 @@ void require_operators(const Json& nodes, const std::string& graph) {
         const auto& target = node.at("target").get_ref<const std::string&>();
         if (!is_plain_operator(target)) {
             refuse_native(fmt::format("a graph {} that calls {}", in_quotes(graph), in_quotes(target)));
+        }
+        std::set<std::string> names;
+        for (const Json& input : node.at("inputs")) {
+            kind_of(input.at("arg"));
+            const auto& name = input.at("name").get_ref<const std::string&>();
+            if (!name.empty() && !names.insert(name).second) {  // operands of arithmetic have no names
+                damaged("each argument once", in_quotes(name) + " twice");
+            }
+        }
+        for (const Json& output : node.at("outputs")) {
+            kind_of(output);
         }
     }
 }
@@ -76,6 +88,14 @@ class Producers {
         std::size_t output = 0;
     };
 
+    // Whether a tensor is the second result of a max pooling, its indices.
+    bool is_pool_index(const std::string& tensor) const {
+        const Producer* from = find(origin(tensor));
+        return from != nullptr && from->output == 1 &&
+               operator_name(from->node->at("target").get_ref<const std::string&>()).find("max_pool") !=
+                   std::string_view::npos;
+    }
+
     // Follows a tensor through nodes that return their input.
     std::string origin(std::string tensor) const {
         for (std::size_t i = 0; i <= of_.size(); ++i) {  // a damaged graph may go in a circle
@@ -106,15 +126,26 @@ void require_pool_indices(const Json& nodes, const std::string& graph) {
     for (const Json& node : nodes) {
         constexpr std::string_view kEnd = "_backward";
         std::string_view name = operator_name(node.at("target").get_ref<const std::string&>());
+        // Other operators might change them in place, or give views that do.
+        if (name != "alias" && name != "detach" && !name.ends_with(kEnd) && !name.starts_with("max_unpool")) {
+            for (const Json& input : node.at("inputs")) {
+                const Json& argument = input.at("arg");
+                if (argument.contains("as_tensor") &&
+                    producers.is_pool_index(argument.at("as_tensor").at("name").get<std::string>())) {
+                    refuse_native(fmt::format("a graph {} that calls {} with the indices of a max pooling",
+                                              in_quotes(graph), name));
+                }
+            }
+        }
         if (name.find("max_pool") == std::string_view::npos || !name.ends_with(kEnd)) {
             continue;
         }
         name.remove_suffix(kEnd.size());
         const auto* from = producers.find(producers.origin(tensor_input(node, "indices")));
-        const bool same =
-            from != nullptr && from->output == 1 &&
-            operator_name(from->node->at("target").get_ref<const std::string&>()) == name &&
-            producers.origin(tensor_input(*from->node, "self")) == producers.origin(tensor_input(node, "self"));
+        const std::string self = producers.origin(tensor_input(node, "self"));
+        const bool same = from != nullptr && from->output == 1 && !self.empty() &&
+                          operator_name(from->node->at("target").get_ref<const std::string&>()) == name &&
+                          producers.origin(tensor_input(*from->node, "self")) == self;
         if (!same) {
             refuse_native(fmt::format("a graph {} whose gradient of {} has other indices than it returned",
                                       in_quotes(graph), name));
@@ -123,6 +154,13 @@ void require_pool_indices(const Json& nodes, const std::string& graph) {
 }
 
 }  // namespace
+
+const std::string& kind_of(const Json& value) {
+    if (!value.is_object() || value.size() != 1) {
+        damaged("an object with one key", fmt::format("{} with {}", value.type_name(), value.size()));
+    }
+    return value.begin().key();
+}
 
 std::string in_quotes(std::string_view text) {
     return fmt::format("{:?}", text.substr(0, 100));

@@ -12,7 +12,8 @@ namespace {
 template <typename Visit>
 void visit_drawn(const OpGroup& group, Rng& rng, const Visit& visit) {
     const float drawn = rng.uniform();
-    const std::uint64_t seed = std::uint64_t{rng.next()} << 32 | rng.next();
+    const std::uint64_t high = std::uint64_t{rng.next()} << 32;
+    const std::uint64_t seed = high | rng.next();
     const auto run = [&](std::size_t i) {
         visit(group.ops[i], Rng({.seed = seed, .op = static_cast<std::uint16_t>(i)}));
     };

@@ -51,13 +51,9 @@ class ReplicatedStep final : public EagerStep {
         const std::int64_t samples = batch.size();
         const std::int64_t count = std::min(std::ssize(models_), samples);
         parts_.assign(static_cast<std::size_t>(count), {});
+        prepare_copies();  // before the model's own pass, which may change its buffers
         on_each_device([&](std::size_t i, Model& model) {
-            if (i > 0) {
-                const c10::AutoGradMode without_gradients(false);
-                copy_values(model_.parameters(), model.parameters());
-                copy_values(model_.buffers(), model.buffers());
-                model.train(model_.training());
-            }
+            const Autocast autocast(options_.precision, device_of(model));
             const auto part = static_cast<std::int64_t>(i);
             const std::int64_t begin = samples * part / count;
             const std::int64_t size = samples * (part + 1) / count - begin;
@@ -70,6 +66,18 @@ class ReplicatedStep final : public EagerStep {
             mean.add_(part.loss.detach().to(device_), part.share);
         }
         return mean;
+    }
+
+    void prepare_copies() {
+        const c10::AutoGradMode without_gradients(false);
+        for (std::size_t i = 1; i < parts_.size(); ++i) {
+            copy_values(model_.parameters(), models_[i]->parameters());
+            copy_values(model_.buffers(), models_[i]->buffers());
+            for (const NamedTensor& parameter : models_[i]->parameters()) {
+                parameter.tensor.mutable_grad().reset();  // of a pass that threw
+            }
+            models_[i]->train(model_.training());
+        }
     }
 
     void pass_backward(const at::Tensor& /*output*/, const at::Tensor& gradient, bool /*last*/) override {
@@ -93,7 +101,8 @@ class ReplicatedStep final : public EagerStep {
                 continue;
             }
             at::Tensor& sum = model_.parameters()[i].tensor.mutable_grad();
-            sum = sum.defined() ? sum.add_(gradient.to(device_)) : gradient.to(device_).clone();
+            sum = sum.defined() ? sum.add_(gradient.to(device_))
+                                : gradient.to(device_, gradient.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
             copies[i].tensor.mutable_grad().reset();
         }
     }
@@ -107,7 +116,6 @@ class ReplicatedStep final : public EagerStep {
         const auto run = [&](std::size_t i) {
             try {
                 const c10::DeviceGuard guard(device_of(*models_[i]));
-                const Autocast autocast(options_.precision, device_of(*models_[i]));
                 work(i, *models_[i]);
             } catch (...) {
                 errors[i] = std::current_exception();
