@@ -49,6 +49,16 @@ class BadSampleWarning(UserWarning):
     """A sample could not be read or decoded, and another one was taken in its place."""
 
 
+def _require_labels(dataset: Dataset) -> None:
+    """Without labels, each of a batch's is -1: a loss over them means nothing."""
+    if dataset.classes or any(dataset.label(index) != -1 for index in range(min(len(dataset), 100))):
+        return
+    fields = [field.name for field in dataset.fields]
+    way = f'as_tuple=["image", "{fields[0]}"]' if fields else "stoker.open(..., label=NAME) names the field of the labels"
+    raise InvalidArgument(f"[as_tuple] expected data with labels for True, got {dataset!r}; {way}")
+
+
+
 class Loader:
     """Iterates over batches of a data set: one epoch for each `for` loop.
 
@@ -146,6 +156,8 @@ class Loader:
             raise InvalidArgument(f"[as_tuple] expected True or a list of names, got {as_tuple!r}")
         as_tuple = as_tuple or found is not None  # as the samples of the data set are
         self._names = ("image", "label") if as_tuple is True else tuple(as_tuple) if as_tuple else None
+        if as_tuple is True and isinstance(self.dataset, Dataset):
+            _require_labels(self.dataset)
         self._deliver = delivery(device, pin_memory, used)
         self._late: Callable[[Any], Any] | None = None  # the work on batches that are on their device
         delivers = device is not None or pin_memory

@@ -2,6 +2,7 @@
 import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -454,3 +455,17 @@ def test_defaults_in_other_words_are_defaults():
     assert len(list(stoker.Loader(data, 2, workers=0, dtype=torch.float32))) == 2
     with pytest.raises(stoker.InvalidArgument, match=r"\[weights\] expected"):
         stoker.Loader(data, 2, workers=0, weights=np.array([3, 1]))
+
+
+def test_tuples_with_labels_need_labels(drawn, tmp_path):
+    """The labels of data without them are -1, which a loss would take."""
+    for index, photo in enumerate(sorted(drawn.glob("*/*"))[:4]):
+        shutil.copy(photo, tmp_path / f"{index}{photo.suffix}")
+    names = sorted(path.name for path in tmp_path.iterdir())
+    (tmp_path / "flags.csv").write_text("image,red,round\n" + "".join(f"{name},1,0\n" for name in names))
+    data = stoker.open(tmp_path / "flags.csv", fields={"flags": ("red,round", "label")})
+    ops = [{"op": "resize", "size": [8, 8]}]
+    with pytest.raises(stoker.InvalidArgument, match=r"as_tuple=\[\"image\", \"flags\"\]"):
+        stoker.Loader(data, 2, ops=ops, as_tuple=True)
+    images, flags = next(iter(stoker.Loader(data, 2, ops=ops, as_tuple=["image", "flags"])))
+    assert images.shape == (2, 3, 8, 8) and flags.tolist() == [[1, 0]] * 2

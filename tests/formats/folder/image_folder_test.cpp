@@ -270,6 +270,8 @@ TEST(ImageFolder, SplitsAreNoClasses) {
     put(dir / "train/1.jpg");  // without subfolders they may be classes
     EXPECT_EQ(ImageFolder(dir.path()).classes().size(), 2U);
     EXPECT_EQ(ImageFolder(dir.path()).advice(), "");
+    put(dir / "sample_submission.csv");
+    EXPECT_THAT(error_of(dir.path()), HasSubstr((dir / "sample_submission.csv").string()));
     put(dir / "train.csv");  // which says the classes
     EXPECT_THAT(error_of(dir.path()), HasSubstr((dir / "train.csv").string()));
 }

@@ -132,17 +132,22 @@ void check_filled(const std::string& root, const WalkedFolder& top,
     }
 }
 
-// The first .csv file in a folder, with its path; empty if there is none.
-std::string first_table(const fs::path& folder) {
+// The .csv file in a folder that most likely has the labels for training, with its path; empty if there is none.
+std::string labels_table(const fs::path& folder) {
+    const auto rank = [](const std::string& name) {
+        const std::string lower = lower_case(name);
+        const bool of_test = lower.starts_with("test") || lower.find("submission") != std::string::npos;
+        return std::pair(lower.starts_with("train") ? 0 : of_test ? 2 : 1, name);
+    };
     std::error_code error;
-    std::string first;
+    std::string best;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
         const std::string name = entry->path().filename().string();
-        if (lower_case(name).ends_with(".csv") && (first.empty() || name < first)) {
-            first = name;
+        if (lower_case(name).ends_with(".csv") && (best.empty() || rank(name) < rank(best))) {
+            best = name;
         }
     }
-    return first.empty() ? "" : (folder / first).string();
+    return best.empty() ? "" : (folder / best).string();
 }
 
 // Throws if the subfolders are splits (train/cat/001.jpg) and not classes. One of them may hold images directly, as
@@ -163,7 +168,7 @@ void check_no_splits(const std::string& root, const std::vector<std::string>& na
         return;
     }
     if (nested.empty()) {  // they may be classes
-        if (const std::string table = first_table(root); !table.empty()) {
+        if (const std::string table = labels_table(root); !table.empty()) {
             refuse(root, fmt::format("the splits {} without subfolders, and a table", fmt::join(names, ", ")),
                    fmt::format("give the table: \"{}\"", table));
         }
