@@ -109,6 +109,9 @@ def test_an_engine_for_another_release_of_libtorch_does_not_start(alone, tmp_pat
     done = subprocess.run([alone, "train"], capture_output=True, text=True, env=os.environ | {"STOKER_TORCH": torch})
     assert done.stderr.startswith("stoker: [train] expected torch ") and done.stderr.count("\n") == 1
     assert f"got 1.9.0+cpu in {torch}" in done.stderr and "STOKER_TORCH" in done.stderr
+    mistyped = os.environ | {"STOKER_TORCH": str(tmp_path / "nowhere")}
+    done = subprocess.run([alone, "train"], capture_output=True, text=True, env=mistyped)
+    assert done.returncode == 1 and f'none in "{tmp_path}/nowhere"' in done.stderr
 
 
 def test_the_wheels_engine_for_the_release_of_libtorch_starts(tmp_path):
@@ -124,6 +127,7 @@ def test_the_wheels_engine_for_the_release_of_libtorch_starts(tmp_path):
 
     torch = made_up_torch(tmp_path / "torch", "2.15.1")
     assert train(torch, LD_LIBRARY_PATH="/mine").stdout == f"2.15 {torch}/lib:/mine train a\n"
+    assert train(torch, LD_LIBRARY_PATH="").stdout == f"2.15 {torch}/lib train a\n"
     assert train(made_up_torch(tmp_path / "old", "2.11.0")).stdout.startswith("2.11 ")
     other = train(made_up_torch(tmp_path / "between", "2.13.0"))
     assert other.returncode == 1 and "expected torch 2.11, 2.15" in other.stderr

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
@@ -141,6 +142,7 @@ def test_the_engines_wheel_is_told_the_torch_of_the_environment(installed, tmp_p
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     monkeypatch.setenv("STOKER_TORCH", "")  # so that its absence is restored
     monkeypatch.delenv("STOKER_TORCH")
+    installed.name_torch(Path("/bin/stoker"))
     program = empty_program(tmp_path / "stoker/bin/stoker")
     installed.name_torch(program)
     assert "STOKER_TORCH" not in os.environ
