@@ -1,5 +1,5 @@
 // read_exported_file: a .pt2 file is a zip of uncompressed members below one folder, which has the file's original
-// name. LibTorch opens it later, for the graphs.
+// name. For compiled graphs LibTorch opens it again.
 #include <algorithm>
 #include <cstdlib>
 #include <fmt/format.h>

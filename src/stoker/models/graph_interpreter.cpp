@@ -64,34 +64,27 @@ class Run {
   private:
     const IValue& item(const GraphItem& item) { return item.value < 0 ? item.constant : at(item.value); }
 
+    template <typename Element, typename Read>
+    IValue list_of(const GraphArgument& argument, const Read& read) {
+        c10::List<Element> list;
+        list.reserve(argument.items.size());
+        for (const GraphItem& each : argument.items) {
+            list.push_back(read(item(each)));
+        }
+        return list;
+    }
+
     IValue value_of(const GraphArgument& argument) {
         switch (argument.kind) {
             case GraphArgument::Kind::single:
                 return item(argument.items.front());
-            case GraphArgument::Kind::ints: {
-                c10::List<std::int64_t> list;
-                list.reserve(argument.items.size());
-                for (const GraphItem& each : argument.items) {
-                    list.push_back(item(each).toInt());
-                }
-                return list;
-            }
-            case GraphArgument::Kind::tensors: {
-                c10::List<at::Tensor> list;
-                list.reserve(argument.items.size());
-                for (const GraphItem& each : argument.items) {
-                    list.push_back(item(each).toTensor());
-                }
-                return list;
-            }
-            case GraphArgument::Kind::optional_tensors: {
-                c10::List<std::optional<at::Tensor>> list;
-                list.reserve(argument.items.size());
-                for (const GraphItem& each : argument.items) {
-                    list.push_back(item(each).toOptional<at::Tensor>());
-                }
-                return list;
-            }
+            case GraphArgument::Kind::ints:
+                return list_of<std::int64_t>(argument, [](const IValue& value) { return value.toInt(); });
+            case GraphArgument::Kind::tensors:
+                return list_of<at::Tensor>(argument, [](const IValue& value) { return value.toTensor(); });
+            case GraphArgument::Kind::optional_tensors:
+                return list_of<std::optional<at::Tensor>>(
+                    argument, [](const IValue& value) { return value.toOptional<at::Tensor>(); });
         }
         return {};
     }

@@ -118,7 +118,7 @@ const c10::Type& without_optional(const c10::TypePtr& type) {
     return type->kind() == TypeKind::OptionalType ? *type->expectRef<c10::OptionalType>().getElementType() : *type;
 }
 
-// As Python passes it on: whole numbers may stand for real ones, and an empty list has no element type.
+// As Python passes it on: whole numbers may stand for real ones, and the type of an empty list is unknown.
 IValue fitted(IValue constant, const c10::Type& type) {
     if (constant.isInt() && type.kind() == TypeKind::FloatType) {
         return static_cast<double>(constant.toInt());

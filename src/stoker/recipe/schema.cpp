@@ -458,8 +458,7 @@ std::vector<SchemaKey> train_keys() {
         integer_or_auto("train.threads", at(&TrainRecipe::threads), {1, 1024}, "LibTorch's intra-op threads"),
         flag("train.data_parallel", at(&TrainRecipe::data_parallel),
              "for comparison: one process with a copy of the model on each GPU, as `torch.nn.DataParallel`; a process "
-             "for "
-             "each GPU (`stoker launch`) is faster"),
+             "for each GPU (`stoker launch`) is faster"),
         flag("train.deterministic", at(&TrainRecipe::deterministic),
              "bit-identical losses on the same machine, versions and threads"),
         integer("train.evaluate_every", at(&TrainRecipe::evaluate_every), {1, kMost},

@@ -21,8 +21,8 @@ const std::string& kind_of(const nlohmann::json& value);
 nlohmann::json read_pt2_json(const ZipFile& zip, const std::string& member);
 
 // Checks that a graph calls only plain operators (pt2_operators.h), and gradients of max pooling with the unchanged
-// indices of their own forward operators. Throws DataError, also for a graph that lacks what torch.export writes, and
-// for one that could be read in two ways.
+// indices of the same pooling. Throws DataError, also for a graph without the members that torch.export writes, and for
+// one that could be read in two ways.
 void require_plain_graph(const nlohmann::json& program, const std::string& name);
 
 }  // namespace stoker
