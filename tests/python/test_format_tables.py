@@ -16,6 +16,7 @@ def picture(path, seed, mode="RGB"):
 
 
 def write_table(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8-sig") as file:
         csv.writer(file).writerows(rows)
 
@@ -63,6 +64,15 @@ def test_ids_without_an_ending(stoker, tmp_path):
     assert 'one image called "a"' in error and "train/a.png" in error and "test/a.jpg" in error
     write_table(tmp_path / "data/train.csv", [["id", "label"], ["c", "pug"], ["nobody", "pug"]])
     assert len(stoker("inspect", "data/train.csv", "--verify", "--json", status=1).json()["bad"]) == 1
+
+
+def test_ids_in_a_folder_that_a_link_leads_to(stoker, tmp_path):
+    """Inputs of competitions are often links. One to a folder above is not followed."""
+    image = picture(tmp_path / "store/a.png", 1)
+    write_table(tmp_path / "data/labels.csv", [["id", "label"], ["a", "pug"]])
+    (tmp_path / "data/train").symlink_to(tmp_path / "store")
+    (tmp_path / "store/up").symlink_to(tmp_path / "data")
+    assert (shown(stoker, tmp_path / "data/labels.csv", 0, tmp_path) == image).all()
 
 
 def test_columns_that_are_left_out_are_named(stoker, tmp_path):

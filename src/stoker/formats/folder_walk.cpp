@@ -16,20 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Throws for a link to a folder that contains the link: the walk would never end.
 void check_loop(const fs::path& link, const fs::path& root) {
-    std::error_code error;
-    for (fs::path above = link.parent_path(); above.native().size() >= root.native().size();
-         above = above.parent_path()) {
-        if (fs::equivalent(above, link, error)) {
-            throw DataError({.path = link.string()}, {.where = "image_folder",
-                                                      .expected = "no links to a folder above them",
-                                                      .got = fmt::format("a link to {}", above.string()),
-                                                      .hint = "remove the link"});
-        }
-        if (above == root) {
-            break;
-        }
+    if (const fs::path above = folder_above(link, root); !above.empty()) {
+        throw DataError({.path = link.string()}, {.where = "image_folder",
+                                                  .expected = "no links to a folder above them",
+                                                  .got = fmt::format("a link to {}", above.string()),
+                                                  .hint = "remove the link"});
     }
 }
 
@@ -47,6 +39,20 @@ std::int64_t nanoseconds(const timespec& time) {
 }
 
 }  // namespace
+
+fs::path folder_above(const fs::path& link, const fs::path& root) {
+    std::error_code error;
+    for (fs::path above = link.parent_path(); above.native().size() >= root.native().size();
+         above = above.parent_path()) {
+        if (fs::equivalent(above, link, error)) {
+            return above;
+        }
+        if (above == root) {
+            break;
+        }
+    }
+    return {};
+}
 
 std::optional<FolderStamp> folder_stamp(const fs::path& folder) {
     struct stat info {};

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/folder_walk.h"
 #include "stoker/formats/image_kind.h"
 
 namespace stoker {
@@ -13,9 +14,15 @@ namespace fs = std::filesystem;
 ImageStems::ImageStems(const std::string& folder) {
     const fs::path root = folder.empty() ? "." : folder;
     std::error_code error;
-    fs::recursive_directory_iterator entry(root, fs::directory_options::skip_permission_denied, error);
+    std::error_code unknown;  // an entry of unknown type is not a folder
+    constexpr auto kOptions =
+        fs::directory_options::skip_permission_denied | fs::directory_options::follow_directory_symlink;
+    fs::recursive_directory_iterator entry(root, kOptions, error);
     for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
         const fs::path& file = entry->path();
+        if (entry->is_symlink(unknown) && entry->is_directory(unknown) && !folder_above(file, root).empty()) {
+            entry.disable_recursion_pending();
+        }
         if (!is_image_name(file.filename().string())) {
             continue;
         }

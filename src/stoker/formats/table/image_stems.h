@@ -9,7 +9,7 @@ namespace stoker {
 
 class ImageStems {
   public:
-    // Lists the images in the folder and its sub-folders; links to folders are not followed. Throws IoError.
+    // Lists the images in the folder and its sub-folders, and in folders that links lead to. Throws IoError.
     explicit ImageStems(const std::string& folder);
 
     // The path, from the folder, of the only image called `name` with an ending, or lying at that path. Empty if there
