@@ -46,6 +46,21 @@ TEST(ProgramAdvice, ALoaderThatHasAllCoresIsToldSo) {
     EXPECT_THAT(finding("stoker.Loader").fix.code, HasSubstr("stoker pack photos packed.stk --codec dct"));
 }
 
+// Other processes have the cores; the loader sleeps, so its workers need none.
+TEST(ProgramAdvice, WorkersOfALoaderThatSleepsNeedNoCore) {
+    const auto text = [](double process_cores) {
+        RankRecords rank = watched({.share = {{Phase::wait, 0.6}, {Phase::forward, 0.4}},
+                                    .workers = 0,
+                                    .process_cores = process_cores,
+                                    .busy_share = 1.0});
+        const Finding finding = diagnose_rank(rank).findings.front();
+        EXPECT_EQ(finding.rule, "no-workers");
+        return finding.text;
+    };
+    EXPECT_THAT(text(0.2), Not(HasSubstr("All cores are busy")));
+    EXPECT_THAT(text(1), HasSubstr("All cores are busy"));
+}
+
 TEST(ProgramAdvice, EvaluationsAreCountedInSteps) {
     RankRecords rank = watched({});  // 1000 steps, ten seconds
     for (int i = 0; i < 1000; ++i) {

@@ -34,8 +34,8 @@ std::string no_workers(const Case& c) {
                 ? filled(" Meanwhile torch's own threads take {spinning_cores:.1f} cores: they wait in loops for small "
                          "operations. Each worker has one thread.",
                          c)
-            : saturated(c.run) ? " All cores are busy: workers gain little meanwhile."
-                               : "");
+            : saturated(c.run) && !waits_asleep(c.run) ? " All cores are busy: workers gain little meanwhile."
+                                                       : "");
 }
 
 bool is_stream(const Case& c) {

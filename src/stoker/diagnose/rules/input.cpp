@@ -171,7 +171,7 @@ void no_workers(const RunView&, const RankRecords& rank, const RunSummary& run, 
         finding.variant = "spinning";
         finding.add("spinning_cores", spinning);
     }
-    finding.confidence = saturated(run) ? 0.5 : 0.9;
+    finding.confidence = saturated(run) && !waits_asleep(run) ? 0.5 : 0.9;
 }
 
 void worker_startup(const RunView&, const RankRecords&, const RunSummary& run, Finding& finding) {

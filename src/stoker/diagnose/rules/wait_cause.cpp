@@ -104,6 +104,11 @@ bool saturated(const RunSummary& run) {
     return run.busy_share && *run.busy_share >= kSaturated;
 }
 
+bool waits_asleep(const RunSummary& run) {
+    const double wait = run.input_wait();
+    return run.process_cores && wait - run.core_wait_share - *run.process_cores >= wait / 2;
+}
+
 int useful_workers(const RunSummary& run) {
     return std::max(1, static_cast<int>(std::floor(run.cores.value_or(1))));
 }
