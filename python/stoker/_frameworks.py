@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker._arguments import one_of
-from stoker.errors import InvalidArgument
+from stoker.errors import InvalidArgument, Unsupported
 
 _NO_BFLOAT16 = "NumPy has no bfloat16, torch and JAX have it"
 
@@ -31,6 +31,8 @@ def converter(framework: str, keeps_arrays: bool) -> Callable[..., Any]:
     """Makes a tensor over the memory of an array of the extension. keeps_arrays: what a collate_fn made as an array of
     NumPy stays one."""
     if framework == "numpy":
+        if importlib.util.find_spec("numpy") is None:
+            raise Unsupported("[framework] expected torch, NumPy or JAX for the batches, got none; pip install numpy")
         importlib.import_module("numpy")
         return _numpy_array
     from_dlpack = importlib.import_module("torch" if framework == "torch" else "jax.dlpack").from_dlpack

@@ -1,4 +1,5 @@
 # The Python package's loader: the C++ loader's bytes, torch's habits, and threads that end when they should.
+import importlib.util
 import json
 import os
 import pickle
@@ -308,6 +309,12 @@ def test_mistakes_are_named(drawn, mistake):
     with pytest.raises(stoker.Error, match=message) as caught:
         list(stoker.Loader(**{"source": drawn, "batch_size": 4, "ops": TRAIN, **arguments}))
     assert "\n" not in str(caught.value)
+
+
+def test_batches_need_a_library_of_arrays(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(stoker.Unsupported, match="pip install numpy"):
+        importlib.import_module("stoker._frameworks").converter("numpy", keeps_arrays=False)
 
 
 def test_other_threads_run_while_a_batch_is_awaited(drawn):

@@ -520,6 +520,12 @@ def test_the_pipelines_of_timm_run_in_cpp(drawn):
         training = transforms.from_torchvision(timm.data.create_transform(**config, is_training=True, auto_augment=aa))
         assert training[2] == op and training[-1].op == "normalize"
         assert ours_of(training, drawn).shape == (24, 3, 56, 56)
+    erasing, normalize = transforms.from_torchvision(timm.data.create_transform(**config, is_training=True, re_prob=0.25))[-2:]
+    mean = [round(255 * level) for level in config["mean"]]  # 0 of normalised pixels
+    assert erasing == transforms.RandomErasing(0.25, (0.02, 1 / 3), [0.3, 3.333333], mean) and normalize.op == "normalize"
+    several = timm.data.create_transform(**config, is_training=True, re_prob=0.25, re_mode="pixel")
+    with pytest.warns(transforms.KeptInPython, match="a constant value"):
+        transforms.from_torchvision(several)
     weighted = timm.data.create_transform(**config, is_training=True, auto_augment="rand-m9-tweights")
     with pytest.warns(transforms.KeptInPython, match="timm's fifteen ops") as caught:
         transforms.from_torchvision(weighted)

@@ -1,5 +1,6 @@
 """Translates transforms of torchvision, v1 and v2, and timm by their class names and attributes. Imports neither."""
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,7 +16,7 @@ _BYTE_TENSORS = {"ToImage", "PILToTensor", "ToImageTensor", "MaybePILToTensor"} 
 _TO_DTYPE = {"ToDtype", "ConvertImageDtype"}
 
 # timm's ToTensor is another one: it does not divide by 255.
-_OF_TIMM = {"MaybeToTensor", "MaybePILToTensor", "RandomResizedCropAndInterpolation", "RandAugment"}
+_OF_TIMM = {"MaybeToTensor", "MaybePILToTensor", "RandomResizedCropAndInterpolation", "RandAugment", "RandomErasing"}
 
 # From these on, an image is a float tensor, which the C++ ops do not take.
 _TO_FLOATS = {"ToTensor", "MaybeToTensor", "Normalize", "RandomErasing"} | _TO_DTYPE
@@ -156,7 +157,7 @@ def _name(part: Any) -> str:
     name."""
     kind = type(part)
     of_torch = kind.__module__.startswith("torch.nn.") and kind.__name__ in ("Sequential", "Identity")
-    if kind.__module__ in ("timm.data.transforms", "timm.data.auto_augment") and kind.__name__ in _OF_TIMM:
+    if kind.__module__.startswith("timm.data.") and kind.__name__ in _OF_TIMM:
         return "timm.RandAugment" if kind.__name__ == "RandAugment" else kind.__name__
     return kind.__name__ if of_torch or kind.__module__.startswith("torchvision.") else ""
 
@@ -318,8 +319,13 @@ def _erasing(part: Any, unit: int, normalize: ops.Normalize | None) -> ops.Trans
 
     unit: the level of what is 1 in the image that torchvision has here.
     """
-    value = part.value
-    _require(part, value is not None and value != "random", "a constant value (torchvision's noise is normal)")
+    if hasattr(part, "probability"):  # timm's
+        p, scale, ratio = part.probability, (part.min_area, part.max_area), [round(math.exp(x), 6) for x in part.log_aspect_ratio]
+        value = 0 if part.mode == "const" else "random"
+        _require(part, part.max_count == 1 and part.num_splits < 2, "one box, in every image")
+    else:
+        p, scale, ratio, value = part.p, part.scale, part.ratio, part.value
+    _require(part, value is not None and value != "random", "a constant value (noise is normal there)")
     levels = _numbers(value)
     given = {"mean": 0, "std": 1} if normalize is None else normalize.options
     mean, std = _numbers(given["mean"]), _numbers(given["std"])
@@ -327,7 +333,7 @@ def _erasing(part: Any, unit: int, normalize: ops.Normalize | None) -> ops.Trans
     levels, mean, std = (list(part) * (channels // len(part)) for part in (levels, mean, std))
     pixels = [round(unit * (m + s * level)) for level, m, s in zip(levels, mean, std)]
     _require(part, all(0 <= pixel <= 255 for pixel in pixels), "a value from black to white")
-    return ops.RandomErasing(part.p, part.scale, part.ratio, pixels)
+    return ops.RandomErasing(p, scale, ratio, pixels)
 
 
 _MAKERS: dict[str, Callable[[Any], ops.Transform]] = {
