@@ -127,7 +127,8 @@ class MaskSink final : public Sink {
     void write(const Prediction& prediction) override { folder_.write(prediction); }
     std::string place() const override {
         const std::int64_t numbered = folder_.numbered();
-        return fmt::format("masks in {} (class numbers){}", (fs::path(out_) / "").string(),
+        return fmt::format("masks in {} (class numbers, in the size that the model reads){}",
+                           (fs::path(out_) / "").string(),
                            numbered > 0 ? fmt::format("; {} numbered, as the name was taken", numbered) : "");
     }
 

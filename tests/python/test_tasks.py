@@ -420,7 +420,7 @@ def test_masks_are_written_as_images(stoker, tmp_path, folder, photos):
     stoker("train", "r.toml", "--out", "run")
     assert "-o" in stoker("predict", "run", "photos", status=2).err
     done = stoker("predict", "run/best", "photos", "--set", "data.channels=1", "-o", "masks_v1.2")
-    assert "photos: 5 images; masks in masks_v1.2/ (class numbers)\n" in done.err
+    assert "photos: 5 images; masks in masks_v1.2/ (class numbers, in the size that the model reads)\n" in done.err
     with torch.no_grad():
         expected = net(photos).argmax(1).numpy()
     files = sorted((tmp_path / "masks_v1.2").rglob("*.png"))
@@ -476,7 +476,7 @@ def test_no_mask_takes_the_place_of_another(stoker, tmp_path, folder, photos):
     run_program("predict", "../run", "../photos", *own, "first", cwd=here)
     run_program("predict", "../run", "photos", *own, "second", cwd=here)
     done = run_program("predict", "../run", "../photos", "photos", *own, "both", cwd=here)
-    assert "masks in both/ (class numbers); 5 numbered, as the name was taken\n" in done.err
+    assert "masks in both/ (class numbers, in the size that the model reads); 5 numbered, as the name was taken\n" in done.err
     assert len(list((here / "both").rglob("*.png"))) == 10
     first = here / "first" / "0.png.png"
     second = here / "second" / "0.png.png"
