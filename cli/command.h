@@ -20,6 +20,7 @@ Command add_inspect(CLI::App& app);
 Command add_pack(CLI::App& app);
 Command add_unpack(CLI::App& app);
 Command add_synth(CLI::App& app);
+Command add_recipe(CLI::App& app);
 Command add_diagnose(CLI::App& app);
 Command add_doctor(CLI::App& app);
 Command add_bench(CLI::App& app);

@@ -23,6 +23,7 @@ constexpr Entry kCommands[] = {
     {"pack", "convert a data set: stk (fastest to read), WebDataset, LMDB, HDF5, npz", add_pack},
     {"unpack", "convert a data set to a folder of image files", add_unpack},
     {"synth", "generate a data set for experiments", add_synth},
+    {"recipe", "print a recipe to begin with; without a name, list them", add_recipe},
     {"runs", "list runs, compare them, export their curves", add_runs},
     {kBench.name, kBench.summary, add_bench},
     {"top", "watch GPUs, cores, disks and the runs on this machine", add_top},
