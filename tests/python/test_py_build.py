@@ -34,29 +34,26 @@ def test_the_wheel_holds_the_package_the_extension_and_the_program():
     assert all(defined[name] == "OFF" for name in ("STOKER_ENGINE", "STOKER_TESTS", "STOKER_CUDA"))
 
 
-ABI3, CP311, CP313 = "abi3", "cpython-311-x86_64-linux-gnu", "cpython-313-x86_64-linux-gnu"
-
-
 @pytest.mark.parametrize(
-    "version, tag, suffix, right",
+    "tag, suffix, right",
     [
-        ((3, 13), "cp312-abi3", ABI3, True),
-        ((3, 13), "cp313-cp313", CP313, False),
-        ((3, 13), "cp312-abi3", CP313, False),
-        ((3, 11), "cp311-cp311", CP311, True),
-        ((3, 11), "py3-none", ABI3, False),
+        ("cp310-abi3", "abi3", True),
+        ("cp311-cp311", "cpython-311-x86_64-linux-gnu", False),
+        ("cp310-abi3", "cpython-311-x86_64-linux-gnu", False),
+        ("py3-none", "abi3", False),
     ],
 )
-def test_the_check_of_a_wheel_reads_its_tag(version, tag, suffix, right, monkeypatch):
+def test_the_check_of_a_wheel_reads_its_tag(tag, suffix, right, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "tests/support")
     wrong_tag = importlib.import_module("check_wheel").wrong_tag
     names = {f"stoker/_stoker.{suffix}.so", "stoker/__init__.py"}
-    assert (wrong_tag(f"stoker-0.1.0-{tag}-linux_x86_64.whl", names, version) is None) == right
+    assert (wrong_tag(f"stoker-0.1.0-{tag}-linux_x86_64.whl", names) is None) == right
 
 
 def test_metadata_and_requirements():
     project = PROJECT["project"]
-    assert project["dependencies"] == []  # neither torch nor NumPy
+    (backend,) = project["dependencies"]  # neither torch nor NumPy
+    assert backend.startswith("nanobind-backend>=")
     for name in (project["readme"], *project["license-files"]):
         assert (ROOT / name).is_file()
     pinned = dict(line.split("==") for line in (ROOT / "requirements.txt").read_text().splitlines() if "==" in line)
