@@ -148,7 +148,8 @@ fs::path find_engine(const LibTorch& torch, const std::string& where) {
     std::string releases;
     for (const Engine& engine : installed_engines()) {
         // A build finds a LibTorch that was moved through the dynamic linker's path.
-        const bool moved = engine.built_here && torch.version.empty() && torch.folder == kTorchFolder;
+        const bool moved =
+            engine.built_here && torch.version.empty() && torch.folder == kTorchFolder && !torch.folder.empty();
         if (engine.release == torch_release(torch.version) || moved) {
             return engine.program;
         }
@@ -158,13 +159,14 @@ fs::path find_engine(const LibTorch& torch, const std::string& where) {
         throw Unsupported({.where = where,
                            .expected = "the engine, Stoker's part that needs LibTorch",
                            .got = fmt::format("no {} in the folders of this program", kEngineName),
-                           .hint = "build and install with STOKER_ENGINE=ON"});
+                           .hint = "pip install stoker-engine, or build and install with STOKER_ENGINE=ON"});
     }
     throw Unsupported(
         {.where = where,
          .expected = fmt::format("torch {}, which the engine is built for", releases),
-         .got = torch.version.empty() ? fmt::format("none in {:?}", torch.folder.string())
-                                      : fmt::format("{} in {}", torch.version, torch.folder.string()),
+         .got = torch.folder.empty()    ? "none"
+                : torch.version.empty() ? fmt::format("none in {:?}", torch.folder.string())
+                                        : fmt::format("{} in {}", torch.version, torch.folder.string()),
          .hint = fmt::format("install one of these releases, set {} to the folder of one, or build Stoker again",
                              kTorchVariable)});
 }

@@ -1,4 +1,4 @@
-// The files of recipes/, compiled in: an installed program has no other.
+// The files of recipes/, compiled in, since an installed program comes without them.
 #pragma once
 
 #include <string>

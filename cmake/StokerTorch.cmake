@@ -48,7 +48,10 @@ if(NOT TARGET stoker::torch)
   # libtorch_cpu.so names CUDA libraries that only its own run path finds, and that no CPU run needs.
   target_link_libraries(stoker::torch INTERFACE
     ${STOKER_TORCH}/lib/libtorch_cpu.so ${STOKER_TORCH}/lib/libc10.so)
-  target_link_options(stoker::torch INTERFACE -Wl,--allow-shlib-undefined -Wl,-rpath,${STOKER_TORCH}/lib)
+  target_link_options(stoker::torch INTERFACE -Wl,--allow-shlib-undefined)
+  if(NOT STOKER_PORTABLE)
+    target_link_options(stoker::torch INTERFACE -Wl,-rpath,${STOKER_TORCH}/lib)
+  endif()
 endif()
 
 # LibTorch's CUDA side with the runtime's headers, which the wheel contains next to it or the toolkit brings: enough to

@@ -211,7 +211,7 @@ std::string fix_text(const Fix& fix, bool recipe_first) {
 std::string finding_text(const Finding& finding, std::size_t index, bool ranks, bool recipe_first) {
     std::string text = fmt::format("\n{}. {} ({}{}", index, finding.rule, severity_name(finding.severity),
                                    ranks ? ", " + ranks_text(finding) : "");
-    text += fmt::format(", steps {} to {})\n", finding.first_step, finding.last_step);
+    text += fmt::format(", {})\n", steps_text(finding));
     if (index > 1 || finding.severity == Severity::info) {  // else it is the verdict, which stands above
         text += "   " + finding.text + "\n";
     }

@@ -132,7 +132,7 @@ Check without_engine() {
             .found = "none: the engine is not installed with this program",
             .expected = "the engine, Stoker's part that needs LibTorch",
             .why = "training and evaluation need it; the data commands do not",
-            .fix = "build and install with STOKER_ENGINE=ON"};
+            .fix = "pip install stoker-engine, or build and install with STOKER_ENGINE=ON"};
 }
 
 Check engine_does_not_start(const Error& error, const LibTorch& torch) {

@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+INSTALL_ENGINE = "pip install stoker-engine"
 BUILD_ENGINE = "pip install . --config-settings=cmake.define.STOKER_ENGINE=ON"
 
 # As in cli/engine_exec.cpp.
@@ -85,6 +86,6 @@ def name_torch(program: Path) -> None:
 def _how_to_build() -> str:
     return (
         "stoker: expected the engine, the part of Stoker that needs LibTorch, found none beside the program; "
-        f"`{BUILD_ENGINE}` in Stoker's folder builds it for this environment's torch; or set STOKER_BIN to a program "
-        "that has one"
+        f"`{INSTALL_ENGINE}` installs it, `{BUILD_ENGINE}` in Stoker's folder builds it for this environment's torch; or "
+        "set STOKER_BIN to a program that has one"
     )

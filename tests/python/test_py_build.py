@@ -62,6 +62,22 @@ def test_metadata_and_requirements():
     assert {"src", "cli", "python", "cmake"}.isdisjoint(excluded)
 
 
+def test_workflows_run_commands_of_dev():
+    """Workflows cannot be tried here; what they call can."""
+    known = re.findall(r"^  ([a-z-]+) {2,}", (ROOT / "dev").read_text().split("HELP")[1], re.MULTILINE)
+    known += re.findall(r"^  ([a-z-]+) \[", (ROOT / "dev").read_text().split("HELP")[1], re.MULTILINE)
+    called = [name for path in ROOT.glob(".github/workflows/*.yml") for name in re.findall(r"\./dev ([a-z-]+)", path.read_text())]
+    assert len(called) >= 4 and set(called) <= set(known)
+
+
+@pytest.mark.parametrize("releases, text", [("2.15", "torch>=2.15,<2.16"), ("2.11 2.13", "torch>=2.11,<2.14,!=2.12.*")])
+def test_the_engines_wheel_requires_a_torch_that_it_serves(releases, text):
+    source = (ROOT / "packaging/release.sh").read_text()
+    function = source[source.index("torch_requirement() {") :].split("\n}\n")[0] + "\n}\n"
+    done = subprocess.run(["bash", "-c", f"{function} torch_requirement {releases}"], capture_output=True, text=True, check=True)
+    assert done.stdout == text
+
+
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """stoker._program, as in the package of an environment without other programs."""
@@ -126,7 +142,7 @@ def test_a_missing_engine_is_told_with_the_command_that_builds_it(installed, tmp
     empty_program(tmp_path / "stoker/bin/stoker")
     with pytest.raises(FileNotFoundError) as caught:
         installed.find_program(engine=True)
-    for way in (installed.BUILD_ENGINE, "STOKER_BIN"):
+    for way in (installed.INSTALL_ENGINE, installed.BUILD_ENGINE, "STOKER_BIN"):
         assert way in str(caught.value)
     assert "\n" not in str(caught.value)
 

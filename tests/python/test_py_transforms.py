@@ -567,3 +567,8 @@ def test_an_op_is_applied_with_a_probability(drawn, inner):
     changed = (often != plain).any(1)
     assert 6 < changed.sum() < 22  # of 24
     assert torch.equal(often[changed], always[changed])
+
+
+def test_a_group_is_shown_as_it_is_written():
+    group = transforms.RandomApply([transforms.ColorJitter(0.3)], 0.8)
+    assert repr(group).startswith("RandomApply([ColorJitter(") and repr(group).endswith("], p=0.8)")

@@ -407,6 +407,7 @@ class RandomApply(Transform):
 
     def __init__(self, transforms: Sequence[Transform], p: float = 0.5) -> None:
         given = list(transforms)
+        self._text = f"RandomApply({given}, p={_shown(p)})"
         if len(given) == 1 and given[0].op in _WITH_PROBABILITY:  # the op's own `p` is enough, on a GPU as well
             (only,) = given
             own = only.options.get("p", _WITH_PROBABILITY[only.op])
@@ -414,6 +415,9 @@ class RandomApply(Transform):
             self.op = only.op
         else:
             super().__init__(ops=given, p=p)
+
+    def __repr__(self) -> str:
+        return self._text
 
 
 class RandomChoice(Transform):

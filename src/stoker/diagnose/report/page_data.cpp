@@ -95,9 +95,7 @@ Json finding_data(const Finding& finding, bool several_ranks) {
     }
     std::string where;
     if (finding.last_step > 0) {
-        where = finding.first_step == finding.last_step
-                    ? fmt::format("step {}", finding.first_step)
-                    : fmt::format("steps {} to {}", finding.first_step, finding.last_step);
+        where = steps_text(finding);
     }
     if (several_ranks) {
         where += (where.empty() ? "" : ", ") + ranks_text(finding);

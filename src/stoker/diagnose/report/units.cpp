@@ -134,6 +134,12 @@ Fact evidence_fact(const Evidence& evidence) {
     return fact;
 }
 
+std::string steps_text(const Finding& finding) {
+    return finding.first_step == finding.last_step
+               ? fmt::format("step {}", finding.first_step)
+               : fmt::format("steps {} to {}", finding.first_step, finding.last_step);
+}
+
 std::string ranks_text(const Finding& finding) {
     if (finding.ranks.size() < 2) {
         return fmt::format("rank {}", finding.rank);

@@ -32,6 +32,9 @@ Fact evidence_fact(const Evidence& evidence);
 // "rank 2", "ranks 0 to 7", "ranks 1, 5, 6".
 std::string ranks_text(const Finding& finding);
 
+// "step 7" or "steps 2 to 50": those that it is about.
+std::string steps_text(const Finding& finding);
+
 // "1.3× the throughput (1.1× to 1.6×)"; empty if no gain was predicted.
 std::string gain_text(const Gain& gain);
 

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Writes into a wheel the licences of all that is in it, and a list of it as an SBOM (CycloneDX).
+
+    contents.py WHEEL FOLDER    # the wheel under the same name, and WHEEL.cdx.json, into FOLDER
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+# SPDX expressions: of shared libraries, by their files' names, and of headers that are compiled in, by their packages.
+LIBRARIES = {
+    "libaec": "BSD-2-Clause",
+    "libcrypto": "Apache-2.0",
+    "libcurl": "curl",
+    "libfmt": "MIT",
+    "libhdf5_serial": "BSD-3-Clause",
+    "libjpeg": "IJG AND BSD-3-Clause AND Zlib",
+    "liblmdb": "OLDAP-2.8",
+    "libncursesw": "X11",
+    "libsimdjson": "Apache-2.0",
+    "libspng": "BSD-2-Clause AND Libpng",
+    "libssl": "Apache-2.0",
+    "libsz": "BSD-2-Clause",
+    "libtinfo": "X11",
+    "libwebp": "BSD-3-Clause",
+    "libzstd": "BSD-3-Clause",
+}
+HEADERS = {
+    "libcli11-dev": "BSD-3-Clause",
+    "libtomlplusplus-dev": "MIT",
+    "libxxhash-dev": "BSD-2-Clause",
+    "nlohmann-json3-dev": "MIT",
+}
+
+
+def run(*command):
+    return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout
+
+
+def package_of(library):
+    """Debian's package of a shared library."""
+    lines = run("dpkg-query", "--search", f"*/{library}.so.*").splitlines()
+    return next(name for line in lines if not (name := line.split(":")[0]).endswith("-dev"))
+
+
+def packages_in(tree):
+    """Debian's packages in an unpacked wheel, with their licences."""
+    libraries = {path.name.partition("-")[0] for path in tree.glob("*.libs/*.so*")}
+    unknown = sorted(libraries - set(LIBRARIES))
+    if unknown:
+        raise SystemExit(f"contents.py: expected a licence of {', '.join(unknown)} in LIBRARIES, found none")
+    return {package_of(name): LIBRARIES[name] for name in libraries} | HEADERS
+
+
+def component(name, version, licence, kind):
+    where = f"pkg:{kind}/{name}@{version}"
+    known = {"type": "library", "name": name, "version": version, "purl": where, "bom-ref": where}
+    return known | {"licenses": [{"expression": licence}]}
+
+
+def add_contents(tree):
+    """Writes both into an unpacked wheel. Returns the SBOM's text."""
+    (info,) = tree.glob("*.dist-info")
+    texts = info / "licenses/libraries"
+    texts.mkdir()
+    name, version = info.name.removesuffix(".dist-info").split("-")
+    parts = []
+    for package, licence in sorted(packages_in(tree).items()):
+        texts.joinpath(f"{package}.txt").write_bytes(Path("/usr/share/doc", package, "copyright").read_bytes())
+        parts.append(component(package, run("dpkg-query", "-W", "-f=${Version}", package), licence, "deb/debian"))
+    main = component(name.replace("_", "-"), version, "Apache-2.0", "pypi")
+    listed = {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1, "metadata": {"component": main}}
+    sbom = json.dumps(listed | {"components": parts}, indent=1)
+    for made in info.glob("sboms/auditwheel.*"):  # has the libraries alone
+        made.unlink()
+    (info / "sboms").mkdir(exist_ok=True)
+    (info / "sboms/stoker.cdx.json").write_text(sbom)
+    return sbom
+
+
+def main(wheel, folder):
+    with tempfile.TemporaryDirectory() as scratch:
+        run(sys.executable, "-m", "wheel", "unpack", "--dest", scratch, wheel)
+        (tree,) = Path(scratch).iterdir()
+        folder.joinpath(f"{wheel.name}.cdx.json").write_text(add_contents(tree))
+        run(sys.executable, "-m", "wheel", "pack", "--dest-dir", folder, tree)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
