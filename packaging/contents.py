@@ -74,7 +74,7 @@ def add_contents(tree):
     main = component(name.replace("_", "-"), version, "Apache-2.0", "pypi")
     listed = {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1, "metadata": {"component": main}}
     sbom = json.dumps(listed | {"components": parts}, indent=1)
-    for made in info.glob("sboms/auditwheel.*"):  # has the libraries alone
+    for made in info.glob("sboms/auditwheel.*"):  # incomplete (findings/auditwheel_sbom_merged_usr.sh)
         made.unlink()
     (info / "sboms").mkdir(exist_ok=True)
     (info / "sboms/stoker.cdx.json").write_text(sbom)
