@@ -2,7 +2,7 @@
 # Tries build/dist/VERSION where nothing is installed but Python: in bare roots of Debian and Ubuntu, made by debootstrap.
 # Needs root and the network.
 #
-#   check.sh [--torch RELEASE] [SYSTEM...]    # default: jammy bookworm noble trixie forky; --torch: also watch and train with that torch
+#   check.sh [--torch RELEASE] [SYSTEM...]    # default: jammy bookworm noble trixie forky; --torch: watch and train as well
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -57,7 +57,7 @@ inside() {
 download_torch() {
     local version
     version=$(inside "$1" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-    "$AT/venv/bin/python" -m pip download --quiet --dest "$AT/wheels" --only-binary :all: --python-version "$version" "torch==$2.*" numpy
+    "$AT/venv/bin/python" -m pip download --quiet --dest "$AT/wheels" --only-binary :all: --python-version "$version" "torch==$2.*" numpy pillow
 }
 
 main() {

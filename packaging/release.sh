@@ -63,6 +63,7 @@ engine_wheel() {
         cmake --install "$AT/build" --component engine --strip --prefix "$AT/engine/installed"
         mkdir -p "$tree/stoker_engine"
         mv "$AT/engine/installed/libexec/stoker" "$tree/stoker_engine/torch-$release"
+        mv "$tree/stoker_engine/torch-$release/libstoker_core.so" "$tree/stoker_engine" # the same for all
     done
     info=$tree/stoker_engine-$VERSION.dist-info
     mkdir -p "$info/licenses"

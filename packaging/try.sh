@@ -9,7 +9,7 @@ cd /try
 PATH=/try/venv/bin:$PATH
 start=$SECONDS
 python3 -m venv venv
-pip install --quiet --find-links /wheels /dist/stoker-*.whl numpy
+pip install --quiet --find-links /wheels /dist/stoker-*.whl numpy pillow
 stoker --version
 stoker synth photos photos --count 400 --seed 1 >synth.log
 stoker inspect photos | head -n 3
@@ -28,8 +28,9 @@ start=$SECONDS
 pip install --quiet --no-index --find-links /wheels --find-links /dist "torch==$1.*" stoker-engine
 echo "torch and the engine, installed from files: $((SECONDS - start)) s"
 start=$SECONDS
-stoker doctor
+stoker doctor | grep -i torch
 python -m stoker watch /root/try_train.py
-stoker train --set data.train=photos --set data.val=20% --set epochs=1 --out run 2>&1 | tail -n 12 || true
-stoker diagnose run | head -n 12
+stoker recipe imagefolder_resnet18 >photos.toml
+stoker train photos.toml --set data.train=photos --set train.epochs=1 --out run
+stoker diagnose run
 echo "a verdict and a model: $((SECONDS - start)) s"
