@@ -15,7 +15,7 @@ make_root() {
     rm -rf "$ROOT"
     mkdir -p "${ROOT%/*}"
     mmdebstrap --quiet --variant=extract --architectures=arm64 --include="$(IFS=, && echo "${LIBRARIES[*]}")" \
-        bookworm "$ROOT" http://deb.debian.org/debian
+        bookworm "$ROOT"
     find "$ROOT" -type l -lname '/*' -print0 | while IFS= read -r -d '' link; do
         target=$(readlink "$link")
         ln -sfn "$(realpath -m --relative-to="${link%/*}" "$ROOT$target")" "$link"

@@ -2,8 +2,11 @@
 # Tries build/dist/VERSION where nothing is installed but Python: in bare roots of Debian and Ubuntu, made by debootstrap.
 # Needs root and the network.
 #
-#   check.sh [--torch RELEASE] [SYSTEM...]    # default: jammy bookworm noble trixie forky; --torch: watch and train as well
+#   check.sh [--engine TORCH_RELEASE] [SYSTEM...]    # default: jammy bookworm noble trixie forky
+#
+# --engine: watches and trains as well, with that torch.
 set -euo pipefail
+shopt -s inherit_errexit
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 VERSION=$(sed -nE 's/^project\(stoker VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
@@ -14,16 +17,17 @@ say() { printf 'check: %s\n' "$*" >&2; }
 
 # root SYSTEM: the folder of its root.
 root() {
-    local system=$1 at=$AT/roots/$1 options=() mirror=http://deb.debian.org/debian script=/usr/share/debootstrap/scripts/sid
+    local system=$1 at=$AT/roots/$1 keyring='' options=() script=sid
     if [[ $system == jammy || $system == noble ]]; then
-        mirror=http://archive.ubuntu.com/ubuntu script=/usr/share/debootstrap/scripts/gutsy
-        options=(--components=main,universe --keyring="$(ubuntu_keyring)")
+        keyring=$(ubuntu_keyring)
+        options=(--components=main,universe --keyring="$keyring") script=gutsy
     fi
     if [[ ! -e $at/ready ]]; then
         say "making a root of $system"
         rm -rf "$at"
         mkdir -p "$AT/roots"
-        debootstrap --variant=minbase --include="$PACKAGES" "${options[@]}" "$system" "$at" "$mirror" "$script" >"$at.log" 2>&1 ||
+        debootstrap --variant=minbase --force-check-gpg --include="$PACKAGES" "${options[@]}" "$system" "$at" "" \
+            "/usr/share/debootstrap/scripts/$script" >"$at.log" 2>&1 ||
             { tail -n 5 "$at.log" >&2 && exit 1; }
         touch "$at/ready"
     fi
@@ -53,16 +57,15 @@ inside() {
         "$at" env -i PATH=/usr/bin:/bin HOME=/root LANG=C.UTF-8 "$@"
 }
 
-# Where the torch wheels for a root's Python come from, so that the download does not count as installation.
+# Into build/dist/wheels, so that the download does not count as installation.
 download_torch() {
-    local version
-    version=$(inside "$1" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-    "$AT/venv/bin/python" -m pip download --quiet --dest "$AT/wheels" --only-binary :all: --python-version "$version" "torch==$2.*" numpy pillow
+    inside "$1" sh -c 'python3 -m venv /root/venv && /root/venv/bin/pip download --quiet --dest /wheels "torch==$1.*" numpy pillow' \
+        _ "$2"
 }
 
 main() {
     local torch='' system at
-    if [[ ${1:-} == --torch ]]; then
+    if [[ ${1:-} == --engine ]]; then
         torch=$2
         shift 2
     fi

@@ -5,9 +5,11 @@
 """
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import distribution
 from pathlib import Path
 
 # SPDX expressions: of shared libraries, by their files' names, and of headers that are compiled in, by their packages.
@@ -34,25 +36,22 @@ HEADERS = {
     "libxxhash-dev": "BSD-2-Clause",
     "nlohmann-json3-dev": "MIT",
 }
+CUDA_RUNTIME = b"cudaErrorInvalidValue"  # a text of the static library
 
 
 def run(*command):
     return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout
 
 
-def package_of(library):
-    """Debian's package of a shared library."""
-    lines = run("dpkg-query", "--search", f"*/{library}.so.*").splitlines()
-    return next(name for line in lines if not (name := line.split(":")[0]).endswith("-dev"))
-
-
 def packages_in(tree):
     """Debian's packages in an unpacked wheel, with their licences."""
-    libraries = {path.name.partition("-")[0] for path in tree.glob("*.libs/*.so*")}
-    unknown = sorted(libraries - set(LIBRARIES))
-    if unknown:
-        raise SystemExit(f"contents.py: expected a licence of {', '.join(unknown)} in LIBRARIES, found none")
-    return {package_of(name): LIBRARIES[name] for name in libraries} | HEADERS
+    found = {}
+    for path in tree.glob("*.libs/*.so*"):
+        library, version = re.fullmatch(r"(\w+)-[0-9a-f]+(\.so.*)", path.name).groups()
+        if library not in LIBRARIES:
+            raise SystemExit(f"contents.py: expected a licence of {library} in LIBRARIES, found none")
+        found[run("dpkg-query", "--search", f"*/{library}{version}").split(":")[0]] = LIBRARIES[library]
+    return found | HEADERS
 
 
 def component(name, version, licence, kind):
@@ -71,6 +70,13 @@ def add_contents(tree):
     for package, licence in sorted(packages_in(tree).items()):
         texts.joinpath(f"{package}.txt").write_bytes(Path("/usr/share/doc", package, "copyright").read_bytes())
         parts.append(component(package, run("dpkg-query", "-W", "-f=${Version}", package), licence, "deb/debian"))
+    if name == "stoker":
+        nanobind = distribution("nanobind")
+        (text,) = (file for file in nanobind.files if file.name == "LICENSE")
+        texts.joinpath("nanobind.txt").write_text(text.read_text())
+        parts.append(component("nanobind", nanobind.version, "BSD-3-Clause", "pypi"))
+    elif CUDA_RUNTIME in (tree / "stoker_engine/libstoker_core.so").read_bytes():
+        parts.append(component("cuda-cudart", "static", "LicenseRef-NVIDIA-CUDA-EULA", "generic"))
     main = component(name.replace("_", "-"), version, "Apache-2.0", "pypi")
     listed = {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1, "metadata": {"component": main}}
     sbom = json.dumps(listed | {"components": parts}, indent=1)

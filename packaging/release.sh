@@ -4,6 +4,7 @@
 #
 #   release.sh [RELEASE=TORCH_FOLDER...]    # without any: no engine and no .deb
 set -euo pipefail
+shopt -s inherit_errexit
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 VERSION=$(sed -nE 's/^project\(stoker VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
@@ -55,7 +56,7 @@ torch_requirement() {
 
 # One engine for each release of torch in one wheel. LibTorch's libraries stay those of the environment.
 engine_wheel() {
-    local tree=$AT/engine/stoker_engine-$VERSION releases=() pair release info
+    local tree=$AT/engine/stoker_engine-$VERSION releases=() pair release info core
     rm -rf "$AT/engine"
     for pair in "$@"; do
         release=${pair%%=*} releases+=("${pair%%=*}")
@@ -63,7 +64,9 @@ engine_wheel() {
         cmake --install "$AT/build" --component engine --strip --prefix "$AT/engine/installed"
         mkdir -p "$tree/stoker_engine"
         mv "$AT/engine/installed/libexec/stoker" "$tree/stoker_engine/torch-$release"
-        mv "$tree/stoker_engine/torch-$release/libstoker_core.so" "$tree/stoker_engine" # the same for all
+        core=$tree/stoker_engine/torch-$release/libstoker_core.so
+        [[ ! -e $tree/stoker_engine/libstoker_core.so ]] || cmp "$core" "$tree/stoker_engine/libstoker_core.so"
+        mv "$core" "$tree/stoker_engine"
     done
     info=$tree/stoker_engine-$VERSION.dist-info
     mkdir -p "$info/licenses"
@@ -86,10 +89,11 @@ debian_package() {
     DESTDIR=$tree cmake --install "$AT/build" --strip
     mkdir "$tree/debian" "$tree/DEBIAN"
     touch "$tree/debian/control" # dpkg-shlibdeps looks for one
-    depends=$(cd "$tree" && dpkg-shlibdeps -O --ignore-missing-info -l"$torch/lib" usr/bin/stoker usr/libexec/stoker/stoker-engine)
+    depends=$(cd "$tree" && dpkg-shlibdeps -O --ignore-missing-info -l"$torch/lib" usr/bin/stoker usr/libexec/stoker/*)
     rm -r "$tree/debian"
     printf '%s\n' 'Package: stoker' "Version: $VERSION" "Architecture: $architecture" 'Section: science' 'Priority: optional' \
         'Maintainer: Stoker developers <stoker@example.invalid>' "Depends: ${depends#shlibs:Depends=}" \
+        "Recommends: $(sed -nE 's/^stoker_find\((\w+) ([a-z0-9-]+)\)/\2/p' cmake/StokerPackages.cmake | paste -sd,)" \
         'Description: training engine and input pipeline on LibTorch' \
         ' The programs stoker and stoker-engine, and libraries and headers for C++. STOKER_TORCH names the' \
         ' torch folder of a Python environment, which has LibTorch.' >"$tree/DEBIAN/control"

@@ -137,7 +137,7 @@ Command add_launch(CLI::App& app) {
     example(app,
             "  stoker launch --nproc-per-node 2 -- stoker train recipes/digits.toml\n"
             "  stoker launch --nproc-per-node 8 --nnodes 2 --node-rank 0 --master-addr host0 --master-port 29500 \\\n"
-            "      -- stoker train recipes/imagenet.toml");
+            "      -- stoker train recipes/imagefolder_resnet18.toml");
     return [options] { return run(*options); };
 }
 

@@ -10,7 +10,7 @@
 namespace stoker::cli {
 namespace {
 
-// "# Trains a ... on ...: no download" of its first line.
+// The first line, without "# ".
 std::string summary(const IncludedRecipe& recipe) {
     const std::string line = recipe.text.substr(0, recipe.text.find('\n'));
     return line.substr(std::min(line.find_first_not_of("# "), line.size()));

@@ -32,7 +32,7 @@ def converter(framework: str, keeps_arrays: bool) -> Callable[..., Any]:
     NumPy stays one."""
     if framework == "numpy":
         if importlib.util.find_spec("numpy") is None:
-            raise Unsupported("[framework] expected torch, NumPy or JAX for the batches, got none; pip install numpy")
+            raise Unsupported("[framework] expected NumPy, which batches without torch are made of; pip install numpy")
         importlib.import_module("numpy")
         return _numpy_array
     from_dlpack = importlib.import_module("torch" if framework == "torch" else "jax.dlpack").from_dlpack

@@ -26,8 +26,8 @@ def export_onnx(
 
     run: a run folder. checkpoint: another checkpoint than the newest, such as RUN/best.
 
-    Needs torch, onnx, onnxscript and the program stoker with its engine, which a wheel has only if it was built with it
-    (docs/python.md); otherwise set $STOKER_BIN to one. Raises ImportError or FileNotFoundError without them, Unsupported
+    Needs torch, onnx, onnxscript and the program stoker with its engine (`pip install stoker-engine`, or $STOKER_BIN
+    names one). Raises ImportError or FileNotFoundError without them, Unsupported
     for a model that ONNX cannot express, Error with the program's message for a run that cannot be exported, and OSError
     if `path` cannot be written.
     """

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from conftest import PROGRAM
+from conftest import PROGRAM, ROOT
 
 ENGINE = PROGRAM.parent / "stoker-engine"
 
@@ -184,3 +184,10 @@ def test_the_engine_spins_shortly_where_cores_are_wanted(alone, tmp_path):
             hog.kill()
             hog.wait()
     assert done.stdout == "1000 train\n"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.toml")), ids=lambda path: path.stem)
+def test_recipes_come_with_the_program(stoker, path):
+    assert stoker("recipe", path.stem).out == path.read_text()
+    first = path.read_text().splitlines()[0].removeprefix("# ")
+    assert f"{path.stem:<22} {first}\n" in stoker("recipe").out

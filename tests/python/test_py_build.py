@@ -53,13 +53,13 @@ def test_the_check_of_a_wheel_reads_its_tag(tag, suffix, right, monkeypatch):
 def test_metadata_and_requirements():
     project = PROJECT["project"]
     (backend,) = project["dependencies"]  # neither torch nor NumPy
-    assert backend.startswith("nanobind-backend>=")
+    assert backend == "nanobind-backend>=1.0,<2"  # its major version is that of the ABI
     for name in (project["readme"], *project["license-files"]):
         assert (ROOT / name).is_file()
     pinned = dict(line.split("==") for line in (ROOT / "requirements.txt").read_text().splitlines() if "==" in line)
     assert f"nanobind=={pinned['nanobind']}" in PROJECT["build-system"]["requires"]
     excluded = [name.strip("/") for name in PROJECT["tool"]["scikit-build"]["sdist"]["exclude"]]
-    assert {"src", "cli", "python", "cmake"}.isdisjoint(excluded)
+    assert {"src", "cli", "python", "cmake", "recipes"}.isdisjoint(excluded)
 
 
 def test_workflows_run_commands_of_dev():

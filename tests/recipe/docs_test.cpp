@@ -57,14 +57,13 @@ TEST(RecipeSchema, KeysOfATableStandTogether) {
                                                 "train.mesh"}));
 }
 
-TEST(ShippedRecipes, AreReadAndSayHowToRunThem) {
+TEST(ShippedRecipes, AreReadAndSayWhatTheyTrain) {
     int found = 0;
     for (const auto& entry : std::filesystem::directory_iterator(kRoot / "recipes")) {
         const std::string name = entry.path().filename().string();
         const std::vector<std::string> lines = lines_of(entry.path());
-        ASSERT_GE(lines.size(), 3U) << name;
-        EXPECT_TRUE(lines[0].starts_with("# ")) << name;
-        EXPECT_EQ(lines[2], "#   stoker train recipes/" + name);
+        ASSERT_FALSE(lines.empty()) << name;
+        EXPECT_TRUE(lines[0].starts_with("# A ") && lines[0].ends_with('.')) << name;  // `stoker recipe` lists it
         const Recipe recipe = read_recipe(entry.path().string());
         const std::string text = recipe_to_toml(recipe);
         EXPECT_EQ(recipe_to_toml(parse_recipe(text, name)), text);
