@@ -11,7 +11,7 @@ from mkdocs.structure.files import File
 sys.path.insert(0, str(Path(__file__).parent))
 import cpp_pages  # noqa: E402
 
-_OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?!tutorials/|notebooks/)[\w./-]+\)")
+_OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?!tutorials/|notebooks/)[\w./#-]+\)")
 _ARGUMENT = re.compile(r"^(\w+(?:, \w+)*): ", re.MULTILINE)
 _STYLE = "assets/cpp.css"
 _reference: cpp_pages.Reference | None = None
