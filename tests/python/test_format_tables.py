@@ -75,6 +75,23 @@ def test_ids_in_a_folder_that_a_link_leads_to(stoker, tmp_path):
     assert (shown(stoker, tmp_path / "data/labels.csv", 0, tmp_path) == image).all()
 
 
+def test_a_column_of_paths_behind_others(stoker, tmp_path):
+    image = picture(tmp_path / "data/im/a.png", 1)
+    write_table(tmp_path / "data/t.csv", [["red", "label", "image_path"], ["1", "x", "im/a.png"]])
+    assert (shown(stoker, tmp_path / "data/t.csv", 0, tmp_path) == image).all()
+
+
+@pytest.mark.parametrize("more", [[], ["--set", "model.classes=2"]], ids=["unknown classes", "known classes"])
+def test_training_names_the_column_that_may_hold_the_labels(stoker, recipe, tmp_path, more):
+    for name in range(40):
+        picture(tmp_path / f"data/{name}.png", name)
+    write_table(tmp_path / "data/t.csv", [["id", "breed"], *([str(name), f"b{name % 2}"] for name in range(40))])
+    path = recipe(data='val = "20%"', train="data/t.csv")
+    error = stoker("train", path, *more, status=1).err
+    assert "data.fields.label" in error and "set model.classes" not in error
+    assert more or '"breed"' in error
+
+
 def test_columns_that_are_left_out_are_named(stoker, tmp_path):
     coloured_table(tmp_path / "data")
     line = "  left out cx, colour, mask (--field NAME keeps them)\n"

@@ -18,6 +18,7 @@ class ConcatDataset final : public Dataset {
     void read(std::int64_t index, Sample& sample) const override;
     bool has_image() const override { return datasets_.front()->has_image(); }
     std::span<const Field> fields() const override { return datasets_.front()->fields(); }
+    std::vector<Field> stored_fields() const override { return datasets_.front()->stored_fields(); }
     // "1:cat/001.jpg": the dataset's number, from 0, comes first because two datasets may hold the same keys.
     std::string key(std::int64_t index) const override;
     void prefetch(std::span<const std::int64_t> indices) const override;

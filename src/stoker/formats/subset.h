@@ -29,6 +29,7 @@ class Subset final : public Dataset {
     void read(std::int64_t index, Sample& sample) const override { dataset_->read(dataset_index(index), sample); }
     bool has_image() const override { return dataset_->has_image(); }
     std::span<const Field> fields() const override { return dataset_->fields(); }
+    std::vector<Field> stored_fields() const override { return dataset_->stored_fields(); }
     std::string key(std::int64_t index) const override { return dataset_->key(dataset_index(index)); }
     void prefetch(std::span<const std::int64_t> indices) const override;
     std::optional<std::int64_t> label(std::int64_t index) const override {

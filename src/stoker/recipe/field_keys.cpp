@@ -66,8 +66,9 @@ std::vector<SchemaKey> field_keys(std::string_view name) {
     return {schema::one_of(table + "is", at(&FieldRecipe::is),
                            {"value", "label", "image", "mask", "boxes", "tokens", "bytes"}, "what the field means"),
             schema::text(
-                table + "from", at(&FieldRecipe::from), "a name", [](std::string_view) { return true; },
-                "its name in the data; empty: the same"),
+                table + "from", at(&FieldRecipe::from), "a name, or columns of a table in one text, \"a,b\"",
+                [](std::string_view) { return true; },
+                "its name in the data, or columns of a table, \"a,b\"; empty: the same"),
             schema::integer_or(
                 "none", table + "pad", at(&FieldRecipe::pad),
                 fmt::format("\"none\" or an integer from 1 to {}", kMostEntries),

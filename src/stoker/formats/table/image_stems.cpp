@@ -53,7 +53,7 @@ std::string_view ImageStems::find(std::string_view name) const {
         throw DataError({}, {.where = "table",
                              .expected = fmt::format("one image called \"{}\" with an ending", name.substr(0, 200)),
                              .got = fmt::format("{} and {}", path, other),
-                             .hint = "write the paths into the table, or open one of the folders with this table"});
+                             .hint = "write the paths into the table, or copy it into one of the folders"});
     }
     return found->second.path;
 }

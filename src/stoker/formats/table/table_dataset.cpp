@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 constexpr const char* kTableName = "labels.csv";
 constexpr std::string_view kImage = "the image";
 constexpr std::string_view kLabel = "the label";
-constexpr std::array<std::string_view, 5> kPaths = {"path", "file", "image", "filename", "file_name"};
+constexpr std::array<std::string_view, 9> kPaths = {"path",       "file",     "image",     "filename", "file_name",
+                                                    "image_path", "filepath", "file_path", "image_id"};
 constexpr std::array<std::string_view, 3> kLabels = {"label", "class", "target"};
 
 using Header = std::vector<std::string>;

@@ -83,9 +83,11 @@ std::string forward_error(std::int64_t samples, Model& model, const Task& task, 
 void require_val_labels(const Recipe& recipe, const Dataset& data, std::int64_t classes) {
     const std::int64_t budget = recipe.data.bad_samples.of(data.size());
     std::int64_t bad = 0;
+    std::int64_t missing = 0;
     std::string first;
     for (std::int64_t index = 0; index < data.size(); ++index) {
         const std::int64_t label = known_label(data, index).value_or(0);
+        missing += label == -1;
         if ((label < 0 || label >= classes) && ++bad == 1) {
             first = fmt::format("{}: {}", key_or_index(data, index), label == -1 ? "none" : fmt::to_string(label));
         }
@@ -95,8 +97,9 @@ void require_val_labels(const Recipe& recipe, const Dataset& data, std::int64_t 
                         {.where = "data.val",
                          .expected = fmt::format("labels from 0 to {}", classes - 1),
                          .got = fmt::format("{} without such a label, first {}", pluralize(bad, "sample"), first),
-                         .hint = "name the field that holds the labels (data.fields), set model.classes to the number "
-                                 "of classes, or raise data.bad_samples"});
+                         .hint = missing == data.size()
+                                     ? "set data.fields.label to the field that holds the labels"
+                                     : "set model.classes to the number of classes, or raise data.bad_samples"});
     }
 }
 
