@@ -25,7 +25,8 @@ struct FolderStamp {
 // The stamp of the folder, with links followed; empty if the path is not a folder.
 std::optional<FolderStamp> folder_stamp(const std::filesystem::path& folder);
 
-// The folder above `link`, up to the root, that it leads to, so that a walk would never end. Empty if it leads elsewhere.
+// The folder above `link`, up to the root, that it leads to, so that a walk would never end. Empty if it leads
+// elsewhere.
 std::filesystem::path folder_above(const std::filesystem::path& link, const std::filesystem::path& root);
 
 // The entries of one folder, without those of its subfolders.

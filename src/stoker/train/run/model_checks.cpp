@@ -93,13 +93,13 @@ void require_val_labels(const Recipe& recipe, const Dataset& data, std::int64_t 
         }
     }
     if (bad > budget) {
-        throw DataError({.path = data.path()},
-                        {.where = "data.val",
-                         .expected = fmt::format("labels from 0 to {}", classes - 1),
-                         .got = fmt::format("{} without such a label, first {}", pluralize(bad, "sample"), first),
-                         .hint = missing == data.size()
-                                     ? "set data.fields.label to the field that holds the labels"
-                                     : "set model.classes to the number of classes, or raise data.bad_samples"});
+        throw DataError(
+            {.path = data.path()},
+            {.where = "data.val",
+             .expected = fmt::format("labels from 0 to {}", classes - 1),
+             .got = fmt::format("{} without such a label, first {}", pluralize(bad, "sample"), first),
+             .hint = missing == data.size() ? "set data.fields.label to the field that holds the labels"
+                                            : "set model.classes to the number of classes, or raise data.bad_samples"});
     }
 }
 
