@@ -58,7 +58,7 @@ std::string samples_text(const Dataset& dataset, const Task& task) {
 }
 
 // One line for each setting that does nothing in a run of this length.
-std::vector<std::string> settings_without_effect(const Recipe& recipe, std::int64_t steps_per_epoch) {
+std::vector<std::string> settings_without_effect(const Recipe& recipe, const Task& task, std::int64_t steps_per_epoch) {
     const ScheduleRecipe& schedule = recipe.schedule;
     const std::int64_t epochs = recipe.train.epochs;
     const std::string run = fmt::format("a run of {}", pluralize(epochs, "epoch"));
@@ -68,6 +68,14 @@ std::vector<std::string> settings_without_effect(const Recipe& recipe, std::int6
         return fmt::format("a run of {}", pluralize(length(interval), interval.epochs ? "epoch" : "step"));
     };
     std::vector<std::string> lines;
+    for (const FieldRecipe& field : recipe.data.fields.more) {
+        if (task.kind == TaskKind::multilabel && field.is == "label" && field.name != task.fields.target) {
+            lines.push_back(
+                fmt::format("data.fields.{}: not learned, the target is {}; from = \"a,b\" makes one target of "
+                            "several columns",
+                            field.name, task.fields.target));
+        }
+    }
     if (schedule.name == "multi_step") {
         std::vector<std::int64_t> late = schedule.milestones;
         std::erase_if(late, [&](std::int64_t milestone) { return milestone < epochs; });
@@ -191,7 +199,7 @@ void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string
             "{}: initial weights{}\n", recipe.model.weights,
             trainer.fresh().empty() ? "" : fmt::format("; {} newly initialised", fmt::join(trainer.fresh(), " and ")));
     }
-    for (const std::string& line : settings_without_effect(recipe, loader.batches_per_epoch())) {
+    for (const std::string& line : settings_without_effect(recipe, trainer.task(), loader.batches_per_epoch())) {
         print_stderr("{}\n", line);
     }
     for (const std::string& line : validation_mistakes(recipe, trainer)) {

@@ -86,6 +86,7 @@ def test_training_names_the_column_that_may_hold_the_labels(stoker, recipe, tmp_
     for name in range(40):
         picture(tmp_path / f"data/{name}.png", name)
     write_table(tmp_path / "data/t.csv", [["id", "breed"], *([str(name), f"b{name % 2}"] for name in range(40))])
+    assert "the column breed may have them" in stoker("inspect", "data/t.csv").out
     path = recipe(data='val = "20%"', train="data/t.csv")
     error = stoker("train", path, *more, status=1).err
     assert "data.fields.label" in error and "set model.classes" not in error

@@ -132,24 +132,6 @@ void check_filled(const std::string& root, const WalkedFolder& top,
     }
 }
 
-// The .csv file in a folder that most likely has the labels for training, with its path; empty if there is none.
-std::string labels_table(const fs::path& folder) {
-    const auto rank = [](const std::string& name) {
-        const std::string lower = lower_case(name);
-        const bool of_test = lower.starts_with("test") || lower.find("submission") != std::string::npos;
-        return std::pair(lower.starts_with("train") ? 0 : of_test ? 2 : 1, name);
-    };
-    std::error_code error;
-    std::string best;
-    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-        const std::string name = entry->path().filename().string();
-        if (lower_case(name).ends_with(".csv") && (best.empty() || rank(name) < rank(best))) {
-            best = name;
-        }
-    }
-    return best.empty() ? "" : (folder / best).string();
-}
-
 // Throws if the subfolders are splits (train/cat/001.jpg) and not classes. One of them may hold images directly, as
 // a test set without labels does.
 void check_no_splits(const std::string& root, const std::vector<std::string>& names,
@@ -188,6 +170,23 @@ void check_no_splits(const std::string& root, const std::vector<std::string>& na
 }
 
 }  // namespace
+
+std::string labels_table(const fs::path& folder) {
+    const auto rank = [](const std::string& name) {
+        const std::string lower = lower_case(name);
+        const bool of_test = lower.starts_with("test") || lower.find("submission") != std::string::npos;
+        return std::pair(lower.starts_with("train") ? 0 : of_test ? 2 : 1, name);
+    };
+    std::error_code error;
+    std::string best;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+        const std::string name = entry->path().filename().string();
+        if (lower_case(name).ends_with(".csv") && (best.empty() || rank(name) < rank(best))) {
+            best = name;
+        }
+    }
+    return best.empty() ? "" : (folder / best).string();
+}
 
 FolderIndex FolderIndex::make(const fs::path& root, int threads) {
     Listing listing;

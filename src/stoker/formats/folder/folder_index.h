@@ -23,6 +23,9 @@ struct FolderIndexOptions {
     std::int64_t min_age_ns = 2'000'000'000;
 };
 
+// The .csv file in a folder that most likely has the labels for training, with its path; empty if there is none.
+std::string labels_table(const std::filesystem::path& folder);
+
 class FolderIndex {
   public:
     // Uses the cached listing if it is still valid. Otherwise lists the folder, on all cores that this process may use,

@@ -44,6 +44,15 @@ void ImageFolder::prefetch(std::span<const std::int64_t> indices) const {
     prefetcher_.announce(indices);
 }
 
+std::string ImageFolder::advice() const {
+    std::string advice(index_.left_out());
+    if (const std::string table = classes().size() == 1 ? labels_table(root_) : ""; !table.empty()) {
+        advice +=
+            fmt::format("{}one class; if \"{}\" has the labels, give its path", advice.empty() ? "" : "; ", table);
+    }
+    return advice;
+}
+
 std::int64_t ImageFolder::bytes() const {
     std::int64_t total = 0;
     for (std::int64_t i = 0; i < size(); ++i) {

@@ -39,7 +39,7 @@ class ImageFolder final : public Dataset {
     // Costs one system call for each sample, for the file's size.
     std::int64_t bytes() const override;
     // Counts the images that are left out: outside the class folders, or of unsupported types (.tif, .gif, ...).
-    std::string advice() const override { return std::string(index_.left_out()); }
+    std::string advice() const override;  // of a single class also the table that may have the labels
 
   private:
     std::string_view name(std::int64_t index) const;

@@ -307,6 +307,15 @@ void TableDataset::add_row(std::span<const std::string_view> cells, std::string_
     }
 }
 
+std::string TableDataset::advice() const {
+    const auto text = std::ranges::find(stored_, FieldKind::label, &Field::kind);
+    if (label_ || !fields_.empty() || text == stored_.end()) {
+        return "";
+    }
+    return fmt::format("no column is called {}, so the samples have no labels; the column {} may have them",
+                       fmt::join(kLabels, ", "), text->name);
+}
+
 std::string TableDataset::key(std::int64_t index) const {
     check_index(index);
     return std::string(files_->name(0, index));

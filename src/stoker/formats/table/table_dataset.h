@@ -49,6 +49,7 @@ class TableDataset final : public Dataset {
     std::span<const Field> fields() const override { return fields_; }
     // The columns but those of paths and classes. The first row says which are numbers, classes and paths of images.
     std::vector<Field> stored_fields() const override { return stored_; }
+    std::string advice() const override;  // names a column of text where no column has labels and none was asked for
     // The path from the table's folder. Rows of the same image have the same key, so a share of the data has all of
     // them.
     std::string key(std::int64_t index) const override;

@@ -429,8 +429,10 @@ void require_several_classes(const Recipe& recipe, const Task& task, const Datas
             {.where = shown_url(recipe.data.train),
              .expected = "at least two classes",
              .got = data.classes().empty() ? "one" : fmt::format("one, \"{}\"", data.classes().front()),
-             .hint = "with one class there is nothing to learn; if later data has more, set model.classes to their "
-                     "number"});
+             .hint =
+                 fmt::format("{}with one class there is nothing to learn; if later data has more, set model.classes "
+                             "to their number",
+                             data.advice().empty() ? "" : data.advice() + "; ")});
     }
 }
 
