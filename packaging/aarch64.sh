@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds all that needs no LibTorch for aarch64, with Debian's cross compiler and libraries, and runs its tests under
-# QEMU: `./dev test-aarch64`. There are no kernels for NEON: the plain C++ that every kernel has is compiled.
+# QEMU: `./dev test-aarch64`. NEON has none of our kernels: their plain C++ is compiled.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -45,7 +45,7 @@ ubuntu_keyring() {
     echo "$trixie/$keys"
 }
 
-# inside ROOT COMMAND...: in a mount namespace of its own, with this machine's names and certificates.
+# inside ROOT COMMAND...: in another mount namespace, with this machine's names and certificates.
 inside() {
     local at=$1
     shift

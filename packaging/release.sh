@@ -36,7 +36,7 @@ core_wheel() {
     repair "$AT"/raw/*.whl
 }
 
-# build_engine TORCH_FOLDER [SETTINGS]: always in one folder, where only what includes LibTorch is compiled again.
+# build_engine TORCH_FOLDER [SETTINGS]: always in one folder, so that only files with LibTorch's headers are compiled again.
 build_engine() {
     local torch=$1
     shift

@@ -63,7 +63,7 @@ def test_metadata_and_requirements():
 
 
 def test_workflows_run_commands_of_dev():
-    """Workflows cannot be tried here; what they call can."""
+    """Workflows run elsewhere; their commands are tested."""
     known = re.findall(r"^  ([a-z-]+) {2,}", (ROOT / "dev").read_text().split("HELP")[1], re.MULTILINE)
     known += re.findall(r"^  ([a-z-]+) \[", (ROOT / "dev").read_text().split("HELP")[1], re.MULTILINE)
     called = [name for path in ROOT.glob(".github/workflows/*.yml") for name in re.findall(r"\./dev ([a-z-]+)", path.read_text())]
