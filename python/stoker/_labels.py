@@ -16,7 +16,9 @@ from stoker.errors import InvalidArgument, IoError, Unsupported
 
 
 # As src/stoker/formats/table/table_dataset.cpp finds the columns of paths and of classes.
-_PATHS = ("path", "file", "image", "filename", "file_name")
+_PATHS = (
+    "path", "file", "image", "filename", "file_name", "image_path", "filepath", "file_path", "image_id",
+)
 _LABELS = ("label", "class", "target")
 
 Fields = Sequence[tuple[str, str, str]]  # name, name in the data, kind

@@ -81,6 +81,12 @@ def test_a_column_of_paths_behind_others(stoker, tmp_path):
     assert (shown(stoker, tmp_path / "data/t.csv", 0, tmp_path) == image).all()
 
 
+def test_a_wrong_column_of_paths_is_named(stoker, tmp_path):
+    picture(tmp_path / "data/im/a.png", 1)
+    write_table(tmp_path / "data/t.csv", [["red", "place"], ["1", "im/a.png"]])
+    assert "from the column red" in stoker("show", "data/t.csv", "--index", "0", "--npy", "x.npy", status=1).err
+
+
 @pytest.mark.parametrize("more", [[], ["--set", "model.classes=2"]], ids=["unknown classes", "known classes"])
 def test_training_names_the_column_that_may_hold_the_labels(stoker, recipe, tmp_path, more):
     for name in range(40):

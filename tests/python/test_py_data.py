@@ -282,7 +282,7 @@ def test_the_usual_names_of_columns_are_those_of_the_engine():
 
     source = (ROOT / "src/stoker/formats/table/table_dataset.cpp").read_text()
     for name, ours in [("kPaths", _labels._PATHS), ("kLabels", _labels._LABELS)]:
-        listed = re.search(rf"{name} = {{(.*?)}};", source)[1]
+        listed = re.search(rf"{name} = {{(.*?)}};", source, re.DOTALL)[1]
         assert tuple(re.findall(r'"(\w+)"', listed)) == ours
 
 

@@ -200,6 +200,7 @@ void TableDataset::choose_columns(const Header& header, const FieldNames& names)
         const auto first = static_cast<std::size_t>(named == header.end() ? 0 : named - header.begin());
         image_ = find_usual(header, kPaths, {}).value_or(first);  // pandas writes the row's number under an empty name
     }
+    image_column_ = header[image_];
     std::vector<std::size_t> taken = {image_};
     for (const FieldRequest& request : names.more) {
         add_field(header, request);
@@ -322,9 +323,16 @@ std::string TableDataset::key(std::int64_t index) const {
 }
 
 // Paths may have been written for another folder. Empty if the file is there.
-std::string TableDataset::hint_for(const std::string& file) const {
+std::string TableDataset::hint_for(const std::string& file, std::string_view part) const {
     const std::string shown = folder_.empty() ? "./" : (fs::path(folder_) / "").string();
-    return is_file(fs::path(folder_) / file) ? "" : fmt::format("paths are relative to {}", shown);
+    if (is_file(fs::path(folder_) / file)) {
+        return "";
+    }
+    const bool other_column = part == kImage && !is_image_name(file);
+    return fmt::format(
+        "paths are relative to {}{}", shown,
+        other_column ? fmt::format(", and are read from the column {}: data.fields.image names another", image_column_)
+                     : "");
 }
 
 std::optional<std::int64_t> TableDataset::label(std::int64_t index) const {
@@ -357,7 +365,7 @@ void TableDataset::read(std::int64_t index, Sample& sample) const {
                         {.where = "table",
                          .expected = for_part(error, part),
                          .got = fmt::format("{}, line {} of the table", error.info().got, line),
-                         .hint = file.empty() ? "" : hint_for(file)});
+                         .hint = file.empty() ? "" : hint_for(file, part)});
     }
 }
 

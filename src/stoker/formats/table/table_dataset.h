@@ -77,13 +77,14 @@ class TableDataset final : public Dataset {
     void add_file(std::size_t column, std::string_view name);
     std::string_view within_folder(std::string_view name);
     std::string_view with_ending(std::string_view name);
-    std::string hint_for(const std::string& file) const;
+    std::string hint_for(const std::string& file, std::string_view part) const;
 
     std::string path_;                     // the table's file, or the folder of a table in memory
     std::string folder_;                   // of the images, "" for the current one
     std::vector<std::string> roots_ = {};  // the folder from "/" with a slash at the end: as given, without links
     std::optional<ImageStems> stems_;      // made for the first path without an ending
     std::size_t image_ = 0;                // position of the path in a row
+    std::string image_column_ = {};
     std::unique_ptr<SampleFiles> files_;
     std::size_t file_columns_ = 1;      // of files_: the first has the images
     std::vector<std::int64_t> lines_;   // of each row
