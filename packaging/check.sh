@@ -39,7 +39,7 @@ ubuntu_keyring() {
     local keys=usr/share/keyrings/ubuntu-archive-keyring.gpg trixie
     trixie=$(root trixie)
     if [[ ! -e $trixie/$keys ]]; then
-        inside "$trixie" sh -c 'apt-get -qq update && cd /root && apt-get -qq download ubuntu-keyring &&
+        inside "$trixie" sh -c 'apt-get -qq update && cd /opt && apt-get -qq download ubuntu-keyring &&
             dpkg-deb -x ubuntu-keyring_*.deb /' >&2
     fi
     echo "$trixie/$keys"
@@ -59,7 +59,7 @@ inside() {
 
 # Into build/dist/wheels, so that the download does not count as installation.
 download_torch() {
-    inside "$1" sh -c 'python3 -m venv /root/venv && /root/venv/bin/pip download --quiet --dest /wheels "torch==$1.*" numpy pillow' \
+    inside "$1" sh -c 'python3 -m venv /opt/venv && /opt/venv/bin/pip download --quiet --dest /wheels "torch==$1.*" numpy pillow' \
         _ "$2"
 }
 
@@ -74,9 +74,9 @@ main() {
     for system in "$@"; do
         at=$(root "$system")
         [[ -z $torch ]] || download_torch "$at" "$torch"
-        cp packaging/try.sh packaging/try_train.py "$at/root"
+        cp packaging/try.sh packaging/try_train.py "$at/opt"
         say "$system: $(inside "$at" python3 --version)"
-        inside "$at" bash /root/try.sh ${torch:+"$torch"}
+        inside "$at" bash /opt/try.sh ${torch:+"$torch"}
     done
 }
 

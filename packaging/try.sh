@@ -29,7 +29,7 @@ pip install --quiet --no-index --find-links /wheels --find-links /dist "torch==$
 echo "torch and the engine, installed from files: $((SECONDS - start)) s"
 start=$SECONDS
 stoker doctor | grep -i torch
-python -m stoker watch /root/try_train.py
+python -m stoker watch /opt/try_train.py
 stoker recipe imagefolder_resnet18 >photos.toml
 stoker train photos.toml --set data.train=photos --set train.epochs=1 --out run
 stoker diagnose run
