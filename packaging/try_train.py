@@ -1,4 +1,4 @@
-# A script as people have it: an ImageFolder without workers. `python -m stoker watch` finds what it waits for.
+# A training script whose DataLoader has no workers: `python -m stoker watch` names that.
 import torch
 from torch.utils.data import DataLoader, Dataset
 

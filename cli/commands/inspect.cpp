@@ -206,17 +206,6 @@ void print_unread(const Dataset& dataset, const Field& field) {
         field_option(field));
 }
 
-// If all samples lack labels: the columns that may hold them.
-std::string label_columns(const Dataset& dataset, const FurtherFields& further) {
-    std::vector<std::string> names;
-    for (const Field& field : further.others) {
-        if (is_text_column(dataset, field)) {
-            names.push_back(field.name);
-        }
-    }
-    return names.empty() ? "" : fmt::format("; --label-field takes a column: {}", fmt::join(names, ", "));
-}
-
 // "; values 0, 255 in 8 masks"; empty for other fields.
 std::string mask_values_text(const Dataset& dataset, const Field& field) {
     constexpr std::size_t kListed = 12;
@@ -248,8 +237,7 @@ std::string read_text(const Dataset& dataset, const DatasetSummary& found, const
                         : fmt::format("  (of the {} of part {})", samples, part);
 }
 
-void print_table(const Dataset& dataset, const FurtherFields& further, const DatasetSummary& found,
-                 const InspectArguments& options) {
+void print_table(const Dataset& dataset, const DatasetSummary& found, const InspectArguments& options) {
     const std::string of = read_text(dataset, found, options.part);
     std::vector<std::string> codecs;
     for (const auto& [name, number] : found.codecs) {
@@ -277,8 +265,8 @@ void print_table(const Dataset& dataset, const FurtherFields& further, const Dat
         print_stdout("  16 bits   {}, which are reduced to 8{}\n", found.deep, of);
     }
     if (found.unlabelled > 0) {
-        print_stdout("  labels    {} samples without a label{}{}\n", with_commas(static_cast<double>(found.unlabelled)),
-                     of, found.unlabelled == found.read ? label_columns(dataset, further) : "");
+        print_stdout("  labels    {} samples without a label{}\n", with_commas(static_cast<double>(found.unlabelled)),
+                     of);
     }
     if (const std::string advice = dataset.advice(); !advice.empty()) {
         print_stdout("  advice    {}\n", advice);
@@ -311,7 +299,7 @@ int run(const InspectArguments& options) {
     if (options.json) {
         print_json(*dataset, further, found, options.verify);
     } else {
-        print_table(*dataset, further, found, options);
+        print_table(*dataset, found, options);
         print_fields(*dataset, further);
         print_classes(*dataset, found);
         print_bad(found);

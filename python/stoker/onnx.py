@@ -27,9 +27,8 @@ def export_onnx(
     run: a run folder. checkpoint: another checkpoint than the newest, such as RUN/best.
 
     Needs torch, onnx, onnxscript and the program stoker with its engine (`pip install stoker-engine`, or $STOKER_BIN
-    names one). Raises ImportError or FileNotFoundError without them, Unsupported
-    for a model that ONNX cannot express, Error with the program's message for a run that cannot be exported, and OSError
-    if `path` cannot be written.
+    names one). Raises ImportError or FileNotFoundError without them, Unsupported for a model that ONNX cannot express,
+    Error with the program's message for a run that cannot be exported, and OSError if `path` cannot be written.
     """
     onnx = importlib.import_module("onnx")
     importlib.import_module("onnxscript")  # which torch's exporter needs
