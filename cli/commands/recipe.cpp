@@ -17,9 +17,13 @@ std::string summary(const IncludedRecipe& recipe) {
 }
 
 int run(const std::string& name) {
+    std::size_t width = 0;
+    for (const IncludedRecipe& recipe : included_recipes()) {
+        width = std::max(width, recipe.name.size());
+    }
     for (const IncludedRecipe& recipe : included_recipes()) {
         if (name.empty()) {
-            print_stdout("{:<22} {}\n", recipe.name, summary(recipe));
+            print_stdout("{:<{}}  {}\n", recipe.name, width, summary(recipe));
         } else if (name == recipe.name) {
             write_stdout(recipe.text);
         }

@@ -2,6 +2,7 @@
 //   model_pass IN OUT NAME STEM [channels_last] [checkpointing] [bf16]
 // IN is a safetensors file of the model's state, "image" and "label"; OUT gets "logits" in evaluation mode, then
 // "loss", "grad.<parameter>" and "state.<buffer>" after one training pass, without an optimiser step.
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
@@ -18,6 +19,8 @@
 
 namespace stoker {
 namespace {
+
+constexpr std::uint64_t kSeed = 5;  // of dropout
 
 struct Given {
     std::vector<NamedTensor> state;
@@ -71,7 +74,8 @@ void run(const std::vector<std::string>& arguments) {
     recipe.stem = arguments[3];
     const auto sizes = given.image.sizes();
     const auto last = std::ranges::find_if(given.state, [](const NamedTensor& entry) {
-        return entry.name == "fc.bias" || entry.name == "fc3.bias" || entry.name == "heads.head.bias";
+        return entry.name == "fc.bias" || entry.name == "fc3.bias" || entry.name == "heads.head.bias" ||
+               entry.name == "classifier.4.bias";
     });
     const auto model = make_model(recipe, {sizes[1], sizes[2], sizes[3]}, last->tensor.size(0), 0);
     model->load(given.state);
@@ -89,6 +93,7 @@ void run(const std::vector<std::string>& arguments) {
         results.push_back({"logits", model->forward(given.image)});
     }
     model->train(true);
+    at::manual_seed(kSeed);
     const at::Tensor loss = loss_of(*model, given, has_option("bf16"));
     model->backward(loss);
     results.push_back({"loss", loss});

@@ -26,6 +26,7 @@
 namespace stoker {
 namespace {
 
+using ::testing::Each;
 using ::testing::HasSubstr;
 
 ModelRecipe resnet18(const std::string& stem = "auto") {
@@ -223,6 +224,27 @@ ModelRecipe named(const std::string& name) {
 TEST(ResNet, HasTorchvisionsParameterCounts) {
     EXPECT_EQ(count(make_model(named("resnet34"), {3, 224, 224}, 1000, 1)->parameters()), 21'797'672);
     EXPECT_EQ(count(make_model(named("resnet50"), {3, 224, 224}, 1000, 1)->parameters()), 25'557'032);
+}
+
+// Weights of a classifier become the body's, and an auxiliary classifier is left out, as torchvision's files have one.
+TEST(FcnResNet, TakesTheWeightsOfAResNetAndOfTorchvisionsFile) {
+    const auto model = make_model(named("fcn_resnet50"), {3, 32, 32}, 4, 1);
+    EXPECT_EQ(count(model->parameters()), 32'948'292);  // fcn_resnet50(num_classes=4, aux_loss=False)
+    const auto resnet = make_model(named("resnet50"), {3, 224, 224}, 9, 2);
+    const at::Tensor head = model->parameters().back().tensor.clone();
+    auto state = resnet->state();
+    std::erase_if(state, [](const auto& entry) { return entry.name.ends_with("num_batches_tracked"); });  // old files
+    const std::vector<std::string> fresh = model->load_pretrained(state, 4);
+    EXPECT_EQ(fresh.size(), 8U);  // a convolution, the norm's parameters and buffers, and a convolution with bias
+    EXPECT_THAT(fresh, Each(HasSubstr("classifier.")));
+    EXPECT_TRUE(at::equal(model->parameters().back().tensor, head));
+    EXPECT_TRUE(at::equal(model->parameters().front().tensor, resnet->parameters().front().tensor));
+
+    state = make_model(named("fcn_resnet50"), {3, 32, 32}, 21, 3)->state();
+    state.push_back({"aux_classifier.0.weight", at::zeros({1})});
+    EXPECT_EQ(model->load_pretrained(state, 4), (std::vector<std::string>{"classifier.4.weight", "classifier.4.bias"}));
+    EXPECT_TRUE(at::equal(model->parameters().front().tensor, state.front().tensor));
+    EXPECT_EQ(model->forward(at::zeros({1, 3, 33, 50})).sizes(), (at::IntArrayRef{1, 4, 33, 50}));
 }
 
 TEST(VisionTransformer, HasTorchvisionsNamesInOrder) {

@@ -62,8 +62,9 @@ print(torch.compile(lambda: torch.autograd.grad((x * x).sum(), x)[0].sum(), back
 torch.distributed.destroy_process_group()
 torch.set_default_device("cpu")
 x = torch.arange(4.0)
-for function in (lambda x: x.to(torch.float64) + 1, lambda x: x.sum().item(), lambda x: x.cpu() + 1):
+for function in (lambda x: x.to(torch.float64) + 1, lambda x: x.cpu() + 1):
     print(torch.compile(function, backend="eager", fullgraph=True)(x))
+print(torch.compile(lambda x: x.sum().item(), backend="eager")(x))  # torch 2.15 fails with fullgraph, also unwatched
 """
 
 
@@ -74,7 +75,7 @@ def test_compiled_functions_may_call_what_is_hooked(runs):
     (runs.folder / f"{script}.group").unlink(missing_ok=True)
     watched_run = runs.watch("--keep", "kept", script)
     assert plain.returncode == 0 and watched_run.stdout == plain.stdout, watched_run.stderr
-    assert plain.stdout.splitlines()[-2:] == ["6.0", "tensor([1., 2., 3., 4.])"]
+    assert plain.stdout.splitlines()[-2:] == ["tensor([1., 2., 3., 4.])", "6.0"]
     assert len(runs.records("kept", "step")) == 40
 
 

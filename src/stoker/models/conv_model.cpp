@@ -27,7 +27,6 @@ ConvModel::ConvNorm ConvModel::conv_norm(const std::string& conv, const std::str
     layer.norm.running_var = buffer(norm + ".running_var", at::ones({out}));
     batch_counts_.push_back(buffer(norm + ".num_batches_tracked", at::zeros({}, at::kLong)));
     layer.stride = stride;
-    layer.padding = kernel / 2;
     return layer;
 }
 
@@ -56,7 +55,8 @@ ModelBlock ConvModel::classifier_block() const {
 }
 
 at::Tensor ConvModel::apply(const ConvNorm& layer, const at::Tensor& input, bool recompute, const After& after) const {
-    const at::Tensor x = at::conv2d(input, layer.weight, {}, layer.stride, layer.padding);
+    const std::int64_t padding = layer.weight.size(2) / 2 * layer.dilation;
+    const at::Tensor x = at::conv2d(input, layer.weight, {}, layer.stride, padding, layer.dilation);
     if (training() && sum_over_ranks() == nullptr && x.numel() == x.size(1)) {
         // The variance of one value is undefined. torch.nn refuses this too; ATen would make running_var NaN.
         throw InvalidArgument(

@@ -23,7 +23,7 @@ class ConvModel : public Model {
         at::Tensor weight;  // (out, in, k, k)
         BatchNorm norm;
         std::int64_t stride = 1;
-        std::int64_t padding = 0;
+        std::int64_t dilation = 1;
     };
 
     // Same padding; `conv` and `norm` are the names of the two layers.

@@ -77,15 +77,18 @@ void Model::load(const std::vector<NamedTensor>& given, const std::string& where
 std::vector<std::string> Model::load_pretrained(std::vector<NamedTensor> given, std::int64_t classes,
                                                 const std::string& where) {
     strip_prefixes(given, *this);
+    std::vector<std::string> fresh = adapt(given);
     add_batch_counts(given, *this);
-    std::vector<std::string> fresh = missing_classifier(*this, given, classes);
+    if (fresh.empty()) {
+        fresh = missing_classifier(*this, given, classes);
+    }
     if (fresh.empty()) {
         fresh = mismatched_classifier(*this, given, classes);
     }
     for (const std::string& name : fresh) {
         std::erase_if(given, [&](const NamedTensor& entry) { return entry.name == name; });
-        const auto own = std::ranges::find(parameters_, name, &NamedTensor::name);
-        given.push_back({name, own->tensor.detach().clone()});
+        const std::vector<NamedTensor> own = state();
+        given.push_back({name, std::ranges::find(own, name, &NamedTensor::name)->tensor.detach().clone()});
     }
     load(given, where);
     require_finite(*this, where);
@@ -239,10 +242,14 @@ std::string model_label(const ModelRecipe& recipe, const Shape& input) {
     if (imported_model_key(recipe) != nullptr) {
         return recipe.script.empty() ? recipe.exported : recipe.script;
     }
-    if (!recipe.name.starts_with("resnet")) {
+    if (std::ranges::find(kResNets, recipe.name, &NamedLayout::name) == std::end(kResNets)) {
         return recipe.name;
     }
     return fmt::format("{} ({} stem)", recipe.name, stem_of(recipe, input) == ResNetStem::cifar ? "cifar" : "imagenet");
+}
+
+bool gives_pixels(const ModelRecipe& recipe) {
+    return imported_model_key(recipe) == nullptr && recipe.name == "fcn_resnet50";
 }
 
 std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input, std::int64_t classes,
@@ -265,11 +272,15 @@ std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input,
     if (resnet != std::end(kResNets)) {
         return std::make_unique<ResNet>(resnet->layout, input[0], classes, stem_of(recipe, input), generator);
     }
+    if (gives_pixels(recipe)) {
+        return std::make_unique<FcnResNet>(std::ranges::find(kResNets, "resnet50", &NamedLayout::name)->layout,
+                                           input[0], classes, generator);
+    }
     if (recipe.name == "vit_s_16") {
         return std::make_unique<VisionTransformer>(input[0], input[1], input[2], classes, generator);
     }
     throw InvalidArgument({.where = "model.name",
-                           .expected = "mlp, convnet, resnet18, resnet34, resnet50 or vit_s_16",
+                           .expected = "mlp, convnet, resnet18, resnet34, resnet50, vit_s_16 or fcn_resnet50",
                            .got = recipe.name});
 }
 

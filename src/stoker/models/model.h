@@ -133,6 +133,10 @@ class Model {
     std::vector<std::string> load_pretrained(std::vector<NamedTensor> state, std::int64_t classes,
                                              const std::string& where = "model weights");
 
+    // Renames the tensors of another kind of model, and removes those that this one lacks. Returns the names in this
+    // model's state for which such a model has none.
+    virtual std::vector<std::string> adapt(std::vector<NamedTensor>&) const { return {}; }
+
     // Sets requires_grad to false for parameters whose names match one of `patterns` (name_pattern.h). Throws
     // InvalidArgument for a pattern without a match, and if no trainable parameter is left.
     void freeze(const std::vector<std::string>& patterns);
@@ -170,6 +174,9 @@ std::vector<at::Tensor> named_inputs(const DeviceBatch& batch, const std::vector
 
 // The model for messages: its file, or its name, for a ResNet with the stem that it has for images `input`, (C, H, W).
 std::string model_label(const ModelRecipe& recipe, const Shape& input);
+
+// True for a built-in model whose outputs are a class for each pixel, (N, K, H, W).
+bool gives_pixels(const ModelRecipe& recipe);
 
 // `input` is (C, H, W) of one sample. The initial weights depend on `seed` alone and are distributed as in torch.nn and
 // torchvision. The weights are on the host; `device` is where the model will run (Model::to). Throws InvalidArgument

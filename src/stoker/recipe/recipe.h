@@ -89,7 +89,7 @@ struct DataRecipe {
 
 // [model] of a recipe.
 struct ModelRecipe {
-    std::string name = "mlp";                      // mlp | convnet | resnet18 | resnet34 | resnet50 | vit_s_16
+    std::string name = "mlp";                      // mlp | convnet | resnet18/34/50 | vit_s_16 | fcn_resnet50
     std::string script;                            // a TorchScript file, instead of `name`
     std::string exported;                          // model.export: a .pt2 training graph, instead of `name`
     std::optional<std::int64_t> classes;           // empty: taken from the data

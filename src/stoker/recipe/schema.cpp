@@ -118,8 +118,9 @@ std::vector<SchemaKey> root_keys() {
 }
 
 SchemaKey model_name() {
-    SchemaKey key = one_of("model.name", field(&Recipe::model, &ModelRecipe::name),
-                           {"mlp", "convnet", "resnet18", "resnet34", "resnet50", "vit_s_16"}, "the model");
+    SchemaKey key =
+        one_of("model.name", field(&Recipe::model, &ModelRecipe::name),
+               {"mlp", "convnet", "resnet18", "resnet34", "resnet50", "vit_s_16", "fcn_resnet50"}, "the model");
     key.read = [read = key.read](Recipe& recipe, const TomlValue& value, const Place& place) {
         try {
             read(recipe, value, place);

@@ -438,13 +438,28 @@ void require_several_classes(const Recipe& recipe, const Task& task, const Datas
 
 void require_task(const Recipe& recipe, const Task& task, bool own_model, bool evaluates) {
     const bool built_in = !own_model && imported_model_key(recipe.model) == nullptr;
-    if (built_in && task.needs_own_model()) {
+    const bool pixels = task.kind == TaskKind::segmentation;
+    if (built_in && task.needs_own_model() && !(pixels && gives_pixels(recipe.model))) {
         throw InvalidArgument(
             {.where = "model.name",
-             .expected =
-                 fmt::format("a model of your own for {}, whose outputs are {}: model.script or model.export",
-                             task_name(task.kind), task.kind == TaskKind::language ? "(N, T, K)" : "(N, K, H, W)"),
+             .expected = fmt::format("{}a model of your own for {}, whose outputs are {}: model.script or model.export",
+                                     pixels ? "fcn_resnet50, or " : "", task_name(task.kind),
+                                     pixels ? "(N, K, H, W)" : "(N, T, K)"),
              .got = fmt::format("{}, which gives one answer for an image", recipe.model.name)});
+    }
+    if (built_in && pixels && task.outputs == 0) {
+        throw InvalidArgument(
+            {.where = "model.classes",
+             .expected = "the number of classes in the masks",
+             .got = "auto, and neither data.fields." + task.fields.target + ".values nor names of classes in the data",
+             .hint = "set it, or list the masks' values there; `stoker inspect` counts them"});
+    }
+    if (built_in && !pixels && gives_pixels(recipe.model)) {
+        throw InvalidArgument(
+            {.where = "model.name",
+             .expected = fmt::format("a model with one answer for an image, as {} needs", task_name(task.kind)),
+             .got = recipe.model.name + ", which gives a class for each pixel",
+             .hint = "set another model, or task = \"segmentation\""});
     }
     const bool has_loss = !own_model && !recipe.model.exported.empty();
     if (task.kind == TaskKind::custom && task.loss.function == nullptr && has_loss) {

@@ -13,6 +13,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/bridge/tensor.h"
+#include "stoker/models/model.h"
 
 namespace stoker {
 namespace {
@@ -277,6 +278,11 @@ Task make_task(const Recipe& recipe, const Loader& loader, const CustomTask& cus
         task.target = {task.outputs};
     }
     task.classes = target_names(recipe, loader.dataset(), task);
+    if (task.outputs == 0 && gives_pixels(recipe.model)) {
+        const auto own = std::ranges::find(recipe.data.fields.more, spec.name, &FieldRecipe::name);
+        const bool listed = own != recipe.data.fields.more.end() && !own->values.empty();
+        task.outputs = listed ? std::ssize(own->values) : std::ssize(task.classes);
+    }
     if (task.kind == TaskKind::language) {
         add_tokens(task, spec, loader.field_specs());
     }
