@@ -77,6 +77,21 @@ void check_fields(const Dataset& dataset, bool verify, Reader& reader, StageCloc
     }
 }
 
+// The values of an image that is not of bytes; those of at most kMaxRanged samples.
+void add_range(Reader& reader, DatasetSummary& found) {
+    constexpr std::int64_t kMaxRanged = 32;
+    if (found.ranged == kMaxRanged) {
+        return;
+    }
+    StageTimes times;
+    StageClock clock(times);
+    const ConstPlanesView planes = reader.transform.planes(reader.sample, {}, reader.scratch, clock);
+    const auto [low, high] = quantiles(planes, {0, 1}, reader.scratch.sorted);
+    found.low = found.ranged == 0 ? low : std::min(found.low, low);
+    found.high = found.ranged == 0 ? high : std::max(found.high, high);
+    ++found.ranged;
+}
+
 void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader& reader, DatasetSummary& found) {
     Sample& sample = reader.sample;
     const auto* stk = dynamic_cast<const StkDataset*>(&dataset);
@@ -100,17 +115,26 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
         found.channels.add(3);
         found.progressive += info.progressive;
         found.rotated += info.orientation != 1;
-        found.deep += info.bits > 8;
+        if (info.bits > 8 && info.codec == Codec::png) {
+            found.depth = "uint16";
+            add_range(reader, found);
+        } else {
+            found.deep += info.bits > 8;
+        }
     } else {
         ++found.codecs["raw"];
         found.height.add(sample.height);
         found.width.add(sample.width);
         found.channels.add(sample.channels);
+        found.depth = dtype_name(sample.dtype.value_or(DType::uint8));
+        if (sample.is_deep()) {
+            add_range(reader, found);
+        }
     }
     StageTimes times;
     StageClock clock(times);
     if (dataset.has_image() && (verify || !sample.encoded)) {
-        reader.transform.prepare(sample, reader.scratch, clock);
+        reader.transform.picture(sample, {}, reader.scratch, clock);
     }
     check_fields(dataset, verify, reader, clock);
 }
@@ -134,6 +158,12 @@ void add(DatasetSummary& sum, const DatasetSummary& part) {
     sum.progressive += part.progressive;
     sum.rotated += part.rotated;
     sum.deep += part.deep;
+    sum.depth = part.depth == "uint8" ? sum.depth : part.depth;
+    if (part.ranged > 0) {
+        sum.low = sum.ranged == 0 ? part.low : std::min(sum.low, part.low);
+        sum.high = sum.ranged == 0 ? part.high : std::max(sum.high, part.high);
+        sum.ranged += part.ranged;
+    }
     sum.unlabelled += part.unlabelled;
     for (const auto& [name, count] : part.codecs) {
         sum.codecs[name] += count;

@@ -43,10 +43,14 @@ struct DatasetSummary {
     std::map<std::string, std::int64_t> codecs;
     Range height;
     Range width;
-    Range channels;                       // as decoded
-    std::int64_t progressive = 0;         // progressive JPEG, interlaced PNG
-    std::int64_t rotated = 0;             // EXIF orientation other than 1
-    std::int64_t deep = 0;                // images of 16 bits
+    Range channels;                // as decoded
+    std::int64_t progressive = 0;  // progressive JPEG, interlaced PNG
+    std::int64_t rotated = 0;      // EXIF orientation other than 1
+    std::int64_t deep = 0;         // images of 16 bits that are reduced to 8
+    std::string depth = "uint8";   // the type of the images
+    std::int64_t ranged = 0;       // images, not of uint8, whose values `low` and `high` are of
+    float low = 0;
+    float high = 0;
     std::vector<std::int64_t> per_class;  // samples of each class; empty if not known
     std::int64_t unlabelled = 0;          // samples read that have no label
     std::vector<BadSample> bad;           // by index

@@ -90,7 +90,10 @@ std::vector<std::int64_t> mask_values(const Dataset& dataset, const Field& field
 
 Json fields_json(const Dataset& dataset, const FurtherFields& further, const DatasetSummary& found) {
     const auto side = [](const Range& range) { return range.low == range.high ? Json(range.low) : Json(); };
-    Json image = {{"dtype", "uint8"}, {"encoded", found.encoded}};
+    Json image = {{"dtype", found.depth}, {"encoded", found.encoded}};
+    if (found.ranged > 0) {
+        image["range"] = {found.low, found.high};
+    }
     if (found.height.high >= found.height.low) {
         image["shape"] = {side(found.height), side(found.width), side(found.channels)};
         image["height"] = {found.height.low, found.height.high};
@@ -237,6 +240,19 @@ std::string read_text(const Dataset& dataset, const DatasetSummary& found, const
                         : fmt::format("  (of the {} of part {})", samples, part);
 }
 
+// Images of 10 to 14 bits are often stored in 16, where a model sees small numbers.
+std::string depth_text(const DatasetSummary& found) {
+    if (found.depth != "uint16" || found.high >= 1 << 15) {
+        return "";
+    }
+    int bits = 1;
+    while (static_cast<float>(1 << bits) <= found.high) {
+        ++bits;
+    }
+    return fmt::format(": {} bits in 16; {{op = \"window\", center = {}, width = {}}} makes them 0 to 1", bits,
+                       (1 << bits) / 2, 1 << bits);
+}
+
 void print_table(const Dataset& dataset, const DatasetSummary& found, const InspectArguments& options) {
     const std::string of = read_text(dataset, found, options.part);
     std::vector<std::string> codecs;
@@ -254,6 +270,10 @@ void print_table(const Dataset& dataset, const DatasetSummary& found, const Insp
         print_stdout("  height    {} pixels{}\n", text(found.height), of);
         print_stdout("  width     {} pixels{}\n", text(found.width), of);
         print_stdout("  channels  {}{}\n", text(found.channels), found.encoded ? " (decoded)" : "");
+    }
+    if (found.ranged > 0) {
+        print_stdout("  values    {}, {:g} to {:g} in {}{}\n", found.depth, found.low, found.high,
+                     pluralize(found.ranged, "sample"), depth_text(found));
     }
     if (found.progressive > 0) {
         print_stdout("  slow      {} progressive or interlaced, which decode more slowly{}\n", found.progressive, of);

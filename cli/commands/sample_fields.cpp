@@ -1,8 +1,6 @@
 #include "cli/commands/sample_fields.h"
 
 #include <array>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,6 +11,7 @@
 #include "stoker/base/json_depth.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/utf8.h"
+#include "stoker/ops/float16.h"
 
 namespace stoker::cli {
 namespace {
@@ -28,21 +27,14 @@ T element(std::span<const std::byte> bytes, std::size_t at) {
     return value;
 }
 
-float from_float16(std::uint16_t bits) {
-    const int exponent = bits >> 10 & 0x1f;
-    const int fraction = bits & 0x3ff;
-    const float sign = (bits & 0x8000) != 0 ? -1.0F : 1.0F;
-    if (exponent == 0x1f) {
-        return fraction == 0 ? sign * INFINITY : NAN;
-    }
-    return sign * (exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
-                                 : std::ldexp(static_cast<float>(fraction + 0x400), exponent - 25));
-}
-
 Json number(DType dtype, std::span<const std::byte> bytes, std::size_t at) {
     switch (dtype) {
         case DType::uint8:
             return element<std::uint8_t>(bytes, at);
+        case DType::uint16:
+            return element<std::uint16_t>(bytes, at);
+        case DType::int16:
+            return element<std::int16_t>(bytes, at);
         case DType::int32:
             return element<std::int32_t>(bytes, at);
         case DType::int64:
@@ -50,7 +42,7 @@ Json number(DType dtype, std::span<const std::byte> bytes, std::size_t at) {
         case DType::float16:
             return from_float16(element<std::uint16_t>(bytes, at));
         case DType::bfloat16:
-            return std::bit_cast<float>(std::uint32_t{element<std::uint16_t>(bytes, at)} << 16);
+            return from_bfloat16(element<std::uint16_t>(bytes, at));
         case DType::float32:
             return element<float>(bytes, at);
         case DType::float64:

@@ -104,9 +104,8 @@ void write_sample(const ShowArguments& options, TrainingData& data, ConstImageVi
         write_npy(options.npy, {reinterpret_cast<std::byte*>(view.data), DType::uint8, {view.height, view.width, 3}});
         return;
     }
-    std::vector<float> values = data.values({.index = *options.index});
-    const Shape shape{pixels.channels, pixels.height, pixels.width};
-    write_npy(options.npy, {reinterpret_cast<std::byte*>(values.data()), DType::float32, shape});
+    std::vector<float> memory;
+    write_npy(options.npy, data.values({.index = *options.index}, memory));
 }
 
 std::vector<Line> draw(const ShowArguments& options, TrainingData& data, const std::vector<SampledIndex>& draws,

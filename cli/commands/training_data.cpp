@@ -97,26 +97,29 @@ ConstImageView TrainingData::pixels(SampledIndex draw) {
         dataset_->read(index, sample_);
         StageTimes times;
         StageClock clock(times);
-        const ConstImageView prepared = transform_.prepare(sample_, scratch_, clock);
-        image_ = scratch_.input;
         key_ = key_of(draw);
-        return transform_.augment(prepared, key_, scratch_);
+        const ConstImageView picture = transform_.picture(sample_, key_, scratch_, clock);
+        image_ = scratch_.input;
+        return picture;
     } catch (const DataError& error) {
         throw error.located({.path = dataset_->path(), .key = key_or_index(*dataset_, index), .index = index});
     }
 }
 
-std::vector<float> TrainingData::values(SampledIndex draw) {
-    const ConstImageView shape = pixels(draw);
-    std::vector<float> out(shape.row_bytes() * static_cast<std::size_t>(shape.height));
-    const ImageSlot slot{.pixels = {.data = reinterpret_cast<std::byte*>(out.data())},
-                         .channels = shape.channels,
-                         .height = shape.height,
-                         .width = shape.width};
+TensorView TrainingData::values(SampledIndex draw, std::vector<float>& out) {
     StageTimes times;
     StageClock clock(times);
-    transform_.run(sample_, key_of(draw), scratch_, slot, clock);
-    return out;
+    const ConstImageView shown = pixels(draw);
+    ImageSlot slot{.pixels = {}, .channels = shown.channels, .height = shown.height, .width = shown.width};
+    if (transform_.takes_planes(sample_, scratch_)) {
+        slot.channels = transform_.planes(sample_, key_, scratch_, clock).channels;
+        slot.planes = true;
+    }
+    TensorView values{.dtype = DType::float32, .shape = {slot.channels, slot.height, slot.width}};
+    out.resize(static_cast<std::size_t>(values.elements()));
+    values.data = slot.pixels.data = reinterpret_cast<std::byte*>(out.data());
+    transform_.run(sample_, key_, scratch_, slot, clock);
+    return values;
 }
 
 ConstImageView TrainingData::mask(std::size_t at) {

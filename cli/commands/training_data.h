@@ -47,8 +47,8 @@ class TrainingData {
     // DataError with the sample's path and key, and IoError.
     ConstImageView pixels(SampledIndex draw);
 
-    // The same sample as model input: float32 (C, H, W), in the shape of `pixels`. Throws what `pixels` throws.
-    std::vector<float> values(SampledIndex draw);
+    // The same sample as model input, in `out`: float32 (C, H, W). Throws what `pixels` throws.
+    TensorView values(SampledIndex draw, std::vector<float>& out);
     std::int64_t label() const { return sample_.label; }
 
     // Field `at` of the sample that `pixels` gave last: as stored; a mask (H, W, 1), valid until the next call, and

@@ -18,7 +18,9 @@ nb::dlpack::dtype dlpack_type(DType dtype) {
     };
     switch (dtype) {
         case DType::uint8:
+        case DType::uint16:
             return of(nb::dlpack::dtype_code::UInt);
+        case DType::int16:
         case DType::int32:
         case DType::int64:
             return of(nb::dlpack::dtype_code::Int);

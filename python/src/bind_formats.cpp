@@ -107,6 +107,61 @@ Value pixels_of(ConstImageView pixels, bool mask) {
     return {.memory = packed(pixels), .shape = std::move(shape)};
 }
 
+// Stored pixels that are not bytes, in their own type.
+Value deep_pixels_of(const FieldValue& value) {
+    const DType dtype = value.dtype.value_or(DType::uint8);
+    const auto height = static_cast<std::size_t>(value.height);
+    const auto width = static_cast<std::size_t>(value.width);
+    const auto channels = static_cast<std::size_t>(value.channels);
+    const std::size_t size = item_size(dtype);
+    if (value.bytes.size() != height * width * channels * size) {
+        throw DataError({}, {.where = "raw pixels",
+                             .expected = fmt::format("{} bytes", height * width * channels * size),
+                             .got = fmt::to_string(value.bytes.size())});
+    }
+    Value result{
+        .memory = Buffer(value.bytes.size()), .dtype = dtype, .shape = {value.height, value.width, value.channels}};
+    if (!value.planes) {
+        std::ranges::copy(value.bytes, result.memory.data());
+        return result;
+    }
+    std::byte* to = result.memory.data();
+    for (std::size_t pixel = 0; pixel < height * width; ++pixel) {
+        for (std::size_t c = 0; c < channels; ++c, to += size) {
+            std::copy_n(value.bytes.data() + (c * height * width + pixel) * size, size, to);
+        }
+    }
+    return result;
+}
+
+// The planes after ops: float32 (H, W, C), in the image's own range of values.
+Value planes_of(ConstPlanesView planes) {
+    Value result{.memory = Buffer(static_cast<std::size_t>(planes.channels) * static_cast<std::size_t>(planes.height) *
+                                  static_cast<std::size_t>(planes.width) * sizeof(float)),
+                 .dtype = DType::float32,
+                 .shape = {planes.height, planes.width, planes.channels}};
+    auto* to = reinterpret_cast<float*>(result.memory.data());
+    for (int y = 0; y < planes.height; ++y) {
+        for (int x = 0; x < planes.width; ++x) {
+            for (int c = 0; c < planes.channels; ++c) {
+                *to++ = planes.plane(c).row(y)[x];
+            }
+        }
+    }
+    return result;
+}
+
+// The image after the ops of `transform`: of planes without ops as it is stored.
+Value image_of(const Transform& transform, const FieldValue& value, const RngKey& key, TransformScratch& scratch,
+               StageClock& clock) {
+    if (!transform.takes_planes(value, scratch)) {
+        return pixels_of(transform.picture(value, key, scratch, clock), false);
+    }
+    scratch.input = {value.height, value.width};
+    return transform.ops().empty() && value.is_deep() ? deep_pixels_of(value)
+                                                      : planes_of(transform.planes(value, key, scratch, clock));
+}
+
 Value elements_of(const Field& field, const FieldValue& value) {
     Value result{.memory = Buffer(value.bytes.size()), .dtype = field.dtype, .shape = field.shape};
     std::ranges::copy(value.bytes, result.memory.data());
@@ -134,15 +189,14 @@ ReadSample read(const Dataset& dataset, std::int64_t index, const Transform& tra
         result.label = sample.label;
         ImageSize size{};
         if (dataset.has_image()) {
-            const ConstImageView prepared = transform.prepare(sample, scratch, clock);
+            result.values.push_back(image_of(transform, sample, key, scratch, clock));
             size = scratch.input;
-            result.values.push_back(pixels_of(transform.augment(prepared, key, scratch), false));
         }
         for (std::size_t i = 0; i < dataset.fields().size(); ++i) {
             const Field& field = dataset.fields()[i];
             const FieldValue& value = sample.field(i);
             if (field.kind == FieldKind::image) {
-                result.values.push_back(pixels_of(plain.prepare(value, scratch, clock), false));
+                result.values.push_back(image_of(plain, value, {}, scratch, clock));
             } else if (field.kind == FieldKind::mask) {
                 const ConstImageView mask = plain.mask(value, size, OpRange::all, {}, scratch, clock);
                 result.values.push_back(pixels_of(mask, true));
@@ -163,7 +217,7 @@ nb::object as_python(Value value, FieldKind kind) {
     return as_array(std::move(value.memory), value.dtype, value.shape);
 }
 
-// {"image": uint8 (H, W, C), "label": int, "index": int, "key": str, and each field}
+// {"image": (H, W, C), "label": int, "index": int, "key": str, and each field}
 nb::dict as_dict(const Dataset& dataset, std::int64_t index, ReadSample sample) {
     const std::string key = dataset.key(index);
     nb::dict result;

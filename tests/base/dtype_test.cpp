@@ -16,10 +16,10 @@ struct Row {
     std::size_t size;
 };
 
-const std::vector<Row> kRows = {{DType::uint8, "uint8", 1},       {DType::int32, "int32", 4},
-                                {DType::int64, "int64", 8},       {DType::float16, "float16", 2},
-                                {DType::bfloat16, "bfloat16", 2}, {DType::float32, "float32", 4},
-                                {DType::float64, "float64", 8}};
+const std::vector<Row> kRows = {
+    {DType::uint8, "uint8", 1},     {DType::int32, "int32", 4},       {DType::int64, "int64", 8},
+    {DType::float16, "float16", 2}, {DType::bfloat16, "bfloat16", 2}, {DType::float32, "float32", 4},
+    {DType::float64, "float64", 8}, {DType::uint16, "uint16", 2},     {DType::int16, "int16", 2}};
 
 TEST(DType, NamesAndSizesArePyTorchs) {
     std::set<std::string> names;

@@ -89,11 +89,12 @@ TEST(Array, ShapesOfImages) {
         Shape shape;
         ImageArray image;
     };
-    const Case cases[] = {{{5, 7}, {5, 7, 1, false}},    {{5, 7, 3}, {5, 7, 3, false}},
-                          {{3, 5, 7}, {5, 7, 3, true}},  {{1, 5, 7}, {5, 7, 1, true}},
-                          {{5, 7, 1}, {5, 7, 1, false}}, {{3, 5, 3}, {3, 5, 3, false}},
-                          {{4, 4, 4}, {4, 4, 4, false}}, {{1, 1}, {1, 1, 1, false}},
-                          {{4, 5, 6}, {5, 6, 4, true}},  {{65535, 1}, {65535, 1, 1, false}}};
+    const Case cases[] = {
+        {{5, 7}, {5, 7, 1, false}},         {{5, 7, 3}, {5, 7, 3, false}},        {{3, 5, 7}, {5, 7, 3, true}},
+        {{1, 5, 7}, {5, 7, 1, true}},       {{5, 7, 1}, {5, 7, 1, false}},        {{3, 5, 3}, {3, 5, 3, false}},
+        {{4, 4, 4}, {4, 4, 4, false}},      {{1, 1}, {1, 1, 1, false}},           {{4, 5, 6}, {5, 6, 4, true}},
+        {{65535, 1}, {65535, 1, 1, false}}, {{5, 7, 5}, {7, 5, 5, true}},         {{64, 70, 13}, {64, 70, 13, false}},
+        {{13, 64, 64}, {64, 64, 13, true}}, {{100, 64, 64}, {100, 64, 64, false}}};
     for (const auto& [shape, image] : cases) {
         const ImageArray found = image_array(kUint8, shape);
         EXPECT_EQ(found.height, image.height);
@@ -101,13 +102,22 @@ TEST(Array, ShapesOfImages) {
         EXPECT_EQ(found.channels, image.channels);
         EXPECT_EQ(found.planes, image.planes);
     }
-    for (const Shape& shape : {Shape{}, Shape{5}, Shape{5, 7, 5}, Shape{0, 7, 0}, Shape{2, 5, 7, 3}}) {
-        EXPECT_THAT(error_of([&] { image_array(kUint8, shape); }), HasSubstr("C being 1 to 4, got uint8"));
+    for (const Shape& shape : {Shape{}, Shape{5}, Shape{65, 7, 65}, Shape{0, 7, 0}, Shape{2, 5, 7, 3}}) {
+        EXPECT_THAT(error_of([&] { image_array(kUint8, shape); }), HasSubstr("C being 1 to 64, got uint8"));
     }
     for (const Shape& shape : {Shape{0, 7}, Shape{5, 0, 3}, Shape{65536, 1}, Shape{3, 1, 65536}}) {
         EXPECT_THAT(error_of([&] { image_array(kUint8, shape); }), HasSubstr("sides of 1 to 65535"));
     }
-    EXPECT_THAT(error_of([] { image_array({ArrayKind::floating, 4}, {5, 7}); }), HasSubstr("got float32 of (5, 7)"));
+    EXPECT_EQ(image_array({ArrayKind::floating, 4}, {5, 7}).dtype, DType::float32);
+    EXPECT_EQ(image_array({ArrayKind::unsigned_integer, 2, true}, {5, 7}).dtype, DType::uint16);
+    EXPECT_THAT(error_of([] {
+                    image_array({ArrayKind::signed_integer, 8}, {5, 7});
+                }),
+                HasSubstr("got int64 of (5, 7)"));
+    EXPECT_THAT(error_of([] {
+                    image_array({ArrayKind::unsigned_integer, 4}, {5, 7});
+                }),
+                HasSubstr("got uint32 of (5, 7)"));
 }
 
 // Every layout and order: element (y, x, c) against a plain loop over indices.

@@ -110,7 +110,7 @@ def test_the_pipeline_needs_neither_libtorch_nor_the_cuda_toolkit(prefix, tmp_pa
     run("cmake", "--build", tmp_path / "build")
     assert "digits: 64 samples" in run(tmp_path / "build/consumer")
     linked = run("ldd", tmp_path / "build/consumer")
-    assert "torch" not in linked and "cudart" not in linked
+    assert "libtorch" not in linked and "cudart" not in linked
 
 
 EVERYTHING = """

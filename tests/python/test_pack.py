@@ -319,7 +319,7 @@ def test_what_is_there_is_not_touched(stoker, tmp_path):
 
 def test_needs_no_libtorch(program):
     libraries = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
-    assert "torch" not in libraries
+    assert "libtorch" not in libraries
 
 
 def test_parts_that_are_killed_and_repeated_are_merged_to_the_same_bytes(program, many_drawn, whole, tmp_path):

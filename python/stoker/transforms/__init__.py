@@ -30,8 +30,10 @@ from stoker.transforms.ops import (
     RandomVerticalFlip,
     Resize,
     TimmRandAugment,
+    ToFloat,
     Transform,
     TrivialAugmentWide,
+    Window,
 )
 from stoker.transforms.torchvision import from_torchvision
 
@@ -65,7 +67,9 @@ __all__ = [
     "RandomVerticalFlip",
     "Resize",
     "TimmRandAugment",
+    "ToFloat",
     "Transform",
     "TrivialAugmentWide",
+    "Window",
     "from_torchvision",
 ]

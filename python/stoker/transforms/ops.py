@@ -450,14 +450,50 @@ class RandomErasing(Transform):
         super().__init__(p=p, scale=scale, ratio=ratio, value=value)
 
 
+class ToFloat(Transform):
+    """Makes the image one of float32. scale: whole numbers are divided by the type's largest, as torchvision's
+    ToDtype(torch.float32, scale=True) does; False keeps the stored values."""
+
+    op = "to_float"
+
+    def __init__(self, scale: bool = True) -> None:
+        super().__init__(scale=scale)
+
+
+class Window(Transform):
+    """Makes the image one of float32: stored values from center - width / 2 to center + width / 2 become 0 to 1, and
+    others are clipped, as for computed tomography."""
+
+    op = "window"
+
+    def __init__(self, center: float, width: float) -> None:
+        super().__init__(center=center, width=width)
+
+
 class Normalize(Transform):
-    """(pixel / 255 - mean) / std: one number for each channel, or one for all. The last op. `inplace` makes no
-    difference here."""
+    """(pixel / largest - mean) / std: one number for each channel, or one for all; `largest` is 255 of uint8, 65535 of
+    uint16, 32767 of int16 and 1 of floats. The last op. `inplace` makes no difference here.
+
+    by: "min_max" or "percentiles" map the image's own range, or that of two percentiles (1 and 99), to 0 to 1, and take
+        no mean and std. channel_wise: each channel by its own.
+    """
 
     op = "normalize"
 
-    def __init__(self, mean: Range, std: Range, inplace: bool = False) -> None:
-        super().__init__(mean=mean, std=std)
+    def __init__(
+        self,
+        mean: Range | None = None,
+        std: Range | None = None,
+        inplace: bool = False,
+        *,
+        by: str = "mean_std",
+        percentiles: Sequence[float] | None = None,
+        channel_wise: bool = False,
+    ) -> None:
+        own = by != "mean_std"
+        super().__init__(
+            mean=mean, std=std, by=by if own else None, percentiles=percentiles, channel_wise=channel_wise or None
+        )
 
 
 # The ops that are applied at random, and their probability without `p`.

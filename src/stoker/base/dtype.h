@@ -11,12 +11,14 @@
 
 namespace stoker {
 
-enum class DType : std::uint8_t { uint8, int32, int64, float16, bfloat16, float32, float64 };
+enum class DType : std::uint8_t { uint8, uint16, int16, int32, int64, float16, bfloat16, float32, float64 };
 
 constexpr std::size_t item_size(DType dtype) {
     switch (dtype) {
         case DType::uint8:
             return 1;
+        case DType::uint16:
+        case DType::int16:
         case DType::float16:
         case DType::bfloat16:
             return 2;
@@ -34,6 +36,10 @@ constexpr std::string_view dtype_name(DType dtype) {
     switch (dtype) {
         case DType::uint8:
             return "uint8";
+        case DType::uint16:
+            return "uint16";
+        case DType::int16:
+            return "int16";
         case DType::int32:
             return "int32";
         case DType::int64:
@@ -50,10 +56,19 @@ constexpr std::string_view dtype_name(DType dtype) {
     return "?";
 }
 
+constexpr bool is_integer(DType dtype) {
+    return dtype == DType::uint8 || dtype == DType::uint16 || dtype == DType::int16 || dtype == DType::int32 ||
+           dtype == DType::int64;
+}
+
 template <typename T>
 struct dtype_of;
 template <>
 struct dtype_of<std::uint8_t> : std::integral_constant<DType, DType::uint8> {};
+template <>
+struct dtype_of<std::uint16_t> : std::integral_constant<DType, DType::uint16> {};
+template <>
+struct dtype_of<std::int16_t> : std::integral_constant<DType, DType::int16> {};
 template <>
 struct dtype_of<std::int32_t> : std::integral_constant<DType, DType::int32> {};
 template <>

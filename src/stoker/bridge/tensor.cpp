@@ -17,10 +17,10 @@ struct TypePair {
     DType dtype;
     at::ScalarType scalar;
 };
-constexpr TypePair kTypes[] = {{DType::uint8, at::kByte},        {DType::int32, at::kInt},
-                               {DType::int64, at::kLong},        {DType::float16, at::kHalf},
-                               {DType::bfloat16, at::kBFloat16}, {DType::float32, at::kFloat},
-                               {DType::float64, at::kDouble}};
+constexpr TypePair kTypes[] = {
+    {DType::uint8, at::kByte},        {DType::uint16, at::kUInt16}, {DType::int16, at::kShort},
+    {DType::int32, at::kInt},         {DType::int64, at::kLong},    {DType::float16, at::kHalf},
+    {DType::bfloat16, at::kBFloat16}, {DType::float32, at::kFloat}, {DType::float64, at::kDouble}};
 
 }  // namespace
 

@@ -160,6 +160,14 @@ std::chrono::nanoseconds Decoder::take_entropy_time() {
     return state_->jpeg.take_entropy_time();
 }
 
+void Decoder::decode_deep(std::span<const std::byte> bytes, Buffer& pixels) {
+    if (require_codec(bytes) != Codec::png) {
+        throw InvalidArgument(
+            {.where = "image", .expected = "a PNG", .got = std::string(codec_name(*sniff_codec(bytes)))});
+    }
+    state_->png.decode_deep(bytes, pixels);
+}
+
 void Decoder::decode(std::span<const std::byte> bytes, RowSink& sink, const DecodeOptions& options) {
     if (options.indices) {
         if (const Codec codec = require_codec(bytes); codec != Codec::png) {

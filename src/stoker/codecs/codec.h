@@ -26,7 +26,7 @@ struct ImageInfo {
     int width = 0;
     int orientation = 1;       // EXIF orientation 1..8; 1 if there is none
     bool progressive = false;  // JPEG: progressive, PNG: interlaced
-    int bits = 8;              // of a channel, as stored: 16 in a deep PNG or PNM, which is reduced to 8
+    int bits = 8;              // of a channel, as stored: 16 in a deep PNG or PNM, which `decode` reduces to 8
 };
 
 struct DecodeOptions {
@@ -55,6 +55,9 @@ class Decoder {
     // image. Rows below the region may not be read, and then their damage is not noticed. When it throws, the sink
     // may have received some rows, but not `finish`.
     void decode(std::span<const std::byte> bytes, RowSink& sink, const DecodeOptions& options = {});
+
+    // Decodes a PNG of 16 bits whole to uint16 (H, W, 3), as `decode` does to uint8. Ignores `exif`. Throws DataError.
+    void decode_deep(std::span<const std::byte> bytes, Buffer& pixels);
 
     // The time in Huffman decoding since the last call; only baseline JPEGs measure it.
     std::chrono::nanoseconds take_entropy_time();

@@ -27,8 +27,8 @@ constexpr std::size_t kMaxMetadata = std::size_t{64} << 20;
 // data, but gives the offset of an error.
 class PngReader {
   public:
-    explicit PngReader(std::span<const std::byte> bytes, bool indices = false)
-        : bytes_(bytes), indices_(indices), context_(spng_ctx_new(0), spng_ctx_free) {
+    explicit PngReader(std::span<const std::byte> bytes, bool indices = false, bool deep = false)
+        : bytes_(bytes), indices_(indices), deep_(deep), context_(spng_ctx_new(0), spng_ctx_free) {
         if (context_ == nullptr) {
             fail(SPNG_EMEM);
         }
@@ -99,6 +99,21 @@ class PngReader {
         }
     }
 
+    // Decodes all rows, interlaced or not, to `image`, whose rows have row_bytes().
+    void read_deep(ImageView image) {
+        if (interlaced()) {
+            read_passes(image);
+            return;
+        }
+        start_rows();
+        int status = SPNG_OK;
+        for (int y = 0; y < height(); ++y) {
+            check(status);
+            status = spng_decode_row(context_.get(), image.row(y), row_bytes());
+        }
+        finish(status);
+    }
+
   private:
     static int read(spng_ctx* /*context*/, void* user, void* to, std::size_t size) {
         auto* self = static_cast<PngReader*>(user);
@@ -112,11 +127,11 @@ class PngReader {
 
     std::size_t row_bytes() const {
         return indices_ ? (std::size_t{header_.width} * samples_ * header_.bit_depth + 7) / 8
-                        : std::size_t{3} * header_.width;
+                        : std::size_t{deep_ ? 8U : 3U} * header_.width;
     }
 
     void start_rows() {
-        const int format = indices_ ? SPNG_FMT_PNG : SPNG_FMT_RGB8;
+        const int format = indices_ ? SPNG_FMT_PNG : deep_ ? SPNG_FMT_RGBA16 : SPNG_FMT_RGB8;
         check(spng_decode_image(context_.get(), nullptr, 0, format, SPNG_DECODE_PROGRESSIVE));
     }
 
@@ -168,6 +183,7 @@ class PngReader {
 
     std::span<const std::byte> bytes_;
     bool indices_;
+    bool deep_;                         // rows are of RGBA in 16 bits
     std::size_t samples_ = 1;           // of a pixel, with `indices_`
     std::vector<std::uint8_t> packed_;  // one row of indices as stored
     std::size_t position_ = 0;
@@ -216,6 +232,18 @@ void PngDecoder::decode(std::span<const std::byte> bytes, RowSink& sink, bool in
         reader.read_rows(rows);
     }
     sink.finish();
+}
+
+void PngDecoder::decode_deep(std::span<const std::byte> bytes, Buffer& pixels) {
+    PngReader reader(bytes, /*indices=*/false, /*deep=*/true);
+    constexpr int kBytes = 8;  // of RGBA in 16 bits
+    interlaced_.reset(reader.height(), reader.width(), kBytes);
+    reader.read_deep(interlaced_.view());
+    const std::size_t count = static_cast<std::size_t>(reader.height()) * static_cast<std::size_t>(reader.width());
+    pixels.resize(count * 6);
+    for (std::size_t i = 0; i < count; ++i) {
+        std::memcpy(pixels.data() + 6 * i, interlaced_.view().data + kBytes * i, 6);
+    }
 }
 
 }  // namespace stoker

@@ -1,6 +1,7 @@
 // Overflow-checked arithmetic on shapes from files, transposition of images to (H, W, C), and labels.
 #include "stoker/formats/array.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <fmt/format.h>
@@ -16,11 +17,19 @@
 namespace stoker {
 namespace {
 
-constexpr std::int64_t kMaxChannels = 4;
 constexpr std::int64_t kMaxSide = 65535;
 
-bool is_channels(std::int64_t side) {
-    return side >= 1 && side <= kMaxChannels;
+// Whether the channels are the last of three sides, or the first; empty if they are neither.
+std::optional<bool> channels_last(const Shape& shape) {
+    const auto within = [](std::int64_t side, std::int64_t most) { return side >= 1 && side <= most; };
+    for (const std::int64_t most : {kMaxByteChannels, kMaxChannels}) {
+        const bool last = within(shape[2], most);
+        const bool first = within(shape[0], most);
+        if (last || first) {
+            return last && (!first || most == kMaxByteChannels || shape[2] < shape[0]);
+        }
+    }
+    return std::nullopt;
 }
 
 std::uint64_t read_natural(const std::byte* from, int size, bool big_endian) {
@@ -126,19 +135,19 @@ std::optional<DType> dtype_of_array(const ArrayType& type) {
     if (type.big_endian && type.item_size > 1) {
         return std::nullopt;
     }
+    const auto of_sizes = [&](std::optional<DType> one, std::optional<DType> two, std::optional<DType> four,
+                              std::optional<DType> eight) {
+        return type.item_size == 1 ? one : type.item_size == 2 ? two : type.item_size == 4 ? four : eight;
+    };
     switch (type.kind) {
         case ArrayKind::boolean:
             return DType::uint8;
         case ArrayKind::unsigned_integer:
-            return type.item_size == 1 ? std::optional(DType::uint8) : std::nullopt;
+            return of_sizes(DType::uint8, DType::uint16, std::nullopt, std::nullopt);
         case ArrayKind::signed_integer:
-            return type.item_size == 4   ? std::optional(DType::int32)
-                   : type.item_size == 8 ? std::optional(DType::int64)
-                                         : std::nullopt;
+            return of_sizes(std::nullopt, DType::int16, DType::int32, DType::int64);
         case ArrayKind::floating:
-            return type.item_size == 2   ? std::optional(DType::float16)
-                   : type.item_size == 4 ? std::optional(DType::float32)
-                                         : std::optional(DType::float64);
+            return of_sizes(std::nullopt, DType::float16, DType::float32, DType::float64);
     }
     return std::nullopt;
 }
@@ -179,14 +188,36 @@ std::int64_t integer_at(const ArrayView& array, std::int64_t at) {
     return static_cast<std::int64_t>(natural << unused) >> unused;
 }
 
+namespace {
+
+[[noreturn]] void refuse_image(std::string_view type, const Shape& shape) {
+    throw DataError({}, {.where = "image",
+                         .expected = fmt::format("uint8, uint16, int16 or floats of (H, W), (H, W, C) or (C, H, W), C "
+                                                 "being 1 to {}",
+                                                 kMaxChannels),
+                         .got = fmt::format("{} of ({})", type, fmt::join(shape, ", "))});
+}
+
+}  // namespace
+
 ImageArray image_array(const ArrayType& type, const Shape& shape) {
-    const bool fits = shape.size() == 2 || (shape.size() == 3 && (is_channels(shape[2]) || is_channels(shape[0])));
-    if (!type.is_uint8() || !fits) {
-        throw DataError({}, {.where = "image",
-                             .expected = "uint8 of (H, W), (H, W, C) or (C, H, W), C being 1 to 4",
-                             .got = fmt::format("{} of ({})", array_type_name(type), fmt::join(shape, ", "))});
+    ArrayType natural = type;
+    natural.big_endian = false;
+    const std::optional<DType> dtype = dtype_of_array(natural);
+    if (!dtype) {
+        refuse_image(array_type_name(type), shape);
     }
-    const bool planes = shape.size() == 3 && !is_channels(shape[2]);
+    ImageArray image = image_array(*dtype, shape);
+    image.big_endian = type.big_endian && type.item_size > 1;
+    return image;
+}
+
+ImageArray image_array(DType dtype, const Shape& shape) {
+    const std::optional<bool> last = shape.size() == 3 ? channels_last(shape) : std::optional(true);
+    if (!is_image_dtype(dtype) || !last || (shape.size() != 2 && shape.size() != 3)) {
+        refuse_image(dtype_name(dtype), shape);
+    }
+    const bool planes = !*last;
     const std::size_t first = planes ? 1 : 0;
     const auto side = [&](std::size_t at) {
         if (shape[at] < 1 || shape[at] > kMaxSide) {
@@ -199,33 +230,41 @@ ImageArray image_array(const ArrayType& type, const Shape& shape) {
     return {.height = side(first),
             .width = side(first + 1),
             .channels = shape.size() == 2 ? 1 : side(planes ? 0 : 2),
-            .planes = planes};
+            .planes = planes,
+            .dtype = dtype};
 }
 
 void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byte> bytes, FieldValue& value) {
     value.set_raw(bytes, layout.height, layout.width, layout.channels);
-    if (!fortran && (!layout.planes || layout.channels == 1)) {
+    value.dtype = layout.dtype;
+    const bool deep = value.is_deep();
+    value.planes = deep && layout.planes && !fortran;
+    if (!fortran && !layout.big_endian && (deep || !layout.planes || layout.channels == 1)) {
         return;
     }
     const auto height = static_cast<std::size_t>(layout.height);
     const auto width = static_cast<std::size_t>(layout.width);
     const auto channels = static_cast<std::size_t>(layout.channels);
-    // Strides of `bytes`: C order (C, H, W), or Fortran order of (C, H, W) or (H, W, C).
-    const std::size_t step_c = !fortran ? height * width : layout.planes ? 1 : height * width;
-    const std::size_t step_y = !fortran ? width : layout.planes ? channels : 1;
-    const std::size_t step_x = !fortran ? 1 : layout.planes ? channels * height : height;
+    const std::size_t size = item_size(layout.dtype);
+    // Strides of `bytes`, in elements: C order (C, H, W) or (H, W, C), or Fortran order of either.
+    const bool planes = layout.planes;
+    const std::size_t step_c = !fortran ? (planes ? height * width : 1) : planes ? 1 : height * width;
+    const std::size_t step_y = !fortran ? (planes ? width : width * channels) : planes ? channels : 1;
+    const std::size_t step_x = !fortran ? (planes ? 1 : channels) : planes ? channels * height : height;
     Buffer transposed;
     const std::less_equal<> before;
     const bool inside = before(value.storage.data(), bytes.data()) &&
                         before(bytes.data(), value.storage.data() + value.storage.capacity());
     Buffer& out = inside ? transposed : value.storage;
     out.resize(bytes.size());
+    value.planes = false;
     std::byte* to = out.data();
     for (std::size_t y = 0; y < height; ++y) {
         for (std::size_t x = 0; x < width; ++x) {
-            const std::byte* from = bytes.data() + y * step_y + x * step_x;
-            for (std::size_t c = 0; c < channels; ++c) {
-                *to++ = from[c * step_c];
+            const std::byte* from = bytes.data() + (y * step_y + x * step_x) * size;
+            for (std::size_t c = 0; c < channels; ++c, to += size) {
+                const std::byte* element = from + c * step_c * size;
+                layout.big_endian ? std::reverse_copy(element, element + size, to) : std::copy_n(element, size, to);
             }
         }
     }

@@ -1,5 +1,5 @@
 // A view of an array in a file of NumPy, torch or HDF5. It has more element types than DType, because labels are stored
-// in all of them; images are always uint8.
+// in all of them.
 #pragma once
 
 #include <cstddef>
@@ -56,20 +56,24 @@ std::uint64_t checked_array_bytes(const ArrayType& type, const Shape& shape);
 // Element `at`, in storage order, of an integer or boolean array. Throws DataError for other types.
 std::int64_t integer_at(const ArrayView& array, std::int64_t at);
 
-// The layout of one image: (H, W), (H, W, C) or (C, H, W), where C is 1 to 4. If both the first and the last of three
-// sides could be the channels, the last one is.
+// The layout of one image: (H, W), (H, W, C) or (C, H, W), where C is 1 to kMaxChannels. Of three sides the last is the
+// channels if it is at most 4, else the first if that is; else the shorter of the two, if it may be.
 struct ImageArray {
     int height = 0;
     int width = 0;
     int channels = 1;
     bool planes = false;  // (C, H, W)
+    DType dtype = DType::uint8;
+    bool big_endian = false;
 };
 
-// Throws DataError, with the type and shape found, for a type other than uint8 or any other shape.
+// Throws DataError, with the type and shape found, for a type that images do not have (is_image_dtype) or any other
+// shape.
 ImageArray image_array(const ArrayType& type, const Shape& shape);
+ImageArray image_array(DType dtype, const Shape& shape);
 
-// Makes `value` refer to raw pixels (H, W, C): to `bytes` if they have that layout, otherwise to a transposed copy in
-// `value.storage`. `bytes` may be part of `value.storage`.
+// Makes `value` refer to raw pixels: to `bytes` if they are little-endian in C order and, of up to 4 channels of uint8,
+// (H, W, C), otherwise to a copy in `value.storage`. `bytes` may be part of `value.storage`.
 void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byte> bytes, FieldValue& value);
 
 // ---- Labels: class indices, or one-hot rows ----

@@ -44,6 +44,14 @@ constexpr bool has_pixels(FieldKind kind) {
     return kind == FieldKind::image || kind == FieldKind::mask;
 }
 
+// The types that an image's pixels may have. Images of uint8 with up to kMaxByteChannels channels run as bytes, all
+// others as float32 planes (base/planes.h).
+inline constexpr int kMaxByteChannels = 4;
+inline constexpr int kMaxChannels = 64;
+constexpr bool is_image_dtype(DType dtype) {
+    return dtype != DType::int32 && dtype != DType::int64;
+}
+
 // A field to read in addition to image and label.
 struct FieldRequest {
     std::string name;
@@ -66,7 +74,7 @@ struct FieldNames {
 struct Field {
     std::string name;  // also of the batch's field
     FieldKind kind = FieldKind::value;
-    DType dtype = DType::float32;  // uint8 for images and masks
+    DType dtype = DType::float32;  // uint8 for masks, and for images unless they are arrays of another type
     // The shape of one sample, row-major; empty for a scalar. A first side of -1 means any length, which differs
     // between samples. Empty for images and masks, whose samples have their own sizes.
     Shape shape = {};
@@ -104,15 +112,16 @@ constexpr std::optional<DType> element_dtype() {
     }
 }
 
-// A sample's value of one field as stored. `bytes` is an encoded image (JPEG, PNG, ...), raw uint8 pixels (height,
-// width, channels), or an array's elements. It points into the dataset or into `storage` and stays valid until the
-// sample is read into again.
+// A sample's value of one field as stored. `bytes` is an encoded image (JPEG, PNG, ...), raw pixels (height, width,
+// channels), of uint8 unless `dtype` says another type, or an array's elements. It points into the dataset or into
+// `storage` and stays valid until the sample is read into again.
 struct FieldValue {
     std::span<const std::byte> bytes;
     bool encoded = false;  // `bytes` is an image file
     int height = 0;        // of raw pixels; otherwise 0
     int width = 0;
     int channels = 0;
+    bool planes = false;                        // raw pixels are (channels, height, width)
     std::optional<DType> dtype = std::nullopt;  // of elements, if their source stored it
     Buffer storage;                             // for datasets that have to copy or read
 
@@ -123,7 +132,12 @@ struct FieldValue {
         height = rows;
         width = columns;
         channels = depth;
+        planes = false;
         dtype.reset();
+    }
+    // Raw pixels that do not run as bytes.
+    bool is_deep() const {
+        return !encoded && height > 0 && (dtype.value_or(DType::uint8) != DType::uint8 || channels > kMaxByteChannels);
     }
     void set_encoded_image(std::span<const std::byte> image) {
         set_raw(image, 0, 0, 0);

@@ -103,7 +103,7 @@ Field field_of_array(const FieldRequest& request, const ArrayView& array, bool r
     const std::optional<DType> dtype = dtype_of_array(array.type);
     if (!dtype || (array.fortran && array.shape.size() > 1 && !has_pixels(request.kind.value_or(FieldKind::value)))) {
         throw Unsupported({.where = where,
-                           .expected = "uint8, int32, int64 or a float, in C order",
+                           .expected = "uint8, int16 to int64, uint16 or a float, in C order",
                            .got = fmt::format("{} of {}{}", array_type_name(array.type), shape_text(array.shape),
                                               array.fortran ? " in Fortran order" : "")});
     }
@@ -225,7 +225,7 @@ FieldKind guessed_image_kind(std::string_view name) {
 }
 
 FieldKind guessed_kind(std::string_view name, DType dtype, const Shape& shape) {
-    const bool integers = dtype == DType::uint8 || dtype == DType::int32 || dtype == DType::int64;
+    const bool integers = is_integer(dtype);
     const auto is_channels = [](std::int64_t side) { return side >= 1 && side <= 4; };
     if (dtype == DType::uint8 && shape.size() == 2) {
         return guessed_image_kind(name) == FieldKind::mask ? FieldKind::mask : FieldKind::value;

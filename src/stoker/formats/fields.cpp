@@ -106,16 +106,14 @@ void check_unique(std::span<const std::string> names, const std::string& where) 
 
 namespace {
 
-bool is_integer(DType dtype) {
-    return dtype == DType::uint8 || dtype == DType::int32 || dtype == DType::int64;
-}
-
 // What arrays of this kind are, for messages; empty if `dtype` and `shape` fit.
 std::string_view unfit(FieldKind kind, DType dtype, const Shape& shape) {
     const std::size_t sides = shape.size();
     switch (kind) {
         case FieldKind::image:
-            return dtype == DType::uint8 && (sides == 2 || sides == 3) ? "" : "uint8 (H, W), (H, W, C) or (C, H, W)";
+            return is_image_dtype(dtype) && (sides == 2 || sides == 3)
+                       ? ""
+                       : "uint8, uint16, int16 or floats (H, W), (H, W, C) or (C, H, W)";
         case FieldKind::mask:
             return dtype == DType::uint8 && sides == 2 ? "" : "uint8 (H, W), a class index for each pixel";
         case FieldKind::boxes:

@@ -74,11 +74,16 @@ STOKER_PIXEL float channel(float middle, float place, float most, float slope, f
     return distance < 1.0f ? most : lower;
 }
 
-// Adds `turns` (-0.5 to 0.5) to the hue and converts back to RGB.
-STOKER_PIXEL void turn_hue(float& red, float& green, float& blue, float turns) {
-    constexpr float kUnit = 1.0f / 255.0f;
-    constexpr float kLevels = 255.999f;  // torchvision's factor from [0, 1] to levels
-    const Hsv hsv = to_hsv(red * kUnit, green * kUnit, blue * kUnit);
+// RGB of an HSV colour, with `turns` (-0.5 to 0.5) added to its hue: the middle of the sector, and the largest, the
+// middle and the smallest channel in [0, 1].
+struct TurnedHue {
+    float middle;
+    float most;
+    float slope;
+    float least;
+};
+
+STOKER_PIXEL TurnedHue turned_hue(const Hsv& hsv, float turns) {
     float hue = hsv.hue + turns;
     hue = hue < 0.0f ? hue + 1.0f : hue;
     hue = hue >= 1.0f ? hue - 1.0f : hue;
@@ -89,12 +94,19 @@ STOKER_PIXEL void turn_hue(float& red, float& green, float& blue, float turns) {
     const float rest = 1.0f - hsv.saturation;
     const float falling = 1.0f - part;
     const float rising = part + rest;
-    const float most = truncated(hsv.value * kLevels);
-    const float slope = truncated(((sector & 1) != 0 ? falling : rising) * hsv.value * kLevels);
-    const float least = truncated(rest * hsv.value * kLevels);
-    red = channel(begin + 0.5f, 0, most, slope, least);
-    green = channel(begin + 0.5f, 2, most, slope, least);
-    blue = channel(begin + 0.5f, 4, most, slope, least);
+    return {begin + 0.5f, hsv.value, ((sector & 1) != 0 ? falling : rising) * hsv.value, rest * hsv.value};
+}
+
+STOKER_PIXEL void turn_hue(float& red, float& green, float& blue, float turns) {
+    constexpr float kUnit = 1.0f / 255.0f;
+    constexpr float kLevels = 255.999f;  // torchvision's factor from [0, 1] to levels
+    const TurnedHue turned = turned_hue(to_hsv(red * kUnit, green * kUnit, blue * kUnit), turns);
+    const float most = truncated(turned.most * kLevels);
+    const float slope = truncated(turned.slope * kLevels);
+    const float least = truncated(turned.least * kLevels);
+    red = channel(turned.middle, 0, most, slope, least);
+    green = channel(turned.middle, 2, most, slope, least);
+    blue = channel(turned.middle, 4, most, slope, least);
 }
 
 }  // namespace stoker::color_pixel

@@ -123,4 +123,11 @@ void elastic(ImageView image, const Displacement& by, Interpolation interpolatio
     warping::warp(scratch.view(), Grid(by, image.height, image.width), interpolation, fill, image);
 }
 
+void elastic_planes(PlanesView image, const Displacement& by, Interpolation interpolation, const Color& fill,
+                    const PlaneValues& values, Planes& copy) {
+    if (!by.x.empty()) {
+        warping::warp_planes("elastic", image, Grid(by, image.height, image.width), interpolation, fill, values, copy);
+    }
+}
+
 }  // namespace stoker

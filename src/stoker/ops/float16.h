@@ -1,5 +1,5 @@
-// float32 to float16 and bfloat16, rounded to nearest, ties to even: the same bits as the processor's instructions.
-// Internal to ops/.
+// float32 to float16 and bfloat16, rounded to nearest, ties to even: the same bits as the processor's instructions; and
+// back.
 #pragma once
 
 #include <bit>
@@ -30,6 +30,18 @@ inline std::uint16_t to_float16(float value) {
         half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + 0.5f) - 0x3F000000u;
     }
     return static_cast<std::uint16_t>(sign | half);
+}
+
+inline float from_float16(std::uint16_t bits) {
+    const std::uint32_t size = (bits & 0x7FFFu) << 13;
+    const bool finite = size < 0x0F800000u;
+    const float value = finite ? std::bit_cast<float>(size) * 0x1p112f
+                               : std::bit_cast<float>(size | 0x7F800000u);  // moves the exponent
+    return (bits & 0x8000u) != 0 ? -value : value;
+}
+
+inline float from_bfloat16(std::uint16_t bits) {
+    return std::bit_cast<float>(std::uint32_t{bits} << 16);
 }
 
 }  // namespace stoker

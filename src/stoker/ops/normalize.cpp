@@ -11,7 +11,7 @@ namespace stoker {
 
 NormalizeFactors normalize_factors(const Normalize& op) {
     NormalizeFactors factors;
-    for (std::size_t c = 0; c < op.mean.size(); ++c) {
+    for (std::size_t c = 0; c < factors.scale.size(); ++c) {
         if (!std::isfinite(op.mean[c]) || !std::isfinite(op.std[c]) || !(op.std[c] > 0)) {
             throw InvalidArgument({.where = "normalize",
                                    .expected = "a finite mean and a std above 0",

@@ -1,16 +1,24 @@
 // The parameters of normalize, the last op of every image pipeline: (x / 255 - mean) / std. resize_normalize and
-// normalize_cuda apply them.
+// normalize_cuda apply them to bytes; planes divide by PlaneValues::top, or are normalised by their own values.
 #pragma once
 
 #include <array>
+#include <cstdint>
 
 namespace stoker {
 
+// What an image is normalised by: given values, its smallest and largest value, or its values at two percentiles, which
+// become 0 and 1. Values beyond the percentiles are clipped.
+enum class NormalizeBy : std::uint8_t { mean_std, min_max, percentiles };
+
 // One value per channel; grey images use the first. The default maps pixels to [0, 1].
 struct Normalize {
-    std::array<float, 4> mean{0, 0, 0, 0};
-    std::array<float, 4> std{1, 1, 1, 1};
-    int channels = 0;  // the images must have this many channels; 0: any
+    std::array<float, 64> mean{0, 0, 0, 0};
+    std::array<float, 64> std{1, 1, 1, 1};
+    int channels = 0;  // the images must have this many channels; 0: any, and the first values are those of all
+    NormalizeBy by = NormalizeBy::mean_std;
+    std::array<double, 2> percentiles{0, 100};
+    bool channel_wise = false;  // min_max, percentiles: of each channel
 };
 
 // torchvision's usual constants.
@@ -22,7 +30,7 @@ inline constexpr Normalize kCifar10Normalize{{0.4914f, 0.4822f, 0.4465f, 0}, {0.
 enum class Layout { chw, hwc };  // planes (C, H, W) or interleaved (H, W, C)
 
 // The op as one multiplication and one addition per value: x * scale + bias = (x / 255 - mean) / std.
-// normalize_factors throws InvalidArgument if a std is not above 0 or a number is not finite.
+// normalize_factors takes the first four; it throws InvalidArgument if a std is not above 0 or a number is not finite.
 struct NormalizeFactors {
     std::array<float, 4> scale{};
     std::array<float, 4> bias{};

@@ -118,4 +118,13 @@ void perspective(ImageView image, const Corners& to, Interpolation interpolation
     warping::warp(scratch.view(), Grid(coefficients, image.height, image.width), interpolation, fill, image);
 }
 
+void perspective_planes(PlanesView image, const Corners& to, Interpolation interpolation, const Color& fill,
+                        const PlaneValues& values, Planes& copy) {
+    const ImageSize size{image.height, image.width};
+    if (to != corners_of(size)) {
+        warping::warp_planes("perspective", image, Grid(perspective_coefficients(size, to), size.height, size.width),
+                             interpolation, fill, values, copy);
+    }
+}
+
 }  // namespace stoker

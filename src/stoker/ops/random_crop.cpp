@@ -10,25 +10,6 @@
 namespace stoker {
 namespace {
 
-constexpr int kOutside = -1;
-
-// The pixel of a line of `length` for any `position`; kOutside for the fill.
-int source_of(int position, int length, PaddingMode mode) {
-    if (position >= 0 && position < length) {
-        return position;
-    }
-    if (mode == PaddingMode::constant) {
-        return kOutside;
-    }
-    if (mode == PaddingMode::edge || length == 1) {
-        return std::clamp(position, 0, length - 1);
-    }
-    const int repeated = mode == PaddingMode::symmetric ? 1 : 0;
-    const int period = 2 * length - 2 + 2 * repeated;
-    const int place = ((position % period) + period) % period;
-    return place < length ? place : period - repeated - place;
-}
-
 int drawn_offset(int length, int window, Rng& rng) {
     const std::uint32_t offset = rng.below(static_cast<std::uint32_t>(length - window + 1));
     return static_cast<int>(offset);
@@ -62,6 +43,22 @@ void check(const RandomCrop& op, int height, int width) {
 }
 
 }  // namespace
+
+int padded_source(int position, int length, PaddingMode mode) {
+    if (position >= 0 && position < length) {
+        return position;
+    }
+    if (mode == PaddingMode::constant) {
+        return kOutside;
+    }
+    if (mode == PaddingMode::edge || length == 1) {
+        return std::clamp(position, 0, length - 1);
+    }
+    const int repeated = mode == PaddingMode::symmetric ? 1 : 0;
+    const int period = 2 * length - 2 + 2 * repeated;
+    const int place = ((position % period) + period) % period;
+    return place < length ? place : period - repeated - place;
+}
 
 Padding padding_for(const RandomCrop& op, int image_height, int image_width) {
     check(op, image_height, image_width);
@@ -100,13 +97,13 @@ void padded_crop(ConstImageView from, const Box& box, PaddingMode mode, const Co
     const int left = std::clamp(-box.left, 0, box.width);                  // box columns before the image
     const int right = std::clamp(from.width - box.left, left, box.width);  // first box column after the image
     const auto copy_pixel = [&](const std::uint8_t* row, int x, std::uint8_t* out) {
-        const int column = row == nullptr ? kOutside : source_of(box.left + x, from.width, mode);
+        const int column = row == nullptr ? kOutside : padded_source(box.left + x, from.width, mode);
         const std::uint8_t* in = column == kOutside ? fill.data() : row + static_cast<std::size_t>(column) * channels;
         std::copy_n(in, channels, out + static_cast<std::size_t>(x) * channels);
     };
     for (int y = 0; y < box.height; ++y) {
         std::uint8_t* out = to.row(y);
-        const int source = source_of(box.top + y, from.height, mode);
+        const int source = padded_source(box.top + y, from.height, mode);
         const std::uint8_t* row = source == kOutside ? nullptr : from.row(source);
         const int middle_end = row == nullptr ? left : right;
         for (int x = 0; x < left; ++x) {

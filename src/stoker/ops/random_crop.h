@@ -36,6 +36,10 @@ Padding padding_for(const RandomCrop& op, int image_height, int image_width);
 // Throws InvalidArgument, and DataError if the padded image is smaller than the window.
 Box draw_random_crop(const RandomCrop& op, int image_height, int image_width, Rng& rng);
 
+// The pixel of a line of `length` for any `position`; kOutside for the fill.
+inline constexpr int kOutside = -1;
+int padded_source(int position, int length, PaddingMode mode);
+
 // Copies `box` of `from` (C = 1..4) to `to`, which has the box's size. `mode` defines pixels beyond the edge; mirrored
 // images repeat without limit. Throws InvalidArgument.
 void padded_crop(ConstImageView from, const Box& box, PaddingMode mode, const Color& fill, ImageView to);

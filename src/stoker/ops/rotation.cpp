@@ -18,10 +18,13 @@ float draw_random_rotation(const RandomRotation& op, Rng& rng) {
     return op.probability < 1 && !rng.chance(op.probability) ? 0 : rng.uniform(op.low, op.high);
 }
 
+AffineParams rotation_of(double degrees) {
+    return {.angle = -std::fmod(std::fmod(degrees, 360.0) + 360.0, 360.0)};
+}
+
 void rotate(ImageView image, double degrees, Interpolation interpolation, const Fill& fill, Image& scratch) {
-    const double angle = std::fmod(std::fmod(degrees, 360.0) + 360.0, 360.0);
-    if (angle != 0) {
-        affine(image, {.angle = -angle}, interpolation, fill, scratch);
+    if (const AffineParams turn = rotation_of(degrees); turn.angle != 0) {
+        affine(image, turn, interpolation, fill, scratch);
     }
 }
 

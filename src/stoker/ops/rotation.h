@@ -18,6 +18,9 @@ struct RandomRotation {
 // Returns the angle in degrees. Throws InvalidArgument.
 float draw_random_rotation(const RandomRotation& op, Rng& rng);
 
+// torchvision's rotate as its affine: the angle in [0, 360), clockwise.
+AffineParams rotation_of(double degrees);
+
 // Rotates in place, C = 1..4. `scratch` holds a copy of the original.
 void rotate(ImageView image, double degrees, Interpolation interpolation, const Fill& fill, Image& scratch);
 

@@ -7,11 +7,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <optional>
+#include <type_traits>
 
 #include "stoker/base/error.h"
 #include "stoker/base/image.h"
+#include "stoker/base/planes.h"
 #include "stoker/ops/affine.h"
+#include "stoker/ops/planes.h"
 
 namespace stoker::warping {
 
@@ -87,23 +92,39 @@ inline bool within(std::int32_t position, int length) {
     return static_cast<std::uint32_t>(position) < static_cast<std::uint32_t>(length);
 }
 
-template <int channels>
-void nearest_pixel(ConstImageView from, const Positions& at, std::size_t i, const Fill& fill, std::uint8_t* out) {
-    constexpr Color kBlack{};
+// A pixel of a view of T, and the colour outside of the image; empty: zeros. Floats have one channel, a plane's.
+template <typename T>
+using PixelColor = std::array<T, 4>;
+template <typename T>
+using PixelFill = std::optional<PixelColor<T>>;
+
+template <typename T>
+T rounded(float value) {
+    if constexpr (std::is_same_v<T, float>) {
+        return value;
+    } else {
+        return static_cast<T>(std::clamp(nearest(value), 0, 255));
+    }
+}
+
+template <int channels, typename T>
+void nearest_pixel(BasicImageView<const T> from, const Positions& at, std::size_t i, const PixelFill<T>& fill, T* out) {
+    constexpr PixelColor<T> kBlack{};
     const bool inside = within(at.column[i], from.width) && within(at.row[i], from.height);
-    const std::uint8_t* in =
+    const T* in =
         inside ? from.row(at.row[i]) + std::ptrdiff_t{at.column[i]} * channels : (fill ? fill->data() : kBlack.data());
     std::copy_n(in, channels, out);
 }
 
 // Bilinear interpolation; pixels outside of the image count as zero.
-template <int channels>
-void bilinear_pixel(ConstImageView from, const Positions& at, std::size_t i, const Fill& fill, std::uint8_t* out) {
-    constexpr Color kBlack{};
+template <int channels, typename T>
+void bilinear_pixel(BasicImageView<const T> from, const Positions& at, std::size_t i, const PixelFill<T>& fill,
+                    T* out) {
+    constexpr PixelColor<T> kBlack{};
     const float west = 1.0f - at.east[i];
     const float north = 1.0f - at.south[i];
     float weights[4] = {west * north, at.east[i] * north, west * at.south[i], at.east[i] * at.south[i]};
-    const std::uint8_t* in[4];
+    const T* in[4];
     for (int k = 0; k < 4; ++k) {
         const std::int32_t column = at.column[i] + (k & 1);
         const std::int32_t row = at.row[i] + (k >> 1);
@@ -120,15 +141,15 @@ void bilinear_pixel(ConstImageView from, const Positions& at, std::size_t i, con
             const auto color = static_cast<float>((*fill)[static_cast<std::size_t>(c)]);
             value = (value - color) * share + color;
         }
-        out[c] = static_cast<std::uint8_t>(std::clamp(nearest(value), 0, 255));
+        out[c] = rounded<T>(value);
     }
 }
 
-// Pillow's: a cubic with a = -1 over the 4 x 4 pixels around the position, repeated beyond the image's edges, and cut
-// to whole levels. Positions outside of the image have the colour.
-template <int channels>
-void bicubic_pixel(ConstImageView from, const Positions& at, std::size_t i, const Fill& fill, std::uint8_t* out) {
-    constexpr Color kBlack{};
+// Pillow's: a cubic with a = -1 over the 4 x 4 pixels around the position, repeated beyond the image's edges; of bytes
+// cut to whole levels. Positions outside of the image have the colour.
+template <int channels, typename T>
+void bicubic_pixel(BasicImageView<const T> from, const Positions& at, std::size_t i, const PixelFill<T>& fill, T* out) {
+    constexpr PixelColor<T> kBlack{};
     const float x = static_cast<float>(at.column[i]) + at.east[i];
     const float y = static_cast<float>(at.row[i]) + at.south[i];
     if (!(x >= -0.5f && x < static_cast<float>(from.width) - 0.5f && y >= -0.5f &&
@@ -142,7 +163,7 @@ void bicubic_pixel(ConstImageView from, const Positions& at, std::size_t i, cons
     for (int c = 0; c < channels; ++c) {
         std::array<float, 4> rows;
         for (int k = 0; k < 4; ++k) {
-            const std::uint8_t* row = from.row(std::clamp(at.row[i] + k - 1, 0, from.height - 1));
+            const T* row = from.row(std::clamp(at.row[i] + k - 1, 0, from.height - 1));
             std::array<float, 4> values;
             for (int j = 0; j < 4; ++j) {
                 const int column = std::clamp(at.column[i] + j - 1, 0, from.width - 1);
@@ -150,18 +171,23 @@ void bicubic_pixel(ConstImageView from, const Positions& at, std::size_t i, cons
             }
             rows[static_cast<std::size_t>(k)] = cubic(values, at.east[i]);
         }
-        out[c] = static_cast<std::uint8_t>(std::clamp(cubic(rows, at.south[i]), 0.0f, 255.0f));
+        const float value = cubic(rows, at.south[i]);
+        if constexpr (std::is_same_v<T, float>) {
+            out[c] = value;
+        } else {
+            out[c] = static_cast<T>(std::clamp(value, 0.0f, 255.0f));
+        }
     }
 }
 
-template <int channels, Interpolation interpolation, typename Grid>
-void run(ConstImageView from, const Grid& grid, const Fill& fill, ImageView to) {
+template <int channels, Interpolation interpolation, typename T, typename Grid>
+void run(BasicImageView<const T> from, const Grid& grid, const PixelFill<T>& fill, BasicImageView<T> to) {
     Positions at;
     for (int y = 0; y < to.height; ++y) {
         for (int begin = 0; begin < to.width; begin += static_cast<int>(kBlock)) {
             locate<interpolation>(grid, y, begin, at);
             const std::size_t count = std::min(kBlock, static_cast<std::size_t>(to.width - begin));
-            std::uint8_t* out = to.row(y) + std::ptrdiff_t{begin} * channels;
+            T* out = to.row(y) + std::ptrdiff_t{begin} * channels;
             for (std::size_t i = 0; i < count; ++i, out += channels) {
                 if constexpr (interpolation == Interpolation::nearest) {
                     nearest_pixel<channels>(from, at, i, fill, out);
@@ -175,8 +201,9 @@ void run(ConstImageView from, const Grid& grid, const Fill& fill, ImageView to) 
     }
 }
 
-template <int channels, typename Grid>
-void run_by(ConstImageView from, const Grid& grid, Interpolation interpolation, const Fill& fill, ImageView to) {
+template <int channels, typename T, typename Grid>
+void run_by(BasicImageView<const T> from, const Grid& grid, Interpolation interpolation, const PixelFill<T>& fill,
+            BasicImageView<T> to) {
     if (interpolation == Interpolation::nearest) {
         run<channels, Interpolation::nearest>(from, grid, fill, to);
     } else if (interpolation == Interpolation::bicubic) {
@@ -213,6 +240,23 @@ void warp(ConstImageView from, const Grid& grid, Interpolation interpolation, co
             return run_by<3>(from, grid, interpolation, fill, to);
         default:
             return run_by<4>(from, grid, interpolation, fill, to);
+    }
+}
+
+// The same of planes, in place; `copy` holds a copy of the original. Throws as `check`.
+template <typename Grid>
+void warp_planes(const char* op, PlanesView image, const Grid& grid, Interpolation interpolation, const Color& fill,
+                 const PlaneValues& values, Planes& copy) {
+    const PlanesView from = copy.reset(image.channels, image.height, image.width);
+    for (int c = 0; c < image.channels; ++c) {
+        const Plane to = image.plane(c);
+        const ConstPlane plane = from.plane(c);
+        check(op, {nullptr, plane.height, plane.width, 1, 0}, {nullptr, to.height, to.width, 1, 0}, true);
+        for (int y = 0; y < to.height; ++y) {
+            std::copy_n(to.row(y), to.width, from.plane(c).row(y));
+        }
+        const float color = plane_color(fill, c, values);
+        run_by<1, float>(plane, grid, interpolation, PixelFill<float>({color}), to);
     }
 }
 

@@ -143,6 +143,12 @@ std::vector<std::string> UnpackFields::cells(const Field& field, const FieldValu
         case DType::uint8:
             add_cells<std::uint8_t>(field, value.bytes, cells);
             break;
+        case DType::uint16:
+            add_cells<std::uint16_t>(field, value.bytes, cells);
+            break;
+        case DType::int16:
+            add_cells<std::int16_t>(field, value.bytes, cells);
+            break;
         case DType::int32:
             add_cells<std::int32_t>(field, value.bytes, cells);
             break;

@@ -18,7 +18,8 @@ bool has_deep_image(const Dataset& dataset) {
     try {
         Sample sample;
         dataset.read(0, sample);
-        deep = sample.encoded && Decoder().info(sample.bytes).bits > 8;
+        const bool png = sniff_codec(sample.bytes) == Codec::png;  // which keeps its depth
+        deep = sample.encoded && !png && Decoder().info(sample.bytes).bits > 8;
     } catch (const Error&) {  // reported when the sample is loaded, like all others
     } catch (const std::bad_alloc&) {
     }

@@ -178,19 +178,50 @@ ImageSlot LoaderFields::slot_of(ConstImageView image, std::optional<ImageSize> s
     return slot;
 }
 
+ImageSlot LoaderFields::planes_slot(ConstPlanesView image, std::optional<ImageSize> size) const {
+    if (!deferred_ && pixels_.dtype == DType::uint8) {
+        throw InvalidArgument({.where = "loader",
+                               .expected = "a dtype of floats for images that are not uint8",
+                               .got = "uint8",
+                               .hint = "float32 batches have the values of torchvision's to_dtype(scale=True)"});
+    }
+    const ImageSize wanted = size.value_or(ImageSize{image.height, image.width});
+    ImageSlot slot{.pixels = {.dtype = deferred_ ? DType::float32 : pixels_.dtype, .layout = options_.layout},
+                   .channels = image.channels,
+                   .height = wanted.height,
+                   .width = wanted.width,
+                   .planes = true,
+                   .given = size.has_value()};
+    require_size(slot, image.channels, {image.height, image.width});
+    return slot;
+}
+
+bool LoaderFields::have_planes() const {
+    return image_.planes || std::ranges::any_of(plans_, [](const Plan& plan) { return plan.slot.planes; });
+}
+
 void LoaderFields::find_shapes(std::int64_t index, SampleScratch& scratch) {
     check_further(scratch.sample);
     scratch.drawn = true;
     StageTimes times;
     StageClock clock(times);
     const RngKey key{.seed = options_.seed, .sample = static_cast<std::uint64_t>(index)};
-    const auto augmented = [&](const Transform& transform, const FieldValue& image, TransformScratch& to) {
+    // A PNG of 16 bits is then reduced to 8.
+    const bool makes_bytes =
+        std::holds_alternative<IndexedImages>(options_.images) || (!deferred_ && pixels_.dtype == DType::uint8);
+    const auto slot_after = [&](const Transform& transform, const FieldValue& image, TransformScratch& to,
+                                std::optional<ImageSize> size) {
+        if (transform.takes_planes(image, to) && !(image.encoded && makes_bytes && !transform.needs_planes())) {
+            const ConstPlanesView planes = transform.planes(image, key, to, clock);
+            scratch.image = to.input;
+            return planes_slot(planes, size);
+        }
         const ConstImageView prepared = transform.prepare(image, to, clock);
         scratch.image = to.input;
-        return transform.augment(prepared, key, to);
+        return slot_of(transform.augment(prepared, key, to), size);
     };
     if (has_image_) {
-        image_ = slot_of(augmented(transform_, scratch.sample, scratch.transform), options_.size);
+        image_ = slot_after(transform_, scratch.sample, scratch.transform, options_.size);
         transform_.require_channels(image_.channels);
         // A larger batch does not stay in the processor's caches until the training thread reads it, so it is written
         // past them.
@@ -204,7 +235,7 @@ void LoaderFields::find_shapes(std::int64_t index, SampleScratch& scratch) {
         const FieldValue& value = scratch.sample.field(i);
         with_field(plan.field, [&] {
             if (plan.field.kind == FieldKind::image) {
-                plan.slot = slot_of(augmented(*plan.transform, value, scratch.fields), std::nullopt);
+                plan.slot = slot_after(*plan.transform, value, scratch.fields, std::nullopt);
                 plan.transform->require_channels(plan.slot.channels);
             } else if (plan.field.kind == FieldKind::mask) {
                 plan.slot = slot_of(plan.mask(value, image, OpRange::all, key, scratch.fields, clock), std::nullopt);
@@ -218,7 +249,7 @@ FieldSpec LoaderFields::image_spec(std::string name, const ImageSlot& slot, cons
                    .dtype = slot.pixels.dtype,
                    .shape = {slot.channels, slot.height, slot.width},
                    .layout = slot.pixels.layout == Layout::hwc ? FieldLayout::channels_last : FieldLayout::plain};
-    if (deferred_) {
+    if (deferred_ && !slot.planes) {
         spec.deferred = {.factors = transform.factors(), .layout = options_.layout};
     }
     return spec;

@@ -83,7 +83,9 @@ class LoaderFields {
     void find_shapes(std::int64_t index, SampleScratch& scratch);
 
     int views() const { return has_image_ ? options_.views : 0; }  // of the image
-    const ImageSlot& image() const { return image_; }              // the target of a view, without its address
+    // True if some images run as planes, which no device makes and no cache keeps prepared.
+    bool have_planes() const;
+    const ImageSlot& image() const { return image_; }  // the target of a view, without its address
     // The field of a view whose pixels are in the batch.
     FieldSpec view_spec(int view) const { return image_spec(view_name(view), image_, transform_); }
     // The fields of a batch whose views of the image are `image_of`.
@@ -125,6 +127,7 @@ class LoaderFields {
     Plan plan_of(const Field& field) const;
     void require_names() const;
     void check_further(const Sample& sample) const;
+    ImageSlot planes_slot(ConstPlanesView image, std::optional<ImageSize> size) const;
     ImageSlot slot_of(ConstImageView image, std::optional<ImageSize> size) const;
     FieldSpec image_spec(std::string name, const ImageSlot& slot, const Transform& transform) const;
     FieldSpec spec_of(const Plan& plan) const;

@@ -51,8 +51,8 @@ std::unique_ptr<SampleWriter> make_writer(const LoaderFields& fields) {
     }
     if (const auto* const packed = std::get_if<PackedImages>(&images)) {
         const bool too_wide = fields.image().width > kAssembleWidth;
-        return packed->shared && too_wide ? make_pixel_writer(fields, packed->as_bytes())
-                                          : make_packed_writer(fields, *packed);
+        return fields.have_planes() || (packed->shared && too_wide) ? make_pixel_writer(fields, packed->as_bytes())
+                                                                    : make_packed_writer(fields, *packed);
     }
     return make_pixel_writer(fields, std::get<PixelImages>(images));
 }

@@ -118,7 +118,7 @@ TEST(ArrayDataset, FurtherArraysAreFields) {
     const std::string angles = ramp(24);
     put(dir / "x.npz",
         zip({Member{"images.npy", images(3)}, Member{"angles.npy", npy("<f4", "(3, 2)", angles)},
-             Member{"wide.npy", npy("<u2", "(3,)", ramp(6))}, Member{"two.npy", npy("|u1", "(2,)", ramp(2))}}));
+             Member{"wide.npy", npy("<u4", "(3,)", ramp(12))}, Member{"two.npy", npy("|u1", "(2,)", ramp(2))}}));
     const std::string path = (dir / "x.npz").string();
     EXPECT_TRUE(ArrayDataset(path, Split::train).fields().empty());
     const ArrayDataset dataset(path, Split::train, {.image = "", .label = "", .more = {{.name = "angles"}}});
@@ -130,7 +130,7 @@ TEST(ArrayDataset, FurtherArraysAreFields) {
         EXPECT_EQ(text_of(sample.fields[0].bytes), angles.substr(static_cast<std::size_t>(8 * i), 8));
     }
     EXPECT_THAT(error_of<Unsupported>(path, {.image = "", .label = "", .more = {{.name = "wide"}}}),
-                HasSubstr("uint16 of (3)"));
+                HasSubstr("uint32 of (3)"));
     EXPECT_THAT(error_of(path, {.image = "", .label = "", .more = {{.name = "two"}}}),
                 HasSubstr("one row for each image"));
     EXPECT_THAT(error_of(path, {.image = "", .label = "", .more = {{.name = "none"}}}), HasSubstr("none"));
@@ -385,12 +385,10 @@ TEST(ArrayDataset, ImagesThatAreNone) {
     EXPECT_THAT(error("|u1", "(2, 784)", 1568), HasSubstr("reshape the rows to (N, H, W)"));
     EXPECT_THAT(error("|u1", "(0, 2, 3)", 0), HasSubstr("at least one image"));
     EXPECT_THAT(error("|u1", "(2, 0, 3)", 0), HasSubstr("sides of 1 to 65535"));
-    EXPECT_THAT(error("|u1", "(1, 5, 5, 5)", 125), HasSubstr("C being 1 to 4"));
+    EXPECT_THAT(error("|u1", "(1, 65, 1, 65)", 4225), HasSubstr("C being 1 to 64"));
     EXPECT_THAT(error("|u1", "(2, 2, 2)", 7),
                 AllOf(HasSubstr("x.npy"), HasSubstr("expected 8 bytes"), Not(HasSubstr("\n"))));
-    put(dir / "x.npy", npy("<f4", "(1, 2, 2)", std::string(16, '\0')));
-    EXPECT_THAT(error_of<Unsupported>(dir / "x.npy"),
-                AllOf(HasSubstr("x.npy:images"), HasSubstr("float32 of (1, 2, 2)"), HasSubstr("save them as uint8")));
+    EXPECT_THAT(error("<i8", "(1, 2, 2)", 32), AllOf(HasSubstr("x.npy"), HasSubstr("int64 of (2, 2)")));
     put(dir / "x.npz", zip({{"images.npy", npy("|S2", "(2,)", "abcd"), false}}));
     EXPECT_THAT(error_of(dir / "x.npz"), HasSubstr("expected images, got text"));
 }

@@ -225,7 +225,7 @@ TEST_F(WebDatasetTest, Arrays) {
     const auto dataset = open(tar_member("a.npy", npy("2, 3, 3", 18)) + tar_member("a.cls", "1") +
                               tar_member("b.npy", npy("3, 2, 5", 30)) + tar_member("c.npy", npy("2, 3", 6, true)) +
                               tar_member("e.npy", npy("1, 5, 6", 30)) + tar_member("f.npy", npy("2, 3", 3)) +
-                              tar_member("g.npy", npy("2, 3", 24, false, "<f4")) + tar_member("h.jpg", "H"));
+                              tar_member("g.npy", npy("2, 3", 48, false, "<i8")) + tar_member("h.jpg", "H"));
     Sample sample;
     const auto pixels = [&](std::int64_t index) {
         dataset.read(index, sample);

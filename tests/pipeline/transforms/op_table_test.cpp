@@ -13,6 +13,7 @@
 namespace stoker {
 namespace {
 
+using ::testing::Each;
 using ::testing::HasSubstr;
 using Options = std::map<std::string, OptionValue>;
 using Numbers = std::vector<double>;
@@ -75,14 +76,14 @@ TEST(OpTable, HorizontalFlip) {
 }
 
 TEST(OpTable, Normalize) {
-    EXPECT_EQ(make<Normalize>("normalize", {}).std, (std::array<float, 4>{1, 1, 1, 1}));
+    EXPECT_EQ(make<Normalize>("normalize", {}).std, Normalize().std);
     EXPECT_EQ(make<Normalize>("normalize", {{"preset", "imagenet"}}).mean, kImageNetNormalize.mean);
     EXPECT_EQ(make<Normalize>("normalize", {{"preset", "cifar10"}}).std, kCifar10Normalize.std);
     const auto own = make<Normalize>("normalize", {{"mean", Numbers{0.1, 0.2, 0.3}}, {"std", 0.5}});
     EXPECT_FLOAT_EQ(own.mean[0], 0.1f);
     EXPECT_FLOAT_EQ(own.mean[1], 0.2f);
     EXPECT_FLOAT_EQ(own.mean[2], 0.3f);
-    EXPECT_EQ(own.std, (std::array<float, 4>{0.5f, 0.5f, 0.5f, 0.5f})) << "one number is for all channels";
+    EXPECT_THAT(own.std, Each(0.5f)) << "one number is for all channels";
     const auto mixed = make<Normalize>("normalize", {{"preset", "imagenet"}, {"std", 2.0}});
     EXPECT_EQ(mixed.mean, kImageNetNormalize.mean);
     EXPECT_EQ(mixed.std[0], 2);
@@ -120,12 +121,12 @@ TEST(OpTable, UnknownOpsAndOptionsAreNamedBesideTheKnown) {
         "random_grayscale, random_invert, random_posterize, random_solarize, random_equalize, random_autocontrast, "
         "random_adjust_sharpness, "
         "gaussian_blur, trivial_augment_wide, rand_augment, auto_augment, timm_rand_augment, random_erasing, "
-        "random_apply, random_choice, normalize, got \"rotate\"");
+        "random_apply, random_choice, to_float, window, normalize, got \"rotate\"");
     expect_refused("resize", {{"size", 4.0}, {"sizes", 3.0}},
                    "expected an option of resize: size, interpolation, got sizes");
     expect_refused("random_resized_crop", {{"size", 4.0}, {"sclae", Numbers{0.1, 1}}},
                    "size, scale, ratio, interpolation, got sclae");
-    expect_refused("normalize", {{"preset", "mnist"}, {"sdt", 1.0}}, "preset, mean, std, got sdt");
+    expect_refused("normalize", {{"preset", "mnist"}, {"sdt", 1.0}}, "preset, mean, std, by, got sdt");
     expect_refused("grayscale", {{"p", 1.0}}, "an option of grayscale: it has none, got p");
 }
 
@@ -173,7 +174,15 @@ TEST(OpTable, ValuesThatCannotBe) {
     for (const double mean : {kNan, kInfinity, 1e300}) {
         expect_refused("normalize", {{"mean", mean}}, ".mean] expected finite numbers");
     }
-    expect_refused("normalize", {{"mean", Numbers{1, 2, 3, 4, 5}}}, "up to 4 numbers");
+    expect_refused("normalize", {{"mean", Numbers(65, 0.5)}}, "up to 64 numbers");
+    const auto range = [](double low, double high) {
+        return std::map<std::string, OptionValue>{{"by", "percentiles"}, {"percentiles", Numbers{low, high}}};
+    };
+    expect_refused("normalize", range(50, 50), "0 <= low < high <= 100");
+    expect_refused("normalize", range(1, 101), "0 <= low < high <= 100");
+    expect_refused("normalize", {{"by", "min_max"}, {"mean", 0.5}}, ".mean] expected none");
+    expect_refused("window", {{"center", 40.0}}, "width");
+    expect_refused("window", {{"center", 40.0}, {"width", 0.0}}, ".width]");
     expect_refused("normalize", {{"preset", "imagnet"}}, "one of imagenet, mnist, cifar10, got \"imagnet\"");
     expect_refused("normalize", {{"preset", 1.0}}, ".preset] expected a string, got 1");
 }

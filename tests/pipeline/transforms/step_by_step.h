@@ -62,6 +62,7 @@ struct Step {
         return to;
     }
     Image operator()(const Normalize& /*op*/) const { return copy_of(image); }
+    Image operator()(const ToFloat& /*op*/) const { return copy_of(image); }
 };
 
 inline Image step_by_step(ConstImageView from, const std::vector<Op>& ops, RngKey key) {

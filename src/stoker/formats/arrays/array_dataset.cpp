@@ -65,12 +65,6 @@ void ArrayDataset::load_images(const std::string& name) {
     }
     images_ = *found;
     const std::string shape = fmt::format("({})", fmt::join(images_.shape, ", "));
-    if (!images_.type.is_uint8()) {
-        throw Unsupported({.where = fmt::format("{}:{}", path_, name),
-                           .expected = "images of uint8",
-                           .got = fmt::format("{} of {}", array_type_name(images_.type), shape),
-                           .hint = "scale the pixels to 0 to 255 and save them as uint8"});
-    }
     const std::size_t sides = images_.shape.size();
     if ((sides != 3 && sides != 4) || images_.shape[0] < 1) {
         refuse(name, "at least one image, (N, H, W), (N, H, W, C) or (N, C, H, W)", shape,
@@ -102,7 +96,7 @@ void ArrayDataset::load_field(const FieldRequest& request, const std::string& na
     const std::optional<DType> dtype = dtype_of_array(found->type);
     if (!dtype || found->fortran) {
         throw Unsupported({.where = fmt::format("{}:{}", path_, name),
-                           .expected = "uint8, int32, int64 or a float, in C order",
+                           .expected = "uint8, int16 to int64, uint16 or a float, in C order",
                            .got = fmt::format("{} of {}{}", array_type_name(found->type), shape,
                                               found->fortran ? " in Fortran order" : "")});
     }
@@ -147,7 +141,7 @@ void ArrayDataset::read(std::int64_t index, Sample& sample) const {
         const std::span<const std::byte> item = column.bytes.subspan(at * bytes, bytes);
         if (has_pixels(fields_[i].kind)) {
             const Shape shape(column.shape.begin() + 1, column.shape.end());
-            set_pixels(image_array(ArrayType(), shape), false, item, sample.field(i));  // bytes, also if booleans
+            set_pixels(image_array(column.type, shape), false, item, sample.field(i));
         } else {
             sample.field(i).set_elements(item);
         }
@@ -156,8 +150,9 @@ void ArrayDataset::read(std::int64_t index, Sample& sample) const {
         // Element k of the sample, in Fortran order, is element index + N * k of the array.
         const auto count = static_cast<std::size_t>(size());
         sample.storage.resize(sample_bytes_);
-        for (std::size_t k = 0; k < sample_bytes_; ++k) {
-            sample.storage.data()[k] = images_.bytes[at + count * k];
+        const auto size = static_cast<std::size_t>(images_.type.item_size);
+        for (std::size_t k = 0; k < sample_bytes_ / size; ++k) {
+            std::copy_n(images_.bytes.data() + (at + count * k) * size, size, sample.storage.data() + k * size);
         }
         set_pixels(layout_, true, sample.storage.bytes(), sample);
         return;

@@ -16,11 +16,8 @@ std::optional<DType> dtype_of_array(const ArrayType& type, bool bfloat16) {
                    : type.item_size == 4 ? DType::float32
                                          : DType::float64;
         case ArrayKind::signed_integer:
-            return type.item_size == 4   ? std::optional(DType::int32)
-                   : type.item_size == 8 ? std::optional(DType::int64)
-                                         : std::nullopt;
         case ArrayKind::unsigned_integer:
-            return type.item_size == 1 ? std::optional(DType::uint8) : std::nullopt;
+            return dtype_of_array(type);
         case ArrayKind::boolean:
             return std::nullopt;
     }

@@ -46,6 +46,10 @@ Hdf5Id element_type(Hdf5Type type) {
     switch (type) {
         case Hdf5Type::uint8:
             return own(H5Tcopy(H5T_STD_U8LE), H5Tclose);
+        case Hdf5Type::uint16:
+            return own(H5Tcopy(H5T_STD_U16LE), H5Tclose);
+        case Hdf5Type::int16:
+            return own(H5Tcopy(H5T_STD_I16LE), H5Tclose);
         case Hdf5Type::int32:
             return own(H5Tcopy(H5T_STD_I32LE), H5Tclose);
         case Hdf5Type::int64:
@@ -70,6 +74,10 @@ Hdf5Type hdf5_type(DType dtype) {
     switch (dtype) {
         case DType::uint8:
             return Hdf5Type::uint8;
+        case DType::uint16:
+            return Hdf5Type::uint16;
+        case DType::int16:
+            return Hdf5Type::int16;
         case DType::int32:
             return Hdf5Type::int32;
         case DType::int64:

@@ -15,7 +15,7 @@
 namespace stoker {
 
 // text: UTF-8 without NUL.
-enum class Hdf5Type : std::uint8_t { uint8, int32, int64, float16, float32, float64, vlen_uint8, text };
+enum class Hdf5Type : std::uint8_t { uint8, uint16, int16, int32, int64, float16, float32, float64, vlen_uint8, text };
 
 // Throws InvalidArgument for bfloat16, which HDF5 does not have.
 Hdf5Type hdf5_type(DType dtype);

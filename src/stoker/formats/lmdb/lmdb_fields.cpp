@@ -20,8 +20,8 @@ using Kind = PickleValue::Kind;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 31;  // along one side
 
 std::optional<DType> dtype_named(std::string_view name) {
-    for (const DType dtype :
-         {DType::uint8, DType::int32, DType::int64, DType::float16, DType::float32, DType::float64}) {
+    for (const DType dtype : {DType::uint8, DType::uint16, DType::int16, DType::int32, DType::int64, DType::float16,
+                              DType::float32, DType::float64}) {
         if (dtype_name(dtype) == name) {
             return dtype;
         }

@@ -34,6 +34,10 @@ std::string_view numpy_name(DType dtype) {
     switch (dtype) {
         case DType::uint8:
             return "u1";
+        case DType::uint16:
+            return "u2";
+        case DType::int16:
+            return "i2";
         case DType::int32:
             return "i4";
         case DType::int64:

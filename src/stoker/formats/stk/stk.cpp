@@ -281,7 +281,7 @@ void StkDataset::read_field(std::size_t at, const StkReader::Place& place, Sampl
             value.encoded = image.codec != StkCodec::raw;
         } else if (kind == StkKind::tensor && has_pixels(fields_[at].kind)) {  // array_field took its shape
             const Shape shape = shard.tensor_shape(column, place.sample);
-            const ImageArray pixels = image_array(ArrayType(), shape);
+            const ImageArray pixels = image_array(fields_[at].dtype, shape);
             set_pixels(pixels, false, value.storage.bytes(), value);
         }
     }

@@ -16,8 +16,8 @@ namespace stoker {
 namespace {
 
 // Index: the number in the file.
-constexpr std::array kDTypes = {DType::uint8,    DType::int32,   DType::int64,  DType::float16,
-                                DType::bfloat16, DType::float32, DType::float64};
+constexpr std::array kDTypes = {DType::uint8,   DType::int32,   DType::int64,  DType::float16, DType::bfloat16,
+                                DType::float32, DType::float64, DType::uint16, DType::int16};
 
 struct FieldHead {  // 12 bytes; the name follows, then each class as a length and its bytes
     std::uint8_t kind = 0;

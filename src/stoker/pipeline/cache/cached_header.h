@@ -18,7 +18,8 @@ struct CachedHeader {
     std::int32_t height = 0;
     std::int32_t width = 0;
     std::uint32_t field_bytes = 0;  // of all fields, with their headers
-    std::uint16_t channels = 0;
+    std::uint8_t channels = 0;      // at most kMaxChannels
+    std::uint8_t pixels = 0;        // pixel_kind
     std::uint8_t encoded = 0;
     std::uint8_t fields = 0;
 
@@ -30,9 +31,20 @@ struct CachedFieldHeader {
     std::uint64_t bytes = 0;
     std::int32_t height = 0;  // of raw pixels
     std::int32_t width = 0;
-    std::uint32_t channels = 0;
-    std::uint32_t encoded = 0;
+    std::uint8_t channels = 0;
+    std::uint8_t pixels = 0;
+    std::uint8_t encoded = 0;
 };
+
+// Type and layout of raw pixels in a byte; 0: none is known.
+inline std::uint8_t pixel_kind(const FieldValue& value) {
+    return value.dtype ? static_cast<std::uint8_t>(2 * (static_cast<int>(*value.dtype) + 1) + (value.planes ? 1 : 0))
+                       : 0;
+}
+inline void set_pixel_kind(std::uint8_t kind, FieldValue& value) {
+    value.planes = (kind & 1) != 0;
+    value.dtype = kind < 2 ? std::nullopt : std::optional(static_cast<DType>(kind / 2 - 1));
+}
 
 // Bytes that the fields take, with their headers.
 inline std::size_t field_bytes(const Sample& sample) {
@@ -54,7 +66,8 @@ inline std::optional<CachedHeader> header_of(const Sample& sample) {
                         .height = sample.height,
                         .width = sample.width,
                         .field_bytes = static_cast<std::uint32_t>(bytes),
-                        .channels = static_cast<std::uint16_t>(sample.channels),
+                        .channels = static_cast<std::uint8_t>(sample.channels),
+                        .pixels = pixel_kind(sample),
                         .encoded = sample.encoded ? std::uint8_t{1} : std::uint8_t{0},
                         .fields = static_cast<std::uint8_t>(sample.fields.size())};
 }
@@ -66,8 +79,9 @@ void store_parts(const Sample& sample, Write write) {
         const CachedFieldHeader header{.bytes = field.bytes.size(),
                                        .height = field.height,
                                        .width = field.width,
-                                       .channels = static_cast<std::uint32_t>(field.channels),
-                                       .encoded = field.encoded ? 1u : 0u};
+                                       .channels = static_cast<std::uint8_t>(field.channels),
+                                       .pixels = pixel_kind(field),
+                                       .encoded = field.encoded ? std::uint8_t{1} : std::uint8_t{0}};
         write(std::as_bytes(std::span(&header, 1)));
     }
     write(sample.bytes);
@@ -86,8 +100,9 @@ inline void load_parts(const CachedHeader& header, std::span<const std::byte> st
         CachedFieldHeader field;
         std::memcpy(&field, headers.data() + i * sizeof field, sizeof field);
         FieldValue& value = sample.field(i);
-        value.set_raw(stored.subspan(at, field.bytes), field.height, field.width, static_cast<int>(field.channels));
+        value.set_raw(stored.subspan(at, field.bytes), field.height, field.width, field.channels);
         value.encoded = field.encoded != 0;
+        set_pixel_kind(field.pixels, value);
         at += field.bytes;
     }
 }
@@ -99,6 +114,7 @@ inline void set_sample(const CachedHeader& header, Sample& sample) {
     sample.width = header.width;
     sample.channels = header.channels;
     sample.encoded = header.encoded != 0;
+    set_pixel_kind(header.pixels, sample);
 }
 
 // Adds `bytes` to `used` if the sum stays within the budget.

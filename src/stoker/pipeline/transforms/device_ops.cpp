@@ -92,6 +92,7 @@ class GatherOrder {
     std::string operator()(const Resize& /*op*/) const { return "is a resize after a random op"; }
     std::string operator()(const CenterCrop& /*op*/) const { return "is a center_crop after a random op"; }
     std::string operator()(const Normalize& /*op*/) const { return ""; }
+    std::string operator()(const ToFloat& /*op*/) const { return "makes floats, which is done on the CPU"; }
     std::string operator()(const PixelOp& op) {
         return std::holds_alternative<VerticalFlip>(op) ? flip() : output_.pixels(op);
     }
@@ -167,6 +168,7 @@ class DctCropOrder {
         return output_.flip();
     }
     std::string operator()(const Normalize& /*op*/) const { return ""; }
+    std::string operator()(const ToFloat& /*op*/) const { return "makes floats, which is done on the CPU"; }
     std::string operator()(const PixelOp& op) {
         if (std::holds_alternative<VerticalFlip>(op)) {
             upside_down_ = true;

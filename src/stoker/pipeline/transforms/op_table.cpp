@@ -136,8 +136,8 @@ Op make_normalize(OpOptions& options) {
     if (options.has("preset")) {
         op = kPresets[options.choice("preset", {"imagenet", "mnist", "cifar10"})];
     }
-    const auto fill = [&](const char* name, std::array<float, 4>& values, bool positive) {
-        const auto list = options.numbers(name, {}, 1, 4);
+    const auto fill = [&](const char* name, std::array<float, kMaxChannels>& values, bool positive) {
+        const auto list = options.numbers(name, {}, 1, kMaxChannels);
         for (const double number : list) {
             const float value = static_cast<float>(number);
             if (!std::isfinite(value) || (positive && value <= 0)) {
@@ -155,7 +155,35 @@ Op make_normalize(OpOptions& options) {
     };
     fill("mean", op.mean, false);
     fill("std", op.std, true);
+    op.by = static_cast<NormalizeBy>(options.choice("by", {"mean_std", "min_max", "percentiles"}));
+    if (op.by != NormalizeBy::mean_std) {
+        for (const char* name : {"preset", "mean", "std"}) {
+            if (options.has(name)) {
+                options.refuse(name, "none, as the image is normalised by its own values");
+            }
+        }
+        op.channel_wise = options.flag("channel_wise", false);
+    }
+    if (op.by == NormalizeBy::percentiles) {
+        const std::vector<double> range = options.numbers("percentiles", {1, 99}, 2, 2);
+        if (!(range[0] >= 0 && range[0] < range[1] && range[1] <= 100)) {
+            options.refuse("percentiles", "[low, high] with 0 <= low < high <= 100");
+        }
+        op.percentiles = {range[0], range[1]};
+    }
     return op;
+}
+
+Op make_to_float(OpOptions& options) {
+    return ToFloat{.scale = options.flag("scale", true)};
+}
+
+// Computed tomography's: `center` and `width` in stored values, as DICOM's linear_exact function has them.
+Op make_window(OpOptions& options) {
+    constexpr double kMost = 1e30;
+    const double center = options.number("center", std::nullopt, -kMost, kMost);
+    const double width = options.number("width", std::nullopt, 1e-6, kMost);
+    return ToFloat{.window = {{static_cast<float>(center - width / 2), static_cast<float>(center + width / 2)}}};
 }
 
 Op make_vertical_flip(OpOptions& options) {
@@ -437,6 +465,8 @@ constexpr Entry kOps[] = {
     {"random_erasing", make_random_erasing},
     {"random_apply", make_random_apply},
     {"random_choice", make_random_choice},
+    {"to_float", make_to_float},
+    {"window", make_window},
     {"normalize", make_normalize},
 };
 

@@ -39,6 +39,7 @@ struct MaskOp {
         return changed([&](ImageView image) { stoker::run_on_mask(op, image, rng, scratch.original); });
     }
     ConstImageView operator()(const Normalize& /*op*/) const { return mask; }
+    ConstImageView operator()(const ToFloat& /*op*/) const { return mask; }
 
   private:
     ImageSize size() const { return {mask.height, mask.width}; }
@@ -89,6 +90,7 @@ struct BoxesOp {
         return image;
     }
     ImageSize operator()(const Normalize& /*op*/) const { return image; }
+    ImageSize operator()(const ToFloat& /*op*/) const { return image; }
 
   private:
     ImageSize resized(ImageSize from, ImageSize to) const {

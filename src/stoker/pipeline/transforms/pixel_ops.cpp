@@ -8,24 +8,6 @@
 namespace stoker {
 namespace {
 
-// Visits the ops of a group that run. Each has another stream.
-template <typename Visit>
-void visit_drawn(const OpGroup& group, Rng& rng, const Visit& visit) {
-    const float drawn = rng.uniform();
-    const std::uint64_t high = std::uint64_t{rng.next()} << 32;
-    const std::uint64_t seed = high | rng.next();
-    const auto run = [&](std::size_t i) {
-        visit(group.ops[i], Rng({.seed = seed, .op = static_cast<std::uint16_t>(i)}));
-    };
-    if (!group.bounds.empty()) {
-        run(static_cast<std::size_t>(std::ranges::upper_bound(group.bounds, drawn) - group.bounds.begin()));
-        return;
-    }
-    for (std::size_t i = 0; drawn < group.probability && i < group.ops.size(); ++i) {
-        run(i);
-    }
-}
-
 struct Changes {
     ImageSize size;
     Rng& rng;

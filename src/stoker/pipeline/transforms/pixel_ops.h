@@ -2,6 +2,7 @@
 // in pixel_ops.cpp, and an entry to op_table.cpp.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <variant>
@@ -42,6 +43,24 @@ struct OpGroup {
     std::vector<float> bounds = {};  // random_choice: op i for a draw in [bounds[i - 1], bounds[i]), the last one is 1
     float probability = 1;           // random_apply, without bounds: all ops, one after the other
 };
+
+// Visits the ops of a group that run. Each has another stream.
+template <typename Visit>
+void visit_drawn(const OpGroup& group, Rng& rng, const Visit& visit) {
+    const float drawn = rng.uniform();
+    const std::uint64_t high = std::uint64_t{rng.next()} << 32;
+    const std::uint64_t seed = high | rng.next();
+    const auto run = [&](std::size_t i) {
+        visit(group.ops[i], Rng({.seed = seed, .op = static_cast<std::uint16_t>(i)}));
+    };
+    if (!group.bounds.empty()) {
+        run(static_cast<std::size_t>(std::ranges::upper_bound(group.bounds, drawn) - group.bounds.begin()));
+        return;
+    }
+    for (std::size_t i = 0; drawn < group.probability && i < group.ops.size(); ++i) {
+        run(i);
+    }
+}
 
 // False if the op, with the parameters that it draws from `rng`, leaves an image of this size unchanged.
 bool changes_pixels(const PixelOp& op, ImageSize size, Rng rng);

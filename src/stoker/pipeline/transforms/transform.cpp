@@ -15,7 +15,7 @@ namespace {
 
 bool is_random(const Op& op) {
     return !std::holds_alternative<Resize>(op) && !std::holds_alternative<CenterCrop>(op) &&
-           !std::holds_alternative<Normalize>(op);
+           !std::holds_alternative<Normalize>(op) && !std::holds_alternative<ToFloat>(op);
 }
 
 void check_pixels(ImageSize size, ImageSize from) {
@@ -58,6 +58,7 @@ struct FoldOp {
     }
     bool operator()(const PixelOp& op) const { return !changes_pixels(op, geometry.size(), rng); }
     bool operator()(const Normalize& /*op*/) const { return false; }
+    bool operator()(const ToFloat& /*op*/) const { return false; }
 };
 
 // The image as writable pixels. Unless it is in the current scratch image, it is copied there: it may be in the data
@@ -104,6 +105,12 @@ struct RunOp {
 ConstImageView pixels_of(const FieldValue& value) {
     const ConstImageView image{reinterpret_cast<const std::uint8_t*>(value.bytes.data()), value.height, value.width,
                                value.channels, std::ptrdiff_t{value.width} * value.channels};
+    if (value.is_deep()) {
+        throw DataError({}, {.where = "raw pixels",
+                             .expected = "uint8 of 1 to 4 channels, as sample 0 has",
+                             .got = fmt::format("{} of {} channels", dtype_name(value.dtype.value_or(DType::uint8)),
+                                                value.channels)});
+    }
     if (image.height < 1 || image.width < 1 || image.channels < 1 || image.channels > 4) {
         throw DataError({}, {.where = "raw pixels",
                              .expected = "at least 1 x 1 pixels of 1 to 4 channels",
@@ -231,7 +238,9 @@ Transform::Transform(std::vector<Op> ops, const TransformOptions& options) : ops
         }
     }
     factors_ = normalize_factors(last);
-    normalized_channels_ = last.channels;
+    normalize_ = last;
+    needs_planes_ = last.by != NormalizeBy::mean_std ||
+                    std::ranges::any_of(ops_, [](const Op& op) { return std::holds_alternative<ToFloat>(op); });
     if (!ops_.empty() && std::holds_alternative<Normalize>(ops_.back())) {
         ops_.pop_back();
     }
@@ -241,12 +250,12 @@ Transform::Transform(std::vector<Op> ops, const TransformOptions& options) : ops
 }
 
 void Transform::require_channels(int channels) const {
-    if (normalized_channels_ != 0 && normalized_channels_ != channels) {
+    if (normalize_.channels != 0 && normalize_.channels != channels) {
         throw InvalidArgument(
             {.where = last_op_,
              .expected = fmt::format("normalize with a mean and a std for the {} of the images, or with one for all",
                                      pluralize(channels, "channel")),
-             .got = fmt::format("values for {}", normalized_channels_)});
+             .got = fmt::format("values for {}", normalize_.channels)});
     }
     for (const OpColor& color : colors_) {
         if (color.values != static_cast<std::size_t>(channels)) {
@@ -261,6 +270,10 @@ void Transform::require_channels(int channels) const {
 
 void Transform::run(const FieldValue& stored, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot,
                     StageClock& clock) const {
+    if (slot.planes) {
+        write_planes(run_planes(stored, key, scratch, clock), scratch, slot);
+        return;
+    }
     PartialImage image = decode(stored, ops_.size(), key, scratch, clock);
     run_unfolded(image, ops_.size(), key, scratch);
     write(image, scratch, slot);

@@ -21,6 +21,7 @@
 #include "stoker/ops/crop.h"
 #include "stoker/ops/flip.h"
 #include "stoker/ops/normalize.h"
+#include "stoker/ops/planes.h"
 #include "stoker/ops/random_crop.h"
 #include "stoker/ops/resize.h"
 #include "stoker/ops/resize_normalize.h"
@@ -45,8 +46,14 @@ struct CenterCrop {
     int width = 0;
 };
 
+// The ops `to_float` and `window`: the image becomes one of float32, as planes.
+struct ToFloat {
+    bool scale = true;  // whole numbers are divided by the type's largest, as torchvision's to_dtype does
+    std::optional<std::array<float, 2>> window = {};  // the stored values that become 0 and 1; others are clipped
+};
+
 // One op of a list. A CustomOp is a PixelOp.
-using Op = std::variant<Resize, CenterCrop, RandomResizedCrop, HorizontalFlip, Normalize, RandomCrop, PixelOp>;
+using Op = std::variant<Resize, CenterCrop, RandomResizedCrop, HorizontalFlip, Normalize, RandomCrop, ToFloat, PixelOp>;
 
 struct TransformOptions {
     bool exif = false;         // rotate images by their EXIF orientation
@@ -64,7 +71,8 @@ struct ImageSlot {
     int channels = 0;
     int height = 0;
     int width = 0;
-    bool given = false;  // the size comes from LoaderOptions::size; false: from the first sample
+    bool planes = false;  // images run as planes; `pixels` is then of floats
+    bool given = false;   // the size comes from LoaderOptions::size; false: from the first sample
 
     ImageSlot at(std::span<std::byte> bytes) const {
         ImageSlot slot = *this;
@@ -94,8 +102,13 @@ struct TransformScratch {
     std::array<Image, 2> pixels;  // ops read one and write the other
     Image original;               // a copy for pixel ops that read what they overwrite
     ResizeScratch resize;
-    std::size_t current = 0;  // index of the one written last
-    ImageSize input{};        // of the last image, before the first op that ran on it
+    std::array<Planes, 2> planes;  // as `pixels`
+    Planes planes_copy;
+    Buffer deep;  // pixels of a PNG of 16 bits
+    PlanesResizeScratch planes_resize;
+    std::vector<float> sorted;  // for percentiles
+    std::size_t current = 0;    // index of the one written last
+    ImageSize input{};          // of the last image, before the first op that ran on it
 };
 
 // The scratch image that does not hold the current pixels, with this shape; it becomes the current one.
@@ -155,9 +168,24 @@ class Transform {
     // list of ops may leave it to a device (LoaderOptions::images).
     const NormalizeFactors& factors() const { return factors_; }
 
+    // True if the ops need floats.
+    bool needs_planes() const { return needs_planes_; }
+    // True if the image runs as planes: raw pixels that are deep, a PNG of 16 bits unless an op is for bytes alone, or
+    // any image if the ops need floats. Throws DataError for a damaged header. Functions for planes throw InvalidArgument for an op that is
+    // for bytes alone.
+    bool takes_planes(const FieldValue& image, TransformScratch& scratch) const;
+
     // Throws InvalidArgument with the op's place in the recipe if `normalize` or an op's colour has values for another
     // number of channels.
     void require_channels(int channels) const;
+
+    // The image as bytes after all ops but `normalize`, to look at: planes are stretched from their smallest to their
+    // largest value, the first three of more than two, or else one. In the image or in `scratch`. Throws as `run`.
+    ConstImageView picture(const FieldValue& image, const RngKey& key, TransformScratch& scratch,
+                           StageClock& clock) const;
+    // The image as planes after all ops but `normalize`, in `scratch`. Throws as `run`.
+    ConstPlanesView planes(const FieldValue& image, const RngKey& key, TransformScratch& scratch,
+                           StageClock& clock) const;
 
     // Transforms the image into its slot. `key.op` is ignored. Throws DataError for a damaged image and SizeMismatch
     // for an image of another size than the slot.
@@ -200,6 +228,22 @@ class Transform {
         std::size_t next = 0;
     };
 
+    // The same as planes.
+    struct DeepImage {
+        ConstPlanesView pixels;
+        PlaneValues values = {};
+        Box window{};
+        Geometry geometry = {};
+        std::size_t next = 0;
+    };
+    std::optional<HostOp> find_for_bytes() const;
+    DeepImage load_planes(const FieldValue& stored, const RngKey& key, TransformScratch& scratch,
+                          StageClock& clock) const;
+    PlanesView decode_bytes(const FieldValue& stored, TransformScratch& scratch) const;
+    PlanesView decode_deep(const FieldValue& stored, TransformScratch& scratch) const;
+    void write_planes(const DeepImage& image, TransformScratch& scratch, const ImageSlot& slot) const;
+    DeepImage run_planes(const FieldValue& stored, const RngKey& key, TransformScratch& scratch,
+                         StageClock& clock) const;
     PartialImage decode(const FieldValue& stored, std::size_t end, const RngKey& key, TransformScratch& scratch,
                         StageClock& clock) const;
     PartialImage begin(ConstImageView image, std::size_t next, std::size_t end, const RngKey& key) const;
@@ -211,7 +255,8 @@ class Transform {
     std::vector<Op> ops_;            // without the final normalize
     std::size_t deterministic_ = 0;  // number of ops before the first random one
     NormalizeFactors factors_;
-    int normalized_channels_ = 0;  // 0: any number
+    Normalize normalize_;
+    bool needs_planes_ = false;
     std::vector<OpColor> colors_;
     std::string last_op_ = "ops";  // its place in the recipe, for messages
     TransformOptions options_;

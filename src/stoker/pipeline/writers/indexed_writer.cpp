@@ -46,7 +46,7 @@ class IndexedWriter final : public SampleWriter {
 std::unique_ptr<SampleWriter> make_indexed_writer(const LoaderFields& fields, const IndexedImages& images) {
     const Dataset& dataset = fields.dataset();
     const auto wrong = find_not_gathered(fields.transform().slice(OpRange::remaining));
-    if (wrong || images.table->size() != dataset.size() || !dataset.fields().empty()) {
+    if (wrong || fields.have_planes() || images.table->size() != dataset.size() || !dataset.fields().empty()) {
         throw InvalidArgument(
             {.where = "loader",
              .expected = fmt::format("images of {} samples without further fields, and ops that a gather can do",

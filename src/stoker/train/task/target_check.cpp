@@ -46,6 +46,10 @@ std::optional<WrongValue> find_wrong(const TensorView& view, const Allowed& allo
     switch (view.dtype) {
         case DType::uint8:
             return look(view.as<std::uint8_t>());
+        case DType::uint16:
+            return look(view.as<std::uint16_t>());
+        case DType::int16:
+            return look(view.as<std::int16_t>());
         case DType::int32:
             return look(view.as<std::int32_t>());
         case DType::int64:

@@ -1,0 +1,297 @@
+// The transform of images that run as float32 planes. Crops, a resize and flips are folded as for bytes, and only the
+// part of raw pixels that they read is converted.
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+
+#include "stoker/base/error.h"
+#include "stoker/ops/float16.h"
+#include "stoker/ops/grayscale.h"
+#include "stoker/pipeline/transforms/planes_ops.h"
+#include "stoker/pipeline/transforms/transform.h"
+
+namespace stoker {
+
+namespace {
+
+bool is_deep_png(std::span<const std::byte> bytes, Decoder& decoder) {
+    return sniff_codec(bytes) == Codec::png && decoder.info(bytes).bits > 8;
+}
+
+PlanesView next_planes(TransformScratch& scratch, int channels, int height, int width) {
+    scratch.current = 1 - scratch.current;
+    return scratch.planes[scratch.current].reset(channels, height, width);
+}
+
+// Whether the planes are in the scratch that an op may overwrite.
+PlanesView writable(ConstPlanesView image, TransformScratch& scratch) {
+    const PlanesView copy = next_planes(scratch, image.channels, image.height, image.width);
+    padded_crop_planes(image, {0, 0, image.height, image.width}, PaddingMode::constant, {}, {}, copy);
+    return copy;
+}
+
+void change_values(PlanesView image, const auto& change) {
+    for (int c = 0; c < image.channels; ++c) {
+        for (int y = 0; y < image.height; ++y) {
+            float* row = image.plane(c).row(y);
+            std::transform(row, row + image.width, row, change);
+        }
+    }
+}
+
+// Runs an op that cannot be folded.
+struct RunPlanesOp {
+    ConstPlanesView image;
+    PlaneValues& values;
+    Rng& rng;
+    TransformScratch& scratch;
+
+    ConstPlanesView operator()(const CenterCrop& op) const {
+        return padded(center_crop_box(image.height, image.width, op.height, op.width), PaddingMode::constant, {});
+    }
+    ConstPlanesView operator()(const RandomCrop& op) const {
+        return padded(draw_random_crop(op, image.height, image.width, rng), op.mode, op.fill);
+    }
+    ConstPlanesView operator()(const PixelOp& op) const {
+        const PlanesView pixels = writable(image, scratch);
+        run_on_planes(op, pixels, values, rng, scratch.planes_copy);
+        return pixels;
+    }
+    ConstPlanesView operator()(const ToFloat& op) const {
+        const PlanesView pixels = writable(image, scratch);
+        if (op.window) {
+            const auto [low, high] = *op.window;
+            change_values(pixels,
+                          [low, high](float value) { return std::clamp((value - low) / (high - low), 0.0f, 1.0f); });
+        } else if (op.scale) {
+            change_values(pixels, [top = values.top](float value) { return value / top; });
+        }
+        values = {};
+        return pixels;
+    }
+    ConstPlanesView operator()(const auto& /*op*/) const {
+        throw InternalError(
+            {.where = "transform", .expected = "an op that runs on planes", .got = "one that is always folded"});
+    }
+
+  private:
+    ConstPlanesView padded(const Box& box, PaddingMode mode, const Color& fill) const {
+        const PlanesView out = next_planes(scratch, image.channels, box.height, box.width);
+        padded_crop_planes(image, box, mode, fill, values, out);
+        return out;
+    }
+};
+
+ConstPlanesView render(ConstPlanesView pixels, const Box& window, const Geometry& geometry, const PlaneValues& values,
+                       TransformScratch& scratch) {
+    if (geometry.is_crop()) {
+        const Box& box = geometry.box();
+        return pixels.crop({box.top - window.top, box.left - window.left, box.height, box.width});
+    }
+    const auto [height, width] = geometry.size();
+    const PlanesView out = next_planes(scratch, pixels.channels, height, width);
+    const Box& box = geometry.box();
+    resize_planes(pixels, {window.top - box.top, window.left - box.left, window.height, window.width},
+                  geometry.resizing(), values, out, scratch.planes_resize);
+    return out;
+}
+
+// What `normalize` does to each channel: value * scale + bias, perhaps clipped to [0, 1].
+struct ChannelFactors {
+    float scale = 1;
+    float bias = 0;
+    bool clips = false;
+};
+
+ChannelFactors factors_of(const Normalize& op, int c, ConstPlanesView image, const PlaneValues& values,
+                          std::vector<float>& sorted) {
+    if (op.by == NormalizeBy::mean_std) {
+        const auto at = static_cast<std::size_t>(op.channels == 0 ? 0 : c);
+        return {.scale = 1 / (values.top * op.std[at]), .bias = -op.mean[at] / op.std[at]};
+    }
+    ConstPlanesView counted = image;
+    if (op.channel_wise) {
+        counted.data += c * image.step;
+        counted.channels = 1;
+    }
+    const auto [low, high] = quantiles(counted, {op.percentiles[0] / 100, op.percentiles[1] / 100}, sorted);
+    const float range = high > low ? high - low : 1;  // a constant image becomes 0
+    return {.scale = 1 / range, .bias = -low / range, .clips = true};
+}
+
+// Writes element i of the plane to out[i * step].
+template <typename Store>
+void write_plane(ConstPlane plane, const ChannelFactors& factors, std::ptrdiff_t step, Store store) {
+    std::ptrdiff_t at = 0;
+    for (int y = 0; y < plane.height; ++y) {
+        const float* row = plane.row(y);
+        for (int x = 0; x < plane.width; ++x, at += step) {
+            const float value = row[x] * factors.scale + factors.bias;
+            store(at, factors.clips ? std::clamp(value, 0.0f, 1.0f) : value);
+        }
+    }
+}
+
+void write_plane(ConstPlane plane, const ChannelFactors& factors, const PixelTarget& target, std::ptrdiff_t first,
+                 std::ptrdiff_t step) {
+    if (target.dtype == DType::float32) {
+        float* const out = reinterpret_cast<float*>(target.data) + first;
+        write_plane(plane, factors, step, [out](std::ptrdiff_t at, float value) { out[at] = value; });
+        return;
+    }
+    auto* const out = reinterpret_cast<std::uint16_t*>(target.data) + first;
+    if (target.dtype == DType::float16) {
+        write_plane(plane, factors, step, [out](std::ptrdiff_t at, float value) { out[at] = to_float16(value); });
+    } else {
+        write_plane(plane, factors, step, [out](std::ptrdiff_t at, float value) { out[at] = to_bfloat16(value); });
+    }
+}
+
+}  // namespace
+
+bool Transform::takes_planes(const FieldValue& image, TransformScratch& scratch) const {
+    return needs_planes_ || image.is_deep() ||
+           (image.encoded && !find_for_bytes() && is_deep_png(image.bytes, scratch.decoder));
+}
+
+// The first op that is for bytes alone.
+std::optional<HostOp> Transform::find_for_bytes() const {
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+        const auto* const op = std::get_if<PixelOp>(&ops_[i]);
+        if (std::string why = op == nullptr ? "" : why_not_on_planes(*op); !why.empty()) {
+            return HostOp{.op = i, .why = std::move(why)};
+        }
+    }
+    return std::nullopt;
+}
+
+// The whole of an encoded image of 8 bits.
+PlanesView Transform::decode_bytes(const FieldValue& stored, TransformScratch& scratch) const {
+    ImageSink sink(scratch.decoded);
+    scratch.decoder.decode(stored.bytes, sink, {.exif = options_.exif, .first_frame = options_.first_frame});
+    const ImageView decoded = scratch.decoded.view();
+    const ConstImageView pixels = options_.channels == 1 ? luma(decoded) : decoded;
+    const PlanesView planes = next_planes(scratch, pixels.channels, pixels.height, pixels.width);
+    load_pixels(pixels, planes);
+    return planes;
+}
+
+// The whole of a PNG of 16 bits.
+PlanesView Transform::decode_deep(const FieldValue& stored, TransformScratch& scratch) const {
+    const ImageInfo info = scratch.decoder.info(stored.bytes);
+    FieldValue pixels;
+    scratch.decoder.decode_deep(stored.bytes, scratch.deep);
+    pixels.set_raw(std::as_const(scratch.deep).bytes(), info.height, info.width, 3);
+    pixels.dtype = DType::uint16;
+    const PlanesView planes = next_planes(scratch, options_.channels == 1 ? 1 : 3, info.height, info.width);
+    if (planes.channels == 3) {
+        load_pixels(pixels, {0, 0, info.height, info.width}, planes);
+    } else {
+        load_luma(pixels, planes);
+    }
+    return planes;
+}
+
+Transform::DeepImage Transform::load_planes(const FieldValue& stored, const RngKey& key, TransformScratch& scratch,
+                                            StageClock& clock) const {
+    DeepImage image;
+    const auto fold_from = [&](ImageSize size) {
+        scratch.input = size;
+        image.geometry = Geometry(size);
+        image.next = fold(image.geometry, 0, ops_.size(), key);
+    };
+    if (stored.encoded) {
+        const bool deep = is_deep_png(stored.bytes, scratch.decoder);
+        const PlanesView all = deep ? decode_deep(stored, scratch) : decode_bytes(stored, scratch);
+        clock.lap(Stage::pixels);
+        clock.move(Stage::pixels, Stage::entropy, scratch.decoder.take_entropy_time());
+        image.values = plane_values(deep ? DType::uint16 : DType::uint8);
+        fold_from({all.height, all.width});
+        image.pixels = all;
+        image.window = {0, 0, all.height, all.width};
+        return image;
+    }
+    if (stored.height < 1 || stored.width < 1 || stored.channels < 1 || stored.channels > kMaxChannels) {
+        throw DataError({}, {.where = "raw pixels",
+                             .expected = fmt::format("at least 1 x 1 pixels of 1 to {} channels", kMaxChannels),
+                             .got = fmt::format("{} x {} x {}", stored.height, stored.width, stored.channels)});
+    }
+    fold_from({stored.height, stored.width});
+    image.values = plane_values(stored.dtype.value_or(DType::uint8));
+    image.window = image.geometry.reads();
+    const PlanesView part = next_planes(scratch, stored.channels, image.window.height, image.window.width);
+    load_pixels(stored, image.window, part);
+    image.pixels = part;
+    clock.lap(Stage::pixels);
+    return image;
+}
+
+Transform::DeepImage Transform::run_planes(const FieldValue& stored, const RngKey& key, TransformScratch& scratch,
+                                           StageClock& clock) const {
+    if (const auto found = find_for_bytes()) {
+        throw InvalidArgument({.where = "ops",
+                               .expected = "ops that images of other types than bytes have",
+                               .got = fmt::format("op {}, which {}", found->op + 1, found->why),
+                               .hint = "leave it out, or store the images as uint8"});
+    }
+    DeepImage image = load_planes(stored, key, scratch, clock);
+    const auto begin_at = [&](ConstPlanesView pixels, std::size_t next) {
+        image.pixels = pixels;
+        image.window = {0, 0, pixels.height, pixels.width};
+        image.geometry = Geometry({pixels.height, pixels.width});
+        image.next = fold(image.geometry, next, ops_.size(), key);
+    };
+    while (image.next < ops_.size()) {
+        const std::size_t op = image.next;
+        begin_at(render(image.pixels, image.window, image.geometry, image.values, scratch), op);
+        if (image.next == op) {
+            RngKey op_key = key;
+            op_key.op = static_cast<std::uint16_t>(op);
+            Rng rng(op_key);
+            begin_at(std::visit(RunPlanesOp{image.pixels, image.values, rng, scratch}, ops_[op]), op + 1);
+        }
+    }
+    image.pixels = render(image.pixels, image.window, image.geometry, image.values, scratch);
+    return image;
+}
+
+ConstImageView Transform::picture(const FieldValue& image, const RngKey& key, TransformScratch& scratch,
+                                  StageClock& clock) const {
+    if (!takes_planes(image, scratch)) {
+        const ConstImageView prepared = prepare(image, scratch, clock);
+        const ImageSize input = scratch.input;
+        const ConstImageView pixels = augment(prepared, key, scratch);
+        scratch.input = input;
+        return pixels;
+    }
+    ConstPlanesView planes = run_planes(image, key, scratch, clock).pixels;
+    planes.channels = planes.channels > 2 ? 3 : 1;
+    const auto [low, high] = quantiles(planes, {0, 1}, scratch.sorted);
+    const float scale = high > low ? 255 / (high - low) : 0;
+    const ImageView out = next_scratch(scratch, planes.height, planes.width, planes.channels);
+    for (int c = 0; c < planes.channels; ++c) {
+        write_plane(planes.plane(c), {.scale = scale, .bias = -low * scale}, planes.channels,
+                    [to = out.data + c](std::ptrdiff_t at, float value) {
+                        to[at] = static_cast<std::uint8_t>(std::clamp(value + 0.5f, 0.0f, 255.0f));  // 0 for NaN
+                    });
+    }
+    return out;
+}
+
+ConstPlanesView Transform::planes(const FieldValue& image, const RngKey& key, TransformScratch& scratch,
+                                  StageClock& clock) const {
+    return run_planes(image, key, scratch, clock).pixels;
+}
+
+void Transform::write_planes(const DeepImage& image, TransformScratch& scratch, const ImageSlot& slot) const {
+    const ConstPlanesView& pixels = image.pixels;
+    require_size(slot, pixels.channels, {pixels.height, pixels.width});
+    const std::ptrdiff_t area = std::ptrdiff_t{pixels.height} * pixels.width;
+    const bool planar = slot.pixels.layout == Layout::chw;
+    for (int c = 0; c < pixels.channels; ++c) {
+        write_plane(pixels.plane(c), factors_of(normalize_, c, pixels, image.values, scratch.sorted), slot.pixels,
+                    planar ? c * area : c, planar ? 1 : pixels.channels);
+    }
+}
+
+}  // namespace stoker
