@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# torchvision 0.29.2: transforms.v2's resize of a uint16 tensor cuts off the fraction of each value, where those of uint8,
-# int16 and int32 are rounded; and bicubic values beyond the type wrap around, so pixels next to an edge between black and
+# torchvision 0.29.2: transforms.v2's resize of a uint16 tensor cuts off the fraction of each value, but rounds those of
+# uint8, int16 and int32; and bicubic values beyond the type wrap around, so pixels next to an edge between black and
 # white come out white and black (uint8 values are limited). gaussian_blur and rotate of uint16 round. Python 3.11 on
 # x86-64, with the wheels of PyPI and torch 2.15.0 (some 5 GB).
 set -euo pipefail

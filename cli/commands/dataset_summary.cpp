@@ -49,7 +49,7 @@ void check_pixels(const Field& field, const FieldValue& value, bool has_image, R
         ImageSink sink(reader.field);
         reader.fields.decoder.decode(value.bytes, sink, {.indices = field.kind == FieldKind::mask});
     } else {
-        reader.transform.prepare(value, reader.fields, clock);
+        reader.transform.picture(value, {}, reader.fields, clock);
     }
 }
 
@@ -77,16 +77,16 @@ void check_fields(const Dataset& dataset, bool verify, Reader& reader, StageCloc
     }
 }
 
-// The values of an image that is not of bytes; those of at most kMaxRanged samples.
-void add_range(Reader& reader, DatasetSummary& found) {
+// The values of an image that is not of bytes, among the first samples.
+void add_range(std::int64_t index, Reader& reader, DatasetSummary& found) {
     constexpr std::int64_t kMaxRanged = 32;
-    if (found.ranged == kMaxRanged) {
+    if (index >= kMaxRanged) {
         return;
     }
     StageTimes times;
     StageClock clock(times);
     const ConstPlanesView planes = reader.transform.planes(reader.sample, {}, reader.scratch, clock);
-    const auto [low, high] = quantiles(planes, {0, 1}, reader.scratch.sorted);
+    const auto [low, high] = value_range(planes);
     found.low = found.ranged == 0 ? low : std::min(found.low, low);
     found.high = found.ranged == 0 ? high : std::max(found.high, high);
     ++found.ranged;
@@ -117,10 +117,10 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
         found.rotated += info.orientation != 1;
         if (info.bits > 8 && info.codec == Codec::png) {
             found.depth = "uint16";
-            add_range(reader, found);
-        } else {
-            found.deep += info.bits > 8;
+            add_range(index, reader, found);
         }
+        found.deep += info.bits > 8;
+        found.reduced += info.bits > 8 && info.codec != Codec::png;
     } else {
         ++found.codecs["raw"];
         found.height.add(sample.height);
@@ -128,7 +128,7 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
         found.channels.add(sample.channels);
         found.depth = dtype_name(sample.dtype.value_or(DType::uint8));
         if (sample.is_deep()) {
-            add_range(reader, found);
+            add_range(index, reader, found);
         }
     }
     StageTimes times;
@@ -158,6 +158,7 @@ void add(DatasetSummary& sum, const DatasetSummary& part) {
     sum.progressive += part.progressive;
     sum.rotated += part.rotated;
     sum.deep += part.deep;
+    sum.reduced += part.reduced;
     sum.depth = part.depth == "uint8" ? sum.depth : part.depth;
     if (part.ranged > 0) {
         sum.low = sum.ranged == 0 ? part.low : std::min(sum.low, part.low);

@@ -240,7 +240,7 @@ std::string read_text(const Dataset& dataset, const DatasetSummary& found, const
                         : fmt::format("  (of the {} of part {})", samples, part);
 }
 
-// Images of 10 to 14 bits are often stored in 16, where a model sees small numbers.
+// Images of 10 to 14 bits are often stored in 16, and a model then gets small numbers.
 std::string depth_text(const DatasetSummary& found) {
     if (found.depth != "uint16" || found.high >= 1 << 15) {
         return "";
@@ -281,8 +281,8 @@ void print_table(const Dataset& dataset, const DatasetSummary& found, const Insp
     if (found.rotated > 0) {
         print_stdout("  rotated   {} with an EXIF orientation; data.exif = true applies it{}\n", found.rotated, of);
     }
-    if (found.deep > 0) {
-        print_stdout("  16 bits   {}, which are reduced to 8{}\n", found.deep, of);
+    if (found.reduced > 0) {
+        print_stdout("  16 bits   {}, which are reduced to 8{}\n", found.reduced, of);
     }
     if (found.unlabelled > 0) {
         print_stdout("  labels    {} samples without a label{}\n", with_commas(static_cast<double>(found.unlabelled)),

@@ -108,7 +108,9 @@ std::vector<std::string> settings_without_effect(const Recipe& recipe, const Tas
 }
 
 bool normalizes(const std::vector<OpSpec>& ops) {
-    return std::ranges::any_of(ops, [](const OpSpec& op) { return op.name == "normalize"; });
+    return std::ranges::any_of(ops, [](const OpSpec& op) {
+        return op.name.starts_with("normalize") || op.name == "window" || op.name == "to_float";
+    });
 }
 
 // One line for each difference between training and validation that is likely a mistake.

@@ -151,11 +151,15 @@ Value planes_of(ConstPlanesView planes) {
     return result;
 }
 
-// The image after the ops of `transform`: of planes without ops as it is stored.
+// The image after the ops of `transform`: bytes, or an array that is not of bytes in its stored type; floats after ops.
 Value image_of(const Transform& transform, const FieldValue& value, const RngKey& key, TransformScratch& scratch,
                StageClock& clock) {
-    if (!transform.takes_planes(value, scratch)) {
-        return pixels_of(transform.picture(value, key, scratch, clock), false);
+    if (!transform.needs_planes() && !value.is_deep()) {
+        const ConstImageView prepared = transform.prepare(value, scratch, clock);
+        const ImageSize input = scratch.input;
+        Value result = pixels_of(transform.augment(prepared, key, scratch), false);
+        scratch.input = input;
+        return result;
     }
     scratch.input = {value.height, value.width};
     return transform.ops().empty() && value.is_deep() ? deep_pixels_of(value)

@@ -1,6 +1,7 @@
 # What commands say of images that they leave out, and the ways to name images for `stoker predict`.
 import csv
 import os
+import warnings
 
 import numpy as np
 import pytest
@@ -171,14 +172,21 @@ def test_the_data_folder_is_no_run_folder(here):
 
 def test_images_of_16_bits_are_announced(here):
     for i in range(4):
-        (here / "deep" / "ab"[i % 2]).mkdir(parents=True, exist_ok=True)
-        Image.fromarray(np.full((32, 32), 4095 - i, np.uint16)).save(here / "deep" / "ab"[i % 2] / f"{i}.png")
-    table = run_program("inspect", "deep", cwd=here)
-    assert "16 bits   4, which are reduced to 8" in table.out
-    assert run_program("inspect", "deep", "--json", cwd=here).json()["deep"] == 4
-    train = run_program("train", "r.toml", "--set", "data.train=deep", "--set", "data.val=50%", "--out", "deep-run", cwd=here)
-    assert train.err.count("16 bits") == 1
-    assert "16 bits" not in run_program("pack", "deep", "deep.stk", cwd=here).err  # which keeps their bytes
-    with pytest.warns(UserWarning, match="16 bits"):
-        stoker.open(here / "deep")
+        pixels = np.full((32, 32), 4095 - i, np.uint16)
+        for ending in ("png", "pgm"):
+            (here / ending / "ab"[i % 2]).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(here / "png" / "ab"[i % 2] / f"{i}.png")
+        (here / "pgm" / "ab"[i % 2] / f"{i}.pgm").write_bytes(b"P5 32 32 65535\n" + pixels.astype(">u2").tobytes())
+    for ending, reduced in [("png", 0), ("pgm", 1)]:
+        table = run_program("inspect", ending, cwd=here)
+        assert table.out.count("16 bits   4, which are reduced to 8") == reduced
+        assert table.out.count("values    uint16, 4092 to 4095 in 4 samples: 12 bits in 16") == 1 - reduced
+        assert run_program("inspect", ending, "--json", cwd=here).json()["deep"] == 4
+        options = ["--set", f"data.train={ending}", "--set", "data.val=50%", "--out", f"{ending}-run"]
+        assert run_program("train", "r.toml", *options, cwd=here).err.count("16 bits") == reduced
+        assert "16 bits" not in run_program("pack", ending, f"{ending}.stk", cwd=here).err  # which keeps their bytes
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            stoker.open(here / ending)
+        assert sum("16 bits" in str(warning.message) for warning in seen) == reduced
     assert run_program("inspect", "train", "--json", cwd=here).json()["deep"] == 0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import stoker as package
 import torch
+from PIL import Image
 from safetensors.numpy import save_file
 from stoker import transforms as ours
 from torchvision.transforms import v2
@@ -99,7 +100,7 @@ def test_geometry_is_torchvisions(write, case, dtype):
     images = draw(dtype)
     found = batch(write(images), ops)
     given = torch.from_numpy(images)
-    if dtype == "uint16":  # of which torchvision's resize cuts off fractions, and wraps what a bicubic one overshoots
+    if dtype == "uint16":  # torchvision's resize cuts off its fractions, and wraps bicubic values beyond it
         expected = scaled(theirs(given.float()).clamp(0, 65535), dtype)
     else:
         expected = scaled(theirs(given.float() if dtype == "float16" else given), dtype)
@@ -161,9 +162,9 @@ def test_values_for_the_model(write):
     assert (batch(path, ops) - normalised).abs().max() <= 1e-6
     assert (batch(path, [ours.ToFloat(scale=False)]) - given).abs().max() == 0
     low, high = given.amin((1, 2, 3), keepdim=True), given.amax((1, 2, 3), keepdim=True)
-    assert (batch(path, [ours.Normalize(by="min_max")]) - (given - low) / (high - low)).abs().max() <= 1e-6
+    assert (batch(path, [ours.NormalizeRange()]) - (given - low) / (high - low)).abs().max() <= 1e-6
     low, high = (torch.from_numpy(np.percentile(images, p, axis=(2, 3), keepdims=True)) for p in (5, 90))
-    found = batch(path, [ours.Normalize(by="percentiles", percentiles=(5, 90), channel_wise=True)])
+    found = batch(path, [ours.NormalizeRange((5, 90), channel_wise=True)])
     assert (found - ((given - low) / (high - low)).clamp(0, 1)).abs().max() <= 1e-5
 
 
@@ -172,6 +173,44 @@ def test_bytes_run_as_planes_where_ops_need_floats(write):
     found = batch(write(images), [ours.Resize((20, 24)), ours.Window(128, 100)])
     resized = F.resize(torch.from_numpy(images), [20, 24], antialias=True).double()
     assert ((resized - 78) / 100).clamp(0, 1).sub(found).abs().max() <= 0.0101  # a level of another rounding
+
+
+def test_a_crop_of_bytes_is_exact(pngs, tmp_path):
+    folder, pixels = pngs
+    for path in folder.glob("*/*.png"):
+        Image.fromarray((pixels[0] >> 8).astype(np.uint8)).save(path)
+    found = images_of(folder, [ours.RandomHorizontalFlip(1), ours.CenterCrop((20, 30)), ours.Window(128, 100)])
+    given = torch.from_numpy((pixels[0] >> 8).astype(np.float32)).permute(2, 0, 1)
+    expected = F.center_crop(F.horizontal_flip(given), [20, 30])
+    assert (((expected - 78) / 100).clamp(0, 1) - found).abs().max() <= 1e-6
+
+
+# Missing values are often NaN.
+def test_values_that_are_not_finite_do_not_count(write, stoker):
+    images = draw("float32")
+    images[:, :, 3, 4], images[:, :, 5, 6] = np.nan, np.inf
+    path = write(images)
+    for op in (ours.NormalizeRange(), ours.NormalizeRange((0, 100), channel_wise=True)):
+        found = batch(path, [op])
+        finite = torch.from_numpy(np.isfinite(images))
+        assert found[finite].min() == 0 and found[finite].max() == 1 and found[~finite].isnan().any()
+    batch(path, [ours.ColorJitter(hue=(0.2, 0.2))])
+    stoker("show", path)
+    low, high = images[np.isfinite(images)].min(), images[np.isfinite(images)].max()
+    found = stoker("inspect", path, "--json").json()["fields"]["image"]["range"]
+    assert found == pytest.approx([low, high])
+
+
+def test_further_images_of_any_type(write, stoker, tmp_path):
+    depth = draw("uint16", 1)
+    np.savez(tmp_path / "x.npz", images=np.moveaxis(draw("uint8"), 1, -1), depth=np.moveaxis(depth, 1, -1), labels=np.arange(COUNT))
+    data = package.open(tmp_path / "x.npz", fields={"depth": ("depth", "image")})
+    assert data[1]["depth"].dtype == np.uint16
+    loader = package.Loader(data, COUNT, ops=[ours.CenterCrop(16)], shuffle=False, framework="torch")
+    (found,) = list(loader)
+    expected = torch.from_numpy(depth)[:, :, 10:26, 18:34].double() / 65535
+    assert (found["depth"].double() - expected).abs().max() <= 1e-6 and found["image"].shape == (COUNT, 3, 16, 16)
+    assert stoker("inspect", "x.npz", "--verify", "--field", "depth:image", "--json").json()["bad"] == []
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -187,8 +226,6 @@ def test_what_is_for_bytes_is_refused(write):
     for ops, options in [([ours.RandAugment()], {}), ([ours.RandomEqualize()], {}), ([], {"dtype": "uint8"})]:
         with pytest.raises(package.InvalidArgument):
             batch(path, ops, **options)
-    with pytest.raises(package.InvalidArgument):
-        package.Loader(path, 2, ops=[ours.Normalize([0.5], [0.5], by="min_max")])
 
 
 @pytest.mark.parametrize(("dtype", "order"), [(">u2", "C"), ("<u2", "F"), (">f4", "F"), (">i2", "C"), ("<f8", "C")])
@@ -243,6 +280,7 @@ def images_of(path, ops=(), **options):
 
 def test_pngs_of_16_bits_keep_their_depth(pngs):
     folder, pixels = pngs
+    assert np.array_equal(package.open(folder)[1]["image"], (pixels[1] >> 8).astype(np.uint8))  # bytes, as of any file
     expected = torch.from_numpy(pixels.astype(np.float64)).permute(0, 3, 1, 2)
     assert (images_of(folder) - expected / 65535).abs().max() <= 1e-7
     weights = torch.tensor([19595, 38470, 7471], dtype=torch.float64)[:, None, None] / 65536
@@ -250,7 +288,7 @@ def test_pngs_of_16_bits_keep_their_depth(pngs):
     assert (images_of(folder, channels=1) - grey / 65535).abs().max() <= 1e-5
     high = torch.from_numpy((pixels >> 8).astype(np.uint8)).permute(0, 3, 1, 2)
     assert torch.equal(images_of(folder, dtype="uint8"), high)
-    posterized = images_of(folder, [ours.RandomPosterize(8, p=1)])  # for bytes, of which it keeps all
+    posterized = images_of(folder, [ours.RandomPosterize(8, p=1)])  # for bytes; it keeps all 8 bits
     assert torch.equal(posterized, high * torch.tensor(1 / 255))
 
 

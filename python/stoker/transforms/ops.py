@@ -472,28 +472,22 @@ class Window(Transform):
 
 class Normalize(Transform):
     """(pixel / largest - mean) / std: one number for each channel, or one for all; `largest` is 255 of uint8, 65535 of
-    uint16, 32767 of int16 and 1 of floats. The last op. `inplace` makes no difference here.
-
-    by: "min_max" or "percentiles" map the image's own range, or that of two percentiles (1 and 99), to 0 to 1, and take
-        no mean and std. channel_wise: each channel by its own.
-    """
+    uint16, 32767 of int16 and 1 of floats. The last op. `inplace` makes no difference here."""
 
     op = "normalize"
 
-    def __init__(
-        self,
-        mean: Range | None = None,
-        std: Range | None = None,
-        inplace: bool = False,
-        *,
-        by: str = "mean_std",
-        percentiles: Sequence[float] | None = None,
-        channel_wise: bool = False,
-    ) -> None:
-        own = by != "mean_std"
-        super().__init__(
-            mean=mean, std=std, by=by if own else None, percentiles=percentiles, channel_wise=channel_wise or None
-        )
+    def __init__(self, mean: Range, std: Range, inplace: bool = False) -> None:
+        super().__init__(mean=mean, std=std)
+
+
+class NormalizeRange(Transform):
+    """Maps the image's smallest and largest value to 0 and 1, or its values at two percentiles, as (1, 99), beyond which
+    values are clipped. channel_wise: each channel by its own. The last op."""
+
+    op = "normalize_range"
+
+    def __init__(self, percentiles: Sequence[float] | None = None, channel_wise: bool = False) -> None:
+        super().__init__(percentiles=percentiles, channel_wise=channel_wise)
 
 
 # The ops that are applied at random, and their probability without `p`.

@@ -28,6 +28,8 @@ struct BasicPlanes {
     BasicPlanes crop(const Box& box) const {
         return {data + box.top * stride + box.left, channels, box.height, box.width, stride, step};
     }
+    // Channel `c` alone.
+    BasicPlanes only(int c) const { return {data + c * step, 1, height, width, stride, step}; }
     operator BasicPlanes<const Float>() const { return {data, channels, height, width, stride, step}; }
 };
 
@@ -50,7 +52,7 @@ class Planes {
 };
 
 // How the values of planes relate to those of the image: `top` is 1 for a model, as in torchvision's to_dtype(float32,
-// scale=True), and the type has no values beyond `low` and `high`.
+// scale=True), and `low` and `high` limit the type's values.
 struct PlaneValues {
     float top = 1;  // 255, 65535, 32767; 1 for floats
     float low = -std::numeric_limits<float>::infinity();

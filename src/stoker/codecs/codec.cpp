@@ -160,12 +160,12 @@ std::chrono::nanoseconds Decoder::take_entropy_time() {
     return state_->jpeg.take_entropy_time();
 }
 
-void Decoder::decode_deep(std::span<const std::byte> bytes, Buffer& pixels) {
+void Decoder::decode_deep(std::span<const std::byte> bytes, const std::function<void(int, const std::uint8_t*)>& take) {
     if (require_codec(bytes) != Codec::png) {
         throw InvalidArgument(
             {.where = "image", .expected = "a PNG", .got = std::string(codec_name(*sniff_codec(bytes)))});
     }
-    state_->png.decode_deep(bytes, pixels);
+    state_->png.decode_deep(bytes, take);
 }
 
 void Decoder::decode(std::span<const std::byte> bytes, RowSink& sink, const DecodeOptions& options) {

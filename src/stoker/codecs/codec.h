@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -56,8 +57,9 @@ class Decoder {
     // may have received some rows, but not `finish`.
     void decode(std::span<const std::byte> bytes, RowSink& sink, const DecodeOptions& options = {});
 
-    // Decodes a PNG of 16 bits whole to uint16 (H, W, 3), as `decode` does to uint8. Ignores `exif`. Throws DataError.
-    void decode_deep(std::span<const std::byte> bytes, Buffer& pixels);
+    // Decodes a PNG of 16 bits: calls take(y, row) for each row from the top, RGBA of uint16 (width, 4). Knows no
+    // orientation. Throws DataError.
+    void decode_deep(std::span<const std::byte> bytes, const std::function<void(int, const std::uint8_t*)>& take);
 
     // The time in Huffman decoding since the last call; only baseline JPEGs measure it.
     std::chrono::nanoseconds take_entropy_time();

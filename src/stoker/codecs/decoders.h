@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -20,8 +21,8 @@ class PngDecoder {
     // With `indices`, each of the three channels is the stored grey level or palette index, not scaled to 8 bits. Other
     // colour types, and indices above 255, are refused.
     void decode(std::span<const std::byte> bytes, RowSink& sink, bool indices = false);
-    // All of it to uint16 (H, W, 3).
-    void decode_deep(std::span<const std::byte> bytes, Buffer& pixels);
+    // Calls take(y, row) for each row from the top: RGBA, each of 16 bits in the host's byte order.
+    void decode_deep(std::span<const std::byte> bytes, const std::function<void(int, const std::uint8_t*)>& take);
 
   private:
     std::vector<std::uint8_t> row_;  // scratch for RegionRows

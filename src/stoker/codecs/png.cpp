@@ -12,6 +12,7 @@
 #include <string>
 
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/codecs/byte_order.h"
 #include "stoker/codecs/orientation.h"
 #include "stoker/codecs/region.h"
@@ -99,17 +100,19 @@ class PngReader {
         }
     }
 
-    // Decodes all rows, interlaced or not, to `image`, whose rows have row_bytes().
-    void read_deep(ImageView image) {
-        if (interlaced()) {
-            read_passes(image);
-            return;
-        }
+    // Calls take(y, row) for each row of an image that is not interlaced, from the top; `row` has row_bytes().
+    template <typename Take>
+    void read_deep(std::vector<std::uint8_t>& row, Take take) {
+        row.resize(row_bytes());
         start_rows();
         int status = SPNG_OK;
         for (int y = 0; y < height(); ++y) {
             check(status);
-            status = spng_decode_row(context_.get(), image.row(y), row_bytes());
+            status = spng_decode_row(context_.get(), row.data(), row_bytes());
+            if (status != SPNG_EOI) {
+                check(status);
+            }
+            take(y, row.data());
         }
         finish(status);
     }
@@ -234,15 +237,21 @@ void PngDecoder::decode(std::span<const std::byte> bytes, RowSink& sink, bool in
     sink.finish();
 }
 
-void PngDecoder::decode_deep(std::span<const std::byte> bytes, Buffer& pixels) {
+void PngDecoder::decode_deep(std::span<const std::byte> bytes,
+                             const std::function<void(int, const std::uint8_t*)>& take) {
     PngReader reader(bytes, /*indices=*/false, /*deep=*/true);
-    constexpr int kBytes = 8;  // of RGBA in 16 bits
+    if (!reader.interlaced()) {
+        reader.read_deep(row_, take);
+        return;
+    }
+    constexpr int kBytes = 8;  // of a pixel
+    const std::uint64_t all = std::uint64_t{kBytes} * static_cast<std::uint64_t>(reader.height()) *
+                              static_cast<std::uint64_t>(reader.width());
+    require_memory(all, "png");
     interlaced_.reset(reader.height(), reader.width(), kBytes);
-    reader.read_deep(interlaced_.view());
-    const std::size_t count = static_cast<std::size_t>(reader.height()) * static_cast<std::size_t>(reader.width());
-    pixels.resize(count * 6);
-    for (std::size_t i = 0; i < count; ++i) {
-        std::memcpy(pixels.data() + 6 * i, interlaced_.view().data + kBytes * i, 6);
+    reader.read_passes(interlaced_.view());
+    for (int y = 0; y < reader.height(); ++y) {
+        take(y, interlaced_.view().row(y));
     }
 }
 

@@ -56,8 +56,8 @@ std::uint64_t checked_array_bytes(const ArrayType& type, const Shape& shape);
 // Element `at`, in storage order, of an integer or boolean array. Throws DataError for other types.
 std::int64_t integer_at(const ArrayView& array, std::int64_t at);
 
-// The layout of one image: (H, W), (H, W, C) or (C, H, W), where C is 1 to kMaxChannels. Of three sides the last is the
-// channels if it is at most 4, else the first if that is; else the shorter of the two, if it may be.
+// The layout of one image: (H, W), (H, W, C) or (C, H, W), where C is 1 to kMaxChannels. The last of three sides is
+// the channels if it is at most 4, else the first if that is; else the shorter of the two, if it may be.
 struct ImageArray {
     int height = 0;
     int width = 0;

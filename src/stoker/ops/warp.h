@@ -16,7 +16,7 @@
 #include "stoker/base/image.h"
 #include "stoker/base/planes.h"
 #include "stoker/ops/affine.h"
-#include "stoker/ops/planes.h"
+#include "stoker/ops/plane_ops.h"
 
 namespace stoker::warping {
 

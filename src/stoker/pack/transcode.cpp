@@ -91,11 +91,11 @@ void Transcoder::run(const Sample& sample, bool original, TranscodedImage& out) 
     out.kept.clear();
     out.exif_lost = false;
     if (sample.is_deep()) {
-        throw Unsupported({.where = "pack",
-                           .expected = "images of uint8 with 1 to 4 channels",
-                           .got = fmt::format("{} of {} channels", dtype_name(sample.dtype.value_or(DType::uint8)),
-                                              sample.channels),
-                           .hint = "train on the arrays as they are; only bytes are packed"});
+        throw InvalidArgument(
+            {.where = "pack",
+             .expected = "images of uint8 with 1 to 4 channels",
+             .got = fmt::format("{} of {} channels", dtype_name(sample.dtype.value_or(DType::uint8)), sample.channels),
+             .hint = "train on the unpacked arrays; only bytes are packed"});
     }
     if (is_plain_dct(sample)) {  // to_dct reads every coefficient, so no other decoder is needed as a check
         to_dct(sample.bytes, StkCodec::jpeg, out);

@@ -33,7 +33,7 @@ std::string dataset_advice(const Dataset& dataset) {
     std::string advice = dataset.advice();
     if (has_deep_image(dataset)) {
         advice += advice.empty() ? "" : "; ";
-        advice += "images of 16 bits are reduced to 8";
+        advice += "PNMs of 16 bits are reduced to 8";
     }
     return advice;
 }

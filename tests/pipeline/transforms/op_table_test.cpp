@@ -121,12 +121,12 @@ TEST(OpTable, UnknownOpsAndOptionsAreNamedBesideTheKnown) {
         "random_grayscale, random_invert, random_posterize, random_solarize, random_equalize, random_autocontrast, "
         "random_adjust_sharpness, "
         "gaussian_blur, trivial_augment_wide, rand_augment, auto_augment, timm_rand_augment, random_erasing, "
-        "random_apply, random_choice, to_float, window, normalize, got \"rotate\"");
+        "random_apply, random_choice, to_float, window, normalize, normalize_range, got \"rotate\"");
     expect_refused("resize", {{"size", 4.0}, {"sizes", 3.0}},
                    "expected an option of resize: size, interpolation, got sizes");
     expect_refused("random_resized_crop", {{"size", 4.0}, {"sclae", Numbers{0.1, 1}}},
                    "size, scale, ratio, interpolation, got sclae");
-    expect_refused("normalize", {{"preset", "mnist"}, {"sdt", 1.0}}, "preset, mean, std, by, got sdt");
+    expect_refused("normalize", {{"preset", "mnist"}, {"sdt", 1.0}}, "preset, mean, std, got sdt");
     expect_refused("grayscale", {{"p", 1.0}}, "an option of grayscale: it has none, got p");
 }
 
@@ -176,11 +176,10 @@ TEST(OpTable, ValuesThatCannotBe) {
     }
     expect_refused("normalize", {{"mean", Numbers(65, 0.5)}}, "up to 64 numbers");
     const auto range = [](double low, double high) {
-        return std::map<std::string, OptionValue>{{"by", "percentiles"}, {"percentiles", Numbers{low, high}}};
+        return std::map<std::string, OptionValue>{{"percentiles", Numbers{low, high}}};
     };
-    expect_refused("normalize", range(50, 50), "0 <= low < high <= 100");
-    expect_refused("normalize", range(1, 101), "0 <= low < high <= 100");
-    expect_refused("normalize", {{"by", "min_max"}, {"mean", 0.5}}, ".mean] expected none");
+    expect_refused("normalize_range", range(50, 50), "0 <= low < high <= 100");
+    expect_refused("normalize_range", range(1, 101), "0 <= low < high <= 100");
     expect_refused("window", {{"center", 40.0}}, "width");
     expect_refused("window", {{"center", 40.0}, {"width", 0.0}}, ".width]");
     expect_refused("normalize", {{"preset", "imagnet"}}, "one of imagenet, mnist, cifar10, got \"imagnet\"");

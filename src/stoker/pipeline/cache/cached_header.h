@@ -2,6 +2,7 @@
 // the fields), and the accounting of their budget.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -34,7 +35,9 @@ struct CachedFieldHeader {
     std::uint8_t channels = 0;
     std::uint8_t pixels = 0;
     std::uint8_t encoded = 0;
+    std::uint8_t unused[5] = {};
 };
+static_assert(sizeof(CachedFieldHeader) == 24);
 
 // Type and layout of raw pixels in a byte; 0: none is known.
 inline std::uint8_t pixel_kind(const FieldValue& value) {
@@ -58,7 +61,9 @@ inline std::size_t field_bytes(const Sample& sample) {
 // Empty for a sample that is not cached: its fields are too many or too long for a header.
 inline std::optional<CachedHeader> header_of(const Sample& sample) {
     const std::size_t bytes = field_bytes(sample);
-    if (sample.fields.size() > UINT8_MAX || bytes > UINT32_MAX) {
+    const auto too_deep = [](const FieldValue& value) { return value.channels > UINT8_MAX; };
+    if (sample.fields.size() > UINT8_MAX || bytes > UINT32_MAX || too_deep(sample) ||
+        std::ranges::any_of(sample.fields, too_deep)) {
         return std::nullopt;
     }
     return CachedHeader{.label = sample.label,

@@ -155,20 +155,17 @@ Op make_normalize(OpOptions& options) {
     };
     fill("mean", op.mean, false);
     fill("std", op.std, true);
-    op.by = static_cast<NormalizeBy>(options.choice("by", {"mean_std", "min_max", "percentiles"}));
-    if (op.by != NormalizeBy::mean_std) {
-        for (const char* name : {"preset", "mean", "std"}) {
-            if (options.has(name)) {
-                options.refuse(name, "none, as the image is normalised by its own values");
-            }
-        }
-        op.channel_wise = options.flag("channel_wise", false);
-    }
-    if (op.by == NormalizeBy::percentiles) {
-        const std::vector<double> range = options.numbers("percentiles", {1, 99}, 2, 2);
+    return op;
+}
+
+Op make_normalize_range(OpOptions& options) {
+    Normalize op{.by = NormalizeBy::min_max, .channel_wise = options.flag("channel_wise", false)};
+    if (options.has("percentiles")) {
+        const std::vector<double> range = options.numbers("percentiles", {}, 2, 2);
         if (!(range[0] >= 0 && range[0] < range[1] && range[1] <= 100)) {
             options.refuse("percentiles", "[low, high] with 0 <= low < high <= 100");
         }
+        op.by = NormalizeBy::percentiles;
         op.percentiles = {range[0], range[1]};
     }
     return op;
@@ -183,7 +180,12 @@ Op make_window(OpOptions& options) {
     constexpr double kMost = 1e30;
     const double center = options.number("center", std::nullopt, -kMost, kMost);
     const double width = options.number("width", std::nullopt, 1e-6, kMost);
-    return ToFloat{.window = {{static_cast<float>(center - width / 2), static_cast<float>(center + width / 2)}}};
+    const auto low = static_cast<float>(center - width / 2);
+    const auto high = static_cast<float>(center + width / 2);
+    if (!(low < high)) {
+        options.refuse("width", "one that float32 can add to the center");
+    }
+    return ToFloat{.window = {{low, high}}};
 }
 
 Op make_vertical_flip(OpOptions& options) {
@@ -468,6 +470,7 @@ constexpr Entry kOps[] = {
     {"to_float", make_to_float},
     {"window", make_window},
     {"normalize", make_normalize},
+    {"normalize_range", make_normalize_range},
 };
 
 // Ops of the program.

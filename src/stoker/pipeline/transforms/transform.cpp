@@ -107,7 +107,7 @@ ConstImageView pixels_of(const FieldValue& value) {
                                value.channels, std::ptrdiff_t{value.width} * value.channels};
     if (value.is_deep()) {
         throw DataError({}, {.where = "raw pixels",
-                             .expected = "uint8 of 1 to 4 channels, as sample 0 has",
+                             .expected = "uint8 of 1 to 4 channels",
                              .got = fmt::format("{} of {} channels", dtype_name(value.dtype.value_or(DType::uint8)),
                                                 value.channels)});
     }

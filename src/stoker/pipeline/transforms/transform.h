@@ -21,7 +21,7 @@
 #include "stoker/ops/crop.h"
 #include "stoker/ops/flip.h"
 #include "stoker/ops/normalize.h"
-#include "stoker/ops/planes.h"
+#include "stoker/ops/plane_ops.h"
 #include "stoker/ops/random_crop.h"
 #include "stoker/ops/resize.h"
 #include "stoker/ops/resize_normalize.h"
@@ -104,7 +104,6 @@ struct TransformScratch {
     ResizeScratch resize;
     std::array<Planes, 2> planes;  // as `pixels`
     Planes planes_copy;
-    Buffer deep;  // pixels of a PNG of 16 bits
     PlanesResizeScratch planes_resize;
     std::vector<float> sorted;  // for percentiles
     std::size_t current = 0;    // index of the one written last
@@ -171,16 +170,17 @@ class Transform {
     // True if the ops need floats.
     bool needs_planes() const { return needs_planes_; }
     // True if the image runs as planes: raw pixels that are deep, a PNG of 16 bits unless an op is for bytes alone, or
-    // any image if the ops need floats. Throws DataError for a damaged header. Functions for planes throw InvalidArgument for an op that is
-    // for bytes alone.
+    // any image if the ops need floats. Throws DataError for a damaged header. Functions for planes throw
+    // InvalidArgument for an op that is for bytes alone.
     bool takes_planes(const FieldValue& image, TransformScratch& scratch) const;
 
     // Throws InvalidArgument with the op's place in the recipe if `normalize` or an op's colour has values for another
     // number of channels.
     void require_channels(int channels) const;
 
-    // The image as bytes after all ops but `normalize`, to look at: planes are stretched from their smallest to their
-    // largest value, the first three of more than two, or else one. In the image or in `scratch`. Throws as `run`.
+    // The image as bytes after all ops but `normalize`, to look at. Where arrays or ops need floats, the picture is
+    // stretched from the smallest to the largest value, and has the first three channels of more than two, or else one.
+    // In the image or in `scratch`. Throws as `run`.
     ConstImageView picture(const FieldValue& image, const RngKey& key, TransformScratch& scratch,
                            StageClock& clock) const;
     // The image as planes after all ops but `normalize`, in `scratch`. Throws as `run`.
@@ -239,8 +239,7 @@ class Transform {
     std::optional<HostOp> find_for_bytes() const;
     DeepImage load_planes(const FieldValue& stored, const RngKey& key, TransformScratch& scratch,
                           StageClock& clock) const;
-    PlanesView decode_bytes(const FieldValue& stored, TransformScratch& scratch) const;
-    PlanesView decode_deep(const FieldValue& stored, TransformScratch& scratch) const;
+    PlanesView decode_deep(const FieldValue& stored, const Box& box, TransformScratch& scratch) const;
     void write_planes(const DeepImage& image, TransformScratch& scratch, const ImageSlot& slot) const;
     DeepImage run_planes(const FieldValue& stored, const RngKey& key, TransformScratch& scratch,
                          StageClock& clock) const;

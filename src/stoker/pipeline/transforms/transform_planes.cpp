@@ -5,29 +5,44 @@
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/ops/float16.h"
-#include "stoker/ops/grayscale.h"
-#include "stoker/pipeline/transforms/planes_ops.h"
+#include "stoker/pipeline/transforms/run_on_planes.h"
 #include "stoker/pipeline/transforms/transform.h"
 
 namespace stoker {
 
 namespace {
 
-bool is_deep_png(std::span<const std::byte> bytes, Decoder& decoder) {
-    return sniff_codec(bytes) == Codec::png && decoder.info(bytes).bits > 8;
+// A rotated one is decoded like all others, to 8 bits.
+bool is_deep_png(std::span<const std::byte> bytes, Decoder& decoder, bool exif) {
+    if (sniff_codec(bytes) != Codec::png) {
+        return false;
+    }
+    const ImageInfo info = decoder.info(bytes);
+    return info.bits > 8 && !(exif && info.orientation != 1);
 }
 
 PlanesView next_planes(TransformScratch& scratch, int channels, int height, int width) {
+    constexpr std::uint64_t kUnchecked = std::uint64_t{64} << 20;
+    const std::uint64_t bytes = std::uint64_t{sizeof(float)} * static_cast<std::uint64_t>(channels) *
+                                static_cast<std::uint64_t>(height) * static_cast<std::uint64_t>(width);
+    if (bytes > kUnchecked) {
+        require_memory(bytes, "planes of an image");
+    }
     scratch.current = 1 - scratch.current;
     return scratch.planes[scratch.current].reset(channels, height, width);
 }
 
-// Whether the planes are in the scratch that an op may overwrite.
+// Planes that an op may change: they are always in the current scratch.
 PlanesView writable(ConstPlanesView image, TransformScratch& scratch) {
-    const PlanesView copy = next_planes(scratch, image.channels, image.height, image.width);
-    padded_crop_planes(image, {0, 0, image.height, image.width}, PaddingMode::constant, {}, {}, copy);
-    return copy;
+    const PlanesView current = scratch.planes[scratch.current].view();
+    return {current.data + (image.data - current.data),
+            image.channels,
+            image.height,
+            image.width,
+            image.stride,
+            image.step};
 }
 
 void change_values(PlanesView image, const auto& change) {
@@ -103,20 +118,30 @@ struct ChannelFactors {
     bool clips = false;
 };
 
-ChannelFactors factors_of(const Normalize& op, int c, ConstPlanesView image, const PlaneValues& values,
-                          std::vector<float>& sorted) {
-    if (op.by == NormalizeBy::mean_std) {
-        const auto at = static_cast<std::size_t>(op.channels == 0 ? 0 : c);
-        return {.scale = 1 / (values.top * op.std[at]), .bias = -op.mean[at] / op.std[at]};
-    }
-    ConstPlanesView counted = image;
-    if (op.channel_wise) {
-        counted.data += c * image.step;
-        counted.channels = 1;
-    }
-    const auto [low, high] = quantiles(counted, {op.percentiles[0] / 100, op.percentiles[1] / 100}, sorted);
+ChannelFactors factors_of_own_range(const Normalize& op, ConstPlanesView image, std::vector<float>& sorted) {
+    const auto [low, high] = op.by == NormalizeBy::min_max
+                                 ? value_range(image)
+                                 : quantiles(image, {op.percentiles[0] / 100, op.percentiles[1] / 100}, sorted);
     const float range = high > low ? high - low : 1;  // a constant image becomes 0
     return {.scale = 1 / range, .bias = -low / range, .clips = true};
+}
+
+std::vector<ChannelFactors> factors_of(const Normalize& op, ConstPlanesView image, const PlaneValues& values,
+                                       std::vector<float>& sorted) {
+    const auto channels = static_cast<std::size_t>(image.channels);
+    std::vector<ChannelFactors> factors(channels);
+    for (std::size_t c = 0; c < channels && op.by == NormalizeBy::mean_std; ++c) {
+        const std::size_t at = op.channels == 0 ? 0 : c;
+        factors[c] = {.scale = 1 / (values.top * op.std[at]), .bias = -op.mean[at] / op.std[at]};
+    }
+    if (op.by != NormalizeBy::mean_std && !op.channel_wise) {
+        std::ranges::fill(factors, factors_of_own_range(op, image, sorted));
+    } else if (op.by != NormalizeBy::mean_std) {
+        for (int c = 0; c < image.channels; ++c) {
+            factors[static_cast<std::size_t>(c)] = factors_of_own_range(op, image.only(c), sorted);
+        }
+    }
+    return factors;
 }
 
 // Writes element i of the plane to out[i * step].
@@ -151,7 +176,7 @@ void write_plane(ConstPlane plane, const ChannelFactors& factors, const PixelTar
 
 bool Transform::takes_planes(const FieldValue& image, TransformScratch& scratch) const {
     return needs_planes_ || image.is_deep() ||
-           (image.encoded && !find_for_bytes() && is_deep_png(image.bytes, scratch.decoder));
+           (image.encoded && !find_for_bytes() && is_deep_png(image.bytes, scratch.decoder, options_.exif));
 }
 
 // The first op that is for bytes alone.
@@ -165,30 +190,14 @@ std::optional<HostOp> Transform::find_for_bytes() const {
     return std::nullopt;
 }
 
-// The whole of an encoded image of 8 bits.
-PlanesView Transform::decode_bytes(const FieldValue& stored, TransformScratch& scratch) const {
-    ImageSink sink(scratch.decoded);
-    scratch.decoder.decode(stored.bytes, sink, {.exif = options_.exif, .first_frame = options_.first_frame});
-    const ImageView decoded = scratch.decoded.view();
-    const ConstImageView pixels = options_.channels == 1 ? luma(decoded) : decoded;
-    const PlanesView planes = next_planes(scratch, pixels.channels, pixels.height, pixels.width);
-    load_pixels(pixels, planes);
-    return planes;
-}
-
-// The whole of a PNG of 16 bits.
-PlanesView Transform::decode_deep(const FieldValue& stored, TransformScratch& scratch) const {
-    const ImageInfo info = scratch.decoder.info(stored.bytes);
-    FieldValue pixels;
-    scratch.decoder.decode_deep(stored.bytes, scratch.deep);
-    pixels.set_raw(std::as_const(scratch.deep).bytes(), info.height, info.width, 3);
-    pixels.dtype = DType::uint16;
-    const PlanesView planes = next_planes(scratch, options_.channels == 1 ? 1 : 3, info.height, info.width);
-    if (planes.channels == 3) {
-        load_pixels(pixels, {0, 0, info.height, info.width}, planes);
-    } else {
-        load_luma(pixels, planes);
-    }
+// The part `box` of a PNG of 16 bits.
+PlanesView Transform::decode_deep(const FieldValue& stored, const Box& box, TransformScratch& scratch) const {
+    const PlanesView planes = next_planes(scratch, options_.channels == 1 ? 1 : 3, box.height, box.width);
+    scratch.decoder.decode_deep(stored.bytes, [&](int y, const std::uint8_t* row) {
+        if (y >= box.top && y < box.top + box.height) {
+            load_rgba_row(row + std::ptrdiff_t{8} * box.left, y - box.top, planes);
+        }
+    });
     return planes;
 }
 
@@ -199,16 +208,28 @@ Transform::DeepImage Transform::load_planes(const FieldValue& stored, const RngK
         scratch.input = size;
         image.geometry = Geometry(size);
         image.next = fold(image.geometry, 0, ops_.size(), key);
+        image.window = image.geometry.reads();
     };
-    if (stored.encoded) {
-        const bool deep = is_deep_png(stored.bytes, scratch.decoder);
-        const PlanesView all = deep ? decode_deep(stored, scratch) : decode_bytes(stored, scratch);
+    if (stored.encoded && is_deep_png(stored.bytes, scratch.decoder, options_.exif)) {
+        const ImageInfo info = scratch.decoder.info(stored.bytes);
+        fold_from({info.height, info.width});
+        image.values = plane_values(DType::uint16);
+        image.pixels = decode_deep(stored, image.window, scratch);
         clock.lap(Stage::pixels);
-        clock.move(Stage::pixels, Stage::entropy, scratch.decoder.take_entropy_time());
-        image.values = plane_values(deep ? DType::uint16 : DType::uint8);
-        fold_from({all.height, all.width});
-        image.pixels = all;
-        image.window = {0, 0, all.height, all.width};
+        return image;
+    }
+    if (stored.encoded) {
+        const PartialImage bytes = decode(stored, ops_.size(), key, scratch, clock);
+        image.values = plane_values(DType::uint8);
+        image.geometry = bytes.geometry;
+        image.next = bytes.next;
+        image.window = image.geometry.reads();
+        const Box& part = image.window;
+        const PlanesView planes = next_planes(scratch, bytes.pixels.channels, part.height, part.width);
+        load_pixels(
+            bytes.pixels.crop({part.top - bytes.window.top, part.left - bytes.window.left, part.height, part.width}),
+            planes);
+        image.pixels = planes;
         return image;
     }
     if (stored.height < 1 || stored.width < 1 || stored.channels < 1 || stored.channels > kMaxChannels) {
@@ -218,7 +239,6 @@ Transform::DeepImage Transform::load_planes(const FieldValue& stored, const RngK
     }
     fold_from({stored.height, stored.width});
     image.values = plane_values(stored.dtype.value_or(DType::uint8));
-    image.window = image.geometry.reads();
     const PlanesView part = next_planes(scratch, stored.channels, image.window.height, image.window.width);
     load_pixels(stored, image.window, part);
     image.pixels = part;
@@ -257,7 +277,7 @@ Transform::DeepImage Transform::run_planes(const FieldValue& stored, const RngKe
 
 ConstImageView Transform::picture(const FieldValue& image, const RngKey& key, TransformScratch& scratch,
                                   StageClock& clock) const {
-    if (!takes_planes(image, scratch)) {
+    if (!needs_planes_ && !image.is_deep()) {
         const ConstImageView prepared = prepare(image, scratch, clock);
         const ImageSize input = scratch.input;
         const ConstImageView pixels = augment(prepared, key, scratch);
@@ -266,13 +286,13 @@ ConstImageView Transform::picture(const FieldValue& image, const RngKey& key, Tr
     }
     ConstPlanesView planes = run_planes(image, key, scratch, clock).pixels;
     planes.channels = planes.channels > 2 ? 3 : 1;
-    const auto [low, high] = quantiles(planes, {0, 1}, scratch.sorted);
+    const auto [low, high] = value_range(planes);
     const float scale = high > low ? 255 / (high - low) : 0;
     const ImageView out = next_scratch(scratch, planes.height, planes.width, planes.channels);
     for (int c = 0; c < planes.channels; ++c) {
         write_plane(planes.plane(c), {.scale = scale, .bias = -low * scale}, planes.channels,
                     [to = out.data + c](std::ptrdiff_t at, float value) {
-                        to[at] = static_cast<std::uint8_t>(std::clamp(value + 0.5f, 0.0f, 255.0f));  // 0 for NaN
+                        to[at] = value > 0 ? static_cast<std::uint8_t>(std::min(value + 0.5f, 255.0f)) : 0;  // or NaN
                     });
     }
     return out;
@@ -288,9 +308,10 @@ void Transform::write_planes(const DeepImage& image, TransformScratch& scratch, 
     require_size(slot, pixels.channels, {pixels.height, pixels.width});
     const std::ptrdiff_t area = std::ptrdiff_t{pixels.height} * pixels.width;
     const bool planar = slot.pixels.layout == Layout::chw;
+    const std::vector<ChannelFactors> factors = factors_of(normalize_, pixels, image.values, scratch.sorted);
     for (int c = 0; c < pixels.channels; ++c) {
-        write_plane(pixels.plane(c), factors_of(normalize_, c, pixels, image.values, scratch.sorted), slot.pixels,
-                    planar ? c * area : c, planar ? 1 : pixels.channels);
+        write_plane(pixels.plane(c), factors[static_cast<std::size_t>(c)], slot.pixels, planar ? c * area : c,
+                    planar ? 1 : pixels.channels);
     }
 }
 

@@ -48,7 +48,8 @@ void cache_on_device(const Dataset& dataset, const Transform& transform, const s
                            .got = why,
                            .hint = "use data.cache = \"ram\"; `stoker doctor` looks for GPUs"});
     }
-    options.why_not_indexed = why_ops_stay(transform, specs);
+    options.why_not_indexed =
+        transform.needs_planes() ? "the ops make floats, which is done on the CPU" : why_ops_stay(transform, specs);
     if (!options.why_not_indexed.empty()) {
         return;
     }
@@ -72,11 +73,12 @@ void decode_on_device(const Dataset& dataset, const Transform& transform, const 
                            .hint = "use data.decode_on = \"cpu\"; `stoker doctor` looks for GPUs"});
     }
     const DctCropPlan plan = plan_dct_crops(dataset, transform, specs);
-    if (plan.crop_bytes == 0) {
-        throw InvalidArgument({.where = "data.decode_on",
-                               .expected = fmt::format("\"cpu\" or \"auto\" for {}", dataset.path()),
-                               .got = fmt::format("\"device\": {}", plan.why_not),
-                               .hint = ""});
+    if (plan.crop_bytes == 0 || transform.needs_planes()) {
+        throw InvalidArgument(
+            {.where = "data.decode_on",
+             .expected = fmt::format("\"cpu\" or \"auto\" for {}", dataset.path()),
+             .got = fmt::format("\"device\": {}", transform.needs_planes() ? "the ops make floats" : plan.why_not),
+             .hint = ""});
     }
     if (const auto* const pixels = std::get_if<PixelImages>(&options.images)) {
         options.images = PackedImages{.crop_bytes = plan.crop_bytes, .cache = pixels->cache};

@@ -125,6 +125,12 @@ void require_one_size(const Loader& val, const Transform& transform, std::uint64
         StageClock clock(times);
         try {
             data.read(index, sample);
+            if (transform.takes_planes(sample, scratch)) {
+                const ConstPlanesView planes = transform.planes(
+                    sample, {.seed = seed, .sample = static_cast<std::uint64_t>(index)}, scratch, clock);
+                require_size(slot, planes.channels, {planes.height, planes.width});
+                return;
+            }
             const ConstImageView image =
                 transform.augment(transform.prepare(sample, scratch, clock),
                                   {.seed = seed, .sample = static_cast<std::uint64_t>(index)}, scratch);

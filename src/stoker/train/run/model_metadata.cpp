@@ -30,6 +30,9 @@ void add_normalization(const Recipe& recipe, std::int64_t channels_of_images, Mo
             normalize = *found;
         }
     }
+    if (normalize.by != NormalizeBy::mean_std) {  // each image has its own
+        return;
+    }
     const auto channels = std::span(normalize.mean).first(static_cast<std::size_t>(channels_of_images));
     const auto scales = std::span(normalize.std).first(channels.size());
     metadata["mean"] = fmt::format("[{}]", fmt::join(channels, ", "));

@@ -1,5 +1,5 @@
 // Each visitor draws the parameters that pixel_ops.cpp draws.
-#include "stoker/pipeline/transforms/planes_ops.h"
+#include "stoker/pipeline/transforms/run_on_planes.h"
 
 #include <array>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/ops/float16.h"
-#include "stoker/ops/planes.h"
+#include "stoker/ops/plane_ops.h"
 
 namespace stoker {
 namespace {
@@ -162,14 +162,17 @@ void load_pixels(const FieldValue& pixels, const Box& box, PlanesView to) {
     }
 }
 
-void load_luma(const FieldValue& pixels, PlanesView to) {
-    const std::byte* from = pixels.bytes.data();
-    for (int y = 0; y < to.height; ++y) {
-        for (int x = 0; x < to.width; ++x, from += 3 * sizeof(std::uint16_t)) {
-            std::array<std::uint16_t, 3> rgb;
-            std::memcpy(rgb.data(), from, sizeof rgb);
-            const std::uint32_t sum = rgb[0] * 19595U + rgb[1] * 38470U + rgb[2] * 7471U + 0x8000U;
+void load_rgba_row(const std::uint8_t* row, int y, PlanesView to) {
+    for (int x = 0; x < to.width; ++x) {
+        std::array<std::uint16_t, 4> pixel;
+        std::memcpy(pixel.data(), row + x * sizeof pixel, sizeof pixel);
+        if (to.channels == 1) {
+            const std::uint32_t sum = pixel[0] * 19595U + pixel[1] * 38470U + pixel[2] * 7471U + 0x8000U;
             to.plane(0).row(y)[x] = static_cast<float>(sum >> 16);
+            continue;
+        }
+        for (int c = 0; c < 3; ++c) {
+            to.plane(c).row(y)[x] = static_cast<float>(pixel[static_cast<std::size_t>(c)]);
         }
     }
 }

@@ -21,8 +21,8 @@ PlaneValues plane_values(DType dtype);
 
 // The part `box` of raw pixels. Throws DataError if the value has another number of bytes than its shape.
 void load_pixels(const FieldValue& pixels, const Box& box, PlanesView to);
-// All of uint16 (H, W, 3) as one plane of grey, by luma's weights (ops/grayscale.h).
-void load_luma(const FieldValue& pixels, PlanesView to);
+// Row `y` of RGBA pixels of uint16: to three planes, or to one of grey by luma's weights (ops/grayscale.h).
+void load_rgba_row(const std::uint8_t* row, int y, PlanesView to);
 // All of an image of bytes.
 void load_pixels(ConstImageView pixels, PlanesView to);
 

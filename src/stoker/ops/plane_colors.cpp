@@ -1,5 +1,5 @@
 // torchvision's colour functions for tensors: factors on values from 0 to `top`.
-#include "stoker/ops/planes.h"
+#include "stoker/ops/plane_ops.h"
 
 #include <algorithm>
 #include <cmath>
@@ -63,8 +63,9 @@ float mean_gray(PlanesView image) {
 
 void turn_hues(PlanesView image, float turns, float top) {
     const float unit = 1.0f / top;
+    const auto share = [unit](float value) { return value > 0 ? std::min(value * unit, 1.0f) : 0.0f; };  // 0 for NaN
     for_each_pixel(image, [&](float& red, float& green, float& blue) {
-        const auto turned = color_pixel::turned_hue(color_pixel::to_hsv(red * unit, green * unit, blue * unit), turns);
+        const auto turned = color_pixel::turned_hue(color_pixel::to_hsv(share(red), share(green), share(blue)), turns);
         const auto place = [&](float at) {
             return color_pixel::channel(turned.middle, at, turned.most, turned.slope, turned.least) * top;
         };

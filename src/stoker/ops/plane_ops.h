@@ -1,5 +1,5 @@
 // The image ops on float32 planes (base/planes.h), with torchvision's results for tensors of the image's own type,
-// before it rounds those of whole numbers. A Color counts from 0 to 255, of which 255 is PlaneValues::top.
+// before it rounds those of whole numbers. A Color counts from 0 to 255, and 255 stands for PlaneValues::top.
 #pragma once
 
 #include <array>
@@ -55,8 +55,11 @@ void grayscale_planes(PlanesView image);
 void invert_planes(PlanesView image, const PlaneValues& values);
 void random_erasing_planes(PlanesView image, const ErasingParams& params, const PlaneValues& values);
 
-// The values at these shares (0 to 1) of the sorted values of all planes, between neighbours by linear interpolation,
-// as numpy.quantile gives them. `sorted` is scratch memory.
+// The smallest and the largest finite value of all planes; 0 and 0 if there is none.
+std::array<float, 2> value_range(ConstPlanesView image);
+
+// The finite values at these shares (0 to 1) of the sorted values of all planes, between neighbours by linear
+// interpolation, as numpy.quantile gives them; 0 and 0 if there is none. `sorted` is scratch memory.
 std::array<float, 2> quantiles(ConstPlanesView image, std::array<double, 2> shares, std::vector<float>& sorted);
 
 }  // namespace stoker

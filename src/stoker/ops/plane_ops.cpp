@@ -1,8 +1,11 @@
 // Plain loops over rows. The vertical pass of a resize comes first, since it runs over whole rows; sums are of floats,
 // so its order changes the last bits only.
-#include "stoker/ops/planes.h"
+#include "stoker/ops/plane_ops.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
 
 namespace stoker {
 namespace {
@@ -131,13 +134,33 @@ void random_erasing_planes(PlanesView image, const ErasingParams& params, const 
     }
 }
 
+std::array<float, 2> value_range(ConstPlanesView image) {
+    float low = std::numeric_limits<float>::infinity();
+    float high = -low;
+    for (int c = 0; c < image.channels; ++c) {
+        for (int y = 0; y < image.height; ++y) {
+            const float* row = image.plane(c).row(y);
+            for (int x = 0; x < image.width; ++x) {
+                if (std::isfinite(row[x])) {
+                    low = std::min(low, row[x]);
+                    high = std::max(high, row[x]);
+                }
+            }
+        }
+    }
+    return low <= high ? std::array{low, high} : std::array{0.0f, 0.0f};
+}
+
 std::array<float, 2> quantiles(ConstPlanesView image, std::array<double, 2> shares, std::vector<float>& sorted) {
     sorted.clear();
     for (int c = 0; c < image.channels; ++c) {
         for (int y = 0; y < image.height; ++y) {
             const float* row = image.plane(c).row(y);
-            sorted.insert(sorted.end(), row, row + image.width);
+            std::copy_if(row, row + image.width, std::back_inserter(sorted), [](float x) { return std::isfinite(x); });
         }
+    }
+    if (sorted.empty()) {
+        return {0, 0};
     }
     const auto at = [&](double share) {
         const double place = share * static_cast<double>(sorted.size() - 1);
