@@ -68,7 +68,7 @@ std::vector<std::vector<OpSpec>> op_lists() {
     std::vector<std::vector<OpSpec>> lists = {{}};
     for (const std::string& name : op_names()) {
         lists.push_back({spec(name)});
-        if (name != "normalize") {
+        if (!name.starts_with("normalize")) {
             lists.push_back({spec(name), spec("normalize")});
         }
     }
