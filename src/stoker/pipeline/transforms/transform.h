@@ -178,7 +178,7 @@ class Transform {
     // number of channels.
     void require_channels(int channels) const;
 
-    // The image as bytes after all ops but `normalize`, to look at. Where arrays or ops need floats, the picture is
+    // The image as bytes after all ops but `normalize`, to look at. If the image or the ops need floats, the picture is
     // stretched from the smallest to the largest value, and has the first three channels of more than two, or else one.
     // In the image or in `scratch`. Throws as `run`.
     ConstImageView picture(const FieldValue& image, const RngKey& key, TransformScratch& scratch,
