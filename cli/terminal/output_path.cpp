@@ -67,6 +67,14 @@ void require_writable_file(const fs::path& path) {
 
 void require_outside_data(const fs::path& path, const std::vector<std::string>& data) {
     std::error_code unknown;
+    for (const std::string& file : data) {
+        if (!is_folder(file) && fs::equivalent(path, file, unknown)) {
+            throw InvalidArgument({.where = path.string(),
+                                   .expected = "a new place for the output",
+                                   .got = "the data themselves",
+                                   .hint = "choose another place for the output"});
+        }
+    }
     for (const std::string& folder : data) {
         if (path.empty() || !is_folder(folder)) {
             continue;

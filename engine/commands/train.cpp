@@ -107,10 +107,11 @@ std::vector<std::string> settings_without_effect(const Recipe& recipe, const Tas
     return lines;
 }
 
-bool normalizes(const std::vector<OpSpec>& ops) {
-    return std::ranges::any_of(ops, [](const OpSpec& op) {
-        return op.name.starts_with("normalize") || op.name == "window" || op.name == "to_float";
-    });
+// The ops that change all values alike, in training and validation.
+constexpr const char* kValueOps[] = {"to_float", "window", "normalize", "normalize_range"};
+
+bool has_op(const std::vector<OpSpec>& ops, std::string_view name) {
+    return std::ranges::find(ops, name, &OpSpec::name) != ops.end();
 }
 
 // One line for each difference between training and validation that is likely a mistake.
@@ -126,11 +127,13 @@ std::vector<std::string> validation_mistakes(const Recipe& recipe, const Trainer
             "data.val has the samples of data.train: val_loss and val_accuracy do not show how the model does on new "
             "data");
     }
-    if (const bool in_training = normalizes(recipe.data.train_ops); in_training != normalizes(recipe.data.val_ops)) {
-        lines.push_back(
-            fmt::format("normalize is in data.{} only: the model is evaluated on other values than it is "
-                        "trained on",
-                        in_training ? "train_ops" : "val_ops"));
+    for (const char* name : kValueOps) {
+        if (const bool in_training = has_op(recipe.data.train_ops, name);
+            in_training != has_op(recipe.data.val_ops, name)) {
+            lines.push_back(
+                fmt::format("{} is in data.{} only: the model is evaluated on other values than it is trained on", name,
+                            in_training ? "train_ops" : "val_ops"));
+        }
     }
     return lines;
 }

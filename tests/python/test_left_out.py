@@ -190,3 +190,22 @@ def test_images_of_16_bits_are_announced(here):
             stoker.open(here / ending)
         assert sum("16 bits" in str(warning.message) for warning in seen) == reduced
     assert run_program("inspect", "train", "--json", cwd=here).json()["deep"] == 0
+
+
+# A table of labels may lie beside the folders of its images, which then are no classes.
+def test_a_table_beside_class_folders_is_named(here):
+    for name in ("kaggle/train_images/1.png", "kaggle/test_images/2.png"):
+        draw_noise(here / name)
+    (here / "kaggle/train.csv").write_text("id,label\n1,cat\n")
+    assert "train.csv" in run_program("inspect", "kaggle", "--json", cwd=here).json()["advice"]
+    with pytest.warns(UserWarning, match=r"train\.csv"):
+        stoker.open(here / "kaggle")
+
+
+def test_predictions_do_not_replace_their_data(trained):
+    table = trained / "own.csv"
+    table.write_text("path\n" + "\n".join(f"train/{path.parent.name}/{path.name}" for path in (trained / "train").glob("*/*")))
+    before = table.read_bytes()
+    assert "[own.csv]" in predict(trained, "own.csv", "-o", "own.csv", status=1).err
+    assert table.read_bytes() == before
+    predict(trained, "own.csv", "-o", "found.csv")

@@ -1,4 +1,5 @@
 # Images that are not uint8, or have more than four channels: pixels against torchvision v2's on tensors of the same type.
+import json
 import struct
 import zlib
 
@@ -327,6 +328,12 @@ def test_a_recipe_trains_resumes_and_predicts(stoker, tmp_path, write):
     resumed = train("halves", "--resume", "auto", "--set", "train.epochs=2")
     assert resumed[-1]["val_loss"] == whole[-1]["val_loss"]
     assert len(stoker("predict", "whole", "scans.npz").out.splitlines()) == len(images) + 1
+    stoker("export", "whole", "-o", "whole.pt")
+    about = {"stoker.json": ""}
+    torch.jit.load(tmp_path / "whole.pt", _extra_files=about)
+    assert json.loads(about["stoker.json"])["window"] == [-20000, 20000]
+    one_sided = ["--set", 'data.val_ops=[{op = "center_crop", size = 24}]', "--set", "train.epochs=1"]
+    assert "window is in data.train_ops only" in stoker("train", "r.toml", "--out", "sides", *one_sided).err
     found = stoker("inspect", "scans.npz", "--json").json()["fields"]["image"]
     assert found["dtype"] == "int16" and found["shape"] == [HEIGHT, WIDTH, 5]
     assert found["range"] == [images[:32].min(), images[:32].max()]

@@ -46,9 +46,10 @@ void ImageFolder::prefetch(std::span<const std::int64_t> indices) const {
 
 std::string ImageFolder::advice() const {
     std::string advice(index_.left_out());
-    if (const std::string table = classes().size() == 1 ? labels_table(root_) : ""; !table.empty()) {
+    if (const std::string table = labels_table(root_); !table.empty()) {
+        const std::string found = classes().size() == 1 ? "one class" : "its subfolders are the classes";
         advice +=
-            fmt::format("{}one class; if \"{}\" has the labels, give its path", advice.empty() ? "" : "; ", table);
+            fmt::format("{}{}; if \"{}\" has the labels, give its path", advice.empty() ? "" : "; ", found, table);
     }
     return advice;
 }

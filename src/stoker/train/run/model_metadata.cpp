@@ -28,6 +28,10 @@ void add_normalization(const Recipe& recipe, std::int64_t channels_of_images, Mo
     for (const Op& op : make_ops(recipe.data.val_ops)) {
         if (const auto* found = std::get_if<Normalize>(&op)) {
             normalize = *found;
+        } else if (const auto* values = std::get_if<ToFloat>(&op); values != nullptr && values->window) {
+            metadata["window"] = fmt::format("[{}]", fmt::join(*values->window, ", "));
+        } else if (values != nullptr && !values->scale) {
+            metadata["scaled"] = "false";
         }
     }
     if (normalize.by != NormalizeBy::mean_std) {  // each image has its own
