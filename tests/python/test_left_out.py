@@ -192,7 +192,7 @@ def test_images_of_16_bits_are_announced(here):
     assert run_program("inspect", "train", "--json", cwd=here).json()["deep"] == 0
 
 
-# A table of labels may lie beside the folders of its images, which then are no classes.
+# A folder may hold a table of labels and the folders of the table's images: these are not classes.
 def test_a_table_beside_class_folders_is_named(here):
     for name in ("kaggle/train_images/1.png", "kaggle/test_images/2.png"):
         draw_noise(here / name)

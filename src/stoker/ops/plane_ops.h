@@ -23,8 +23,7 @@ float plane_color(const Color& color, int c, const PlaneValues& values);
 struct PlanesResizeScratch {
     ResizeAxis horizontal;
     ResizeAxis vertical;
-    std::vector<float> weights;  // of one output position
-    std::vector<float> row;      // an output row before the horizontal pass
+    std::vector<float> row;  // an output row before the horizontal pass
 };
 
 // `from` holds the part `window` of the geometry's source, which contains resize_reads(geometry); `to` has the size of
