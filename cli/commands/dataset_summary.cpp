@@ -9,6 +9,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/codecs/codec.h"
+#include "stoker/codecs/tiff.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/formats/stk/stk.h"
 #include "stoker/pipeline/transforms/transform.h"
@@ -45,7 +46,7 @@ void check_pixels(const Field& field, const FieldValue& value, bool has_image, R
             info.expected += " for " + field.name;
             throw DataError(error.place(), info);
         }
-    } else if (value.encoded) {
+    } else if (value.encoded && !is_tiff(value.bytes)) {
         ImageSink sink(reader.field);
         reader.fields.decoder.decode(value.bytes, sink, {.indices = field.kind == FieldKind::mask});
     } else {
@@ -112,15 +113,17 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
         const ImageInfo info = reader.scratch.decoder.info(sample.bytes);
         found.height.add(info.height);
         found.width.add(info.width);
-        found.channels.add(3);
+        found.channels.add(info.channels);
         found.progressive += info.progressive;
         found.rotated += info.orientation != 1;
-        if (info.bits > 8 && info.codec == Codec::png) {
-            found.depth = "uint16";
+        const TiffImage tiff = info.codec == Codec::tiff ? read_tiff_header(sample.bytes) : TiffImage();
+        if (info.codec == Codec::tiff ? is_deep(sample) : info.bits > 8 && info.codec == Codec::png) {
+            found.depth = info.codec == Codec::tiff ? dtype_name(tiff.dtype) : "uint16";
             add_range(index, reader, found);
         }
+        found.paged += tiff.more_pages;
         found.deep += info.bits > 8;
-        found.reduced += info.bits > 8 && info.codec != Codec::png;
+        found.reduced += info.bits > 8 && info.codec == Codec::pnm;
     } else {
         ++found.codecs["raw"];
         found.height.add(sample.height);
@@ -159,6 +162,7 @@ void add(DatasetSummary& sum, const DatasetSummary& part) {
     sum.rotated += part.rotated;
     sum.deep += part.deep;
     sum.reduced += part.reduced;
+    sum.paged += part.paged;
     sum.depth = part.depth == "uint8" ? sum.depth : part.depth;
     if (part.ranged > 0) {
         sum.low = sum.ranged == 0 ? part.low : std::min(sum.low, part.low);

@@ -48,6 +48,7 @@ struct DatasetSummary {
     std::int64_t rotated = 0;      // EXIF orientation other than 1
     std::int64_t deep = 0;         // images of 16 bits
     std::int64_t reduced = 0;      // of them, those that are reduced to 8
+    std::int64_t paged = 0;        // TIFFs of several pages
     std::string depth = "uint8";   // the type of the images
     std::int64_t ranged = 0;       // images, not of uint8, whose values `low` and `high` are of
     float low = 0;

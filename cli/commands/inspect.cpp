@@ -15,6 +15,7 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/base/shell_quote.h"
 #include "stoker/base/url_secrets.h"
+#include "stoker/pipeline/dataset_advice.h"
 #include "stoker/pipeline/mask_values.h"
 
 namespace stoker::cli {
@@ -137,6 +138,7 @@ void print_json(const Dataset& dataset, const FurtherFields& further, const Data
                     {"progressive", found.progressive},
                     {"exif_turned", found.rotated},
                     {"deep", found.deep},
+                    {"paged", found.paged},
                     {"unlabelled", found.unlabelled},
                     {"bytes", dataset.bytes()},
                     {"advice", dataset.advice()},
@@ -240,17 +242,10 @@ std::string read_text(const Dataset& dataset, const DatasetSummary& found, const
                         : fmt::format("  (of the {} of part {})", samples, part);
 }
 
-// Images of 10 to 14 bits are often stored in 16, and a model then gets small numbers.
+// ": 12 bits in 16; ..."; empty for other images.
 std::string depth_text(const DatasetSummary& found) {
-    if (found.depth != "uint16" || found.high >= 1 << 15) {
-        return "";
-    }
-    int bits = 1;
-    while (static_cast<float>(1 << bits) <= found.high) {
-        ++bits;
-    }
-    return fmt::format(": {} bits in 16; {{op = \"window\", center = {}, width = {}}} makes them 0 to 1", bits,
-                       (1 << bits) / 2, 1 << bits);
+    const std::string advice = found.depth == "uint16" ? few_bits_advice(found.high) : "";
+    return advice.empty() ? "" : ": " + advice;
 }
 
 void print_table(const Dataset& dataset, const DatasetSummary& found, const InspectArguments& options) {
@@ -283,6 +278,9 @@ void print_table(const Dataset& dataset, const DatasetSummary& found, const Insp
     }
     if (found.reduced > 0) {
         print_stdout("  16 bits   {}, which are reduced to 8{}\n", found.reduced, of);
+    }
+    if (found.paged > 0) {
+        print_stdout("  pages     {} have several; the first is read{}\n", found.paged, of);
     }
     if (found.unlabelled > 0) {
         print_stdout("  labels    {} samples without a label{}\n", with_commas(static_cast<double>(found.unlabelled)),

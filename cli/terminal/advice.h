@@ -16,9 +16,9 @@ inline void print_advice(const Dataset& dataset, const std::string& advice) {
     }
 }
 
-// For commands that decode its images.
-inline void print_advice(const Dataset& dataset) {
-    print_advice(dataset, dataset_advice(dataset));
+// For commands that decode its images, and run `transform` on them.
+inline void print_advice(const Dataset& dataset, const Transform* transform = nullptr) {
+    print_advice(dataset, dataset_advice(dataset, transform));
 }
 
 }  // namespace stoker::cli

@@ -1,4 +1,3 @@
-// The name keeps the key's own ending, since a folder may have a.jpg and a.png.
 #include "engine/commands/mask_folder.h"
 
 #include <array>
@@ -6,13 +5,13 @@
 #include <span>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "cli/terminal/output_path.h"
+#include "engine/commands/prediction_file.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/hash.h"
-#include "stoker/codecs/encode.h"
+#include "stoker/formats/image_kind.h"
 
 namespace stoker::cli {
 namespace {
@@ -33,11 +32,15 @@ std::string inside(const fs::path& folder, const std::string& key) {
 }  // namespace
 
 MaskFolder::MaskFolder(fs::path folder) : folder_(std::move(folder)) {
+    if (const std::string name = folder_.string(); is_image_name(name) || PredictionFile::is_named(name)) {
+        throw BadSetting({.where = "-o", .expected = "a folder for the masks", .got = name});
+    }
     require_writable_folder(folder_);
 }
 
 fs::path MaskFolder::free_name(const std::string& key) {
-    const std::string name = inside(folder_, key);
+    const std::string ending = is_image_name(key) ? fs::path(key).extension().string() : "";
+    const std::string name = inside(folder_, key.substr(0, key.size() - ending.size()));
     std::int64_t& number = number_[hash_text(name)];
     std::string path;
     do {
@@ -57,9 +60,7 @@ void MaskFolder::write(const Prediction& prediction) {
     if (error) {
         throw errno_error(path.parent_path().string(), "a folder that can be made", error.value());
     }
-    const std::vector<std::byte> png =
-        encode_png({prediction.mask.data(), prediction.height, prediction.width, 1, prediction.width});
-    const std::array<std::span<const std::byte>, 1> pieces = {png};
+    const std::array<std::span<const std::byte>, 1> pieces = {prediction.mask};
     write_file(path, pieces, /*sync=*/false);
 }
 

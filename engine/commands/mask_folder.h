@@ -1,4 +1,4 @@
-// Writes predicted masks as grey PNG files, a class for each pixel.
+// Writes predicted masks as PNG files.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace stoker::cli {
 
 class MaskFolder {
   public:
-    // Throws IoError if the folder cannot be written.
+    // Throws InvalidArgument for the name of a file, and IoError if the folder cannot be written.
     explicit MaskFolder(std::filesystem::path folder);
 
-    // Writes <folder>/<key>.png, or <key>-2.png if an earlier prediction has that name: keys such as ../a/1.jpg and
-    // a/1.jpg give the same. Skips a prediction with an error. Throws IoError.
+    // Writes <folder>/<key>.png, without the key's own ending, or <key>-2.png if an earlier prediction has that name:
+    // keys such as a/1.jpg and a/1.png give the same. Skips a prediction with an error. Throws IoError.
     void write(const Prediction& prediction);
 
     std::int64_t numbered() const { return numbered_; }  // the files with such a number

@@ -24,6 +24,7 @@
 #include "stoker/formats/paired/paired_folder.h"
 #include "stoker/formats/shard_names.h"
 #include "stoker/pipeline/recipe_data.h"
+#include "stoker/pipeline/transforms/op_table.h"
 #include "stoker/recipe/op_spec.h"
 #include "stoker/train/run/checkpoint.h"
 #include "stoker/train/run/predict.h"
@@ -64,18 +65,6 @@ std::vector<std::string> expand_patterns(const std::vector<std::string>& given) 
     return paths;
 }
 
-// The data need not have the label that data.fields.label names. If they have it, it is not taken for the image.
-std::unique_ptr<Dataset> open_unlabelled(const std::string& data, OpenOptions options) {
-    if (!options.fields.label.empty()) {
-        try {
-            return open_dataset(data, Split::test, options);
-        } catch (const DataError&) {
-            options.fields.label.clear();
-        }
-    }
-    return open_dataset(data, Split::test, options);
-}
-
 // One data set of any format, or any number of images and folders of images.
 std::shared_ptr<const Dataset> open_images(const std::vector<std::string>& data, const DataRecipe& recipe) {
     use_memory_limit(recipe);
@@ -91,7 +80,9 @@ std::shared_ptr<const Dataset> open_images(const std::vector<std::string>& data,
                                .got = "a data set of another format",
                                .hint = "give it alone"});
     }
-    std::shared_ptr<const Dataset> dataset = open_unlabelled(*found, open_options(recipe));
+    OpenOptions options = open_options(recipe);
+    options.fields.unlabelled = true;
+    std::shared_ptr<const Dataset> dataset = open_dataset(*found, Split::test, options);
     if (const auto* paired = dynamic_cast<const PairedFolder*>(dataset.get())) {  // the masks need not be there
         return std::make_shared<ImageFileList>(std::vector{paired->image_folder()});
     }
@@ -123,18 +114,19 @@ class RowSink final : public Sink {
 
 class MaskSink final : public Sink {
   public:
-    explicit MaskSink(const PredictArguments& options) : folder_(options.out), out_(options.out) {}
+    MaskSink(const PredictArguments& options, bool own_size)
+        : folder_(options.out), out_(options.out), size_(own_size ? "the image" : "the model's input") {}
     void write(const Prediction& prediction) override { folder_.write(prediction); }
     std::string place() const override {
         const std::int64_t numbered = folder_.numbered();
-        return fmt::format("masks in {} (class numbers, in the size that the model reads){}",
-                           (fs::path(out_) / "").string(),
+        return fmt::format("masks in {}, of the size of {}{}", (fs::path(out_) / "").string(), size_,
                            numbered > 0 ? fmt::format("; {} numbered, as the name was taken", numbered) : "");
     }
 
   private:
     MaskFolder folder_;
     std::string out_;
+    std::string size_;
 };
 
 // Passes predictions on and shows the progress.
@@ -197,7 +189,8 @@ std::string resize_option(const DataRecipe& recipe, const ModelMetadata& metadat
 
 void require_options(const PredictArguments& options, TaskKind task) {
     if (task != TaskKind::classification && options.top > 0) {
-        throw BadSetting({.where = "--top", .expected = "nothing, except for classification", .got = "K"});
+        throw BadSetting(
+            {.where = "--top", .expected = "nothing, except for classification", .got = fmt::to_string(options.top)});
     }
     if (task != TaskKind::segmentation) {
         PredictionFile::check(options.out);
@@ -206,11 +199,18 @@ void require_options(const PredictArguments& options, TaskKind task) {
     }
 }
 
-std::unique_ptr<Sink> open_sink(const PredictArguments& options, TaskKind task, std::vector<std::string> columns) {
+std::unique_ptr<Sink> open_sink(const PredictArguments& options, TaskKind task, std::vector<std::string> columns,
+                                bool own_size) {
     if (task == TaskKind::segmentation) {
-        return std::make_unique<MaskSink>(options);
+        return std::make_unique<MaskSink>(options, own_size);
     }
     return std::make_unique<RowSink>(options, std::move(columns), task);
+}
+
+// What masks of the training data store for each class; empty: its number.
+std::vector<std::int64_t> mask_values(const DataRecipe& recipe) {
+    const auto mask = std::ranges::find(recipe.fields.more, "mask", &FieldRecipe::is);
+    return mask == recipe.fields.more.end() ? std::vector<std::int64_t>() : mask->values;
 }
 
 // Keeps those of the recipe's further fields that the model takes: the data need not have the target.
@@ -244,6 +244,7 @@ int run(const PredictArguments& options, const Group& group) {
     recipe.data.cache = "none";  // each image is read once
     const ModelFile weights = read_model(checkpoint);
     const std::vector<std::string> columns = output_names(recipe, checkpoint, weights.metadata);
+    const std::vector<std::int64_t> values = mask_values(recipe.data);
     keep_inputs(recipe.data, options.data, inputs_of(weights.metadata));
     const auto dataset = open_images(options.data, recipe.data);
     if (group.first() && has_splits(options.data.front())) {
@@ -267,6 +268,7 @@ int run(const PredictArguments& options, const Group& group) {
     Task task;
     if (loader != nullptr) {
         task = trained_task(recipe, weights.metadata, loader->image_shape(), std::ssize(columns));
+        task.mask_values = values;
         model = make_trained_model(recipe, weights, task, device, loader->field_specs());
     }
     if (!group.first()) {
@@ -275,7 +277,7 @@ int run(const PredictArguments& options, const Group& group) {
         }
         return 0;
     }
-    const std::unique_ptr<Sink> sink = open_sink(options, kind, columns);
+    const std::unique_ptr<Sink> sink = open_sink(options, kind, columns, keep_frame(make_ops(recipe.data.val_ops)));
     PredictionReport report(*sink, dataset->size());
     if (model != nullptr) {
         predict(

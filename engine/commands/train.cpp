@@ -403,7 +403,7 @@ void print_start(const TrainArguments& options, const Recipe& recipe, Trainer& t
     if (!options.json) {
         print_run_summary(recipe, trainer, out, resumes);
     }
-    print_advice(trainer.train_loader().dataset());
+    print_advice(trainer.train_loader().dataset(), &trainer.train_loader().transform());
     if (const auto& val = trainer.data().val; val != nullptr && !parse_share(recipe.data.val)) {
         print_advice(*val);
     }

@@ -1,5 +1,6 @@
 // Writes the fuzzer's first inputs with our own encoders: `seeds DIR` writes DIR/<target>/<number>. They are small,
 // because most changes to a large file would hit pixels.
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -56,6 +57,95 @@ std::vector<Bytes> bmps() {
     return bmps;
 }
 
+struct TiffKind {
+    std::uint32_t bits = 8;
+    std::uint32_t bands = 1;
+    std::uint32_t format = 1;       // 1: unsigned, 2: signed, 3: float
+    std::uint32_t photometric = 1;  // 0: white is 0, 1: black is 0, 2: RGB
+    std::uint32_t orientation = 1;
+    bool planes = false;
+    bool tiled = false;
+};
+
+// Uncompressed, little-endian, 16 x 16, after the byte that chooses the options. Strips and planes are one after the
+// other.
+Bytes tiff(const TiffKind& kind) {
+    constexpr std::uint32_t kSide = 16;
+    Bytes bytes;
+    const auto put = [&](std::uint32_t value, int count) {
+        for (int i = 0; i < count; ++i) {
+            bytes.push_back(static_cast<std::byte>(value >> (8 * i)));
+        }
+    };
+    put(0, 1);
+    put(0x002A4949, 4);
+    const std::uint32_t plane = kSide * kSide * kind.bits / 8 * (kind.planes ? 1 : kind.bands);
+    const std::uint32_t planes = kind.planes ? kind.bands : 1;
+    constexpr std::uint32_t kPixels = 8;
+    const std::uint32_t lists = kPixels + plane * planes;  // the offsets of planes, then their sizes, then the bits
+    put(lists + 8 * planes + 2 * kind.bands, 4);
+    for (std::uint32_t i = 0; i < plane * planes; ++i) {
+        put(i * 37 % 251, 1);
+    }
+    for (std::uint32_t i = 0; i < planes; ++i) {
+        put(kPixels + i * plane, 4);
+    }
+    for (std::uint32_t i = 0; i < planes; ++i) {
+        put(plane, 4);
+    }
+    for (std::uint32_t i = 0; i < kind.bands; ++i) {
+        put(kind.bits, 2);
+    }
+    std::vector<std::array<std::uint32_t, 4>> tags;  // number, type (3: 16 bits, 4: 32 bits), count, value or place
+    const auto list = [&](std::uint32_t number, std::uint32_t type, std::uint32_t count, std::uint32_t at,
+                          std::uint32_t single) {
+        tags.push_back({number, type, count, count == 1 ? single : at});
+    };
+    tags.push_back({256, 3, 1, kSide});
+    tags.push_back({257, 3, 1, kSide});
+    tags.push_back({258, 3, kind.bands, kind.bands <= 2 ? kind.bits * 0x10001 : lists + 8 * planes});
+    tags.push_back({259, 3, 1, 1});
+    tags.push_back({262, 3, 1, kind.photometric});
+    if (!kind.tiled) {
+        list(273, 4, planes, lists, kPixels);
+    }
+    tags.push_back({274, 3, 1, kind.orientation});
+    tags.push_back({277, 3, 1, kind.bands});
+    if (!kind.tiled) {
+        tags.push_back({278, 3, 1, kSide});
+        list(279, 4, planes, lists + 4 * planes, plane);
+    }
+    tags.push_back({284, 3, 1, kind.planes ? 2U : 1U});
+    if (kind.tiled) {
+        tags.push_back({322, 3, 1, kSide});
+        tags.push_back({323, 3, 1, kSide});
+        list(324, 4, planes, lists, kPixels);
+        list(325, 4, planes, lists + 4 * planes, plane);
+    }
+    tags.push_back({339, 3, 1, kind.format});
+    put(static_cast<std::uint32_t>(tags.size()), 2);
+    for (const auto& [number, type, count, value] : tags) {
+        put(number, 2);
+        put(type, 2);
+        put(count, 4);
+        put(value, 4);
+    }
+    put(0, 4);
+    return bytes;
+}
+
+std::vector<Bytes> tiffs() {
+    return {tiff({}),
+            tiff({.bits = 1, .photometric = 0}),
+            tiff({.bits = 4}),
+            tiff({.bands = 3, .photometric = 2, .orientation = 6}),
+            tiff({.bits = 16, .bands = 3, .photometric = 2, .planes = true}),
+            tiff({.bits = 16, .bands = 5, .format = 2, .tiled = true}),
+            tiff({.bits = 32, .bands = 2, .format = 3, .planes = true, .tiled = true}),
+            tiff({.bits = 32, .orientation = 3}),
+            tiff({.bits = 8, .format = 2})};
+}
+
 std::vector<Bytes> pnms() {
     return {random_pnm(1, 5, 6, 255).bytes,
             random_pnm(3, 6, 5, 255).bytes,
@@ -104,6 +194,7 @@ int main(int count, char** arguments) {
     write(root / "webp", webps());
     write(root / "bmp", bmps());
     write(root / "pnm", pnms());
+    write_inputs(root / "tiff", tiffs());
     write(root / "dct", dct_records(jpegs()));
     write(root / "dct_crop", dct_records(jpegs()));
     write_inputs(root / "tar", tars());

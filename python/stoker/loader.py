@@ -98,7 +98,7 @@ class Loader:
     drop_last: drop an epoch's last batch if it is not full.
     exif: rotate images by their EXIF orientation.
     first_frame: read the first frame of an animated WebP, which is a bad sample otherwise.
-    channels: 1 for grey images; None: 3.
+    channels: 1: image files become grey; 3: grey arrays get three equal channels; None: image files become RGB.
     decode: `fast`: images that a resize makes smaller may be decoded at 1/2, 1/4 or 1/8 of their size.
     views: images of each sample, such as the two views of contrastive learning: the ops run on each with random numbers
         of its own; the batch has `image`, `image_2`, ...

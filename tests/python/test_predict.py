@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 
+import numpy as np
 import pytest
 import torch
 from conftest import draw_noise, run_program, small_recipe
@@ -111,6 +112,20 @@ def test_the_column_of_classes_may_be_missing(stoker, tmp_path):
     assert [row["key"] for row in found] == ["3.png", "1.png"] and len(whole) == 8
     for row in found:
         assert float(row["ash"]) == pytest.approx(float(whole[row["key"]]["ash"]), abs=1e-6) and not row["error"]
+
+
+def test_labels_of_the_data_need_not_be_classes(trained, tmp_path):
+    """As in a sample_submission.csv, whose labels only show the form."""
+    photos = [tmp_path / f"{number}.png" for number in range(3)]
+    for photo, source in zip(photos, sorted((trained / "val").rglob("*.png")), strict=False):
+        shutil.copy(source, photo)
+    table = tmp_path / "sample_submission.csv"
+    table.write_text("id,label\n" + "".join(f"{photo.stem},0.5\n" for photo in photos))
+    np.savez(tmp_path / "a.npz", images=np.stack([np.asarray(Image.open(photo)) for photo in photos]), labels=[0.5] * 3)
+    expected = rows(predict(trained, *photos).out)
+    for data in (table, tmp_path / "a.npz"):
+        found = rows(predict(trained, data).out)
+        assert [row["ash"] for row in found] == [row["ash"] for row in expected]
 
 
 def test_predictions_are_pytorchs(trained):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import stoker as package
 import torch
+import torchvision
 from PIL import Image
 from safetensors.numpy import save_file
 from stoker import transforms as ours
@@ -28,6 +29,20 @@ def draw(dtype, channels=3, seed=1):
     if dtype == "int16":
         values -= 16384
     return values.astype(dtype) if dtype != "uint16" else np.rint(values).astype(np.uint16)
+
+
+RECIPE_OF_GREY = """
+device = "cpu"
+[data]
+train = "{path}"
+batch_size = 2
+[model]
+name = "resnet18"
+weights = "rgb.pth"
+stem = "imagenet"
+[train]
+epochs = 1
+"""
 
 
 @pytest.fixture
@@ -220,6 +235,22 @@ def test_other_types_of_batches(write, dtype):
     found = batch(write(images), [], dtype=dtype)
     assert found.dtype == getattr(torch, dtype)
     assert torch.equal(found, (torch.from_numpy(images).float() * np.float32(1 / 65535)).to(found.dtype))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+def test_grey_arrays_as_rgb(write, stoker, dtype):
+    path = write(draw(dtype, 1))
+    ops = [ours.RandomCrop(20), ours.RandomHorizontalFlip()]
+    for cache in ("none", "ram"):
+        grey, rgb = (batch(path, ops, channels=channels, cache=cache, seed=3) for channels in (None, 3))
+        assert grey.shape[1] == 1 and torch.equal(rgb, grey.expand(-1, 3, -1, -1))
+    # A model of RGB images gets them as such, and weights of RGB images for grey ones name the key.
+    torch.save(torchvision.models.resnet18(num_classes=COUNT).state_dict(), path.parent / "rgb.pth")
+    recipe = RECIPE_OF_GREY.format(path=path)
+    (path.parent / "r.toml").write_text(recipe)
+    assert "data.channels = 3" in stoker("train", "r.toml", "--out", "grey", status=1).err
+    stoker("train", "r.toml", "--out", "run", "--set", "data.channels=3")
+    assert len(stoker("predict", "run", path).out.splitlines()) == COUNT + 1
 
 
 def test_what_is_for_bytes_is_refused(write):

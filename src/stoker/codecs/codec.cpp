@@ -12,6 +12,7 @@
 #include "stoker/codecs/jpeg/jpeg.h"
 #include "stoker/codecs/orientation.h"
 #include "stoker/codecs/region.h"
+#include "stoker/codecs/tiff.h"
 
 namespace stoker {
 namespace {
@@ -28,8 +29,10 @@ struct OtherFormat {
     std::string_view name;
 };
 constexpr OtherFormat kOtherFormats[] = {
-    {0, "GIF8"sv, "a GIF image"sv},          {0, "II*\0"sv, "a TIFF image"sv}, {0, "MM\0*"sv, "a TIFF image"sv},
-    {4, "ftyp"sv, "a HEIF or AVIF image"sv}, {0, "\x1f\x8b"sv, "gzip data"sv}, {0, "PK\3\4"sv, "a zip archive"sv},
+    {0, "GIF8"sv, "a GIF image"sv},
+    {4, "ftyp"sv, "a HEIF or AVIF image"sv},
+    {0, "\x1f\x8b"sv, "gzip data"sv},
+    {0, "PK\3\4"sv, "a zip archive"sv},
 };
 
 std::string_view as_text(std::span<const std::byte> bytes) {
@@ -67,9 +70,25 @@ Codec require_codec(std::span<const std::byte> bytes) {
     if (const std::optional<Codec> codec = sniff_codec(bytes)) {
         return *codec;
     }
-    throw DataError({.path = {}, .offset = 0},
-                    {.where = "image", .expected = "a JPEG, PNG, WebP, BMP or PNM image", .got = describe(bytes)});
+    throw DataError(
+        {.path = {}, .offset = 0},
+        {.where = "image", .expected = "a JPEG, PNG, WebP, BMP, PNM or TIFF image", .got = describe(bytes)});
 }
+
+// TIFFs do not decode to rows of RGB.
+struct TiffFile {
+    static ImageInfo info(std::span<const std::byte> bytes) {
+        const TiffImage image = read_tiff_header(bytes, {.channels = 3});
+        return {.codec = Codec::tiff,
+                .height = image.height,
+                .width = image.width,
+                .bits = image.bits,
+                .channels = image.channels};
+    }
+    static void decode(std::span<const std::byte> /*bytes*/, RowSink& /*sink*/) {
+        throw DataError({}, {.where = "image", .expected = "a JPEG, PNG, WebP, BMP or PNM image", .got = "a TIFF"});
+    }
+};
 
 // Stores one box of an image.
 class BoxSink final : public RowSink {
@@ -88,7 +107,7 @@ class BoxSink final : public RowSink {
 
 std::string_view codec_name(Codec codec) {
     // In the order of Codec.
-    constexpr std::string_view kNames[] = {"jpeg", "png", "dct", "dct-zstd", "webp", "bmp", "pnm"};
+    constexpr std::string_view kNames[] = {"jpeg", "png", "dct", "dct-zstd", "webp", "bmp", "pnm", "tiff"};
     return kNames[static_cast<std::size_t>(codec)];
 }
 
@@ -109,6 +128,9 @@ std::optional<Codec> sniff_codec(std::span<const std::byte> bytes) {
     if (is_pnm(bytes)) {
         return Codec::pnm;
     }
+    if (is_tiff(bytes)) {
+        return Codec::tiff;
+    }
     return sniff_dct(bytes);
 }
 
@@ -119,6 +141,7 @@ struct Decoder::State {
     BmpDecoder bmp;
     PnmDecoder pnm;
     DctDecoder dct;
+    TiffFile tiff;
     Image stored;  // the decoded region before its orientation is applied
 
     // Calls `action` with the decoder for these bytes.
@@ -136,6 +159,8 @@ struct Decoder::State {
             case Codec::dct:
             case Codec::dct_zstd:
                 return action(dct);
+            case Codec::tiff:
+                return action(tiff);
             default:
                 return action(jpeg);
         }

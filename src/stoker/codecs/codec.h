@@ -14,7 +14,7 @@
 
 namespace stoker {
 
-enum class Codec { jpeg, png, dct, dct_zstd, webp, bmp, pnm };
+enum class Codec { jpeg, png, dct, dct_zstd, webp, bmp, pnm, tiff };
 
 std::string_view codec_name(Codec codec);
 
@@ -28,6 +28,7 @@ struct ImageInfo {
     int orientation = 1;       // EXIF orientation 1..8; 1 if there is none
     bool progressive = false;  // JPEG: progressive, PNG: interlaced
     int bits = 8;              // of a channel, as stored: 16 in a deep PNG or PNM, which `decode` reduces to 8
+    int channels = 3;          // as decoded
 };
 
 struct DecodeOptions {
@@ -54,7 +55,7 @@ class Decoder {
     // dropped, CMYK and YCCK are converted, as in Pillow's convert("RGB") except for 16-bit grey (docs/codecs.md).
     // Throws DataError for unknown, truncated or damaged bytes, and InvalidArgument for a region outside of the
     // image. Rows below the region may not be read, and then their damage is not noticed. When it throws, the sink
-    // may have received some rows, but not `finish`.
+    // may have received some rows, but not `finish`. A TIFF is refused: tiff.h reads it.
     void decode(std::span<const std::byte> bytes, RowSink& sink, const DecodeOptions& options = {});
 
     // Decodes a PNG of 16 bits: calls take(y, row) for each row from the top, RGBA of uint16 (width, 4). Knows no

@@ -63,7 +63,8 @@ std::optional<std::string> find_usual(std::span<const std::string> present, std:
 
 FoundFields find_fields(std::span<const std::string> present, const FieldNames& wanted, Split split,
                         const std::string& path) {
-    for (const std::string& name : {wanted.image, wanted.label}) {
+    const std::string label = wanted.unlabelled && !holds(present, wanted.label) ? "" : wanted.label;
+    for (const std::string& name : {wanted.image, label}) {
         if (!name.empty() && !holds(present, name)) {
             refuse(present, path, fmt::format("a field named {}", name), "");
         }
@@ -73,22 +74,23 @@ FoundFields find_fields(std::span<const std::string> present, const FieldNames& 
         return std::ranges::find(wanted.more, name, &FieldRequest::source) == wanted.more.end();
     });
     FoundFields found;
-    found.label = wanted.label.empty() ? find_usual(unnamed, kLabels, split_names(split), wanted.image)
-                                       : std::optional(wanted.label);
-    std::optional<std::string> image = wanted.image.empty()
-                                           ? find_usual(present, kImages, split_names(split), wanted.label)
-                                           : std::optional(wanted.image);
+    found.label = label.empty() ? find_usual(unnamed, kLabels, split_names(split), wanted.image) : std::optional(label);
+    std::optional<std::string> image =
+        wanted.image.empty() ? find_usual(present, kImages, split_names(split), label) : std::optional(wanted.image);
     if (!image) {
         std::vector<std::string> others;
         std::ranges::copy_if(unnamed, std::back_inserter(others),
                              [&](const std::string& name) { return name != found.label; });
         if (others.size() != 1) {
             refuse(present, path, fmt::format("an image field named {}", fmt::join(kImages, ", ")),
-                   "name it with data.fields.image");
+                   "name it with data.fields.image (--image-field)");
         }
         image = others.front();
     }
     found.image = std::move(*image);
+    if (wanted.unlabelled) {
+        found.label.reset();
+    }
     return found;
 }
 

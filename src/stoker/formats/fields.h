@@ -19,8 +19,8 @@ struct FoundFields {
 };
 
 // Chooses among `present`. Names in `wanted` must be present. Without one of the usual image names, a single field that
-// is not the label is the image. A name in `wanted.more` is not taken for the label. Throws DataError, which lists the
-// fields, if no image is found.
+// is not the label is the image. A name in `wanted.more` is not taken for the label; with `wanted.unlabelled` there is
+// none, and its field is not taken for the image. Throws DataError, which lists the fields, if no image is found.
 FoundFields find_fields(std::span<const std::string> present, const FieldNames& wanted, Split split,
                         const std::string& path);
 

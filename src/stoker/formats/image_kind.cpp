@@ -14,8 +14,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::string_view kUnsupportedExtensions[] = {".tif",  ".tiff", ".gif", ".heic",
-                                                       ".heif", ".avif", ".jxl", ".jp2"};
+constexpr std::string_view kUnsupportedExtensions[] = {".gif", ".heic", ".heif", ".avif", ".jxl", ".jp2"};
 
 bool ends_with_any(std::string_view name, std::span<const std::string_view> extensions) {
     const auto lower = [](char c) { return lower_case(c); };
@@ -30,6 +29,11 @@ bool is_bmp(std::string_view text) {
     constexpr std::string_view kSizes = "\x0c\x28\x34\x38\x40\x6c\x7c"sv;
     return text.size() >= kHeaderSize + 4 && text.starts_with("BM"sv) &&
            kSizes.find(text[kHeaderSize]) != std::string_view::npos && text.substr(kHeaderSize + 1, 3) == "\0\0\0"sv;
+}
+
+bool is_tiff(std::string_view text) {
+    return text.starts_with("II*\0"sv) || text.starts_with("MM\0*"sv) || text.starts_with("II+\0"sv) ||
+           text.starts_with("MM\0+"sv);
 }
 
 bool is_pnm(std::string_view text) {
@@ -73,6 +77,9 @@ bool is_encoded_image(std::span<const std::byte> bytes) {
             return is_bmp(text);
         case 'P':
             return is_pnm(text);
+        case 'I':
+        case 'M':
+            return is_tiff(text);
         default:
             return false;
     }
@@ -81,7 +88,8 @@ bool is_encoded_image(std::span<const std::byte> bytes) {
 void set_encoded(std::span<const std::byte> bytes, FieldValue& value) {
     if (!is_encoded_image(bytes)) {
         throw DataError(
-            {}, {.where = "image", .expected = "a JPEG, PNG, WebP, BMP or PNM image", .got = describe_bytes(bytes)});
+            {},
+            {.where = "image", .expected = "a JPEG, PNG, WebP, BMP, PNM or TIFF image", .got = describe_bytes(bytes)});
     }
     value.set_encoded_image(bytes);
 }

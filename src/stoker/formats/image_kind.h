@@ -12,8 +12,8 @@
 namespace stoker {
 
 // The endings of images that Stoker decodes, in lower case.
-inline constexpr std::string_view kImageEndings[] = {".jpg", ".jpeg", ".png", ".webp", ".bmp",
-                                                     ".ppm", ".pgm",  ".pbm", ".pnm"};
+inline constexpr std::string_view kImageEndings[] = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm",
+                                                     ".pgm", ".pbm",  ".pnm", ".tif",  ".tiff"};
 
 // ".jpg, .jpeg, ... or .pnm", for messages.
 std::string image_endings();
@@ -21,14 +21,14 @@ std::string image_endings();
 // True for a name with one of kImageEndings, in any case.
 bool is_image_name(std::string_view name);
 
-// True for image formats that Stoker cannot decode: .tif, .tiff, .gif, .heic, .heif, .avif, .jxl, .jp2.
+// True for image formats that Stoker cannot decode: .gif, .heic, .heif, .avif, .jxl, .jp2.
 bool is_unsupported_image_name(std::string_view name);
 
 // True for names that tools leave behind: those that begin with a dot (".git", "._001.jpg"), and "__MACOSX", "@eaDir"
 // and "lost+found".
 bool is_hidden_name(std::string_view name);
 
-// JPEG, PNG, WebP, BMP, PNM (PBM, PGM, PPM) and Stoker's dct records, the same as sniff_codec of codecs/codec.h.
+// JPEG, PNG, WebP, BMP, PNM (PBM, PGM, PPM), TIFF and Stoker's dct records, the same as sniff_codec of codecs/codec.h.
 bool is_encoded_image(std::span<const std::byte> bytes);
 
 // Makes `value` refer to an encoded image. Throws DataError if the bytes do not begin as one.

@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::size_t kChunk = std::size_t{1} << 30;
 constexpr int kGzipWindow = 15 + 16;  // the largest window, with a gzip header and checksum
-constexpr int kRawWindow = -15;       // the same without them
 
 // zlib never writes to its input, but declares it const only if ZLIB_CONST is defined.
 Bytef* input(const std::byte* data) {
@@ -30,8 +29,8 @@ Bytef* input(const std::byte* data) {
 struct GzipReader::Stream {
     z_stream z{};
 
-    explicit Stream(int window) {
-        if (const int code = ::inflateInit2(&z, window); code != Z_OK) {
+    Stream() {
+        if (const int code = ::inflateInit2(&z, kGzipWindow); code != Z_OK) {
             fail("inflateInit2", code);
         }
     }
@@ -44,10 +43,7 @@ bool is_gzip(std::span<const std::byte> bytes) {
     return bytes.size() >= 2 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b};
 }
 
-GzipReader::GzipReader(std::span<const std::byte> packed, Format format)
-    : packed_(packed),
-      format_(format),
-      stream_(std::make_unique<Stream>(format == Format::gzip ? kGzipWindow : kRawWindow)) {}
+GzipReader::GzipReader(std::span<const std::byte> packed) : packed_(packed), stream_(std::make_unique<Stream>()) {}
 
 GzipReader::~GzipReader() = default;
 
@@ -84,7 +80,7 @@ void GzipReader::end_member() {
     const auto rest = packed_.subspan(offset_);
     // Like gzip, we ignore zeros that pad an archive.
     const bool padding = std::ranges::all_of(rest, [](std::byte byte) { return byte == std::byte{0}; });
-    if (padding || format_ == Format::raw) {
+    if (padding) {
         ended_ = true;
     } else if (!is_gzip(rest)) {
         throw DataError({.path = "", .offset = offset()}, {.where = "gzip",

@@ -17,13 +17,10 @@ inline constexpr std::size_t kMaxGzipRatio = 1032;
 // True if the first two bytes are 1f 8b. The file's name does not matter.
 bool is_gzip(std::span<const std::byte> bytes);
 
-// Reads a gzip stream of one or more members, or one raw deflate stream as zip files have it, from front to back. Its
-// DataErrors have no path.
+// Reads a gzip stream of one or more members from front to back. Its DataErrors have no path.
 class GzipReader {
   public:
-    enum class Format { gzip, raw };
-
-    explicit GzipReader(std::span<const std::byte> packed, Format format = Format::gzip);
+    explicit GzipReader(std::span<const std::byte> packed);
     GzipReader(const GzipReader&) = delete;
     GzipReader& operator=(const GzipReader&) = delete;
     ~GzipReader();
@@ -47,7 +44,6 @@ class GzipReader {
     void end_member();
 
     std::span<const std::byte> packed_;
-    Format format_;
     std::size_t offset_ = 0;
     std::size_t written_ = 0;
     bool ended_ = false;

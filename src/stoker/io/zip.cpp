@@ -11,6 +11,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/memory_limit.h"
+#include "stoker/io/deflate.h"
 #include "stoker/io/gzip.h"
 
 namespace stoker {
@@ -108,17 +109,6 @@ bool read_extra64(std::span<const std::byte> extra, ZipEntry& entry, std::uint64
         extra = extra.subspan(4 + size);
     }
     return !needed;
-}
-
-// True if the deflate stream fills `out` and ends there.
-bool inflate_into(std::span<const std::byte> packed, std::span<std::byte> out) {
-    try {
-        GzipReader reader(packed, GzipReader::Format::raw);
-        std::byte extra{};
-        return reader.read(out) == out.size() && reader.read(std::span(&extra, 1)) == 0 && !reader.truncated();
-    } catch (const DataError&) {  // the caller names the member
-        return false;
-    }
 }
 
 std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t before = 0) {
@@ -284,7 +274,7 @@ Buffer ZipFile::inflate(const ZipEntry& entry) const {
     Buffer out(entry.size);
     if (entry.method == ZipEntry::stored) {
         std::ranges::copy(packed, out.data());
-    } else if (!inflate_into(packed, out.bytes())) {
+    } else if (!stoker::inflate(packed, DeflateForm::raw, out.bytes())) {
         refuse(entry.offset, fmt::format("{} bytes of {:?} from a sound deflate stream", entry.size, entry.name),
                "damaged data or another size");
     }

@@ -59,17 +59,21 @@ void require_names(const Model& model, const std::vector<NamedTensor>& given, co
 
 // The hint for a tensor of another shape. A convolution's weight is (out, in, k, k).
 std::string shape_hint(const std::string& name, at::IntArrayRef own, at::IntArrayRef given) {
-    const bool first = name == "conv1.weight" && own.size() == 4 && given.size() == 4 && own[0] == given[0];
-    if (first && own[1] == given[1] && own[2] == 3 && given[2] == 7) {
-        return "a 7x7 conv1 is a ResNet's stem for large images: set model.stem = \"imagenet\"";
+    std::vector<std::string> hints;
+    if (name == "conv1.weight" && own.size() == 4 && given.size() == 4 && own[0] == given[0]) {
+        if (own[1] == 1 && given[1] == 3) {
+            hints.emplace_back("data.channels = 3 makes three equal channels of grey images");
+        } else if (own[1] != given[1]) {
+            hints.push_back(fmt::format("they are for images ({}, H, W), and these are ({}, H, W)", given[1], own[1]));
+        }
+        if (own[2] == 3 && given[2] == 7) {
+            hints.emplace_back("a 7x7 conv1 is a ResNet's stem for large images: set model.stem = \"imagenet\"");
+        } else if (own[2] == 7 && given[2] == 3) {
+            hints.emplace_back("a 3x3 conv1 is a ResNet's stem for small images: set model.stem = \"cifar\"");
+        }
     }
-    if (first && own[1] == given[1] && own[2] == 7 && given[2] == 3) {
-        return "a 3x3 conv1 is a ResNet's stem for small images: set model.stem = \"cifar\"";
-    }
-    if (first && own[1] != given[1] && own.slice(2) == given.slice(2)) {
-        return fmt::format("they are for images ({}, H, W), and these are ({}, H, W)", given[1], own[1]);
-    }
-    return "they must come from the same model, number of classes, model.stem and image size";
+    return hints.empty() ? "they must come from the same model, number of classes, model.stem and image size"
+                         : fmt::format("{}", fmt::join(hints, "; "));
 }
 
 std::string_view layer_of(std::string_view name) {

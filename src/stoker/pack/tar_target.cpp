@@ -25,13 +25,14 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kOneFilePart = std::uint64_t{64} << 20;
 
 std::string_view extension_of(StkCodec codec) {
-    constexpr std::array<std::string_view, 8> kExtensions = {"npy", "jpg", "png", "dct", "dct", "webp", "bmp", "ppm"};
+    constexpr std::array<std::string_view, 9> kExtensions = {"npy",  "jpg", "png", "dct", "dct",
+                                                             "webp", "bmp", "ppm", "tif"};
     return kExtensions.at(static_cast<std::size_t>(codec));
 }
 
 // Further fields of these names would be taken for the image or the label.
-constexpr std::array<std::string_view, 14> kTaken = {"jpg", "jpeg", "png", "webp", "bmp", "ppm",  "pgm",
-                                                     "pbm", "pnm",  "dct", "npy",  "cls", "json", "txt"};
+constexpr std::array<std::string_view, 16> kTaken = {"jpg", "jpeg", "png", "webp", "bmp", "ppm", "pgm",  "pbm",
+                                                     "pnm", "dct",  "tif", "tiff", "npy", "cls", "json", "txt"};
 
 // Empty for an encoded image and for bytes.
 std::string header_of(const StkValue& value) {

@@ -23,20 +23,21 @@ constexpr std::array<std::pair<std::string_view, PackCodec>, 5> kNames = {{{"kee
                                                                            {"dct-zstd", PackCodec::dct_zstd},
                                                                            {"raw", PackCodec::raw}}};
 
-constexpr std::array<std::pair<Codec, StkCodec>, 7> kStkCodecs = {{{Codec::jpeg, StkCodec::jpeg},
+constexpr std::array<std::pair<Codec, StkCodec>, 8> kStkCodecs = {{{Codec::jpeg, StkCodec::jpeg},
                                                                    {Codec::png, StkCodec::png},
                                                                    {Codec::dct, StkCodec::dct},
                                                                    {Codec::dct_zstd, StkCodec::dct_zstd},
                                                                    {Codec::webp, StkCodec::webp},
                                                                    {Codec::bmp, StkCodec::bmp},
-                                                                   {Codec::pnm, StkCodec::pnm}}};
+                                                                   {Codec::pnm, StkCodec::pnm},
+                                                                   {Codec::tiff, StkCodec::tiff}}};
 
 bool is_dct_codec(PackCodec codec) {
     return codec == PackCodec::dct || codec == PackCodec::dct_zstd;
 }
 
 bool is_lossless(StkCodec codec) {
-    return codec == StkCodec::png || codec == StkCodec::bmp || codec == StkCodec::pnm;
+    return codec == StkCodec::png || codec == StkCodec::bmp || codec == StkCodec::pnm || codec == StkCodec::tiff;
 }
 
 // Copies an image's rows without their padding.
@@ -97,6 +98,11 @@ void Transcoder::run(const Sample& sample, bool original, TranscodedImage& out) 
              .got = fmt::format("{} of {} channels", dtype_name(sample.dtype.value_or(DType::uint8)), sample.channels),
              .hint = "train on the unpacked arrays; only bytes are packed"});
     }
+    if (is_deep(sample)) {  // a TIFF is kept
+        require_kept(sample);
+        keep(sample, out);
+        return;
+    }
     if (is_plain_dct(sample)) {  // to_dct reads every coefficient, so no other decoder is needed as a check
         to_dct(sample.bytes, StkCodec::jpeg, out);
         if (!out.kept.empty()) {
@@ -116,6 +122,19 @@ void Transcoder::run(const Sample& sample, bool original, TranscodedImage& out) 
     }
     keep(sample, out);
     out.image.original_file = out.image.original_file && original;
+}
+
+// Images that are not bytes are packed unchanged. Decodes the TIFF, to find damage.
+void Transcoder::require_kept(const Sample& sample) {
+    if (options_.resize_shorter > 0 || options_.quality > 0 || codec_ == PackCodec::raw) {
+        throw InvalidArgument({.where = "pack",
+                               .expected = "images of uint8 with 1 to 4 channels, to resize or convert them",
+                               .got = "a TIFF of another type",
+                               .hint = "leave out --codec raw, --quality and --resize-shorter"});
+    }
+    StageTimes times;
+    StageClock clock(times);
+    transform_.planes(sample, {}, scratch_, clock);
 }
 
 bool Transcoder::is_plain_dct(const Sample& sample) const {

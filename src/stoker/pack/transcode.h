@@ -51,6 +51,7 @@ class Transcoder {
     void check(const FieldValue& image) { decode(image); }
 
   private:
+    void require_kept(const Sample& sample);
     bool is_plain_dct(const Sample& sample) const;
     ConstImageView decode(const FieldValue& image);
     ConstImageView resized(ConstImageView image);

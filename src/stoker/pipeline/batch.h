@@ -104,6 +104,8 @@ inline constexpr std::string_view kImageField = "image";  // float32 (N, C, H, W
 inline constexpr std::string_view kLabelField = "label";  // int64 (N); -1 without labels
 inline constexpr std::string_view kIndexField = "index";  // int64 (N), the sample's index in the data set
 inline constexpr std::string_view kKeyField = "key";      // ragged, the sample's key as UTF-8
+// int32 (N, 2), the image's height and width before the ops, but rotated as data.exif says
+inline constexpr std::string_view kImageSizeField = "image_size";
 
 // The name of view `view` of the images: "image", "image_2", ...
 std::string view_name(int view);

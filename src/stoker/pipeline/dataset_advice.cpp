@@ -1,41 +1,93 @@
 #include "stoker/pipeline/dataset_advice.h"
 
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <new>
+#include <vector>
 
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/codecs/codec.h"
+#include "stoker/codecs/tiff.h"
+#include "stoker/records/stages.h"
 
 namespace stoker {
 namespace {
 
-bool has_deep_image(const Dataset& dataset) {
+// The largest value of some images of uint16; 0 for other images.
+float highest_of_16_bits(const Dataset& dataset) {
+    constexpr std::int64_t kSamples = 8;
+    float highest = 0;
+    const Transform values;
+    TransformScratch scratch;
+    Sample sample;
+    StageTimes times;
+    StageClock clock(times, /*on=*/false);
+    for (std::int64_t i = 0; i < std::min(kSamples, dataset.size()); ++i) {
+        dataset.read(i * dataset.size() / kSamples % dataset.size(), sample);
+        const bool has_16_bits = !sample.encoded         ? sample.dtype == DType::uint16
+                                 : is_tiff(sample.bytes) ? read_tiff_header(sample.bytes).dtype == DType::uint16
+                                                         : values.takes_planes(sample, scratch);
+        if (!has_16_bits) {
+            return 0;
+        }
+        highest = std::max(highest, value_range(values.planes(sample, {}, scratch, clock))[1]);
+    }
+    return highest;
+}
+
+// That 8 of the first image's 16 bits are read, or the first of its pages.
+std::string partly_read_advice(const Dataset& dataset, const Transform& transform) {
+    TransformScratch scratch;
+    Sample sample;
+    dataset.read(0, sample);
+    if (sample.encoded && is_tiff(sample.bytes)) {
+        return read_tiff_header(sample.bytes).more_pages ? "of TIFFs of several pages the first is read" : "";
+    }
+    if (!sample.encoded || scratch.decoder.info(sample.bytes).bits <= 8 || transform.takes_planes(sample, scratch)) {
+        return "";
+    }
+    return sniff_codec(sample.bytes) == Codec::png ? "PNGs of 16 bits are reduced to 8, since an op is for bytes alone"
+                                                   : "PNMs of 16 bits are reduced to 8";
+}
+
+// Adds facts from samples.
+void look_at_images(const Dataset& dataset, const Transform* transform, std::vector<std::string>& advice) {
     const bool remote = dataset.path().find("://") != std::string::npos;  // a request, which may fail for a minute
     if (!dataset.has_image() || dataset.size() == 0 || remote) {
-        return false;
+        return;
     }
-    bool deep = false;
     try {
-        Sample sample;
-        dataset.read(0, sample);
-        const bool png = sniff_codec(sample.bytes) == Codec::png;  // which keeps its depth
-        deep = sample.encoded && !png && Decoder().info(sample.bytes).bits > 8;
+        advice.push_back(partly_read_advice(dataset, transform != nullptr ? *transform : Transform()));
+        if (transform != nullptr && !transform->needs_planes()) {
+            advice.push_back(few_bits_advice(highest_of_16_bits(dataset)));
+        }
     } catch (const Error&) {  // reported when the sample is loaded, like all others
     } catch (const std::bad_alloc&) {
     }
     check_maps();
-    return deep;
 }
 
 }  // namespace
 
-std::string dataset_advice(const Dataset& dataset) {
-    std::string advice = dataset.advice();
-    if (has_deep_image(dataset)) {
-        advice += advice.empty() ? "" : "; ";
-        advice += "PNMs of 16 bits are reduced to 8";
+std::string few_bits_advice(float high) {
+    if (high <= 0 || high >= 1 << 15) {
+        return "";
     }
-    return advice;
+    int bits = 1;
+    while (static_cast<float>(1 << bits) <= high) {
+        ++bits;
+    }
+    return fmt::format("{} bits in 16; {{op = \"window\", center = {}, width = {}}} makes them 0 to 1", bits,
+                       (1 << bits) / 2, 1 << bits);
+}
+
+std::string dataset_advice(const Dataset& dataset, const Transform* transform) {
+    std::vector<std::string> advice = {dataset.advice()};
+    look_at_images(dataset, transform, advice);
+    std::erase(advice, "");
+    return fmt::format("{}", fmt::join(advice, "; "));
 }
 
 }  // namespace stoker

@@ -4,11 +4,17 @@
 #include <string>
 
 #include "stoker/formats/dataset.h"
+#include "stoker/pipeline/transforms/transform.h"
 
 namespace stoker {
 
-// Dataset::advice(), and whether the first image has more bits than the 8 that are read, for which one sample of local
-// data is read. Empty if there is nothing to say.
-std::string dataset_advice(const Dataset& dataset);
+// "12 bits in 16; {op = "window", ...} makes them 0 to 1", for uint16 images with values up to `high`; empty if they
+// use the highest bit. A model would get small numbers.
+std::string few_bits_advice(float high);
+
+// Dataset::advice(), and facts for which a few samples of local data are read: whether images of 16 bits are reduced to
+// 8, or use few of their bits and `transform` does not scale them, and whether TIFFs have several pages. Empty if
+// there is nothing to say.
+std::string dataset_advice(const Dataset& dataset, const Transform* transform = nullptr);
 
 }  // namespace stoker

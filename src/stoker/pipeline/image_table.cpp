@@ -41,7 +41,7 @@ class Reader {
     ConstImageView read(std::int64_t index) {
         StageClock clock(times_, /*on=*/false);
         read_sample(dataset_, index, sample_);
-        if (sample_.is_deep()) {
+        if (is_deep(sample_)) {
             throw NotHeld{"its images are not uint8 of up to 4 channels"};
         }
         return transform_.prepare(sample_, scratch_, clock);

@@ -83,6 +83,7 @@ class Loader {
     std::int64_t batches_per_epoch() const { return batch_sampler_.batches(); }
     const BatchSampler& batch_sampler() const { return batch_sampler_; }
     const Dataset& dataset() const { return *dataset_; }
+    const Transform& transform() const { return transform_; }
     // (C, H, W); empty where the samples have no images.
     Shape image_shape() const { return fields_.views() > 0 ? field_specs().front().value_shape() : Shape(); }
     const std::vector<FieldSpec>& field_specs() const { return writer_->fields(); }  // of the batches

@@ -1,6 +1,7 @@
 #include "stoker/pipeline/loader_fields.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <fmt/format.h>
 #include <set>
@@ -109,6 +110,7 @@ LoaderFields::LoaderFields(const Dataset& dataset, const Transform& transform, c
         plans_.back().at = at++;
         plans_.back().length_at = plans_.back().pad ? at++ : 0;
     }
+    sizes_at_ = at;
     for (const FieldOptions& own : options.fields) {
         if (std::ranges::find(plans_, own.name, [](const Plan& plan) { return plan.field.name; }) == plans_.end()) {
             throw InvalidArgument(
@@ -211,7 +213,8 @@ void LoaderFields::find_shapes(std::int64_t index, SampleScratch& scratch) {
         std::holds_alternative<IndexedImages>(options_.images) || (!deferred_ && pixels_.dtype == DType::uint8);
     const auto slot_after = [&](const Transform& transform, const FieldValue& image, TransformScratch& to,
                                 std::optional<ImageSize> size) {
-        if (transform.takes_planes(image, to) && !(image.encoded && makes_bytes && !transform.needs_planes())) {
+        const bool reduced = makes_bytes && !transform.needs_planes() && !is_deep(image);
+        if (transform.takes_planes(image, to) && !reduced) {
             const ConstPlanesView planes = transform.planes(image, key, to, clock);
             scratch.image = to.input;
             return planes_slot(planes, size);
@@ -287,6 +290,9 @@ std::vector<FieldSpec> LoaderFields::specs(const std::function<FieldSpec(int vie
             all.push_back({.name = length_name(plan.field.name), .dtype = DType::int64});
         }
     }
+    if (options_.image_sizes) {
+        all.push_back({.name = std::string(kImageSizeField), .dtype = DType::int32, .shape = {2}});
+    }
     return all;
 }
 
@@ -339,6 +345,10 @@ void LoaderFields::write(const SampleTask& task, OpRange range) const {
     for (std::size_t i = 0; i < plans_.size(); ++i) {
         const FieldValue& value = task.scratch.sample.field(i);
         with_field(plans_[i].field, [&] { write_field(plans_[i], value, task, range); });
+    }
+    if (options_.image_sizes) {
+        const std::array size{std::int32_t{task.scratch.image.height}, std::int32_t{task.scratch.image.width}};
+        std::ranges::copy(std::as_bytes(std::span(size)), task.place.bytes(sizes_at_).begin());
     }
 }
 

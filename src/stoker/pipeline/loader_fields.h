@@ -144,6 +144,7 @@ class LoaderFields {
     PixelTarget pixels_;    // of all images, without an address
     ImageSlot image_;
     std::vector<Plan> plans_;
+    std::size_t sizes_at_ = 0;  // of kImageSizeField, the last
 };
 
 }  // namespace stoker

@@ -266,13 +266,16 @@ std::vector<SchemaKey> data_keys() {
             .in_python({"bool", "opened"}),
         integer_or(
             "auto", "data.channels", at(&DataRecipe::channels), "\"auto\", 1 or 3",
-            "channels of decoded image files: 1 is grey, 3 is RGB; `auto`: 3, and in evaluation and prediction those "
-            "that the model was trained with",
+            "channels of image files: 1 is grey, 3 is RGB; 3 also makes three equal channels of grey arrays; `auto`: 3 "
+            "for files, and in evaluation and prediction those that the model was trained with",
             [](const TomlValue& value) {
                 const auto count = Between{1, 3}.read(value);
                 return count == 2 ? std::nullopt : count;
             })
-            .in_python({"int | None", "opened", "1 for grey images; None: 3", "None"}),
+            .in_python({"int | None", "opened",
+                        "1: image files become grey; 3: grey arrays get three equal channels; None: image files become "
+                        "RGB",
+                        "None"}),
         one_of("data.decode", at(&DataRecipe::decode), {"exact", "fast"},
                "`fast`: images that a resize makes smaller may be decoded at 1/2, 1/4 or 1/8 of their size")
             .in_python({"Literal[\"exact\", \"fast\"]", "engine"}),

@@ -182,7 +182,7 @@ TEST(ProgramAdvice, StokersLoaderIsOfferedWhereItGivesMore) {
     EXPECT_GT(workers.expected, 7805.0 / 6400);
     rank.facts.data.stoker_samples_per_second = 2e6;  // what gives more comes first, with its gain
     EXPECT_THAT(found().fix.code, StartsWith("import stoker\nloader = stoker.Loader(\"photos\""));
-    EXPECT_THAT(found().fix.code, HasSubstr("# or, for less:\nDataLoader("));
+    EXPECT_THAT(found().fix.code, HasSubstr("# or only this, which gains less:\nDataLoader("));
     rank.facts.data.shuffle = false;
     rank.facts.data.drop_last = true;
     EXPECT_THAT(found().fix.code, HasSubstr("as_tuple=True, shuffle=False, drop_last=True,\n"));

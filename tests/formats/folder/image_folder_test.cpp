@@ -71,15 +71,15 @@ TEST(ImageFolder, OrderIsTorchvisions) {
 TEST(ImageFolder, EveryTypeThatACodecReads) {
     const TempDir dir;
     for (const char* name :
-         {"a/1.WebP", "a/2.bmp", "a/3.ppm", "a/4.pgm", "a/5.tif", "a/6.GIF", "a/b/7.heic", "a/8.pbm", "a/9.PNM"}) {
+         {"a/1.WebP", "a/2.bmp", "a/3.ppm", "a/4.pgm", "a/5.jp2", "a/6.GIF", "a/b/7.heic", "a/8.pbm", "a/9.PNM"}) {
         put(dir / name);
     }
     const ImageFolder dataset(dir.path());
     EXPECT_THAT(keys(dataset), ElementsAre("a/1.WebP", "a/2.bmp", "a/3.ppm", "a/4.pgm", "a/8.pbm", "a/9.PNM"));
     EXPECT_EQ(
         dataset.advice(),
-        "left out: 1 .gif file (a/6.GIF), 1 .heic file (a/b/7.heic), 1 .tif file (a/5.tif): convert to .png or .jpg");
-    put(dir / "c/1.tiff");
+        "left out: 1 .gif file (a/6.GIF), 1 .heic file (a/b/7.heic), 1 .jp2 file (a/5.jp2): convert to .png or .jpg");
+    put(dir / "c/1.jp2");
     EXPECT_THAT(error_of(dir.path()),
                 HasSubstr("none in 1 of 2 subfolders: c; convert the 4 images of unsupported types"));
 }
@@ -90,15 +90,15 @@ TEST(ImageFolder, SaysWhatIsLeftOut) {
         put(dir / name);
     }
     EXPECT_EQ(ImageFolder(dir.path()).advice(), "");
-    for (const char* name : {"b.jpg", "a.png", "top.gif", "note.txt", "dog/2.gif", "cat/below/3.TIFF", ".c.jpg"}) {
+    for (const char* name : {"b.jpg", "a.png", "top.gif", "note.txt", "dog/2.gif", "cat/below/3.JP2", ".c.jpg"}) {
         put(dir / name);
     }
     const ImageFolder dataset(dir.path());
     EXPECT_EQ(dataset.size(), 3);
     EXPECT_EQ(
         dataset.advice(),
-        "left out: 2 loose images beside the class folders (a.png, ...); 2 .gif files (top.gif, ...), 1 .tiff file "
-        "(cat/below/3.TIFF): convert to .png or .jpg");
+        "left out: 2 loose images beside the class folders (a.png, ...); 2 .gif files (top.gif, ...), 1 .jp2 file "
+        "(cat/below/3.JP2): convert to .png or .jpg");
 }
 
 TEST(ImageFileList, ListsFoldersAndFilesInOrder) {

@@ -39,7 +39,7 @@ TEST(PairedFolder, MasksBelongToImagesByTheirNames) {
         put(dir / "images/b/2.v2.jpeg", "image b2");
         put(dir / "images/a.png", "image a");
         put(dir / "images/lost.jpg", "image lost");
-        put(dir / "images/scan.tif");
+        put(dir / "images/scan.jp2");
         put(dir / masks / "b/1.png", "mask b1");
         put(dir / masks / "b/2.v2.PNG", "mask b2");
         put(dir / masks / "a.jpg", "no mask: a JPEG has no class indices");
@@ -63,7 +63,7 @@ TEST(PairedFolder, MasksBelongToImagesByTheirNames) {
             EXPECT_EQ(sample.label, -1);
         }
         EXPECT_THAT(dataset->advice(), HasSubstr("1 image without a mask (lost.jpg)"));
-        EXPECT_THAT(dataset->advice(), HasSubstr("1 .tif file (scan.tif)"));
+        EXPECT_THAT(dataset->advice(), HasSubstr("1 .jp2 file (scan.jp2)"));
         try {
             dataset->read(1, sample);
             FAIL() << "an image without a mask was read";
@@ -130,7 +130,7 @@ TEST(PairedFolder, Refused) {
     EXPECT_THAT(error_of(dir), HasSubstr("images] expected images, got none"));
     put(dir / "images/1.jpg");
     EXPECT_THAT(error_of(dir),
-                HasSubstr("masks] expected a .png file for each image, such as masks/1.png, got 1 file, and "
+                HasSubstr("masks] expected a .png or .tif file for each image, such as masks/1.png, got 1 file, and "
                           "none with an image's name"));
     put(dir / "masks/1.jpg");
     EXPECT_THAT(error_of(dir), HasSubstr("masks/1.png"));

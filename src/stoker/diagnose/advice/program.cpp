@@ -260,8 +260,9 @@ std::string with_offer(const Case& c, const std::string& code) {
         "                       ops=stoker.transforms.from_torchvision(transform))  # that of your data set",
         data.path, c.rank.facts.train.batch_size.value_or(1) / batches_of_a_step(c),
         data.shuffle.value_or(true) ? "" : " shuffle=False,", data.drop_last.value_or(false) ? " drop_last=True," : "");
-    return c.finding.loader_is_best ? fmt::format("import stoker\n{}\n# or, for less:\n{}", loader, code)
-                                    : fmt::format("{}\n# or: import stoker\n{}", code, loader);
+    return c.finding.loader_is_best
+               ? fmt::format("import stoker\n{}\n# or only this, which gains less:\n{}", loader, code)
+               : fmt::format("{}\n# or: import stoker\n{}", code, loader);
 }
 
 }  // namespace stoker

@@ -94,10 +94,10 @@ std::optional<Finding> of_cause(const RunView& records, const RankRecords& rank,
     }
     if (is_loaders(kCause)) {
         offer_loader(rank, run, finding);
-        // Waits that the fix hardly shortens, as with busy cores, come after fixes that gain more.
-        if (in_python(rank) && finding.gain.expected < kWorthIt) {
-            finding.severity = std::min(finding.severity, Severity::warn);
-        }
+    }
+    // Waits that the fix hardly shortens, as with busy cores, come after fixes that gain more.
+    if (finding.gain.expected < kWorthIt) {
+        finding.severity = std::min(finding.severity, Severity::warn);
     }
     return finding;
 }

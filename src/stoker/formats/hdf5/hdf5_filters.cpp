@@ -2,13 +2,12 @@
 // deflate only the checksum changes it, by four bytes at the end.
 #include "stoker/formats/hdf5/hdf5_info.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
+#include "stoker/io/deflate.h"
 #include "stoker/io/gzip.h"
 
 namespace stoker {
@@ -31,17 +30,8 @@ Buffer inflate_chunk(std::span<const std::byte> stored, std::uint64_t size) {
         damaged(fmt::format("{} bytes after inflating", size), fmt::format("{} before", stored.size()));
     }
     Buffer out(size);
-    uLongf written = out.size();
-    const int code = ::uncompress(reinterpret_cast<Bytef*>(out.data()), &written,
-                                  reinterpret_cast<const Bytef*>(stored.data()), stored.size());
-    if (code == Z_MEM_ERROR) {
-        throw std::bad_alloc();
-    }
-    if (code != Z_OK || written != size) {
-        damaged(fmt::format("{} bytes of sound zlib data", size), code == Z_OK ? fmt::format("{}", written)
-                                                                  : code == Z_BUF_ERROR
-                                                                      ? "data that is cut short or too long"
-                                                                      : "damaged data");
+    if (!inflate(stored, DeflateForm::zlib, out.bytes())) {
+        damaged(fmt::format("{} bytes of sound zlib data", size), "damaged data or another size");
     }
     return out;
 }

@@ -101,7 +101,8 @@ bool wants_coarse(const FieldNames& fields, bool hundred, const std::string& pat
     const std::vector<std::string> labels = hundred
                                                 ? std::vector<std::string>{"", "labels", "fine_labels", "coarse_labels"}
                                                 : std::vector<std::string>{"", "labels"};
-    if (std::ranges::find(labels, fields.label) == labels.end() || (!fields.image.empty() && fields.image != "data")) {
+    const bool label_fits = fields.unlabelled || std::ranges::find(labels, fields.label) != labels.end();
+    if (!label_fits || (!fields.image.empty() && fields.image != "data")) {
         throw InvalidArgument(
             {.where = path,
              .expected = fmt::format("the fields data and {}", fmt::join(std::span(labels).subspan(1), ", ")),

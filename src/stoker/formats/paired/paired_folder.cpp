@@ -84,6 +84,12 @@ std::string folder_of(const fs::path& root, const FieldRequest& request, FieldKi
         {.where = "paired_folder", .expected = std::move(expected), .got = std::move(got), .hint = std::move(hint)});
 }
 
+// Other types of images do not keep class numbers.
+bool may_be_mask(const std::string& name) {
+    const std::string lower = lower_case(name);
+    return lower.ends_with(".png") || lower.ends_with(".tif") || lower.ends_with(".tiff");
+}
+
 }  // namespace
 
 bool is_paired_folder(const std::string& path) {
@@ -136,7 +142,7 @@ void PairedFolder::add_folder(std::size_t column, Split split) {
     const std::vector<std::string> names = list_images(root / folder, other_types);
     std::unordered_map<std::string_view, std::string_view> found;  // names by what comes before the ending
     for (const std::string& name : names) {
-        if (!mask || lower_case(name).ends_with(".png")) {
+        if (!mask || may_be_mask(name)) {
             found.emplace(without_ending(name), name);
         }
     }
@@ -154,7 +160,7 @@ void PairedFolder::add_folder(std::size_t column, Split split) {
     if (missing == size()) {
         const bool others = found.empty() && !names.empty();
         refuse(root / folder,
-               mask ? fmt::format("a .png file for each image, such as {}/{}.png", folder, without_ending(example))
+               mask ? fmt::format("a .png or .tif file for each image, such as {}/{}.png", folder, without_ending(example))
                     : fmt::format("an image for each image, such as {}/{}", folder, example),
                others
                    ? fmt::format("{} of other types, such as {}", pluralize(std::ssize(names), "file"), names.front())

@@ -29,7 +29,17 @@ std::string_view kind_name(StkKind kind);
 
 // Encoding of an image. The numbers are those of the file format. A reader accepts unknown numbers as encoded images;
 // the decoder then rejects them.
-enum class StkCodec : std::uint16_t { raw = 0, jpeg = 1, png = 2, dct = 3, dct_zstd = 4, webp = 5, bmp = 6, pnm = 7 };
+enum class StkCodec : std::uint16_t {
+    raw = 0,
+    jpeg = 1,
+    png = 2,
+    dct = 3,
+    dct_zstd = 4,
+    webp = 5,
+    bmp = 6,
+    pnm = 7,
+    tiff = 8
+};
 
 // "jpeg"; "codec-9" for an unknown number.
 std::string stk_codec_name(StkCodec codec);

@@ -206,6 +206,9 @@ void TableDataset::choose_columns(const Header& header, const FieldNames& names)
         add_field(header, request);
         taken.insert(taken.end(), sources_.back().cells.begin(), sources_.back().cells.end());
     }
+    if (names.unlabelled) {
+        return;
+    }
     label_ = names.label.empty() ? find_usual(header, kLabels, taken) : std::optional(find_column(header, names.label));
 }
 
@@ -331,7 +334,8 @@ std::string TableDataset::hint_for(const std::string& file, std::string_view par
     const bool other_column = part == kImage && !is_image_name(file);
     return fmt::format(
         "paths are relative to {}{}", shown,
-        other_column ? fmt::format(", and are read from the column {}: data.fields.image names another", image_column_)
+        other_column ? fmt::format(", and are read from the column {}: data.fields.image (--image-field) names another",
+                                   image_column_)
                      : "");
 }
 

@@ -15,8 +15,8 @@
 namespace stoker {
 namespace {
 
-constexpr std::array<std::string_view, 11> kImages = {"jpg", "jpeg", "png", "webp", "bmp", "ppm",
-                                                      "pgm", "pbm",  "pnm", "dct",  "npy"};
+constexpr std::array<std::string_view, 13> kImages = {"jpg", "jpeg", "png", "webp", "bmp",  "ppm", "pgm",
+                                                      "pbm", "pnm",  "dct", "tif",  "tiff", "npy"};
 constexpr std::size_t kSuffixed = kImages.size();  // rank of an extension such as 2019.jpg
 constexpr std::size_t kNone = kSuffixed + 1;
 constexpr std::size_t kNoField = 2;  // above all ranks of TarFieldSource

@@ -88,7 +88,7 @@ bool WebDataset::take_own_names() {
 void WebDataset::check_fields(const FieldNames& fields) const {
     const bool labels = std::ranges::any_of(indices_, &TarIndex::has_labels);
     const bool image = size() > 0;
-    if (image && (labels || fields.label.empty())) {
+    if (image && (labels || fields.label.empty() || fields.unlabelled)) {
         return;
     }
     const std::string present = extensions();
@@ -97,12 +97,12 @@ void WebDataset::check_fields(const FieldNames& fields) const {
         {.path = path_},
         {.where = "webdataset",
          .expected = image          ? fmt::format("samples with the label {}", name)
-                     : name.empty() ? std::string("samples with an image: jpg, png, webp, bmp, ppm, dct or npy")
+                     : name.empty() ? std::string("samples with an image: jpg, png, webp, bmp, ppm, tif, dct or npy")
                                     : fmt::format("samples with the image {}", name),
          .got = present.empty() ? "no samples at all" : "none; there are " + present,
          .hint = image || present.empty()
                      ? ""
-                     : "name its extension with data.fields.image, or read members as further fields"});
+                     : "name its extension with data.fields.image (--image-field), or read members as further fields"});
 }
 
 std::string WebDataset::advice() const {
@@ -231,13 +231,13 @@ DataPlace WebDataset::where(const Place& at, std::uint64_t offset) const {
 void WebDataset::read(std::int64_t index, Sample& sample) const {
     const Place at = place(index);
     const TarIndexEntry& entry = indices_[at.shard][at.sample];
-    if (entry.label == kBadTarLabel) {
+    if (entry.label == kBadTarLabel && !names_.unlabelled) {
         throw DataError(where(at, entry.offset),
                         {.where = "webdataset",
                          .expected = fmt::format("a class index of 0 to {} as label", kMaxTarLabel),
                          .got = "other content"});
     }
-    sample.label = entry.label;
+    sample.label = names_.unlabelled ? -1 : entry.label;
     read_image(at, entry, sample);
     for (std::size_t i = 0; i < fields_.size(); ++i) {
         read_field(at, i, sample);

@@ -6,6 +6,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/codecs/tiff.h"
 #include "stoker/ops/grayscale.h"
 #include "stoker/pipeline/transforms/op_table.h"
 #include "stoker/pipeline/transforms/overlay.h"
@@ -172,6 +173,19 @@ ImageView first_channel(ImageView image) {
     return {image.data, image.height, image.width, 1, row};
 }
 
+// Three equal channels of one, in `copy`.
+ConstImageView three_channels(ConstImageView grey, Image& copy) {
+    copy.reset(grey.height, grey.width, 3);
+    for (int y = 0; y < grey.height; ++y) {
+        const std::uint8_t* from = grey.row(y);
+        std::uint8_t* to = copy.view().row(y);
+        for (std::ptrdiff_t x = 0; x < grey.width; ++x) {
+            std::fill_n(to + 3 * x, 3, from[x]);
+        }
+    }
+    return copy.view();
+}
+
 }  // namespace
 
 ImageView next_scratch(TransformScratch& scratch, int height, int width, int channels) {
@@ -203,6 +217,13 @@ bool gives_one_size(const std::vector<Op>& ops) {
         const auto* resize = std::get_if<Resize>(&op);
         return (resize != nullptr && resize->size) || std::holds_alternative<CenterCrop>(op) ||
                std::holds_alternative<RandomResizedCrop>(op) || std::holds_alternative<RandomCrop>(op);
+    });
+}
+
+bool keep_frame(const std::vector<Op>& ops) {
+    return std::ranges::all_of(ops, [](const Op& op) {
+        return std::holds_alternative<Resize>(op) || std::holds_alternative<Normalize>(op) ||
+               std::holds_alternative<ToFloat>(op);
     });
 }
 
@@ -316,7 +337,11 @@ std::optional<MaskClasses> mask_classes(std::span<const std::int64_t> values) {
 ConstImageView Transform::mask(const FieldValue& mask, ImageSize image, OpRange range, const RngKey& key,
                                TransformScratch& scratch, StageClock& clock, const MaskClasses* classes) const {
     ConstImageView pixels;
-    if (mask.encoded) {
+    if (mask.encoded && is_tiff(mask.bytes)) {
+        const TiffImage tiff = decode_tiff(mask.bytes, scratch.array.storage, {.indices = true});
+        pixels = {reinterpret_cast<const std::uint8_t*>(scratch.array.storage.data()), tiff.height, tiff.width, 1,
+                  tiff.width};
+    } else if (mask.encoded) {
         ImageSink sink(scratch.decoded);
         scratch.decoder.decode(mask.bytes, sink, {.indices = true});
         pixels = first_channel(scratch.decoded.view());
@@ -350,10 +375,18 @@ OpSlice Transform::slice(OpRange range) const {
             .end = range == OpRange::prepared ? deterministic_ : ops_.size()};
 }
 
-Transform::PartialImage Transform::decode(const FieldValue& stored, std::size_t end, const RngKey& key,
+Transform::PartialImage Transform::decode(const FieldValue& given, std::size_t end, const RngKey& key,
                                           TransformScratch& scratch, StageClock& clock) const {
+    const FieldValue& stored = with_array(given, scratch);
+    if (&stored != &given) {
+        clock.lap(Stage::pixels);
+    }
     if (!stored.encoded) {
-        const ConstImageView pixels = pixels_of(stored);
+        ConstImageView pixels = pixels_of(stored);
+        if (makes_rgb(pixels.channels)) {
+            pixels = three_channels(pixels, scratch.decoded);
+            clock.lap(Stage::pixels);
+        }
         scratch.input = {pixels.height, pixels.width};
         return begin(pixels, 0, end, key);
     }

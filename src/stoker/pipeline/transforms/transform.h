@@ -59,7 +59,7 @@ struct TransformOptions {
     bool exif = false;         // rotate images by their EXIF orientation
     bool first_frame = false;  // read the first frame of an animated WebP
     DecodeMode decode = DecodeMode::exact;
-    std::int64_t channels = 0;  // 1: encoded images become grey; otherwise they are RGB
+    std::int64_t channels = 0;  // 1: encoded images become grey; otherwise they are RGB; 3: so are raw grey images
 };
 
 // How a recipe's [data] says that images are decoded.
@@ -106,6 +106,7 @@ struct TransformScratch {
     Planes planes_copy;
     PlanesResizeScratch planes_resize;
     std::vector<float> sorted;  // for percentiles
+    FieldValue array;           // the raw pixels of a TIFF
     std::size_t current = 0;    // index of the one written last
     ImageSize input{};          // of the last image, before the first op that ran on it
 };
@@ -142,6 +143,12 @@ void require_size(const ImageSlot& slot, int channels, ImageSize size);
 
 // True if the ops bring images of any size to one size.
 bool gives_one_size(const std::vector<Op>& ops);
+
+// True if the ops keep the whole image in its place: they resize it or change its values.
+bool keep_frame(const std::vector<Op>& ops);
+
+// True for raw pixels and TIFFs that do not run as bytes. Throws DataError for a damaged header.
+bool is_deep(const FieldValue& image);
 
 // An op whose colour has several values, one for each channel.
 struct OpColor {
@@ -236,6 +243,9 @@ class Transform {
         Geometry geometry = {};
         std::size_t next = 0;
     };
+    const FieldValue& with_array(const FieldValue& image, TransformScratch& scratch) const;
+    // True if raw pixels become three equal channels.
+    bool makes_rgb(int channels) const { return options_.channels == 3 && channels == 1; }
     std::optional<HostOp> find_for_bytes() const;
     DeepImage load_planes(const FieldValue& stored, const RngKey& key, TransformScratch& scratch,
                           StageClock& clock) const;

@@ -6,6 +6,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/memory_limit.h"
+#include "stoker/codecs/tiff.h"
 #include "stoker/ops/float16.h"
 #include "stoker/pipeline/transforms/run_on_planes.h"
 #include "stoker/pipeline/transforms/transform.h"
@@ -174,8 +175,28 @@ void write_plane(ConstPlane plane, const ChannelFactors& factors, const PixelTar
 
 }  // namespace
 
+bool is_deep(const FieldValue& image) {
+    if (!image.encoded || !is_tiff(image.bytes)) {
+        return image.is_deep();
+    }
+    const TiffImage tiff = read_tiff_header(image.bytes);
+    return tiff.dtype != DType::uint8 || tiff.channels > kMaxByteChannels;
+}
+
+// The raw pixels of a TIFF, in the scratch; other images unchanged.
+const FieldValue& Transform::with_array(const FieldValue& image, TransformScratch& scratch) const {
+    if (!image.encoded || !is_tiff(image.bytes)) {
+        return image;
+    }
+    FieldValue& array = scratch.array;
+    const TiffImage tiff = decode_tiff(image.bytes, array.storage, {.channels = options_.channels == 1 ? 1 : 3});
+    array.set_raw(array.storage.bytes(), tiff.height, tiff.width, tiff.channels);
+    array.dtype = tiff.dtype;
+    return array;
+}
+
 bool Transform::takes_planes(const FieldValue& image, TransformScratch& scratch) const {
-    return needs_planes_ || image.is_deep() ||
+    return needs_planes_ || stoker::is_deep(image) ||
            (image.encoded && !find_for_bytes() && is_deep_png(image.bytes, scratch.decoder, options_.exif));
 }
 
@@ -201,8 +222,9 @@ PlanesView Transform::decode_deep(const FieldValue& stored, const Box& box, Tran
     return planes;
 }
 
-Transform::DeepImage Transform::load_planes(const FieldValue& stored, const RngKey& key, TransformScratch& scratch,
+Transform::DeepImage Transform::load_planes(const FieldValue& given, const RngKey& key, TransformScratch& scratch,
                                             StageClock& clock) const {
+    const FieldValue& stored = with_array(given, scratch);
     DeepImage image;
     const auto fold_from = [&](ImageSize size) {
         scratch.input = size;
@@ -239,8 +261,12 @@ Transform::DeepImage Transform::load_planes(const FieldValue& stored, const RngK
     }
     fold_from({stored.height, stored.width});
     image.values = plane_values(stored.dtype.value_or(DType::uint8));
-    const PlanesView part = next_planes(scratch, stored.channels, image.window.height, image.window.width);
-    load_pixels(stored, image.window, part);
+    const int channels = makes_rgb(stored.channels) ? 3 : stored.channels;
+    const PlanesView part = next_planes(scratch, channels, image.window.height, image.window.width);
+    load_pixels(stored, image.window, stored.channels == channels ? part : part.only(0));
+    for (int c = stored.channels; c < channels; ++c) {
+        std::copy_n(part.data, part.step, part.plane(c).row(0));
+    }
     image.pixels = part;
     clock.lap(Stage::pixels);
     return image;
@@ -277,7 +303,7 @@ Transform::DeepImage Transform::run_planes(const FieldValue& stored, const RngKe
 
 ConstImageView Transform::picture(const FieldValue& image, const RngKey& key, TransformScratch& scratch,
                                   StageClock& clock) const {
-    if (!needs_planes_ && !image.is_deep()) {
+    if (!needs_planes_ && !stoker::is_deep(image)) {
         const ConstImageView prepared = prepare(image, scratch, clock);
         const ImageSize input = scratch.input;
         const ConstImageView pixels = augment(prepared, key, scratch);

@@ -14,15 +14,15 @@
 
 namespace stoker {
 
-// Values and mask are empty where there is an error.
+// Values and mask are empty if there is an error.
 struct Prediction {
     std::string key;
     // Classification: the probabilities of the classes, whose sum is 1; multilabel: the probability of each label;
     // regression: the values.
     std::vector<float> values = {};
-    std::vector<std::uint8_t> mask = {};  // segmentation: the likeliest class of each pixel (height, width)
-    int height = 0;
-    int width = 0;
+    // Segmentation: a grey PNG of the likeliest class of each pixel, as the value that masks store for it. It has the
+    // image's size if the loader gives kImageSizeField, and otherwise that of the model's outputs.
+    std::vector<std::byte> mask = {};
     std::string error = {};   // why the sample is bad, or that the model's outputs are not finite
     bool other_size = false;  // the sample is bad only because of its size
 };

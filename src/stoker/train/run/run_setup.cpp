@@ -125,7 +125,7 @@ std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const RecipeData
         throw InvalidArgument({.where = "data.channels",
                                .expected = fmt::format("the {} of the images", pluralize(channels, "channel")),
                                .got = fmt::to_string(*recipe.data.channels),
-                               .hint = "arrays keep the channels that they were stored with"});
+                               .hint = "arrays keep their channels, but 3 makes three equal ones of one"});
     }
     return loader;
 }
@@ -157,6 +157,8 @@ std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::sha
     options.bad_samples = dataset->size();
     options.replace = false;
     options.size = required_size(recipe.data, metadata);
+    options.image_sizes =
+        task_named(recipe.task) == TaskKind::segmentation && keep_frame(make_ops(recipe.data.val_ops));
     Recipe own = recipe;
     own.data.decode_on = "cpu";  // images of any kind
     return make_loader(own, dataset, recipe.data.val_ops, options, device, channels_last, channels_of(metadata), group);

@@ -51,7 +51,8 @@ struct Task {
     // Names of outputs, from the field that the task learns: of its classes, or of the table's columns that it was read
     // from. Data may have fewer names than `outputs`, or none.
     std::vector<std::string> classes = {};
-    LossOptions loss = {};  // of training; evaluation is without smoothing, weights and gamma
+    std::vector<std::int64_t> mask_values = {};  // what masks store for each class; empty: its number
+    LossOptions loss = {};                       // of training; evaluation is without smoothing, weights and gamma
     std::vector<CustomMetric> metrics = {};
     std::vector<FieldSpec> more = {};      // those of fields.more
     std::vector<std::string> inputs = {};  // of them, those that the model takes in addition to `input`
