@@ -88,6 +88,17 @@ struct RunOnPlanes {
     ImageSize size() const { return {image.height, image.width}; }
 };
 
+// `step`: elements from one to the next, as a constant where the loop is to be vectorised.
+template <typename T, typename Step, typename Convert>
+void load_row(const std::byte* from, Step step, std::span<float> out, Convert convert) {
+    for (float& value : out) {
+        T element;
+        std::memcpy(&element, from, sizeof element);
+        value = convert(element);
+        from += step * static_cast<std::ptrdiff_t>(sizeof(T));
+    }
+}
+
 // Calls convert(element) for each element of the box.
 template <typename T, typename Convert>
 void load_as(const FieldValue& pixels, const Box& box, PlanesView to, Convert convert) {
@@ -100,11 +111,11 @@ void load_as(const FieldValue& pixels, const Box& box, PlanesView to, Convert co
         for (int y = 0; y < to.height; ++y) {
             const std::byte* from = pixels.bytes.data() + (c * plane + (box.top + y) * row + box.left * column) *
                                                               static_cast<std::ptrdiff_t>(sizeof(T));
-            float* out = to.plane(c).row(y);
-            for (int x = 0; x < to.width; ++x, from += column * static_cast<std::ptrdiff_t>(sizeof(T))) {
-                T element;
-                std::memcpy(&element, from, sizeof element);
-                out[x] = convert(element);
+            const std::span out(to.plane(c).row(y), static_cast<std::size_t>(to.width));
+            if (column == 1) {
+                load_row<T>(from, std::integral_constant<std::ptrdiff_t, 1>(), out, convert);
+            } else {
+                load_row<T>(from, column, out, convert);
             }
         }
     }

@@ -145,9 +145,9 @@ std::vector<ChannelFactors> factors_of(const Normalize& op, ConstPlanesView imag
     return factors;
 }
 
-// Writes element i of the plane to out[i * step].
-template <typename Store>
-void write_plane(ConstPlane plane, const ChannelFactors& factors, std::ptrdiff_t step, Store store) {
+// Writes element i of the plane to out[i * step]. A constant `step` lets the loop be vectorised.
+template <typename Step, typename Store>
+void write_elements(ConstPlane plane, const ChannelFactors& factors, Step step, Store store) {
     std::ptrdiff_t at = 0;
     for (int y = 0; y < plane.height; ++y) {
         const float* row = plane.row(y);
@@ -155,6 +155,15 @@ void write_plane(ConstPlane plane, const ChannelFactors& factors, std::ptrdiff_t
             const float value = row[x] * factors.scale + factors.bias;
             store(at, factors.clips ? std::clamp(value, 0.0f, 1.0f) : value);
         }
+    }
+}
+
+template <typename Store>
+void write_plane(ConstPlane plane, const ChannelFactors& factors, std::ptrdiff_t step, Store store) {
+    if (step == 1) {
+        write_elements(plane, factors, std::integral_constant<std::ptrdiff_t, 1>(), store);
+    } else {
+        write_elements(plane, factors, step, store);
     }
 }
 
