@@ -1,6 +1,8 @@
 # uint16 images of 512 x 512 in chunks of an HDF5 file with gzip, and with shuffle before it, cropped to 448:
 # stoker.Loader against h5py in a DataLoader, interleaved, two workers each. Run from the root:
 # PYTHONPATH=build/release/python .venv/bin/python bench/deep_images.py
+import statistics
+import tempfile
 import time
 from pathlib import Path
 

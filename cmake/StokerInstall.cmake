@@ -30,4 +30,4 @@ configure_package_config_file(cmake/stokerConfig.cmake.in ${CMAKE_BINARY_DIR}/st
   INSTALL_DESTINATION ${stoker_package})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/stokerConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/stokerConfig.cmake ${CMAKE_BINARY_DIR}/stokerConfigVersion.cmake
-  cmake/FindHDF5C.cmake cmake/FindLMDB.cmake cmake/FindSPNG.cmake cmake/FindWebP.cmake cmake/FindxxHash.cmake cmake/FindZSTD.cmake cmake/StokerTorch.cmake DESTINATION ${stoker_package})
+  cmake/FindDeflate.cmake cmake/FindHDF5C.cmake cmake/FindLMDB.cmake cmake/FindSPNG.cmake cmake/FindWebP.cmake cmake/FindxxHash.cmake cmake/FindZSTD.cmake cmake/StokerTorch.cmake DESTINATION ${stoker_package})

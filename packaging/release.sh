@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 VERSION=$(sed -nE 's/^project\(stoker VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
 readonly VERSION AT=$PWD/build/dist
-readonly OUT=$AT/$VERSION CURL=$AT/curl PYTHON=$AT/venv/bin/python
+readonly OUT=$AT/$VERSION LIBRARIES=$AT/libraries PYTHON=$AT/venv/bin/python
 
 say() { printf 'release: %s\n' "$*" >&2; }
 
@@ -25,14 +25,14 @@ repair() {
     local wheel=$1
     shift
     rm -rf "$AT/repaired"
-    LD_LIBRARY_PATH=$CURL/lib "$PYTHON" -m auditwheel repair --strip --wheel-dir "$AT/repaired" "$@" "$wheel"
+    LD_LIBRARY_PATH=$LIBRARIES/lib "$PYTHON" -m auditwheel repair --strip --wheel-dir "$AT/repaired" "$@" "$wheel"
     "$PYTHON" packaging/contents.py "$AT"/repaired/*.whl "$OUT"
 }
 
 core_wheel() {
     rm -rf "$AT/raw"
     "$PYTHON" -m pip wheel --quiet --no-deps --wheel-dir "$AT/raw" --config-settings=build-dir="$AT/core" \
-        --config-settings=cmake.define.CMAKE_PREFIX_PATH="$CURL" --config-settings=cmake.define.STOKER_PORTABLE=ON .
+        --config-settings=cmake.define.CMAKE_PREFIX_PATH="$LIBRARIES" --config-settings=cmake.define.STOKER_PORTABLE=ON .
     repair "$AT"/raw/*.whl
 }
 
@@ -60,7 +60,7 @@ engine_wheel() {
     rm -rf "$AT/engine"
     for pair in "$@"; do
         release=${pair%%=*} releases+=("${pair%%=*}")
-        build_engine "${pair#*=}" -DCMAKE_PREFIX_PATH="$CURL"
+        build_engine "${pair#*=}" -DCMAKE_PREFIX_PATH="$LIBRARIES"
         cmake --install "$AT/build" --component engine --strip --prefix "$AT/engine/installed"
         mkdir -p "$tree/stoker_engine"
         mv "$AT/engine/installed/libexec/stoker" "$tree/stoker_engine/torch-$release"
@@ -104,7 +104,7 @@ main() {
     rm -rf "$OUT"
     mkdir -p "$OUT"
     tools
-    packaging/curl.sh "$CURL" >"$AT/curl.log" 2>&1 || { tail -n 20 "$AT/curl.log" >&2 && exit 1; }
+    packaging/libraries.sh "$LIBRARIES" >"$AT/libraries.log" 2>&1 || { tail -n 20 "$AT/libraries.log" >&2 && exit 1; }
     core_wheel
     "$PYTHON" -m build --sdist --outdir "$OUT" .
     if [[ $# -gt 0 ]]; then

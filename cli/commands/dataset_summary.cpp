@@ -121,7 +121,7 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
             found.depth = info.codec == Codec::tiff ? dtype_name(tiff.dtype) : "uint16";
             add_range(index, reader, found);
         }
-        found.paged += tiff.more_pages;
+        found.paged += info.codec == Codec::tiff && has_more_pages(sample.bytes);
         found.deep += info.bits > 8;
         found.reduced += info.bits > 8 && info.codec == Codec::pnm;
     } else {

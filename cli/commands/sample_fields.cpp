@@ -8,10 +8,10 @@
 
 #include "cli/terminal/table.h"
 #include "stoker/base/dtype.h"
+#include "stoker/base/float16.h"
 #include "stoker/base/json_depth.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/utf8.h"
-#include "stoker/ops/float16.h"
 
 namespace stoker::cli {
 namespace {

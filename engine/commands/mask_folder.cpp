@@ -31,10 +31,14 @@ std::string inside(const fs::path& folder, const std::string& key) {
 
 }  // namespace
 
-MaskFolder::MaskFolder(fs::path folder) : folder_(std::move(folder)) {
-    if (const std::string name = folder_.string(); is_image_name(name) || PredictionFile::is_named(name)) {
-        throw BadSetting({.where = "-o", .expected = "a folder for the masks", .got = name});
+void MaskFolder::check(const std::string& folder) {
+    if (folder.empty() || is_image_name(folder) || PredictionFile::is_named(folder)) {
+        throw BadSetting(
+            {.where = "-o", .expected = "a folder for the masks", .got = folder.empty() ? "none" : folder});
     }
+}
+
+MaskFolder::MaskFolder(fs::path folder) : folder_(std::move(folder)) {
     require_writable_folder(folder_);
 }
 

@@ -13,7 +13,10 @@ namespace stoker::cli {
 
 class MaskFolder {
   public:
-    // Throws InvalidArgument for the name of a file, and IoError if the folder cannot be written.
+    // Throws InvalidArgument for no name or the name of a file.
+    static void check(const std::string& folder);
+
+    // Throws IoError if the folder cannot be written.
     explicit MaskFolder(std::filesystem::path folder);
 
     // Writes <folder>/<key>.png, without the key's own ending, or <key>-2.png if an earlier prediction has that name:

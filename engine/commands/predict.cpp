@@ -194,8 +194,8 @@ void require_options(const PredictArguments& options, TaskKind task) {
     }
     if (task != TaskKind::segmentation) {
         PredictionFile::check(options.out);
-    } else if (options.out.empty()) {
-        throw BadSetting({.where = "-o", .expected = "a folder for the masks", .got = "none"});
+    } else {
+        MaskFolder::check(options.out);
     }
 }
 

@@ -152,8 +152,9 @@ Value planes_of(ConstPlanesView planes) {
 }
 
 // The image after the ops of `transform`: bytes, or an array that is not of bytes in its stored type; floats after ops.
-Value image_of(const Transform& transform, const FieldValue& value, const RngKey& key, TransformScratch& scratch,
+Value image_of(const Transform& transform, const FieldValue& stored, const RngKey& key, TransformScratch& scratch,
                StageClock& clock) {
+    const FieldValue& value = transform.with_array(stored, scratch);
     if (!transform.needs_planes() && !value.is_deep()) {
         const ConstImageView prepared = transform.prepare(value, scratch, clock);
         const ImageSize input = scratch.input;

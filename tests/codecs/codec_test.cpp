@@ -37,7 +37,7 @@ TEST(CodecTest, SniffsByContent) {
 TEST(CodecTest, ErrorsDescribeUnknownBytes) {
     Decoder decoder;
     const auto found = [&](const Bytes& bytes) { return error_of([&] { decode(decoder, bytes); }); };
-    EXPECT_THAT(found({}), HasSubstr("expected a JPEG, PNG, WebP, BMP or PNM image, got no bytes"));
+    EXPECT_THAT(found({}), HasSubstr("expected a JPEG, PNG, WebP, BMP, PNM or TIFF image, got no bytes"));
     EXPECT_THAT(found(bytes_of("hello world, this is no image")), HasSubstr("got text \"hello world, thi...\""));
     EXPECT_THAT(found(bytes_of("<html>\n")), HasSubstr("got text \"<html>\\x0a\""));
     EXPECT_THAT(found(bytes_of({0, 1, 2, 0xFE})), HasSubstr("got bytes 00 01 02 fe"));

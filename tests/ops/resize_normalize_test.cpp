@@ -13,7 +13,7 @@
 #include "ops/resize_reference.h"
 #include "ops/support.h"
 #include "stoker/base/error.h"
-#include "stoker/ops/float16.h"
+#include "stoker/base/float16.h"
 #include "stoker/ops/kernels.h"
 
 namespace stoker {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "stoker/base/float16.h"
 #include "stoker/ops/crop.h"
 #include "stoker/ops/flip.h"
-#include "stoker/ops/float16.h"
 #include "stoker/ops/random_crop.h"
 #include "stoker/ops/resize_normalize.h"
 

@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "pipeline/pixel_source.h"
-#include "stoker/ops/float16.h"
+#include "stoker/base/float16.h"
 #include "stoker/records/accounting.h"
 
 namespace stoker::loader_test {

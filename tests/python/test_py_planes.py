@@ -371,7 +371,44 @@ def test_a_recipe_trains_resumes_and_predicts(stoker, tmp_path, write):
     stoker("show", "scans.npz", "--recipe", "r.toml", "--index", "3", "--npy", "x.npy")
     assert np.load(tmp_path / "x.npy").shape == (5, 24, 24)
     stoker("show", "scans.npz")
-    assert stoker("pack", "scans.npz", "x.stk", status=1).err.count("int16") == 1
+    assert "--codec raw" in stoker("pack", "scans.npz", "x.stk", "--codec", "raw", status=1).err
+
+
+@pytest.mark.parametrize("dtype", [*TYPES, "uint8"])
+@pytest.mark.parametrize("channels", [1, 3, 6])
+def test_packing_keeps_every_type(write, stoker, dtype, channels):
+    path = write(draw(dtype, channels))
+    whole = batch(path, [ours.RandomCrop(20)], seed=2)
+    for target in ("x.stk", "x.tar", "x.lmdb", "x.h5"):
+        stoker("pack", path, target)
+        assert torch.equal(batch(path.parent / target, [ours.RandomCrop(20)], seed=2), whole)
+    stoker("unpack", "x.stk", "folder")
+    picture = dtype == "uint8" and channels != 6
+    endings = {file.suffix for file in (path.parent / "folder").rglob("*.*")}
+    assert endings - {".csv", ".txt"} == {".png" if picture else ".npy"}
+    options = {"channels": 1} if picture and channels == 1 else {}
+    assert torch.equal(batch(path.parent / "folder", [ours.RandomCrop(20)], seed=2, **options), whole)
+
+
+def test_folders_and_tables_of_arrays(stoker, tmp_path):
+    """Arrays next to pictures may be their features, and are left out."""
+    images = draw("uint16", 5)
+    for number, image in enumerate(images):
+        (tmp_path / f"data/{'ab'[number % 2]}").mkdir(parents=True, exist_ok=True)
+        np.save(tmp_path / f"data/{'ab'[number % 2]}/{number}.npy", image)
+    order = [number for number in range(len(images)) if number % 2 == 0] + [number for number in range(len(images)) if number % 2]
+    (found,) = list(package.Loader(tmp_path / "data", COUNT, shuffle=False, framework="torch"))
+    np.testing.assert_allclose(found["image"], images[order] / 65535, atol=1e-6)
+    rows = [f"{'ab'[number % 2]}/{number}.npy,{number}" for number in range(len(images))]
+    (tmp_path / "data/labels.csv").write_text("path,label\n" + "\n".join(rows) + "\n")
+    np.testing.assert_allclose(batch(tmp_path / "data/labels.csv", []), images / 65535, atol=1e-6)
+    (tmp_path / "data/labels.csv").unlink()
+    np.save(tmp_path / "data/a/bad.npy", np.zeros(3))
+    bad = stoker("inspect", "data", "--verify", "--json", status=1).json()["bad"]
+    assert [sample["key"] for sample in bad] == ["a/bad.npy"]
+    Image.new("RGB", (8, 8)).save(tmp_path / "data/a/picture.png")
+    samples = stoker("inspect", "data", "--json").json()
+    assert samples["class_counts"] == [1, len(images) // 2]
 
 
 def test_inspect_names_the_window_of_12_bits(stoker, write):

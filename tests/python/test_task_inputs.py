@@ -274,3 +274,36 @@ def test_an_export_names_its_mistakes(tmp_path, folder):
     with zipfile.ZipFile(folder / "pairs.pt2") as file:
         (name,) = [name for name in file.namelist() if name.endswith("extra/stoker.json")]
         assert json.loads(file.read(name))["version"] == 2
+
+
+class WithDepth(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.color, self.depth, self.head = nn.Conv2d(3, 2, 3), nn.Conv2d(1, 2, 3), nn.Linear(4, 2)
+
+    def forward(self, image, depth):
+        return self.head(torch.cat([self.color(image).mean((2, 3)), self.depth(depth).mean((2, 3))], 1))
+
+
+def test_a_further_grey_image_stays_grey(stoker, tmp_path):
+    """Also in evaluation and prediction, which give the main image the channels that the model was trained with."""
+    random = np.random.default_rng(2)
+    pixels = {name: random.integers(0, 255, (16, SIDE, SIDE, count), np.uint8) for name, count in (("images", 3), ("depth", 1))}
+    np.savez(tmp_path / "d.npz", **pixels, labels=np.arange(16) % 2)
+    torch.jit.script(WithDepth()).save(tmp_path / "net.pt")
+    (tmp_path / "r.toml").write_text("""
+device = "cpu"
+[data]
+train = "d.npz"
+val = "d.npz"
+batch_size = 8
+[data.fields.depth]
+is = "image"
+[model]
+script = "net.pt"
+[train]
+epochs = 1
+""")
+    stoker("train", "r.toml", "--out", "run")
+    stoker("eval", "run")
+    assert len(stoker("predict", "run", "d.npz").out.splitlines()) == 17

@@ -421,11 +421,11 @@ def test_masks_are_written_as_images(stoker, tmp_path, folder, photos):
     stoker("train", "r.toml", "--out", "run")
     assert "-o" in stoker("predict", "run", "photos", status=2).err
     done = stoker("predict", "run/best", "photos", "--set", "data.channels=1", "-o", "masks_v1.2")
-    assert "photos: 5 images; masks in masks_v1.2/ (class numbers, in the size that the model reads)\n" in done.err
+    assert "photos: 5 images; masks in masks_v1.2/, of the size of the image\n" in done.err
     with torch.no_grad():
         expected = net(photos).argmax(1).numpy()
     files = sorted((tmp_path / "masks_v1.2").rglob("*.png"))
-    assert [file.name for file in files] == [f"{i}.png.png" for i in range(5)]
+    assert [file.name for file in files] == [f"{i}.png" for i in range(5)]
     for file, mask in zip(files, expected, strict=True):
         assert (np.array(Image.open(file)) == mask).mean() > 0.98  # rounding may change a class
 
@@ -477,12 +477,12 @@ def test_no_mask_takes_the_place_of_another(stoker, tmp_path, folder, photos):
     run_program("predict", "../run", "../photos", *own, "first", cwd=here)
     run_program("predict", "../run", "photos", *own, "second", cwd=here)
     done = run_program("predict", "../run", "../photos", "photos", *own, "both", cwd=here)
-    assert "masks in both/ (class numbers, in the size that the model reads); 5 numbered, as the name was taken\n" in done.err
+    assert "masks in both/, of the size of the image; 5 numbered, as the name was taken\n" in done.err
     assert len(list((here / "both").rglob("*.png"))) == 10
-    first = here / "first" / "0.png.png"
-    second = here / "second" / "0.png.png"
-    assert (here / "both/photos/0.png.png").read_bytes() == first.read_bytes()
-    assert (here / "both/photos/0.png-2.png").read_bytes() == second.read_bytes()
+    first = here / "first" / "0.png"
+    second = here / "second" / "0.png"
+    assert (here / "both/photos/0.png").read_bytes() == first.read_bytes()
+    assert (here / "both/photos/0-2.png").read_bytes() == second.read_bytes()
 
 
 def test_language_has_no_predictions(stoker, tmp_path, folder):

@@ -197,9 +197,9 @@ void Decoder::decode(std::span<const std::byte> bytes, RowSink& sink, const Deco
     if (options.indices) {
         if (const Codec codec = require_codec(bytes); codec != Codec::png) {
             throw DataError({}, {.where = "mask",
-                                 .expected = "a PNG of class indices",
+                                 .expected = "a PNG or TIFF of class indices",
                                  .got = std::string(codec_name(codec)),
-                                 .hint = "only PNG stores palette indices without loss"});
+                                 .hint = "others do not store palette indices without loss"});
         }
         state_->png.decode(bytes, sink, /*indices=*/true);
         return;

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/base/float16.h"
 #include "stoker/base/image.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/codecs/codec.h"
@@ -30,16 +32,18 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr int kMostBands = 64;
+constexpr std::uint16_t kMostPages = 64;  // that are looked at
 
 [[noreturn]] void refuse(std::string expected, std::string got) {
     throw DataError({}, {.where = "tiff", .expected = std::move(expected), .got = std::move(got)});
 }
 
-// Bytes in memory as libtiff's file, and the first error that it reports.
+// Bytes in memory as libtiff's file, and the first error that it reports. Its callbacks run below C functions, so they
+// do not throw.
 struct Source {
     std::span<const std::byte> bytes;
     std::uint64_t at = 0;
-    std::string error = {};
+    std::array<char, 200> error = {};
 };
 
 Source& source_of(thandle_t handle) {
@@ -84,19 +88,24 @@ void unmap_source(thandle_t /*handle*/, void* /*data*/, toff_t /*size*/) {}
 
 int keep_error(TIFF* /*tiff*/, void* user, const char* /*module*/, const char* format, va_list arguments) {
     auto& source = *static_cast<Source*>(user);
-    if (source.error.empty()) {
-        std::array<char, 200> text{};
-        std::vsnprintf(text.data(), text.size(), format, arguments);
-        source.error = text.data();
+    if (source.error.front() == '\0') {
+        std::vsnprintf(source.error.data(), source.error.size(), format, arguments);
     }
     return 1;
 }
 
-int ignore_warning(TIFF* /*tiff*/, void* /*user*/, const char* /*module*/, const char* /*format*/, va_list /*rest*/) {
-    return 1;
+// A JPEG that does not fill its strip is reported as a warning, and leaves pixels as they were in memory.
+int look_at_warning(TIFF* tiff, void* user, const char* module, const char* format, va_list arguments) {
+    return std::strstr(format, "Improper JPEG") != nullptr ? keep_error(tiff, user, module, format, arguments) : 1;
 }
 
-// The transparency among the bands of a picture, and how many bands a model gets.
+// Decompressors of formats that occur, and that are safe with hostile bytes: JBIG-Kit ends the process.
+constexpr std::uint16_t kCompressions[] = {COMPRESSION_NONE,      COMPRESSION_CCITTRLE, COMPRESSION_CCITTFAX3,
+                                           COMPRESSION_CCITTFAX4, COMPRESSION_LZW,      COMPRESSION_JPEG,
+                                           COMPRESSION_DEFLATE,   COMPRESSION_PACKBITS, COMPRESSION_ADOBE_DEFLATE,
+                                           COMPRESSION_LZMA,      COMPRESSION_ZSTD,     COMPRESSION_WEBP};
+
+// The bands of a picture without its transparency.
 int bands_without_alpha(TIFF* tiff, int bands, int colors) {
     std::uint16_t count = 0;
     std::uint16_t* extra = nullptr;
@@ -105,9 +114,7 @@ int bands_without_alpha(TIFF* tiff, int bands, int colors) {
     return alpha ? colors : bands;
 }
 
-struct Palette {
-    std::array<const std::uint16_t*, 3> colors{};
-};
+using Palette = std::array<const std::uint16_t*, 3>;  // 16 bits of red, green and blue
 
 class TiffFile {
   public:
@@ -120,6 +127,16 @@ class TiffFile {
     }
     TiffFile(const TiffFile&) = delete;
     TiffFile& operator=(const TiffFile&) = delete;
+
+    // Not counting thumbnails and masks of this one. Afterwards the file can no longer be decoded.
+    bool has_more_pages() {
+        while (TIFFReadDirectory(tiff_.get()) == 1 && TIFFCurrentDirectory(tiff_.get()) < kMostPages) {
+            if ((tag<std::uint32_t>(TIFFTAG_SUBFILETYPE, 0) & (FILETYPE_REDUCEDIMAGE | FILETYPE_MASK)) == 0) {
+                return true;
+            }
+        }
+        return false;
+    }
 
     // Upright.
     TiffImage image() const {
@@ -159,9 +176,12 @@ class TiffFile {
         constexpr tmsize_t kMostAtOnce = tmsize_t{1} << 31;  // of libtiff's own memory
         const std::unique_ptr<TIFFOpenOptions, decltype(&TIFFOpenOptionsFree)> options(TIFFOpenOptionsAlloc(),
                                                                                        &TIFFOpenOptionsFree);
+        if (options == nullptr) {
+            throw std::bad_alloc();
+        }
         TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), kMostAtOnce);
         TIFFOpenOptionsSetErrorHandlerExtR(options.get(), keep_error, &source);
-        TIFFOpenOptionsSetWarningHandlerExtR(options.get(), ignore_warning, nullptr);
+        TIFFOpenOptionsSetWarningHandlerExtR(options.get(), look_at_warning, &source);
         return TIFFClientOpenExt("tiff", "r", &source, read_source, write_nothing, seek_source, close_source,
                                  size_of_source, map_source, unmap_source, options.get());
     }
@@ -172,7 +192,7 @@ class TiffFile {
         return TIFFGetFieldDefaulted(tiff_.get(), name, &value) == 1 ? value : otherwise;
     }
 
-    std::string got() const { return source_.error.empty() ? "damaged data" : source_.error; }
+    std::string got() const { return source_.error.front() == '\0' ? "damaged data" : source_.error.data(); }
 
     void read_tags() {
         const auto width = tag<std::uint32_t>(TIFFTAG_IMAGEWIDTH, 0);
@@ -187,29 +207,43 @@ class TiffFile {
         if (width == 0 || height == 0 || std::uint64_t{width} * height > std::uint64_t{kMaxPixels}) {
             refuse(fmt::format("1 to {} pixels", kMaxPixels), fmt::format("{} x {}", height, width));
         }
+        if (std::ranges::find(kCompressions, compression_) == std::end(kCompressions)) {
+            refuse("a compression of docs/codecs.md", fmt::format("number {}", compression_));
+        }
         if (stored_bands_ < 1 || stored_bands_ > kMostBands) {
             refuse(fmt::format("1 to {} bands", kMostBands), fmt::to_string(stored_bands_));
         }
         if (orientation_ < ORIENTATION_TOPLEFT || orientation_ > ORIENTATION_LEFTBOT) {
             orientation_ = ORIENTATION_TOPLEFT;  // as Pillow
         }
-        image_ = {.height = static_cast<int>(height),
-                  .width = static_cast<int>(width),
-                  .bits = bits_,
-                  .more_pages = TIFFLastDirectory(tiff_.get()) == 0};
+        image_ = {.height = static_cast<int>(height), .width = static_cast<int>(width), .bits = bits_};
         read_colors();
         image_.dtype = dtype();
+        check_size();
     }
+
+    // A short file does not make a large image without compression.
+    void check_size() const {
+        const std::uint64_t size = (std::uint64_t{static_cast<unsigned>(bits_)} * static_cast<unsigned>(stored_bands_) *
+                                        static_cast<unsigned>(image_.width) +
+                                    7) /
+                                   8 * static_cast<unsigned>(image_.height);
+        if (compression_ == COMPRESSION_NONE && photometric_ != PHOTOMETRIC_YCBCR && size > source_.bytes.size()) {
+            refuse(fmt::format("{} bytes of pixels", size), fmt::format("a file of {}", source_.bytes.size()));
+        }
+    }
+
+    bool is_unsigned() const { return format_ == SAMPLEFORMAT_UINT || format_ == SAMPLEFORMAT_VOID; }
 
     void read_colors() {
         image_.channels = stored_bands_;
         switch (photometric_) {
             case PHOTOMETRIC_PALETTE:
                 read_palette();
-                return;
+                break;
             case PHOTOMETRIC_YCBCR:
-                if (options_.indices || stored_bands_ != 3 || bits_ != 8) {
-                    refuse("YCbCr of three channels of 8 bits, and not for a mask", channels_text());
+                if (options_.indices || stored_bands_ != 3 || bits_ != 8 || !is_unsigned() || separate_) {
+                    refuse("YCbCr of three channels of 8 bits side by side, and not for a mask", channels_text());
                 }
                 if (compression_ == COMPRESSION_JPEG) {
                     TIFFSetField(tiff_.get(), TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
@@ -228,14 +262,14 @@ class TiffFile {
                 refuse("grey, RGB, CMYK, YCbCr or a palette",
                        fmt::format("photometric interpretation {}", photometric_));
         }
-        if (options_.indices && (image_.channels != 1 || bits_ > 8 || format_ != SAMPLEFORMAT_UINT)) {
+        if (options_.indices && (image_.channels != 1 || bits_ > 8 || !is_unsigned())) {
             refuse("a mask of one channel of up to 8 bits", channels_text());
         }
     }
 
     void read_palette() {
-        if (stored_bands_ != 1 || bits_ > 8) {
-            refuse("a palette for one channel of up to 8 bits", channels_text());
+        if (stored_bands_ != 1 || bits_ > 8 || !is_unsigned()) {
+            refuse("a palette for one unsigned channel of up to 8 bits", channels_text());
         }
         if (options_.indices) {
             return;
@@ -244,7 +278,7 @@ class TiffFile {
         if (TIFFGetField(tiff_.get(), TIFFTAG_COLORMAP, &colors[0], &colors[1], &colors[2]) != 1) {
             refuse("a palette", "none");
         }
-        palette_ = Palette{.colors = {colors[0], colors[1], colors[2]}};
+        palette_ = Palette{colors[0], colors[1], colors[2]};
         image_.channels = 3;
     }
 
@@ -254,7 +288,6 @@ class TiffFile {
         if (format_ == SAMPLEFORMAT_IEEEFP) {
             switch (bits_) {
                 case 16:
-                    return DType::float16;
                 case 32:
                     return DType::float32;
                 case 64:
@@ -299,9 +332,9 @@ class TiffFile {
     // Three equal channels of one.
     void repeat(Buffer& pixels) const {
         const std::size_t item = item_size(image_.dtype);
+        require_memory(4 * pixels.size(), "a TIFF");
         Buffer grey(pixels.size());
         std::ranges::copy(pixels.bytes(), grey.data());
-        require_memory(3 * pixels.size(), "a TIFF");
         pixels.resize(3 * grey.size());
         for (std::size_t at = 0; at < grey.size(); at += item) {
             for (std::size_t c = 0; c < 3; ++c) {
@@ -372,6 +405,11 @@ class TiffFile {
             size / row < static_cast<tmsize_t>(block_height)) {
             refuse("strips or tiles of pixels", got());
         }
+        constexpr std::uint64_t kSmall = std::uint64_t{64} << 20;
+        const std::uint64_t most = std::max(kSmall, 4 * row_bytes() * height);
+        if (static_cast<std::uint64_t>(size) > most) {
+            refuse(fmt::format("strips or tiles of at most {} bytes", most), fmt::to_string(size));
+        }
         require_memory(static_cast<std::uint64_t>(size), "a TIFF's tile");
         Buffer block(static_cast<std::size_t>(size));
         const int planes = separate_ ? stored_bands_ : 1;
@@ -382,11 +420,14 @@ class TiffFile {
                     if (plane >= stored_channels()) {  // transparency
                         continue;
                     }
+                    if (compression_ == COMPRESSION_JPEG) {  // a damaged one may leave pixels out
+                        std::ranges::fill(block.bytes(), std::byte{0});
+                    }
                     const tmsize_t read = tiled ? TIFFReadEncodedTile(tiff_.get(), number, block.data(), size)
                                                 : TIFFReadEncodedStrip(tiff_.get(), number, block.data(), size);
                     const std::uint32_t rows = std::min(block_height, height - top);
-                    if (read < static_cast<tmsize_t>(rows) * row) {
-                        refuse("sound pixels", read < 0 ? got() : "a strip or tile that is too short");
+                    if (read < static_cast<tmsize_t>(rows) * row || source_.error.front() != '\0') {
+                        refuse("sound pixels", got());
                     }
                     const std::uint32_t columns = std::min(block_width, width - left);
                     for (std::uint32_t y = 0; y < rows; ++y) {
@@ -412,6 +453,8 @@ class TiffFile {
             } else {
                 place<std::uint32_t, float>(from, columns, to, plane);
             }
+        } else if (format_ == SAMPLEFORMAT_IEEEFP && bits_ == 16) {
+            place<std::uint16_t, float>(from, columns, to, plane, from_float16);
         } else if (item_size(image_.dtype) == 2) {
             place<std::uint16_t, std::uint16_t>(from, columns, to, plane);
         } else if (item_size(image_.dtype) == 4) {
@@ -421,9 +464,10 @@ class TiffFile {
         }
     }
 
-    // Calls take(element, channel) for the elements of a row, of which `count` bands are stored side by side.
-    template <typename From, typename To>
-    void place(const std::byte* from, std::uint32_t columns, std::byte* to, int plane) const {
+    template <typename From, typename To, typename Convert = To (*)(From)>
+    void place(
+        const std::byte* from, std::uint32_t columns, std::byte* to, int plane,
+        Convert convert = [](From element) { return static_cast<To>(element); }) const {
         const int first = separate_ ? plane : 0;
         const int taken = separate_ ? 1 : image_.channels;
         const int stride = separate_ ? 1 : stored_bands_;
@@ -431,7 +475,7 @@ class TiffFile {
             for (int c = 0; c < taken; ++c) {
                 From element;
                 std::memcpy(&element, from + (static_cast<std::size_t>(x) * stride + c) * sizeof(From), sizeof element);
-                const To converted = static_cast<To>(element);
+                const To converted = convert(element);
                 std::memcpy(to + x * pixel_bytes() + static_cast<std::size_t>(first + c) * sizeof(To), &converted,
                             sizeof converted);
             }
@@ -454,7 +498,7 @@ class TiffFile {
                 std::byte* pixel = to + x * pixel_bytes();
                 if (palette_) {
                     for (std::size_t color = 0; color < 3; ++color) {
-                        pixel[color] = static_cast<std::byte>(palette_->colors[color][value] >> 8);
+                        pixel[color] = static_cast<std::byte>((*palette_)[color][value] >> 8);
                     }
                 } else {
                     const unsigned scaled = options_.indices ? value : value * 255 / top;
@@ -511,6 +555,10 @@ bool is_tiff(std::span<const std::byte> bytes) {
 
 TiffImage read_tiff_header(std::span<const std::byte> bytes, const TiffOptions& options) {
     return TiffFile(bytes, options).image();
+}
+
+bool has_more_pages(std::span<const std::byte> bytes) {
+    return TiffFile(bytes, {}).has_more_pages();
 }
 
 TiffImage decode_tiff(std::span<const std::byte> bytes, Buffer& out, const TiffOptions& options) {

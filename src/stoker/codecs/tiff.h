@@ -17,11 +17,10 @@ struct TiffImage {
     int height = 0;
     int width = 0;
     int channels = 0;
-    // As stored, but: 1, 2 and 4 bits become uint8 from 0 to 255, int8 becomes int16, integers of 32 bits become
-    // float32.
+    // As stored, but: 1, 2 and 4 bits become uint8 from 0 to 255, int8 becomes int16, integers of 32 bits and float16
+    // become float32.
     DType dtype = DType::uint8;
     int bits = 8;  // of a channel, as stored
-    bool more_pages = false;
 };
 
 struct TiffOptions {
@@ -31,6 +30,9 @@ struct TiffOptions {
 
 // Reads the header only. Throws DataError for damaged bytes and for types, sizes and colours that are not read.
 TiffImage read_tiff_header(std::span<const std::byte> bytes, const TiffOptions& options = {});
+
+// Whether other pages follow the first, apart from thumbnails and masks. Throws what read_tiff_header throws.
+bool has_more_pages(std::span<const std::byte> bytes);
 
 // Decodes to (H, W, C) in `out`, turned upright as the tag Orientation says. Palettes and YCbCr become RGB; white is 0
 // in no image of up to 8 bits; transparency is left out, and other bands are kept. Throws DataError, and MemoryError

@@ -68,7 +68,7 @@ struct FieldNames {
     std::string image;
     std::string label;
     std::vector<FieldRequest> more = {};  // such as the targets of a regression
-    bool unlabelled = false;              // `label` need not be there, and no label is read
+    bool unlabelled = false;              // `label` may be missing, or hold other values
 };
 
 // A field that the samples of a data set have in addition to image and label.

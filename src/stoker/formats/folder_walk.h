@@ -33,8 +33,8 @@ std::filesystem::path folder_above(const std::filesystem::path& link, const std:
 struct WalkedFolder {
     std::string path;  // within the root; empty for the root itself
     FolderStamp stamp;
-    std::vector<std::string> folders;  // sorted bytewise, as are images
-    std::vector<std::string> images;
+    std::vector<std::string> folders;      // sorted bytewise, as are images
+    std::vector<std::string> images;       // .npy files only in a folder without others
     std::vector<std::string> unsupported;  // images that no codec reads, sorted
     std::vector<std::string> links;        // links that do not lead to a folder
 };

@@ -8,6 +8,8 @@
 
 #include "stoker/base/ascii.h"
 #include "stoker/base/error.h"
+#include "stoker/formats/array.h"
+#include "stoker/formats/arrays/npy.h"
 
 namespace stoker {
 namespace {
@@ -48,8 +50,17 @@ std::string image_endings() {
     return fmt::format("{} or {}", fmt::join(all.first(all.size() - 1), ", "), all.back());
 }
 
+bool is_npy(std::span<const std::byte> bytes) {
+    return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).starts_with("\x93NUMPY"sv);
+}
+
+bool is_npy_name(std::string_view name) {
+    constexpr std::string_view kNpy[] = {".npy"};
+    return ends_with_any(name, kNpy);
+}
+
 bool is_image_name(std::string_view name) {
-    return ends_with_any(name, kImageEndings);
+    return ends_with_any(name, kImageEndings) || is_npy_name(name);
 }
 
 bool is_unsupported_image_name(std::string_view name) {
@@ -85,13 +96,22 @@ bool is_encoded_image(std::span<const std::byte> bytes) {
     }
 }
 
+void set_image_file(std::span<const std::byte> bytes, FieldValue& value) {
+    if (!is_npy(bytes)) {
+        value.set_encoded_image(bytes);
+        return;
+    }
+    const ArrayView array = parse_npy(bytes);
+    set_pixels(image_array(array.type, array.shape), array.fortran, array.bytes, value);
+}
+
 void set_encoded(std::span<const std::byte> bytes, FieldValue& value) {
-    if (!is_encoded_image(bytes)) {
+    if (!is_encoded_image(bytes) && !is_npy(bytes)) {
         throw DataError(
             {},
             {.where = "image", .expected = "a JPEG, PNG, WebP, BMP, PNM or TIFF image", .got = describe_bytes(bytes)});
     }
-    value.set_encoded_image(bytes);
+    set_image_file(bytes, value);
 }
 
 std::string describe_bytes(std::span<const std::byte> bytes) {

@@ -18,8 +18,11 @@ inline constexpr std::string_view kImageEndings[] = {".jpg", ".jpeg", ".png", ".
 // ".jpg, .jpeg, ... or .pnm", for messages.
 std::string image_endings();
 
-// True for a name with one of kImageEndings, in any case.
+// True for a name with one of kImageEndings or .npy, in any case.
 bool is_image_name(std::string_view name);
+bool is_npy_name(std::string_view name);
+// True for bytes that begin as a .npy file.
+bool is_npy(std::span<const std::byte> bytes);
 
 // True for image formats that Stoker cannot decode: .gif, .heic, .heif, .avif, .jxl, .jp2.
 bool is_unsupported_image_name(std::string_view name);
@@ -31,7 +34,11 @@ bool is_hidden_name(std::string_view name);
 // JPEG, PNG, WebP, BMP, PNM (PBM, PGM, PPM), TIFF and Stoker's dct records, the same as sniff_codec of codecs/codec.h.
 bool is_encoded_image(std::span<const std::byte> bytes);
 
-// Makes `value` refer to an encoded image. Throws DataError if the bytes do not begin as one.
+// Makes `value` refer to the content of an image file: raw pixels of a .npy file, otherwise an encoded image, which is
+// not looked at. `bytes` may be part of `value.storage`. Throws DataError for a .npy file of another kind of array.
+void set_image_file(std::span<const std::byte> bytes, FieldValue& value);
+
+// The same. Throws DataError if the bytes begin neither as an encoded image nor as a .npy file.
 void set_encoded(std::span<const std::byte> bytes, FieldValue& value);
 
 // "1024 bytes: 47 49 46 38 39 61 01 00": for messages.

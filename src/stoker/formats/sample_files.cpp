@@ -5,6 +5,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/formats/checked_growth.h"
+#include "stoker/formats/image_kind.h"
 
 namespace stoker {
 
@@ -53,7 +54,7 @@ void SampleFiles::read(std::size_t column, std::int64_t index, FieldValue& value
     if (!folder_.read_file(file, value.storage)) {
         prefetcher_.report_wait();
     }
-    value.set_encoded_image(value.storage.bytes());
+    set_image_file(value.storage.bytes(), value);
 }
 
 // True if all files of the sample were in memory.

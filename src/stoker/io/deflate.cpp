@@ -13,7 +13,10 @@ using Decompressor = std::unique_ptr<libdeflate_decompressor, decltype(&libdefla
 }  // namespace
 
 bool inflate(std::span<const std::byte> packed, DeflateForm form, std::span<std::byte> out) {
-    thread_local const Decompressor decompressor(libdeflate_alloc_decompressor(), &libdeflate_free_decompressor);
+    thread_local Decompressor decompressor(nullptr, &libdeflate_free_decompressor);
+    if (decompressor == nullptr) {
+        decompressor.reset(libdeflate_alloc_decompressor());
+    }
     if (decompressor == nullptr) {
         throw std::bad_alloc();
     }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "stoker/ops/float16.h"
+#include "stoker/base/float16.h"
 #include "stoker/ops/normalize_loops.h"
 
 namespace stoker {

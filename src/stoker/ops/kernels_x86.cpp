@@ -8,7 +8,7 @@
 #include <immintrin.h>
 
 #include "stoker/base/cpu_features.h"
-#include "stoker/ops/float16.h"
+#include "stoker/base/float16.h"
 #include "stoker/ops/kernels.h"
 #include "stoker/ops/normalize_loops.h"
 

@@ -14,6 +14,7 @@
 #include "stoker/formats/webdataset/tar_member_name.h"
 #include "stoker/pack/ordered_parallel_for.h"
 #include "stoker/pack/packed_fields.h"
+#include "stoker/pack/transcode.h"
 
 namespace stoker {
 
@@ -155,6 +156,7 @@ void StagedTarget::read_back(const TargetProgress& progress) const {
     const OrderedRange range{.end = (dataset->size() + kPiece - 1) / kPiece, .threads = workers_};
     struct Slot {
         Sample sample;
+        std::vector<std::byte> npy;
         std::vector<StkValue> fields;
         std::vector<std::uint64_t> hashes;
         std::int64_t bytes = 0;
@@ -173,7 +175,11 @@ void StagedTarget::read_back(const TargetProgress& progress) const {
             for (std::int64_t i = piece * kPiece; i < std::min(dataset->size(), (piece + 1) * kPiece); ++i) {
                 slot.sample.label = -1;
                 dataset->read(i, slot.sample);
-                const Sample& s = slot.sample;
+                Sample& s = slot.sample;
+                if (s.is_deep()) {  // packed as such a file
+                    slot.npy = npy_file(s);
+                    s.set_encoded_image(slot.npy);
+                }
                 const bool raw = !s.encoded;
                 const std::uint64_t hash = sample_hash(
                     dataset->key(i), s.label, {raw ? s.height : 0, raw ? s.width : 0, raw ? s.channels : 0}, s.bytes);

@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kOneFilePart = std::uint64_t{64} << 20;
 
 std::string_view extension_of(StkCodec codec) {
-    constexpr std::array<std::string_view, 9> kExtensions = {"npy",  "jpg", "png", "dct", "dct",
-                                                             "webp", "bmp", "ppm", "tif"};
+    constexpr std::array<std::string_view, 10> kExtensions = {"npy",  "jpg", "png", "dct", "dct",
+                                                              "webp", "bmp", "ppm", "tif", "npy"};
     return kExtensions.at(static_cast<std::size_t>(codec));
 }
 

@@ -5,11 +5,15 @@
 #include <array>
 #include <cstring>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/dct/dct.h"
 #include "stoker/codecs/encode.h"
+#include "stoker/codecs/tiff.h"
+#include "stoker/formats/array.h"
+#include "stoker/formats/arrays/npz_writer.h"
 #include "stoker/formats/image_kind.h"
 #include "stoker/ops/resize.h"
 
@@ -40,6 +44,19 @@ bool is_lossless(StkCodec codec) {
     return codec == StkCodec::png || codec == StkCodec::bmp || codec == StkCodec::pnm || codec == StkCodec::tiff;
 }
 
+[[noreturn]] void refuse_change(std::string got) {
+    throw InvalidArgument({.where = "pack",
+                           .expected = "images of uint8 with 1 or 3 channels, to resize or convert them",
+                           .got = std::move(got),
+                           .hint = "leave out --codec raw, --quality and --resize-shorter"});
+}
+
+void require_picture(int channels) {
+    if (channels != 1 && channels != 3) {
+        refuse_change(fmt::format("images of {} channels", channels));
+    }
+}
+
 // Copies an image's rows without their padding.
 void copy_rows(ConstImageView image, std::vector<std::byte>& out) {
     const std::size_t row = image.row_bytes();
@@ -58,6 +75,25 @@ StkCodec stk_codec_of(std::span<const std::byte> bytes) {
         throw DataError({}, {.where = "image", .expected = "an encoded image", .got = describe_bytes(bytes)});
     }
     return found->second;
+}
+
+std::vector<std::byte> npy_file(const FieldValue& image) {
+    const DType dtype = image.dtype.value_or(DType::uint8);
+    Shape shape = {image.height, image.width};
+    if (image.channels > 1) {
+        shape.insert(image.planes ? shape.begin() : shape.end(), image.channels);
+    }
+    const std::string_view descr = npy_descr(dtype);
+    if (descr.empty() || (image.channels > 1 && image_array(dtype, shape).planes != image.planes)) {
+        throw InvalidArgument({.where = "pack",
+                               .expected = "images of a type that NumPy has, whose channels are their shortest side",
+                               .got = fmt::format("{} of ({})", dtype_name(dtype), fmt::join(shape, ", "))});
+    }
+    const std::string header = npy_header(descr, shape);
+    std::vector<std::byte> file(header.size() + image.bytes.size());
+    std::ranges::copy(as_bytes(header), file.begin());
+    std::ranges::copy(image.bytes, file.begin() + static_cast<std::ptrdiff_t>(header.size()));
+    return file;
 }
 
 PackCodec parse_pack_codec(std::string_view name) {
@@ -91,17 +127,12 @@ Transcoder::Transcoder(const TranscodeOptions& options)
 void Transcoder::run(const Sample& sample, bool original, TranscodedImage& out) {
     out.kept.clear();
     out.exif_lost = false;
-    if (sample.is_deep()) {
-        throw InvalidArgument(
-            {.where = "pack",
-             .expected = "images of uint8 with 1 to 4 channels",
-             .got = fmt::format("{} of {} channels", dtype_name(sample.dtype.value_or(DType::uint8)), sample.channels),
-             .hint = "train on the unpacked arrays; only bytes are packed"});
-    }
-    if (is_deep(sample)) {  // a TIFF is kept
-        require_kept(sample);
-        keep(sample, out);
+    if (is_deep(sample)) {
+        keep_deep(sample, out);
         return;
+    }
+    if (changes() && sample.encoded && is_tiff(sample.bytes)) {
+        require_picture(scratch_.decoder.info(sample.bytes).channels);
     }
     if (is_plain_dct(sample)) {  // to_dct reads every coefficient, so no other decoder is needed as a check
         to_dct(sample.bytes, StkCodec::jpeg, out);
@@ -124,17 +155,33 @@ void Transcoder::run(const Sample& sample, bool original, TranscodedImage& out) 
     out.image.original_file = out.image.original_file && original;
 }
 
-// Images that are not bytes are packed unchanged. Decodes the TIFF, to find damage.
-void Transcoder::require_kept(const Sample& sample) {
-    if (options_.resize_shorter > 0 || options_.quality > 0 || codec_ == PackCodec::raw) {
-        throw InvalidArgument({.where = "pack",
-                               .expected = "images of uint8 with 1 to 4 channels, to resize or convert them",
-                               .got = "a TIFF of another type",
-                               .hint = "leave out --codec raw, --quality and --resize-shorter"});
+bool Transcoder::changes() const {
+    return options_.resize_shorter > 0 || options_.quality > 0;
+}
+
+// Images that are not bytes are packed unchanged, arrays as .npy files.
+void Transcoder::keep_deep(const Sample& sample, TranscodedImage& out) {
+    if (changes() || codec_ == PackCodec::raw) {
+        refuse_change("images of another type");
+    }
+    if (sample.encoded) {
+        check(sample);
+        out.image = {.bytes = sample.bytes, .codec = stk_codec_of(sample.bytes), .original_file = true};
+    } else {
+        out.made = npy_file(sample);
+        out.image = {.bytes = out.made, .codec = StkCodec::npy};
+    }
+    out.kept = is_dct_codec(codec_) ? "an image that is not of bytes" : "";
+}
+
+void Transcoder::check(const FieldValue& image) {
+    if (!image.encoded || !is_deep(image)) {
+        decode(image);
+        return;
     }
     StageTimes times;
     StageClock clock(times);
-    transform_.planes(sample, {}, scratch_, clock);
+    transform_.planes(image, {}, scratch_, clock);
 }
 
 bool Transcoder::is_plain_dct(const Sample& sample) const {

@@ -24,6 +24,10 @@ std::string_view pack_codec_name(PackCodec codec);
 // The codec of an encoded image. Throws DataError for bytes that are none.
 StkCodec stk_codec_of(std::span<const std::byte> bytes);
 
+// A .npy file of raw pixels that are not bytes. Throws InvalidArgument for a type that NumPy lacks, and for a shape
+// that would be read in another order.
+std::vector<std::byte> npy_file(const FieldValue& image);
+
 struct TranscodeOptions {
     std::optional<PackCodec> codec = std::nullopt;  // empty: the default of the target's format; here keep
     int resize_shorter = 0;    // pixels: larger images are reduced until their shorter side has this; 0: none
@@ -47,11 +51,13 @@ class Transcoder {
     // decoded.
     void run(const Sample& sample, bool original, TranscodedImage& out);
 
-    // Decodes the image of a further field, which is packed unchanged. Throws DataError if it cannot be decoded.
-    void check(const FieldValue& image) { decode(image); }
+    // Decodes the image of a further field, which is packed unchanged. Throws DataError if it cannot be decoded, and
+    // for raw pixels that are not bytes.
+    void check(const FieldValue& image);
 
   private:
-    void require_kept(const Sample& sample);
+    bool changes() const;
+    void keep_deep(const Sample& sample, TranscodedImage& out);
     bool is_plain_dct(const Sample& sample) const;
     ConstImageView decode(const FieldValue& image);
     ConstImageView resized(ConstImageView image);

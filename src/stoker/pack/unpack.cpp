@@ -24,6 +24,7 @@
 #include "stoker/formats/stk/stk.h"
 #include "stoker/ops/resize.h"
 #include "stoker/pack/ordered_parallel_for.h"
+#include "stoker/pack/transcode.h"
 #include "stoker/pack/unpack_coco.h"
 #include "stoker/pack/unpack_fields.h"
 #include "stoker/pack/unpack_tokens.h"
@@ -40,7 +41,7 @@ constexpr const char* kCocoImages = "images";
 std::string extension_of(std::span<const std::byte> bytes) {
     const std::optional<Codec> codec = sniff_codec(bytes);
     if (!codec) {
-        return "";
+        return is_npy(bytes) ? ".npy" : "";
     }
     const bool jpeg = codec == Codec::jpeg || codec == Codec::dct || codec == Codec::dct_zstd;
     return jpeg ? ".jpg" : codec == Codec::pnm ? ".ppm" : fmt::format(".{}", codec_name(*codec));
@@ -192,6 +193,10 @@ class Unpacking {
                 stk_->reader().verify(index);
             }
             dataset_.read(index, slot.sample);
+            if (slot.sample.is_deep()) {
+                slot.made = npy_file(slot.sample);
+                slot.sample.set_encoded_image(slot.made);
+            }
             coco_ ? write_boxes(key, index, slot) : write_fields(key, slot);
             slot.original = slot.sample.encoded &&
                             (stk_ != nullptr ? stk_->image(index).original_file : !sniff_dct(slot.sample.bytes));

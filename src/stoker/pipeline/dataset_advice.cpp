@@ -15,9 +15,9 @@
 namespace stoker {
 namespace {
 
-// The largest value of some images of uint16; 0 for other images.
-float highest_of_16_bits(const Dataset& dataset) {
-    constexpr std::int64_t kSamples = 8;
+// The largest value of some images of uint16 that run as such; 0 for other images.
+float highest_of_16_bits(const Dataset& dataset, const Transform& transform) {
+    constexpr std::int64_t kSamples = 4;
     float highest = 0;
     const Transform values;
     TransformScratch scratch;
@@ -28,7 +28,7 @@ float highest_of_16_bits(const Dataset& dataset) {
         dataset.read(i * dataset.size() / kSamples % dataset.size(), sample);
         const bool has_16_bits = !sample.encoded         ? sample.dtype == DType::uint16
                                  : is_tiff(sample.bytes) ? read_tiff_header(sample.bytes).dtype == DType::uint16
-                                                         : values.takes_planes(sample, scratch);
+                                                         : transform.takes_planes(sample, scratch);
         if (!has_16_bits) {
             return 0;
         }
@@ -43,7 +43,7 @@ std::string partly_read_advice(const Dataset& dataset, const Transform& transfor
     Sample sample;
     dataset.read(0, sample);
     if (sample.encoded && is_tiff(sample.bytes)) {
-        return read_tiff_header(sample.bytes).more_pages ? "of TIFFs of several pages the first is read" : "";
+        return has_more_pages(sample.bytes) ? "of TIFFs of several pages the first is read" : "";
     }
     if (!sample.encoded || scratch.decoder.info(sample.bytes).bits <= 8 || transform.takes_planes(sample, scratch)) {
         return "";
@@ -61,7 +61,7 @@ void look_at_images(const Dataset& dataset, const Transform* transform, std::vec
     try {
         advice.push_back(partly_read_advice(dataset, transform != nullptr ? *transform : Transform()));
         if (transform != nullptr && !transform->needs_planes()) {
-            advice.push_back(few_bits_advice(highest_of_16_bits(dataset)));
+            advice.push_back(few_bits_advice(highest_of_16_bits(dataset, *transform)));
         }
     } catch (const Error&) {  // reported when the sample is loaded, like all others
     } catch (const std::bad_alloc&) {
@@ -75,7 +75,7 @@ std::string few_bits_advice(float high) {
     if (high <= 0 || high >= 1 << 15) {
         return "";
     }
-    int bits = 1;
+    int bits = 2;
     while (static_cast<float>(1 << bits) <= high) {
         ++bits;
     }

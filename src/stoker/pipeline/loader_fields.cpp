@@ -111,6 +111,13 @@ LoaderFields::LoaderFields(const Dataset& dataset, const Transform& transform, c
         plans_.back().length_at = plans_.back().pad ? at++ : 0;
     }
     sizes_at_ = at;
+    const auto* const pixels = std::get_if<PixelImages>(&options.images);
+    const bool prepares = pixels != nullptr && pixels->cache.bytes > 0 && !pixels->cache_encoded;
+    if (options.image_sizes && (pixels == nullptr || prepares)) {
+        throw InvalidArgument({.where = "loader",
+                               .expected = "images that workers read, without a cache of pixels, for their sizes",
+                               .got = "others"});
+    }
     for (const FieldOptions& own : options.fields) {
         if (std::ranges::find(plans_, own.name, [](const Plan& plan) { return plan.field.name; }) == plans_.end()) {
             throw InvalidArgument(
@@ -406,6 +413,9 @@ void LoaderFields::write_labels(std::int64_t label, std::int64_t index, std::str
 void LoaderFields::clear(const ItemPlace& place) const {
     for (const Plan& plan : plans_) {
         write_elements(plan, {}, place);
+    }
+    if (options_.image_sizes) {
+        std::ranges::fill(place.bytes(sizes_at_), std::byte{0});
     }
 }
 

@@ -83,8 +83,8 @@ struct LoaderOptions {
     std::string why_not_indexed = {};       // the reason, if IndexedImages were wanted
     int views = 1;                          // images of each sample, with different random numbers
     std::vector<FieldOptions> fields = {};  // of the data set's further fields; others have the defaults
-    bool image_sizes = false;               // a field kImageSizeField; not with a cache of prepared pixels
-    Allocator* allocator = nullptr;         // for batches; null: plain host memory. Must outlive every batch.
+    bool image_sizes = false;        // a field kImageSizeField; with PixelImages, and no cache of prepared pixels
+    Allocator* allocator = nullptr;  // for batches; null: plain host memory. Must outlive every batch.
     // Batches that the caller holds apart from the one in use, such as those that a device still reads. If there are
     // any, all batches are allocated at the start: pinned memory takes milliseconds to allocate.
     int held = 0;

@@ -43,6 +43,7 @@ TEST(InputRules, WorkersGainLittleWhileOthersKeepTheCoresBusy) {
     EXPECT_NEAR(workers->gain.expected, 1.0, 0.01);
     EXPECT_NEAR(workers->gain.high, 2.0, 0.05) << "once the others have ended";
     EXPECT_LT(workers->confidence, 0.9);
+    EXPECT_EQ(workers->severity, Severity::warn) << "a fix that gains nothing now";
 }
 
 TEST(InputRules, PackingGainsLessWithoutAvx512) {

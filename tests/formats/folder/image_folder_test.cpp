@@ -195,9 +195,10 @@ TEST(ImageFolder, FollowsLinksButNotInCircles) {
 
 TEST(ImageFolder, SaysWhichLayoutIsExpected) {
     const TempDir dir;
-    EXPECT_THAT(error_of(dir.path()),
-                HasSubstr("one subfolder of .jpg, .jpeg, .png, .webp, .bmp, .ppm, .pgm, .pbm or .pnm images for "
-                          "each class"));
+    EXPECT_THAT(
+        error_of(dir.path()),
+        HasSubstr("one subfolder of .jpg, .jpeg, .png, .webp, .bmp, .ppm, .pgm, .pbm, .pnm, .tif or .tiff images for "
+                  "each class"));
     put(dir / "1.jpg");
     EXPECT_THAT(error_of(dir.path()), HasSubstr("no subfolder and 1 image; move the images into a subfolder"));
     put(dir / "tables/1.csv");

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ops/normalize_reference.h"
-#include "stoker/ops/float16.h"
+#include "stoker/base/float16.h"
 #include "stoker/ops/kernels.h"
 #include "stoker/pipeline/transforms/transform.h"
 

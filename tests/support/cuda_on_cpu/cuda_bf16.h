@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "stoker/ops/float16.h"
+#include "stoker/base/float16.h"
 
 struct __nv_bfloat16 {
     std::uint16_t bits;

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "stoker/ops/float16.h"
+#include "stoker/base/float16.h"
 
 struct __half {
     std::uint16_t bits;

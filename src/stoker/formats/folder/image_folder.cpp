@@ -36,7 +36,7 @@ void ImageFolder::read(std::int64_t index, Sample& sample) const {
     if (!folder_.read_file(name(index), sample.storage)) {
         prefetcher_.report_wait();
     }
-    sample.set_encoded_image(sample.storage.bytes());
+    set_image_file(sample.storage.bytes(), sample);
     sample.label = index_.label(index);
 }
 
@@ -129,7 +129,7 @@ void ImageFileList::read(std::int64_t index, Sample& sample) const {
     if (!folder_.read_file(name(index), sample.storage)) {
         prefetcher_.report_wait();
     }
-    sample.set_encoded_image(sample.storage.bytes());
+    set_image_file(sample.storage.bytes(), sample);
     sample.label = -1;
 }
 

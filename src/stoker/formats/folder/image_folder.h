@@ -1,6 +1,6 @@
 // A folder of image files with one subfolder for each class. Classes, labels and order are those of torchvision's
 // ImageFolder, so index i is the same image in both. Two differences: hidden names (image_kind.h) are skipped, and
-// TIFF, which no codec reads, is left out.
+// folders of .npy files, which torchvision does not read, are read.
 #pragma once
 
 #include <cstddef>

@@ -282,7 +282,7 @@ void Hdf5Dataset::read(std::int64_t index, Sample& sample) const {
         set_pixels(*layout_, false, bytes, sample);
         return;
     }
-    sample.set_encoded_image(bytes);
+    set_image_file(bytes, sample);
 }
 
 std::string Hdf5Dataset::key(std::int64_t index) const {

@@ -14,6 +14,7 @@
 #include "stoker/base/prefetch.h"
 #include "stoker/formats/array.h"
 #include "stoker/formats/fields.h"
+#include "stoker/formats/image_kind.h"
 #include "stoker/formats/stk/stk_manifest.h"
 
 namespace stoker {
@@ -305,6 +306,9 @@ void StkDataset::read(std::int64_t index, Sample& sample) const {
         sample.storage.resize(static_cast<std::size_t>(shard.payload_range(*image_, place.sample).size));
         shard.read(*image_, place.sample, sample.storage.bytes());
         sample.bytes = sample.storage.bytes();
+    }
+    if (found.codec == StkCodec::npy) {
+        set_image_file(sample.bytes, sample);
     }
     sample.label = label_ ? shard.integer(*label_, place.sample) : -1;
     for (std::size_t i = 0; i < columns_.size(); ++i) {

@@ -38,7 +38,8 @@ enum class StkCodec : std::uint16_t {
     webp = 5,
     bmp = 6,
     pnm = 7,
-    tiff = 8
+    tiff = 8,
+    npy = 9  // raw pixels that are not uint8 of up to 4 channels
 };
 
 // "jpeg"; "codec-9" for an unknown number.

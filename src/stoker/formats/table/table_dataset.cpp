@@ -206,7 +206,8 @@ void TableDataset::choose_columns(const Header& header, const FieldNames& names)
         add_field(header, request);
         taken.insert(taken.end(), sources_.back().cells.begin(), sources_.back().cells.end());
     }
-    if (names.unlabelled) {
+    unlabelled_ = names.unlabelled;
+    if (unlabelled_) {
         return;
     }
     label_ = names.label.empty() ? find_usual(header, kLabels, taken) : std::optional(find_column(header, names.label));
@@ -313,7 +314,7 @@ void TableDataset::add_row(std::span<const std::string_view> cells, std::string_
 
 std::string TableDataset::advice() const {
     const auto text = std::ranges::find(stored_, FieldKind::label, &Field::kind);
-    if (label_ || !fields_.empty() || text == stored_.end()) {
+    if (label_ || unlabelled_ || !fields_.empty() || text == stored_.end()) {
         return "";
     }
     return fmt::format("no column is called {}, so the samples have no labels; the column {} may have them",

@@ -89,6 +89,7 @@ class TableDataset final : public Dataset {
     std::size_t file_columns_ = 1;      // of files_: the first has the images
     std::vector<std::int64_t> lines_;   // of each row
     std::optional<std::size_t> label_;  // position of the class in a row
+    bool unlabelled_ = false;           // no class was wanted
     ClassColumn labels_;
     std::vector<Field> fields_;
     std::vector<Source> sources_;  // of fields_

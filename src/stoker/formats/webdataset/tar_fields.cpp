@@ -17,10 +17,6 @@ namespace {
 
 constexpr std::size_t kMaxJson = std::size_t{16} << 20;
 
-bool is_npy(std::span<const std::byte> bytes) {
-    return as_text(bytes).starts_with("\x93NUMPY");
-}
-
 // "cls", "cls2", "left.cls"
 bool is_class_extension(std::string_view extension) {
     const std::string_view last = extension.substr(extension.rfind('.') + 1);

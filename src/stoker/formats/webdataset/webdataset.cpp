@@ -13,6 +13,7 @@
 #include "stoker/formats/arrays/npy.h"
 #include "stoker/formats/class_names.h"
 #include "stoker/formats/field_values.h"
+#include "stoker/formats/image_kind.h"
 #include "stoker/formats/shard_names.h"
 #include "stoker/formats/webdataset/sample_grouper.h"
 
@@ -253,14 +254,13 @@ void WebDataset::read_image(const Place& at, const TarIndexEntry& entry, Sample&
         sample.set_raw({}, 0, 0, 0);
         return;
     }
-    sample.set_encoded_image(bytes_of(range_of(entry), at.shard, sample.storage));
-    if (stored == TarImage::npy) {
-        try {
-            const ArrayView array = parse_npy(sample.bytes);
-            set_pixels(image_array(array.type, array.shape), array.fortran, array.bytes, sample);
-        } catch (const DataError& error) {
-            throw error.located(where(at, entry.offset));
+    try {
+        set_image_file(bytes_of(range_of(entry), at.shard, sample.storage), sample);
+        if (stored == TarImage::npy && sample.encoded) {
+            refuse_npy(0, "a .npy file", describe_bytes(sample.bytes));
         }
+    } catch (const DataError& error) {
+        throw error.located(where(at, entry.offset));
     }
 }
 

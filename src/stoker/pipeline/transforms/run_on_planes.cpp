@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "stoker/base/error.h"
-#include "stoker/ops/float16.h"
+#include "stoker/base/float16.h"
 #include "stoker/ops/plane_ops.h"
 
 namespace stoker {

@@ -181,6 +181,9 @@ class Transform {
     // InvalidArgument for an op that is for bytes alone.
     bool takes_planes(const FieldValue& image, TransformScratch& scratch) const;
 
+    // The raw pixels of a TIFF, in the scratch; other images unchanged. Throws DataError.
+    const FieldValue& with_array(const FieldValue& image, TransformScratch& scratch) const;
+
     // Throws InvalidArgument with the op's place in the recipe if `normalize` or an op's colour has values for another
     // number of channels.
     void require_channels(int channels) const;
@@ -243,7 +246,6 @@ class Transform {
         Geometry geometry = {};
         std::size_t next = 0;
     };
-    const FieldValue& with_array(const FieldValue& image, TransformScratch& scratch) const;
     // True if raw pixels become three equal channels.
     bool makes_rgb(int channels) const { return options_.channels == 3 && channels == 1; }
     std::optional<HostOp> find_for_bytes() const;

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
+#include "stoker/base/float16.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/codecs/tiff.h"
-#include "stoker/ops/float16.h"
 #include "stoker/pipeline/transforms/run_on_planes.h"
 #include "stoker/pipeline/transforms/transform.h"
 
@@ -192,7 +192,6 @@ bool is_deep(const FieldValue& image) {
     return tiff.dtype != DType::uint8 || tiff.channels > kMaxByteChannels;
 }
 
-// The raw pixels of a TIFF, in the scratch; other images unchanged.
 const FieldValue& Transform::with_array(const FieldValue& image, TransformScratch& scratch) const {
     if (!image.encoded || !is_tiff(image.bytes)) {
         return image;

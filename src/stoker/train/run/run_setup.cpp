@@ -23,7 +23,24 @@ namespace stoker {
 namespace {
 
 constexpr std::int64_t kAsRead = 0;  // channels as data.channels says
-constexpr int kDrawers = 2;          // workers, if they only draw: the images are on the device
+
+// The channels that evaluation gives the main image are not those of further images.
+void set_transform_of_fields(const Dataset& dataset, const std::shared_ptr<const Transform>& transform,
+                             LoaderOptions& options) {
+    for (const Field& field : dataset.fields()) {
+        if (field.kind != FieldKind::image) {
+            continue;
+        }
+        auto own = std::ranges::find(options.fields, field.name, &FieldOptions::name);
+        if (own == options.fields.end()) {
+            own = options.fields.insert(own, {.name = field.name});
+        }
+        if (own->transform == nullptr) {
+            own->transform = transform;
+        }
+    }
+}
+constexpr int kDrawers = 2;  // workers, if they only draw: the images are on the device
 
 std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<const Dataset>& dataset,
                                     const std::vector<OpSpec>& ops, LoaderOptions options, const at::Device& device,
@@ -41,6 +58,10 @@ std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<
     options.held = options.allocator->pinned() ? DeviceCopier::kSlots : 0;
     TransformOptions with = transform_options(recipe.data);
     with.channels = channels == kAsRead ? with.channels : channels;
+    if (with.channels != transform_options(recipe.data).channels) {
+        set_transform_of_fields(*dataset, std::make_shared<const Transform>(ops, transform_options(recipe.data)),
+                                options);
+    }
     Transform transform(ops, with);
     if (recipe.data.cache == "device") {
         cache_on_device(*dataset, transform, ops, device, options);
