@@ -18,6 +18,7 @@ namespace stoker::cli {
 namespace {
 
 constexpr std::int64_t kMaxSampled = 1000;
+constexpr std::int64_t kRanged = 32;  // images whose values are read without `verify`, spread evenly
 
 struct Reader {
     Sample sample;
@@ -25,6 +26,7 @@ struct Reader {
     TransformScratch scratch;
     TransformScratch fields;  // for masks: the sample's image has its own
     Image field;              // a further image
+    bool ranges = true;       // the sample's values count
 };
 
 void count_label(std::int64_t label, std::vector<std::int64_t>& per_class) {
@@ -78,10 +80,9 @@ void check_fields(const Dataset& dataset, bool verify, Reader& reader, StageCloc
     }
 }
 
-// The values of an image that is not of bytes, among the first samples.
-void add_range(std::int64_t index, Reader& reader, DatasetSummary& found) {
-    constexpr std::int64_t kMaxRanged = 32;
-    if (index >= kMaxRanged) {
+// The values of an image that is not of bytes.
+void add_range(Reader& reader, DatasetSummary& found) {
+    if (!reader.ranges) {
         return;
     }
     StageTimes times;
@@ -119,7 +120,7 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
         const TiffImage tiff = info.codec == Codec::tiff ? read_tiff_header(sample.bytes) : TiffImage();
         if (info.codec == Codec::tiff ? is_deep(sample) : info.bits > 8 && info.codec == Codec::png) {
             found.depth = info.codec == Codec::tiff ? dtype_name(tiff.dtype) : "uint16";
-            add_range(index, reader, found);
+            add_range(reader, found);
         }
         found.paged += info.codec == Codec::tiff && has_more_pages(sample.bytes);
         found.deep += info.bits > 8;
@@ -131,7 +132,7 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
         found.channels.add(sample.channels);
         found.depth = dtype_name(sample.dtype.value_or(DType::uint8));
         if (sample.is_deep()) {
-            add_range(index, reader, found);
+            add_range(reader, found);
         }
     }
     StageTimes times;
@@ -237,6 +238,7 @@ DatasetSummary summarize(const Dataset& dataset, bool verify, ProgressBar& progr
         Reader reader;
         DatasetSummary found;
         for (std::int64_t i = begin; i < end; ++i) {
+            reader.ranges = verify || i % std::max<std::int64_t>(1, count / kRanged) == 0;
             add_sample(dataset, first + (count == own ? i : i * own / count), verify, reader, found);
         }
         const std::lock_guard lock(mutex);

@@ -20,6 +20,7 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/base/url_secrets.h"
 #include "stoker/formats/folder/image_folder.h"
+#include "stoker/formats/image_kind.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/paired/paired_folder.h"
 #include "stoker/formats/shard_names.h"
@@ -65,11 +66,18 @@ std::vector<std::string> expand_patterns(const std::vector<std::string>& given) 
     return paths;
 }
 
+// True for an image as a .npy file: several of them are images, and so is one of two sides.
+bool is_npy_image(const std::string& path, bool alone) {
+    return is_npy_name(path) && (!alone || npy_sides(path) == 2);
+}
+
 // One data set of any format, or any number of images and folders of images.
 std::shared_ptr<const Dataset> open_images(const std::vector<std::string>& data, const DataRecipe& recipe) {
     use_memory_limit(recipe);
     const std::vector<std::string> paths = expand_patterns(data);
-    const auto found = std::ranges::find_if(paths, is_other_than_image_folder);
+    const auto found = std::ranges::find_if(paths, [&](const std::string& path) {
+        return is_other_than_image_folder(path) && !is_npy_image(path, paths.size() == 1);
+    });
     if (found == paths.end()) {
         std::ranges::for_each(paths, require_exists);
         return std::make_shared<ImageFileList>(paths);
@@ -247,7 +255,8 @@ int run(const PredictArguments& options, const Group& group) {
     const std::vector<std::int64_t> values = mask_values(recipe.data);
     keep_inputs(recipe.data, options.data, inputs_of(weights.metadata));
     const auto dataset = open_images(options.data, recipe.data);
-    if (group.first() && has_splits(options.data.front())) {
+    const bool files = dynamic_cast<const ImageFileList*>(dataset.get()) != nullptr;
+    if (group.first() && !files && has_splits(options.data.front())) {
         print_stderr("{}: predicting on the test split\n", shown_url(options.data.front()));
     }
     if (group.first()) {

@@ -211,7 +211,8 @@ TEST(PngTest, IndicesAreRefusedWhereTheyAreNone) {
     EXPECT_THAT(error_of(SampleWriter(kLayouts[5], 2, 2).write(false, false).png), HasSubstr("got RGB"));
     EXPECT_THAT(error_of(SampleWriter(kLayouts[12], 2, 2).write(false, false).png), HasSubstr("with alpha"));
     EXPECT_EQ(error_of(SampleWriter(kLayouts[11], 2, 2).write(false, false).png), "decoded");
-    EXPECT_THAT(error_of(encode_jpeg(picture(4, 4, 1).view())), HasSubstr("expected a PNG of class indices, got jpeg"));
+    EXPECT_THAT(error_of(encode_jpeg(picture(4, 4, 1).view())),
+                HasSubstr("expected a PNG or TIFF of class indices, got jpeg"));
 }
 
 TEST(PngTest, EncoderRoundTripsExactly) {

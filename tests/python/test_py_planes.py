@@ -374,6 +374,50 @@ def test_a_recipe_trains_resumes_and_predicts(stoker, tmp_path, write):
     assert "--codec raw" in stoker("pack", "scans.npz", "x.stk", "--codec", "raw", status=1).err
 
 
+def test_ranges_are_of_samples_spread_evenly(stoker, tmp_path):
+    images = np.full((200, 8, 8), 999, np.uint16)
+    images[150:] = 7000  # those of the last class
+    np.savez(tmp_path / "d.npz", images=images, labels=np.arange(200) // 50)
+    for options in ([], ["--verify"]):
+        text = stoker("inspect", "d.npz", *options).out
+        assert "999 to 7000" in text and "13 bits in 16" in text
+
+
+def test_prediction_names_other_channels(stoker, tmp_path, write):
+    write(draw("uint16", 5)).rename(tmp_path / "five.npz")
+    (tmp_path / "r.toml").write_text(RECIPE_OF_GREY.format(path="five.npz").replace('resnet18"', 'convnet"').split("weights")[0] + "[train]\nepochs = 1\n")
+    stoker("train", "r.toml", "--out", "run")
+    Image.new("RGB", (91, 83)).save(tmp_path / "photo.png")
+    err = stoker("predict", "run", "photo.png", status=1).err
+    assert "expected images of 5 channels, got 3" in err and "resize" not in err
+
+
+def test_predicts_npy_files(stoker, tmp_path):
+    for number, image in enumerate(draw("float32", 1)[:, 0]):
+        (tmp_path / f"data/{number % 2}").mkdir(parents=True, exist_ok=True)
+        np.save(tmp_path / f"data/{number % 2}/{number}.npy", image)
+    (tmp_path / "r.toml").write_text("""
+device = "cpu"
+[data]
+train = "data"
+batch_size = 2
+train_ops = [{op = "normalize_range"}]
+val_ops = [{op = "normalize_range", percentiles = [1, 99]}]
+[model]
+name = "convnet"
+[train]
+epochs = 1
+""")
+    stoker("train", "r.toml", "--out", "run")
+    assert len(stoker("predict", "run", "data/0/0.npy").out.splitlines()) == 2
+    assert len(stoker("predict", "run", "data/0/*.npy", "data/1/1.npy").out.splitlines()) == 2 + len(range(0, COUNT, 2))
+    stoker("export", "run", "-o", "net.pt")
+    about = {"stoker.json": ""}
+    torch.jit.load(tmp_path / "net.pt", _extra_files=about)
+    assert json.loads(about["stoker.json"])["normalize_range"] == [1, 99]
+    assert "x.stk" in stoker("pack", "data", "d.npz", status=1).err
+
+
 @pytest.mark.parametrize("dtype", [*TYPES, "uint8"])
 @pytest.mark.parametrize("channels", [1, 3, 6])
 def test_packing_keeps_every_type(write, stoker, dtype, channels):

@@ -8,6 +8,7 @@
 
 #include "stoker/base/ascii.h"
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
 #include "stoker/formats/array.h"
 #include "stoker/formats/arrays/npy.h"
 
@@ -52,6 +53,15 @@ std::string image_endings() {
 
 bool is_npy(std::span<const std::byte> bytes) {
     return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).starts_with("\x93NUMPY"sv);
+}
+
+std::size_t npy_sides(const std::string& path) {
+    try {
+        const MappedFile file{std::filesystem::path(path)};
+        return is_npy(file.bytes()) ? read_npy_header(file.bytes()).shape.size() : 0;
+    } catch (const Error&) {  // reported when it is opened
+        return 0;
+    }
 }
 
 bool is_npy_name(std::string_view name) {

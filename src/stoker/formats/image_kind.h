@@ -23,6 +23,8 @@ bool is_image_name(std::string_view name);
 bool is_npy_name(std::string_view name);
 // True for bytes that begin as a .npy file.
 bool is_npy(std::span<const std::byte> bytes);
+// The sides of the array in a .npy file; 0 for another or damaged file.
+std::size_t npy_sides(const std::string& path);
 
 // True for image formats that Stoker cannot decode: .gif, .heic, .heif, .avif, .jxl, .jp2.
 bool is_unsupported_image_name(std::string_view name);

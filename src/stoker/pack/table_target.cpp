@@ -253,6 +253,10 @@ void Hdf5Target::write(const fs::path& path, const TargetProgress& progress) con
 
 void NpzTarget::check(const PackedSample& sample) const {
     check_columns(sample, false);
+    if (sample.image.codec == StkCodec::npy) {
+        refuse(sample.key, "uint8 pixels of 1 to 4 channels", "an image of another type",
+               "x.h5, x.tar, x.lmdb and x.stk keep it");
+    }
     if (empty() && sample.image.codec != StkCodec::raw) {
         refuse(sample.key, "raw pixels, all of one size", size_text(sample.image),
                "--codec raw makes pixels of images; those of several sizes fit x.h5, x.tar, x.lmdb and x.stk as files");

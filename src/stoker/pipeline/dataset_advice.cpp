@@ -17,7 +17,7 @@ namespace {
 
 // The largest value of some images of uint16 that run as such; 0 for other images.
 float highest_of_16_bits(const Dataset& dataset, const Transform& transform) {
-    constexpr std::int64_t kSamples = 4;
+    constexpr std::int64_t kSamples = 16;
     float highest = 0;
     const Transform values;
     TransformScratch scratch;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/pluralize.h"
 #include "stoker/pipeline/transforms/overlay.h"
 
 namespace stoker {
@@ -176,7 +177,16 @@ bool LoaderFields::have_pixels() const {
     return has_image_ || std::ranges::any_of(plans_, [](const Plan& plan) { return has_pixels(plan.field.kind); });
 }
 
+void LoaderFields::require_given(int channels, std::optional<ImageSize> size) const {
+    if (size && options_.channels != 0 && channels != options_.channels) {
+        throw InvalidArgument({.where = dataset_.path(),
+                               .expected = fmt::format("images of {}", pluralize(options_.channels, "channel")),
+                               .got = fmt::to_string(channels)});
+    }
+}
+
 ImageSlot LoaderFields::slot_of(ConstImageView image, std::optional<ImageSize> size) const {
+    require_given(image.channels, size);
     const ImageSize wanted = size.value_or(ImageSize{image.height, image.width});
     const ImageSlot slot{.pixels = pixels_,
                          .channels = image.channels,
@@ -194,6 +204,7 @@ ImageSlot LoaderFields::planes_slot(ConstPlanesView image, std::optional<ImageSi
                                .got = "uint8",
                                .hint = "float32 batches have the values of torchvision's to_dtype(scale=True)"});
     }
+    require_given(image.channels, size);
     const ImageSize wanted = size.value_or(ImageSize{image.height, image.width});
     ImageSlot slot{.pixels = {.dtype = deferred_ ? DType::float32 : pixels_.dtype, .layout = options_.layout},
                    .channels = image.channels,

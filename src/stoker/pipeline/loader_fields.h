@@ -127,6 +127,7 @@ class LoaderFields {
     Plan plan_of(const Field& field) const;
     void require_names() const;
     void check_further(const Sample& sample) const;
+    void require_given(int channels, std::optional<ImageSize> size) const;
     ImageSlot planes_slot(ConstPlanesView image, std::optional<ImageSize> size) const;
     ImageSlot slot_of(ConstImageView image, std::optional<ImageSize> size) const;
     FieldSpec image_spec(std::string name, const ImageSlot& slot, const Transform& transform) const;

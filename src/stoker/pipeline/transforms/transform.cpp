@@ -207,8 +207,10 @@ void require_size(const ImageSlot& slot, int channels, ImageSize size) {
                                 .expected = fmt::format("{} x {} x {}{}", slot.channels, slot.height, slot.width,
                                                         slot.given ? "" : " (channels, height, width), as of sample 0"),
                                 .got = fmt::format("{} x {} x {}", channels, size.height, size.width),
-                                .hint = "add an op that gives all images the same size, such as center_crop or "
-                                        "resize with size = [height, width]"});
+                                .hint = channels != slot.channels
+                                            ? "all images must have as many channels"
+                                            : "add an op that gives all images the same size, such as center_crop or "
+                                              "resize with size = [height, width]"});
     }
 }
 

@@ -35,6 +35,7 @@ void add_normalization(const Recipe& recipe, std::int64_t channels_of_images, Mo
         }
     }
     if (normalize.by != NormalizeBy::mean_std) {  // each image has its own
+        metadata["normalize_range"] = fmt::format("[{}]", fmt::join(normalize.percentiles, ", "));
         return;
     }
     const auto channels = std::span(normalize.mean).first(static_cast<std::size_t>(channels_of_images));

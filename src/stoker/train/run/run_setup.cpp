@@ -178,6 +178,7 @@ std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::sha
     options.bad_samples = dataset->size();
     options.replace = false;
     options.size = required_size(recipe.data, metadata);
+    options.channels = channels_of(metadata);
     options.image_sizes =
         task_named(recipe.task) == TaskKind::segmentation && keep_frame(make_ops(recipe.data.val_ops));
     Recipe own = recipe;
