@@ -389,7 +389,7 @@ def test_prediction_names_other_channels(stoker, tmp_path, write):
     stoker("train", "r.toml", "--out", "run")
     Image.new("RGB", (91, 83)).save(tmp_path / "photo.png")
     err = stoker("predict", "run", "photo.png", status=1).err
-    assert "expected images of 5 channels, got 3" in err and "resize" not in err
+    assert "expected images of 5 channels, as in training, got 3" in err and "resize" not in err
 
 
 def test_predicts_npy_files(stoker, tmp_path):

@@ -179,9 +179,10 @@ bool LoaderFields::have_pixels() const {
 
 void LoaderFields::require_given(int channels, std::optional<ImageSize> size) const {
     if (size && options_.channels != 0 && channels != options_.channels) {
-        throw InvalidArgument({.where = dataset_.path(),
-                               .expected = fmt::format("images of {}", pluralize(options_.channels, "channel")),
-                               .got = fmt::to_string(channels)});
+        throw InvalidArgument(
+            {.where = dataset_.path(),
+             .expected = fmt::format("images of {}, as in training", pluralize(options_.channels, "channel")),
+             .got = fmt::to_string(channels)});
     }
 }
 

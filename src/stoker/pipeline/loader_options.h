@@ -73,7 +73,7 @@ struct LoaderOptions {
     bool replace = true;  // false: a bad sample becomes zeros with label -1
     // Size of all images; others are bad samples. Empty: the size of the first image; another size throws.
     std::optional<ImageSize> size = {};
-    std::int64_t channels = 0;  // with `size`: of all images, after the ops; 0: those of the first
+    std::int64_t channels = 0;  // with `size`: of all images, as in training; 0: those of the first
     // Samples with a label outside [0, classes) are bad; 0: labels are not checked.
     std::int64_t classes = 0;
     bool drop_last = false;                 // leave out an epoch's last batch if it is not full
