@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # torch 2.15.0: after torch.set_default_device("cpu"), a function that ends in Tensor.item() cannot be compiled with
-# fullgraph=True any more: the call raises AttributeError: 'NoneType' object has no attribute 'item', with any backend.
+# fullgraph=True any more: the call raises AttributeError (None in the tensor's place), with any backend.
 # Without a default device, or with fullgraph=False, it returns the number; torch 2.11.0 returns it in each case. Python
 # 3.11 on x86-64, with the wheels of PyPI (some 5 GB for each release).
 set -euo pipefail

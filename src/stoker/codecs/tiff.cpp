@@ -1,5 +1,5 @@
-// libtiff reads strips and tiles one after the other, in the host's byte order and without their predictor; what is
-// left is to place their rows. A YCbCr image goes through libtiff's own conversion to RGBA.
+// libtiff decodes strips and tiles to the host's byte order and undoes their predictor; their rows are placed here. An
+// uncompressed YCbCr image goes through libtiff's own conversion to RGBA.
 #include "stoker/codecs/tiff.h"
 
 #include <tiffio.h>
@@ -7,12 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 #include <cstring>
 #include <fmt/format.h>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +22,7 @@
 #include "stoker/base/image.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/codecs/codec.h"
+#include "stoker/codecs/tiff_source.h"
 
 namespace stoker {
 namespace {
@@ -36,67 +34,6 @@ constexpr std::uint16_t kMostPages = 64;  // that are looked at
 
 [[noreturn]] void refuse(std::string expected, std::string got) {
     throw DataError({}, {.where = "tiff", .expected = std::move(expected), .got = std::move(got)});
-}
-
-// Bytes in memory as libtiff's file, and the first error that it reports. Its callbacks run below C functions, so they
-// do not throw.
-struct Source {
-    std::span<const std::byte> bytes;
-    std::uint64_t at = 0;
-    std::array<char, 200> error = {};
-};
-
-Source& source_of(thandle_t handle) {
-    return *static_cast<Source*>(handle);
-}
-
-tmsize_t read_source(thandle_t handle, void* to, tmsize_t size) {
-    Source& source = source_of(handle);
-    const std::uint64_t left = source.bytes.size() - std::min<std::uint64_t>(source.at, source.bytes.size());
-    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(left, static_cast<std::uint64_t>(size)));
-    std::copy_n(source.bytes.data() + (count > 0 ? source.at : 0), count, static_cast<std::byte*>(to));
-    source.at += count;
-    return static_cast<tmsize_t>(count);
-}
-
-tmsize_t write_nothing(thandle_t /*handle*/, void* /*from*/, tmsize_t /*size*/) {
-    return 0;
-}
-
-toff_t seek_source(thandle_t handle, toff_t offset, int whence) {
-    Source& source = source_of(handle);
-    const std::uint64_t from = whence == SEEK_CUR ? source.at : whence == SEEK_END ? source.bytes.size() : 0;
-    return source.at = from + offset;
-}
-
-int close_source(thandle_t /*handle*/) {
-    return 0;
-}
-
-toff_t size_of_source(thandle_t handle) {
-    return source_of(handle).bytes.size();
-}
-
-int map_source(thandle_t handle, void** data, toff_t* size) {
-    const std::span<const std::byte> bytes = source_of(handle).bytes;
-    *data = const_cast<std::byte*>(bytes.data());  // which libtiff does not change in mode "r"
-    *size = bytes.size();
-    return 1;
-}
-
-void unmap_source(thandle_t /*handle*/, void* /*data*/, toff_t /*size*/) {}
-
-int keep_error(TIFF* /*tiff*/, void* user, const char* /*module*/, const char* format, va_list arguments) {
-    auto& source = *static_cast<Source*>(user);
-    if (source.error.front() == '\0') {
-        std::vsnprintf(source.error.data(), source.error.size(), format, arguments);
-    }
-    return 1;
-}
-
-// A JPEG that does not fill its strip is reported as a warning, and leaves pixels as they were in memory.
-int look_at_warning(TIFF* tiff, void* user, const char* module, const char* format, va_list arguments) {
-    return std::strstr(format, "Improper JPEG") != nullptr ? keep_error(tiff, user, module, format, arguments) : 1;
 }
 
 // Decompressors of formats that occur, and that are safe with hostile bytes: JBIG-Kit ends the process.
@@ -119,7 +56,7 @@ using Palette = std::array<const std::uint16_t*, 3>;  // 16 bits of red, green a
 class TiffFile {
   public:
     TiffFile(std::span<const std::byte> bytes, const TiffOptions& options)
-        : source_{.bytes = bytes}, options_(options), tiff_(open(source_), &TIFFClose) {
+        : source_{.bytes = bytes}, options_(options), tiff_(open_tiff(source_), &TIFFClose) {
         if (tiff_ == nullptr) {
             refuse("a TIFF", got());
         }
@@ -151,6 +88,7 @@ class TiffFile {
     void decode(Buffer& out) {
         const std::uint64_t size = row_bytes() * static_cast<std::uint64_t>(image_.height);
         require_memory(size, "a TIFF");
+        source_.error.front() = '\0';  // an earlier one did not keep the header from being read
         Buffer stored;
         Buffer& to = orientation_ == ORIENTATION_TOPLEFT ? out : stored;
         to.resize(static_cast<std::size_t>(size));
@@ -171,20 +109,6 @@ class TiffFile {
 
   private:
     using Handle = std::unique_ptr<TIFF, decltype(&TIFFClose)>;
-
-    static TIFF* open(Source& source) {
-        constexpr tmsize_t kMostAtOnce = tmsize_t{1} << 31;  // of libtiff's own memory
-        const std::unique_ptr<TIFFOpenOptions, decltype(&TIFFOpenOptionsFree)> options(TIFFOpenOptionsAlloc(),
-                                                                                       &TIFFOpenOptionsFree);
-        if (options == nullptr) {
-            throw std::bad_alloc();
-        }
-        TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), kMostAtOnce);
-        TIFFOpenOptionsSetErrorHandlerExtR(options.get(), keep_error, &source);
-        TIFFOpenOptionsSetWarningHandlerExtR(options.get(), look_at_warning, &source);
-        return TIFFClientOpenExt("tiff", "r", &source, read_source, write_nothing, seek_source, close_source,
-                                 size_of_source, map_source, unmap_source, options.get());
-    }
 
     template <typename T>
     T tag(std::uint32_t name, T otherwise) const {
@@ -531,7 +455,7 @@ class TiffFile {
         }
     }
 
-    Source source_;
+    TiffSource source_;
     TiffOptions options_;
     Handle tiff_;
     TiffImage image_;
