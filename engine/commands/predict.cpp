@@ -240,9 +240,6 @@ int run(const PredictArguments& options, const Group& group) {
         PredictionFile::check(options.out);
     }
     const TaskKind kind = task_named(open_recipe(options).task);
-    if (kind != TaskKind::segmentation) {
-        PredictionFile::check(options.out);
-    }
     require_options(options, kind);
     require_predictable({.kind = kind});
     auto [recipe, checkpoint, which] = open_trained(options);
