@@ -2,6 +2,8 @@
 """Writes into a wheel the licences of all that is in it, and a list of it as an SBOM (CycloneDX).
 
     contents.py WHEEL FOLDER    # the wheel under the same name, and WHEEL.cdx.json, into FOLDER
+
+The engine's wheel uses the libraries of the wheel `stoker` in FOLDER, which it requires, and keeps only its others.
 """
 
 import json
@@ -9,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -56,6 +59,19 @@ def packages_in(tree):
     return found | HEADERS
 
 
+def leave_out_libraries(tree, required):
+    """Deletes from an unpacked wheel the libraries of the wheel `required`, and has its programs find them there."""
+    (own,) = tree.glob("*.libs")
+    for name in zipfile.ZipFile(required).namelist():
+        if name.startswith("stoker.libs/"):  # auditwheel's names hold a hash of the content
+            (own / Path(name).name).unlink(missing_ok=True)
+    for path in tree.rglob("*"):
+        if path.is_file() and path.open("rb").read(4) == b"\x7fELF":
+            there = Path("$ORIGIN", *[".."] * (len(path.relative_to(tree).parts) - 1), "stoker.libs")
+            before = run("patchelf", "--print-rpath", path).strip()
+            run("patchelf", "--force-rpath", "--set-rpath", f"{before}:{there}", path)
+
+
 def component(name, version, licence, kind):
     where = f"pkg:{kind}/{name}@{version}"
     known = {"type": "library", "name": name, "version": version, "purl": where, "bom-ref": where}
@@ -93,6 +109,9 @@ def main(wheel, folder):
     with tempfile.TemporaryDirectory() as scratch:
         run(sys.executable, "-m", "wheel", "unpack", "--dest", scratch, wheel)
         (tree,) = Path(scratch).iterdir()
+        if tree.joinpath("stoker_engine").is_dir():
+            (required,) = folder.glob("stoker-*.whl")
+            leave_out_libraries(tree, required)
         folder.joinpath(f"{wheel.name}.cdx.json").write_text(add_contents(tree))
         run(sys.executable, "-m", "wheel", "pack", "--dest-dir", folder, tree)
 
