@@ -17,12 +17,17 @@
 
 namespace stoker::cli {
 
-// --image-field and --label-field, the command line's form of a recipe's data.fields. `fields` must outlive `app`.
+// --image-field, --label-field and --clips, the command line's form of a recipe's data.fields and data.frames. `fields`
+// must outlive `app`.
 inline void add_field_options(CLI::App& app, FieldNames& fields) {
     app.add_option("--image-field", fields.image, "the field with the images (default: images, image, x or data)")
         ->type_name("NAME");
     app.add_option("--label-field", fields.label, "the field with the labels (default: labels, label, y or targets)")
         ->type_name("NAME");
+    app.add_flag(
+        "--clips", fields.clips,
+        "samples are clips or volumes: arrays of three sides are (T, H, W), and each folder of images within a "
+        "class is one; as data.frames of a recipe");
 }
 
 // "NAME", "NAME:KIND", "NAME=FROM" or "NAME=FROM:KIND". FROM may have colons ("json:score"): what follows the last one

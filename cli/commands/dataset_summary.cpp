@@ -12,6 +12,7 @@
 #include "stoker/codecs/tiff.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/formats/stk/stk.h"
+#include "stoker/pipeline/read_sample.h"
 #include "stoker/pipeline/transforms/transform.h"
 
 namespace stoker::cli {
@@ -63,8 +64,11 @@ void check_fields(const Dataset& dataset, bool verify, Reader& reader, StageCloc
         const Field& field = fields[i];
         const FieldValue& value = reader.sample.field(i);
         if (has_pixels(field.kind)) {
-            if (verify) {
+            if (verify && value.frames.empty()) {
                 check_pixels(field, value, dataset.has_image(), reader, clock);
+            }
+            for (std::size_t frame = 0; verify && frame < value.frames.size(); ++frame) {
+                check_pixels(field, value.frames[frame], dataset.has_image(), reader, clock);
             }
             continue;
         }
@@ -87,7 +91,7 @@ void add_range(Reader& reader, DatasetSummary& found) {
     }
     StageTimes times;
     StageClock clock(times);
-    const ConstPlanesView planes = reader.transform.planes(reader.sample, {}, reader.scratch, clock);
+    const ConstPlanesView planes = reader.transform.planes(first_image(reader.sample), {}, reader.scratch, clock);
     const auto [low, high] = value_range(planes);
     found.low = found.ranged == 0 ? low : std::min(found.low, low);
     found.high = found.ranged == 0 ? high : std::max(found.high, high);
@@ -100,45 +104,51 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
     if (verify && stk != nullptr) {
         stk->reader().verify(index);
     }
-    sample.label = -1;
-    dataset.read(index, sample);
+    stoker::read_sample(dataset, index, sample);
+    const FieldValue& image = first_image(sample);
     found.unlabelled += sample.label < 0;
     if (stk == nullptr) {  // its labels are counted from the index
         count_label(sample.label, found.per_class);
     }
+    if (!sample.frames.empty()) {
+        found.frames.add(static_cast<int>(sample.frames.size()));
+    }
     if (!dataset.has_image()) {
         ++found.codecs["none"];
-    } else if (sample.encoded) {
-        const std::optional<Codec> codec = sniff_codec(sample.bytes);
+    } else if (image.encoded) {
+        const std::optional<Codec> codec = sniff_codec(image.bytes);
         ++found.codecs[codec ? std::string(codec_name(*codec)) : "unknown"];
-        const ImageInfo info = reader.scratch.decoder.info(sample.bytes);
+        const ImageInfo info = reader.scratch.decoder.info(image.bytes);
         found.height.add(info.height);
         found.width.add(info.width);
         found.channels.add(info.channels);
         found.progressive += info.progressive;
         found.rotated += info.orientation != 1;
-        const TiffImage tiff = info.codec == Codec::tiff ? read_tiff_header(sample.bytes) : TiffImage();
-        if (info.codec == Codec::tiff ? is_deep(sample) : info.bits > 8 && info.codec == Codec::png) {
+        const TiffImage tiff = info.codec == Codec::tiff ? read_tiff_header(image.bytes) : TiffImage();
+        if (info.codec == Codec::tiff ? is_deep(image) : info.bits > 8 && info.codec == Codec::png) {
             found.depth = info.codec == Codec::tiff ? dtype_name(tiff.dtype) : "uint16";
             add_range(reader, found);
         }
-        found.paged += info.codec == Codec::tiff && has_more_pages(sample.bytes);
+        found.paged += info.codec == Codec::tiff && has_more_pages(image.bytes);
         found.deep += info.bits > 8;
         found.reduced += info.bits > 8 && info.codec == Codec::pnm;
     } else {
         ++found.codecs["raw"];
-        found.height.add(sample.height);
-        found.width.add(sample.width);
-        found.channels.add(sample.channels);
-        found.depth = dtype_name(sample.dtype.value_or(DType::uint8));
-        if (sample.is_deep()) {
+        found.height.add(image.height);
+        found.width.add(image.width);
+        found.channels.add(image.channels);
+        found.depth = dtype_name(image.dtype.value_or(DType::uint8));
+        if (image.is_deep()) {
             add_range(reader, found);
         }
     }
     StageTimes times;
     StageClock clock(times);
-    if (dataset.has_image() && (verify || !sample.encoded)) {
-        reader.transform.picture(sample, {}, reader.scratch, clock);
+    if (dataset.has_image() && (verify || !image.encoded)) {
+        reader.transform.picture(image, {}, reader.scratch, clock);
+    }
+    for (std::size_t i = 1; verify && i < sample.frames.size(); ++i) {
+        reader.transform.picture(sample.frames[i], {}, reader.scratch, clock);
     }
     check_fields(dataset, verify, reader, clock);
 }
@@ -177,6 +187,7 @@ void add(DatasetSummary& sum, const DatasetSummary& part) {
     sum.height.add(part.height);
     sum.width.add(part.width);
     sum.channels.add(part.channels);
+    sum.frames.add(part.frames);
     sum.per_class.resize(std::max(sum.per_class.size(), part.per_class.size()));
     for (std::size_t i = 0; i < part.per_class.size(); ++i) {
         sum.per_class[i] += part.per_class[i];
@@ -206,7 +217,7 @@ bool holds_encoded(const Dataset& dataset) {
     for (std::int64_t i = 0; i < std::min(dataset.size(), kMaxSampled); ++i) {
         try {
             dataset.read(i, sample);
-            return sample.encoded;
+            return first_image(sample).encoded;
         } catch (const DataError&) {  // listed when the samples are read
         } catch (const Unsupported&) {
         }

@@ -44,6 +44,7 @@ struct DatasetSummary {
     Range height;
     Range width;
     Range channels;                // as decoded
+    Range frames;                  // of clips
     std::int64_t progressive = 0;  // progressive JPEG, interlaced PNG
     std::int64_t rotated = 0;      // EXIF orientation other than 1
     std::int64_t deep = 0;         // images of 16 bits

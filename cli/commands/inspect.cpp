@@ -97,6 +97,9 @@ Json fields_json(const Dataset& dataset, const FurtherFields& further, const Dat
     }
     if (found.height.high >= found.height.low) {
         image["shape"] = {side(found.height), side(found.width), side(found.channels)};
+        if (found.frames.high > 0) {
+            image["frames"] = {found.frames.low, found.frames.high};
+        }
         image["height"] = {found.height.low, found.height.high};
         image["width"] = {found.width.low, found.width.high};
     }
@@ -265,6 +268,9 @@ void print_table(const Dataset& dataset, const DatasetSummary& found, const Insp
         print_stdout("  height    {} pixels{}\n", text(found.height), of);
         print_stdout("  width     {} pixels{}\n", text(found.width), of);
         print_stdout("  channels  {}{}\n", text(found.channels), found.encoded ? " (decoded)" : "");
+        if (found.frames.high > 0) {
+            print_stdout("  frames    {}\n", text(found.frames));
+        }
     }
     if (found.ranged > 0) {
         print_stdout("  values    {}, {:g} to {:g} in {}{}\n", found.depth, found.low, found.high,

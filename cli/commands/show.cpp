@@ -98,10 +98,20 @@ Line load(TrainingData& data, const SampledIndex& drawn, GridImage& to) {
 
 void write_sample(const ShowArguments& options, TrainingData& data, ConstImageView pixels) {
     if (options.recipe.empty()) {
+        const std::int64_t frames = data.frames();
         Image rgb;
-        to_rgb(pixels, rgb);
-        const ImageView view = rgb.view();
-        write_npy(options.npy, {reinterpret_cast<std::byte*>(view.data), DType::uint8, {view.height, view.width, 3}});
+        Shape shape;
+        std::vector<std::uint8_t> all;
+        for (std::int64_t i = 0; i < std::max<std::int64_t>(frames, 1); ++i) {
+            to_rgb(frames > 0 ? data.frame(i) : pixels, rgb);
+            const ImageView view = rgb.view();
+            all.insert(all.end(), view.data, view.data + view.height * view.stride);
+            shape = {view.height, view.width, 3};
+        }
+        if (frames > 0) {
+            shape.insert(shape.begin(), frames);
+        }
+        write_npy(options.npy, {reinterpret_cast<std::byte*>(all.data()), DType::uint8, shape});
         return;
     }
     std::vector<float> memory;

@@ -7,6 +7,7 @@
 #include "stoker/base/error.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/formats/subset.h"
+#include "stoker/pipeline/read_sample.h"
 #include "stoker/pipeline/recipe_data.h"
 #include "stoker/pipeline/transforms/overlay.h"
 
@@ -17,6 +18,7 @@ namespace {
 void set_fields(const FieldNames& given, FieldsRecipe& fields) {
     fields.image = given.image.empty() ? fields.image : given.image;
     fields.label = given.label.empty() ? fields.label : given.label;
+    fields.clips = given.clips;
     if (!given.more.empty()) {
         fields.more.clear();
     }
@@ -45,6 +47,7 @@ TrainingData::TrainingData(const TrainingDataOptions& options) {
         recipe.data.weights.clear();
     }
     set_fields(options.fields, recipe.data.fields);
+    clips_ = clip_options(recipe.data, recipe.data.shuffle && !options.val);
     recipe.seed = options.seed ? static_cast<std::uint64_t>(*options.seed) : recipe.seed;
     const RecipeData data = options.val ? open_val_data(recipe.data) : open_train_data(recipe.data);
     dataset_ = options.val ? data.val : data.train;
@@ -93,12 +96,9 @@ bool TrainingData::held_back(std::int64_t index) const {
 ConstImageView TrainingData::pixels(SampledIndex draw) {
     const std::int64_t index = draw.index;
     try {
-        sample_.label = -1;
-        dataset_->read(index, sample_);
-        StageTimes times;
-        StageClock clock(times);
         key_ = key_of(draw);
-        const ConstImageView picture = transform_.picture(sample_, key_, scratch_, clock);
+        read_sample(*dataset_, index, sample_, wanted_frames(clips_, index, key_));
+        const ConstImageView picture = frames() > 0 ? strip() : frame(0);
         image_ = scratch_.input;
         return picture;
     } catch (const DataError& error) {
@@ -106,16 +106,44 @@ ConstImageView TrainingData::pixels(SampledIndex draw) {
     }
 }
 
+ConstImageView TrainingData::frame(std::int64_t number) {
+    StageTimes times;
+    StageClock clock(times);
+    const FieldValue& image = frames() > 0 ? sample_.frames[static_cast<std::size_t>(number)] : sample_;
+    return transform_.picture(image, key_, scratch_, clock);
+}
+
+// Some frames of the clip side by side.
+ConstImageView TrainingData::strip() {
+    constexpr std::int64_t kMost = 8;
+    const std::int64_t count = std::min(frames(), kMost);
+    for (std::int64_t i = 0; i < count; ++i) {
+        const ConstImageView own = frame(count == 1 ? 0 : i * (frames() - 1) / (count - 1));
+        if (i == 0) {
+            strip_.reset(own.height, own.width * static_cast<int>(count), own.channels);
+        }
+        const ImageView all = strip_.view();
+        if (own.height != all.height || own.width * count != all.width || own.channels != all.channels) {
+            throw DataError({}, {.where = "clip", .expected = "frames of one size", .got = "several"});
+        }
+        copy_pixels(own, {all.data + i * own.width * own.channels, own.height, own.width, own.channels, all.stride});
+    }
+    return strip_.view();
+}
+
 TensorView TrainingData::values(SampledIndex draw, std::vector<float>& out) {
     StageTimes times;
     StageClock clock(times);
-    const ConstImageView shown = pixels(draw);
+    pixels(draw);
+    const ConstImageView shown = frame(0);
     ImageSlot slot{.pixels = {}, .channels = shown.channels, .height = shown.height, .width = shown.width};
-    if (transform_.takes_planes(sample_, scratch_)) {
-        slot.channels = transform_.planes(sample_, key_, scratch_, clock).channels;
+    slot.frames = static_cast<int>(frames());
+    const FieldValue& first = first_image(sample_);
+    if (transform_.takes_planes(first, scratch_)) {
+        slot.channels = transform_.planes(first, key_, scratch_, clock).channels;
         slot.planes = true;
     }
-    TensorView values{.dtype = DType::float32, .shape = {slot.channels, slot.height, slot.width}};
+    TensorView values{.dtype = DType::float32, .shape = slot.shape()};
     out.resize(static_cast<std::size_t>(values.elements()));
     values.data = slot.pixels.data = reinterpret_cast<std::byte*>(out.data());
     transform_.run(sample_, key_, scratch_, slot, clock);
@@ -126,7 +154,8 @@ ConstImageView TrainingData::mask(std::size_t at) {
     StageTimes times;
     StageClock clock(times);
     const MaskClasses* classes = classes_[at] ? &*classes_[at] : nullptr;
-    return transform_of(at).mask(sample_.field(at), image_, OpRange::all, key_, field_scratch_, clock, classes);
+    return transform_of(at).mask(first_image(sample_.field(at)), image_, OpRange::all, key_, field_scratch_, clock,
+                                 classes);
 }
 
 std::vector<float> TrainingData::boxes(std::size_t at) {

@@ -10,6 +10,7 @@
 
 #include "stoker/formats/dataset.h"
 #include "stoker/formats/open.h"
+#include "stoker/pipeline/clip_options.h"
 #include "stoker/pipeline/sampling/sampler.h"
 #include "stoker/pipeline/transforms/transform.h"
 #include "stoker/recipe/recipe.h"
@@ -43,11 +44,14 @@ class TrainingData {
     // True for samples of the data set that training (with `val`, evaluation) does not use.
     bool held_back(std::int64_t index) const;
 
-    // The sample after all ops except normalize. The view and `label` are valid until the next call. Throws
-    // DataError with the sample's path and key, and IoError.
+    // The sample after all ops except normalize; of a clip up to eight of its frames side by side. The view and `label`
+    // are valid until the next call. Throws DataError with the sample's path and key, and IoError.
     ConstImageView pixels(SampledIndex draw);
+    // The frames of the sample that `pixels` gave last, 0 for an image, and one of them, or the image.
+    std::int64_t frames() const { return std::ssize(sample_.frames); }
+    ConstImageView frame(std::int64_t number);
 
-    // The same sample as model input, in `out`: float32 (C, H, W). Throws what `pixels` throws.
+    // The same sample as model input, in `out`: float32 (C, H, W), of a clip (T, C, H, W). Throws what `pixels` throws.
     TensorView values(SampledIndex draw, std::vector<float>& out);
     std::int64_t label() const { return sample_.label; }
 
@@ -61,6 +65,7 @@ class TrainingData {
     void plan_fields(const DataRecipe& recipe, bool val);
     RngKey key_of(SampledIndex draw) const;
     const Transform& transform_of(std::size_t field) const;
+    ConstImageView strip();
 
     std::shared_ptr<const Dataset> dataset_;
     std::vector<std::int64_t> kept_;  // training index -> index in dataset_; empty: all samples
@@ -71,7 +76,9 @@ class TrainingData {
     std::uint64_t seed_ = 0;
     std::int64_t epoch_ = 0;
     std::int64_t batch_size_ = 0;
+    ClipOptions clips_;
     Sample sample_;
+    Image strip_;
     RngKey key_;       // of the sample that `pixels` gave last
     ImageSize image_;  // its size before the ops
     TransformScratch scratch_;

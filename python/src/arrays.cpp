@@ -43,9 +43,7 @@ nb::object as_array(const TensorView& view, nb::handle owner, FieldLayout layout
         strides[i - 1] = strides[i] * view.shape[i];
     }
     if (layout == FieldLayout::channels_last) {
-        const std::int64_t channels = view.shape[1];
-        const std::int64_t row = view.shape[3] * channels;
-        strides = {view.shape[2] * row, 1, row, channels};
+        strides = channels_last_steps(view.shape);
     }
     return nb::cast(nb::ndarray<nb::array_api>(view.data, shape.size(), shape.data(), owner, strides.data(),
                                                dlpack_type(view.dtype)),

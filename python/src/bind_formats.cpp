@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <functional>
 
 #include "python/src/arrays.h"
 #include "python/src/bindings.h"
@@ -47,8 +48,9 @@ FieldRequest field_request(const FieldTuple& given) {
     return request;
 }
 
-FieldNames field_names(const std::string& image, const std::string& label, const std::vector<FieldTuple>& fields) {
-    FieldNames names{.image = image, .label = label};
+FieldNames field_names(const std::string& image, const std::string& label, const std::vector<FieldTuple>& fields,
+                       bool clips = false) {
+    FieldNames names{.image = image, .label = label, .clips = clips};
     std::ranges::transform(fields, std::back_inserter(names.more), field_request);
     return names;
 }
@@ -61,8 +63,8 @@ OpenData open_table(const std::string& folder, const std::string& csv, const std
 }
 
 OpenData open(const std::string& path, const std::string& split, const std::string& image, const std::string& label,
-              const std::vector<FieldTuple>& fields, const std::int64_t& context) {
-    const FieldNames names = field_names(image, label, fields);
+              const std::vector<FieldTuple>& fields, const std::int64_t& context, const bool& clips) {
+    const FieldNames names = field_names(image, label, fields, clips);
     if (split != "train" && split != "test") {
         throw InvalidArgument({.where = "split", .expected = "\"train\" or \"test\"", .got = '"' + split + '"'});
     }
@@ -167,6 +169,28 @@ Value image_of(const Transform& transform, const FieldValue& stored, const RngKe
                                                       : planes_of(transform.planes(value, key, scratch, clock));
 }
 
+// What `make` gives for the image, or for the frames of a clip one behind the other, with one more side in front.
+Value stacked(const FieldValue& value, const std::function<Value(const FieldValue& image)>& make) {
+    if (value.frames.empty()) {
+        return make(value);
+    }
+    Value all;
+    std::size_t end = 0;
+    for (const FieldValue& frame : value.frames) {
+        const Value one = make(frame);
+        Shape shape = one.shape;
+        shape.insert(shape.begin(), std::ssize(value.frames));
+        if (end == 0) {
+            all = {.memory = Buffer(one.memory.size() * value.frames.size()), .dtype = one.dtype, .shape = shape};
+        } else if (shape != all.shape) {
+            throw DataError({}, {.where = "clip", .expected = "frames of one size", .got = "several"});
+        }
+        end = static_cast<std::size_t>(std::ranges::copy(one.memory.bytes(), all.memory.data() + end).out -
+                                       all.memory.data());
+    }
+    return all;
+}
+
 Value elements_of(const Field& field, const FieldValue& value) {
     Value result{.memory = Buffer(value.bytes.size()), .dtype = field.dtype, .shape = field.shape};
     std::ranges::copy(value.bytes, result.memory.data());
@@ -194,17 +218,20 @@ ReadSample read(const Dataset& dataset, std::int64_t index, const Transform& tra
         result.label = sample.label;
         ImageSize size{};
         if (dataset.has_image()) {
-            result.values.push_back(image_of(transform, sample, key, scratch, clock));
+            result.values.push_back(stacked(
+                sample, [&](const FieldValue& image) { return image_of(transform, image, key, scratch, clock); }));
             size = scratch.input;
         }
         for (std::size_t i = 0; i < dataset.fields().size(); ++i) {
             const Field& field = dataset.fields()[i];
             const FieldValue& value = sample.field(i);
             if (field.kind == FieldKind::image) {
-                result.values.push_back(image_of(plain, value, {}, scratch, clock));
+                result.values.push_back(stacked(
+                    value, [&](const FieldValue& image) { return image_of(plain, image, {}, scratch, clock); }));
             } else if (field.kind == FieldKind::mask) {
-                const ConstImageView mask = plain.mask(value, size, OpRange::all, {}, scratch, clock);
-                result.values.push_back(pixels_of(mask, true));
+                result.values.push_back(stacked(value, [&](const FieldValue& mask) {
+                    return pixels_of(plain.mask(mask, size, OpRange::all, {}, scratch, clock), true);
+                }));
             } else {
                 result.values.push_back(elements_of(field, value));
             }
@@ -222,7 +249,7 @@ nb::object as_python(Value value, FieldKind kind) {
     return as_array(std::move(value.memory), value.dtype, value.shape);
 }
 
-// {"image": (H, W, C), "label": int, "index": int, "key": str, and each field}
+// {"image": (H, W, C), of a clip (T, H, W, C), "label": int, "index": int, "key": str, and each field}
 nb::dict as_dict(const Dataset& dataset, std::int64_t index, ReadSample sample) {
     const std::string key = dataset.key(index);
     nb::dict result;
@@ -350,7 +377,7 @@ auto ended_by_ctrl_c(Result (*function)(const Arguments&...)) {
 
 void bind_formats(nb::module_& module) {
     module.def("open", ended_by_ctrl_c(&open), nb::arg("path"), nb::arg("split"), nb::arg("image"), nb::arg("label"),
-               nb::arg("fields"), nb::arg("context"));
+               nb::arg("fields"), nb::arg("context"), nb::arg("clips"));
     module.def("open_table", ended_by_ctrl_c(&open_table), nb::arg("folder"), nb::arg("csv"), nb::arg("image"),
                nb::arg("label"), nb::arg("fields"));
     module.def("concat", &concat, nb::arg("all"));

@@ -54,10 +54,10 @@ std::vector<std::shared_ptr<const Dataset>> datasets_of(const OpenData& data) {
     return data.parts.empty() ? std::vector{data.dataset} : data.parts;
 }
 
-RecipeData recipe_data(const OpenData& data) {
-    RecipeData sets{.train = data.dataset, .val = nullptr, .caches_bytes = false};
+RecipeData recipe_data(const OpenData& data, const DataRecipe& recipe) {
+    RecipeData sets{.train = clips_of(data.dataset, recipe), .val = nullptr, .caches_bytes = false};
     for (const auto& dataset : datasets_of(data)) {
-        sets.train_parts.push_back(dataset->size());
+        sets.train_parts.push_back(dataset->size() * recipe.clips_per_video);
     }
     return sets;
 }
@@ -77,7 +77,8 @@ std::unique_ptr<LoaderHandle> make_loader(const OpenData& data, const nb::dict& 
     recipe.data.mix.erase(recipe.data.mix.begin());
     const nb::gil_scoped_release release;
     const Transform transform(recipe.data.train_ops, transform_options(recipe.data));
-    LoaderOptions options = train_loader_options(recipe, recipe_data(data));
+    const RecipeData sets = recipe_data(data, recipe.data);
+    LoaderOptions options = train_loader_options(recipe, sets);
     if (const auto conflict = find_conflict(recipe)) {
         throw InvalidArgument({conflict->key, conflict->expected, conflict->got, conflict->hint});
     }
@@ -87,7 +88,7 @@ std::unique_ptr<LoaderHandle> make_loader(const OpenData& data, const nb::dict& 
     options.world_size = world_size;
     std::get<PixelImages>(options.images).dtype = pixel_dtype(dtype);
     options.layout = channels_last ? Layout::hwc : Layout::chw;
-    return std::make_unique<LoaderHandle>(data.dataset, transform, options);
+    return std::make_unique<LoaderHandle>(sets.train, transform, options);
 }
 
 nb::list keys_of(Batch& batch) {

@@ -11,7 +11,8 @@ Settings = TypedDict(
     "weights": Sequence[float] | None, "balance": bool, "epoch_samples": int | None, "bad_samples": int | str,
     "cache": Literal["none", "ram", "disk"], "cache_bytes": int, "shuffle": bool,
     "shuffle_window": int | Literal["auto"], "drop_last": bool, "exif": bool, "first_frame": bool,
-    "channels": int | None, "decode": Literal["exact", "fast"], "views": int, "ops": Ops}, total=False
+    "channels": int | None, "decode": Literal["exact", "fast"], "frames": int, "stride": int, "clips_per_video": int,
+    "views": int, "ops": Ops}, total=False
 )
 
 class Dataset:
@@ -82,7 +83,7 @@ def most_substitutes(budget: int) -> int: ...
 def concat(all: list[Dataset]) -> Dataset: ...
 def open_table(folder: str, csv: str, image: str, label: str, fields: list[tuple[str, str, str]]) -> Dataset: ...
 def open(
-    path: str, split: str, image: str, label: str, fields: list[tuple[str, str, str]], context: int
+    path: str, split: str, image: str, label: str, fields: list[tuple[str, str, str]], context: int, clips: bool
 ) -> Dataset: ...
 def pack(
     data: Dataset,

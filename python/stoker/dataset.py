@@ -32,7 +32,7 @@ Fields = Sequence[str] | Mapping[str, str | tuple[str, str]]
 class Dataset:
     """An open data set, made by stoker.open. Indexing reads and decodes; slices and lists of indices give subsets.
 
-    A sample is a dict: "image" (uint8 (H, W, C); RGB for encoded images), "label" (-1: none), "index" (in this data
+    A sample is a dict: "image" (uint8 (H, W, C), of clips (T, H, W, C); RGB for encoded images), "label" (-1: none), "index" (in this data
     set), "key" (the sample's stable name), and the further fields: arrays of their shape, masks as uint8 (H, W), bytes.
     Arrays are NumPy arrays.
     """
@@ -150,6 +150,7 @@ def open(
     image: str = "",
     label: str = "",
     context: int = 0,
+    clips: bool = False,
     labels: Any = None,
 ) -> Dataset:
     """Opens a data set: a folder of images, a .csv table, .npz, .h5, .lmdb, .tar, .stk, a URL, ... (docs/data.md).
@@ -158,6 +159,8 @@ def open(
     fields: further fields of each sample: names, or {name: name in the data} or {name: (name in the data, kind)}.
     image, label: the names of these fields in the data, where they are not the usual ones.
     context: the number of tokens in a sample of a token stream, which needs it.
+    clips: samples are clips or volumes: arrays of three sides are (T, H, W), and each folder of images within a class is
+        one. Arrays of four sides are clips also without it.
     labels: the samples of a folder of images, as a table with a row for each: a DataFrame (pandas, polars, pyarrow), a
         dict of columns, or a .csv or .parquet file. Its columns are those of a table of images (docs/data.md): paths in
         the folder, classes, and further fields; others may hold anything.
@@ -172,12 +175,12 @@ def open(
     one_of("split", split, ("train", "test"))
     whole("context", context, 0)
     if labels is None:
-        opened: tuple[Any, ...] = (folder, split, image, label, further, context)
+        opened: tuple[Any, ...] = (folder, split, image, label, further, context, clips)
     else:
         from stoker._labels import csv_text
 
-        if split != "train" or context != 0:
-            raise InvalidArgument("[labels] expected neither split nor context beside a table of labels, got one")
+        if split != "train" or context != 0 or clips:
+            raise InvalidArgument("[labels] expected neither split, context nor clips with a table of labels, got one")
         opened = (folder, csv_text(labels, folder, image, label, further), image, label, further)
     handle = _open_again(opened)
     if advice := handle.advice():
@@ -204,7 +207,7 @@ def parts_of(dataset: Dataset) -> list[Dataset]:
 def _open_again(opened: tuple[Any, ...]) -> _stoker.Dataset:
     if isinstance(opened[0], Dataset):
         return _stoker.concat([part._handle for part in opened])
-    return _stoker.open(*opened) if len(opened) == 6 else _stoker.open_table(*opened)
+    return _stoker.open(*opened) if len(opened) == 7 else _stoker.open_table(*opened)
 
 
 def _reopen(

@@ -62,7 +62,7 @@ def _require_labels(dataset: Dataset) -> None:
 class Loader:
     """Iterates over batches of a data set: one epoch for each `for` loop.
 
-    A batch of a data set of stoker.open is a dict of tensors: "image" (N, C, H, W), "label" int64 (N), "index"
+    A batch of a data set of stoker.open is a dict of tensors: "image" (N, C, H, W), of clips (N, T, C, H, W), "label" int64 (N), "index"
     int64 (N), "key" (a list of str), and the data set's further fields: masks uint8 (N, H, W), other fields of a fixed
     shape (N, shape...), fields of any length as a list of N tensors (or with `pad` as one tensor (N, pad, ...) and
     NAME_length int64 (N)), bytes as a list. A tensor lies in the loader's memory and may be changed in place; the memory
@@ -100,6 +100,13 @@ class Loader:
     first_frame: read the first frame of an animated WebP, which is a bad sample otherwise.
     channels: 1: image files become grey; 3: grey arrays get three equal channels; None: image files become RGB.
     decode: `fast`: images that a resize makes smaller may be decoded at 1/2, 1/4 or 1/8 of their size.
+    frames: clips and volumes: the frames of a sample, (T, C, H, W), from a random place on, in evaluation and without
+        `shuffle` from the middle; arrays of three sides are then (T, H, W), and a folder of images within its class is
+        a clip; 0: images, or all frames of clips.
+    stride: the distance of neighbouring frames: 8 frames with a stride of 4 are i, i + 4, ... i + 28; a shorter video
+        repeats its last frame.
+    clips_per_video: clips of each video in an epoch: at random places, in evaluation and without `shuffle` evenly
+        spread.
     views: images of each sample, such as the two views of contrastive learning: the ops run on each with random numbers
         of its own; the batch has `image`, `image_2`, ...
     ops: stoker.transforms, or tables as in a recipe's train_ops; they run on the image, on masks and on boxes. Images
@@ -131,7 +138,8 @@ class Loader:
         bad_samples: int | str = "0.1%", cache: Literal["none", "ram", "disk"] = "none", cache_bytes: int = 4 << 30,
         shuffle: bool = True, shuffle_window: int | Literal["auto"] = "auto", drop_last: bool = False,
         exif: bool = False, first_frame: bool = False, channels: int | None = None,
-        decode: Literal["exact", "fast"] = "exact", views: int = 1, ops: Ops = (),
+        decode: Literal["exact", "fast"] = "exact", frames: int = 0, stride: int = 1, clips_per_video: int = 1,
+        views: int = 1, ops: Ops = (),
         # others
         rank: int = 0, world_size: int = 1, dtype: Any = "float32", channels_last: bool = False,
         as_tuple: bool | Sequence[str] = False, framework: Literal["auto", "torch", "numpy", "jax"] = "auto",
@@ -149,7 +157,7 @@ class Loader:
                 "collate_fn=operator.itemgetter(0) passes samples on unchanged"
             )
         used = chosen(framework, dtype)
-        self.dataset = _opened(source)
+        self.dataset = _opened(source, clips=frames > 0)
         found = None if collate_fn or multiprocessing_context else in_cpp(self.dataset, ops)
         self.bad_samples: dict[int, BadSample] = {}
         if isinstance(as_tuple, str):
@@ -429,10 +437,10 @@ def _engine_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _opened(source: Any) -> Any:
+def _opened(source: Any, clips: bool) -> Any:
     """A data set of stoker.open, or a Python object that is one."""
     if isinstance(source, (str, os.PathLike)):
-        return open_dataset(source)
+        return open_dataset(source, clips=clips)
     if isinstance(source, (list, tuple)) and any(isinstance(part, Dataset) for part in source):
         return joined_datasets(source)
     indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__") and not isinstance(source, (Mapping, bytes))

@@ -16,6 +16,11 @@ namespace stoker {
 
 using Shape = std::vector<std::int64_t>;
 
+// The channels of an image (C, H, W) or a clip (T, C, H, W); 0 for other shapes.
+inline std::int64_t channels_in(const Shape& image) {
+    return image.size() == 3 || image.size() == 4 ? image[image.size() - 3] : 0;
+}
+
 inline std::int64_t element_count(const Shape& shape) {
     return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }

@@ -38,6 +38,9 @@ at::Tensor run_kernel(const at::Tensor& given, const DeferredNormalize& deferred
 }
 
 at::Tensor normalized(const at::Tensor& bytes, const DeferredNormalize& deferred, at::ScalarType type) {
+    if (bytes.dim() == 5) {  // clips: their frames are images
+        return normalized(bytes.flatten(0, 1), deferred, type).unflatten(0, bytes.sizes().slice(0, 2));
+    }
     const bool kernel = bytes.is_cuda() && normalize_cuda_works();
     return kernel ? run_kernel(bytes, deferred, type) : normalize_pixels_reference(bytes, deferred, type);
 }

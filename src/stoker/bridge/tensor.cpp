@@ -42,10 +42,7 @@ at::Tensor as_tensor(const std::shared_ptr<Batch>& batch, std::string_view field
     const auto release = [batch](void*) {};  // destroyed with the tensor's storage, and the batch with it
     const auto spec = std::ranges::find(batch->fields(), field, &FieldSpec::name);
     if (spec->layout == FieldLayout::channels_last) {
-        const std::int64_t channels = view.shape[1];
-        const std::int64_t width = view.shape[3];
-        const std::int64_t image = channels * view.shape[2] * width;
-        return at::from_blob(view.data, view.shape, {image, 1, width * channels, channels}, release, options);
+        return at::from_blob(view.data, view.shape, channels_last_steps(view.shape), release, options);
     }
     return at::from_blob(view.data, view.shape, release, options);
 }

@@ -2,6 +2,7 @@
 #include "stoker/formats/array.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <fmt/format.h>
@@ -193,31 +194,42 @@ namespace {
 [[noreturn]] void refuse_image(std::string_view type, const Shape& shape) {
     throw DataError({}, {.where = "image",
                          .expected = fmt::format("uint8, uint16, int16 or floats of (H, W), (H, W, C) or (C, H, W), C "
-                                                 "being 1 to {}",
+                                                 "being 1 to {}, or clips of such frames",
                                                  kMaxChannels),
                          .got = fmt::format("{} of ({})", type, fmt::join(shape, ", "))});
 }
 
 }  // namespace
 
-ImageArray image_array(const ArrayType& type, const Shape& shape) {
+ImageArray image_array(const ArrayType& type, const Shape& shape, bool clips) {
     ArrayType natural = type;
     natural.big_endian = false;
     const std::optional<DType> dtype = dtype_of_array(natural);
     if (!dtype) {
         refuse_image(array_type_name(type), shape);
     }
-    ImageArray image = image_array(*dtype, shape);
+    ImageArray image = image_array(*dtype, shape, clips);
     image.big_endian = type.big_endian && type.item_size > 1;
     return image;
 }
 
-ImageArray image_array(DType dtype, const Shape& shape) {
-    const std::optional<bool> last = shape.size() == 3 ? channels_last(shape) : std::optional(true);
-    if (!is_image_dtype(dtype) || !last || (shape.size() != 2 && shape.size() != 3)) {
+ImageArray image_array(DType dtype, const Shape& shape, bool clips) {
+    const std::size_t sides = shape.size();
+    if (sides == 4 || (sides == 3 && (clips || !channels_last(shape)))) {
+        if (shape[0] < 1 || shape[0] > kMaxSide) {
+            refuse_image(dtype_name(dtype), shape);
+        }
+        ImageArray frame = image_array(dtype, Shape(shape.begin() + 1, shape.end()));
+        if (frame.frames > 0) {
+            refuse_image(dtype_name(dtype), shape);
+        }
+        frame.frames = shape[0];
+        return frame;
+    }
+    if (!is_image_dtype(dtype) || (sides != 2 && sides != 3)) {
         refuse_image(dtype_name(dtype), shape);
     }
-    const bool planes = !*last;
+    const bool planes = sides == 3 && !*channels_last(shape);
     const std::size_t first = planes ? 1 : 0;
     const auto side = [&](std::size_t at) {
         if (shape[at] < 1 || shape[at] > kMaxSide) {
@@ -229,41 +241,71 @@ ImageArray image_array(DType dtype, const Shape& shape) {
     };
     return {.height = side(first),
             .width = side(first + 1),
-            .channels = shape.size() == 2 ? 1 : side(planes ? 0 : 2),
+            .channels = sides == 2 ? 1 : side(planes ? 0 : 2),
             .planes = planes,
             .dtype = dtype};
 }
 
-void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byte> bytes, FieldValue& value) {
-    value.set_raw(bytes, layout.height, layout.width, layout.channels);
+namespace {
+
+// The distances of neighbours in memory, in elements.
+struct ElementSteps {
+    std::size_t frame = 0;
+    std::size_t y = 0;
+    std::size_t x = 0;
+    std::size_t c = 0;
+};
+
+ElementSteps steps_of(const ImageArray& layout, bool fortran) {
+    ElementSteps steps;
+    std::size_t step = 1;
+    const auto next = [&step](std::size_t& own, std::int64_t side) {
+        own = step;
+        step *= static_cast<std::size_t>(side);
+    };
+    const std::array inner = layout.planes
+                                 ? std::array{std::pair(&steps.c, layout.channels), std::pair(&steps.y, layout.height),
+                                              std::pair(&steps.x, layout.width)}
+                                 : std::array{std::pair(&steps.y, layout.height), std::pair(&steps.x, layout.width),
+                                              std::pair(&steps.c, layout.channels)};
+    if (fortran) {
+        next(steps.frame, std::max<std::int64_t>(layout.frames, 1));
+        std::ranges::for_each(inner, [&](const auto& side) { next(*side.first, side.second); });
+    } else {
+        std::for_each(inner.rbegin(), inner.rend(), [&](const auto& side) { next(*side.first, side.second); });
+        next(steps.frame, std::max<std::int64_t>(layout.frames, 1));
+    }
+    return steps;
+}
+
+// `bytes` begin with the image's first element.
+void set_image(const ImageArray& layout, bool fortran, const ElementSteps& steps, std::span<const std::byte> bytes,
+               FieldValue& value) {
+    const auto height = static_cast<std::size_t>(layout.height);
+    const auto width = static_cast<std::size_t>(layout.width);
+    const auto channels = static_cast<std::size_t>(layout.channels);
+    const std::size_t size = item_size(layout.dtype);
+    const std::size_t all = height * width * channels * size;
+    value.set_raw(fortran ? bytes : bytes.first(all), layout.height, layout.width, layout.channels);
     value.dtype = layout.dtype;
     const bool deep = value.is_deep();
     value.planes = deep && layout.planes && !fortran;
     if (!fortran && !layout.big_endian && (deep || !layout.planes || layout.channels == 1)) {
         return;
     }
-    const auto height = static_cast<std::size_t>(layout.height);
-    const auto width = static_cast<std::size_t>(layout.width);
-    const auto channels = static_cast<std::size_t>(layout.channels);
-    const std::size_t size = item_size(layout.dtype);
-    // Strides of `bytes`, in elements: C order (C, H, W) or (H, W, C), or Fortran order of either.
-    const bool planes = layout.planes;
-    const std::size_t step_c = !fortran ? (planes ? height * width : 1) : planes ? 1 : height * width;
-    const std::size_t step_y = !fortran ? (planes ? width : width * channels) : planes ? channels : 1;
-    const std::size_t step_x = !fortran ? (planes ? 1 : channels) : planes ? channels * height : height;
     Buffer transposed;
     const std::less_equal<> before;
     const bool inside = before(value.storage.data(), bytes.data()) &&
                         before(bytes.data(), value.storage.data() + value.storage.capacity());
     Buffer& out = inside ? transposed : value.storage;
-    out.resize(bytes.size());
+    out.resize(all);
     value.planes = false;
     std::byte* to = out.data();
     for (std::size_t y = 0; y < height; ++y) {
         for (std::size_t x = 0; x < width; ++x) {
-            const std::byte* from = bytes.data() + (y * step_y + x * step_x) * size;
+            const std::byte* from = bytes.data() + (y * steps.y + x * steps.x) * size;
             for (std::size_t c = 0; c < channels; ++c, to += size) {
-                const std::byte* element = from + c * step_c * size;
+                const std::byte* element = from + c * steps.c * size;
                 layout.big_endian ? std::reverse_copy(element, element + size, to) : std::copy_n(element, size, to);
             }
         }
@@ -272,6 +314,21 @@ void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byt
         value.storage = std::move(transposed);
     }
     value.bytes = value.storage.bytes();
+}
+
+}  // namespace
+
+void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byte> bytes, FieldValue& value) {
+    const ElementSteps steps = steps_of(layout, fortran);
+    if (layout.frames == 0) {
+        set_image(layout, fortran, steps, bytes, value);
+        return;
+    }
+    value.set_raw({}, 0, 0, 0);
+    for (const std::int64_t frame : value.wanted.of(layout.frames)) {
+        const std::size_t first = static_cast<std::size_t>(frame) * steps.frame * item_size(layout.dtype);
+        set_image(layout, fortran, steps, bytes.subspan(first), value.frames.emplace_back());
+    }
 }
 
 bool may_be_labels(const ArrayView& array, std::int64_t count) {

@@ -57,8 +57,10 @@ std::uint64_t checked_array_bytes(const ArrayType& type, const Shape& shape);
 std::int64_t integer_at(const ArrayView& array, std::int64_t at);
 
 // The layout of one image: (H, W), (H, W, C) or (C, H, W), where C is 1 to kMaxChannels. The last of three sides is
-// the channels if it is at most 4, else the first if that is; else the shorter of the two, if it may be.
+// the channels if it is at most 4, else the first if that is; else the shorter of the two, if it may be. A clip or a
+// volume has one more side, in front.
 struct ImageArray {
+    std::int64_t frames = 0;  // 0: one image
     int height = 0;
     int width = 0;
     int channels = 1;
@@ -67,13 +69,19 @@ struct ImageArray {
     bool big_endian = false;
 };
 
-// Throws DataError, with the type and shape found, for a type that images do not have (is_image_dtype) or any other
-// shape.
-ImageArray image_array(const ArrayType& type, const Shape& shape);
-ImageArray image_array(DType dtype, const Shape& shape);
+// Three sides are (T, H, W) if `clips`, or if no image has them. Throws DataError, with the type and shape found, for a
+// type that images do not have (is_image_dtype) or any other shape.
+ImageArray image_array(const ArrayType& type, const Shape& shape, bool clips = false);
+ImageArray image_array(DType dtype, const Shape& shape, bool clips = false);
+
+// The same of a field of this kind: masks are of one channel, so their three sides are (T, H, W).
+inline ImageArray image_array(FieldKind kind, const ArrayType& type, const Shape& shape) {
+    return image_array(type, shape, kind == FieldKind::mask);
+}
 
 // Makes `value` refer to raw pixels: to `bytes` if they are little-endian in C order and, of up to 4 channels of uint8,
-// (H, W, C), otherwise to a copy in `value.storage`. `bytes` may be part of `value.storage`.
+// (H, W, C), otherwise to a copy in `value.storage`. `bytes` may be part of `value.storage`. A clip gets
+// the frames that `value.wanted` names.
 void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byte> bytes, FieldValue& value);
 
 // ---- Labels: class indices, or one-hot rows ----

@@ -69,6 +69,8 @@ struct FieldNames {
     std::string label;
     std::vector<FieldRequest> more = {};  // such as the targets of a regression
     bool unlabelled = false;              // `label` may be missing, or hold other values
+    // Images are clips or volumes: arrays of three sides are (T, H, W), and a folder of images is a sample.
+    bool clips = false;
 };
 
 // A field that the samples of a data set have in addition to image and label.
@@ -113,6 +115,17 @@ constexpr std::optional<DType> element_dtype() {
     }
 }
 
+// The frames of a clip, or the slices of a volume, that are read: `count` of them, `stride` apart.
+struct FrameWindow {
+    std::int64_t count = 0;  // 0: all of them, with a stride of 1
+    std::int64_t stride = 1;
+    double at = 0.5;  // the place of the first among those that it may have: 0 is the earliest, 1 the latest
+
+    // Their numbers, for a clip of `total` frames, which is at least 1. A clip that is too short repeats its last.
+    std::vector<std::int64_t> of(std::int64_t total) const;
+    bool operator==(const FrameWindow&) const = default;
+};
+
 // A sample's value of one field as stored. `bytes` is an encoded image (JPEG, PNG, ...), raw pixels (height, width,
 // channels), of uint8 unless `dtype` says another type, or an array's elements. It points into the dataset or into
 // `storage` and stays valid until the sample is read into again.
@@ -125,8 +138,11 @@ struct FieldValue {
     bool planes = false;                        // raw pixels are (channels, height, width)
     std::optional<DType> dtype = std::nullopt;  // of elements, if their source stored it
     Buffer storage;                             // for datasets that have to copy or read
+    FrameWindow wanted = {};                    // of a clip, set before the sample is read
+    // The frames of a clip that `wanted` names, each an image; `bytes` is then empty.
+    std::vector<FieldValue> frames = {};
 
-    // All of them set everything but `storage`.
+    // All of them set everything but `storage` and `wanted`.
     void set_raw(std::span<const std::byte> pixels, int rows, int columns, int depth) {
         bytes = pixels;
         encoded = false;
@@ -135,6 +151,7 @@ struct FieldValue {
         channels = depth;
         planes = false;
         dtype.reset();
+        frames.clear();
     }
     // Raw pixels that do not run as bytes.
     bool is_deep() const {
@@ -170,8 +187,8 @@ struct Sample : FieldValue {
 
     // Field number `at` of Dataset::fields(), made if `fields` is shorter.
     FieldValue& field(std::size_t at) {
-        if (fields.size() <= at) {
-            fields.resize(at + 1);
+        while (fields.size() <= at) {
+            fields.emplace_back().wanted = wanted;
         }
         return fields[at];
     }

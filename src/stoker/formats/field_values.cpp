@@ -118,7 +118,7 @@ Field field_of_array(const FieldRequest& request, const ArrayView& array, bool r
 void set_array(const Field& field, const ArrayView& array, FieldValue& value) {
     if (has_pixels(field.kind)) {
         const ArrayType type = array.type.kind == ArrayKind::boolean ? ArrayType{} : array.type;
-        set_pixels(image_array(type, array.shape), array.fortran, array.bytes, value);
+        set_pixels(image_array(field.kind, type, array.shape), array.fortran, array.bytes, value);
         return;
     }
     const bool ordered = !array.fortran || array.shape.size() < 2;

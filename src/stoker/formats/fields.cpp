@@ -113,11 +113,13 @@ std::string_view unfit(FieldKind kind, DType dtype, const Shape& shape) {
     const std::size_t sides = shape.size();
     switch (kind) {
         case FieldKind::image:
-            return is_image_dtype(dtype) && (sides == 2 || sides == 3)
+            return is_image_dtype(dtype) && sides >= 2 && sides <= 4
                        ? ""
-                       : "uint8, uint16, int16 or floats (H, W), (H, W, C) or (C, H, W)";
+                       : "uint8, uint16, int16 or floats (H, W), (H, W, C) or (C, H, W), or clips of them";
         case FieldKind::mask:
-            return dtype == DType::uint8 && sides == 2 ? "" : "uint8 (H, W), a class index for each pixel";
+            return dtype == DType::uint8 && (sides == 2 || sides == 3)
+                       ? ""
+                       : "uint8 (H, W) or (T, H, W), a class index for each pixel";
         case FieldKind::boxes:
             return dtype == DType::float32 && sides == 2 && shape.back() == 4 ? "" : "float32 (K, 4), x1 y1 x2 y2";
         case FieldKind::label:

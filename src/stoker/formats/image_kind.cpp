@@ -69,6 +69,11 @@ bool is_npy_name(std::string_view name) {
     return ends_with_any(name, kNpy);
 }
 
+bool is_tiff_name(std::string_view name) {
+    constexpr std::string_view kTiff[] = {".tif", ".tiff"};
+    return ends_with_any(name, kTiff);
+}
+
 bool is_image_name(std::string_view name) {
     return ends_with_any(name, kImageEndings) || is_npy_name(name);
 }
@@ -106,22 +111,22 @@ bool is_encoded_image(std::span<const std::byte> bytes) {
     }
 }
 
-void set_image_file(std::span<const std::byte> bytes, FieldValue& value) {
+void set_image_file(std::span<const std::byte> bytes, FieldValue& value, bool clips) {
     if (!is_npy(bytes)) {
         value.set_encoded_image(bytes);
         return;
     }
     const ArrayView array = parse_npy(bytes);
-    set_pixels(image_array(array.type, array.shape), array.fortran, array.bytes, value);
+    set_pixels(image_array(array.type, array.shape, clips), array.fortran, array.bytes, value);
 }
 
-void set_encoded(std::span<const std::byte> bytes, FieldValue& value) {
+void set_encoded(std::span<const std::byte> bytes, FieldValue& value, bool clips) {
     if (!is_encoded_image(bytes) && !is_npy(bytes)) {
         throw DataError(
             {},
             {.where = "image", .expected = "a JPEG, PNG, WebP, BMP, PNM or TIFF image", .got = describe_bytes(bytes)});
     }
-    set_image_file(bytes, value);
+    set_image_file(bytes, value, clips);
 }
 
 std::string describe_bytes(std::span<const std::byte> bytes) {

@@ -115,8 +115,8 @@ bool may_be_image_folder(const fs::path& directory) {
     return false;
 }
 
-std::unique_ptr<Dataset> open_image_folder(const std::string& data, Split /*split*/, const OpenOptions& /*options*/) {
-    return std::make_unique<ImageFolder>(data);
+std::unique_ptr<Dataset> open_image_folder(const std::string& data, Split /*split*/, const OpenOptions& options) {
+    return std::make_unique<ImageFolder>(data, options.fields.clips);
 }
 
 // Files that users commonly give instead of a data set, recognised by the ends of their names.

@@ -3,12 +3,15 @@
 
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/adaptive_avg_pool3d.h>
 #include <ATen/ops/conv2d.h>
+#include <ATen/ops/conv3d.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "stoker/base/error.h"
@@ -17,10 +20,12 @@
 namespace stoker {
 
 ConvModel::ConvNorm ConvModel::conv_norm(const std::string& conv, const std::string& norm, std::int64_t in,
-                                         std::int64_t out, std::int64_t kernel, std::int64_t stride,
+                                         std::int64_t out, const Shape& kernel, const Shape& stride,
                                          at::Generator& generator) {
     ConvNorm layer;
-    layer.weight = parameter(conv + ".weight", kaiming_normal_fan_out({out, in, kernel, kernel}, generator));
+    Shape sides = {out, in};
+    sides.insert(sides.end(), kernel.begin(), kernel.end());
+    layer.weight = parameter(conv + ".weight", kaiming_normal_fan_out(sides, generator));
     layer.norm.gamma = parameter(norm + ".weight", at::ones({out}));
     layer.norm.beta = parameter(norm + ".bias", at::zeros({out}));
     layer.norm.running_mean = buffer(norm + ".running_mean", at::zeros({out}));
@@ -31,8 +36,13 @@ ConvModel::ConvNorm ConvModel::conv_norm(const std::string& conv, const std::str
 }
 
 void ConvModel::add_classifier(std::int64_t width, std::int64_t classes, at::Generator& generator) {
-    fc_weight_ = parameter("fc.weight", default_uniform({classes, width}, width, generator));
-    fc_bias_ = parameter("fc.bias", default_uniform({classes}, width, generator));
+    const at::Tensor weight = default_uniform({classes, width}, width, generator);
+    add_classifier(weight, default_uniform({classes}, width, generator));
+}
+
+void ConvModel::add_classifier(const at::Tensor& weight, const at::Tensor& bias) {
+    fc_weight_ = parameter("fc.weight", weight);
+    fc_bias_ = parameter("fc.bias", bias);
 }
 
 std::vector<at::Tensor> ConvModel::parameters_since(std::size_t first) const {
@@ -55,8 +65,11 @@ ModelBlock ConvModel::classifier_block() const {
 }
 
 at::Tensor ConvModel::apply(const ConvNorm& layer, const at::Tensor& input, bool recompute, const After& after) const {
-    const std::int64_t padding = layer.weight.size(2) / 2 * layer.dilation;
-    const at::Tensor x = at::conv2d(input, layer.weight, {}, layer.stride, padding, layer.dilation);
+    Shape padding = layer.weight.sizes().slice(2).vec();
+    std::ranges::transform(padding, padding.begin(), [&](std::int64_t side) { return side / 2 * layer.dilation; });
+    const at::Tensor x = padding.size() == 3
+                             ? at::conv3d(input, layer.weight, {}, layer.stride, padding, layer.dilation)
+                             : at::conv2d(input, layer.weight, {}, layer.stride, padding, layer.dilation);
     if (training() && sum_over_ranks() == nullptr && x.numel() == x.size(1)) {
         // The variance of one value is undefined. torch.nn refuses this too; ATen would make running_var NaN.
         throw InvalidArgument(
@@ -76,8 +89,9 @@ at::Tensor ConvModel::run_block(const BlockForward& block, const at::Tensor& inp
 }
 
 at::Tensor ConvModel::classify(const at::Tensor& features) const {
-    const at::Tensor x = at::adaptive_avg_pool2d(features, {1, 1}).flatten(1);  // (N, width)
-    return at::linear(x, fc_weight_, fc_bias_);                                 // (N, classes)
+    const at::Tensor pooled =
+        features.dim() == 5 ? at::adaptive_avg_pool3d(features, {1, 1, 1}) : at::adaptive_avg_pool2d(features, {1, 1});
+    return at::linear(pooled.flatten(1), fc_weight_, fc_bias_);  // (N, classes)
 }
 
 }  // namespace stoker

@@ -20,16 +20,17 @@ class ConvModel : public Model {
 
   protected:
     struct ConvNorm {
-        at::Tensor weight;  // (out, in, k, k)
+        at::Tensor weight;  // (out, in, k, k), of clips (out, in, k, k, k)
         BatchNorm norm;
-        std::int64_t stride = 1;
+        Shape stride = {1};  // one for all sides, or one for each
         std::int64_t dilation = 1;
     };
 
-    // Same padding; `conv` and `norm` are the names of the two layers.
+    // Same padding; `conv` and `norm` are the names of the two layers. `kernel` has two sides, of clips three.
     ConvNorm conv_norm(const std::string& conv, const std::string& norm, std::int64_t in, std::int64_t out,
-                       std::int64_t kernel, std::int64_t stride, at::Generator& generator);
+                       const Shape& kernel, const Shape& stride, at::Generator& generator);
     void add_classifier(std::int64_t width, std::int64_t classes, at::Generator& generator);
+    void add_classifier(const at::Tensor& weight, const at::Tensor& bias);
     // The parameters from index `first` on.
     std::vector<at::Tensor> parameters_since(std::size_t first) const;
 

@@ -25,7 +25,7 @@ ConvNet::ConvNet(std::int64_t channels, std::int64_t height, std::int64_t width,
         for (int i = 0; i < 2; ++i) {
             ++number;
             stage.layers.push_back(
-                conv_norm(fmt::format("conv{}", number), fmt::format("bn{}", number), in, out, 3, 1, generator));
+                conv_norm(fmt::format("conv{}", number), fmt::format("bn{}", number), in, out, {3, 3}, {1}, generator));
             in = out;
         }
         stage.parameters = parameters_since(first);

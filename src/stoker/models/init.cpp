@@ -3,6 +3,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
+#include <c10/util/accumulate.h>
 
 #include <cmath>
 
@@ -27,8 +28,8 @@ at::Tensor normal(at::IntArrayRef shape, double deviation, at::Generator& genera
 }
 
 at::Tensor kaiming_normal_fan_out(at::IntArrayRef shape, at::Generator& generator) {
-    const double fan_out = static_cast<double>(shape[0] * shape[2] * shape[3]);
-    return normal(shape, std::sqrt(2.0 / fan_out), generator);
+    const std::int64_t fan_out = shape[0] * c10::multiply_integers(shape.slice(2));
+    return normal(shape, std::sqrt(2.0 / static_cast<double>(fan_out)), generator);
 }
 
 }  // namespace stoker

@@ -21,7 +21,7 @@ at::Tensor xavier_uniform(at::IntArrayRef shape, at::Generator& generator);
 // Mean 0, standard deviation `deviation`.
 at::Tensor normal(at::IntArrayRef shape, double deviation, at::Generator& generator);
 
-// nn.init.kaiming_normal_(mode="fan_out", nonlinearity="relu") on (out, in, kh, kw).
+// nn.init.kaiming_normal_(mode="fan_out", nonlinearity="relu") on (out, in, kernel...).
 at::Tensor kaiming_normal_fan_out(at::IntArrayRef shape, at::Generator& generator);
 
 }  // namespace stoker

@@ -53,11 +53,14 @@ std::vector<NamedTensor> Model::state() const {
 void Model::to(const at::Device& device, bool channels_last) {
     for (auto* list : {&parameters_, &buffers_}) {
         for (auto& [name, tensor] : *list) {
-            const bool image = channels_last && tensor.dim() == 4;
+            const auto format = !channels_last      ? at::MemoryFormat::Contiguous
+                                : tensor.dim() == 4 ? at::MemoryFormat::ChannelsLast
+                                : tensor.dim() == 5 ? at::MemoryFormat::ChannelsLast3d
+                                                    : at::MemoryFormat::Contiguous;
             // contiguous() would not change the strides of a tensor with one channel or a 1x1 kernel, which count as
             // contiguous in both formats.
-            tensor.set_data(tensor.detach().to(tensor.options().device(device), /*non_blocking=*/false, /*copy=*/false,
-                                               image ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
+            tensor.set_data(
+                tensor.detach().to(tensor.options().device(device), /*non_blocking=*/false, /*copy=*/false, format));
         }
     }
     for (const at::Tensor& tensor : constants()) {
@@ -216,11 +219,18 @@ void Model::add(std::vector<NamedTensor>& list, const std::string& name, const a
 
 namespace {
 
+bool takes_clips(const ModelRecipe& recipe) {
+    return recipe.name == "r3d_18";
+}
+
 Activation activation_of(const std::string& name) {
     return name == "gelu" ? Activation::gelu : name == "tanh" ? Activation::tanh : Activation::relu;
 }
 
 ResNetStem stem_of(const ModelRecipe& recipe, const Shape& input) {
+    if (takes_clips(recipe)) {
+        return ResNetStem::video;
+    }
     const bool cifar = recipe.stem == "cifar" || (recipe.stem == "auto" && input[1] <= 64 && input[2] <= 64);
     return cifar ? ResNetStem::cifar : ResNetStem::imagenet;
 }
@@ -234,7 +244,19 @@ constexpr NamedLayout kResNets[] = {
     {"resnet18", {{2, 2, 2, 2}, ResNetBlock::basic}},
     {"resnet34", {{3, 4, 6, 3}, ResNetBlock::basic}},
     {"resnet50", {{3, 4, 6, 3}, ResNetBlock::bottleneck}},
+    {"r3d_18", {{2, 2, 2, 2}, ResNetBlock::basic}},
 };
+
+void require_input(const ModelRecipe& recipe, const Shape& input) {
+    const bool clips = input.size() == 4;
+    if (recipe.name != "mlp" && clips != takes_clips(recipe)) {
+        throw InvalidArgument({.where = "model.name",
+                               .expected = clips ? "r3d_18 or mlp, for clips" : "a model for images",
+                               .got = recipe.name,
+                               .hint = clips ? "or write a model in Python and set model.export"
+                                             : "data.frames makes clips of folders of frames and of arrays"});
+    }
+}
 
 }  // namespace
 
@@ -242,7 +264,7 @@ std::string model_label(const ModelRecipe& recipe, const Shape& input) {
     if (imported_model_key(recipe) != nullptr) {
         return recipe.script.empty() ? recipe.exported : recipe.script;
     }
-    if (std::ranges::find(kResNets, recipe.name, &NamedLayout::name) == std::end(kResNets)) {
+    if (std::ranges::find(kResNets, recipe.name, &NamedLayout::name) == std::end(kResNets) || takes_clips(recipe)) {
         return recipe.name;
     }
     return fmt::format("{} ({} stem)", recipe.name, stem_of(recipe, input) == ResNetStem::cifar ? "cifar" : "imagenet");
@@ -260,6 +282,7 @@ std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input,
     if (!recipe.exported.empty()) {
         return std::make_unique<ExportedModel>(recipe.exported, input, device);
     }
+    require_input(recipe, input);
     at::Generator generator = make_generator(seed);
     if (recipe.name == "mlp") {
         return std::make_unique<Mlp>(element_count(input), recipe.hidden, classes, activation_of(recipe.activation),
@@ -270,7 +293,7 @@ std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input,
     }
     const auto* resnet = std::ranges::find(kResNets, recipe.name, &NamedLayout::name);
     if (resnet != std::end(kResNets)) {
-        return std::make_unique<ResNet>(resnet->layout, input[0], classes, stem_of(recipe, input), generator);
+        return std::make_unique<ResNet>(resnet->layout, channels_in(input), classes, stem_of(recipe, input), generator);
     }
     if (gives_pixels(recipe)) {
         return std::make_unique<FcnResNet>(std::ranges::find(kResNets, "resnet50", &NamedLayout::name)->layout,
@@ -280,7 +303,7 @@ std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input,
         return std::make_unique<VisionTransformer>(input[0], input[1], input[2], classes, generator);
     }
     throw InvalidArgument({.where = "model.name",
-                           .expected = "mlp, convnet, resnet18, resnet34, resnet50, vit_s_16 or fcn_resnet50",
+                           .expected = "mlp, convnet, resnet18, resnet34, resnet50, vit_s_16, fcn_resnet50 or r3d_18",
                            .got = recipe.name});
 }
 

@@ -47,8 +47,8 @@ class Model {
     Model& operator=(const Model&) = delete;
     virtual ~Model() = default;
 
-    // Images (N, C, H, W) float32, or tokens (N, T) int64, to float outputs: (N, K), such as the logits of K classes;
-    // for pixels (N, K, H, W), for tokens (N, T, K).
+    // Images (N, C, H, W) float32, clips (N, T, C, H, W), or tokens (N, T) int64, to float outputs: (N, K), such as the
+    // logits of K classes; for pixels (N, K, H, W), for tokens (N, T, K).
     virtual at::Tensor forward(const at::Tensor& input) = 0;
 
     // The fields of a batch that the model takes, in order, for a model of several inputs: two images, or an image and
@@ -120,8 +120,8 @@ class Model {
     // Tensors that a pass reads besides these, such as the constants of a file. They move with the model.
     virtual std::vector<at::Tensor> constants() const { return {}; }
 
-    // Moves everything to `device`, and four-dimensional tensors to channels-last memory if `channels_last`. The tensor
-    // objects stay the same, so an optimiser that holds them stays valid.
+    // Moves everything to `device`, and tensors of four and five sides to channels-last memory if `channels_last`. The
+    // tensor objects stay the same, so an optimiser that holds them stays valid.
     void to(const at::Device& device, bool channels_last);
 
     // Copies values by name and ignores further names of tied weights. Throws InvalidArgument, with `where` as the
@@ -178,9 +178,9 @@ std::string model_label(const ModelRecipe& recipe, const Shape& input);
 // True for a built-in model whose outputs are a class for each pixel, (N, K, H, W).
 bool gives_pixels(const ModelRecipe& recipe);
 
-// `input` is (C, H, W) of one sample. The initial weights depend on `seed` alone and are distributed as in torch.nn and
-// torchvision. The weights are on the host; `device` is where the model will run (Model::to). Throws InvalidArgument
-// for an unknown name, and the errors of the model's constructor.
+// `input` is (C, H, W) of one sample, of clips (T, C, H, W). The initial weights depend on `seed` alone and are
+// distributed as in torch.nn and torchvision. The weights are on the host; `device` is where the model will run
+// (Model::to). Throws InvalidArgument for an unknown name, and the errors of the model's constructor.
 std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input, std::int64_t classes,
                                   std::uint64_t seed, const at::Device& device = at::kCPU);
 

@@ -5,6 +5,7 @@
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/upsample_bilinear2d.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -21,9 +22,13 @@ constexpr const char* kBody = "backbone.";  // the prefix of FcnResNet's body
 
 ResNetBody::ResNetBody(const BodyOptions& options, at::Generator& generator)
     : stem_(options.stem), prefix_(options.prefix) {
-    const bool imagenet = stem_ == ResNetStem::imagenet;
-    stem_layer_ = conv_norm(prefix_ + "conv1", prefix_ + "bn1", options.channels, 64, imagenet ? 7 : 3,
-                            imagenet ? 2 : 1, generator);
+    if (stem_ == ResNetStem::video) {
+        stem_layer_ = conv_norm("stem.0", "stem.1", options.channels, 64, {3, 7, 7}, {1, 2, 2}, generator);
+    } else {
+        const bool imagenet = stem_ == ResNetStem::imagenet;
+        stem_layer_ = conv_norm(prefix_ + "conv1", prefix_ + "bn1", options.channels, 64, kernel(imagenet ? 7 : 3),
+                                {imagenet ? 2 : 1}, generator);
+    }
     std::int64_t in = 64;
     std::int64_t dilation = 1;
     for (std::size_t stage = 0; stage < options.layout.depths.size(); ++stage) {
@@ -50,10 +55,13 @@ ResNetBody::Block ResNetBody::make_block(const std::string& name, ResNetBlock ki
                                          std::int64_t stride, at::Generator& generator) {
     const std::size_t first = parameters().size();
     Block block{.name = name};
-    const auto add = [&](std::int64_t from, std::int64_t to, std::int64_t kernel, std::int64_t step) {
+    const auto add = [&](std::int64_t from, std::int64_t to, std::int64_t side, std::int64_t step) {
         const std::size_t number = block.layers.size() + 1;
-        block.layers.push_back(conv_norm(fmt::format("{}.conv{}", name, number), fmt::format("{}.bn{}", name, number),
-                                         from, to, kernel, step, generator));
+        const bool video = stem_ == ResNetStem::video;
+        block.layers.push_back(
+            conv_norm(fmt::format("{}.conv{}{}", name, number, video ? ".0" : ""),
+                      fmt::format("{}.{}{}{}", name, video ? "conv" : "bn", number, video ? ".1" : ""), from, to,
+                      kernel(side), {step}, generator));
     };
     const std::int64_t out = kind == ResNetBlock::bottleneck ? 4 * width : width;
     if (kind == ResNetBlock::bottleneck) {
@@ -65,7 +73,8 @@ ResNetBody::Block ResNetBody::make_block(const std::string& name, ResNetBlock ki
         add(width, out, 3, 1);
     }
     if (stride != 1 || in != out) {
-        block.downsample = conv_norm(name + ".downsample.0", name + ".downsample.1", in, out, 1, stride, generator);
+        block.downsample =
+            conv_norm(name + ".downsample.0", name + ".downsample.1", in, out, kernel(1), {stride}, generator);
     }
     block.parameters = parameters_since(first);
     return block;
@@ -86,7 +95,8 @@ at::Tensor ResNetBody::recomputed(const Block& block, const at::Tensor& input) c
 }
 
 at::Tensor ResNetBody::stem(const at::Tensor& input) const {
-    const at::Tensor x = apply(stem_layer_, input, /*recompute=*/false, {});
+    const at::Tensor x =
+        apply(stem_layer_, stem_ == ResNetStem::video ? input.transpose(1, 2) : input, /*recompute=*/false, {});
     return stem_ == ResNetStem::imagenet ? at::max_pool2d(x, 3, 2, 1) : x;
 }
 
@@ -99,11 +109,12 @@ at::Tensor ResNetBody::features(const at::Tensor& input) const {
 }
 
 std::vector<ModelBlock> ResNetBody::body_blocks() const {
-    std::vector<ModelBlock> all = {
-        {.name = "stem", .tensors = {prefix_ + "conv1.*", prefix_ + "bn1.*"}, .forward = [this](const auto& x) {
-             count_batch(0, 1);
-             return stem(x);
-         }}};
+    std::vector<ModelBlock> all = {{.name = "stem",
+                                    .tensors = {prefix_ + "conv1.*", prefix_ + "bn1.*", "stem.*"},
+                                    .forward = [this](const auto& x) {
+                                        count_batch(0, 1);
+                                        return stem(x);
+                                    }}};
     std::size_t norm = 1;
     for (const Block& block : blocks_) {
         const std::size_t first = norm;
@@ -121,7 +132,11 @@ std::vector<ModelBlock> ResNetBody::body_blocks() const {
 ResNet::ResNet(const ResNetLayout& layout, std::int64_t channels, std::int64_t classes, ResNetStem stem,
                at::Generator& generator)
     : ResNetBody({.layout = layout, .channels = channels, .stem = stem}, generator) {
-    add_classifier(width(), classes, generator);
+    if (stem == ResNetStem::video) {
+        add_classifier(normal({classes, width()}, 0.01, generator), at::zeros({classes}));
+    } else {
+        add_classifier(width(), classes, generator);
+    }
 }
 
 at::Tensor ResNet::forward(const at::Tensor& input) {
@@ -138,7 +153,7 @@ std::vector<ModelBlock> ResNet::blocks() const {
 FcnResNet::FcnResNet(const ResNetLayout& layout, std::int64_t channels, std::int64_t classes, at::Generator& generator)
     : ResNetBody({.layout = layout, .channels = channels, .prefix = kBody, .dilated = true}, generator) {
     const std::int64_t narrow = width() / 4;
-    head_ = conv_norm("classifier.0", "classifier.1", width(), narrow, 3, 1, generator);
+    head_ = conv_norm("classifier.0", "classifier.1", width(), narrow, {3, 3}, {1}, generator);
     const c10::NoGradGuard no_grad;
     head_.weight.copy_(default_uniform(head_.weight.sizes(), width() * 9, generator));
     weight_ = parameter("classifier.4.weight", default_uniform({classes, narrow, 1, 1}, narrow, generator));

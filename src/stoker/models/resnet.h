@@ -1,6 +1,6 @@
-// ResNet-18, -34 and -50 (He et al., "Deep Residual Learning for Image Recognition", 2015) and a segmentation on one of
-// them, with torchvision's state-dict names. The CIFAR stem, for images up to 64 pixels, is a 3x3 convolution without
-// pooling.
+// ResNet-18, -34 and -50 (He et al., "Deep Residual Learning for Image Recognition", 2015), a segmentation on one of
+// them, and R3D-18 (Tran et al., "A Closer Look at Spatiotemporal Convolutions for Action Recognition", 2018), with
+// torchvision's state-dict names. The CIFAR stem, for images up to 64 pixels, is a 3x3 convolution without pooling.
 #pragma once
 
 #include <array>
@@ -12,7 +12,11 @@
 
 namespace stoker {
 
-enum class ResNetStem { imagenet, cifar };
+enum class ResNetStem {
+    imagenet,
+    cifar,
+    video,  // clips (N, T, C, H, W): all kernels have three sides, and names are those of torchvision's VideoResNet
+};
 enum class ResNetBlock {
     basic,       // two 3x3 convolutions
     bottleneck,  // 1x1, 3x3, and 1x1 to four times the width; the stride is in the 3x3 one, as in torchvision
@@ -52,6 +56,7 @@ class ResNetBody : public ConvModel {
                      std::int64_t stride, at::Generator& generator);
     at::Tensor stem(const at::Tensor& input) const;
     at::Tensor run(const Block& block, const at::Tensor& input, bool recompute) const;
+    Shape kernel(std::int64_t side) const { return Shape(stem_ == ResNetStem::video ? 3 : 2, side); }
     at::Tensor recomputed(const Block& block, const at::Tensor& input) const;  // with gradient checkpointing
 
     ResNetStem stem_;

@@ -16,6 +16,7 @@
 #include "stoker/pack/pack_plan.h"
 #include "stoker/pack/packed_fields.h"
 #include "stoker/pack/target.h"
+#include "stoker/pipeline/read_sample.h"
 
 namespace stoker {
 namespace {
@@ -282,8 +283,12 @@ class Packing {
             if (stk_ != nullptr) {
                 stk_->reader().verify(index);  // otherwise damaged bytes would get a valid hash
             }
-            dataset_.read(index, slot.sample);
+            read_sample(dataset_, index, slot.sample);
+            require_target_of_clips(slot.sample);
             slot.bytes_in = static_cast<std::int64_t>(slot.sample.bytes.size());
+            for (const FieldValue& frame : slot.sample.frames) {
+                slot.bytes_in += static_cast<std::int64_t>(frame.bytes.size());
+            }
             if (dataset_.has_image()) {
                 const bool original = stk_ == nullptr || stk_->image(index).original_file;
                 transcoder.run(slot.sample, original, slot.transcoded);
@@ -296,6 +301,18 @@ class Packing {
                        slot);
         }
         check_maps();
+    }
+
+    void require_target_of_clips(const Sample& sample) const {
+        const auto is_clip = [](const FieldValue& value) { return !value.frames.empty(); };
+        const bool fields = std::ranges::any_of(sample.fields, is_clip);
+        if (fields || (is_clip(sample) && !format_.clips)) {
+            throw InvalidArgument({.where = path_.string(),
+                                   .expected = fields ? "clips whose fields are single images and values"
+                                                      : "a target named like data.stk, which holds clips",
+                                   .got = fields ? "fields that are clips as well" : "another one",
+                                   .hint = fields ? "leave them out" : ""});
+        }
     }
 
     void read_fields(Transcoder& transcoder, Slot& slot) const {

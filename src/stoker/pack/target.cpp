@@ -32,6 +32,7 @@ constexpr std::array kTargetFormats = {
                  .ending = ".stk",
                  .shards = true,
                  .imageless = true,
+                 .clips = true,
                  .codec = PackCodec::keep,
                  .finished_origin = finished_stk_origin,
                  .unfinished_origin = unfinished_stk_origin,

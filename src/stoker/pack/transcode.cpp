@@ -15,6 +15,7 @@
 #include "stoker/formats/array.h"
 #include "stoker/formats/arrays/npz_writer.h"
 #include "stoker/formats/image_kind.h"
+#include "stoker/formats/stk/stk_clip.h"
 #include "stoker/ops/resize.h"
 
 namespace stoker {
@@ -77,22 +78,35 @@ StkCodec stk_codec_of(std::span<const std::byte> bytes) {
     return found->second;
 }
 
-std::vector<std::byte> npy_file(const FieldValue& image) {
+std::vector<std::byte> npy_file(const FieldValue& value) {
+    const std::span<const FieldValue> frames =
+        value.frames.empty() ? std::span(&value, 1) : std::span<const FieldValue>(value.frames);
+    const FieldValue& image = frames.front();
     const DType dtype = image.dtype.value_or(DType::uint8);
     Shape shape = {image.height, image.width};
     if (image.channels > 1) {
         shape.insert(image.planes ? shape.begin() : shape.end(), image.channels);
     }
     const std::string_view descr = npy_descr(dtype);
-    if (descr.empty() || (image.channels > 1 && image_array(dtype, shape).planes != image.planes)) {
+    const auto same = [&](const FieldValue& other) {
+        return !other.encoded && other.height == image.height && other.width == image.width &&
+               other.channels == image.channels && other.planes == image.planes && other.dtype == image.dtype;
+    };
+    if (descr.empty() || !std::ranges::all_of(frames, same) ||
+        (image.channels > 1 && image_array(dtype, shape).planes != image.planes)) {
         throw InvalidArgument({.where = "pack",
                                .expected = "images of a type that NumPy has, whose channels are their shortest side",
                                .got = fmt::format("{} of ({})", dtype_name(dtype), fmt::join(shape, ", "))});
     }
+    if (!value.frames.empty()) {
+        shape.insert(shape.begin(), std::ssize(frames));
+    }
     const std::string header = npy_header(descr, shape);
-    std::vector<std::byte> file(header.size() + image.bytes.size());
-    std::ranges::copy(as_bytes(header), file.begin());
-    std::ranges::copy(image.bytes, file.begin() + static_cast<std::ptrdiff_t>(header.size()));
+    std::vector<std::byte> file(header.size() + image.bytes.size() * frames.size());
+    auto to = std::ranges::copy(as_bytes(header), file.begin()).out;
+    for (const FieldValue& frame : frames) {
+        to = std::ranges::copy(frame.bytes, to).out;
+    }
     return file;
 }
 
@@ -124,7 +138,27 @@ Transcoder::Transcoder(const TranscodeOptions& options)
     }
 }
 
-void Transcoder::run(const Sample& sample, bool original, TranscodedImage& out) {
+void Transcoder::run_clip(const FieldValue& clip, bool original, TranscodedImage& out) {
+    std::vector<TranscodedImage> made(clip.frames.size());
+    std::vector<StkImage> frames;
+    out.kept.clear();
+    out.exif_lost = false;
+    for (std::size_t i = 0; i < made.size(); ++i) {
+        run(clip.frames[i], original, made[i]);
+        frames.push_back(made[i].image);
+        out.kept = out.kept.empty() ? made[i].kept : out.kept;
+        out.exif_lost = out.exif_lost || made[i].exif_lost;
+    }
+    const bool all = std::ranges::all_of(frames, &StkImage::original_file);
+    out.made = write_stk_clip(frames);
+    out.image = {.bytes = out.made, .codec = StkCodec::clip, .original_file = all};
+}
+
+void Transcoder::run(const FieldValue& sample, bool original, TranscodedImage& out) {
+    if (!sample.frames.empty()) {
+        run_clip(sample, original, out);
+        return;
+    }
     out.kept.clear();
     out.exif_lost = false;
     if (is_deep(sample)) {
@@ -160,7 +194,7 @@ bool Transcoder::changes() const {
 }
 
 // Images that are not bytes are packed unchanged, arrays as .npy files.
-void Transcoder::keep_deep(const Sample& sample, TranscodedImage& out) {
+void Transcoder::keep_deep(const FieldValue& sample, TranscodedImage& out) {
     if (changes() || codec_ == PackCodec::raw) {
         refuse_change("images of another type");
     }
@@ -184,7 +218,7 @@ void Transcoder::check(const FieldValue& image) {
     transform_.planes(image, {}, scratch_, clock);
 }
 
-bool Transcoder::is_plain_dct(const Sample& sample) const {
+bool Transcoder::is_plain_dct(const FieldValue& sample) const {
     return is_dct_codec(codec_) && options_.resize_shorter == 0 && options_.quality == 0 && sample.encoded &&
            sniff_codec(sample.bytes) == Codec::jpeg;
 }
@@ -207,7 +241,7 @@ ConstImageView Transcoder::resized(ConstImageView image) {
 }
 
 // Stores the sample unchanged or converts it losslessly.
-void Transcoder::keep(const Sample& sample, TranscodedImage& out) const {
+void Transcoder::keep(const FieldValue& sample, TranscodedImage& out) const {
     if (!sample.encoded) {
         out.image = {.bytes = sample.bytes,
                      .codec = StkCodec::raw,
@@ -252,7 +286,7 @@ void Transcoder::to_dct(std::span<const std::byte> bytes, StkCodec codec, Transc
 }
 
 // Encodes pixels: resized ones, or those of a sample that changes its codec.
-void Transcoder::encode(ConstImageView image, const Sample& sample, TranscodedImage& out) const {
+void Transcoder::encode(ConstImageView image, const FieldValue& sample, TranscodedImage& out) const {
     const bool stays_raw = !sample.encoded && options_.quality == 0;
     if (codec_ == PackCodec::raw || stays_raw) {
         copy_rows(image, out.made);

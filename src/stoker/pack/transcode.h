@@ -24,8 +24,8 @@ std::string_view pack_codec_name(PackCodec codec);
 // The codec of an encoded image. Throws DataError for bytes that are none.
 StkCodec stk_codec_of(std::span<const std::byte> bytes);
 
-// A .npy file of raw pixels that are not bytes. Throws InvalidArgument for a type that NumPy lacks, and for a shape
-// that would be read in another order.
+// A .npy file of raw pixels, or of a clip of such frames. Throws InvalidArgument for a type that NumPy lacks, for a
+// shape that would be read in another order, and for frames that differ.
 std::vector<std::byte> npy_file(const FieldValue& image);
 
 struct TranscodeOptions {
@@ -47,9 +47,9 @@ class Transcoder {
   public:
     explicit Transcoder(const TranscodeOptions& options);
 
-    // `original`: the packed file can be restored from the sample's bytes. Throws DataError for a sample that cannot be
-    // decoded.
-    void run(const Sample& sample, bool original, TranscodedImage& out);
+    // `original`: the packed file can be restored from the sample's bytes. Each frame of a clip becomes as an image
+    // does. Throws DataError for a sample that cannot be decoded.
+    void run(const FieldValue& image, bool original, TranscodedImage& out);
 
     // Decodes the image of a further field, which is packed unchanged. Throws DataError if it cannot be decoded, and
     // for raw pixels that are not bytes.
@@ -57,13 +57,14 @@ class Transcoder {
 
   private:
     bool changes() const;
-    void keep_deep(const Sample& sample, TranscodedImage& out);
-    bool is_plain_dct(const Sample& sample) const;
+    void run_clip(const FieldValue& clip, bool original, TranscodedImage& out);
+    void keep_deep(const FieldValue& image, TranscodedImage& out);
+    bool is_plain_dct(const FieldValue& image) const;
     ConstImageView decode(const FieldValue& image);
     ConstImageView resized(ConstImageView image);
-    void keep(const Sample& sample, TranscodedImage& out) const;
+    void keep(const FieldValue& image, TranscodedImage& out) const;
     void to_dct(std::span<const std::byte> bytes, StkCodec codec, TranscodedImage& out) const;
-    void encode(ConstImageView image, const Sample& sample, TranscodedImage& out) const;
+    void encode(ConstImageView image, const FieldValue& from, TranscodedImage& out) const;
 
     TranscodeOptions options_;
     PackCodec codec_;

@@ -28,6 +28,7 @@
 #include "stoker/pack/unpack_coco.h"
 #include "stoker/pack/unpack_fields.h"
 #include "stoker/pack/unpack_tokens.h"
+#include "stoker/pipeline/read_sample.h"
 
 namespace stoker {
 namespace {
@@ -192,7 +193,11 @@ class Unpacking {
             if (stk_ != nullptr) {
                 stk_->reader().verify(index);
             }
-            dataset_.read(index, slot.sample);
+            read_sample(dataset_, index, slot.sample);
+            if (!slot.sample.frames.empty()) {
+                write_clip(key, index, slot);
+                return;
+            }
             if (slot.sample.is_deep()) {
                 slot.made = npy_file(slot.sample);
                 slot.sample.set_encoded_image(slot.made);
@@ -205,6 +210,35 @@ class Unpacking {
         } catch (const InvalidArgument& error) {  // pixels that PNG cannot store
             throw DataError({.path = dataset_.path(), .key = key, .index = index},
                             {.where = "unpack", .expected = "an image that a file can store", .got = error.what()});
+        }
+    }
+
+    // A .npy file of raw frames; of image files a folder of them.
+    void write_clip(const std::string& key, std::int64_t index, Slot& slot) const {
+        Sample& sample = slot.sample;
+        if (!dataset_.fields().empty()) {
+            throw InvalidArgument({.where = "unpack",
+                                   .expected = "clips without further fields",
+                                   .got = describe_fields(dataset_.fields())});
+        }
+        const std::string class_name = class_of(sample.label, dataset_.classes());
+        slot.original = stk_ != nullptr && stk_->image(index).original_file;
+        if (!sample.frames.front().encoded) {
+            slot.made = npy_file(sample);
+            slot.path = unpacked_name(key, class_name, false, slot.made);
+            write_new(directory_ / slot.path, slot.made);
+            slot.bytes = static_cast<std::int64_t>(slot.made.size());
+            return;
+        }
+        slot.bytes = 0;
+        const bool unnamed = class_name.empty() && key.find('/') == std::string::npos;
+        const std::string folder = unnamed ? fmt::format("{}/{}", kUnlabelled, key) : key;
+        const std::size_t digits = fmt::to_string(sample.frames.size() - 1).size();
+        for (std::size_t i = 0; i < sample.frames.size(); ++i) {
+            const std::span<const std::byte> bytes = file_bytes(sample.frames[i], slot.made);
+            slot.path = unpacked_name(fmt::format("{}/{:0{}}", folder, i, digits), class_name, false, bytes);
+            write_new(directory_ / slot.path, bytes);
+            slot.bytes += static_cast<std::int64_t>(bytes.size());
         }
     }
 

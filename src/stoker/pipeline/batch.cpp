@@ -8,6 +8,21 @@
 
 namespace stoker {
 
+std::vector<std::int64_t> channels_last_steps(const Shape& shape) {
+    std::vector<std::int64_t> steps(shape.size(), 1);
+    const std::size_t channels = shape.size() - 3;
+    std::int64_t step = shape[channels];
+    for (const std::size_t side : {channels + 2, channels + 1}) {  // width, then height
+        steps[side] = step;
+        step *= shape[side];
+    }
+    for (std::size_t side = channels; side-- > 0;) {
+        steps[side] = step;
+        step *= shape[side];
+    }
+    return steps;
+}
+
 std::string view_name(int view) {
     return view == 0 ? std::string(kImageField) : fmt::format("{}_{}", kImageField, view + 1);
 }

@@ -35,6 +35,10 @@ struct DeferredGather {
     bool operator==(const DeferredGather&) const = default;
 };
 
+// The distances of neighbours in elements, of images (N, C, H, W) or clips (N, T, C, H, W) whose memory has the
+// channels last.
+std::vector<std::int64_t> channels_last_steps(const Shape& shape);
+
 // How a device makes a field's images from a DctCropSlot.
 struct DeferredDecode {
     ImageSize to;

@@ -83,7 +83,8 @@ void Loader::find_shapes() {
         try {
             try {
                 scratch.drawn = false;
-                read_sample(*dataset_, index, scratch.sample);
+                const RngKey key{.seed = options_.seed, .sample = static_cast<std::uint64_t>(index)};
+                read_sample(*dataset_, index, scratch.sample, fields_.frames_of(index, key));
                 fields_.find_shapes(index, scratch);
                 check_maps();
                 return;

@@ -47,7 +47,7 @@ void check_field(const Field& field, const FieldValue* value) {
     };
     const std::size_t bytes = value != nullptr ? value->bytes.size() : 0;
     if (has_pixels(field.kind)) {
-        if (bytes == 0) {
+        if (bytes == 0 && (value == nullptr || value->frames.empty())) {
             refuse("pixels", "none");
         }
         return;
@@ -186,6 +186,16 @@ void LoaderFields::require_given(int channels, std::optional<ImageSize> size) co
     }
 }
 
+void LoaderFields::require_frames(const FieldValue& value) const {
+    if (options_.clips.frames > 0 && value.frames.empty()) {
+        throw InvalidArgument(
+            {.where = dataset_.path(),
+             .expected = fmt::format("clips or volumes, for {} frames of each", options_.clips.frames),
+             .got = "single images",
+             .hint = "leave data.frames out"});
+    }
+}
+
 ImageSlot LoaderFields::slot_of(ConstImageView image, std::optional<ImageSize> size) const {
     require_given(image.channels, size);
     const ImageSize wanted = size.value_or(ImageSize{image.height, image.width});
@@ -217,6 +227,10 @@ ImageSlot LoaderFields::planes_slot(ConstPlanesView image, std::optional<ImageSi
     return slot;
 }
 
+bool LoaderFields::have_clips() const {
+    return image_.frames > 0 || std::ranges::any_of(plans_, [](const Plan& plan) { return plan.slot.frames > 0; });
+}
+
 bool LoaderFields::have_planes() const {
     return image_.planes || std::ranges::any_of(plans_, [](const Plan& plan) { return plan.slot.planes; });
 }
@@ -230,8 +244,9 @@ void LoaderFields::find_shapes(std::int64_t index, SampleScratch& scratch) {
     // A PNG of 16 bits is then reduced to 8.
     const bool makes_bytes =
         std::holds_alternative<IndexedImages>(options_.images) || (!deferred_ && pixels_.dtype == DType::uint8);
-    const auto slot_after = [&](const Transform& transform, const FieldValue& image, TransformScratch& to,
+    const auto slot_after = [&](const Transform& transform, const FieldValue& value, TransformScratch& to,
                                 std::optional<ImageSize> size) {
+        const FieldValue& image = first_image(value);
         const bool reduced = makes_bytes && !transform.needs_planes() && !is_deep(image);
         if (transform.takes_planes(image, to) && !reduced) {
             const ConstPlanesView planes = transform.planes(image, key, to, clock);
@@ -243,7 +258,9 @@ void LoaderFields::find_shapes(std::int64_t index, SampleScratch& scratch) {
         return slot_of(transform.augment(prepared, key, to), size);
     };
     if (has_image_) {
+        require_frames(scratch.sample);
         image_ = slot_after(transform_, scratch.sample, scratch.transform, options_.size);
+        image_.frames = static_cast<int>(scratch.sample.frames.size());
         transform_.require_channels(image_.channels);
         // A larger batch does not stay in the processor's caches until the training thread reads it, so it is written
         // past them.
@@ -260,8 +277,11 @@ void LoaderFields::find_shapes(std::int64_t index, SampleScratch& scratch) {
                 plan.slot = slot_after(*plan.transform, value, scratch.fields, std::nullopt);
                 plan.transform->require_channels(plan.slot.channels);
             } else if (plan.field.kind == FieldKind::mask) {
-                plan.slot = slot_of(plan.mask(value, image, OpRange::all, key, scratch.fields, clock), std::nullopt);
+                plan.slot = slot_of(plan.mask(first_image(value), image, OpRange::all, key, scratch.fields, clock),
+                                    std::nullopt);
+                plan.slot.pixels = {.dtype = DType::uint8, .layout = Layout::hwc};
             }
+            plan.slot.frames = static_cast<int>(value.frames.size());
         });
     }
 }
@@ -269,7 +289,7 @@ void LoaderFields::find_shapes(std::int64_t index, SampleScratch& scratch) {
 FieldSpec LoaderFields::image_spec(std::string name, const ImageSlot& slot, const Transform& transform) const {
     FieldSpec spec{.name = std::move(name),
                    .dtype = slot.pixels.dtype,
-                   .shape = {slot.channels, slot.height, slot.width},
+                   .shape = slot.shape(),
                    .layout = slot.pixels.layout == Layout::hwc ? FieldLayout::channels_last : FieldLayout::plain};
     if (deferred_ && !slot.planes) {
         spec.deferred = {.factors = transform.factors(), .layout = options_.layout};
@@ -283,7 +303,9 @@ FieldSpec LoaderFields::spec_of(const Plan& plan) const {
         return image_spec(field.name, plan.slot, *plan.transform);
     }
     if (field.kind == FieldKind::mask) {
-        return {.name = field.name, .shape = {plan.slot.height, plan.slot.width}};
+        Shape shape = plan.slot.shape();
+        shape.erase(shape.end() - 3);  // a mask lacks channels
+        return {.name = field.name, .shape = std::move(shape)};
     }
     Shape shape(field.shape.begin() + (field.any_length() ? 1 : 0), field.shape.end());
     if (plan.pad) {
@@ -384,15 +406,17 @@ void LoaderFields::write_field(const Plan& plan, const FieldValue& value, const 
                 transform.run(value, task.key, scratch.fields, slot, task.clock);
             }
             return;
-        case FieldKind::mask: {
-            // A kept mask has the size that its own ops gave it.
-            const ImageSize image = range == OpRange::remaining ? ImageSize{value.height, value.width} : scratch.image;
-            const ConstImageView mask = plan.mask(value, image, range, task.key, scratch.fields, task.clock);
-            require_size(slot, mask.channels, {mask.height, mask.width});
-            auto* to = reinterpret_cast<std::uint8_t*>(task.place.bytes(plan.at).data());
-            copy_pixels(mask, {to, mask.height, mask.width, 1, mask.width});
+        case FieldKind::mask:
+            slot.pixels.data = task.place.bytes(plan.at).data();
+            for_frames(value, slot, [&](const FieldValue& own, const ImageSlot& place) {
+                // A kept mask has the size that its own ops gave it.
+                const ImageSize image = range == OpRange::remaining ? ImageSize{own.height, own.width} : scratch.image;
+                const ConstImageView mask = plan.mask(own, image, range, task.key, scratch.fields, task.clock);
+                require_size(slot, mask.channels, {mask.height, mask.width});
+                auto* to = reinterpret_cast<std::uint8_t*>(place.pixels.data);
+                copy_pixels(mask, {to, mask.height, mask.width, 1, mask.width});
+            });
             return;
-        }
         case FieldKind::boxes:
             transform.boxes(boxes_in(scratch.boxes, value.bytes), scratch.image, range, task.key);
             write_elements(plan, std::as_const(scratch.boxes).bytes(), task.place);

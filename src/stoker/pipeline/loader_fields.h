@@ -44,6 +44,7 @@ struct SampleScratch {
     Buffer packed;                   // contiguous pixels for the cache
     std::vector<DctCropView> crops;  // of each view, for a device that decodes
     Buffer boxes;
+    std::vector<std::vector<FieldValue>> stored_frames;  // all frames of clips, with a cache
     ImageSize image{};       // the size of the sample's image before the ops that ran on it last
     bool drawn = false;      // what fails from here on depends on the random numbers
     bool on_device = false;  // a device decodes the sample's image
@@ -85,6 +86,12 @@ class LoaderFields {
     int views() const { return has_image_ ? options_.views : 0; }  // of the image
     // True if some images run as planes, which no device makes and no cache keeps prepared.
     bool have_planes() const;
+    // True if some images or masks are clips; no device makes those either.
+    bool have_clips() const;
+    // The frames that the sample's clips need.
+    FrameWindow frames_of(std::int64_t index, const RngKey& key) const {
+        return wanted_frames(options_.clips, index, key);
+    }
     const ImageSlot& image() const { return image_; }  // the target of a view, without its address
     // The field of a view whose pixels are in the batch.
     FieldSpec view_spec(int view) const { return image_spec(view_name(view), image_, transform_); }
@@ -127,6 +134,7 @@ class LoaderFields {
     Plan plan_of(const Field& field) const;
     void require_names() const;
     void check_further(const Sample& sample) const;
+    void require_frames(const FieldValue& value) const;
     void require_given(int channels, std::optional<ImageSize> size) const;
     ImageSlot planes_slot(ConstPlanesView image, std::optional<ImageSize> size) const;
     ImageSlot slot_of(ConstImageView image, std::optional<ImageSize> size) const;

@@ -13,6 +13,7 @@
 #include "stoker/formats/dataset.h"
 #include "stoker/ops/normalize.h"
 #include "stoker/pipeline/cache/sample_cache.h"
+#include "stoker/pipeline/clip_options.h"
 #include "stoker/pipeline/image_table.h"
 #include "stoker/pipeline/sampling/batch_sampler.h"
 #include "stoker/pipeline/sampling/sampler.h"
@@ -76,13 +77,14 @@ struct LoaderOptions {
     std::int64_t channels = 0;  // with `size`: of all images, as in training; 0: those of the first
     // Samples with a label outside [0, classes) are bad; 0: labels are not checked.
     std::int64_t classes = 0;
-    bool drop_last = false;                 // leave out an epoch's last batch if it is not full
-    int rank = 0;                           // of this process, in [0, world_size)
-    int world_size = 1;                     // processes that share each batch; must divide batch_size
-    Layout layout = Layout::chw;            // of the images' floats; hwc: (C, H, W) in channels-last memory
-    ImageOptions images = {};               // by default PixelImages
-    std::string why_not_indexed = {};       // the reason, if IndexedImages were wanted
-    int views = 1;                          // images of each sample, with different random numbers
+    bool drop_last = false;            // leave out an epoch's last batch if it is not full
+    int rank = 0;                      // of this process, in [0, world_size)
+    int world_size = 1;                // processes that share each batch; must divide batch_size
+    Layout layout = Layout::chw;       // of the images' floats; hwc: (C, H, W) in channels-last memory
+    ImageOptions images = {};          // by default PixelImages
+    std::string why_not_indexed = {};  // the reason, if IndexedImages were wanted
+    int views = 1;                     // images of each sample, with different random numbers
+    ClipOptions clips = {};
     std::vector<FieldOptions> fields = {};  // of the data set's further fields; others have the defaults
     bool image_sizes = false;        // a field kImageSizeField; with PixelImages, and no cache of prepared pixels
     Allocator* allocator = nullptr;  // for batches; null: plain host memory. Must outlive every batch.

@@ -1,5 +1,6 @@
 #include "stoker/pipeline/read_sample.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <new>
 
@@ -10,14 +11,14 @@
 
 namespace stoker {
 
-void read_sample(const Dataset& dataset, std::int64_t index, Sample& sample) {
-    sample.bytes = {};
-    sample.encoded = false;
-    sample.height = sample.width = sample.channels = 0;
+void read_sample(const Dataset& dataset, std::int64_t index, Sample& sample, const FrameWindow& wanted) {
+    const auto reset = [&](FieldValue& value) {
+        value.set_raw({}, 0, 0, 0);
+        value.wanted = wanted;
+    };
+    reset(sample);
     sample.label = -1;
-    for (FieldValue& field : sample.fields) {
-        field.set_raw({}, 0, 0, 0);
-    }
+    std::ranges::for_each(sample.fields, reset);
     dataset.read(index, sample);
 }
 

@@ -6,7 +6,7 @@
 namespace stoker {
 
 // `sample` may hold an earlier one. It is reset first, because a data set sets only the members it has.
-void read_sample(const Dataset& dataset, std::int64_t index, Sample& sample);
+void read_sample(const Dataset& dataset, std::int64_t index, Sample& sample, const FrameWindow& wanted = {});
 
 // Inside a catch block: rethrows errors of a sample's bytes as DataError with path, key and index. Errors of the system
 // or the caller are rethrown unchanged. Bytes that a damaged map lost are an error of the system.

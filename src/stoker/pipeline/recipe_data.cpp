@@ -95,7 +95,7 @@ DatasetPtr open_test_splits(const DataRecipe& recipe) {
     std::vector<DatasetPtr> found;
     for (const std::string& name : training_sets(recipe)) {
         if (const OpenOptions options = open_options(recipe); has_splits(name, options.fields)) {
-            found.push_back(open_dataset(name, Split::test, options));
+            found.push_back(clips_of(open_dataset(name, Split::test, options), recipe));
         }
     }
     return found.empty() ? nullptr : joined(std::move(found));
@@ -109,8 +109,25 @@ void use_memory_limit(const DataRecipe& recipe) {
     }
 }
 
+DatasetPtr clips_of(DatasetPtr videos, const DataRecipe& recipe) {
+    if (recipe.clips_per_video == 1) {
+        return videos;
+    }
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(videos->size() * recipe.clips_per_video));
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+        indices[i] = static_cast<std::int64_t>(i) / recipe.clips_per_video;
+    }
+    return std::make_shared<Subset>(std::move(videos), std::move(indices));
+}
+
+ClipOptions clip_options(const DataRecipe& recipe, bool random) {
+    return {.frames = recipe.frames, .stride = recipe.stride, .per_sample = recipe.clips_per_video, .random = random};
+}
+
 OpenOptions open_options(const DataRecipe& recipe) {
-    OpenOptions options{.fields = {.image = recipe.fields.image, .label = recipe.fields.label},
+    OpenOptions options{.fields = {.image = recipe.fields.image,
+                                   .label = recipe.fields.label,
+                                   .clips = recipe.frames > 0 || recipe.fields.clips},
                         .context = recipe.context};
     for (const FieldRecipe& field : recipe.fields.more) {
         options.fields.more.push_back({.name = field.name,
@@ -148,8 +165,9 @@ RecipeData open_train_data(const DataRecipe& recipe) {
         if (share) {  // each data set by its own keys, so the split does not depend on data.mix
             const SplitDatasets split = split_by_key(dataset, *share);
             dataset = split.rest;
-            val.push_back(split.share);
+            val.push_back(clips_of(split.share, recipe));
         }
+        dataset = clips_of(std::move(dataset), recipe);
         data.train_parts.push_back(dataset->size());
         train.push_back(std::move(dataset));
     }
@@ -162,7 +180,7 @@ RecipeData open_data(const DataRecipe& recipe) {
     RecipeData data = open_train_data(recipe);
     if (data.val == nullptr) {
         data.val = recipe.val.empty() ? open_test_splits(recipe)
-                                      : DatasetPtr(open_named("data.val", recipe.val, Split::test, recipe));
+                                      : clips_of(open_named("data.val", recipe.val, Split::test, recipe), recipe);
     }
     return data;
 }
@@ -194,7 +212,7 @@ RecipeData open_val_data(const DataRecipe& recipe) {
         return open_data(recipe);
     }
     if (!recipe.val.empty()) {
-        return {.train = nullptr, .val = open_named("data.val", recipe.val, Split::test, recipe)};
+        return {.train = nullptr, .val = clips_of(open_named("data.val", recipe.val, Split::test, recipe), recipe)};
     }
     if (DatasetPtr splits = open_test_splits(recipe)) {
         return {.train = nullptr, .val = std::move(splits)};
@@ -214,6 +232,7 @@ LoaderOptions train_loader_options(const Recipe& recipe, const RecipeData& data)
     options.shuffle = recipe.data.shuffle;
     options.drop_last = recipe.data.drop_last;
     options.views = static_cast<int>(recipe.data.views);
+    options.clips = clip_options(recipe.data, recipe.data.shuffle);
     options.fields = field_options(recipe.data, &FieldRecipe::train_ops);
     return options;
 }
@@ -222,6 +241,7 @@ LoaderOptions val_loader_options(const Recipe& recipe, const RecipeData& data) {
     LoaderOptions options = common_options(recipe, data, *data.val);
     options.shuffle = false;
     options.epochs = 1;
+    options.clips = clip_options(recipe.data, /*random=*/false);
     options.fields = field_options(recipe.data, &FieldRecipe::val_ops);
     return options;
 }

@@ -6,6 +6,7 @@
 
 #include "stoker/formats/dataset.h"
 #include "stoker/formats/open.h"
+#include "stoker/pipeline/clip_options.h"
 #include "stoker/pipeline/loader.h"
 #include "stoker/recipe/recipe.h"
 
@@ -29,6 +30,12 @@ OpenOptions open_options(const DataRecipe& recipe);
 std::vector<std::string> training_sets(const DataRecipe& recipe);
 // And in data.val.
 std::vector<std::string> all_sets(const DataRecipe& recipe);
+
+// The data set with each sample data.clips_per_video times in a row.
+std::shared_ptr<const Dataset> clips_of(std::shared_ptr<const Dataset> videos, const DataRecipe& recipe);
+
+// How a recipe reads clips, which begin at `random` places.
+ClipOptions clip_options(const DataRecipe& recipe, bool random);
 
 // The training data, and its validation share if data.val is a percentage.
 RecipeData open_train_data(const DataRecipe& recipe);

@@ -2,11 +2,49 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/pipeline/read_sample.h"
 
 namespace stoker {
+namespace {
+
+// Refers to an image that is stored elsewhere.
+FieldValue view_of(const FieldValue& image) {
+    FieldValue view;
+    view.set_raw(image.bytes, image.height, image.width, image.channels);
+    view.encoded = image.encoded;
+    view.planes = image.planes;
+    view.dtype = image.dtype;
+    return view;
+}
+
+template <typename Change>
+void for_clips(SampleScratch& scratch, Change change) {
+    Sample& sample = scratch.sample;
+    scratch.stored_frames.resize(sample.fields.size() + 1);
+    change(sample.frames, scratch.stored_frames.back());
+    for (std::size_t i = 0; i < sample.fields.size(); ++i) {
+        change(sample.fields[i].frames, scratch.stored_frames[i]);
+    }
+}
+
+// The sample's clips get views of their wanted frames.
+void choose_frames(SampleScratch& scratch, const FrameWindow& wanted) {
+    for_clips(scratch, [&](std::vector<FieldValue>& frames, std::vector<FieldValue>& stored) {
+        stored = std::exchange(frames, {});
+        for (const std::int64_t frame : stored.empty() ? std::vector<std::int64_t>() : wanted.of(std::ssize(stored))) {
+            frames.push_back(view_of(stored[static_cast<std::size_t>(frame)]));
+        }
+    });
+}
+
+void restore_frames(SampleScratch& scratch) {
+    for_clips(scratch, [](std::vector<FieldValue>& frames, std::vector<FieldValue>& stored) { frames.swap(stored); });
+}
+
+}  // namespace
 
 void SampleWriter::clear(const ItemPlace& place) const {
     for (int view = 0; view < fields_.views(); ++view) {
@@ -30,16 +68,21 @@ void SampleWriter::prefetch(std::span<const std::int64_t> indices) const {
 bool SampleWriter::read(const SampleTask& task) const {
     Sample& sample = task.scratch.sample;
     const bool cached = cache_ != nullptr && cache_->get(task.index, sample);
-    if (!cached) {
-        read_sample(fields_.dataset(), task.index, sample);
+    const FrameWindow wanted = fields_.frames_of(task.index, task.key);
+    if (!cached) {  // a cache holds all frames
+        read_sample(fields_.dataset(), task.index, sample, cache_ != nullptr ? FrameWindow() : wanted);
     }
     task.clock.lap(Stage::read);
+    if (cache_ != nullptr) {
+        choose_frames(task.scratch, wanted);
+    }
     fields_.check(sample);
     return cached;
 }
 
 void SampleWriter::keep(const SampleTask& task) const {
     if (cache_ != nullptr) {
+        restore_frames(task.scratch);
         cache_->put(task.index, task.scratch.sample);
     }
 }
@@ -51,8 +94,9 @@ std::unique_ptr<SampleWriter> make_writer(const LoaderFields& fields) {
     }
     if (const auto* const packed = std::get_if<PackedImages>(&images)) {
         const bool too_wide = fields.image().width > kAssembleWidth;
-        return fields.have_planes() || (packed->shared && too_wide) ? make_pixel_writer(fields, packed->as_bytes())
-                                                                    : make_packed_writer(fields, *packed);
+        return fields.have_planes() || fields.have_clips() || (packed->shared && too_wide)
+                   ? make_pixel_writer(fields, packed->as_bytes())
+                   : make_packed_writer(fields, *packed);
     }
     return make_pixel_writer(fields, std::get<PixelImages>(images));
 }

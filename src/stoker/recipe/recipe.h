@@ -52,6 +52,7 @@ struct FieldsRecipe {
     std::string image;
     std::string label;
     std::vector<FieldRecipe> more = {};
+    bool clips = false;  // no key: as data.frames > 0 opens the data
 };
 
 // [data] of a recipe. docs/recipe.md explains the keys.
@@ -80,7 +81,10 @@ struct DataRecipe {
     std::optional<std::int64_t> channels;  // of image files: 1 or 3; empty: 3
     std::string decode = "exact";          // exact | fast
     std::string decode_on = "auto";        // auto | cpu | device
-    std::int64_t views = 1;                // of each image, each with its own random ops
+    std::int64_t frames = 0;               // of each clip or volume; 0: images, or all frames
+    std::int64_t stride = 1;               // of neighbouring frames
+    std::int64_t clips_per_video = 1;
+    std::int64_t views = 1;  // of each image, each with its own random ops
     std::vector<OpSpec> train_ops;
     std::vector<OpSpec> val_ops;
     std::int64_t context = 0;  // tokens in a sample of a token stream; 0: not set
@@ -89,7 +93,7 @@ struct DataRecipe {
 
 // [model] of a recipe.
 struct ModelRecipe {
-    std::string name = "mlp";                      // mlp | convnet | resnet18/34/50 | vit_s_16 | fcn_resnet50
+    std::string name = "mlp";                      // mlp | convnet | resnet18/34/50 | vit_s_16 | fcn_resnet50 | r3d_18
     std::string script;                            // a TorchScript file, instead of `name`
     std::string exported;                          // model.export: a .pt2 training graph, instead of `name`
     std::optional<std::int64_t> classes;           // empty: taken from the data

@@ -118,9 +118,9 @@ std::vector<SchemaKey> root_keys() {
 }
 
 SchemaKey model_name() {
-    SchemaKey key =
-        one_of("model.name", field(&Recipe::model, &ModelRecipe::name),
-               {"mlp", "convnet", "resnet18", "resnet34", "resnet50", "vit_s_16", "fcn_resnet50"}, "the model");
+    SchemaKey key = one_of("model.name", field(&Recipe::model, &ModelRecipe::name),
+                           {"mlp", "convnet", "resnet18", "resnet34", "resnet50", "vit_s_16", "fcn_resnet50", "r3d_18"},
+                           "the model");
     key.read = [read = key.read](Recipe& recipe, const TomlValue& value, const Place& place) {
         try {
             read(recipe, value, place);
@@ -282,6 +282,18 @@ std::vector<SchemaKey> data_keys() {
         one_of("data.decode_on", at(&DataRecipe::decode_on), {"auto", "cpu", "device"},
                "where dct records become pixels; `device`: on the GPU; `auto`: on the CPU, and on the GPU where the "
                "workers fall behind the steps"),
+        integer("data.frames", at(&DataRecipe::frames), {0, 65535},
+                "clips and volumes: the frames of a sample, (T, C, H, W), from a random place on, in evaluation and "
+                "without `shuffle` from the middle; arrays of three sides are then (T, H, W), and a folder of images "
+                "within its class is a clip; 0: images, or all frames of clips")
+            .in_python({"int", "engine"}),
+        integer("data.stride", at(&DataRecipe::stride), {1, 65535},
+                "the distance of neighbouring frames: 8 frames with a stride of 4 are i, i + 4, ... i + 28; a shorter "
+                "video repeats its last frame")
+            .in_python({"int", "engine"}),
+        integer("data.clips_per_video", at(&DataRecipe::clips_per_video), {1, 1024},
+                "clips of each video in an epoch: at random places, in evaluation and without `shuffle` evenly spread")
+            .in_python({"int", "engine"}),
         integer("data.views", at(&DataRecipe::views), {1, 16},
                 "images of each sample, such as the two views of contrastive learning: the ops run on each with "
                 "random numbers of its own; the batch has `image`, `image_2`, ...")

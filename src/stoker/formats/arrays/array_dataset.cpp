@@ -48,7 +48,7 @@ ArrayDataset::ArrayDataset(const std::string& path, Split split, const FieldName
         prefix_ = fmt::format("{}/", split_name(split));
     }
     with_place({.path = path}, [&] {
-        load_images(found.image);
+        load_images(found.image, fields.clips);
         if (found.label) {
             load_labels(*found.label);
         }
@@ -58,7 +58,7 @@ ArrayDataset::ArrayDataset(const std::string& path, Split split, const FieldName
     });
 }
 
-void ArrayDataset::load_images(const std::string& name) {
+void ArrayDataset::load_images(const std::string& name, bool clips) {
     const ArrayView* found = file_.find(name);
     if (found == nullptr) {
         refuse(name, "images", "text");
@@ -66,11 +66,11 @@ void ArrayDataset::load_images(const std::string& name) {
     images_ = *found;
     const std::string shape = fmt::format("({})", fmt::join(images_.shape, ", "));
     const std::size_t sides = images_.shape.size();
-    if ((sides != 3 && sides != 4) || images_.shape[0] < 1) {
-        refuse(name, "at least one image, (N, H, W), (N, H, W, C) or (N, C, H, W)", shape,
+    if (sides < 3 || sides > 5 || images_.shape[0] < 1) {
+        refuse(name, "at least one image, (N, H, W), (N, H, W, C) or (N, C, H, W), or clip, (N, T, ...)", shape,
                sides == 2 ? "reshape the rows to (N, H, W)" : "");
     }
-    layout_ = image_array(images_.type, Shape(images_.shape.begin() + 1, images_.shape.end()));
+    layout_ = image_array(images_.type, Shape(images_.shape.begin() + 1, images_.shape.end()), clips);
     sample_bytes_ = images_.bytes.size() / static_cast<std::size_t>(size());
     map_or_read_ = MapOrRead(images_.bytes.size());
 }
@@ -141,7 +141,7 @@ void ArrayDataset::read(std::int64_t index, Sample& sample) const {
         const std::span<const std::byte> item = column.bytes.subspan(at * bytes, bytes);
         if (has_pixels(fields_[i].kind)) {
             const Shape shape(column.shape.begin() + 1, column.shape.end());
-            set_pixels(image_array(column.type, shape), false, item, sample.field(i));
+            set_pixels(image_array(fields_[i].kind, column.type, shape), false, item, sample.field(i));
         } else {
             sample.field(i).set_elements(item);
         }
@@ -157,11 +157,26 @@ void ArrayDataset::read(std::int64_t index, Sample& sample) const {
         set_pixels(layout_, true, sample.storage.bytes(), sample);
         return;
     }
-    std::span<const std::byte> bytes = images_.bytes.subspan(at * sample_bytes_, sample_bytes_);
-    if (images_.file != nullptr) {
-        bytes = map_or_read_.get(bytes, *images_.file, images_.offset + at * sample_bytes_, sample.storage);
+    ImageArray image = layout_;
+    image.frames = 0;
+    const auto frames = static_cast<std::size_t>(std::max<std::int64_t>(layout_.frames, 1));
+    const std::size_t size = sample_bytes_ / frames;
+    const auto set = [&](std::size_t frame, FieldValue& value) {
+        const std::size_t begin = at * sample_bytes_ + frame * size;
+        std::span<const std::byte> bytes = images_.bytes.subspan(begin, size);
+        if (images_.file != nullptr) {
+            bytes = map_or_read_.get(bytes, *images_.file, images_.offset + begin, value.storage);
+        }
+        set_pixels(image, false, bytes, value);
+    };
+    if (layout_.frames == 0) {
+        set(0, sample);
+        return;
     }
-    set_pixels(layout_, false, bytes, sample);
+    sample.set_raw({}, 0, 0, 0);
+    for (const std::int64_t frame : sample.wanted.of(layout_.frames)) {
+        set(static_cast<std::size_t>(frame), sample.frames.emplace_back());
+    }
 }
 
 void ArrayDataset::prefetch(std::span<const std::int64_t> indices) const {

@@ -17,10 +17,10 @@ namespace stoker {
 
 class ArrayDataset final : public Dataset {
   public:
-    // Images are (N, H, W), (N, H, W, C) or (N, C, H, W) of a type that images have (is_image_dtype). array.h describes
-    // labels; without labels all are -1. A text array "classes" names the classes. Keys are "train/12" and "test/12" in
-    // a file with both splits, otherwise the texts in "keys" where the file has them, otherwise the index. The arrays
-    // of `fields.more` are (N,
+    // Images are (N, H, W), (N, H, W, C) or (N, C, H, W) of a type that images have (is_image_dtype), and clips have
+    // one more side, (N, T, ...). array.h describes labels; without labels all are -1. A text array "classes" names the
+    // classes. Keys are "train/12" and "test/12" in a file with both splits, otherwise the texts in "keys" where the
+    // file has them, otherwise the index. The arrays of `fields.more` are (N,
     // ...) of a type that DType has; booleans become uint8. Further images are as the first, masks are (N, H, W).
     // Throws IoError, DataError, and Unsupported for other types.
     ArrayDataset(const std::string& path, Split split, const FieldNames& fields = {});
@@ -41,7 +41,7 @@ class ArrayDataset final : public Dataset {
     std::vector<Field> stored_fields() const override;
 
   private:
-    void load_images(const std::string& name);
+    void load_images(const std::string& name, bool clips);
     void load_labels(const std::string& name);
     void load_field(const FieldRequest& request, const std::string& name);
     void load_classes_and_keys(bool splits);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,13 +24,14 @@ class LeftOut;
 class ImageFolder final : public Dataset {
   public:
     // Lists the files without opening any, or uses the cached listing (folder_index.h). Follows links; nested folders
-    // belong to their class. Throws DataError for another layout and for a class without images.
-    explicit ImageFolder(const std::filesystem::path& root);
+    // belong to their class. `clips`: a sample is a folder of frames within its class, in the order of the numbers in
+    // their names, or a .npy or TIFF file. Throws DataError for another layout and for a class without images.
+    explicit ImageFolder(const std::filesystem::path& root, bool clips = false);
 
-    std::int64_t size() const override { return index_.size(); }
+    std::int64_t size() const override { return clips_ ? std::ssize(clips_->begins) - 1 : index_.size(); }
     void read(std::int64_t index, Sample& sample) const override;
-    // The path within the root, such as "cat/001.jpg".
-    std::string key(std::int64_t index) const override { return std::string(name(index)); }
+    // The path within the root, such as "cat/001.jpg", or of a clip's folder.
+    std::string key(std::int64_t index) const override;
     // While readers have to wait for files, threads bring the announced files into the page cache.
     void prefetch(std::span<const std::int64_t> indices) const override;
     std::optional<std::int64_t> label(std::int64_t index) const override;
@@ -42,10 +44,19 @@ class ImageFolder final : public Dataset {
     std::string advice() const override;  // of a single class also the table that may have the labels
 
   private:
-    std::string_view name(std::int64_t index) const;
+    // Clip i has the files files[begins[i]] to files[begins[i + 1]].
+    struct Clips {
+        std::vector<std::int64_t> files;
+        std::vector<std::int64_t> begins = {0};
+    };
+
+    Clips find_clips() const;
+    std::span<const std::int64_t> files_of(std::int64_t clip) const;
+    void read_file(std::int64_t file, FieldValue& value) const;
 
     std::string root_;
     FolderIndex index_;
+    std::optional<Clips> clips_;
     Folder folder_;
     mutable FilePrefetcher prefetcher_;  // last: its threads use the members above
 };

@@ -117,7 +117,7 @@ Hdf5Dataset::Hdf5Dataset(const std::string& path, Split split, const FieldNames&
     split_keys_ = fields.image.empty() && fields_have_splits(candidates);
     image_name_ = found.image;
     label_name_ = found.label;
-    open_images(opening, found.image, access);
+    open_images(opening, found.image, fields.clips, access);
     if (found.label) {
         open_labels(opening, *found.label);
     }
@@ -129,15 +129,15 @@ Hdf5Dataset::Hdf5Dataset(const std::string& path, Split split, const FieldNames&
 
 Hdf5Dataset::~Hdf5Dataset() = default;
 
-void Hdf5Dataset::open_images(const Opening& opening, const std::string& name, Hdf5Access access) {
+void Hdf5Dataset::open_images(const Opening& opening, const std::string& name, bool clips, Hdf5Access access) {
     Hdf5Id dataset = opening.dataset(name, path_);
-    const Hdf5Info info = read_hdf5_info(dataset, name, *file_);
+    Hdf5Info info = read_hdf5_info(dataset, name, *file_);
     const bool encoded = info.kind == Hdf5Kind::encoded && info.shape.size() == 1;
     if (!encoded && (info.kind != Hdf5Kind::number || info.shape.empty())) {
         throw DataError({.path = path_},
                         {.where = name,
-                         .expected = "images: uint8 of (N, H, W), (N, H, W, C) or (N, C, H, W), or variable-length "
-                                     "uint8 of (N) that holds encoded images",
+                         .expected = "images: (N, H, W), (N, H, W, C) or (N, C, H, W), clips: (N, T, ...), or "
+                                     "variable-length uint8 of (N) that holds encoded images",
                          .got = fmt::format("{} of ({})", info.type_name, fmt::join(info.shape, ", "))});
     }
     size_ = info.shape[0];
@@ -147,7 +147,8 @@ void Hdf5Dataset::open_images(const Opening& opening, const std::string& name, H
                                           .got = fmt::format("{}", size_)});
     }
     if (!encoded) {
-        with_place({.path = path_, .key = name}, [&] { layout_ = image_array(info.type, image_shape(info)); });
+        with_place({.path = path_, .key = name}, [&] { layout_ = image_array(info.type, image_shape(info), clips); });
+        info.record_dims = layout_->frames > 0 ? 2 : 1;
         if (hdf5_shape_bytes(info, image_shape(info), path_) / kMaxGzipRatio > file_->size()) {
             file_->damaged(0, fmt::format("images that {} bytes can hold", file_->size()),
                            fmt::format("images of ({})", fmt::join(image_shape(info), ", ")));
@@ -276,6 +277,16 @@ void Hdf5Dataset::read(std::int64_t index, Sample& sample) const {
     sample.label = labels_.empty() ? -1 : labels_[static_cast<std::size_t>(index)];
     if (!columns_.empty()) {
         read_fields(index, sample);
+    }
+    if (layout_ && layout_->frames > 0) {
+        ImageArray image = *layout_;
+        image.frames = 0;
+        sample.set_raw({}, 0, 0, 0);
+        for (const std::int64_t frame : sample.wanted.of(layout_->frames)) {
+            FieldValue& value = sample.frames.emplace_back();
+            set_pixels(image, false, records_->read(index * layout_->frames + frame, value.storage), value);
+        }
+        return;
     }
     const std::span<const std::byte> bytes = records_->read(index, sample.storage);
     if (layout_) {

@@ -53,7 +53,7 @@ class Hdf5Dataset final : public Dataset {
   private:
     struct Opening;  // used by the constructor only
 
-    void open_images(const Opening& opening, const std::string& name, Hdf5Access access);
+    void open_images(const Opening& opening, const std::string& name, bool clips, Hdf5Access access);
     void open_labels(const Opening& opening, const std::string& name);
     void open_keys(const Opening& opening, const std::string& image_name);
     void open_field(const Opening& opening, const FieldRequest& request, Hdf5Access access);

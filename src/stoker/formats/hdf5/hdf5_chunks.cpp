@@ -22,9 +22,9 @@ std::vector<std::uint64_t> steps_of(const Shape& shape, std::size_t item) {
     return steps;
 }
 
-// Moves to the next coordinates with `place[i] < ends[i]`, leaving dimension 0 alone; false after the last ones.
-bool advance(Shape& place, const Shape& ends) {
-    for (std::size_t i = place.size(); i-- > 1;) {
+// Moves to the next coordinates with `place[i] < ends[i]`, from dimension `first` on; false after the last ones.
+bool advance(Shape& place, const Shape& ends, std::size_t first) {
+    for (std::size_t i = place.size(); i-- > first;) {
         if (++place[i] < ends[i]) {
             return true;
         }
@@ -80,8 +80,10 @@ Hdf5Chunks::Hdf5Chunks(const Hdf5Bytes& file, const Hdf5Info& info, std::vector<
       chunk_steps_(steps_of(info.chunk, info.item_size)),
       record_steps_(steps_of(info.shape, info.item_size)),
       cache_(grid_.chunk_bytes(), kHdf5CacheBytes) {
-    record_bytes_ = record_steps_[0];
-    rows_ = std::equal(info.shape.begin() + 1, info.shape.end(), info.chunk.begin() + 1);
+    const auto own = static_cast<std::ptrdiff_t>(info.record_dims);
+    record_bytes_ = record_steps_[info.record_dims - 1];
+    rows_ = std::equal(info.shape.begin() + own, info.shape.end(), info.chunk.begin() + own);
+    single_ = std::all_of(info.chunk.begin(), info.chunk.begin() + own, [](std::int64_t side) { return side == 1; });
 }
 
 const Hdf5Chunk* Hdf5Chunks::find(std::uint64_t cell) const {
@@ -104,10 +106,20 @@ Buffer Hdf5Chunks::decode(const Hdf5Chunk& chunk) const {
                       [&] { return undo_filters(info_.filters, chunk.mask, stored, grid_.chunk_bytes()); });
 }
 
-Hdf5Chunks::Overlap Hdf5Chunks::overlap(std::int64_t record, Shape at) const {
-    at[0] = record / info_.chunk[0];
+std::uint64_t Hdf5Chunks::row_in_chunk(const Hdf5RecordPlace& record) const {
+    std::uint64_t row = 0;
+    for (std::size_t i = 0; i < info_.record_dims; ++i) {
+        row += static_cast<std::uint64_t>(record[i] % info_.chunk[i]) * chunk_steps_[i];
+    }
+    return row;
+}
+
+Hdf5Chunks::Overlap Hdf5Chunks::overlap(const Hdf5RecordPlace& record, Shape at) const {
+    for (std::size_t i = 0; i < info_.record_dims; ++i) {
+        at[i] = record[i] / info_.chunk[i];
+    }
     Overlap both{.at = at, .sides = Shape(at.size(), 1)};
-    for (std::size_t i = 1; i < at.size(); ++i) {
+    for (std::size_t i = info_.record_dims; i < at.size(); ++i) {
         both.sides[i] = std::min(info_.chunk[i], info_.shape[i] - at[i] * info_.chunk[i]);
     }
     return both;
@@ -118,28 +130,28 @@ void Hdf5Chunks::each_piece(const Overlap& overlap, Take take) const {
     Shape ends = overlap.sides;
     std::size_t run_from = ends.size();  // one piece covers the dimensions from here on
     std::uint64_t run = info_.item_size;
-    for (bool whole = true; whole && run_from > 1;) {
+    for (bool whole = true; whole && run_from > info_.record_dims;) {
         --run_from;
         whole = ends[run_from] == info_.chunk[run_from] && ends[run_from] == info_.shape[run_from];
         run *= static_cast<std::uint64_t>(std::exchange(ends[run_from], 1));
     }
     std::uint64_t to = 0;
-    for (std::size_t i = 1; i < ends.size(); ++i) {
+    for (std::size_t i = info_.record_dims; i < ends.size(); ++i) {
         to += static_cast<std::uint64_t>(overlap.at[i] * info_.chunk[i]) * record_steps_[i];
     }
     Shape place(ends.size(), 0);
     do {
         Piece piece{.from = 0, .to = to, .size = run};
-        for (std::size_t i = 1; i < run_from; ++i) {
+        for (std::size_t i = info_.record_dims; i < run_from; ++i) {
             piece.from += static_cast<std::uint64_t>(place[i]) * chunk_steps_[i];
             piece.to += static_cast<std::uint64_t>(place[i]) * record_steps_[i];
         }
         take(piece);
-    } while (advance(place, ends));
+    } while (advance(place, ends, info_.record_dims));
 }
 
 std::shared_ptr<const Buffer> Hdf5Chunks::decoded(const Hdf5Chunk& chunk) const {
-    if (info_.chunk[0] == 1) {  // a single record: not cached
+    if (single_) {  // not cached
         return std::make_shared<const Buffer>(decode(chunk));
     }
     return cache_.get(chunk.cell, [&] { return decode(chunk); });
@@ -151,10 +163,10 @@ std::span<const std::byte> Hdf5Chunks::unfiltered_part(const Hdf5Chunk& chunk, s
         file_.damaged(chunk.offset, fmt::format("an unfiltered chunk of {} bytes", grid_.chunk_bytes()),
                       fmt::format("{}", chunk.size));
     }
-    return file_.get(chunk.offset + from, chunk_steps_[0], "a chunk", storage);
+    return file_.get(chunk.offset + from, chunk_steps_[info_.record_dims - 1], "a chunk", storage);
 }
 
-void Hdf5Chunks::fill_part(std::int64_t record, const Overlap& overlap, std::span<std::byte> out) const {
+void Hdf5Chunks::fill_part(const Hdf5RecordPlace& record, const Overlap& overlap, std::span<std::byte> out) const {
     std::uint64_t cell = 0;
     for (std::size_t i = 0; i < overlap.at.size(); ++i) {
         cell = cell * static_cast<std::uint64_t>(grid_.cells()[i]) + static_cast<std::uint64_t>(overlap.at[i]);
@@ -165,7 +177,7 @@ void Hdf5Chunks::fill_part(std::int64_t record, const Overlap& overlap, std::spa
                    [&](const Piece& piece) { std::ranges::fill(out.subspan(piece.to, piece.size), info_.fill); });
         return;
     }
-    const std::uint64_t row = static_cast<std::uint64_t>(record % info_.chunk[0]) * chunk_steps_[0];
+    const std::uint64_t row = row_in_chunk(record);
     Buffer storage;
     const bool plain = is_unfiltered(*chunk);
     const auto held = plain ? nullptr : decoded(*chunk);
@@ -173,13 +185,18 @@ void Hdf5Chunks::fill_part(std::int64_t record, const Overlap& overlap, std::spa
     each_piece(overlap, [&](const Piece& piece) { std::memcpy(out.data() + piece.to, from + piece.from, piece.size); });
 }
 
-std::span<const std::byte> Hdf5Chunks::read_row(std::int64_t index, Buffer& storage) const {
-    const Hdf5Chunk* chunk = find(static_cast<std::uint64_t>(index / info_.chunk[0]));
-    const std::uint64_t row = static_cast<std::uint64_t>(index % info_.chunk[0]) * record_bytes_;
+std::span<const std::byte> Hdf5Chunks::read_row(const Hdf5RecordPlace& record, Buffer& storage) const {
+    std::uint64_t cell = 0;  // the other dimensions have one cell each
+    for (std::size_t i = 0; i < info_.record_dims; ++i) {
+        cell = cell * static_cast<std::uint64_t>(grid_.cells()[i]) +
+               static_cast<std::uint64_t>(record[i] / info_.chunk[i]);
+    }
+    const Hdf5Chunk* chunk = find(cell);
+    const std::uint64_t row = row_in_chunk(record);
     if (chunk != nullptr && is_unfiltered(*chunk)) {
         return unfiltered_part(*chunk, row, storage);
     }
-    if (chunk != nullptr && info_.chunk[0] == 1) {
+    if (chunk != nullptr && single_) {
         storage = decode(*chunk);
         return storage.bytes();
     }
@@ -193,14 +210,15 @@ std::span<const std::byte> Hdf5Chunks::read_row(std::int64_t index, Buffer& stor
 }
 
 std::span<const std::byte> Hdf5Chunks::read(std::int64_t index, Buffer& storage) const {
+    const Hdf5RecordPlace record = hdf5_record_place(info_, index);
     if (rows_) {
-        return read_row(index, storage);
+        return read_row(record, storage);
     }
     storage.resize(record_bytes_);
     Shape at(info_.shape.size(), 0);
     do {
-        fill_part(index, overlap(index, at), storage.bytes());
-    } while (advance(at, grid_.cells()));
+        fill_part(record, overlap(record, at), storage.bytes());
+    } while (advance(at, grid_.cells(), info_.record_dims));
     return storage.bytes();
 }
 

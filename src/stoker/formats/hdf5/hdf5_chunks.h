@@ -53,7 +53,7 @@ class Hdf5Chunks final : public Hdf5Records {
     std::span<const std::byte> read(std::int64_t index, Buffer& storage) const override;
 
   private:
-    // The intersection of a record and a chunk. Dimension 0 is the record's own and has length 1.
+    // The intersection of a record and a chunk. The record's own dimensions have length 1.
     struct Overlap {
         Shape at;     // the chunk's coordinates in the grid
         Shape sides;  // shape of the intersection
@@ -68,13 +68,14 @@ class Hdf5Chunks final : public Hdf5Records {
     const Hdf5Chunk* find(std::uint64_t cell) const;
     Buffer decode(const Hdf5Chunk& chunk) const;
     bool is_unfiltered(const Hdf5Chunk& chunk) const;
-    Overlap overlap(std::int64_t record, Shape at) const;
+    std::uint64_t row_in_chunk(const Hdf5RecordPlace& record) const;  // the offset of the record's first byte
+    Overlap overlap(const Hdf5RecordPlace& record, Shape at) const;
     template <typename Take>
     void each_piece(const Overlap& overlap, Take take) const;
     std::shared_ptr<const Buffer> decoded(const Hdf5Chunk& chunk) const;
     std::span<const std::byte> unfiltered_part(const Hdf5Chunk& chunk, std::uint64_t from, Buffer& storage) const;
-    std::span<const std::byte> read_row(std::int64_t index, Buffer& storage) const;
-    void fill_part(std::int64_t record, const Overlap& overlap, std::span<std::byte> out) const;
+    std::span<const std::byte> read_row(const Hdf5RecordPlace& record, Buffer& storage) const;
+    void fill_part(const Hdf5RecordPlace& record, const Overlap& overlap, std::span<std::byte> out) const;
 
     const Hdf5Bytes& file_;
     Hdf5Info info_;
@@ -83,8 +84,9 @@ class Hdf5Chunks final : public Hdf5Records {
     bool complete_ = false;  // no chunk is missing: index_[cell] is the chunk of that cell
     std::uint64_t record_bytes_ = 0;
     bool rows_ = false;                        // each record is contiguous within one chunk
+    bool single_ = false;                      // no chunk has two records
     std::vector<std::uint64_t> chunk_steps_;   // strides in bytes
-    std::vector<std::uint64_t> record_steps_;  // dimension 0: the record's size
+    std::vector<std::uint64_t> record_steps_;  // of the record's last own dimension: its size
     mutable Hdf5Cache cache_;
 };
 

@@ -201,6 +201,11 @@ Hdf5Info read_hdf5_info(const Hdf5Id& dataset, const std::string& name, const Hd
     return info;
 }
 
+Hdf5RecordPlace hdf5_record_place(const Hdf5Info& info, std::int64_t record) {
+    return info.record_dims == 1 ? Hdf5RecordPlace{record, 0}
+                                 : Hdf5RecordPlace{record / info.shape[1], record % info.shape[1]};
+}
+
 std::uint64_t hdf5_shape_bytes(const Hdf5Info& info, const Shape& shape, const std::string& path) {
     return with_place({.path = path, .key = info.name}, [&] {
         Shape whole = shape;

@@ -1,6 +1,7 @@
 // The description of one dataset in an HDF5 file: element type, shape, and how and where it is stored.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -35,6 +36,7 @@ struct Hdf5Info {
     bool sequences = false;     // elements of variable length: encoded images, variable-length strings
     std::size_t item_size = 1;  // bytes of an element in the file
     Shape shape;
+    std::size_t record_dims = 1;  // the dimensions that number the records, 1, or 2 for the frames of clips
     Hdf5Layout layout = Hdf5Layout::contiguous;
     bool stored = false;            // contiguous: false if nothing was ever written
     std::uint64_t offset = 0;       // contiguous: offset in the file of the first byte
@@ -51,6 +53,10 @@ Hdf5Bytes::Superblock read_superblock(const Hdf5Id& file, const std::string& pat
 
 // Throws DataError; Unsupported for virtual and external datasets.
 Hdf5Info read_hdf5_info(const Hdf5Id& dataset, const std::string& name, const Hdf5Bytes& file);
+
+// The coordinates of a record in the `record_dims`.
+using Hdf5RecordPlace = std::array<std::int64_t, 2>;
+Hdf5RecordPlace hdf5_record_place(const Hdf5Info& info, std::int64_t record);
 
 // The size of an array of `shape`. Throws DataError, with the dataset's name, if it overflows (checked_array_bytes).
 std::uint64_t hdf5_shape_bytes(const Hdf5Info& info, const Shape& shape, const std::string& path);

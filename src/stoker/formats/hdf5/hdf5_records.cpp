@@ -18,7 +18,8 @@ namespace {
 constexpr const char* kElements = "the dataset's elements";
 
 std::uint64_t record_bytes(const Hdf5Info& info, const std::string& path) {
-    return hdf5_shape_bytes(info, Shape(info.shape.begin() + 1, info.shape.end()), path);
+    return hdf5_shape_bytes(
+        info, Shape(info.shape.begin() + static_cast<std::ptrdiff_t>(info.record_dims), info.shape.end()), path);
 }
 
 class ContiguousRecords final : public Hdf5Records {
@@ -55,7 +56,7 @@ class LibraryRecords final : public Hdf5Records {
         const Hdf5Id space(H5Dget_space(dataset_.get()), H5Sclose, path_, kElements);
         const std::array<hsize_t, H5S_MAX_RANK> sides = one_record();
         std::array<hsize_t, H5S_MAX_RANK> first{};
-        first[0] = static_cast<hsize_t>(index);
+        std::ranges::copy(hdf5_record_place(info_, index), first.begin());  // zeros follow
         check_hdf5(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, first.data(), nullptr, sides.data(), nullptr),
                    path_, kElements);
         if (info_.sequences) {
@@ -72,7 +73,7 @@ class LibraryRecords final : public Hdf5Records {
     std::array<hsize_t, H5S_MAX_RANK> one_record() const {
         std::array<hsize_t, H5S_MAX_RANK> sides{};
         std::ranges::copy(info_.shape, sides.begin());
-        sides[0] = 1;
+        std::fill_n(sides.begin(), info_.record_dims, 1);
         return sides;
     }
 

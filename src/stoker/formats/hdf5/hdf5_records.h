@@ -1,5 +1,6 @@
-// The records of an HDF5 dataset, one for each index of its first dimension. Contiguous and most chunked datasets are
-// read without the library, by many threads at once. The library reads the others, one thread at a time.
+// The records of an HDF5 dataset, one for each index of its first dimension, or first two (Hdf5Info::record_dims).
+// Contiguous and most chunked datasets are read without the library, by many threads at once. The library reads the
+// others, one thread at a time.
 #pragma once
 
 #include <cstdint>

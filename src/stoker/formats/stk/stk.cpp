@@ -15,6 +15,7 @@
 #include "stoker/formats/array.h"
 #include "stoker/formats/fields.h"
 #include "stoker/formats/image_kind.h"
+#include "stoker/formats/stk/stk_clip.h"
 #include "stoker/formats/stk/stk_manifest.h"
 
 namespace stoker {
@@ -277,12 +278,12 @@ void StkDataset::read_field(std::size_t at, const StkReader::Place& place, Sampl
         shard.read(column, place.sample, value.storage.bytes());
         value.set_raw(value.storage.bytes(), 0, 0, 0);
         if (kind == StkKind::image) {
-            const StkImage image = shard.image(column, place.sample);
-            value.set_raw(value.storage.bytes(), image.height, image.width, image.channels);
-            value.encoded = image.codec != StkCodec::raw;
+            StkImage image = shard.image(column, place.sample);
+            image.bytes = value.storage.bytes();
+            image.codec == StkCodec::clip ? set_stk_clip(image.bytes, value) : set_stk_image(image, value);
         } else if (kind == StkKind::tensor && has_pixels(fields_[at].kind)) {  // array_field took its shape
             const Shape shape = shard.tensor_shape(column, place.sample);
-            const ImageArray pixels = image_array(fields_[at].dtype, shape);
+            const ImageArray pixels = image_array(fields_[at].dtype, shape, fields_[at].kind == FieldKind::mask);
             set_pixels(pixels, false, value.storage.bytes(), value);
         }
     }
@@ -298,17 +299,18 @@ StkImage StkDataset::image(std::int64_t index) const {
 void StkDataset::read(std::int64_t index, Sample& sample) const {
     const StkReader::Place place = reader_.place(index);
     const StkShard& shard = place.shard;
-    const StkImage found = image_ ? shard.image(*image_, place.sample) : StkImage{};
-    sample.set_raw(found.bytes, found.height, found.width, found.channels);
-    sample.encoded = found.codec != StkCodec::raw;
-    if (image_ &&
+    StkImage found = image_ ? shard.image(*image_, place.sample) : StkImage{};
+    const bool mapped_clip = found.codec == StkCodec::clip && !shard.remote();  // few of its frames are read
+    if (image_ && !mapped_clip &&
         (shard.remote() || !map_or_read_(found.bytes.size(), [&] { return shard.in_memory(*image_, place.sample); }))) {
         sample.storage.resize(static_cast<std::size_t>(shard.payload_range(*image_, place.sample).size));
         shard.read(*image_, place.sample, sample.storage.bytes());
-        sample.bytes = sample.storage.bytes();
+        found.bytes = sample.storage.bytes();
     }
-    if (found.codec == StkCodec::npy) {
-        set_image_file(sample.bytes, sample);
+    if (found.codec == StkCodec::clip) {
+        set_stk_clip(found.bytes, sample);
+    } else {
+        set_stk_image(found, sample);
     }
     sample.label = label_ ? shard.integer(*label_, place.sample) : -1;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
@@ -356,7 +358,10 @@ void StkDataset::prefetch(std::span<const std::int64_t> indices) const {
     }
     std::size_t ahead = 0;
     for (const StkReader::Place& at : places) {
-        prefetch_bytes(at.shard.image(image, at.sample).bytes, ahead++, [&] { at.shard.will_need(image, at.sample); });
+        const StkImage found = at.shard.image(image, at.sample);
+        if (found.codec != StkCodec::clip) {  // most of its frames are not read
+            prefetch_bytes(found.bytes, ahead++, [&] { at.shard.will_need(image, at.sample); });
+        }
     }
 }
 

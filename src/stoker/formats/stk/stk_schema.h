@@ -39,7 +39,8 @@ enum class StkCodec : std::uint16_t {
     bmp = 6,
     pnm = 7,
     tiff = 8,
-    npy = 9  // raw pixels that are not uint8 of up to 4 channels
+    npy = 9,   // raw pixels that are not uint8 of up to 4 channels
+    clip = 10  // several images (stk_clip.h)
 };
 
 // "jpeg"; "codec-9" for an unknown number.

@@ -10,6 +10,7 @@
 #include "stoker/base/ascii.h"
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
+#include "stoker/base/parse_number.h"
 #include "stoker/formats/webdataset/tar_member_name.h"
 
 namespace stoker {
@@ -38,6 +39,34 @@ std::size_t rank_of(const std::string& extension, const std::string& wanted) {
                : kNone;
 }
 
+bool is_number(std::string_view text) {
+    return !text.empty() && text.size() <= 18 && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+bool is_image_extension(std::string_view extension) {
+    return std::ranges::find(kImages, lower_case(extension)) != kImages.end();
+}
+
+// The parts key and NUMBER.jpg of key/NUMBER.jpg; those of other names unchanged.
+TarMemberNameParts with_frame_number(std::string_view name, TarMemberNameParts parts) {
+    const std::size_t slash = parts.key.rfind('/');
+    if (slash != std::string_view::npos && slash > 0 && is_number(parts.key.substr(slash + 1)) &&
+        is_image_extension(parts.extension)) {
+        return {.key = parts.key.substr(0, slash), .extension = name.substr(slash + 1)};
+    }
+    return parts;
+}
+
+// The number in an extension such as 017.jpg.
+std::optional<std::uint64_t> frame_number(std::string_view extension) {
+    const std::size_t dot = extension.find('.');
+    if (dot == std::string_view::npos || !is_number(extension.substr(0, dot)) ||
+        !is_image_extension(extension.substr(dot + 1))) {
+        return std::nullopt;
+    }
+    return parse_number<std::uint64_t>(extension.substr(0, dot));
+}
+
 }  // namespace
 
 TarMemberNameParts split_tar_member_name(std::string_view name) {
@@ -55,6 +84,7 @@ TarMemberNameParts split_tar_member_name(std::string_view name) {
 SampleGrouper::SampleGrouper(std::string path, const FieldNames& wanted, bool imageless,
                              std::function<void(const GroupedSample&)> found)
     : path_(std::move(path)),
+      clips_(wanted.clips),
       wanted_image_(lower_case(wanted.image)),
       label_members_(label_members(wanted.label)),
       sources_(wanted.more.begin(), wanted.more.end()),
@@ -62,9 +92,12 @@ SampleGrouper::SampleGrouper(std::string path, const FieldNames& wanted, bool im
       found_(std::move(found)) {}
 
 void SampleGrouper::add(const TarMember& member, const std::function<std::span<const std::byte>()>& bytes) {
-    const TarMemberNameParts parts = split_tar_member_name(member.name);
+    TarMemberNameParts parts = split_tar_member_name(member.name);
     if (parts.key.empty()) {
         return;
+    }
+    if (clips_) {
+        parts = with_frame_number(member.name, parts);
     }
     const std::string extension = lower_case(parts.extension);
     if (!open_ || parts.key != key_) {
@@ -115,6 +148,11 @@ void SampleGrouper::check_size(const TarMember& member) const {
 }
 
 void SampleGrouper::offer_image(const TarMember& member, const std::string& extension) {
+    if (const auto number = clips_ && wanted_image_.empty() ? frame_number(extension) : std::nullopt) {
+        check_size(member);
+        sample_.frames.push_back({.number = *number, .payload = member.payload});
+        return;
+    }
     const bool other = wanted_image_.empty() && std::ranges::any_of(sources_, [&](const TarFieldSource& source) {
                            return source.is_other_than_image(extension);
                        });
@@ -172,6 +210,14 @@ void SampleGrouper::finish() {
         return;
     }
     open_ = false;
+    if (!sample_.frames.empty()) {
+        std::ranges::stable_sort(sample_.frames, {}, &TarFrame::number);
+        sample_.key = tar_member_key(key_, "npy");  // without an extension
+        sample_.image = TarImage::frames;
+        sample_.payload = {};
+        found_(sample_);
+        return;
+    }
     const bool ambiguous = image_rank_ == kSuffixed && suffixed_ > 1;
     if (image_rank_ != kNone && !ambiguous) {
         found_(sample_);

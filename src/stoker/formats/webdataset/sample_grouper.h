@@ -20,7 +20,13 @@
 namespace stoker {
 
 // How a sample's image is stored; the numbers are those of the index.
-enum class TarImage : std::uint32_t { encoded = 0, npy = 1, none = 2 };
+enum class TarImage : std::uint32_t { encoded = 0, npy = 1, none = 2, frames = 3 };
+
+// A frame of a clip: the member key.NUMBER.jpg or key/NUMBER.jpg.
+struct TarFrame {
+    std::uint64_t number = 0;
+    ByteRange payload;
+};
 
 struct GroupedSample {
     std::string key;    // as Dataset::key: with the image's extension, except for npy and samples without an image
@@ -28,6 +34,7 @@ struct GroupedSample {
     std::int32_t label = kNoTarLabel;
     TarImage image = TarImage::none;
     std::vector<std::optional<ByteRange>> fields = {};  // FieldNames::more, in order; empty: the sample lacks it
+    std::vector<TarFrame> frames = {};                  // by number
 };
 
 struct TarMemberNameParts {
@@ -70,6 +77,7 @@ class SampleGrouper {
     void list(const std::string& extension);
 
     std::string path_;
+    bool clips_;
     std::string wanted_image_;  // extension in lower case, or empty
     std::vector<LabelMember> label_members_;
     std::vector<TarFieldSource> sources_;  // of the further fields

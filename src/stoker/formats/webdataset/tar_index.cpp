@@ -1,4 +1,4 @@
-// Layout of the index: header, entries, places of the further fields, text of all keys, extensions.
+// Layout of the index: header, entries, places of the further fields, of the frames, text of all keys, extensions.
 #include "stoker/formats/webdataset/tar_index.h"
 
 #include <algorithm>
@@ -20,8 +20,9 @@ namespace stoker {
 namespace {
 
 struct Header {
-    std::array<char, 8> magic = {'t', 'a', 'r', 'i', 'd', 'x', '0', '4'};
+    std::array<char, 8> magic = {'t', 'a', 'r', 'i', 'd', 'x', '0', '5'};
     std::uint64_t samples = 0;
+    std::uint64_t frames = 0;  // of all clips
     std::uint32_t key_bytes = 0;
     std::uint32_t extension_bytes = 0;
     std::uint32_t fields = 0;  // of each sample
@@ -44,6 +45,7 @@ constexpr std::uint64_t kMinCachedShard = 64 << 10;
 struct Parts {
     std::vector<TarIndexEntry> samples;
     std::vector<TarFieldPlace> places;
+    std::vector<TarFieldPlace> frames;
     std::uint32_t fields = 0;
     std::string keys;
     std::string extensions;  // and behind a zero byte the key of a sample that was left out
@@ -52,14 +54,15 @@ struct Parts {
 
 Buffer join(const Parts& parts) {
     const Header header{.samples = parts.samples.size(),
+                        .frames = parts.frames.size(),
                         .key_bytes = static_cast<std::uint32_t>(parts.keys.size()),
                         .extension_bytes = static_cast<std::uint32_t>(parts.extensions.size()),
                         .fields = parts.fields,
                         .left_out = parts.left_out};
     const std::span<const std::byte> pieces[] = {
-        std::as_bytes(std::span(&header, 1)), std::as_bytes(std::span(parts.samples)),
-        std::as_bytes(std::span(parts.places)), std::as_bytes(std::span(parts.keys)),
-        std::as_bytes(std::span(parts.extensions))};
+        std::as_bytes(std::span(&header, 1)),   std::as_bytes(std::span(parts.samples)),
+        std::as_bytes(std::span(parts.places)), std::as_bytes(std::span(parts.frames)),
+        std::as_bytes(std::span(parts.keys)),   std::as_bytes(std::span(parts.extensions))};
     std::size_t size = 0;
     for (const auto piece : pieces) {
         size += piece.size();
@@ -78,11 +81,16 @@ void add_sample(const std::string& shard, const GroupedSample& sample, Parts& pa
                         {.where = "webdataset", .expected = "keys of less than 4 GiB in all", .got = "more"});
     }
     parts.keys += sample.key;
-    parts.samples.push_back({.offset = sample.payload.offset,
-                             .size = static_cast<std::uint32_t>(sample.payload.size),
+    const bool clip = sample.image == TarImage::frames;
+    parts.samples.push_back({.offset = clip ? parts.frames.size() : sample.payload.offset,
+                             .size = static_cast<std::uint32_t>(clip ? sample.frames.size() : sample.payload.size),
                              .label = sample.label,
                              .key_end = static_cast<std::uint32_t>(parts.keys.size()),
                              .image = static_cast<std::uint32_t>(sample.image)});
+    for (const TarFrame& frame : sample.frames) {
+        parts.frames.push_back(
+            {.offset = frame.payload.offset, .size = static_cast<std::uint32_t>(frame.payload.size), .present = 1});
+    }
     for (const std::optional<ByteRange>& field : sample.fields) {
         const ByteRange range = field.value_or(ByteRange{});
         parts.places.push_back(
@@ -100,6 +108,7 @@ std::string cache_name(const ByteFile& shard, const FieldNames& wanted) {
     if (!wanted.image.empty() || !wanted.label.empty() || !wanted.more.empty()) {
         name += fmt::format("\n{}\n{}", wanted.image, wanted.label);
     }
+    name += wanted.clips ? "\nclips" : "";
     for (const FieldRequest& request : wanted.more) {  // a key of JSON does not change the member
         name += fmt::format("\n{} {}", TarFieldSource(request).extension,
                             request.kind ? field_kind_name(*request.kind) : "");
@@ -133,14 +142,20 @@ bool TarIndex::check(std::uint64_t shard_size) {
     const std::uint64_t text = std::uint64_t{header.key_bytes} + header.extension_bytes;
     const std::uint64_t each = sizeof(TarIndexEntry) + std::uint64_t{header.fields} * sizeof(TarFieldPlace);
     if (header.magic != Header{}.magic || header.fields > kMostFields || text > rest ||
-        header.samples != (rest - text) / each || (rest - text) % each != 0) {
+        header.frames > (rest - text) / sizeof(TarFieldPlace)) {
+        return false;
+    }
+    const std::uint64_t entries = rest - text - header.frames * sizeof(TarFieldPlace);
+    if (header.samples != entries / each || entries % each != 0) {
         return false;
     }
     samples_ = {reinterpret_cast<const TarIndexEntry*>(at), static_cast<std::size_t>(header.samples)};
     at += samples_.size_bytes();
     fields_ = header.fields;
     places_ = {reinterpret_cast<const TarFieldPlace*>(at), samples_.size() * fields_};
-    const char* letters = reinterpret_cast<const char*>(at + places_.size_bytes());
+    at += places_.size_bytes();
+    frames_ = {reinterpret_cast<const TarFieldPlace*>(at), static_cast<std::size_t>(header.frames)};
+    const char* letters = reinterpret_cast<const char*>(at + frames_.size_bytes());
     keys_ = {letters, header.key_bytes};
     const std::string_view further(letters + header.key_bytes, header.extension_bytes);
     extensions_ = further.substr(0, further.find('\0'));
@@ -148,9 +163,12 @@ bool TarIndex::check(std::uint64_t shard_size) {
     left_out_key_ = further.substr(std::min(extensions_.size() + 1, further.size()));
     std::uint32_t key = 0;
     for (const TarIndexEntry& sample : samples_) {
-        if (sample.offset > shard_size || sample.size > shard_size - sample.offset || sample.key_end < key ||
-            sample.key_end > header.key_bytes || sample.image > static_cast<std::uint32_t>(TarImage::none) ||
-            sample.label < kBadTarLabel || sample.label > kMaxTarLabel) {
+        const bool clip = sample.image == static_cast<std::uint32_t>(TarImage::frames);
+        const std::uint64_t all = clip ? header.frames : shard_size;
+        if (sample.offset > all || sample.size > all - sample.offset || (clip && sample.size == 0) ||
+            sample.key_end < key || sample.key_end > header.key_bytes ||
+            sample.image > static_cast<std::uint32_t>(TarImage::frames) || sample.label < kBadTarLabel ||
+            sample.label > kMaxTarLabel) {
             return false;
         }
         key = sample.key_end;
@@ -158,9 +176,10 @@ bool TarIndex::check(std::uint64_t shard_size) {
         has_labels_ = has_labels_ || sample.label != kNoTarLabel;
         has_images_ = has_images_ || sample.image != static_cast<std::uint32_t>(TarImage::none);
     }
-    return std::ranges::all_of(places_, [&](const TarFieldPlace& place) {
+    const auto fits = [&](const TarFieldPlace& place) {
         return place.offset <= shard_size && place.size <= shard_size - place.offset && place.present <= 1;
-    });
+    };
+    return std::ranges::all_of(places_, fits) && std::ranges::all_of(frames_, fits);
 }
 
 namespace {

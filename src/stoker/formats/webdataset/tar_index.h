@@ -15,14 +15,14 @@
 namespace stoker {
 
 struct TarIndexEntry {
-    std::uint64_t offset = 0;  // of the image, in the shard
-    std::uint32_t size = 0;
+    std::uint64_t offset = 0;  // of the image, in the shard; of a clip, its first frame's place among all frames
+    std::uint32_t size = 0;    // of a clip, its number of frames
     std::int32_t label = kNoTarLabel;  // or kBadTarLabel
     std::uint32_t key_end = 0;         // end of the key in the text of all keys
     std::uint32_t image = 0;           // a TarImage
 };
 
-// The location of a further field's value.
+// The location of a further field's value, or of a frame.
 struct TarFieldPlace {
     std::uint64_t offset = 0;  // in the shard
     std::uint32_t size = 0;
@@ -40,6 +40,10 @@ class TarIndex {
     std::size_t fields() const { return fields_; }         // of each sample
     const TarFieldPlace& field(std::int64_t sample, std::size_t at) const {
         return places_[static_cast<std::size_t>(sample) * fields_ + at];
+    }
+    // Those of a clip.
+    std::span<const TarFieldPlace> frames(const TarIndexEntry& entry) const {
+        return frames_.subspan(static_cast<std::size_t>(entry.offset), entry.size);
     }
     std::span<const TarIndexEntry> samples() const { return samples_; }
     bool has_images() const { return has_images_; }
@@ -60,6 +64,7 @@ class TarIndex {
     Buffer bytes_;
     std::span<const TarIndexEntry> samples_;
     std::span<const TarFieldPlace> places_;
+    std::span<const TarFieldPlace> frames_;
     std::size_t fields_ = 0;
     std::string_view keys_;
     std::string_view extensions_;

@@ -20,8 +20,10 @@
 namespace stoker {
 namespace {
 
+// Empty for a clip: which frames are read is not known before.
 ByteRange range_of(const TarIndexEntry& entry) {
-    return {entry.offset, entry.size};
+    return entry.image == static_cast<std::uint32_t>(TarImage::frames) ? ByteRange{}
+                                                                       : ByteRange{entry.offset, entry.size};
 }
 
 ByteRange range_of(const TarFieldPlace& place) {
@@ -254,13 +256,31 @@ void WebDataset::read_image(const Place& at, const TarIndexEntry& entry, Sample&
         sample.set_raw({}, 0, 0, 0);
         return;
     }
+    if (stored == TarImage::frames) {
+        read_frames(at, entry, sample);
+        return;
+    }
     try {
-        set_image_file(bytes_of(range_of(entry), at.shard, sample.storage), sample);
+        set_image_file(bytes_of(range_of(entry), at.shard, sample.storage), sample, names_.clips);
         if (stored == TarImage::npy && sample.encoded) {
             refuse_npy(0, "a .npy file", describe_bytes(sample.bytes));
         }
     } catch (const DataError& error) {
         throw error.located(where(at, entry.offset));
+    }
+}
+
+void WebDataset::read_frames(const Place& at, const TarIndexEntry& entry, Sample& sample) const {
+    sample.set_raw({}, 0, 0, 0);
+    const std::span<const TarFieldPlace> frames = indices_[at.shard].frames(entry);
+    for (const std::int64_t number : sample.wanted.of(std::ssize(frames))) {
+        const TarFieldPlace& frame = frames[static_cast<std::size_t>(number)];
+        FieldValue& value = sample.frames.emplace_back();
+        try {
+            set_image_file(bytes_of(range_of(frame), at.shard, value.storage), value);
+        } catch (const DataError& error) {
+            throw error.located(where(at, frame.offset));
+        }
     }
 }
 

@@ -63,6 +63,7 @@ class WebDataset final : public Dataset {
     std::span<const std::byte> bytes_of(const ByteRange& range, std::size_t shard, Buffer& storage) const;
     DataPlace where(const Place& at, std::uint64_t offset) const;
     void read_image(const Place& at, const TarIndexEntry& entry, Sample& sample) const;
+    void read_frames(const Place& at, const TarIndexEntry& entry, Sample& sample) const;
     void read_field(const Place& at, std::size_t field, Sample& sample) const;
     void prefetch_mapped(std::span<const std::int64_t> indices) const;
     void open_shards();

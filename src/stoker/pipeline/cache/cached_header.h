@@ -1,5 +1,5 @@
-// Internal to cache/: how both caches store a sample (a header, the lengths and pixel sizes of its fields, the image,
-// the fields), and the accounting of their budget.
+// Internal to cache/: how both caches store a sample (a header, the lengths and pixel sizes of its parts, the image,
+// the parts), and the accounting of their budget. The parts are the image's frames, and each field with its frames.
 #pragma once
 
 #include <algorithm>
@@ -17,27 +17,29 @@ struct CachedHeader {
     std::int64_t label = -1;
     std::uint64_t bytes = 0;  // of the image
     std::int32_t height = 0;
-    std::int32_t width = 0;
-    std::uint32_t field_bytes = 0;  // of all fields, with their headers
+    std::int32_t width = 0;         // of a clip: its frames
+    std::uint32_t field_bytes = 0;  // of all parts, with their headers
     std::uint8_t channels = 0;      // at most kMaxChannels
     std::uint8_t pixels = 0;        // pixel_kind
-    std::uint8_t encoded = 0;
+    std::uint8_t encoded = 0;       // kClip: the value is a clip
     std::uint8_t fields = 0;
 
     std::size_t stored() const { return bytes + field_bytes; }  // what follows the header
 };
 static_assert(sizeof(CachedHeader) == 32);  // small samples are many
 
-struct CachedFieldHeader {
+struct CachedPartHeader {
     std::uint64_t bytes = 0;
-    std::int32_t height = 0;  // of raw pixels
+    std::int32_t height = 0;  // as in CachedHeader
     std::int32_t width = 0;
     std::uint8_t channels = 0;
     std::uint8_t pixels = 0;
     std::uint8_t encoded = 0;
     std::uint8_t unused[5] = {};
 };
-static_assert(sizeof(CachedFieldHeader) == 24);
+static_assert(sizeof(CachedPartHeader) == 24);
+
+inline constexpr std::uint8_t kClip = 2;
 
 // Type and layout of raw pixels in a byte; 0: none is known.
 inline std::uint8_t pixel_kind(const FieldValue& value) {
@@ -49,77 +51,95 @@ inline void set_pixel_kind(std::uint8_t kind, FieldValue& value) {
     value.dtype = kind < 2 ? std::nullopt : std::optional(static_cast<DType>(kind / 2 - 1));
 }
 
-// Bytes that the fields take, with their headers.
-inline std::size_t field_bytes(const Sample& sample) {
-    std::size_t bytes = sample.fields.size() * sizeof(CachedFieldHeader);
+// Calls visit(value) for each part, in order.
+template <typename Visit>
+void visit_parts(const Sample& sample, Visit visit) {
+    std::ranges::for_each(sample.frames, visit);
     for (const FieldValue& field : sample.fields) {
-        bytes += field.bytes.size();
+        visit(field);
+        std::ranges::for_each(field.frames, visit);
     }
-    return bytes;
 }
 
-// Empty for a sample that is not cached: its fields are too many or too long for a header.
+// Sets what both headers have.
+template <typename Header>
+Header header_of_value(const FieldValue& value) {
+    Header header;
+    header.bytes = value.bytes.size();
+    header.height = value.height;
+    header.width = value.frames.empty() ? value.width : static_cast<std::int32_t>(value.frames.size());
+    header.channels = static_cast<std::uint8_t>(value.channels);
+    header.pixels = pixel_kind(value);
+    header.encoded = !value.frames.empty() ? kClip : value.encoded ? std::uint8_t{1} : std::uint8_t{0};
+    return header;
+}
+
+// Sets all but `storage`.
+template <typename Header>
+void set_value(const Header& header, std::span<const std::byte> bytes, FieldValue& value) {
+    const bool clip = header.encoded == kClip;
+    value.set_raw(bytes, header.height, clip ? 0 : header.width, header.channels);
+    value.encoded = header.encoded == 1;
+    set_pixel_kind(header.pixels, value);
+    value.frames.resize(clip ? static_cast<std::size_t>(header.width) : 0);
+}
+
+// Empty for a sample that is not cached: its parts are too many or too long for a header.
 inline std::optional<CachedHeader> header_of(const Sample& sample) {
-    const std::size_t bytes = field_bytes(sample);
-    const auto too_deep = [](const FieldValue& value) { return value.channels > UINT8_MAX; };
-    if (sample.fields.size() > UINT8_MAX || bytes > UINT32_MAX || too_deep(sample) ||
-        std::ranges::any_of(sample.fields, too_deep)) {
+    std::size_t bytes = 0;
+    bool too_deep = sample.channels > UINT8_MAX;
+    visit_parts(sample, [&](const FieldValue& part) {
+        bytes += sizeof(CachedPartHeader) + part.bytes.size();
+        too_deep = too_deep || part.channels > UINT8_MAX;
+    });
+    if (sample.fields.size() > UINT8_MAX || bytes > UINT32_MAX || too_deep) {
         return std::nullopt;
     }
-    return CachedHeader{.label = sample.label,
-                        .bytes = sample.bytes.size(),
-                        .height = sample.height,
-                        .width = sample.width,
-                        .field_bytes = static_cast<std::uint32_t>(bytes),
-                        .channels = static_cast<std::uint8_t>(sample.channels),
-                        .pixels = pixel_kind(sample),
-                        .encoded = sample.encoded ? std::uint8_t{1} : std::uint8_t{0},
-                        .fields = static_cast<std::uint8_t>(sample.fields.size())};
+    auto header = header_of_value<CachedHeader>(sample);
+    header.label = sample.label;
+    header.field_bytes = static_cast<std::uint32_t>(bytes);
+    header.fields = static_cast<std::uint8_t>(sample.fields.size());
+    return header;
 }
 
 // Calls write(bytes) for each part of what follows the header, in order.
 template <typename Write>
 void store_parts(const Sample& sample, Write write) {
-    for (const FieldValue& field : sample.fields) {
-        const CachedFieldHeader header{.bytes = field.bytes.size(),
-                                       .height = field.height,
-                                       .width = field.width,
-                                       .channels = static_cast<std::uint8_t>(field.channels),
-                                       .pixels = pixel_kind(field),
-                                       .encoded = field.encoded ? std::uint8_t{1} : std::uint8_t{0}};
+    visit_parts(sample, [&](const FieldValue& part) {
+        const auto header = header_of_value<CachedPartHeader>(part);
         write(std::as_bytes(std::span(&header, 1)));
-    }
+    });
     write(sample.bytes);
-    for (const FieldValue& field : sample.fields) {
-        write(field.bytes);
-    }
+    visit_parts(sample, [&](const FieldValue& part) { write(part.bytes); });
 }
 
 // The sample refers to `stored`, which is what follows the header.
 inline void load_parts(const CachedHeader& header, std::span<const std::byte> stored, Sample& sample) {
-    const std::span<const std::byte> headers = stored.first(header.fields * sizeof(CachedFieldHeader));
-    std::size_t at = headers.size();
-    sample.bytes = stored.subspan(at, header.bytes);
-    at += header.bytes;
-    for (std::size_t i = 0; i < header.fields; ++i) {
-        CachedFieldHeader field;
-        std::memcpy(&field, headers.data() + i * sizeof field, sizeof field);
-        FieldValue& value = sample.field(i);
-        value.set_raw(stored.subspan(at, field.bytes), field.height, field.width, field.channels);
-        value.encoded = field.encoded != 0;
-        set_pixel_kind(field.pixels, value);
-        at += field.bytes;
-    }
-}
-
-// Sets everything but `bytes`, `storage` and `fields`.
-inline void set_sample(const CachedHeader& header, Sample& sample) {
+    std::span<const std::byte> rest = stored;
+    std::vector<FieldValue*> parts;
+    const auto take_header = [&](FieldValue& value) {
+        CachedPartHeader part;
+        std::memcpy(&part, rest.data(), sizeof part);
+        rest = rest.subspan(sizeof part);
+        set_value(part, stored.first(part.bytes), value);  // for its size; the place is known below
+        parts.push_back(&value);
+    };
+    set_value(header, {}, sample);
     sample.label = header.label;
-    sample.height = header.height;
-    sample.width = header.width;
-    sample.channels = header.channels;
-    sample.encoded = header.encoded != 0;
-    set_pixel_kind(header.pixels, sample);
+    std::ranges::for_each(sample.frames, take_header);
+    for (std::size_t i = 0; i < header.fields; ++i) {
+        take_header(sample.field(i));
+        std::ranges::for_each(sample.fields[i].frames, take_header);
+    }
+    const auto take_bytes = [&rest](std::size_t size) {
+        const auto taken = rest.first(size);
+        rest = rest.subspan(size);
+        return taken;
+    };
+    sample.bytes = take_bytes(header.bytes);
+    for (FieldValue* part : parts) {
+        part->bytes = take_bytes(part->bytes.size());
+    }
 }
 
 // Adds `bytes` to `used` if the sum stays within the budget.

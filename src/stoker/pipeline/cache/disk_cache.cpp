@@ -58,7 +58,6 @@ class DiskCache final : public SampleCache {
         const auto offset = static_cast<std::uint64_t>(place - 1);
         CachedHeader header;
         if (read_bytes(file_.get(), std::as_writable_bytes(std::span(&header, 1)), offset) == sizeof header) {
-            set_sample(header, sample);
             sample.storage.resize(header.stored());
             if (read_bytes(file_.get(), sample.storage.bytes(), offset + sizeof header) == header.stored()) {
                 load_parts(header, sample.storage.bytes(), sample);

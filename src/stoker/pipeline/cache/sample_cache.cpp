@@ -42,7 +42,6 @@ class RamCache final : public SampleCache {
     bool get(std::int64_t index, Sample& sample) const override {
         const Entry* entry = find(index);
         if (entry != nullptr) {
-            set_sample(entry->header, sample);
             load_parts(entry->header, {reinterpret_cast<const std::byte*>(entry + 1), entry->header.stored()}, sample);
         }
         return entry != nullptr;

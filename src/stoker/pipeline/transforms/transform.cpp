@@ -293,6 +293,10 @@ void Transform::require_channels(int channels) const {
 
 void Transform::run(const FieldValue& stored, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot,
                     StageClock& clock) const {
+    if (slot.frames > 0 || !stored.frames.empty()) {
+        run_clip(stored, key, scratch, slot, clock);
+        return;
+    }
     if (slot.planes) {
         write_planes(run_planes(stored, key, scratch, clock), scratch, slot);
         return;

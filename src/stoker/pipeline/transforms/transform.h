@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -73,13 +74,26 @@ struct ImageSlot {
     int width = 0;
     bool planes = false;  // images run as planes; `pixels` is then of floats
     bool given = false;   // the size comes from LoaderOptions::size; false: from the first sample
+    int frames = 0;       // of a clip; 0: one image
 
+    // (C, H, W), of a clip (T, C, H, W).
+    Shape shape() const;
+    // The slot of one frame of a clip.
+    ImageSlot frame(int number) const;
     ImageSlot at(std::span<std::byte> bytes) const {
         ImageSlot slot = *this;
         slot.pixels.data = bytes.data();
         return slot;
     }
 };
+
+// The image, or a clip's first frame.
+const FieldValue& first_image(const FieldValue& value);
+
+// Calls `run` for the image, or for each frame of a clip, with its slot, and names the frame in what it throws. Throws
+// SizeMismatch for another number of frames than the slot has.
+void for_frames(const FieldValue& value, const ImageSlot& slot,
+                const std::function<void(const FieldValue& image, const ImageSlot& slot)>& run);
 
 // A device makes a sample's image from this: a part of its dct record, in the scratch, and the ops as the draws of one
 // assemble.
@@ -104,6 +118,7 @@ struct TransformScratch {
     ResizeScratch resize;
     std::array<Planes, 2> planes;  // as `pixels`
     Planes planes_copy;
+    Planes clip;  // the frames below each other
     PlanesResizeScratch planes_resize;
     std::vector<float> sorted;  // for percentiles
     FieldValue array;           // the raw pixels of a TIFF
@@ -197,8 +212,9 @@ class Transform {
     ConstPlanesView planes(const FieldValue& image, const RngKey& key, TransformScratch& scratch,
                            StageClock& clock) const;
 
-    // Transforms the image into its slot. `key.op` is ignored. Throws DataError for a damaged image and SizeMismatch
-    // for an image of another size than the slot.
+    // Transforms the image into its slot, or each frame of a clip with the same random numbers. `key.op` is ignored.
+    // Throws DataError for a damaged image or frames of several sizes, and SizeMismatch for an image of another size
+    // than the slot.
     void run(const FieldValue& image, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot,
              StageClock& clock) const;
 
@@ -253,6 +269,10 @@ class Transform {
                           StageClock& clock) const;
     PlanesView decode_deep(const FieldValue& stored, const Box& box, TransformScratch& scratch) const;
     void write_planes(const DeepImage& image, TransformScratch& scratch, const ImageSlot& slot) const;
+    void run_clip(const FieldValue& clip, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot,
+                  StageClock& clock) const;
+    void run_clip_of_own_range(const FieldValue& clip, const RngKey& key, TransformScratch& scratch,
+                               const ImageSlot& slot, StageClock& clock) const;
     DeepImage run_planes(const FieldValue& stored, const RngKey& key, TransformScratch& scratch,
                          StageClock& clock) const;
     PartialImage decode(const FieldValue& stored, std::size_t end, const RngKey& key, TransformScratch& scratch,

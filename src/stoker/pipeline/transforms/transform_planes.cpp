@@ -337,15 +337,43 @@ ConstPlanesView Transform::planes(const FieldValue& image, const RngKey& key, Tr
     return run_planes(image, key, scratch, clock).pixels;
 }
 
-void Transform::write_planes(const DeepImage& image, TransformScratch& scratch, const ImageSlot& slot) const {
-    const ConstPlanesView& pixels = image.pixels;
+namespace {
+
+void write_all(ConstPlanesView pixels, std::span<const ChannelFactors> factors, const ImageSlot& slot) {
     require_size(slot, pixels.channels, {pixels.height, pixels.width});
     const std::ptrdiff_t area = std::ptrdiff_t{pixels.height} * pixels.width;
     const bool planar = slot.pixels.layout == Layout::chw;
-    const std::vector<ChannelFactors> factors = factors_of(normalize_, pixels, image.values, scratch.sorted);
     for (int c = 0; c < pixels.channels; ++c) {
         write_plane(pixels.plane(c), factors[static_cast<std::size_t>(c)], slot.pixels, planar ? c * area : c,
                     planar ? 1 : pixels.channels);
+    }
+}
+
+}  // namespace
+
+void Transform::write_planes(const DeepImage& image, TransformScratch& scratch, const ImageSlot& slot) const {
+    write_all(image.pixels, factors_of(normalize_, image.pixels, image.values, scratch.sorted), slot);
+}
+
+// The range is that of all frames.
+void Transform::run_clip_of_own_range(const FieldValue& clip, const RngKey& key, TransformScratch& scratch,
+                                      const ImageSlot& slot, StageClock& clock) const {
+    const PlanesView all = scratch.clip.reset(slot.channels, slot.frames * slot.height, slot.width);
+    const auto part = [&](int frame) { return Box{frame * slot.height, 0, slot.height, slot.width}; };
+    int frame = 0;
+    for_frames(clip, slot, [&](const FieldValue& image, const ImageSlot& place) {
+        const ConstPlanesView pixels = run_planes(image, key, scratch, clock).pixels;
+        require_size(place, pixels.channels, {pixels.height, pixels.width});
+        const Box to = part(frame++);
+        for (int c = 0; c < pixels.channels; ++c) {
+            for (int y = 0; y < pixels.height; ++y) {
+                std::copy_n(pixels.plane(c).row(y), pixels.width, all.plane(c).row(to.top + y));
+            }
+        }
+    });
+    const std::vector<ChannelFactors> factors = factors_of(normalize_, all, {}, scratch.sorted);
+    for (frame = 0; frame < slot.frames; ++frame) {
+        write_all(ConstPlanesView(all).crop(part(frame)), factors, slot.frame(frame));
     }
 }
 

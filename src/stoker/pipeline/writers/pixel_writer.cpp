@@ -67,7 +67,7 @@ class CachedWriter final : public PixelWriter {
 }  // namespace
 
 std::unique_ptr<SampleWriter> make_pixel_writer(const LoaderFields& fields, const PixelImages& images) {
-    if (images.cache.bytes > 0 && !images.cache_encoded && !fields.have_planes()) {
+    if (images.cache.bytes > 0 && !images.cache_encoded && !fields.have_planes() && !fields.have_clips()) {
         return std::make_unique<CachedWriter>(fields, images.cache);
     }
     return std::make_unique<PixelWriter>(fields, images.cache);

@@ -20,6 +20,7 @@
 #include "stoker/bridge/torch_error.h"
 #include "stoker/models/imported_model.h"
 #include "stoker/pipeline/mask_values.h"
+#include "stoker/pipeline/read_sample.h"
 #include "stoker/train/run/best_epoch.h"
 #include "stoker/train/run/evaluate.h"
 #include "stoker/train/run/run_setup.h"
@@ -109,9 +110,9 @@ void require_one_size(const Loader& val, const Transform& transform, std::uint64
     const Dataset& data = val.dataset();
     const Shape& shape = val.image_shape();
     const ImageSlot slot{.pixels = {},
-                         .channels = static_cast<int>(shape[0]),
-                         .height = static_cast<int>(shape[1]),
-                         .width = static_cast<int>(shape[2])};
+                         .channels = static_cast<int>(channels_in(shape)),
+                         .height = static_cast<int>(shape[shape.size() - 2]),
+                         .width = static_cast<int>(shape.back())};
     std::vector<std::int64_t> tried;
     for (std::int64_t i = 0; i < std::min(data.size(), kTried); ++i) {
         tried.push_back(data.size() <= kTried ? i : i * (data.size() - 1) / (kTried - 1));
@@ -124,15 +125,16 @@ void require_one_size(const Loader& val, const Transform& transform, std::uint64
         StageTimes times;
         StageClock clock(times);
         try {
-            data.read(index, sample);
-            if (transform.takes_planes(sample, scratch)) {
+            read_sample(data, index, sample, {.count = 1});
+            const FieldValue& stored = first_image(sample);
+            if (transform.takes_planes(stored, scratch)) {
                 const ConstPlanesView planes = transform.planes(
-                    sample, {.seed = seed, .sample = static_cast<std::uint64_t>(index)}, scratch, clock);
+                    stored, {.seed = seed, .sample = static_cast<std::uint64_t>(index)}, scratch, clock);
                 require_size(slot, planes.channels, {planes.height, planes.width});
                 return;
             }
             const ConstImageView image =
-                transform.augment(transform.prepare(sample, scratch, clock),
+                transform.augment(transform.prepare(stored, scratch, clock),
                                   {.seed = seed, .sample = static_cast<std::uint64_t>(index)}, scratch);
             require_size(slot, image.channels, {image.height, image.width});
         } catch (const SizeMismatch& error) {
@@ -149,8 +151,11 @@ constexpr std::int64_t kAny = -1;
 Shape wanted_outputs(const Task& task, std::int64_t samples) {
     const std::int64_t k = task.outputs > 0 ? task.outputs : kAny;
     switch (task.kind) {
-        case TaskKind::segmentation:
-            return {samples, k, task.target[0], task.target[1]};
+        case TaskKind::segmentation: {
+            Shape shape = {samples, k};
+            shape.insert(shape.end(), task.target.begin(), task.target.end());
+            return shape;
+        }
         case TaskKind::language:
             return {samples, task.target[0], k};
         default:
@@ -381,7 +386,7 @@ void require_val_samples(const Recipe& recipe, const Loader& val, const Task& ta
         return;
     }
     TransformOptions options = transform_options(recipe.data);
-    options.channels = val.image_shape().front();
+    options.channels = channels_in(val.image_shape());
     const Transform transform(recipe.data.val_ops, options);
     if (!gives_one_size(transform.ops())) {
         require_one_size(val, transform, recipe.seed);

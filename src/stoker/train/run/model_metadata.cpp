@@ -50,8 +50,8 @@ ModelMetadata model_metadata(const Recipe& recipe, const Task& task, const Shape
     ModelMetadata metadata = {{"format", "pt"},  // Python's safetensors requires it
                               {"classes", json_text(Json(task.classes))},
                               {"input", fmt::format("[{}]", fmt::join(input, ", "))}};
-    if (input.size() == 3) {  // images
-        add_normalization(recipe, input.front(), metadata);
+    if (input.size() >= 3) {  // images or clips
+        add_normalization(recipe, channels_in(input), metadata);
     }
     if (!task.classifies()) {
         metadata["task"] = json_text(Json(task_name(task.kind)));
@@ -77,14 +77,14 @@ std::string to_json(const ModelMetadata& metadata) {
 
 Shape input_of(const ModelMetadata& metadata) {
     const Json shape = value_of(metadata, "input");
-    const bool valid = shape.is_array() && (shape.size() == 3 || shape.size() == 1) &&
+    const bool valid = shape.is_array() && (shape.size() == 4 || shape.size() == 3 || shape.size() == 1) &&
                        std::ranges::all_of(shape, [](const Json& side) { return side.is_number_unsigned(); });
     return valid ? shape.get<Shape>() : Shape();
 }
 
 std::int64_t channels_of(const ModelMetadata& metadata) {
     const Shape input = input_of(metadata);
-    return input.size() == 3 ? input.front() : 0;
+    return channels_in(input);
 }
 
 std::int64_t outputs_of(const ModelMetadata& metadata) {

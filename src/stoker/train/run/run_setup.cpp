@@ -141,7 +141,7 @@ std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const RecipeData
     auto loader =
         make_loader(recipe, data.train, recipe.data.train_ops, options, device, channels_last, kAsRead, group);
     const Shape& image = loader->image_shape();
-    const std::int64_t channels = image.empty() ? kAsRead : image.front();
+    const std::int64_t channels = image.empty() ? kAsRead : channels_in(image);
     if (recipe.data.channels.value_or(channels) != channels) {
         throw InvalidArgument({.where = "data.channels",
                                .expected = fmt::format("the {} of the images", pluralize(channels, "channel")),
@@ -165,10 +165,10 @@ std::int64_t shared_batch_size(std::int64_t samples, const Group& group) {
 
 std::optional<ImageSize> required_size(const DataRecipe& recipe, const ModelMetadata& metadata) {
     const Shape input = input_of(metadata);
-    if (input.size() != 3 || gives_one_size(make_ops(recipe.val_ops))) {
+    if (channels_in(input) == 0 || gives_one_size(make_ops(recipe.val_ops))) {
         return std::nullopt;
     }
-    return ImageSize{static_cast<int>(input[1]), static_cast<int>(input[2])};
+    return ImageSize{static_cast<int>(input[input.size() - 2]), static_cast<int>(input.back())};
 }
 
 std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::shared_ptr<const Dataset>& dataset,
@@ -191,7 +191,8 @@ Task trained_task(const Recipe& recipe, const ModelMetadata& metadata, const Sha
     const std::int64_t outputs = outputs_of(metadata);
     task.outputs = task.classifies() ? classes : outputs > 0 ? outputs : recipe.model.classes.value_or(0);
     if (task.kind == TaskKind::segmentation) {
-        task.target = {input[1], input[2]};
+        task.target = input;
+        task.target.erase(task.target.end() - 3);  // the channels
     } else if (task.kind == TaskKind::language) {
         task.target = input;
     }
@@ -201,10 +202,10 @@ Task trained_task(const Recipe& recipe, const ModelMetadata& metadata, const Sha
 std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const ModelFile& weights, Task& task,
                                           const at::Device& device, std::span<const FieldSpec> specs) {
     const std::int64_t channels = channels_of(weights.metadata);
-    if (channels != 0 && channels != task.input.front()) {
+    if (channels != 0 && channels != channels_in(task.input)) {
         throw InvalidArgument({.where = weights.path,
                                .expected = fmt::format("images of {}, as in training", pluralize(channels, "channel")),
-                               .got = fmt::to_string(task.input.front()),
+                               .got = fmt::to_string(channels_in(task.input)),
                                .hint = "arrays have the channels that they were stored with"});
     }
     std::unique_ptr<Model> model = make_model(recipe.model, task.input, task.outputs, recipe.seed, device);

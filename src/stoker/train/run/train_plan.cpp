@@ -113,7 +113,7 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
         if (task.classifies() || task.kind == TaskKind::custom) {  // a user's loss may also read labels
             data.val = match_classes(data.train->classes(), data.train->path(), data.val, data.train->fields());
         }
-        val = make_val_loader(recipe, data, device, channels_last, image.empty() ? 0 : image.front(), *mesh.data);
+        val = make_val_loader(recipe, data, device, channels_last, channels_in(image), *mesh.data);
     }
     std::string model_hash = imported_model_hash(recipe.model);
     if (model == nullptr) {

@@ -19,9 +19,9 @@ double apply_mixup(at::Tensor& image, double alpha, Rng& rng, const RollSamples&
 
 double apply_cutmix(at::Tensor& image, double alpha, Rng& rng, const RollSamples& roll) {
     const CutMixParams drawn =
-        draw_cutmix(alpha, static_cast<int>(image.size(2)), static_cast<int>(image.size(3)), rng);
+        draw_cutmix(alpha, static_cast<int>(image.size(-2)), static_cast<int>(image.size(-1)), rng);
     const Box& box = drawn.box;
-    const at::Tensor part = image.narrow(2, box.top, box.height).narrow(3, box.left, box.width);
+    const at::Tensor part = image.narrow(-2, box.top, box.height).narrow(-1, box.left, box.width);
     part.copy_(roll(part));
     return drawn.lambda;
 }
