@@ -32,3 +32,5 @@ if(stoker_missing)
   message(FATAL_ERROR " Stoker: packages are missing; run: apt-get install ${stoker_missing}")
 endif()
 find_package(Threads REQUIRED)
+find_package(FFmpeg QUIET)  # videos are decoded only with it
+message(STATUS "Stoker: FFmpeg ${FFmpeg_FOUND}")

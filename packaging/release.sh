@@ -33,7 +33,7 @@ core_wheel() {
     rm -rf "$AT/raw"
     "$PYTHON" -m pip wheel --quiet --no-deps --wheel-dir "$AT/raw" --config-settings=build-dir="$AT/core" \
         --config-settings=cmake.define.CMAKE_PREFIX_PATH="$LIBRARIES" --config-settings=cmake.define.STOKER_PORTABLE=ON .
-    repair "$AT"/raw/*.whl
+    repair "$AT"/raw/*.whl --exclude 'libav*' --exclude 'libsw*' # FFmpeg's, which only videos need
 }
 
 # build_engine TORCH_FOLDER [SETTINGS]: always in one folder, so that only files with LibTorch's headers are compiled again.
@@ -89,11 +89,11 @@ debian_package() {
     DESTDIR=$tree cmake --install "$AT/build" --strip
     mkdir "$tree/debian" "$tree/DEBIAN"
     touch "$tree/debian/control" # dpkg-shlibdeps looks for one
-    depends=$(cd "$tree" && dpkg-shlibdeps -O --ignore-missing-info -l"$torch/lib" usr/bin/stoker usr/libexec/stoker/*)
+    depends=$(cd "$tree" && dpkg-shlibdeps -O --ignore-missing-info -l"$torch/lib" usr/bin/stoker usr/libexec/stoker/{stoker-engine,libstoker_[nt]*})
     rm -r "$tree/debian"
     printf '%s\n' 'Package: stoker' "Version: $VERSION" "Architecture: $architecture" 'Section: science' 'Priority: optional' \
         'Maintainer: Stoker developers <stoker@example.invalid>' "Depends: ${depends#shlibs:Depends=}" \
-        "Recommends: $(sed -nE 's/^stoker_find\((\w+) ([a-z0-9-]+)\)/\2/p' cmake/StokerPackages.cmake | paste -sd,)" \
+        "Recommends: $(sed -nE 's/^stoker_find\((\w+) ([a-z0-9-]+)\)/\2/p' cmake/StokerPackages.cmake | paste -sd,), ffmpeg" \
         'Description: training engine and input pipeline on LibTorch' \
         ' The programs stoker and stoker-engine, and libraries and headers for C++. STOKER_TORCH names the' \
         ' torch folder of a Python environment, which has LibTorch.' >"$tree/DEBIAN/control"

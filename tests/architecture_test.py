@@ -57,7 +57,7 @@ SUB_ARROWS = {
         "tokens": [".", "arrays"],
         "webdataset": [".", "arrays"],
     },
-    "codecs": {"jpeg": ["."], "dct": [".", "jpeg"]},
+    "codecs": {"jpeg": ["."], "dct": [".", "jpeg"], "video": ["."]},
     "fused": {"mlp_cuda": ["."]},
     "models": {".": ["kernels"], "kernels": []},
     "diagnose": {"advice": [".", "rules"], "report": ["."], "rules": ["."], "torch_trace": ["."]},

@@ -3,14 +3,18 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <limits>
 #include <mutex>
+#include <numeric>
 
 #include "cli/terminal/parallel.h"
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/codecs/codec.h"
 #include "stoker/codecs/tiff.h"
+#include "stoker/codecs/video/video.h"
 #include "stoker/formats/dataset.h"
+#include "stoker/formats/image_kind.h"
 #include "stoker/formats/stk/stk.h"
 #include "stoker/pipeline/read_sample.h"
 #include "stoker/pipeline/transforms/transform.h"
@@ -98,6 +102,21 @@ void add_range(Reader& reader, DatasetSummary& found) {
     ++found.ranged;
 }
 
+void read_video(std::span<const std::byte> bytes, bool verify, DatasetSummary& found) {
+    VideoFile video(bytes);
+    const VideoInfo info = video.info();
+    ++found.codecs[info.codec];
+    found.height.add(info.height);
+    found.width.add(info.width);
+    found.channels.add(3);
+    found.frames.add(static_cast<int>(std::min<std::int64_t>(info.frames, std::numeric_limits<int>::max())));
+    if (verify) {
+        std::vector<std::int64_t> all(static_cast<std::size_t>(info.frames));
+        std::iota(all.begin(), all.end(), 0);
+        video.decode(all, [](ConstImageView) {});
+    }
+}
+
 void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader& reader, DatasetSummary& found) {
     Sample& sample = reader.sample;
     const auto* stk = dynamic_cast<const StkDataset*>(&dataset);
@@ -105,6 +124,12 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
         stk->reader().verify(index);
     }
     stoker::read_sample(dataset, index, sample);
+    if (sample.encoded && is_video(sample.bytes)) {
+        found.unlabelled += sample.label < 0;
+        count_label(sample.label, found.per_class);
+        read_video(sample.bytes, verify, found);
+        return;
+    }
     const FieldValue& image = first_image(sample);
     found.unlabelled += sample.label < 0;
     if (stk == nullptr) {  // its labels are counted from the index
@@ -129,7 +154,7 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
             found.depth = info.codec == Codec::tiff ? dtype_name(tiff.dtype) : "uint16";
             add_range(reader, found);
         }
-        found.paged += info.codec == Codec::tiff && has_more_pages(image.bytes);
+        found.paged += info.codec == Codec::tiff && tiff_pages(image.bytes, 2).size() > 1;
         found.deep += info.bits > 8;
         found.reduced += info.bits > 8 && info.codec == Codec::pnm;
     } else {

@@ -15,6 +15,8 @@ namespace stoker::cli {
 
 namespace {
 
+constexpr std::int64_t kShownFrames = 8;
+
 void set_fields(const FieldNames& given, FieldsRecipe& fields) {
     fields.image = given.image.empty() ? fields.image : given.image;
     fields.label = given.label.empty() ? fields.label : given.label;
@@ -97,7 +99,9 @@ ConstImageView TrainingData::pixels(SampledIndex draw) {
     const std::int64_t index = draw.index;
     try {
         key_ = key_of(draw);
-        read_sample(*dataset_, index, sample_, wanted_frames(clips_, index, key_));
+        const FrameWindow wanted = wanted_frames(clips_, index, key_);
+        read_sample(*dataset_, index, sample_, wanted);
+        add_frames(sample_, wanted.count > 0 ? wanted : FrameWindow{.count = kShownFrames}, video_);
         const ConstImageView picture = frames() > 0 ? strip() : frame(0);
         image_ = scratch_.input;
         return picture;
@@ -115,8 +119,7 @@ ConstImageView TrainingData::frame(std::int64_t number) {
 
 // Some frames of the clip side by side.
 ConstImageView TrainingData::strip() {
-    constexpr std::int64_t kMost = 8;
-    const std::int64_t count = std::min(frames(), kMost);
+    const std::int64_t count = std::min(frames(), kShownFrames);
     for (std::int64_t i = 0; i < count; ++i) {
         const ConstImageView own = frame(count == 1 ? 0 : i * (frames() - 1) / (count - 1));
         if (i == 0) {

@@ -78,6 +78,7 @@ class TrainingData {
     std::int64_t batch_size_ = 0;
     ClipOptions clips_;
     Sample sample_;
+    Buffer video_;
     Image strip_;
     RngKey key_;       // of the sample that `pixels` gave last
     ImageSize image_;  // its size before the ops

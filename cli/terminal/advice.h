@@ -6,6 +6,7 @@
 #include "cli/terminal/print.h"
 #include "cli/terminal/table.h"
 #include "stoker/pipeline/dataset_advice.h"
+#include "stoker/recipe/recipe.h"
 
 namespace stoker::cli {
 
@@ -16,9 +17,9 @@ inline void print_advice(const Dataset& dataset, const std::string& advice) {
     }
 }
 
-// For commands that decode its images, and run `transform` on them.
-inline void print_advice(const Dataset& dataset, const Transform* transform = nullptr) {
-    print_advice(dataset, dataset_advice(dataset, transform));
+// For commands that decode its images as the recipe says, and run `transform` on them.
+inline void print_advice(const Dataset& dataset, const DataRecipe& recipe, const Transform* transform = nullptr) {
+    print_advice(dataset, dataset_advice(dataset, transform, recipe.frames > 0));
 }
 
 }  // namespace stoker::cli

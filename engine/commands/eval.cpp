@@ -131,7 +131,7 @@ int run(const EvalArguments& options, const Group& group) {
     const Evaluation evaluation =
         evaluate_weights(recipe, read_model(checkpoint), classes,
                          only_first([&](const EvaluationProgress& at) { show_progress(progress, at); }),
-                         only_first([](const Dataset& data) { print_advice(data); }), group);
+                         only_first([&](const Dataset& data) { print_advice(data, recipe.data); }), group);
     progress.clear();
     require_finite(evaluation, checkpoint);
     if (!group.first()) {

@@ -257,7 +257,7 @@ int run(const PredictArguments& options, const Group& group) {
         print_stderr("{}: predicting on the test split\n", shown_url(options.data.front()));
     }
     if (group.first()) {
-        print_advice(*dataset);
+        print_advice(*dataset, recipe.data);
     }
     const at::Device device = prepare_device(recipe, group);
     recipe.data.batch_size = shared_batch_size(recipe.data.batch_size, group);

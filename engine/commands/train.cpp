@@ -403,9 +403,9 @@ void print_start(const TrainArguments& options, const Recipe& recipe, Trainer& t
     if (!options.json) {
         print_run_summary(recipe, trainer, out, resumes);
     }
-    print_advice(trainer.train_loader().dataset(), &trainer.train_loader().transform());
+    print_advice(trainer.train_loader().dataset(), recipe.data, &trainer.train_loader().transform());
     if (const auto& val = trainer.data().val; val != nullptr && !parse_share(recipe.data.val)) {
-        print_advice(*val);
+        print_advice(*val, recipe.data);
     }
     if (options.resume == "auto" && !resumes) {
         print_stderr("no checkpoint in {}: starting a new run\n", out);

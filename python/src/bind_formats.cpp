@@ -17,12 +17,15 @@
 #include "python/src/interruptible.h"
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
+#include "stoker/codecs/video/video.h"
 #include "stoker/formats/concat.h"
+#include "stoker/formats/image_kind.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/subset.h"
 #include "stoker/formats/table/table_dataset.h"
 #include "stoker/io/byte_file.h"
 #include "stoker/pipeline/dataset_advice.h"
+#include "stoker/pipeline/read_sample.h"
 #include "stoker/pipeline/transforms/transform.h"
 #include "stoker/recipe/field_keys.h"
 
@@ -208,6 +211,7 @@ struct ReadSample {
 // The ops of `transform` run on the image alone, and without a final normalize.
 ReadSample read(const Dataset& dataset, std::int64_t index, const Transform& transform = {}, const RngKey& key = {}) {
     Sample sample;
+    Buffer pixels;  // of a video
     TransformScratch scratch;
     const Transform plain;
     StageTimes times;
@@ -215,6 +219,9 @@ ReadSample read(const Dataset& dataset, std::int64_t index, const Transform& tra
     ReadSample result;
     const auto read = [&] {
         dataset.read(index, sample);
+        if (sample.encoded && is_video(sample.bytes)) {
+            add_frames(sample, {.count = VideoFile(sample.bytes).info().frames}, pixels);
+        }
         result.label = sample.label;
         ImageSize size{};
         if (dataset.has_image()) {
@@ -401,7 +408,9 @@ void bind_formats(nb::module_& module) {
         .def("format", [](const OpenData& data) { return std::string(data.dataset->format()); })
         .def("path", [](const OpenData& data) { return text(data.dataset->path()); })
         .def("advice",
-             [](const OpenData& data) { return text(unlocked([&] { return dataset_advice(*data.dataset); })); })
+             [](const OpenData& data) {
+                 return text(unlocked([&] { return dataset_advice(*data.dataset, nullptr, data.names.clips); }));
+             })
         .def("bytes", [](const OpenData& data) { return data.dataset->bytes(); })
         .def("subset", &subset, nb::arg("indices"), nb::arg("hashes") = nb::none())
         .def("indices", &indices_of)

@@ -408,3 +408,19 @@ def test_members_of_a_tar(tmp_path, videos, names):
     begin = min(int(0.5 * (FRAMES - 7 + 1)), FRAMES - 7)
     assert (batch["image"].permute(0, 1, 3, 4, 2).numpy() == videos[:, begin : begin + 8 : 2]).all()
     assert batch["key"] == [f"video{n}" for n in range(VIDEOS)] and batch["label"].tolist() == [0, 1] * 3
+
+
+@pytest.mark.parametrize("compression", [None, "zlib"])
+def test_pages_of_tiffs(tmp_path, compression):
+    import tifffile
+
+    volumes = draw_videos(np.uint16, 1)[..., 0]
+    for n, volume in enumerate(volumes):
+        (tmp_path / f"class{n % 2}").mkdir(exist_ok=True)
+        with tifffile.TiffWriter(tmp_path / f"class{n % 2}" / f"v{n}.tif") as file:
+            for page in volume:
+                file.write(page, compression=compression, contiguous=False)
+                file.write(page[::4, ::4], subfiletype=1)  # a thumbnail
+    found = images(tmp_path, frames=5, stride=2, dtype="float32", channels=1, ops=[ours.ToFloat(scale=False)])[..., 0]
+    begin = min(int(0.5 * (FRAMES - 9 + 1)), FRAMES - 9)
+    assert (found == in_folder_order(volumes)[:, begin : begin + 9 : 2]).all()

@@ -30,7 +30,6 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr int kMostBands = 64;
-constexpr std::uint16_t kMostPages = 64;  // that are looked at
 
 [[noreturn]] void refuse(std::string expected, std::string got) {
     throw DataError({}, {.where = "tiff", .expected = std::move(expected), .got = std::move(got)});
@@ -60,19 +59,23 @@ class TiffFile {
         if (tiff_ == nullptr) {
             refuse("a TIFF", got());
         }
+        if (options.page > 0 && TIFFSetDirectory(tiff_.get(), static_cast<tdir_t>(options.page)) != 1) {
+            refuse(fmt::format("page {} of the TIFF", options.page), got());
+        }
         read_tags();
     }
     TiffFile(const TiffFile&) = delete;
     TiffFile& operator=(const TiffFile&) = delete;
 
-    // Not counting thumbnails and masks of this one. Afterwards the file can no longer be decoded.
-    bool has_more_pages() {
-        while (TIFFReadDirectory(tiff_.get()) == 1 && TIFFCurrentDirectory(tiff_.get()) < kMostPages) {
+    // The first, and those that are not thumbnails and masks. Afterwards the file can no longer be decoded.
+    std::vector<int> pages(std::size_t most) {
+        std::vector<int> found = {0};
+        for (int page = 1; found.size() < most && TIFFReadDirectory(tiff_.get()) == 1; ++page) {
             if ((tag<std::uint32_t>(TIFFTAG_SUBFILETYPE, 0) & (FILETYPE_REDUCEDIMAGE | FILETYPE_MASK)) == 0) {
-                return true;
+                found.push_back(page);
             }
         }
-        return false;
+        return found;
     }
 
     // Upright.
@@ -481,8 +484,8 @@ TiffImage read_tiff_header(std::span<const std::byte> bytes, const TiffOptions& 
     return TiffFile(bytes, options).image();
 }
 
-bool has_more_pages(std::span<const std::byte> bytes) {
-    return TiffFile(bytes, {}).has_more_pages();
+std::vector<int> tiff_pages(std::span<const std::byte> bytes, std::size_t most) {
+    return TiffFile(bytes, {}).pages(most);
 }
 
 TiffImage decode_tiff(std::span<const std::byte> bytes, Buffer& out, const TiffOptions& options) {

@@ -1,9 +1,10 @@
-// TIFF, with libtiff: the first page, in its own type and with all of its bands. Encoded images of this kind are
+// TIFF, with libtiff: a page in its own type and with all of its bands. Encoded images of this kind are
 // arrays: they do not decode to RGB rows.
 #pragma once
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "stoker/base/buffer.h"
 #include "stoker/base/dtype.h"
@@ -26,13 +27,15 @@ struct TiffImage {
 struct TiffOptions {
     bool indices = false;  // a mask: grey levels and palette indices as stored; other images are refused
     int channels = 0;      // 3: grey becomes three equal channels; 1: three become one, as by Pillow's convert("L")
+    int page = 0;          // the number of the page in the file, such as tiff_pages gives
 };
 
 // Reads the header only. Throws DataError for damaged bytes and for types, sizes and colours that are not read.
 TiffImage read_tiff_header(std::span<const std::byte> bytes, const TiffOptions& options = {});
 
-// Whether other pages follow the first, apart from thumbnails and masks. Throws what read_tiff_header throws.
-bool has_more_pages(std::span<const std::byte> bytes);
+// The numbers of the pages that are not thumbnails and masks of others; at most `most`. Throws what read_tiff_header
+// throws.
+std::vector<int> tiff_pages(std::span<const std::byte> bytes, std::size_t most = 65535);
 
 // Decodes to (H, W, C) in `out`, turned upright as the tag Orientation says. Palettes and YCbCr become RGB; white is 0
 // in no image of up to 8 bits; transparency is left out, and other bands are kept. Throws DataError, and MemoryError

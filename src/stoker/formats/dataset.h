@@ -137,6 +137,7 @@ struct FieldValue {
     int channels = 0;
     bool planes = false;                        // raw pixels are (channels, height, width)
     std::optional<DType> dtype = std::nullopt;  // of elements, if their source stored it
+    int page = 0;                               // of a TIFF
     Buffer storage;                             // for datasets that have to copy or read
     FrameWindow wanted = {};                    // of a clip, set before the sample is read
     // The frames of a clip that `wanted` names, each an image; `bytes` is then empty.
@@ -151,6 +152,7 @@ struct FieldValue {
         channels = depth;
         planes = false;
         dtype.reset();
+        page = 0;
         frames.clear();
     }
     // Raw pixels that do not run as bytes.

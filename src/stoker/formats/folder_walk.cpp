@@ -72,7 +72,7 @@ WalkedFolder walk_folder(const fs::path& root, const std::string& path) {
     walked.path = path;
     // Taken before the entries, so that a change during the listing has a later time.
     walked.stamp = folder_stamp(folder).value_or(FolderStamp{});
-    std::vector<std::string> arrays;
+    std::vector<std::string> others;
     std::error_code error;
     std::error_code unknown;  // an entry of unknown type is not a folder, as in Python's os.walk
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
@@ -91,8 +91,8 @@ WalkedFolder walk_folder(const fs::path& root, const std::string& path) {
         if (link) {
             walked.links.push_back(name);
         }
-        if (is_npy_name(name)) {
-            arrays.push_back(std::move(name));
+        if (is_npy_name(name) || is_video_name(name)) {
+            others.push_back(std::move(name));
         } else if (is_image_name(name)) {
             walked.images.push_back(std::move(name));
         } else if (is_unsupported_image_name(name)) {
@@ -102,8 +102,8 @@ WalkedFolder walk_folder(const fs::path& root, const std::string& path) {
     if (error) {
         throw errno_error(folder.string(), "a readable folder", error.value());
     }
-    if (walked.images.empty()) {  // arrays next to pictures may be their features
-        walked.images = std::move(arrays);
+    if (walked.images.empty()) {  // arrays next to pictures may be their features, and videos their source
+        walked.images = std::move(others);
     }
     std::ranges::sort(walked.folders);
     std::ranges::sort(walked.images);

@@ -74,8 +74,13 @@ bool is_tiff_name(std::string_view name) {
     return ends_with_any(name, kTiff);
 }
 
+bool is_video_name(std::string_view name) {
+    constexpr std::string_view kVideos[] = {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi"};
+    return ends_with_any(name, kVideos);
+}
+
 bool is_image_name(std::string_view name) {
-    return ends_with_any(name, kImageEndings) || is_npy_name(name);
+    return ends_with_any(name, kImageEndings) || is_npy_name(name) || is_video_name(name);
 }
 
 bool is_unsupported_image_name(std::string_view name) {
@@ -111,6 +116,21 @@ bool is_encoded_image(std::span<const std::byte> bytes) {
     }
 }
 
+bool is_video(std::span<const std::byte> bytes) {
+    constexpr std::size_t kHeader = 12;
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), kHeader));
+    if (text.size() < kHeader) {
+        return false;
+    }
+    const std::string_view box = text.substr(4, 4);
+    if (box == "ftyp"sv) {  // AVIF and HEIF are images
+        const std::string_view brand = text.substr(8);
+        return !brand.starts_with("avi"sv) && !brand.starts_with("he"sv) && !brand.starts_with("mif"sv);
+    }
+    return box == "moov"sv || box == "mdat"sv || box == "wide"sv || text.starts_with("\x1a\x45\xdf\xa3"sv) ||
+           (text.starts_with("RIFF"sv) && text.ends_with("AVI "sv));
+}
+
 void set_image_file(std::span<const std::byte> bytes, FieldValue& value, bool clips) {
     if (!is_npy(bytes)) {
         value.set_encoded_image(bytes);
@@ -121,10 +141,10 @@ void set_image_file(std::span<const std::byte> bytes, FieldValue& value, bool cl
 }
 
 void set_encoded(std::span<const std::byte> bytes, FieldValue& value, bool clips) {
-    if (!is_encoded_image(bytes) && !is_npy(bytes)) {
-        throw DataError(
-            {},
-            {.where = "image", .expected = "a JPEG, PNG, WebP, BMP, PNM or TIFF image", .got = describe_bytes(bytes)});
+    if (!is_encoded_image(bytes) && !is_npy(bytes) && !is_video(bytes)) {
+        throw DataError({}, {.where = "image",
+                             .expected = "a JPEG, PNG, WebP, BMP, PNM or TIFF image, or a video",
+                             .got = describe_bytes(bytes)});
     }
     set_image_file(bytes, value, clips);
 }

@@ -227,7 +227,7 @@ const Mistake* mistake_of(const fs::path& path) {
         {{".zip", ".rar", ".7z", ".tgz", ".gz", ".bz2", ".xz", ".zst"}, "an archive", "unpack it and give the folder"},
         {{".mp4", ".avi", ".mov", ".mkv", ".webm", ".mpg"},
          "a video",
-         "write its frames as .jpg or .png files into a subfolder for each class"},
+         "give the folder that has a subfolder of videos for each class"},
         {{".csv"}, "a table", "give its path, or name it labels.csv"},
         {{".tsv", ".jsonl", ".parquet", ".xlsx"},
          "a table",

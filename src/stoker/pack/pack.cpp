@@ -11,6 +11,7 @@
 #include "stoker/base/hash.h"
 #include "stoker/base/json_depth.h"
 #include "stoker/base/map_damage.h"
+#include "stoker/formats/image_kind.h"
 #include "stoker/formats/stk/stk.h"
 #include "stoker/pack/ordered_parallel_for.h"
 #include "stoker/pack/pack_plan.h"
@@ -304,7 +305,7 @@ class Packing {
     }
 
     void require_target_of_clips(const Sample& sample) const {
-        const auto is_clip = [](const FieldValue& value) { return !value.frames.empty(); };
+        const auto is_clip = [](const FieldValue& value) { return !value.frames.empty() || is_video(value.bytes); };
         const bool fields = std::ranges::any_of(sample.fields, is_clip);
         if (fields || (is_clip(sample) && !format_.clips)) {
             throw InvalidArgument({.where = path_.string(),

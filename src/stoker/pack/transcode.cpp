@@ -6,12 +6,14 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <numeric>
 #include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/dct/dct.h"
 #include "stoker/codecs/encode.h"
 #include "stoker/codecs/tiff.h"
+#include "stoker/codecs/video/video.h"
 #include "stoker/formats/array.h"
 #include "stoker/formats/arrays/npz_writer.h"
 #include "stoker/formats/image_kind.h"
@@ -154,6 +156,25 @@ void Transcoder::run_clip(const FieldValue& clip, bool original, TranscodedImage
     out.image = {.bytes = out.made, .codec = StkCodec::clip, .original_file = all};
 }
 
+void Transcoder::run_video(const FieldValue& sample, TranscodedImage& out) {
+    VideoFile video(sample.bytes);
+    if (!changes() && !is_dct_codec(codec_) && codec_ != PackCodec::raw) {
+        out.image = {.bytes = sample.bytes, .codec = StkCodec::video, .original_file = true};
+        return;
+    }
+    std::vector<std::int64_t> numbers(static_cast<std::size_t>(video.info().frames));
+    std::iota(numbers.begin(), numbers.end(), 0);
+    std::vector<TranscodedImage> made(numbers.size());
+    std::vector<StkImage> frames;
+    video.decode(numbers, [&](ConstImageView frame) {
+        TranscodedImage& one = made[frames.size()];
+        encode(resized(frame), sample, one);
+        frames.push_back(one.image);
+    });
+    out.made = write_stk_clip(frames);
+    out.image = {.bytes = out.made, .codec = StkCodec::clip};
+}
+
 void Transcoder::run(const FieldValue& sample, bool original, TranscodedImage& out) {
     if (!sample.frames.empty()) {
         run_clip(sample, original, out);
@@ -161,6 +182,10 @@ void Transcoder::run(const FieldValue& sample, bool original, TranscodedImage& o
     }
     out.kept.clear();
     out.exif_lost = false;
+    if (sample.encoded && is_video(sample.bytes)) {
+        run_video(sample, out);
+        return;
+    }
     if (is_deep(sample)) {
         keep_deep(sample, out);
         return;
@@ -298,7 +323,7 @@ void Transcoder::encode(ConstImageView image, const FieldValue& sample, Transcod
         out.kept = is_dct_codec(codec_) ? "raw pixels" : "";
         return;
     }
-    if (options_.quality == 0 && is_lossless(stk_codec_of(sample.bytes))) {
+    if (options_.quality == 0 && !is_video(sample.bytes) && is_lossless(stk_codec_of(sample.bytes))) {
         out.made = encode_png(image);
         out.image = {.bytes = out.made, .codec = StkCodec::png};
         out.kept = is_dct_codec(codec_) ? "png image" : "";

@@ -48,7 +48,8 @@ class Transcoder {
     explicit Transcoder(const TranscodeOptions& options);
 
     // `original`: the packed file can be restored from the sample's bytes. Each frame of a clip becomes as an image
-    // does. Throws DataError for a sample that cannot be decoded.
+    // does. A video stays one, or becomes a clip of JPEGs, dct records or raw pixels. Throws DataError for a sample
+    // that cannot be decoded.
     void run(const FieldValue& image, bool original, TranscodedImage& out);
 
     // Decodes the image of a further field, which is packed unchanged. Throws DataError if it cannot be decoded, and
@@ -58,6 +59,7 @@ class Transcoder {
   private:
     bool changes() const;
     void run_clip(const FieldValue& clip, bool original, TranscodedImage& out);
+    void run_video(const FieldValue& video, TranscodedImage& out);
     void keep_deep(const FieldValue& image, TranscodedImage& out);
     bool is_plain_dct(const FieldValue& image) const;
     ConstImageView decode(const FieldValue& image);

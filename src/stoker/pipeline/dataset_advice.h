@@ -13,8 +13,8 @@ namespace stoker {
 std::string few_bits_advice(float high);
 
 // Dataset::advice(), and facts for which a few samples of local data are read: whether images of 16 bits are reduced to
-// 8, or use few of their bits and `transform` does not scale them, and whether TIFFs have several pages. Empty if
-// there is nothing to say.
-std::string dataset_advice(const Dataset& dataset, const Transform* transform = nullptr);
+// 8, or use few of their bits and `transform` does not scale them, and whether TIFFs have several pages that
+// are not read as `clips`. Empty if there is nothing to say.
+std::string dataset_advice(const Dataset& dataset, const Transform* transform = nullptr, bool clips = false);
 
 }  // namespace stoker

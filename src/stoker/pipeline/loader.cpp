@@ -84,7 +84,9 @@ void Loader::find_shapes() {
             try {
                 scratch.drawn = false;
                 const RngKey key{.seed = options_.seed, .sample = static_cast<std::uint64_t>(index)};
-                read_sample(*dataset_, index, scratch.sample, fields_.frames_of(index, key));
+                const FrameWindow wanted = fields_.frames_of(index, key);
+                read_sample(*dataset_, index, scratch.sample, wanted);
+                add_frames(scratch.sample, wanted, scratch.video);
                 fields_.find_shapes(index, scratch);
                 check_maps();
                 return;

@@ -45,6 +45,7 @@ struct SampleScratch {
     std::vector<DctCropView> crops;  // of each view, for a device that decodes
     Buffer boxes;
     std::vector<std::vector<FieldValue>> stored_frames;  // all frames of clips, with a cache
+    Buffer video;                                        // decoded frames
     ImageSize image{};       // the size of the sample's image before the ops that ran on it last
     bool drawn = false;      // what fails from here on depends on the random numbers
     bool on_device = false;  // a device decodes the sample's image

@@ -7,6 +7,9 @@
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/base/memory_limit.h"
+#include "stoker/codecs/tiff.h"
+#include "stoker/codecs/video/video.h"
+#include "stoker/formats/image_kind.h"
 #include "stoker/pipeline/transforms/transform.h"
 
 namespace stoker {
@@ -20,6 +23,61 @@ void read_sample(const Dataset& dataset, std::int64_t index, Sample& sample, con
     sample.label = -1;
     std::ranges::for_each(sample.fields, reset);
     dataset.read(index, sample);
+}
+
+namespace {
+
+// Decodes the frames into `pixels`.
+void add_video_frames(Sample& sample, const FrameWindow& wanted, Buffer& pixels) {
+    if (wanted.count == 0) {
+        throw InvalidArgument({.where = "data.frames",
+                               .expected = "the number of frames to read of each video",
+                               .got = "none",
+                               .hint = "such as data.frames = 16"});
+    }
+    VideoFile video(sample.bytes);
+    video.decode(wanted.of(video.info().frames), [&](ConstImageView frame) {
+        const std::size_t size = frame.row_bytes() * static_cast<std::size_t>(frame.height);
+        const std::size_t at = sample.frames.size() * size;
+        FieldValue& value = sample.frames.emplace_back();
+        if (at == 0) {
+            pixels.resize(size * static_cast<std::size_t>(wanted.count));
+        }
+        const bool fits = pixels.size() == size * static_cast<std::size_t>(wanted.count);
+        if (!fits) {  // of another size than the first: refused later
+            value.storage.resize(size);
+        }
+        const std::span<std::byte> to = fits ? pixels.bytes().subspan(at, size) : value.storage.bytes();
+        std::ranges::copy(std::as_bytes(std::span(frame.data, size)), to.begin());
+        value.set_raw(to, frame.height, frame.width, frame.channels);
+    });
+}
+
+// The frames refer to the value's bytes.
+void add_pages(FieldValue& value, const FrameWindow& wanted) {
+    if (!value.encoded || !value.frames.empty() || wanted.count == 0 || !is_tiff(value.bytes)) {
+        return;
+    }
+    const std::vector<int> pages = tiff_pages(value.bytes);
+    for (const std::int64_t page : wanted.of(std::ssize(pages))) {
+        FieldValue& frame = value.frames.emplace_back();
+        frame.set_encoded_image(value.bytes);
+        frame.page = pages[static_cast<std::size_t>(page)];
+    }
+}
+
+}  // namespace
+
+bool add_frames(Sample& sample, const FrameWindow& wanted, Buffer& pixels) {
+    if (sample.encoded && sample.frames.empty() && is_video(sample.bytes)) {
+        add_video_frames(sample, wanted, pixels);
+        return true;
+    }
+    if (wanted.count > 0) {
+        add_pages(sample, wanted);
+        std::ranges::for_each(sample.fields, [&](FieldValue& field) { add_pages(field, wanted); });
+    }
+    return false;
 }
 
 void rethrow_located(const Dataset& dataset, std::int64_t index) {

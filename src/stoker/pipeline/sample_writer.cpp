@@ -17,6 +17,7 @@ FieldValue view_of(const FieldValue& image) {
     view.encoded = image.encoded;
     view.planes = image.planes;
     view.dtype = image.dtype;
+    view.page = image.page;
     return view;
 }
 
@@ -75,6 +76,9 @@ bool SampleWriter::read(const SampleTask& task) const {
     task.clock.lap(Stage::read);
     if (cache_ != nullptr) {
         choose_frames(task.scratch, wanted);
+    }
+    if (add_frames(sample, wanted, task.scratch.video)) {
+        task.clock.lap(Stage::pixels);
     }
     fields_.check(sample);
     return cached;

@@ -23,8 +23,13 @@ std::string_view folder_of(std::string_view name) {
     return name.substr(0, name.rfind('/'));
 }
 
+// A file that is a whole clip or volume, in any folder.
+bool is_whole_name(std::string_view name) {
+    return is_npy_name(name) || is_video_name(name);
+}
+
 bool is_volume_name(std::string_view name) {
-    return is_npy_name(name) || is_tiff_name(name);
+    return is_whole_name(name) || is_tiff_name(name);
 }
 
 // "frame_2.jpg" is before "frame_10.jpg": runs of digits are compared as numbers.
@@ -83,12 +88,12 @@ ImageFolder::Clips ImageFolder::find_clips() const {
     for (std::int64_t file = 0; file < index_.size(); ++file) {
         const std::string_view in = folder_of(name(file));
         const bool in_class = in.find('/') == std::string_view::npos;
-        const bool alone = is_npy_name(name(file)) || (in_class && is_volume_name(name(file)));
+        const bool alone = is_whole_name(name(file)) || (in_class && is_volume_name(name(file)));
         if (in_class && !alone) {
             throw DataError({.path = root_, .key = std::string(name(file))},
                             {.where = "clips",
-                             .expected = "a folder of frames for each clip, such as class/clip/000.jpg, or a .npy or "
-                                         "TIFF file",
+                             .expected = "a folder of frames for each clip, such as class/clip/000.jpg, or a video, a "
+                                         ".npy or a TIFF file",
                              .got = fmt::format("the image {}", name(file)),
                              .hint = "leave data.frames out for single images"});
         }

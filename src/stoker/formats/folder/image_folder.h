@@ -25,7 +25,8 @@ class ImageFolder final : public Dataset {
   public:
     // Lists the files without opening any, or uses the cached listing (folder_index.h). Follows links; nested folders
     // belong to their class. `clips`: a sample is a folder of frames within its class, in the order of the numbers in
-    // their names, or a .npy or TIFF file. Throws DataError for another layout and for a class without images.
+    // their names, or a video, a .npy or a TIFF file. Throws DataError for another layout and for a class without
+    // images.
     explicit ImageFolder(const std::filesystem::path& root, bool clips = false);
 
     std::int64_t size() const override { return clips_ ? std::ssize(clips_->begins) - 1 : index_.size(); }

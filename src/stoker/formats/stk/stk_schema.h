@@ -39,8 +39,9 @@ enum class StkCodec : std::uint16_t {
     bmp = 6,
     pnm = 7,
     tiff = 8,
-    npy = 9,   // raw pixels that are not uint8 of up to 4 channels
-    clip = 10  // several images (stk_clip.h)
+    npy = 9,    // raw pixels that are not uint8 of up to 4 channels
+    clip = 10,  // several images (stk_clip.h)
+    video = 11
 };
 
 // "jpeg"; "codec-9" for an unknown number.

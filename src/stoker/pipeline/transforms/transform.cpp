@@ -344,7 +344,7 @@ ConstImageView Transform::mask(const FieldValue& mask, ImageSize image, OpRange 
                                TransformScratch& scratch, StageClock& clock, const MaskClasses* classes) const {
     ConstImageView pixels;
     if (mask.encoded && is_tiff(mask.bytes)) {
-        const TiffImage tiff = decode_tiff(mask.bytes, scratch.array.storage, {.indices = true});
+        const TiffImage tiff = decode_tiff(mask.bytes, scratch.array.storage, {.indices = true, .page = mask.page});
         pixels = {reinterpret_cast<const std::uint8_t*>(scratch.array.storage.data()), tiff.height, tiff.width, 1,
                   tiff.width};
     } else if (mask.encoded) {

@@ -25,6 +25,9 @@ const FieldValue& first_image(const FieldValue& value) {
 
 void for_frames(const FieldValue& value, const ImageSlot& slot,
                 const std::function<void(const FieldValue& image, const ImageSlot& slot)>& run) {
+    if (slot.frames > 0 && value.frames.empty()) {
+        throw DataError({}, {.where = "clip", .expected = "a clip or a video", .got = "an image, or other bytes"});
+    }
     if (slot.frames != std::ssize(value.frames)) {
         const auto count = [](std::int64_t frames) {
             return frames > 0 ? fmt::format("{} frames", frames) : "an image";

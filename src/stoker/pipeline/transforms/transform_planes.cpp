@@ -188,7 +188,7 @@ bool is_deep(const FieldValue& image) {
     if (!image.encoded || !is_tiff(image.bytes)) {
         return image.is_deep();
     }
-    const TiffImage tiff = read_tiff_header(image.bytes);
+    const TiffImage tiff = read_tiff_header(image.bytes, {.page = image.page});
     return tiff.dtype != DType::uint8 || tiff.channels > kMaxByteChannels;
 }
 
@@ -197,7 +197,8 @@ const FieldValue& Transform::with_array(const FieldValue& image, TransformScratc
         return image;
     }
     FieldValue& array = scratch.array;
-    const TiffImage tiff = decode_tiff(image.bytes, array.storage, {.channels = options_.channels == 1 ? 1 : 3});
+    const TiffImage tiff =
+        decode_tiff(image.bytes, array.storage, {.channels = options_.channels == 1 ? 1 : 3, .page = image.page});
     array.set_raw(array.storage.bytes(), tiff.height, tiff.width, tiff.channels);
     array.dtype = tiff.dtype;
     return array;

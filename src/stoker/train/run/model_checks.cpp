@@ -121,11 +121,13 @@ void require_one_size(const Loader& val, const Transform& transform, std::uint64
     parallel_for(cpu_cores().usable, std::ssize(tried), 1, [&](std::int64_t at, std::int64_t) {
         const std::int64_t index = tried[static_cast<std::size_t>(at)];
         Sample sample;
+        Buffer video;
         TransformScratch scratch;
         StageTimes times;
         StageClock clock(times);
         try {
             read_sample(data, index, sample, {.count = 1});
+            add_frames(sample, {.count = 1}, video);
             const FieldValue& stored = first_image(sample);
             if (transform.takes_planes(stored, scratch)) {
                 const ConstPlanesView planes = transform.planes(

@@ -1,0 +1,127 @@
+#include "stoker/codecs/video/video.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <vector>
+
+#include "stoker/base/error.h"
+#include "stoker/codecs/video/ffmpeg_api.h"
+
+namespace stoker {
+namespace {
+
+constexpr const char* kLibrary = "libstoker_ffmpeg.so";
+
+// Next to this program or module, or where a build, a wheel or an installation has it.
+void* open_library() {
+    Dl_info self{};
+    if (dladdr(reinterpret_cast<const void*>(&open_library), &self) != 0) {
+        const std::filesystem::path folder = std::filesystem::path(self.dli_fname).parent_path();
+        for (const char* place : {".", "bin", "../../bin", "../stoker/bin", "../libexec/stoker"}) {
+            if (void* library = dlopen((folder / place / kLibrary).c_str(), RTLD_NOW | RTLD_LOCAL)) {
+                return library;  // never closed
+            }
+        }
+    }
+    return dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+}
+
+struct Loaded {
+    const FfmpegApi* api = nullptr;
+    std::string why;
+};
+
+Loaded load() {
+    void* const library = open_library();
+    if (library == nullptr) {
+        return {.api = nullptr, .why = dlerror()};
+    }
+    const auto api = reinterpret_cast<const FfmpegApi* (*)()>(dlsym(library, kFfmpegApi));
+    if (api == nullptr || api()->version != kFfmpegApiVersion) {
+        return {.api = nullptr, .why = "it is of another release"};
+    }
+    return {.api = api(), .why = ""};
+}
+
+const FfmpegApi& ffmpeg() {
+    static const Loaded loaded = load();
+    if (loaded.api == nullptr) {
+        throw Unsupported({.where = "video",
+                           .expected = "FFmpeg's libraries, to decode videos",
+                           .got = loaded.why,
+                           .hint =
+                               "apt-get install libavformat-dev libavcodec-dev libswscale-dev, and build Stoker again; "
+                               "or write the frames as .jpg files"});
+    }
+    return *loaded.api;
+}
+
+[[noreturn]] void refuse(const FfmpegText& error) {
+    throw DataError({}, {.where = "video", .expected = "a video that FFmpeg decodes", .got = error.text});
+}
+
+struct Taken {
+    std::span<const std::int64_t> frames;
+    std::span<const std::int64_t> numbers;  // without repetitions
+    const std::function<void(ConstImageView)>& take;
+    std::exception_ptr error = nullptr;
+};
+
+// Exceptions do not pass through the library.
+bool take_frame(void* user, std::size_t at, const FfmpegFrame* frame) {
+    auto& taken = *static_cast<Taken*>(user);
+    try {
+        const ConstImageView view{frame->rgb, frame->height, frame->width, 3, std::ptrdiff_t{frame->width} * 3};
+        const auto repeated = std::ranges::equal_range(taken.frames, taken.numbers[at]);
+        for (std::size_t i = 0; i < repeated.size(); ++i) {
+            taken.take(view);
+        }
+        return true;
+    } catch (...) {
+        taken.error = std::current_exception();
+        return false;
+    }
+}
+
+}  // namespace
+
+void VideoFile::Close::operator()(FfmpegVideo* video) const {
+    ffmpeg().close(video);
+}
+
+VideoFile::VideoFile(std::span<const std::byte> file) {
+    FfmpegText error;
+    video_.reset(ffmpeg().open(reinterpret_cast<const std::uint8_t*>(file.data()), file.size(), &error));
+    if (video_ == nullptr) {
+        refuse(error);
+    }
+}
+
+VideoInfo VideoFile::info() const {
+    FfmpegInfo info;
+    ffmpeg().info(video_.get(), &info);
+    return {.height = info.height,
+            .width = info.width,
+            .frames = info.frames,
+            .seconds = info.seconds,
+            .codec = info.codec};
+}
+
+void VideoFile::decode(std::span<const std::int64_t> frames, const std::function<void(ConstImageView)>& take) {
+    std::vector<std::int64_t> numbers(frames.begin(), frames.end());
+    const auto repeated = std::ranges::unique(numbers);
+    numbers.erase(repeated.begin(), repeated.end());
+    Taken taken{.frames = frames, .numbers = numbers, .take = take};
+    FfmpegText error;
+    if (!ffmpeg().decode(video_.get(), numbers.data(), numbers.size(), take_frame, &taken, &error)) {
+        if (taken.error != nullptr) {
+            std::rethrow_exception(taken.error);
+        }
+        refuse(error);
+    }
+}
+
+}  // namespace stoker

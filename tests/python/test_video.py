@@ -1,0 +1,228 @@
+# Video files: planes and frames against PyAV's and torchcodec's, and the same bars as other clips.
+import io
+import json
+import shutil
+import tarfile
+
+import numpy as np
+import pytest
+import stoker as package
+import torch
+from stoker import transforms as ours
+
+av = pytest.importorskip("av", reason="needs PyAV, which makes the videos")
+
+FRAMES, HEIGHT, WIDTH = 40, 96, 128
+KINDS = {  # container, codec, its options
+    "h264": ("mp4", "libx264", {"g": "12", "bf": "3"}),
+    "open_gop": ("mkv", "libx264", {"g": "10", "bf": "2", "x264-params": "open-gop=1"}),
+    "long_gop": ("mov", "libx264", {"g": "250", "bf": "3", "b-pyramid": "normal"}),
+    "hevc": ("mp4", "libx265", {"g": "12", "x265-params": "log-level=none"}),
+    "vp9": ("webm", "libvpx-vp9", {"g": "12", "lag-in-frames": "8", "auto-alt-ref": "1"}),
+    "mpeg4": ("avi", "mpeg4", {"g": "10"}),
+    "mjpeg": ("mkv", "mjpeg", {"qmin": "2", "qmax": "2"}),
+}
+
+
+def picture(n, t):
+    y, x = np.mgrid[:HEIGHT, :WIDTH]
+    waves = [np.sin((x + 4 * t) / (9 + c + n)) * np.cos((y - 2 * t) / (7 + 2 * c)) for c in range(3)]
+    return (np.stack(waves, -1) * 100 + 128).astype(np.uint8)
+
+
+def write_video(path, kind="h264", n=0, frames=FRAMES, times=None, rate=25):
+    container, codec, options = KINDS[kind]
+    with av.open(str(path), "w", format={"mkv": "matroska"}.get(container, container)) as file:
+        try:
+            stream = file.add_stream(codec, rate=rate)
+        except (av.codec.codec.UnknownCodecError, ValueError):
+            pytest.skip(f"PyAV without {codec}")
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuvj420p" if codec == "mjpeg" else "yuv420p"
+        stream.options = options
+        for t in range(frames):
+            frame = av.VideoFrame.from_ndarray(picture(n, t), format="rgb24")
+            if times is not None:
+                frame.pts = times[t]
+            file.mux(stream.encode(frame))
+        file.mux(stream.encode())
+    return path
+
+
+def reference(path):
+    """All frames in the order in which they are shown, by FFmpeg's decoder and swscale."""
+    with av.open(str(path)) as file:
+        frames = sorted(file.decode(video=0), key=lambda frame: frame.pts)
+    return np.stack([frame.to_ndarray(format="rgb24", interpolation="BILINEAR") for frame in frames])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def write(kind="h264", count=3, **options):
+        for n in range(count):
+            place = tmp_path / "data" / f"class{n % 2}"
+            place.mkdir(parents=True, exist_ok=True)
+            write_video(place / f"v{n}.{KINDS[kind][0]}", kind, n, **options)
+        return tmp_path / "data"
+
+    return write
+
+
+def clips(source, **options):
+    options = {"shuffle": False, "dtype": "uint8", "framework": "torch"} | options
+    found = torch.cat([batch["image"].clone() for batch in package.Loader(source, 2, **options)])
+    return found.permute(0, 1, 3, 4, 2).numpy()
+
+
+def in_order(data):
+    return sorted(data.rglob("v*.*"), key=lambda path: (path.parent.name, path.name))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_frames_are_ffmpegs(folder, kind):
+    data = folder(kind)
+    found = clips(data, frames=FRAMES)
+    for path, clip in zip(in_order(data), found, strict=True):
+        wanted = reference(path)
+        assert clip.shape == wanted.shape
+        assert np.abs(clip.astype(int) - wanted).max() <= 2  # two builds of swscale
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_frames_are_those_of_the_whole(folder, kind):
+    """Random access decodes from key frames, and leaves out frames that nothing refers to."""
+    data = folder(kind, count=2)
+    whole = clips(data, frames=FRAMES)
+    for frames, stride in ((1, 1), (5, 1), (4, 7), (FRAMES // 3, 3)):
+        loader = package.Loader(data, 2, frames=frames, stride=stride, clips_per_video=8, dtype="uint8", framework="torch", seed=frames)
+        places = set()
+        for batch in loader:
+            for key, clip in zip(batch["key"], batch["image"].permute(0, 1, 3, 4, 2).numpy()):
+                video = whole[in_order(data).index(data / key)]
+                room = FRAMES - ((frames - 1) * stride + 1)
+                starts = [s for s in range(room + 1) if (video[s : s + frames * stride : stride] == clip).all()]
+                assert starts, (kind, frames, stride)
+                places.add(starts[0])
+        assert len(places) > 2
+
+
+def test_torchcodec_gives_the_same(folder):
+    try:
+        from torchcodec.decoders import VideoDecoder
+    except (ImportError, RuntimeError) as error:
+        pytest.skip(f"torchcodec: {str(error).splitlines()[0]}")
+    data = folder()
+    found = clips(data, frames=6, stride=3)
+    for path, clip in zip(in_order(data), found, strict=True):
+        try:
+            decoder = VideoDecoder(str(path), dimension_order="NHWC")
+        except RuntimeError as error:
+            pytest.skip(f"torchcodec: {str(error).splitlines()[0]}")
+        begin = min(int(0.5 * (FRAMES - 16 + 1)), FRAMES - 16)
+        theirs = decoder.get_frames_at(list(range(begin, begin + 16, 3))).data.numpy()
+        assert np.abs(clip.astype(int) - theirs).max() <= 2
+
+
+def test_frames_at_changing_rates_are_counted(tmp_path):
+    (tmp_path / "class").mkdir()
+    times = np.cumsum(np.random.default_rng(1).integers(1, 9, FRAMES)).tolist()
+    path = write_video(tmp_path / "class" / "v.mkv", "open_gop", times=times)
+    assert np.abs(clips(tmp_path, frames=FRAMES)[0].astype(int) - reference(path)).max() <= 2
+
+
+def test_workers_resuming_and_the_cache_change_nothing(folder):
+    data = folder(count=4)
+    options = {"frames": 4, "seed": 2, "dtype": "uint8", "framework": "torch", "ops": [ours.RandomResizedCrop(32), ours.RandomHorizontalFlip()]}
+    first = [[b["image"].clone() for b in loader] for loader in [package.Loader(data, 2, workers=0, **options)] for _ in range(2)]
+    for other in ({"workers": 3}, {"cache": "ram"}):
+        loader = package.Loader(data, 2, **options, **other)
+        for epoch in first:
+            assert all((a == b["image"]).all() for a, b in zip(epoch, loader, strict=True))
+    loader = package.Loader(data, 2, **options)
+    next(iter(loader))
+    resumed = package.Loader(data, 2, **options)
+    resumed.load_state_dict(loader.state_dict())
+    assert (next(iter(resumed))["image"] == first[0][1]).all()
+
+
+@pytest.mark.parametrize("damage", ["cut", "zeros", "empty", "text"])
+def test_damaged_videos_are_bad_samples(folder, damage):
+    data = folder(count=4)
+    path = data / "class1" / "v1.mp4"
+    content = path.read_bytes()
+    mdat = content.index(b"mdat")
+    path.write_bytes({"cut": content[: len(content) // 2], "zeros": content[: mdat + 8] + bytes(3000) + content[mdat + 3008 :],
+                      "empty": b"", "text": b"no video\n" * 100}[damage])
+    loader = package.Loader(data, 2, frames=FRAMES, shuffle=False, bad_samples=1)
+    with pytest.warns(package.BadSampleWarning):
+        list(loader)
+    assert [bad.key for bad in loader.bad_samples.values()] == ["class1/v1.mp4"]
+
+
+def test_rotated_videos_are_upright(tmp_path):
+    (tmp_path / "class").mkdir()
+    path = write_video(tmp_path / "class" / "v.mp4")
+    upright = clips(tmp_path, frames=3)[0]
+    content = bytearray(path.read_bytes())
+    at = content.index(b"tkhd") + 4 + 40  # the matrix of a version 0 header
+    turn = [0, 0x00010000, 0, -0x00010000, 0, 0, 0, 0, 0x40000000]
+    content[at : at + 36] = b"".join(value.to_bytes(4, "big", signed=True) for value in turn)
+    path.write_bytes(content)
+    turned = clips(tmp_path, frames=3)[0]
+    assert (turned == np.rot90(upright, -1, (1, 2))).all()
+
+
+def test_members_of_a_tar(folder, tmp_path):
+    data = folder(count=4)
+    with tarfile.open(tmp_path / "v.tar", "w") as tar:
+        for n, path in enumerate(in_order(data)):
+            for name, content in ((f"{n}.cls", str(n).encode()), (f"{n}.mp4", path.read_bytes())):
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+    assert (clips(tmp_path / "v.tar", frames=5) == clips(data, frames=5)).all()
+
+
+def test_no_number_of_frames(folder):
+    with pytest.raises(package.InvalidArgument, match="frames"):
+        package.Loader(folder(), 2)
+
+
+def test_packing(folder, tmp_path, stoker):
+    data = folder()
+    stoker("pack", data, tmp_path / "kept.stk", "--clips")
+    assert (clips(tmp_path / "kept.stk", frames=5) == clips(data, frames=5)).all()
+    stoker("unpack", tmp_path / "kept.stk", tmp_path / "out")
+    for path in in_order(data):
+        assert (tmp_path / "out" / path.relative_to(data)).read_bytes() == path.read_bytes()
+    stoker("pack", data, tmp_path / "frames.stk", "--clips", "--codec", "dct", "--quality", "95")
+    close = clips(tmp_path / "frames.stk", frames=5).astype(int) - clips(data, frames=5)
+    assert np.abs(close).mean() < 3
+
+
+def test_a_recipe_learns_from_videos(folder, stoker, tmp_path):
+    data = folder(count=4)
+    (tmp_path / "r.toml").write_text(f"""
+device = "cpu"
+[data]
+train = "{data}"
+val = "{data}"
+batch_size = 2
+frames = 4
+train_ops = [{{op = "random_resized_crop", size = 24}}]
+val_ops = [{{op = "resize", size = 24}}, {{op = "center_crop", size = 24}}]
+[model]
+name = "r3d_18"
+[train]
+epochs = 1
+""")
+    assert len(stoker("train", tmp_path / "r.toml", "--out", tmp_path / "run", "--json").json()["epochs"]) == 1
+    steps = [line for line in map(json.loads, open(tmp_path / "run" / "metrics.jsonl")) if line["type"] == "step"]
+    assert len(steps) == 2
+
+
+def test_inspect_and_show(folder, stoker, tmp_path):
+    data = folder()
+    found = stoker("inspect", data, "--verify", "--json").json()
+    assert found["codecs"] == {"h264": 3} and found["fields"]["image"]["frames"] == [FRAMES, FRAMES] and found["bad"] == []
+    stoker("show", data, "--clips", "-o", tmp_path / "grid.png")
+    shutil.copy(tmp_path / "grid.png", "/tmp/grid_video.png")
