@@ -49,9 +49,9 @@ TrainingData::TrainingData(const TrainingDataOptions& options) {
         recipe.data.weights.clear();
     }
     set_fields(options.fields, recipe.data.fields);
-    clips_ = clip_options(recipe.data, recipe.data.shuffle && !options.val);
     recipe.seed = options.seed ? static_cast<std::uint64_t>(*options.seed) : recipe.seed;
     const RecipeData data = options.val ? open_val_data(recipe.data) : open_train_data(recipe.data);
+    clips_ = clip_options(recipe.data, data, recipe.data.shuffle && !options.val);
     dataset_ = options.val ? data.val : data.train;
     if (const auto* subset = dynamic_cast<const Subset*>(dataset_.get())) {
         kept_ = subset->indices();

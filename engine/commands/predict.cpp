@@ -80,7 +80,7 @@ std::shared_ptr<const Dataset> open_images(const std::vector<std::string>& data,
     });
     if (found == paths.end()) {
         std::ranges::for_each(paths, require_exists);
-        return std::make_shared<ImageFileList>(paths);
+        return std::make_shared<ImageFileList>(paths, recipe.frames > 0);
     }
     if (paths.size() > 1) {
         throw InvalidArgument({.where = *found,

@@ -12,8 +12,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         return 0;
     }
     const unsigned choice = std::to_integer<unsigned>(bytes[0]);
-    const TiffOptions options{.indices = (choice & 1) != 0, .channels = (choice & 2) != 0 ? 3 : (choice & 4) != 0};
+    TiffOptions options{.indices = (choice & 1) != 0, .channels = (choice & 2) != 0 ? 3 : (choice & 4) != 0};
     try {
+        const std::vector<std::uint64_t> pages = tiff_pages(bytes.subspan(1), 8);
+        options.page = pages[(choice >> 3) % pages.size()];
         const TiffImage header = read_tiff_header(bytes.subspan(1), options);
         if (std::int64_t{header.height} * header.width > fuzz::kLargest) {
             return 0;

@@ -35,5 +35,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     succeeds([&] { require(parse_npy_text(input).size() <= input.size()); });
     const std::string path = scratch.write("x.npy", input).string();
     succeeds([&] { read_samples(ArrayDataset(path, Split::train)); });
+    succeeds([&] { read_samples(ArrayDataset(path, Split::train, {.image = "", .label = "", .clips = true})); });
     return 0;
 }

@@ -100,12 +100,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const FieldNames fields{.image = "", .label = "", .more = {{.name = "png"}, {.name = "json:k"}, {.name = "txt"}}};
     const FieldNames numbers{
         .image = "", .label = "", .more = {{.name = "n", .from = "npy", .kind = FieldKind::value}}};
-    for (const FieldNames& names : {FieldNames{}, fields, numbers}) {
+    const FieldNames clips{.image = "", .label = "", .clips = true};
+    for (const FieldNames& names : {FieldNames{}, fields, numbers, clips}) {
         try {
             const TarIndex index = make_tar_index(input, names);  // throws InternalError if it could not be parsed
             require(index.fields() == names.more.size());
             for (std::int64_t i = 0; i < index.size(); ++i) {
                 require(!index.key(i).empty());
+                if (index[i].image == static_cast<std::uint32_t>(TarImage::frames)) {
+                    require(names.clips && !index.frames(index[i]).empty());
+                }
                 for (std::size_t at = 0; at < index.fields(); ++at) {
                     const TarFieldPlace& place = index.field(i, at);
                     require(place.offset <= input.size() && place.size <= input.size() - place.offset);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "fuzz/formats/sources.h"
+#include "stoker/formats/webdataset/sample_grouper.h"
 #include "stoker/formats/webdataset/tar_index.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -17,7 +18,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::size_t letters = index->extensions().size();
     for (std::int64_t i = 0; i < index->size(); ++i) {
         const TarIndexEntry& sample = (*index)[i];
-        require(sample.offset <= kShard && sample.size <= kShard - sample.offset);
+        if (sample.image == static_cast<std::uint32_t>(TarImage::frames)) {
+            for (const TarFieldPlace& frame : index->frames(sample)) {
+                require(frame.offset <= kShard && frame.size <= kShard - frame.offset);
+            }
+        } else {
+            require(sample.offset <= kShard && sample.size <= kShard - sample.offset);
+        }
         require(sample.label <= index->max_label() || sample.label < 0);
         letters += index->key(i).size();
         for (std::size_t at = 0; at < index->fields(); ++at) {

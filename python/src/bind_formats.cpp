@@ -185,8 +185,8 @@ Value stacked(const FieldValue& value, const std::function<Value(const FieldValu
         shape.insert(shape.begin(), std::ssize(value.frames));
         if (end == 0) {
             all = {.memory = Buffer(one.memory.size() * value.frames.size()), .dtype = one.dtype, .shape = shape};
-        } else if (shape != all.shape) {
-            throw DataError({}, {.where = "clip", .expected = "frames of one size", .got = "several"});
+        } else if (shape != all.shape || one.dtype != all.dtype) {
+            throw DataError({}, {.where = "clip", .expected = "frames of one size and type", .got = "several"});
         }
         end = static_cast<std::size_t>(std::ranges::copy(one.memory.bytes(), all.memory.data() + end).out -
                                        all.memory.data());

@@ -55,7 +55,10 @@ std::vector<std::shared_ptr<const Dataset>> datasets_of(const OpenData& data) {
 }
 
 RecipeData recipe_data(const OpenData& data, const DataRecipe& recipe) {
-    RecipeData sets{.train = clips_of(data.dataset, recipe), .val = nullptr, .caches_bytes = false};
+    RecipeData sets{.train = clips_of(data.dataset, recipe),
+                    .val = nullptr,
+                    .clips_per_video = recipe.clips_per_video,
+                    .caches_bytes = false};
     for (const auto& dataset : datasets_of(data)) {
         sets.train_parts.push_back(dataset->size() * recipe.clips_per_video);
     }

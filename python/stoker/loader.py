@@ -106,7 +106,7 @@ class Loader:
     stride: the distance of neighbouring frames: 8 frames with a stride of 4 are i, i + 4, ... i + 28; a shorter video
         repeats its last frame.
     clips_per_video: clips of each video in an epoch: at random places, in evaluation and without `shuffle` evenly
-        spread.
+        spread; `index` counts them.
     views: images of each sample, such as the two views of contrastive learning: the ops run on each with random numbers
         of its own; the batch has `image`, `image_2`, ...
     ops: stoker.transforms, or tables as in a recipe's train_ops; they run on the image, on masks and on boxes. Images

@@ -102,7 +102,7 @@ TEST(Array, ShapesOfImages) {
         EXPECT_EQ(found.channels, image.channels);
         EXPECT_EQ(found.planes, image.planes);
     }
-    for (const Shape& shape : {Shape{}, Shape{5}, Shape{65, 7, 65}, Shape{0, 7, 0}, Shape{2, 5, 7, 3}}) {
+    for (const Shape& shape : {Shape{}, Shape{5}, Shape{65, 7, 65}, Shape{0, 7, 0}, Shape{2, 2, 5, 7, 3}}) {
         EXPECT_THAT(error_of([&] { image_array(kUint8, shape); }), HasSubstr("C being 1 to 64, got uint8"));
     }
     for (const Shape& shape : {Shape{0, 7}, Shape{5, 0, 3}, Shape{65536, 1}, Shape{3, 1, 65536}}) {

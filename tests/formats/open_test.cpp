@@ -138,7 +138,7 @@ TEST(Open, ErrorsForFilesThatAreNoDataSets) {
     for (const auto& [name, words] : std::vector<std::pair<std::string, std::string>>{
              {"photos.zip", "got an archive; unpack it"},
              {"labels.tsv", "got a table; save it as .csv"},
-             {"Film.MP4", "got a video; write its frames"},
+             {"Film.MP4", "got a video; give the folder"},
              {"cat.JPG", "got one image; give the folder"},
              {"cat.gif", "got an image of an unsupported type; convert"},
              {"train-images-idx3-ubyte.gz", "got one file of a data set; give the folder that holds it"},

@@ -223,6 +223,30 @@ def test_masks_of_volumes_follow_their_slices(tmp_path):
     assert (batch["mask"] == (batch["image"][:, :, 0] > 2000)).all()
 
 
+def test_masks_of_other_slices_are_bad_samples(tmp_path):
+    volumes = draw_videos(np.uint16, 1)[..., 0]
+    np.savez(tmp_path / "v.npz", images=volumes, masks=np.zeros_like(volumes[:, 1:], np.uint8), labels=np.arange(VIDEOS))
+    data = package.open(tmp_path / "v.npz", fields={"mask": ("masks", "mask")}, clips=True)
+    with pytest.raises(package.DataError, match="a mask for each of 12 slices"):
+        list(package.Loader(data, 2, frames=5, bad_samples=0))
+
+
+def test_frames_of_two_types(tmp_path, videos):
+    import tifffile
+
+    write_frames(tmp_path, videos[:2])
+    tifffile.imwrite(tmp_path / "class0" / "clip0" / "frame_3.tif", np.zeros((HEIGHT, WIDTH, 3), np.uint16))
+    (tmp_path / "class0" / "clip0" / "frame_3.png").unlink()
+    with pytest.raises(package.DataError, match="one size and type"):
+        package.open(tmp_path, clips=True)[0]
+
+
+@pytest.mark.parametrize("setting", ["stride", "clips_per_video"])
+def test_settings_without_frames_are_refused(folder, setting):
+    with pytest.raises(package.InvalidArgument, match="frames"):
+        package.Loader(package.open(folder, clips=True), 2, **{setting: 2})
+
+
 @pytest.mark.parametrize("cache", ["ram", "disk"])
 def test_a_cache_keeps_whole_videos(folder, cache, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

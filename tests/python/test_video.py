@@ -1,4 +1,5 @@
 # Video files: planes and frames against PyAV's and torchcodec's, and the same bars as other clips.
+import csv
 import io
 import json
 import shutil
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import stoker as package
 import torch
+from PIL import Image
 from stoker import transforms as ours
 
 av = pytest.importorskip("av", reason="needs PyAV, which makes the videos")
@@ -20,6 +22,7 @@ KINDS = {  # container, codec, its options
     "hevc": ("mp4", "libx265", {"g": "12", "x265-params": "log-level=none"}),
     "vp9": ("webm", "libvpx-vp9", {"g": "12", "lag-in-frames": "8", "auto-alt-ref": "1"}),
     "mpeg4": ("avi", "mpeg4", {"g": "10"}),
+    "avi_b": ("avi", "mpeg4", {"g": "12", "bf": "2"}),  # its packets lack the times at which they are shown
     "mjpeg": ("mkv", "mjpeg", {"qmin": "2", "qmax": "2"}),
 }
 
@@ -50,7 +53,7 @@ def write_video(path, kind="h264", n=0, frames=FRAMES, times=None, rate=25):
 
 def reference(path):
     """All frames in the order in which they are shown, by FFmpeg's decoder and swscale."""
-    with av.open(str(path)) as file:
+    with av.open(str(path), options={"fflags": "+genpts"}) as file:
         frames = sorted(file.decode(video=0), key=lambda frame: frame.pts)
     return np.stack([frame.to_ndarray(format="rgb24", interpolation="BILINEAR") for frame in frames])
 
@@ -180,6 +183,58 @@ def test_members_of_a_tar(folder, tmp_path):
                 member.size = len(content)
                 tar.addfile(member, io.BytesIO(content))
     assert (clips(tmp_path / "v.tar", frames=5) == clips(data, frames=5)).all()
+
+
+def test_numbered_videos_of_a_folder_in_a_tar(folder, tmp_path):
+    data = folder(count=3)
+    with tarfile.open(tmp_path / "v.tar", "w") as tar:
+        for n, path in enumerate(in_order(data)):
+            for name, content in ((f"train/{n:06}.mp4", path.read_bytes()), (f"train/{n:06}.cls", b"1")):
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+    assert (clips(tmp_path / "v.tar", frames=5) == clips(data, frames=5)).all()
+
+
+def test_videos_next_to_pictures_are_not_samples(folder, tmp_path):
+    data = folder()
+    for n in range(2):
+        Image.fromarray(picture(n, 0)).save(data / f"class{n}" / "a.png")
+    assert len(package.open(data)) == 2
+
+
+def test_predict_takes_videos_and_folders_of_frames(folder, stoker, tmp_path):
+    data = folder(count=2)
+    (tmp_path / "r.toml").write_text(f"""
+device = "cpu"
+[data]
+train = "{data}"
+batch_size = 2
+frames = 3
+clips_per_video = 2
+train_ops = [{{op = "resize", size = [24, 24]}}]
+val_ops = [{{op = "resize", size = [24, 24]}}]
+[model]
+name = "mlp"
+[train]
+epochs = 1
+""")
+    stoker("train", tmp_path / "r.toml", "--out", tmp_path / "run")
+    paths = in_order(data)
+    for place, path in enumerate(paths):
+        (tmp_path / "frames" / f"clip{place}").mkdir(parents=True)
+        for t, frame in enumerate(reference(path)):
+            Image.fromarray(frame).save(tmp_path / "frames" / f"clip{place}" / f"{t}.png")
+
+    def predict(*given):
+        stoker("predict", tmp_path / "run", *given, "-o", tmp_path / "p.csv")
+        with open(tmp_path / "p.csv", newline="") as file:
+            return list(csv.DictReader(file))
+
+    whole, alone, frames = predict(*paths), predict(paths[1]), predict(tmp_path / "frames")
+    assert [row["key"] for row in frames] == ["clip0", "clip1"]
+    assert whole[1]["probability"] == alone[0]["probability"]
+    assert float(frames[1]["probability"]) == pytest.approx(float(alone[0]["probability"]), abs=0.05)
 
 
 def test_no_number_of_frames(folder):

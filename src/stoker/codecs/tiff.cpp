@@ -59,8 +59,8 @@ class TiffFile {
         if (tiff_ == nullptr) {
             refuse("a TIFF", got());
         }
-        if (options.page > 0 && TIFFSetDirectory(tiff_.get(), static_cast<tdir_t>(options.page)) != 1) {
-            refuse(fmt::format("page {} of the TIFF", options.page), got());
+        if (options.page > 0 && TIFFSetSubDirectory(tiff_.get(), options.page) != 1) {
+            refuse(fmt::format("a page of the TIFF at {}", options.page), got());
         }
         read_tags();
     }
@@ -68,11 +68,11 @@ class TiffFile {
     TiffFile& operator=(const TiffFile&) = delete;
 
     // The first, and those that are not thumbnails and masks. Afterwards the file can no longer be decoded.
-    std::vector<int> pages(std::size_t most) {
-        std::vector<int> found = {0};
-        for (int page = 1; found.size() < most && TIFFReadDirectory(tiff_.get()) == 1; ++page) {
+    std::vector<std::uint64_t> pages(std::size_t most) {
+        std::vector<std::uint64_t> found = {0};
+        while (found.size() < most && TIFFReadDirectory(tiff_.get()) == 1) {
             if ((tag<std::uint32_t>(TIFFTAG_SUBFILETYPE, 0) & (FILETYPE_REDUCEDIMAGE | FILETYPE_MASK)) == 0) {
-                found.push_back(page);
+                found.push_back(TIFFCurrentDirOffset(tiff_.get()));
             }
         }
         return found;
@@ -484,7 +484,7 @@ TiffImage read_tiff_header(std::span<const std::byte> bytes, const TiffOptions& 
     return TiffFile(bytes, options).image();
 }
 
-std::vector<int> tiff_pages(std::span<const std::byte> bytes, std::size_t most) {
+std::vector<std::uint64_t> tiff_pages(std::span<const std::byte> bytes, std::size_t most) {
     return TiffFile(bytes, {}).pages(most);
 }
 

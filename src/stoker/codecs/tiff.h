@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -25,17 +26,17 @@ struct TiffImage {
 };
 
 struct TiffOptions {
-    bool indices = false;  // a mask: grey levels and palette indices as stored; other images are refused
-    int channels = 0;      // 3: grey becomes three equal channels; 1: three become one, as by Pillow's convert("L")
-    int page = 0;          // the number of the page in the file, such as tiff_pages gives
+    bool indices = false;    // a mask: grey levels and palette indices as stored; other images are refused
+    int channels = 0;        // 3: grey becomes three equal channels; 1: three become one, as by Pillow's convert("L")
+    std::uint64_t page = 0;  // where it is in the file, as tiff_pages says; 0: the first
 };
 
 // Reads the header only. Throws DataError for damaged bytes and for types, sizes and colours that are not read.
 TiffImage read_tiff_header(std::span<const std::byte> bytes, const TiffOptions& options = {});
 
-// The numbers of the pages that are not thumbnails and masks of others; at most `most`. Throws what read_tiff_header
+// The places of the pages that are not thumbnails and masks of others; at most `most`. Throws what read_tiff_header
 // throws.
-std::vector<int> tiff_pages(std::span<const std::byte> bytes, std::size_t most = 65535);
+std::vector<std::uint64_t> tiff_pages(std::span<const std::byte> bytes, std::size_t most = 65535);
 
 // Decodes to (H, W, C) in `out`, turned upright as the tag Orientation says. Palettes and YCbCr become RGB; white is 0
 // in no image of up to 8 bits; transparency is left out, and other bands are kept. Throws DataError, and MemoryError

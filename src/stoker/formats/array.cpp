@@ -193,8 +193,8 @@ namespace {
 
 [[noreturn]] void refuse_image(std::string_view type, const Shape& shape) {
     throw DataError({}, {.where = "image",
-                         .expected = fmt::format("uint8, uint16, int16 or floats of (H, W), (H, W, C) or (C, H, W), C "
-                                                 "being 1 to {}, or clips of such frames",
+                         .expected = fmt::format("uint8, uint16, int16 or floats of (H, W), (H, W, C) or (C, H, W), or "
+                                                 "clips of these, C being 1 to {}",
                                                  kMaxChannels),
                          .got = fmt::format("{} of ({})", type, fmt::join(shape, ", "))});
 }
@@ -215,7 +215,7 @@ ImageArray image_array(const ArrayType& type, const Shape& shape, bool clips) {
 
 ImageArray image_array(DType dtype, const Shape& shape, bool clips) {
     const std::size_t sides = shape.size();
-    if (sides == 4 || (sides == 3 && (clips || !channels_last(shape)))) {
+    if (sides == 4 || (sides == 3 && clips)) {
         if (shape[0] < 1 || shape[0] > kMaxSide) {
             refuse_image(dtype_name(dtype), shape);
         }
@@ -229,7 +229,11 @@ ImageArray image_array(DType dtype, const Shape& shape, bool clips) {
     if (!is_image_dtype(dtype) || (sides != 2 && sides != 3)) {
         refuse_image(dtype_name(dtype), shape);
     }
-    const bool planes = sides == 3 && !*channels_last(shape);
+    const std::optional<bool> last = sides == 3 ? channels_last(shape) : std::optional(true);
+    if (!last) {
+        refuse_image(dtype_name(dtype), shape);
+    }
+    const bool planes = !*last;
     const std::size_t first = planes ? 1 : 0;
     const auto side = [&](std::size_t at) {
         if (shape[at] < 1 || shape[at] > kMaxSide) {
@@ -324,8 +328,7 @@ void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byt
         set_image(layout, fortran, steps, bytes, value);
         return;
     }
-    value.set_raw({}, 0, 0, 0);
-    for (const std::int64_t frame : value.wanted.of(layout.frames)) {
+    for (const std::int64_t frame : value.begin_clip(layout.frames)) {
         const std::size_t first = static_cast<std::size_t>(frame) * steps.frame * item_size(layout.dtype);
         set_image(layout, fortran, steps, bytes.subspan(first), value.frames.emplace_back());
     }

@@ -60,16 +60,16 @@ std::int64_t integer_at(const ArrayView& array, std::int64_t at);
 // the channels if it is at most 4, else the first if that is; else the shorter of the two, if it may be. A clip or a
 // volume has one more side, in front.
 struct ImageArray {
-    std::int64_t frames = 0;  // 0: one image
     int height = 0;
     int width = 0;
     int channels = 1;
     bool planes = false;  // (C, H, W)
     DType dtype = DType::uint8;
     bool big_endian = false;
+    std::int64_t frames = 0;  // 0: one image
 };
 
-// Three sides are (T, H, W) if `clips`, or if no image has them. Throws DataError, with the type and shape found, for a
+// Three sides are (T, H, W) if `clips`. Throws DataError, with the type and shape found, for a
 // type that images do not have (is_image_dtype) or any other shape.
 ImageArray image_array(const ArrayType& type, const Shape& shape, bool clips = false);
 ImageArray image_array(DType dtype, const Shape& shape, bool clips = false);

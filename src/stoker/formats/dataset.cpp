@@ -42,12 +42,13 @@ std::string describe_fields(std::span<const Field> fields) {
 
 std::vector<std::int64_t> FrameWindow::of(std::int64_t total) const {
     std::vector<std::int64_t> frames(static_cast<std::size_t>(count == 0 ? total : count));
-    const std::int64_t span = (std::ssize(frames) - 1) * stride + 1;
+    const std::int64_t step = count == 0 ? 1 : stride;
+    const std::int64_t span = (std::ssize(frames) - 1) * step + 1;
     const std::int64_t room = std::max<std::int64_t>(total - span, 0);
     std::int64_t frame = std::min(static_cast<std::int64_t>(at * static_cast<double>(room + 1)), room);
     for (std::int64_t& each : frames) {
         each = std::min(frame, total - 1);
-        frame += stride;
+        frame += step;
     }
     return frames;
 }

@@ -137,11 +137,12 @@ struct FieldValue {
     int channels = 0;
     bool planes = false;                        // raw pixels are (channels, height, width)
     std::optional<DType> dtype = std::nullopt;  // of elements, if their source stored it
-    int page = 0;                               // of a TIFF
+    std::uint64_t page = 0;                     // of a TIFF: its place in the file; 0: the first
     Buffer storage;                             // for datasets that have to copy or read
     FrameWindow wanted = {};                    // of a clip, set before the sample is read
-    // The frames of a clip that `wanted` names, each an image; `bytes` is then empty.
+    // The frames of a clip that `wanted` names, each an image; `bytes` is then empty. `clip_frames`: of the whole clip.
     std::vector<FieldValue> frames = {};
+    std::int64_t clip_frames = 0;
 
     // All of them set everything but `storage` and `wanted`.
     void set_raw(std::span<const std::byte> pixels, int rows, int columns, int depth) {
@@ -154,6 +155,13 @@ struct FieldValue {
         dtype.reset();
         page = 0;
         frames.clear();
+        clip_frames = 0;
+    }
+    // The numbers of the frames to add, for a clip of `total` frames.
+    std::vector<std::int64_t> begin_clip(std::int64_t total) {
+        set_raw({}, 0, 0, 0);
+        clip_frames = total;
+        return wanted.of(total);
     }
     // Raw pixels that do not run as bytes.
     bool is_deep() const {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 #include <span>
 #include <system_error>
 
@@ -72,7 +73,6 @@ WalkedFolder walk_folder(const fs::path& root, const std::string& path) {
     walked.path = path;
     // Taken before the entries, so that a change during the listing has a later time.
     walked.stamp = folder_stamp(folder).value_or(FolderStamp{});
-    std::vector<std::string> others;
     std::error_code error;
     std::error_code unknown;  // an entry of unknown type is not a folder, as in Python's os.walk
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
@@ -92,7 +92,7 @@ WalkedFolder walk_folder(const fs::path& root, const std::string& path) {
             walked.links.push_back(name);
         }
         if (is_npy_name(name) || is_video_name(name)) {
-            others.push_back(std::move(name));
+            walked.others.push_back(std::move(name));
         } else if (is_image_name(name)) {
             walked.images.push_back(std::move(name));
         } else if (is_unsupported_image_name(name)) {
@@ -102,11 +102,9 @@ WalkedFolder walk_folder(const fs::path& root, const std::string& path) {
     if (error) {
         throw errno_error(folder.string(), "a readable folder", error.value());
     }
-    if (walked.images.empty()) {  // arrays next to pictures may be their features, and videos their source
-        walked.images = std::move(others);
-    }
     std::ranges::sort(walked.folders);
     std::ranges::sort(walked.images);
+    std::ranges::sort(walked.others);
     std::ranges::sort(walked.unsupported);
     return walked;
 }
@@ -116,6 +114,26 @@ std::vector<WalkedFolder> walk_class(const fs::path& root, const std::string& na
     walk_below(root, name, found);
     std::ranges::sort(found, {}, &WalkedFolder::path);  // "a-b" before "a/b", unlike the walk
     return found;
+}
+
+void choose_images(const std::vector<WalkedFolder*>& folders) {
+    if (std::ranges::all_of(folders, [](const WalkedFolder* folder) { return folder->images.empty(); })) {
+        for (WalkedFolder* folder : folders) {
+            folder->images = std::move(folder->others);
+        }
+    }
+}
+
+std::vector<WalkedFolder> walk_all(const fs::path& root) {
+    std::vector<WalkedFolder> all = {walk_folder(root, "")};
+    const std::vector<std::string> below = all.front().folders;
+    for (const std::string& name : below) {
+        std::ranges::move(walk_class(root, name), std::back_inserter(all));
+    }
+    std::vector<WalkedFolder*> folders;
+    std::ranges::transform(all, std::back_inserter(folders), [](WalkedFolder& folder) { return &folder; });
+    choose_images(folders);
+    return all;
 }
 
 }  // namespace stoker

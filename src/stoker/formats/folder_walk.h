@@ -33,8 +33,9 @@ std::filesystem::path folder_above(const std::filesystem::path& link, const std:
 struct WalkedFolder {
     std::string path;  // within the root; empty for the root itself
     FolderStamp stamp;
-    std::vector<std::string> folders;      // sorted bytewise, as are images
-    std::vector<std::string> images;       // .npy files only in a folder without others
+    std::vector<std::string> folders;  // sorted bytewise, as are the next
+    std::vector<std::string> images;
+    std::vector<std::string> others;       // .npy files and videos, sorted
     std::vector<std::string> unsupported;  // images that no codec reads, sorted
     std::vector<std::string> links;        // links that do not lead to a folder
 };
@@ -44,5 +45,12 @@ WalkedFolder walk_folder(const std::filesystem::path& root, const std::string& p
 
 // The folder `name` within the root and all folders below it, sorted by path.
 std::vector<WalkedFolder> walk_class(const std::filesystem::path& root, const std::string& name);
+
+// If none of the folders has images, their others become images: next to pictures, arrays may be their features, and
+// videos their source.
+void choose_images(const std::vector<WalkedFolder*>& folders);
+
+// The root, and after it all folders below it in the order of walk_class, with their images chosen.
+std::vector<WalkedFolder> walk_all(const std::filesystem::path& root);
 
 }  // namespace stoker

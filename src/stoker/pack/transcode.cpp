@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/codecs/dct/dct.h"
 #include "stoker/codecs/encode.h"
 #include "stoker/codecs/tiff.h"
@@ -162,14 +163,24 @@ void Transcoder::run_video(const FieldValue& sample, TranscodedImage& out) {
         out.image = {.bytes = sample.bytes, .codec = StkCodec::video, .original_file = true};
         return;
     }
-    std::vector<std::int64_t> numbers(static_cast<std::size_t>(video.info().frames));
+    const std::int64_t count = video.info().frames;
+    if (count > kMostStkFrames) {
+        throw DataError({}, {.where = "video",
+                             .expected = fmt::format("at most {} frames", kMostStkFrames),
+                             .got = fmt::to_string(count),
+                             .hint = "cut the video, or pack it as a file with --codec keep"});
+    }
+    std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
     std::iota(numbers.begin(), numbers.end(), 0);
     std::vector<TranscodedImage> made(numbers.size());
     std::vector<StkImage> frames;
+    std::uint64_t bytes = 0;
     video.decode(numbers, [&](ConstImageView frame) {
         TranscodedImage& one = made[frames.size()];
         encode(resized(frame), sample, one);
         frames.push_back(one.image);
+        bytes += one.image.bytes.size();
+        require_memory(bytes, "the frames of a video");  // and as much again for the packed clip
     });
     out.made = write_stk_clip(frames);
     out.image = {.bytes = out.made, .codec = StkCodec::clip};

@@ -12,6 +12,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/base/parallel_for.h"
+#include "stoker/formats/image_kind.h"
 #include "stoker/pipeline/read_sample.h"
 
 namespace stoker {
@@ -41,6 +42,9 @@ class Reader {
     ConstImageView read(std::int64_t index) {
         StageClock clock(times_, /*on=*/false);
         read_sample(dataset_, index, sample_);
+        if (!sample_.frames.empty() || (sample_.encoded && is_video(sample_.bytes))) {
+            throw NotHeld{"its samples are clips"};
+        }
         if (is_deep(sample_)) {
             throw NotHeld{"its images are not uint8 of up to 4 channels"};
         }

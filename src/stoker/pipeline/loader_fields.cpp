@@ -356,6 +356,11 @@ void LoaderFields::check(const Sample& sample) const {
 void LoaderFields::check_further(const Sample& sample) const {
     for (std::size_t i = 0; i < plans_.size(); ++i) {
         check_field(plans_[i].field, i < sample.fields.size() ? &sample.fields[i] : nullptr);
+        if (plans_[i].field.kind == FieldKind::mask && sample.fields[i].clip_frames != sample.clip_frames) {
+            throw DataError({}, {.where = fmt::format("field {}", plans_[i].field.name),
+                                 .expected = fmt::format("a mask for each of {} slices", sample.clip_frames),
+                                 .got = fmt::to_string(sample.fields[i].clip_frames)});
+        }
     }
 }
 

@@ -46,6 +46,7 @@ struct SampleScratch {
     Buffer boxes;
     std::vector<std::vector<FieldValue>> stored_frames;  // all frames of clips, with a cache
     Buffer video;                                        // decoded frames
+    bool whole = false;                                  // `stored_frames` are set
     ImageSize image{};       // the size of the sample's image before the ops that ran on it last
     bool drawn = false;      // what fails from here on depends on the random numbers
     bool on_device = false;  // a device decodes the sample's image

@@ -35,7 +35,13 @@ std::array<std::int64_t, 256> count_mask_values(const Dataset& dataset, std::siz
     for (std::int64_t i = 0; i < count; ++i) {
         try {
             dataset.read(i * size / count, sample);
-            add_mask(sample.field(field), scratch, counts);
+            const FieldValue& value = sample.field(field);
+            for (const FieldValue& frame : value.frames) {
+                add_mask(frame, scratch, counts);
+            }
+            if (value.frames.empty()) {
+                add_mask(value, scratch, counts);
+            }
         } catch (const DataError&) {  // reported when the sample is loaded
         } catch (const Unsupported&) {
         }

@@ -36,7 +36,8 @@ void add_video_frames(Sample& sample, const FrameWindow& wanted, Buffer& pixels)
                                .hint = "such as data.frames = 16"});
     }
     VideoFile video(sample.bytes);
-    video.decode(wanted.of(video.info().frames), [&](ConstImageView frame) {
+    sample.clip_frames = video.info().frames;
+    video.decode(wanted.of(sample.clip_frames), [&](ConstImageView frame) {
         const std::size_t size = frame.row_bytes() * static_cast<std::size_t>(frame.height);
         const std::size_t at = sample.frames.size() * size;
         FieldValue& value = sample.frames.emplace_back();
@@ -58,8 +59,9 @@ void add_pages(FieldValue& value, const FrameWindow& wanted) {
     if (!value.encoded || !value.frames.empty() || wanted.count == 0 || !is_tiff(value.bytes)) {
         return;
     }
-    const std::vector<int> pages = tiff_pages(value.bytes);
-    for (const std::int64_t page : wanted.of(std::ssize(pages))) {
+    const std::vector<std::uint64_t> pages = tiff_pages(value.bytes);
+    value.clip_frames = std::ssize(pages);
+    for (const std::int64_t page : wanted.of(value.clip_frames)) {
         FieldValue& frame = value.frames.emplace_back();
         frame.set_encoded_image(value.bytes);
         frame.page = pages[static_cast<std::size_t>(page)];

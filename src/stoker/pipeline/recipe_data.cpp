@@ -120,8 +120,8 @@ DatasetPtr clips_of(DatasetPtr videos, const DataRecipe& recipe) {
     return std::make_shared<Subset>(std::move(videos), std::move(indices));
 }
 
-ClipOptions clip_options(const DataRecipe& recipe, bool random) {
-    return {.frames = recipe.frames, .stride = recipe.stride, .per_sample = recipe.clips_per_video, .random = random};
+ClipOptions clip_options(const DataRecipe& recipe, const RecipeData& data, bool random) {
+    return {.frames = recipe.frames, .stride = recipe.stride, .per_sample = data.clips_per_video, .random = random};
 }
 
 OpenOptions open_options(const DataRecipe& recipe) {
@@ -157,7 +157,7 @@ std::vector<std::string> all_sets(const DataRecipe& recipe) {
 RecipeData open_train_data(const DataRecipe& recipe) {
     use_memory_limit(recipe);
     const std::optional<double> share = parse_share(recipe.val);
-    RecipeData data;
+    RecipeData data{.train = nullptr, .val = nullptr, .clips_per_video = recipe.clips_per_video};
     std::vector<DatasetPtr> train;
     std::vector<DatasetPtr> val;
     for (const std::string& name : training_sets(recipe)) {
@@ -212,10 +212,12 @@ RecipeData open_val_data(const DataRecipe& recipe) {
         return open_data(recipe);
     }
     if (!recipe.val.empty()) {
-        return {.train = nullptr, .val = clips_of(open_named("data.val", recipe.val, Split::test, recipe), recipe)};
+        return {.train = nullptr,
+                .val = clips_of(open_named("data.val", recipe.val, Split::test, recipe), recipe),
+                .clips_per_video = recipe.clips_per_video};
     }
     if (DatasetPtr splits = open_test_splits(recipe)) {
-        return {.train = nullptr, .val = std::move(splits)};
+        return {.train = nullptr, .val = std::move(splits), .clips_per_video = recipe.clips_per_video};
     }
     open_train_data(recipe);  // throws for missing data, the more likely mistake
     throw InvalidArgument({.where = "data.val",
@@ -232,7 +234,7 @@ LoaderOptions train_loader_options(const Recipe& recipe, const RecipeData& data)
     options.shuffle = recipe.data.shuffle;
     options.drop_last = recipe.data.drop_last;
     options.views = static_cast<int>(recipe.data.views);
-    options.clips = clip_options(recipe.data, recipe.data.shuffle);
+    options.clips = clip_options(recipe.data, data, recipe.data.shuffle);
     options.fields = field_options(recipe.data, &FieldRecipe::train_ops);
     return options;
 }
@@ -241,7 +243,7 @@ LoaderOptions val_loader_options(const Recipe& recipe, const RecipeData& data) {
     LoaderOptions options = common_options(recipe, data, *data.val);
     options.shuffle = false;
     options.epochs = 1;
-    options.clips = clip_options(recipe.data, /*random=*/false);
+    options.clips = clip_options(recipe.data, data, /*random=*/false);
     options.fields = field_options(recipe.data, &FieldRecipe::val_ops);
     return options;
 }

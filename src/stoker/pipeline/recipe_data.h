@@ -17,6 +17,7 @@ struct RecipeData {
     std::shared_ptr<const Dataset> train;        // null: for evaluation alone
     std::shared_ptr<const Dataset> val;          // null: none
     std::vector<std::int64_t> train_parts = {};  // samples of data.train and of each of data.mix
+    std::int64_t clips_per_video = 1;            // both have each sample so many times in a row (clips_of)
     bool caches_bytes = true;                    // remote ones were opened with the cache of open_options
 };
 
@@ -34,8 +35,8 @@ std::vector<std::string> all_sets(const DataRecipe& recipe);
 // The data set with each sample data.clips_per_video times in a row.
 std::shared_ptr<const Dataset> clips_of(std::shared_ptr<const Dataset> videos, const DataRecipe& recipe);
 
-// How a recipe reads clips, which begin at `random` places.
-ClipOptions clip_options(const DataRecipe& recipe, bool random);
+// How a recipe reads the clips of `data`, which begin at `random` places.
+ClipOptions clip_options(const DataRecipe& recipe, const RecipeData& data, bool random);
 
 // The training data, and its validation share if data.val is a percentage.
 RecipeData open_train_data(const DataRecipe& recipe);

@@ -56,7 +56,7 @@ void SampleWriter::clear(const ItemPlace& place) const {
 void SampleWriter::prefetch(std::span<const std::int64_t> indices) const {
     std::vector<std::int64_t> missing;
     std::ranges::copy_if(indices, std::back_inserter(missing),
-                         [&](std::int64_t index) { return cache_ == nullptr || !cache_->holds(index); });
+                         [&](std::int64_t index) { return cache_ == nullptr || !cache_->holds(cached_index(index)); });
     if (missing.empty()) {
         return;
     }
@@ -68,13 +68,15 @@ void SampleWriter::prefetch(std::span<const std::int64_t> indices) const {
 
 bool SampleWriter::read(const SampleTask& task) const {
     Sample& sample = task.scratch.sample;
-    const bool cached = cache_ != nullptr && cache_->get(task.index, sample);
+    const bool cached = cache_ != nullptr && cache_->get(cached_index(task.index), sample);
     const FrameWindow wanted = fields_.frames_of(task.index, task.key);
-    if (!cached) {  // a cache holds all frames
-        read_sample(fields_.dataset(), task.index, sample, cache_ != nullptr ? FrameWindow() : wanted);
+    const bool whole = cached || (cache_ != nullptr && !cache_->full());  // a cache holds all frames
+    if (!cached) {
+        read_sample(fields_.dataset(), task.index, sample, whole ? FrameWindow() : wanted);
     }
     task.clock.lap(Stage::read);
-    if (cache_ != nullptr) {
+    task.scratch.whole = whole;
+    if (whole) {
         choose_frames(task.scratch, wanted);
     }
     if (add_frames(sample, wanted, task.scratch.video)) {
@@ -85,9 +87,12 @@ bool SampleWriter::read(const SampleTask& task) const {
 }
 
 void SampleWriter::keep(const SampleTask& task) const {
-    if (cache_ != nullptr) {
-        restore_frames(task.scratch);
-        cache_->put(task.index, task.scratch.sample);
+    const bool clip = !task.scratch.sample.frames.empty();
+    if (cache_ != nullptr && (task.scratch.whole || !clip)) {
+        if (task.scratch.whole) {
+            restore_frames(task.scratch);
+        }
+        cache_->put(cached_index(task.index), task.scratch.sample);
     }
 }
 

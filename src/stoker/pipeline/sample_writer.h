@@ -58,6 +58,9 @@ class SampleWriter {
     const LoaderFields& fields_;
 
   private:
+    // The clips of one video share it.
+    std::int64_t cached_index(std::int64_t index) const { return index / fields_.options().clips.per_sample; }
+
     const std::vector<FieldSpec> specs_;
     const std::optional<CacheOptions> cache_options_;
     std::unique_ptr<SampleCache> cache_;

@@ -292,7 +292,8 @@ std::vector<SchemaKey> data_keys() {
                 "video repeats its last frame")
             .in_python({"int", "engine"}),
         integer("data.clips_per_video", at(&DataRecipe::clips_per_video), {1, 1024},
-                "clips of each video in an epoch: at random places, in evaluation and without `shuffle` evenly spread")
+                "clips of each video in an epoch: at random places, in evaluation and without `shuffle` evenly spread; "
+                "`index` counts them")
             .in_python({"int", "engine"}),
         integer("data.views", at(&DataRecipe::views), {1, 16},
                 "images of each sample, such as the two views of contrastive learning: the ops run on each with "

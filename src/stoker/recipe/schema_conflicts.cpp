@@ -82,6 +82,18 @@ std::optional<SchemaConflict> find_mixing_conflict(const TrainRecipe& train) {
     return std::nullopt;
 }
 
+// Settings for the clips that data.frames makes.
+std::optional<SchemaConflict> find_clip_conflict(const DataRecipe& data) {
+    for (const auto& [key, value] :
+         {std::pair("data.stride", data.stride), std::pair("data.clips_per_video", data.clips_per_video)}) {
+        if (value != 1 && data.frames == 0) {
+            return SchemaConflict{key, "1 without data.frames", fmt::to_string(value),
+                                  "set data.frames to the number of frames of a clip"};
+        }
+    }
+    return std::nullopt;
+}
+
 // Settings that the device's decoder does not support, whatever the data set.
 std::optional<SchemaConflict> find_decode_conflict(const DataRecipe& data) {
     const auto conflict = [](const char* key, const char* expected, const std::string& got) {
@@ -117,6 +129,9 @@ std::optional<SchemaConflict> find_conflict(const Recipe& recipe) {
         return conflict;
     }
     if (auto conflict = find_mixing_conflict(recipe.train)) {
+        return conflict;
+    }
+    if (auto conflict = find_clip_conflict(recipe.data)) {
         return conflict;
     }
     const MeshRecipe& mesh = recipe.train.mesh;

@@ -378,12 +378,12 @@ TEST(ArrayDataset, ImagesThatAreNone) {
         put(dir / "x.npy", npy(descr, shape, std::string(bytes, '\0')));
         return error_of(dir / "x.npy");
     };
-    const auto no_images = HasSubstr("at least one image, (N, H, W), (N, H, W, C) or (N, C, H, W), got");
+    const auto no_images = HasSubstr("image, (N, H, W), (N, H, W, C) or (N, C, H, W), got");
     EXPECT_THAT(error("|u1", "()", 1), no_images);
     EXPECT_THAT(error("|u1", "(4,)", 4), no_images);
-    EXPECT_THAT(error("|u1", "(2, 2, 1, 2, 1)", 8), no_images);
+    EXPECT_THAT(error("|u1", "(2, 2, 2, 1, 2, 1)", 16), no_images);
     EXPECT_THAT(error("|u1", "(2, 784)", 1568), HasSubstr("reshape the rows to (N, H, W)"));
-    EXPECT_THAT(error("|u1", "(0, 2, 3)", 0), HasSubstr("at least one image"));
+    EXPECT_THAT(error("|u1", "(0, 2, 3)", 0), HasSubstr("at least one clip"));
     EXPECT_THAT(error("|u1", "(2, 0, 3)", 0), HasSubstr("sides of 1 to 65535"));
     EXPECT_THAT(error("|u1", "(1, 65, 1, 65)", 4225), HasSubstr("C being 1 to 64"));
     EXPECT_THAT(error("|u1", "(2, 2, 2)", 7),

@@ -25,6 +25,7 @@ struct FfmpegFrame {
 
 struct FfmpegText {
     char text[256] = "";
+    bool out_of_memory = false;
 };
 
 struct FfmpegApi {

@@ -13,7 +13,9 @@ extern "C" {
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -104,6 +106,9 @@ struct Reason {
 }
 
 void check(int status, const char* what) {
+    if (status == AVERROR(ENOMEM)) {
+        throw std::bad_alloc();
+    }
     if (status < 0) {
         char text[AV_ERROR_MAX_STRING_SIZE] = "";
         av_strerror(status, text, sizeof text);
@@ -119,8 +124,13 @@ struct FfmpegVideo {
   public:
     FfmpegVideo(const std::uint8_t* bytes, std::size_t size) : bytes_{bytes, size} {
         open_file();
+        if (!list_frames()) {  // times follow from the frames' types, which a look at some of them tells
+            check(avformat_find_stream_info(format_.get(), nullptr), "the video's parameters");
+            check(avformat_seek_file(format_.get(), -1, INT64_MIN, 0, 0, AVSEEK_FLAG_BYTE), "a seek");
+            list_frames();
+        }
+        order_frames();
         open_decoder();
-        list_frames();
     }
 
     FfmpegInfo info() const {
@@ -158,6 +168,7 @@ struct FfmpegVideo {
         AVFormatContext* format = avformat_alloc_context();
         format->pb = input_.get();
         format->format_whitelist = av_strdup(kDemuxers);
+        format->flags |= AVFMT_FLAG_GENPTS;
         check(avformat_open_input(&format, nullptr, nullptr, nullptr), "the file");  // frees it where it fails
         format_.reset(format);
         const int number = av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0);
@@ -201,9 +212,15 @@ struct FfmpegVideo {
         decoder_->max_pixels = kMostPixels;
         decoder_->pkt_timebase = stream_->time_base;
         check(avcodec_open2(decoder_.get(), codec, nullptr), "the decoder");
+        // In HEVC a higher layer of frames may refer to them.
+        skips_ = codec->id == AV_CODEC_ID_H264 || codec->id == AV_CODEC_ID_MPEG4 || codec->id == AV_CODEC_ID_MPEG2VIDEO;
     }
 
-    void list_frames() {
+    // False if packets lack the times at which their frames are shown.
+    bool list_frames() {
+        coded_.clear();
+        shown_.clear();
+        bool timed = true;
         const Packet packet(av_packet_alloc());
         std::int64_t number = 0;
         int status = 0;
@@ -211,6 +228,7 @@ struct FfmpegVideo {
             if (packet->stream_index != stream_->index) {
                 continue;
             }
+            timed = timed && packet->pts != AV_NOPTS_VALUE;
             const std::int64_t shown = time_of(*packet, number);
             const std::int64_t read = packet->dts != AV_NOPTS_VALUE ? packet->dts : shown;
             ++number;
@@ -225,23 +243,24 @@ struct FfmpegVideo {
         if (status != AVERROR_EOF) {
             check(status, "the file");
         }
+        return timed;
+    }
+
+    void order_frames() {
         std::ranges::sort(shown_);
         const auto repeated = std::ranges::unique(shown_);
         shown_.erase(repeated.begin(), repeated.end());
         if (shown_.empty()) {
             refuse("a video without frames");
         }
+        std::ranges::copy_if(coded_, std::back_inserter(keys_), &Coded::key);
+        std::ranges::stable_sort(keys_, {}, &Coded::shown);
     }
 
     // The last key frame that is shown no later than `shown`; the first packet where there is none.
     const Coded& key_before(std::int64_t shown) const {
-        const Coded* best = &coded_.front();
-        for (const Coded& coded : coded_) {
-            if (coded.key && coded.shown <= shown && coded.shown >= best->shown) {
-                best = &coded;
-            }
-        }
-        return *best;
+        const auto after = std::ranges::upper_bound(keys_, shown, {}, &Coded::shown);
+        return after == keys_.begin() ? coded_.front() : *(after - 1);
     }
 
     // The next packet is the key frame, or one before it.
@@ -288,7 +307,7 @@ struct FfmpegVideo {
             frames + next, frames + end, packet.pts,
             [&](std::int64_t frame, std::int64_t shown) { return shown_[static_cast<std::size_t>(frame)] < shown; });
         const bool is_wanted = found != frames + end && shown_[static_cast<std::size_t>(*found)] == packet.pts;
-        decoder_->skip_frame = is_wanted ? AVDISCARD_DEFAULT : AVDISCARD_NONREF;
+        decoder_->skip_frame = is_wanted || !skips_ ? AVDISCARD_DEFAULT : AVDISCARD_NONREF;
         const int status = avcodec_send_packet(decoder_.get(), &packet);
         if (status != AVERROR_INVALIDDATA) {  // a damaged packet shows where its frame is wanted
             check(status, "a packet");
@@ -362,7 +381,9 @@ struct FfmpegVideo {
     AVStream* stream_ = nullptr;
     Decoder decoder_;
     int turns_ = 0;
+    bool skips_ = false;               // frames that no other frame refers to are left out
     std::vector<Coded> coded_;         // in the order of the file
+    std::vector<Coded> keys_;          // by the times at which they are shown
     std::vector<std::int64_t> shown_;  // the times of the frames that are shown, sorted
     Frame frame_{av_frame_alloc()};
     std::unique_ptr<SwsContext, FreeScaler> scaler_;
@@ -383,6 +404,8 @@ bool guarded(FfmpegText* error, const Run& run) {
         return true;
     } catch (const Reason& reason) {
         std::snprintf(error->text, sizeof error->text, "%s", reason.text.c_str());
+    } catch (const std::bad_alloc&) {
+        error->out_of_memory = true;
     } catch (const std::exception& other) {
         std::snprintf(error->text, sizeof error->text, "%s", other.what());
     }

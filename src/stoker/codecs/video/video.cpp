@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <exception>
 #include <filesystem>
+#include <new>
+#include <system_error>
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/codecs/video/ffmpeg_api.h"
 
 namespace stoker {
@@ -15,35 +18,36 @@ namespace {
 
 constexpr const char* kLibrary = "libstoker_ffmpeg.so";
 
-// Next to this program or module, or where a build, a wheel or an installation has it.
-void* open_library() {
-    Dl_info self{};
-    if (dladdr(reinterpret_cast<const void*>(&open_library), &self) != 0) {
-        const std::filesystem::path folder = std::filesystem::path(self.dli_fname).parent_path();
-        for (const char* place : {".", "bin", "../../bin", "../stoker/bin", "../libexec/stoker"}) {
-            if (void* library = dlopen((folder / place / kLibrary).c_str(), RTLD_NOW | RTLD_LOCAL)) {
-                return library;  // never closed
-            }
-        }
-    }
-    return dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-}
-
 struct Loaded {
     const FfmpegApi* api = nullptr;
     std::string why;
 };
 
-Loaded load() {
-    void* const library = open_library();
+Loaded load_from(const std::string& path) {
+    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed
     if (library == nullptr) {
         return {.api = nullptr, .why = dlerror()};
     }
     const auto api = reinterpret_cast<const FfmpegApi* (*)()>(dlsym(library, kFfmpegApi));
     if (api == nullptr || api()->version != kFfmpegApiVersion) {
-        return {.api = nullptr, .why = "it is of another release"};
+        return {.api = nullptr, .why = path + " of another release"};
     }
     return {.api = api(), .why = ""};
+}
+
+// Next to this program or module, or where a build, a wheel or an installation has it.
+Loaded load() {
+    Dl_info self{};
+    if (dladdr(reinterpret_cast<const void*>(&load), &self) != 0) {
+        const std::filesystem::path folder = std::filesystem::path(self.dli_fname).parent_path();
+        for (const char* place : {".", "bin", "../../bin", "../stoker/bin", "../libexec/stoker"}) {
+            const std::filesystem::path path = folder / place / kLibrary;
+            if (std::error_code unknown; std::filesystem::exists(path, unknown)) {
+                return load_from(path.string());
+            }
+        }
+    }
+    return load_from(kLibrary);
 }
 
 const FfmpegApi& ffmpeg() {
@@ -60,6 +64,9 @@ const FfmpegApi& ffmpeg() {
 }
 
 [[noreturn]] void refuse(const FfmpegText& error) {
+    if (error.out_of_memory) {
+        throw std::bad_alloc();
+    }
     throw DataError({}, {.where = "video", .expected = "a video that FFmpeg decodes", .got = error.text});
 }
 
@@ -114,6 +121,11 @@ void VideoFile::decode(std::span<const std::int64_t> frames, const std::function
     std::vector<std::int64_t> numbers(frames.begin(), frames.end());
     const auto repeated = std::ranges::unique(numbers);
     numbers.erase(repeated.begin(), repeated.end());
+    // Decoders keep up to 16 pictures that others refer to, of up to 16 bits.
+    constexpr std::uint64_t kBytesForPixel = 16 * 3 + 6;
+    const VideoInfo found = info();
+    require_memory(kBytesForPixel * static_cast<std::uint64_t>(found.height) * static_cast<std::uint64_t>(found.width),
+                   "a video's pictures");
     Taken taken{.frames = frames, .numbers = numbers, .take = take};
     FfmpegText error;
     if (!ffmpeg().decode(video_.get(), numbers.data(), numbers.size(), take_frame, &taken, &error)) {

@@ -67,7 +67,7 @@ void ArrayDataset::load_images(const std::string& name, bool clips) {
     const std::string shape = fmt::format("({})", fmt::join(images_.shape, ", "));
     const std::size_t sides = images_.shape.size();
     if (sides < 3 || sides > 5 || images_.shape[0] < 1) {
-        refuse(name, "at least one image, (N, H, W), (N, H, W, C) or (N, C, H, W), or clip, (N, T, ...)", shape,
+        refuse(name, "at least one clip, (N, T, ...), or image, (N, H, W), (N, H, W, C) or (N, C, H, W)", shape,
                sides == 2 ? "reshape the rows to (N, H, W)" : "");
     }
     layout_ = image_array(images_.type, Shape(images_.shape.begin() + 1, images_.shape.end()), clips);
@@ -173,8 +173,7 @@ void ArrayDataset::read(std::int64_t index, Sample& sample) const {
         set(0, sample);
         return;
     }
-    sample.set_raw({}, 0, 0, 0);
-    for (const std::int64_t frame : sample.wanted.of(layout_.frames)) {
+    for (const std::int64_t frame : sample.begin_clip(layout_.frames)) {
         set(static_cast<std::size_t>(frame), sample.frames.emplace_back());
     }
 }

@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kCacheKind = "folder_index";
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 constexpr std::size_t kMaxLinks = 4096;  // each costs a system call at every start; with more, nothing is cached
 
 std::int64_t now_ns() {
@@ -204,6 +204,11 @@ FolderIndex FolderIndex::make(const fs::path& root, int threads) {
         }
     };
     parallel_for(threads, std::ssize(names), 1, walk);
+    std::vector<WalkedFolder*> folders;
+    for (std::vector<WalkedFolder>& own : listing.classes) {
+        std::ranges::transform(own, std::back_inserter(folders), [](WalkedFolder& folder) { return &folder; });
+    }
+    choose_images(folders);
     LeftOut left_out;
     for (const std::string& name : listing.top.images) {
         left_out.add_loose_image(name);

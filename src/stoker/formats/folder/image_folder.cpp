@@ -17,116 +17,26 @@ namespace stoker {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-std::string_view folder_of(std::string_view name) {
-    return name.substr(0, name.rfind('/'));
-}
-
-// A file that is a whole clip or volume, in any folder.
-bool is_whole_name(std::string_view name) {
-    return is_npy_name(name) || is_video_name(name);
-}
-
-bool is_volume_name(std::string_view name) {
-    return is_whole_name(name) || is_tiff_name(name);
-}
-
-// "frame_2.jpg" is before "frame_10.jpg": runs of digits are compared as numbers.
-bool before_by_numbers(std::string_view one, std::string_view other) {
-    const auto digits = [](std::string_view text) {
-        return text.substr(0, std::min(text.find_first_not_of("0123456789"), text.size()));
-    };
-    const std::pair all(one, other);
-    while (!one.empty() && !other.empty()) {
-        std::string_view left = digits(one);
-        std::string_view right = digits(other);
-        const std::size_t steps[] = {std::max<std::size_t>(left.size(), 1), std::max<std::size_t>(right.size(), 1)};
-        if (left.empty() || right.empty()) {
-            left = one.substr(0, 1);
-            right = other.substr(0, 1);
-        } else {
-            left.remove_prefix(std::min(left.find_first_not_of('0'), left.size()));
-            right.remove_prefix(std::min(right.find_first_not_of('0'), right.size()));
-            if (left.size() != right.size()) {
-                return left.size() < right.size();
-            }
-        }
-        if (left != right) {
-            return left < right;
-        }
-        one.remove_prefix(steps[0]);
-        other.remove_prefix(steps[1]);
-    }
-    return one.empty() != other.empty() ? one.empty() : all.first < all.second;
-}
-
-}  // namespace
-
 ImageFolder::ImageFolder(const fs::path& root, bool clips)
     : root_(root.string()), index_(FolderIndex::open(root)), folder_(root), prefetcher_([this](std::int64_t index) {
           return index < 0 || index >= index_.size() || folder_.will_need(index_.name(index));
       }) {
     if (clips) {
-        clips_ = find_clips();
+        with_place({.path = root_}, [&] {
+            clips_.emplace(
+                index_.size(), [this](std::int64_t file) { return index_.name(file); }, /*by_class=*/true);
+        });
     }
-}
-
-// The listing has the files of one folder in a row.
-ImageFolder::Clips ImageFolder::find_clips() const {
-    Clips clips;
-    std::string_view folder;
-    const auto name = [this](std::int64_t file) { return index_.name(file); };
-    const auto end_clip = [&] {
-        const auto begin = clips.files.begin() + clips.begins.back();
-        if (begin != clips.files.end()) {
-            std::sort(begin, clips.files.end(),
-                      [&](std::int64_t one, std::int64_t other) { return before_by_numbers(name(one), name(other)); });
-            clips.begins.push_back(std::ssize(clips.files));
-        }
-    };
-    for (std::int64_t file = 0; file < index_.size(); ++file) {
-        const std::string_view in = folder_of(name(file));
-        const bool in_class = in.find('/') == std::string_view::npos;
-        const bool alone = is_whole_name(name(file)) || (in_class && is_volume_name(name(file)));
-        if (in_class && !alone) {
-            throw DataError({.path = root_, .key = std::string(name(file))},
-                            {.where = "clips",
-                             .expected = "a folder of frames for each clip, such as class/clip/000.jpg, or a video, a "
-                                         ".npy or a TIFF file",
-                             .got = fmt::format("the image {}", name(file)),
-                             .hint = "leave data.frames out for single images"});
-        }
-        if (alone || in != folder) {
-            end_clip();
-        }
-        clips.files.push_back(file);
-        folder = alone ? "" : in;
-    }
-    end_clip();
-    return clips;
-}
-
-std::span<const std::int64_t> ImageFolder::files_of(std::int64_t clip) const {
-    const auto at = static_cast<std::size_t>(clip);
-    const std::int64_t begin = clips_->begins[at];
-    return std::span(clips_->files)
-        .subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(clips_->begins[at + 1] - begin));
 }
 
 std::optional<std::int64_t> ImageFolder::label(std::int64_t index) const {
     check_index(index);
-    return index_.label(clips_ ? files_of(index).front() : index);
+    return index_.label(clips_ ? clips_->files(index).front() : index);
 }
 
 std::string ImageFolder::key(std::int64_t index) const {
     check_index(index);
-    if (!clips_) {
-        return std::string(index_.name(index));
-    }
-    const std::span<const std::int64_t> files = files_of(index);
-    const std::string_view first = index_.name(files.front());
-    return std::string(files.size() == 1 && is_volume_name(first) ? first : folder_of(first));
+    return clips_ ? clips_->key(index) : std::string(index_.name(index));
 }
 
 void ImageFolder::read_file(std::int64_t file, FieldValue& value) const {
@@ -138,18 +48,10 @@ void ImageFolder::read_file(std::int64_t file, FieldValue& value) const {
 
 void ImageFolder::read(std::int64_t index, Sample& sample) const {
     sample.label = *label(index);
-    if (!clips_) {
+    if (clips_) {
+        clips_->read(index, sample, [this](std::int64_t file, FieldValue& value) { read_file(file, value); });
+    } else {
         read_file(index, sample);
-        return;
-    }
-    const std::span<const std::int64_t> files = files_of(index);
-    if (files.size() == 1 && is_volume_name(index_.name(files.front()))) {
-        read_file(files.front(), sample);
-        return;
-    }
-    sample.set_raw({}, 0, 0, 0);
-    for (const std::int64_t frame : sample.wanted.of(std::ssize(files))) {
-        read_file(files[static_cast<std::size_t>(frame)], sample.frames.emplace_back());
     }
 }
 
@@ -187,11 +89,12 @@ bool is_one_folder(const std::vector<std::string>& paths) {
 
 }  // namespace
 
-ImageFileList::ImageFileList(std::vector<std::string> paths)
+ImageFileList::ImageFileList(std::vector<std::string> paths, bool clips)
     : paths_(std::move(paths)),
       folder_(is_one_folder(paths_) ? paths_.front() : "."),
-      prefetcher_(
-          [this](std::int64_t index) { return index < 0 || index >= size() || folder_.will_need(name(index)); }) {
+      prefetcher_([this](std::int64_t index) {
+          return index < 0 || index >= size() || folder_.will_need(names_[static_cast<std::size_t>(index)]);
+      }) {
     LeftOut left_out;
     for (const std::string& path : paths_) {
         if (is_folder(path)) {
@@ -211,6 +114,12 @@ ImageFileList::ImageFileList(std::vector<std::string> paths)
                                            .got = "none",
                                            .hint = left_out_});
     }
+    if (clips) {
+        clips_.emplace(
+            std::ssize(names_),
+            [this](std::int64_t file) { return std::string_view(names_[static_cast<std::size_t>(file)]); },
+            /*by_class=*/false);
+    }
 }
 
 void ImageFileList::add_folder(const std::string& path, LeftOut& left_out) {
@@ -223,16 +132,25 @@ void ImageFileList::add_folder(const std::string& path, LeftOut& left_out) {
             left_out.add_unsupported_image((prefix / image).string());
         }
     };
-    const WalkedFolder top = walk_folder(path, "");
-    add(top);
-    for (const std::string& subfolder : top.folders) {
-        std::ranges::for_each(walk_class(path, subfolder), add);
-    }
+    std::ranges::for_each(walk_all(path), add);
 }
 
-const std::string& ImageFileList::name(std::int64_t index) const {
+std::string ImageFileList::key(std::int64_t index) const {
     check_index(index);
-    return names_[static_cast<std::size_t>(index)];
+    return clips_ ? clips_->key(index) : names_[static_cast<std::size_t>(index)];
+}
+
+void ImageFileList::read_file(std::int64_t file, FieldValue& value) const {
+    if (!folder_.read_file(names_[static_cast<std::size_t>(file)], value.storage)) {
+        prefetcher_.report_wait();
+    }
+    set_image_file(value.storage.bytes(), value, clips_.has_value());
+}
+
+void ImageFileList::prefetch(std::span<const std::int64_t> indices) const {
+    if (!clips_) {
+        prefetcher_.announce(indices);
+    }
 }
 
 std::string ImageFileList::path() const {
@@ -241,11 +159,13 @@ std::string ImageFileList::path() const {
 }
 
 void ImageFileList::read(std::int64_t index, Sample& sample) const {
-    if (!folder_.read_file(name(index), sample.storage)) {
-        prefetcher_.report_wait();
-    }
-    set_image_file(sample.storage.bytes(), sample);
+    check_index(index);
     sample.label = -1;
+    if (clips_) {
+        clips_->read(index, sample, [this](std::int64_t file, FieldValue& value) { read_file(file, value); });
+    } else {
+        read_file(index, sample);
+    }
 }
 
 }  // namespace stoker

@@ -15,6 +15,7 @@
 #include "stoker/base/file.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/formats/file_prefetcher.h"
+#include "stoker/formats/folder/clip_files.h"
 #include "stoker/formats/folder/folder_index.h"
 
 namespace stoker {
@@ -29,7 +30,7 @@ class ImageFolder final : public Dataset {
     // images.
     explicit ImageFolder(const std::filesystem::path& root, bool clips = false);
 
-    std::int64_t size() const override { return clips_ ? std::ssize(clips_->begins) - 1 : index_.size(); }
+    std::int64_t size() const override { return clips_ ? clips_->size() : index_.size(); }
     void read(std::int64_t index, Sample& sample) const override;
     // The path within the root, such as "cat/001.jpg", or of a clip's folder.
     std::string key(std::int64_t index) const override;
@@ -45,19 +46,11 @@ class ImageFolder final : public Dataset {
     std::string advice() const override;  // of a single class also the table that may have the labels
 
   private:
-    // Clip i has the files files[begins[i]] to files[begins[i + 1]].
-    struct Clips {
-        std::vector<std::int64_t> files;
-        std::vector<std::int64_t> begins = {0};
-    };
-
-    Clips find_clips() const;
-    std::span<const std::int64_t> files_of(std::int64_t clip) const;
     void read_file(std::int64_t file, FieldValue& value) const;
 
     std::string root_;
     FolderIndex index_;
-    std::optional<Clips> clips_;
+    std::optional<ClipFiles> clips_;
     Folder folder_;
     mutable FilePrefetcher prefetcher_;  // last: its threads use the members above
 };
@@ -67,13 +60,14 @@ class ImageFileList final : public Dataset {
   public:
     // In the order of `paths`; in a folder first its own images, sorted by name, then those of its subfolders in the
     // order of ImageFolder. Throws IoError for a path that cannot be read, and DataError if no images are found.
-    explicit ImageFileList(std::vector<std::string> paths);
+    // `clips`: as for ImageFolder, but a folder of frames may be anywhere.
+    explicit ImageFileList(std::vector<std::string> paths, bool clips = false);
 
-    std::int64_t size() const override { return static_cast<std::int64_t>(names_.size()); }
+    std::int64_t size() const override { return clips_ ? clips_->size() : std::ssize(names_); }
     void read(std::int64_t index, Sample& sample) const override;
     // The path of the file: within the folder if that is the only path, otherwise as given.
-    std::string key(std::int64_t index) const override { return name(index); }
-    void prefetch(std::span<const std::int64_t> indices) const override { prefetcher_.announce(indices); }
+    std::string key(std::int64_t index) const override;
+    void prefetch(std::span<const std::int64_t> indices) const override;
     std::string_view format() const override { return "image_files"; }
     // The first path; "scans and 2 more".
     std::string path() const override;
@@ -82,10 +76,11 @@ class ImageFileList final : public Dataset {
 
   private:
     void add_folder(const std::string& path, LeftOut& left_out);
-    const std::string& name(std::int64_t index) const;
+    void read_file(std::int64_t file, FieldValue& value) const;
 
     std::vector<std::string> paths_;
     std::vector<std::string> names_;  // relative to folder_
+    std::optional<ClipFiles> clips_;
     std::string left_out_;
     Folder folder_;                      // the only path, or the working directory
     mutable FilePrefetcher prefetcher_;  // last: its threads use the members above

@@ -281,8 +281,7 @@ void Hdf5Dataset::read(std::int64_t index, Sample& sample) const {
     if (layout_ && layout_->frames > 0) {
         ImageArray image = *layout_;
         image.frames = 0;
-        sample.set_raw({}, 0, 0, 0);
-        for (const std::int64_t frame : sample.wanted.of(layout_->frames)) {
+        for (const std::int64_t frame : sample.begin_clip(layout_->frames)) {
             FieldValue& value = sample.frames.emplace_back();
             set_pixels(image, false, records_->read(index * layout_->frames + frame, value.storage), value);
         }

@@ -58,11 +58,7 @@ std::vector<std::string> list_images(const fs::path& folder, LeftOut& left_out) 
             left_out.add_unsupported_image(prefix + name);
         }
     };
-    const WalkedFolder top = walk_folder(folder, "");
-    add(top);
-    for (const std::string& below : top.folders) {
-        std::ranges::for_each(walk_class(folder, below), add);
-    }
+    std::ranges::for_each(walk_all(folder), add);
     return names;
 }
 
@@ -159,13 +155,13 @@ void PairedFolder::add_folder(std::size_t column, Split split) {
     }
     if (missing == size()) {
         const bool others = found.empty() && !names.empty();
-        refuse(root / folder,
-               mask ? fmt::format("a .png or .tif file for each image, such as {}/{}.png", folder, without_ending(example))
-                    : fmt::format("an image for each image, such as {}/{}", folder, example),
-               others
-                   ? fmt::format("{} of other types, such as {}", pluralize(std::ssize(names), "file"), names.front())
+        refuse(
+            root / folder,
+            mask ? fmt::format("a .png or .tif file for each image, such as {}/{}.png", folder, without_ending(example))
+                 : fmt::format("an image for each image, such as {}/{}", folder, example),
+            others ? fmt::format("{} of other types, such as {}", pluralize(std::ssize(names), "file"), names.front())
                    : fmt::format("{}, and none with an image's name", pluralize(std::ssize(found), "file")),
-               others ? "convert masks to PNG; JPEG changes their values" : "");
+            others ? "convert masks to PNG; JPEG changes their values" : "");
     }
     if (missing > 0) {
         advice_ += fmt::format("{}{} without a {} ({}{})", advice_.empty() ? "" : "; ", pluralize(missing, "image"),

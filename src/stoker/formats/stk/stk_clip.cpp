@@ -13,7 +13,6 @@ namespace stoker {
 namespace {
 
 constexpr std::size_t kCount = sizeof(std::uint64_t);
-constexpr std::uint64_t kMostFrames = 65535;
 
 [[noreturn]] void refuse(std::string expected, std::string got) {
     throw DataError({}, {.where = "clip", .expected = std::move(expected), .got = std::move(got)});
@@ -23,8 +22,8 @@ constexpr std::uint64_t kMostFrames = 65535;
 
 std::vector<std::byte> write_stk_clip(std::span<const StkImage> frames) {
     const std::uint64_t count = frames.size();
-    if (count < 1 || count > kMostFrames) {
-        refuse(fmt::format("1 to {} frames", kMostFrames), fmt::to_string(count));
+    if (count < 1 || count > static_cast<std::uint64_t>(kMostStkFrames)) {
+        refuse(fmt::format("1 to {} frames", kMostStkFrames), fmt::to_string(count));
     }
     std::uint64_t end = stk_align(kCount + count * sizeof(StkImageEntry));
     std::vector<StkImageEntry> entries;
@@ -51,7 +50,8 @@ std::int64_t stk_clip_frames(std::span<const std::byte> payload) {
     if (payload.size() >= kCount) {
         std::memcpy(&count, payload.data(), kCount);
     }
-    if (count < 1 || count > kMostFrames || count > (payload.size() - kCount) / sizeof(StkImageEntry)) {
+    if (count < 1 || count > static_cast<std::uint64_t>(kMostStkFrames) ||
+        count > (payload.size() - kCount) / sizeof(StkImageEntry)) {
         refuse("a table of frames", fmt::format("{} frames in {} bytes", count, payload.size()));
     }
     return static_cast<std::int64_t>(count);
@@ -89,8 +89,7 @@ void set_stk_image(const StkImage& image, FieldValue& value) {
 }
 
 void set_stk_clip(std::span<const std::byte> payload, FieldValue& value) {
-    value.set_raw({}, 0, 0, 0);
-    for (const std::int64_t frame : value.wanted.of(stk_clip_frames(payload))) {
+    for (const std::int64_t frame : value.begin_clip(stk_clip_frames(payload))) {
         set_stk_image(stk_clip_frame(payload, frame), value.frames.emplace_back());
     }
 }

@@ -12,6 +12,8 @@
 
 namespace stoker {
 
+inline constexpr std::int64_t kMostStkFrames = 65535;  // of a clip
+
 std::vector<std::byte> write_stk_clip(std::span<const StkImage> frames);
 
 // The number of frames. Throws DataError for a payload that is too short for its table.

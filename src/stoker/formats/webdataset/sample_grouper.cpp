@@ -11,6 +11,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
 #include "stoker/base/parse_number.h"
+#include "stoker/formats/image_kind.h"
 #include "stoker/formats/webdataset/tar_member_name.h"
 
 namespace stoker {
@@ -48,11 +49,17 @@ bool is_image_extension(std::string_view extension) {
     return std::ranges::find(kImages, lower_case(extension)) != kImages.end();
 }
 
+// Of files that may be a clip or a volume alone, in a folder of such files.
+bool is_whole_extension(std::string_view extension) {
+    const std::string name = fmt::format(".{}", extension);
+    return is_npy_name(name) || is_video_name(name) || is_tiff_name(name);
+}
+
 // The parts key and NUMBER.jpg of key/NUMBER.jpg; those of other names unchanged.
 TarMemberNameParts with_frame_number(std::string_view name, TarMemberNameParts parts) {
     const std::size_t slash = parts.key.rfind('/');
     if (slash != std::string_view::npos && slash > 0 && is_number(parts.key.substr(slash + 1)) &&
-        is_image_extension(parts.extension)) {
+        is_image_extension(parts.extension) && !is_whole_extension(parts.extension)) {
         return {.key = parts.key.substr(0, slash), .extension = name.substr(slash + 1)};
     }
     return parts;
@@ -157,7 +164,10 @@ void SampleGrouper::offer_image(const TarMember& member, const std::string& exte
     const bool other = wanted_image_.empty() && std::ranges::any_of(sources_, [&](const TarFieldSource& source) {
                            return source.is_other_than_image(extension);
                        });
-    const std::size_t rank = other ? kNone : rank_of(extension, wanted_image_);
+    std::size_t rank = other ? kNone : rank_of(extension, wanted_image_);
+    if (clips_ && rank < kSuffixed) {  // a picture may be the video's
+        rank = is_video_name(member.name) ? 0 : rank + 1;
+    }
     suffixed_ += rank == kSuffixed;
     if (rank >= image_rank_) {
         return;

@@ -271,9 +271,8 @@ void WebDataset::read_image(const Place& at, const TarIndexEntry& entry, Sample&
 }
 
 void WebDataset::read_frames(const Place& at, const TarIndexEntry& entry, Sample& sample) const {
-    sample.set_raw({}, 0, 0, 0);
     const std::span<const TarFieldPlace> frames = indices_[at.shard].frames(entry);
-    for (const std::int64_t number : sample.wanted.of(std::ssize(frames))) {
+    for (const std::int64_t number : sample.begin_clip(std::ssize(frames))) {
         const TarFieldPlace& frame = frames[static_cast<std::size_t>(number)];
         FieldValue& value = sample.frames.emplace_back();
         try {

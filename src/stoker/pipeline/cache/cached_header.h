@@ -126,6 +126,9 @@ inline void load_parts(const CachedHeader& header, std::span<const std::byte> st
     };
     set_value(header, {}, sample);
     sample.label = header.label;
+    if (header.fields > 0) {
+        sample.field(header.fields - std::size_t{1});  // none moves while `parts` points to them
+    }
     std::ranges::for_each(sample.frames, take_header);
     for (std::size_t i = 0; i < header.fields; ++i) {
         take_header(sample.field(i));

@@ -76,9 +76,11 @@ class DiskCache final : public SampleCache {
         const std::optional<CachedHeader> header = header_of(sample);
         const auto bytes = static_cast<std::int64_t>(header ? sizeof *header + header->stored() : 0);
         if (stopped_ || !header || !reserve_bytes(used_, budget_, bytes)) {
+            full_ = true;
             return;
         }
         if (in_memory_ && !room_.take(bytes)) {
+            full_ = true;
             used_.fetch_sub(bytes);
             return;
         }
@@ -101,6 +103,7 @@ class DiskCache final : public SampleCache {
                                                                          std::memory_order_relaxed);
     }
 
+    bool full() const override { return full_; }
     std::int64_t bytes() const override { return used_.load(std::memory_order_relaxed); }
     std::string stop_reason() const override {
         const std::lock_guard lock(mutex_);
@@ -121,6 +124,7 @@ class DiskCache final : public SampleCache {
     const bool in_memory_;
     CacheCapacity room_;
     std::atomic<std::int64_t> used_{0};
+    std::atomic<bool> full_ = false;
     std::atomic<std::int64_t> end_{0};                     // size of the file
     std::unique_ptr<std::atomic<std::int64_t>[]> places_;  // offset of each sample's header, plus 1; 0: not cached
     mutable std::atomic<bool> stopped_ = false;

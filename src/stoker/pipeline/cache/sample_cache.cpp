@@ -51,10 +51,12 @@ class RamCache final : public SampleCache {
         const std::optional<CachedHeader> header = header_of(sample);
         const std::size_t bytes = header ? sizeof(Entry) + header->stored() : 0;
         if (!entries_ || !header || !reserve_bytes(used_, budget_, static_cast<std::int64_t>(bytes))) {
+            full_ = true;
             return;
         }
         void* memory = capacity_.take(static_cast<std::int64_t>(bytes)) ? ::operator new(bytes, std::nothrow) : nullptr;
         if (memory == nullptr) {  // continue without caching this sample
+            full_ = true;
             used_.fetch_sub(static_cast<std::int64_t>(bytes));
             return;
         }
@@ -69,6 +71,7 @@ class RamCache final : public SampleCache {
         }
     }
 
+    bool full() const override { return full_; }
     std::int64_t bytes() const override { return used_.load(std::memory_order_relaxed); }
     std::string stop_reason() const override {
         const std::string full = capacity_.stop_reason();
@@ -87,6 +90,7 @@ class RamCache final : public SampleCache {
     const std::int64_t size_;
     const std::int64_t budget_;
     std::atomic<std::int64_t> used_{0};
+    std::atomic<bool> full_ = false;
     CacheCapacity capacity_;
     std::unique_ptr<std::atomic<Entry*>[]> entries_;
 };

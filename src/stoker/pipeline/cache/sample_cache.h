@@ -32,6 +32,7 @@ class SampleCache {
     // Stores a copy if the budget allows. Thread-safe: of two threads that put the same sample one wins.
     virtual void put(std::int64_t index, const Sample& sample) = 0;
 
+    virtual bool full() const = 0;                          // a sample did not fit into the budget
     virtual std::int64_t bytes() const = 0;                 // used
     virtual std::string stop_reason() const { return ""; }  // why it stopped growing below its budget
 };

@@ -95,6 +95,9 @@ const FieldValue& first_image(const FieldValue& value);
 void for_frames(const FieldValue& value, const ImageSlot& slot,
                 const std::function<void(const FieldValue& image, const ImageSlot& slot)>& run);
 
+// Throws DataError for a frame of another size than the first, which it sets for the first.
+void require_one_size(ImageSize frame, std::optional<ImageSize>& first);
+
 // A device makes a sample's image from this: a part of its dct record, in the scratch, and the ops as the draws of one
 // assemble.
 struct DctCropImage {

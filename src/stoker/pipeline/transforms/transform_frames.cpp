@@ -23,6 +23,16 @@ const FieldValue& first_image(const FieldValue& value) {
     return value.frames.empty() ? value : value.frames.front();
 }
 
+void require_one_size(ImageSize frame, std::optional<ImageSize>& first) {
+    if (first.value_or(frame) != frame) {
+        throw DataError(
+            {}, {.where = "clip",
+                 .expected = fmt::format("frames of {} x {} pixels, as the first one", first->width, first->height),
+                 .got = fmt::format("{} x {}", frame.width, frame.height)});
+    }
+    first = frame;
+}
+
 void for_frames(const FieldValue& value, const ImageSlot& slot,
                 const std::function<void(const FieldValue& image, const ImageSlot& slot)>& run) {
     if (slot.frames > 0 && value.frames.empty()) {
@@ -64,13 +74,7 @@ void Transform::run_clip(const FieldValue& clip, const RngKey& key, TransformScr
     std::optional<ImageSize> first;
     for_frames(clip, slot, [&](const FieldValue& image, const ImageSlot& place) {
         run(image, key, scratch, place, clock);
-        if (first.value_or(scratch.input) != scratch.input) {
-            throw DataError(
-                {}, {.where = "clip",
-                     .expected = fmt::format("frames of {} x {} pixels, as the first one", first->width, first->height),
-                     .got = fmt::format("{} x {}", scratch.input.width, scratch.input.height)});
-        }
-        first = scratch.input;
+        require_one_size(scratch.input, first);
     });
 }
 

@@ -362,8 +362,10 @@ void Transform::run_clip_of_own_range(const FieldValue& clip, const RngKey& key,
     const PlanesView all = scratch.clip.reset(slot.channels, slot.frames * slot.height, slot.width);
     const auto part = [&](int frame) { return Box{frame * slot.height, 0, slot.height, slot.width}; };
     int frame = 0;
+    std::optional<ImageSize> first;
     for_frames(clip, slot, [&](const FieldValue& image, const ImageSlot& place) {
         const ConstPlanesView pixels = run_planes(image, key, scratch, clock).pixels;
+        require_one_size(scratch.input, first);
         require_size(place, pixels.channels, {pixels.height, pixels.width});
         const Box to = part(frame++);
         for (int c = 0; c < pixels.channels; ++c) {

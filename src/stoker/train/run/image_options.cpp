@@ -48,8 +48,9 @@ void cache_on_device(const Dataset& dataset, const Transform& transform, const s
                            .got = why,
                            .hint = "use data.cache = \"ram\"; `stoker doctor` looks for GPUs"});
     }
-    options.why_not_indexed =
-        transform.needs_planes() ? "the ops make floats, which is done on the CPU" : why_ops_stay(transform, specs);
+    options.why_not_indexed = options.clips.frames > 0   ? "its samples are clips"
+                              : transform.needs_planes() ? "the ops make floats, which is done on the CPU"
+                                                         : why_ops_stay(transform, specs);
     if (!options.why_not_indexed.empty()) {
         return;
     }

@@ -157,6 +157,12 @@ Prediction prediction_of(const BadSample& sample) {
 void require_predictable(const Task& task) {
     const bool sample_wise = task.kind != TaskKind::language && task.kind != TaskKind::custom;
     const bool fits = task.kind != TaskKind::segmentation || task.outputs <= kMostMaskClasses;
+    if (task.kind == TaskKind::segmentation && task.input.size() == 4) {
+        throw Unsupported({.where = "predict",
+                           .expected = "masks of images",
+                           .got = "masks of volumes",
+                           .hint = "`stoker export` writes the model for Python"});
+    }
     if (!sample_wise || !fits) {
         throw Unsupported({.where = "predict",
                            .expected = fits ? "a task with one prediction for a sample"
