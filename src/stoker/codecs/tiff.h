@@ -28,7 +28,7 @@ struct TiffImage {
 struct TiffOptions {
     bool indices = false;    // a mask: grey levels and palette indices as stored; other images are refused
     int channels = 0;        // 3: grey becomes three equal channels; 1: three become one, as by Pillow's convert("L")
-    std::uint64_t page = 0;  // where it is in the file, as tiff_pages says; 0: the first
+    std::uint64_t page = 0;  // its offset in the file, as tiff_pages gives it; 0: the first
 };
 
 // Reads the header only. Throws DataError for damaged bytes and for types, sizes and colours that are not read.

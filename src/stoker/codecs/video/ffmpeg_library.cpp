@@ -204,7 +204,7 @@ struct FfmpegVideo {
     void open_decoder() {
         const AVCodec* codec = avcodec_find_decoder(stream_->codecpar->codec_id);
         if (codec == nullptr) {
-            refuse(std::string("FFmpeg has no decoder for ") + avcodec_get_name(stream_->codecpar->codec_id));
+            refuse(std::string("FFmpeg lacks a decoder for ") + avcodec_get_name(stream_->codecpar->codec_id));
         }
         decoder_.reset(avcodec_alloc_context3(codec));
         check(avcodec_parameters_to_context(decoder_.get(), stream_->codecpar), "the decoder");

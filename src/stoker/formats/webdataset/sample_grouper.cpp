@@ -49,7 +49,7 @@ bool is_image_extension(std::string_view extension) {
     return std::ranges::find(kImages, lower_case(extension)) != kImages.end();
 }
 
-// Of files that may be a clip or a volume alone, in a folder of such files.
+// Such a file may be a clip or a volume alone.
 bool is_whole_extension(std::string_view extension) {
     const std::string name = fmt::format(".{}", extension);
     return is_npy_name(name) || is_video_name(name) || is_tiff_name(name);
