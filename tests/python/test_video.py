@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import stoker as package
 import torch
+from conftest import ROOT
 from PIL import Image
 from stoker import transforms as ours
 
@@ -281,3 +282,88 @@ def test_inspect_and_show(folder, stoker, tmp_path):
     assert found["codecs"] == {"h264": 3} and found["fields"]["image"]["frames"] == [FRAMES, FRAMES] and found["bad"] == []
     stoker("show", data, "--clips", "-o", tmp_path / "grid.png")
     shutil.copy(tmp_path / "grid.png", "/tmp/grid_video.png")
+
+
+@pytest.fixture
+def all_kinds(tmp_path, stoker):
+    """Videos, folders of frames, an array, members of a tar, and packed dct frames, of the same classes."""
+    kinds = {}
+    for kind in ("videos", "frames"):
+        for n in range(4):
+            place = tmp_path / kind / f"class{n % 2}"
+            place.mkdir(parents=True, exist_ok=True)
+            if kind == "videos":
+                write_video(place / f"v{n}.mp4", n=n)
+                continue
+            (place / f"clip{n}").mkdir()
+            for t in range(9):
+                Image.fromarray(picture(n + 4, t)).save(place / f"clip{n}" / f"{t}.jpg", quality=95)
+        kinds[kind] = tmp_path / kind
+    arrays = np.stack([[picture(n + 8, t) for t in range(6)] for n in range(4)])
+    np.savez(tmp_path / "arrays.npz", images=arrays, labels=np.arange(4) % 2, classes=["class0", "class1"])
+    with tarfile.open(tmp_path / "tar-000000.tar", "w") as tar:
+        for n in range(4):
+            files = [(f"c{n}.cls", str(n % 2).encode())]
+            for t in range(5):
+                data = io.BytesIO()
+                Image.fromarray(picture(n + 12, t)).save(data, "png")
+                files.append((f"c{n}/{t}.png", data.getvalue()))
+            for name, content in files:
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+    (tmp_path / "classes.txt").write_text("class0\nclass1\n")
+    package.pack(package.open(kinds["frames"], clips=True), tmp_path / "packed.stk", codec="dct")
+    sources = [*kinds.values(), *(tmp_path / name for name in ("arrays.npz", "tar-000000.tar", "packed.stk"))]
+    return [package.open(source, clips=True) for source in sources]
+
+
+OPTIONS = {"frames": 3, "stride": 2, "seed": 3, "dtype": "uint8", "framework": "torch", "ops": [ours.RandomResizedCrop(32), ours.RandomHorizontalFlip()]}
+
+
+def seen(loader):
+    return [(batch["key"], batch["label"].tolist(), batch["image"].clone()) for batch in loader]
+
+
+def same(one, other):
+    return all(a[:2] == b[:2] and (a[2] == b[2]).all() for a, b in zip(one, other, strict=True))
+
+
+def test_all_kinds_at_once(all_kinds, tmp_path):
+    loader = package.Loader(all_kinds, 4, workers=0, **OPTIONS)
+    epochs = [seen(loader) for _ in range(2)]
+    assert sum(len(keys) for keys, *_ in epochs[0]) == 20
+    for options in ({"workers": 3}, {"cache": "ram"}, {"cache": "disk"}):
+        other = package.Loader(all_kinds, 4, **OPTIONS, **options)
+        assert all(same(epoch, seen(other)) for epoch in epochs), options
+    resumed = package.Loader(all_kinds, 4, **OPTIONS)
+    begun = package.Loader(all_kinds, 4, **OPTIONS)
+    for _ in zip(range(2), begun):
+        state = begun.state_dict()
+    resumed.load_state_dict(state)
+    assert same(epochs[0][2:], seen(resumed))
+    ranks = [seen(package.Loader(all_kinds, 2, rank=rank, world_size=2, **OPTIONS)) for rank in range(2)]
+    for whole, first, second in zip(epochs[0], *ranks, strict=True):
+        assert whole[0] == first[0] + second[0] and (whole[2] == torch.cat([first[2], second[2]])).all()
+
+
+def test_a_bad_sample_of_each_kind(all_kinds, tmp_path):
+    videos, frames = tmp_path / "videos" / "class0" / "v0.mp4", tmp_path / "frames" / "class1" / "clip1" / "4.jpg"
+    videos.write_bytes(videos.read_bytes()[:3000])
+    frames.write_bytes(b"\xff\xd8\xff\xe0 cut")
+    loader = package.Loader(all_kinds, 4, bad_samples=4, **{**OPTIONS, "frames": 9, "stride": 1})
+    with pytest.warns(package.BadSampleWarning):
+        first = seen(loader)
+    assert {bad.key for bad in loader.bad_samples.values()} == {"0:class0/v0.mp4", "1:class1/clip1"}
+    with pytest.warns(package.BadSampleWarning):
+        assert same(first, seen(package.Loader(all_kinds, 4, workers=0, bad_samples=4, **{**OPTIONS, "frames": 9, "stride": 1})))
+
+
+def test_the_recipe_of_the_docs(folder, stoker, tmp_path):
+    page = (ROOT / "docs" / "clips.md").read_text()
+    (tmp_path / "r.toml").write_text(page.split("```toml\n")[1].split("```")[0])
+    data = folder(count=4)
+    settings = {"data.train": data, "data.val": data, "data.batch_size": 2, "train.epochs": 1, "device": "cpu"}
+    done = stoker("train", tmp_path / "r.toml", *(part for key, value in settings.items() for part in ("--set", f"{key}={value}")),
+                  "--out", tmp_path / "run", "--json")
+    assert len(done.json()["epochs"]) == 1
