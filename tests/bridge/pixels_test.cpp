@@ -142,6 +142,41 @@ TEST(Pixels, AnyNumberOfChannels) {
     }
 }
 
+// Three images of a PixelDataset are a clip.
+class Clips final : public Dataset {
+  public:
+    std::int64_t size() const override { return 4; }
+    void read(std::int64_t index, Sample& sample) const override {
+        sample.label = index;
+        for (const std::int64_t frame : sample.begin_clip(3)) {
+            Sample image;
+            images_.read(3 * index + frame, image);
+            FieldValue& value = sample.frames.emplace_back();
+            value.storage = std::move(image.storage);
+            value.set_raw(value.storage.bytes(), image.height, image.width, image.channels);
+        }
+    }
+
+  private:
+    PixelDataset images_{12};
+};
+
+TEST(Pixels, FramesOfClipsAreImages) {
+    const auto dataset = std::make_shared<Clips>();
+    const Transform transform{HorizontalFlip{}, kImageNetNormalize};
+    for (const Layout layout : {Layout::chw, Layout::hwc}) {
+        LoaderOptions options{.batch_size = 4, .workers = 0, .layout = layout, .images = PixelImages{.dtype = {}}};
+        DeviceBatch own = first_batch(dataset, transform, options);
+        EXPECT_EQ(own.input.sizes().vec(), (std::vector<std::int64_t>{4, 3, 3, 12, 10}));
+        EXPECT_EQ(own.input.scalar_type(), at::kByte);
+        normalize_pixels(own);
+        options.images = PixelImages();
+        const DeviceBatch expected = first_batch(dataset, transform, options);
+        EXPECT_TRUE(at::equal(own.input, expected.input));
+        EXPECT_EQ(own.input.strides(), expected.input.strides());
+    }
+}
+
 // Further views and images have separate ops, and so other factors; masks and labels do not change.
 TEST(Pixels, EveryImageOfABatchAndNothingElse) {
     const auto dataset = PixelDataset::with_fields(8);

@@ -336,7 +336,7 @@ def test_tables_that_are_none(tmp_path):
     for table, error, message in cases:
         with pytest.raises(error, match=message):
             stoker.open(tmp_path, labels=table)
-    with pytest.raises(stoker.InvalidArgument, match="neither split nor context"):
+    with pytest.raises(stoker.InvalidArgument, match="neither split, context nor clips"):
         stoker.open(tmp_path, labels={"path": []}, split="test")
 
 

@@ -116,10 +116,10 @@ std::vector<WalkedFolder> walk_class(const fs::path& root, const std::string& na
     return found;
 }
 
-void choose_images(const std::vector<WalkedFolder*>& folders) {
-    if (std::ranges::all_of(folders, [](const WalkedFolder* folder) { return folder->images.empty(); })) {
-        for (WalkedFolder* folder : folders) {
-            folder->images = std::move(folder->others);
+void choose_images(std::vector<WalkedFolder>& folders) {
+    if (std::ranges::all_of(folders, [](const WalkedFolder& folder) { return folder.images.empty(); })) {
+        for (WalkedFolder& folder : folders) {
+            folder.images = std::move(folder.others);
         }
     }
 }
@@ -130,9 +130,7 @@ std::vector<WalkedFolder> walk_all(const fs::path& root) {
     for (const std::string& name : below) {
         std::ranges::move(walk_class(root, name), std::back_inserter(all));
     }
-    std::vector<WalkedFolder*> folders;
-    std::ranges::transform(all, std::back_inserter(folders), [](WalkedFolder& folder) { return &folder; });
-    choose_images(folders);
+    choose_images(all);
     return all;
 }
 

@@ -48,7 +48,7 @@ std::vector<WalkedFolder> walk_class(const std::filesystem::path& root, const st
 
 // If none of the folders has images, their others become images: next to pictures, arrays may be their features, and
 // videos their source.
-void choose_images(const std::vector<WalkedFolder*>& folders);
+void choose_images(std::vector<WalkedFolder>& folders);
 
 // The root, and after it all folders below it in the order of walk_class, with their images chosen.
 std::vector<WalkedFolder> walk_all(const std::filesystem::path& root);

@@ -204,11 +204,7 @@ FolderIndex FolderIndex::make(const fs::path& root, int threads) {
         }
     };
     parallel_for(threads, std::ssize(names), 1, walk);
-    std::vector<WalkedFolder*> folders;
-    for (std::vector<WalkedFolder>& own : listing.classes) {
-        std::ranges::transform(own, std::back_inserter(folders), [](WalkedFolder& folder) { return &folder; });
-    }
-    choose_images(folders);
+    std::ranges::for_each(listing.classes, choose_images);
     LeftOut left_out;
     for (const std::string& name : listing.top.images) {
         left_out.add_loose_image(name);
