@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     } catch (const DataError&) {
     } catch (const MemoryError&) {
     } catch (const std::bad_alloc&) {
-    } catch (const Unsupported&) {  // without FFmpeg
+    } catch (const IoError&) {  // FFmpeg is not installed
     }
     return 0;
 }

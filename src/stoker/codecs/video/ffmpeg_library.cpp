@@ -248,8 +248,7 @@ struct FfmpegVideo {
 
     void order_frames() {
         std::ranges::sort(shown_);
-        const auto repeated = std::ranges::unique(shown_);
-        shown_.erase(repeated.begin(), repeated.end());
+        shown_.erase(std::unique(shown_.begin(), shown_.end()), shown_.end());
         if (shown_.empty()) {
             refuse("a video without frames");
         }

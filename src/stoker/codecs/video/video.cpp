@@ -53,12 +53,11 @@ Loaded load() {
 const FfmpegApi& ffmpeg() {
     static const Loaded loaded = load();
     if (loaded.api == nullptr) {
-        throw Unsupported({.where = "video",
-                           .expected = "FFmpeg's libraries, to decode videos",
-                           .got = loaded.why,
-                           .hint =
-                               "apt-get install libavformat-dev libavcodec-dev libswscale-dev, and build Stoker again; "
-                               "or write the frames as .jpg files"});
+        throw IoError({.where = "video",
+                       .expected = "FFmpeg's libraries, to decode videos",
+                       .got = loaded.why,
+                       .hint = "apt-get install ffmpeg, of the release that Stoker was built with; or build it again "
+                               "with libavformat-dev, libavcodec-dev and libswscale-dev"});
     }
     return *loaded.api;
 }
@@ -82,8 +81,8 @@ bool take_frame(void* user, std::size_t at, const FfmpegFrame* frame) {
     auto& taken = *static_cast<Taken*>(user);
     try {
         const ConstImageView view{frame->rgb, frame->height, frame->width, 3, std::ptrdiff_t{frame->width} * 3};
-        const auto repeated = std::ranges::equal_range(taken.frames, taken.numbers[at]);
-        for (std::size_t i = 0; i < repeated.size(); ++i) {
+        const auto [begin, end] = std::equal_range(taken.frames.begin(), taken.frames.end(), taken.numbers[at]);
+        for (auto repeated = begin; repeated != end; ++repeated) {
             taken.take(view);
         }
         return true;
@@ -119,8 +118,7 @@ VideoInfo VideoFile::info() const {
 
 void VideoFile::decode(std::span<const std::int64_t> frames, const std::function<void(ConstImageView)>& take) {
     std::vector<std::int64_t> numbers(frames.begin(), frames.end());
-    const auto repeated = std::ranges::unique(numbers);
-    numbers.erase(repeated.begin(), repeated.end());
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
     // Decoders keep up to 16 pictures that others refer to, of up to 16 bits.
     constexpr std::uint64_t kBytesForPixel = 16 * 3 + 6;
     const VideoInfo found = info();

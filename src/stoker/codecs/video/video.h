@@ -23,7 +23,7 @@ struct VideoInfo {
 // The first video of a file in memory, for use by one thread.
 class VideoFile {
   public:
-    // `file` outlives it. Throws Unsupported where FFmpeg's libraries are missing, and DataError for a file without a
+    // `file` outlives it. Throws IoError if FFmpeg's libraries are missing, and DataError for a file without a
     // video, or of a kind that they do not decode.
     explicit VideoFile(std::span<const std::byte> file);
 
