@@ -172,8 +172,10 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
     if (dataset.has_image() && (verify || !image.encoded)) {
         reader.transform.picture(image, {}, reader.scratch, clock);
     }
-    for (std::size_t i = 1; verify && i < sample.frames.size(); ++i) {
+    std::optional<ImageSize> first;
+    for (std::size_t i = 0; verify && i < sample.frames.size(); ++i) {
         reader.transform.picture(sample.frames[i], {}, reader.scratch, clock);
+        require_one_size(reader.scratch.input, first);
     }
     check_fields(dataset, verify, reader, clock);
 }

@@ -101,7 +101,8 @@ ConstImageView TrainingData::pixels(SampledIndex draw) {
         key_ = key_of(draw);
         const FrameWindow wanted = wanted_frames(clips_, index, key_);
         read_sample(*dataset_, index, sample_, wanted);
-        add_frames(sample_, wanted.count > 0 ? wanted : FrameWindow{.count = kShownFrames}, video_);
+        add_frames(sample_, wanted.count > 0 ? wanted : FrameWindow{.count = kShownFrames}, video_,
+                   transform_.options().channels);
         const ConstImageView picture = frames() > 0 ? strip() : frame(0);
         image_ = scratch_.input;
         return picture;

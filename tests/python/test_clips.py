@@ -277,6 +277,16 @@ def test_frames_of_several_sizes_are_a_bad_sample(tmp_path, videos):
     assert [bad.key for bad in loader.bad_samples.values()] == ["class1/clip1"]
 
 
+def test_without_a_resize_frames_of_several_sizes_are_bad_too(tmp_path, videos, stoker):
+    write_frames(tmp_path / "data", videos)
+    Image.new("RGB", (50, 50)).save(tmp_path / "data" / "class1" / "clip1" / "frame_3.png")
+    loader = package.Loader(tmp_path / "data", 2, frames=FRAMES, shuffle=False, bad_samples=1)
+    with pytest.warns(package.BadSampleWarning):
+        list(loader)
+    found = stoker("inspect", tmp_path / "data", "--clips", "--verify", "--json", status=1).json()
+    assert [bad["key"] for bad in found["bad"]] == ["class1/clip1"]
+
+
 def test_single_images_are_refused(tmp_path, videos):
     (tmp_path / "class").mkdir()
     Image.fromarray(videos[0, 0]).save(tmp_path / "class" / "a.png")
@@ -313,6 +323,10 @@ def test_packing_volumes(tmp_path, stoker):
     assert (np.load(tmp_path / "out" / "3" / "3.npy") == volumes[3]).all()
     with pytest.raises(package.InvalidArgument, match="data.stk"):
         package.pack(package.open(path, clips=True), tmp_path / "v.npz")
+    np.savez(tmp_path / "m.npz", images=volumes, masks=(volumes > 9).astype(np.uint8), labels=np.arange(VIDEOS))
+    with pytest.raises(package.InvalidArgument, match="fields"):
+        package.pack(package.open(tmp_path / "m.npz", fields={"mask": ("masks", "mask")}, clips=True), tmp_path / "m.stk")
+    assert not (tmp_path / "m.stk").exists()
 
 
 def test_inspect_and_show(folder, stoker, tmp_path):

@@ -233,9 +233,27 @@ epochs = 1
             return list(csv.DictReader(file))
 
     whole, alone, frames = predict(*paths), predict(paths[1]), predict(tmp_path / "frames")
+    (inside,) = predict(tmp_path / "frames" / "clip1")
+    assert (inside["key"], inside["probability"]) == ("clip1", frames[1]["probability"])
     assert [row["key"] for row in frames] == ["clip0", "clip1"]
     assert whole[1]["probability"] == alone[0]["probability"]
     assert float(frames[1]["probability"]) == pytest.approx(float(alone[0]["probability"]), abs=0.05)
+
+
+def test_an_empty_first_video_is_a_bad_sample(folder):
+    data = folder(count=4)
+    (data / "class0" / "v0.mp4").write_bytes(b"")
+    loader = package.Loader(data, 2, frames=4, shuffle=False, bad_samples=1)
+    with pytest.warns(package.BadSampleWarning):
+        list(loader)
+    assert [bad.key for bad in loader.bad_samples.values()] == ["class0/v0.mp4"]
+
+
+def test_grey_videos(folder):
+    data = folder()
+    grey, color = clips(data, frames=3, channels=1), clips(data, frames=3)
+    wanted = np.stack([[np.asarray(Image.fromarray(frame).convert("L")) for frame in clip] for clip in color])
+    assert (grey[..., 0] == wanted).all()
 
 
 def test_no_number_of_frames(folder):

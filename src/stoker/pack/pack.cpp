@@ -142,6 +142,7 @@ class Packing {
         }
         check_field_names(dataset_.fields(), path_.string());
         refuse_resized_fields();
+        refuse_clips();
         if (const auto origin = format_.finished_origin(path_)) {
             return finished_before(*origin);
         }
@@ -302,6 +303,19 @@ class Packing {
                        slot);
         }
         check_maps();
+    }
+
+    // By the first sample, before anything is written.
+    void refuse_clips() const {
+        Sample sample;
+        try {
+            read_sample(dataset_, indices_.begin, sample, {.count = 1});
+        } catch (const DataError&) {  // reported when it is packed
+            return;
+        } catch (const Unsupported&) {
+            return;
+        }
+        require_target_of_clips(sample);
     }
 
     void require_target_of_clips(const Sample& sample) const {

@@ -86,7 +86,7 @@ void Loader::find_shapes() {
                 const RngKey key{.seed = options_.seed, .sample = static_cast<std::uint64_t>(index)};
                 const FrameWindow wanted = fields_.frames_of(index, key);
                 read_sample(*dataset_, index, scratch.sample, wanted);
-                add_frames(scratch.sample, wanted, scratch.video);
+                add_frames(scratch.sample, wanted, scratch.video, fields_.transform().options().channels);
                 fields_.find_shapes(index, scratch);
                 check_maps();
                 return;

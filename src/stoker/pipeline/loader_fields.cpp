@@ -9,6 +9,8 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/codecs/codec.h"
+#include "stoker/formats/image_kind.h"
 #include "stoker/pipeline/transforms/overlay.h"
 
 namespace stoker {
@@ -187,13 +189,17 @@ void LoaderFields::require_given(int channels, std::optional<ImageSize> size) co
 }
 
 void LoaderFields::require_frames(const FieldValue& value) const {
-    if (options_.clips.frames > 0 && value.frames.empty()) {
-        throw InvalidArgument(
-            {.where = dataset_.path(),
-             .expected = fmt::format("clips or volumes, for {} frames of each", options_.clips.frames),
-             .got = "single images",
-             .hint = "leave data.frames out"});
+    if (options_.clips.frames == 0 || !value.frames.empty()) {
+        return;
     }
+    if (value.encoded && !sniff_codec(value.bytes)) {  // a damaged video
+        throw DataError({}, {.where = "clip", .expected = "a clip or a video", .got = describe_bytes(value.bytes)});
+    }
+    throw InvalidArgument({.where = dataset_.path(),
+                           .expected = fmt::format("clips or volumes, for {} frames of each", options_.clips.frames),
+                           .got = "single images",
+                           .hint = "arrays of three sides and folders of frames are clips if the data are opened, or "
+                                   "packed, with clips (--clips); else leave data.frames out"});
 }
 
 ImageSlot LoaderFields::slot_of(ConstImageView image, std::optional<ImageSize> size) const {
@@ -358,8 +364,11 @@ void LoaderFields::check_further(const Sample& sample) const {
         check_field(plans_[i].field, i < sample.fields.size() ? &sample.fields[i] : nullptr);
         if (plans_[i].field.kind == FieldKind::mask && sample.fields[i].clip_frames != sample.clip_frames) {
             throw DataError({}, {.where = fmt::format("field {}", plans_[i].field.name),
-                                 .expected = fmt::format("a mask for each of {} slices", sample.clip_frames),
-                                 .got = fmt::to_string(sample.fields[i].clip_frames)});
+                                 .expected = sample.clip_frames > 0
+                                                 ? fmt::format("a mask for each of {} slices", sample.clip_frames)
+                                                 : "one mask for an image",
+                                 .got = fmt::to_string(sample.fields[i].clip_frames),
+                                 .hint = "data of volumes are opened with clips (--clips, or data.frames)"});
         }
     }
 }

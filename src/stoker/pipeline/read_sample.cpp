@@ -27,8 +27,16 @@ void read_sample(const Dataset& dataset, std::int64_t index, Sample& sample, con
 
 namespace {
 
+// Pillow's convert("L"), of RGB without padding.
+void to_grey(ConstImageView rgb, std::uint8_t* to) {
+    const std::uint8_t* const end = rgb.data + rgb.row_bytes() * static_cast<std::size_t>(rgb.height);
+    for (const std::uint8_t* from = rgb.data; from != end; from += 3) {
+        *to++ = static_cast<std::uint8_t>((from[0] * 19595U + from[1] * 38470U + from[2] * 7471U + 0x8000U) >> 16);
+    }
+}
+
 // Decodes the frames into `pixels`.
-void add_video_frames(Sample& sample, const FrameWindow& wanted, Buffer& pixels) {
+void add_video_frames(Sample& sample, const FrameWindow& wanted, bool grey, Buffer& pixels) {
     if (wanted.count == 0) {
         throw InvalidArgument({.where = "data.frames",
                                .expected = "the number of frames to read of each video",
@@ -38,7 +46,9 @@ void add_video_frames(Sample& sample, const FrameWindow& wanted, Buffer& pixels)
     VideoFile video(sample.bytes);
     sample.clip_frames = video.info().frames;
     video.decode(wanted.of(sample.clip_frames), [&](ConstImageView frame) {
-        const std::size_t size = frame.row_bytes() * static_cast<std::size_t>(frame.height);
+        const int channels = grey ? 1 : 3;
+        const std::size_t area = static_cast<std::size_t>(frame.height) * static_cast<std::size_t>(frame.width);
+        const std::size_t size = area * static_cast<std::size_t>(channels);
         const std::size_t at = sample.frames.size() * size;
         FieldValue& value = sample.frames.emplace_back();
         if (at == 0) {
@@ -49,8 +59,12 @@ void add_video_frames(Sample& sample, const FrameWindow& wanted, Buffer& pixels)
             value.storage.resize(size);
         }
         const std::span<std::byte> to = fits ? pixels.bytes().subspan(at, size) : value.storage.bytes();
-        std::ranges::copy(std::as_bytes(std::span(frame.data, size)), to.begin());
-        value.set_raw(to, frame.height, frame.width, frame.channels);
+        if (grey) {
+            to_grey(frame, reinterpret_cast<std::uint8_t*>(to.data()));
+        } else {
+            std::ranges::copy(std::as_bytes(std::span(frame.data, size)), to.begin());
+        }
+        value.set_raw(to, frame.height, frame.width, channels);
     });
 }
 
@@ -70,9 +84,9 @@ void add_pages(FieldValue& value, const FrameWindow& wanted) {
 
 }  // namespace
 
-bool add_frames(Sample& sample, const FrameWindow& wanted, Buffer& pixels) {
+bool add_frames(Sample& sample, const FrameWindow& wanted, Buffer& pixels, std::int64_t channels) {
     if (sample.encoded && sample.frames.empty() && is_video(sample.bytes)) {
-        add_video_frames(sample, wanted, pixels);
+        add_video_frames(sample, wanted, /*grey=*/channels == 1, pixels);
         return true;
     }
     if (wanted.count > 0) {

@@ -9,9 +9,9 @@ namespace stoker {
 void read_sample(const Dataset& dataset, std::int64_t index, Sample& sample, const FrameWindow& wanted = {});
 
 // The wanted frames of files that hold several: those of a video, decoded into `pixels`, and, if frames are wanted, the
-// pages of a TIFF. The sample keeps the file's bytes. True if it decoded. Throws DataError for a damaged file, and
-// InvalidArgument for a video without a number of frames.
-bool add_frames(Sample& sample, const FrameWindow& wanted, Buffer& pixels);
+// pages of a TIFF. The sample keeps the file's bytes. `channels`: 1 makes videos grey. True if it decoded. Throws
+// DataError for a damaged file, and InvalidArgument for a video without a number of frames.
+bool add_frames(Sample& sample, const FrameWindow& wanted, Buffer& pixels, std::int64_t channels = 0);
 
 // Inside a catch block: rethrows errors of a sample's bytes as DataError with path, key and index. Errors of the system
 // or the caller are rethrown unchanged. Bytes that a damaged map lost are an error of the system.

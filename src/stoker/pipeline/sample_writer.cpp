@@ -79,7 +79,7 @@ bool SampleWriter::read(const SampleTask& task) const {
     if (whole) {
         choose_frames(task.scratch, wanted);
     }
-    if (add_frames(sample, wanted, task.scratch.video)) {
+    if (add_frames(sample, wanted, task.scratch.video, transform_.options().channels)) {
         task.clock.lap(Stage::pixels);
     }
     fields_.check(sample);

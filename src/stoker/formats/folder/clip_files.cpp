@@ -2,7 +2,6 @@
 #include "stoker/formats/folder/clip_files.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 #include <utility>
 
 #include "stoker/base/error.h"
@@ -12,16 +11,8 @@ namespace stoker {
 namespace {
 
 std::string_view folder_of(std::string_view name) {
-    return name.substr(0, name.rfind('/'));
-}
-
-// A file that is a whole clip or volume, in any folder.
-bool is_whole_name(std::string_view name) {
-    return is_npy_name(name) || is_video_name(name);
-}
-
-bool is_volume_name(std::string_view name) {
-    return is_whole_name(name) || is_tiff_name(name);
+    const std::size_t slash = name.rfind('/');
+    return slash == std::string_view::npos ? "" : name.substr(0, slash);
 }
 
 // "frame_2.jpg" is before "frame_10.jpg": runs of digits are compared as numbers.
@@ -55,39 +46,25 @@ bool before_by_numbers(std::string_view one, std::string_view other) {
 
 }  // namespace
 
-ClipFiles::ClipFiles(std::int64_t files, Name name, bool by_class) : name_(std::move(name)) {
-    std::string_view folder;
-    const auto end_clip = [&] {
-        const auto begin = files_.begin() + begins_.back();
-        if (begin != files_.end()) {
-            std::sort(begin, files_.end(), [&](std::int64_t one, std::int64_t other) {
-                return before_by_numbers(name_(one), name_(other));
-            });
-            begins_.push_back(std::ssize(files_));
-        }
-    };
-    bool alone = true;
+bool is_clip_file(std::string_view name, bool volumes) {
+    return is_npy_name(name) || is_video_name(name) || (volumes && is_tiff_name(name));
+}
+
+ClipFiles::ClipFiles(std::int64_t files, Name name, const std::function<bool(std::int64_t file)>& alone)
+    : name_(std::move(name)) {
     for (std::int64_t file = 0; file < files; ++file) {
-        const std::string_view own = name_(file);
-        const std::string_view in = folder_of(own);
-        const bool in_class = by_class && in.find('/') == std::string_view::npos;
-        if (in_class && !is_volume_name(own)) {
-            throw DataError({.path = {}, .key = std::string(own)},
-                            {.where = "clips",
-                             .expected = "a folder of frames for each clip, such as class/clip/000.jpg, or a video, a "
-                                         ".npy or a TIFF file",
-                             .got = fmt::format("the image {}", own),
-                             .hint = "leave data.frames out for single images"});
-        }
-        const bool follows = !alone && in == folder;
-        alone = is_whole_name(own) || (in_class && is_volume_name(own));
-        if (alone || !follows) {
-            end_clip();
+        const bool own = alone(file);
+        if (own || alone_.empty() || alone_.back() || folder_of(name_(file)) != folder_of(name_(files_.back()))) {
+            begins_.push_back(begins_.back());
+            alone_.push_back(own);
         }
         files_.push_back(file);
-        folder = in;
+        ++begins_.back();
     }
-    end_clip();
+    for (std::size_t clip = 0; clip < alone_.size(); ++clip) {
+        std::sort(files_.begin() + begins_[clip], files_.begin() + begins_[clip + 1],
+                  [&](std::int64_t one, std::int64_t other) { return before_by_numbers(name_(one), name_(other)); });
+    }
 }
 
 std::span<const std::int64_t> ClipFiles::files(std::int64_t clip) const {
@@ -96,19 +73,15 @@ std::span<const std::int64_t> ClipFiles::files(std::int64_t clip) const {
                                      static_cast<std::size_t>(begins_[at + 1] - begins_[at]));
 }
 
-bool ClipFiles::is_one_file(std::int64_t clip) const {
-    return files(clip).size() == 1 && is_volume_name(name_(files(clip).front()));
-}
-
 std::string ClipFiles::key(std::int64_t clip) const {
     const std::string_view first = name_(files(clip).front());
-    return std::string(is_one_file(clip) ? first : folder_of(first));
+    return std::string(alone_[static_cast<std::size_t>(clip)] ? first : folder_of(first));
 }
 
 void ClipFiles::read(std::int64_t clip, Sample& sample,
                      const std::function<void(std::int64_t file, FieldValue& value)>& read) const {
     const std::span<const std::int64_t> own = files(clip);
-    if (is_one_file(clip)) {
+    if (alone_[static_cast<std::size_t>(clip)]) {
         read(own.front(), sample);
         return;
     }

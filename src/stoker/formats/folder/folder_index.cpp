@@ -213,6 +213,11 @@ FolderIndex FolderIndex::make(const fs::path& root, int threads) {
         for (const std::string& name : folder.unsupported) {
             left_out.add_unsupported_image(path_in(folder, name));
         }
+        for (const std::string& name : folder.others) {
+            if (is_video_name(name)) {
+                left_out.add_other_file(path_in(folder, name));
+            }
+        }
     });
     listing.left_out = left_out.text();
     check_no_splits(root.string(), names, listing.classes);

@@ -22,9 +22,19 @@ ImageFolder::ImageFolder(const fs::path& root, bool clips)
           return index < 0 || index >= index_.size() || folder_.will_need(index_.name(index));
       }) {
     if (clips) {
-        with_place({.path = root_}, [&] {
-            clips_.emplace(
-                index_.size(), [this](std::int64_t file) { return index_.name(file); }, /*by_class=*/true);
+        const auto name = [this](std::int64_t file) { return index_.name(file); };
+        clips_.emplace(index_.size(), name, [&](std::int64_t file) {
+            const std::string_view own = name(file);
+            const bool in_class = own.find('/') == own.rfind('/');
+            if (in_class && !is_clip_file(own, /*volumes=*/true)) {
+                throw DataError({.path = root_, .key = std::string(own)},
+                                {.where = "clips",
+                                 .expected = "a folder of frames for each clip, such as class/clip/000.jpg, or a "
+                                             "video, a .npy or a TIFF file",
+                                 .got = fmt::format("the image {}", own),
+                                 .hint = "leave data.frames out for single images"});
+            }
+            return is_clip_file(own, in_class);
         });
     }
 }
@@ -96,11 +106,13 @@ ImageFileList::ImageFileList(std::vector<std::string> paths, bool clips)
           return index < 0 || index >= size() || folder_.will_need(names_[static_cast<std::size_t>(index)]);
       }) {
     LeftOut left_out;
+    std::vector<bool> alone;  // each file is a sample, also among clips
     for (const std::string& path : paths_) {
         if (is_folder(path)) {
-            add_folder(path, left_out);
+            add_folder(path, alone, left_out);
         } else if (is_image_name(path)) {
             names_.push_back(path);
+            alone.push_back(true);
         } else if (is_unsupported_image_name(path)) {
             left_out.add_unsupported_image(path);
         } else {
@@ -117,19 +129,25 @@ ImageFileList::ImageFileList(std::vector<std::string> paths, bool clips)
     if (clips) {
         clips_.emplace(
             std::ssize(names_),
-            [this](std::int64_t file) { return std::string_view(names_[static_cast<std::size_t>(file)]); },
-            /*by_class=*/false);
+            [this](std::int64_t file) { return std::string_view(names_.at(static_cast<std::size_t>(file))); },
+            [&](std::int64_t file) { return alone[static_cast<std::size_t>(file)]; });
     }
 }
 
-void ImageFileList::add_folder(const std::string& path, LeftOut& left_out) {
+void ImageFileList::add_folder(const std::string& path, std::vector<bool>& alone, LeftOut& left_out) {
     const auto add = [&](const WalkedFolder& folder) {
         const fs::path prefix = is_one_folder(paths_) ? fs::path(folder.path) : fs::path(path) / folder.path;
         for (const std::string& image : folder.images) {
             names_.push_back((prefix / image).string());
+            alone.push_back(is_clip_file(image, /*volumes=*/folder.path.find('/') == std::string::npos));
         }
         for (const std::string& image : folder.unsupported) {
             left_out.add_unsupported_image((prefix / image).string());
+        }
+        for (const std::string& other : folder.others) {
+            if (is_video_name(other)) {
+                left_out.add_other_file((prefix / other).string());
+            }
         }
     };
     std::ranges::for_each(walk_all(path), add);
@@ -137,7 +155,8 @@ void ImageFileList::add_folder(const std::string& path, LeftOut& left_out) {
 
 std::string ImageFileList::key(std::int64_t index) const {
     check_index(index);
-    return clips_ ? clips_->key(index) : names_[static_cast<std::size_t>(index)];
+    const std::string key = clips_ ? clips_->key(index) : names_[static_cast<std::size_t>(index)];
+    return key.empty() ? fs::path(paths_.front()).filename().string() : key;  // the frames of the folder itself
 }
 
 void ImageFileList::read_file(std::int64_t file, FieldValue& value) const {

@@ -75,7 +75,7 @@ class ImageFileList final : public Dataset {
     std::string advice() const override { return left_out_; }
 
   private:
-    void add_folder(const std::string& path, LeftOut& left_out);
+    void add_folder(const std::string& path, std::vector<bool>& alone, LeftOut& left_out);
     void read_file(std::int64_t file, FieldValue& value) const;
 
     std::vector<std::string> paths_;

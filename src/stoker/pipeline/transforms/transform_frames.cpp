@@ -58,6 +58,9 @@ void for_frames(const FieldValue& value, const ImageSlot& slot,
         try {
             run(value.frames[static_cast<std::size_t>(i)], slot.frame(i));
         } catch (const SizeMismatch& error) {
+            if (i > 0) {  // the first fits, so this clip is bad
+                throw DataError(error.place(), named(error.info()));
+            }
             throw SizeMismatch(error.place(), named(error.info()));
         } catch (const DataError& error) {
             throw DataError(error.place(), named(error.info()));

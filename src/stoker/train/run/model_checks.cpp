@@ -127,7 +127,7 @@ void require_one_size(const Loader& val, const Transform& transform, std::uint64
         StageClock clock(times);
         try {
             read_sample(data, index, sample, {.count = 1});
-            add_frames(sample, {.count = 1}, video);
+            add_frames(sample, {.count = 1}, video, transform.options().channels);
             const FieldValue& stored = first_image(sample);
             if (transform.takes_planes(stored, scratch)) {
                 const ConstPlanesView planes = transform.planes(
