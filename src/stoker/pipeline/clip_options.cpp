@@ -4,6 +4,9 @@ namespace stoker {
 
 FrameWindow wanted_frames(const ClipOptions& options, std::int64_t index, RngKey key) {
     constexpr std::uint16_t kFramesOp = 0xFFFF;  // behind the places of all ops
+    if (options.frames == 0) {
+        return {};
+    }
     FrameWindow wanted{.count = options.frames, .stride = options.stride};
     if (options.random) {
         key.op = kFramesOp;

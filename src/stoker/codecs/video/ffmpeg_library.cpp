@@ -124,9 +124,11 @@ struct FfmpegVideo {
   public:
     FfmpegVideo(const std::uint8_t* bytes, std::size_t size) : bytes_{bytes, size} {
         open_file();
-        if (!list_frames()) {  // times follow from the frames' types, which a look at some of them tells
+        const AVCodecParameters& codec = *stream_->codecpar;
+        const bool known = codec.width > 0 && codec.extradata_size > 0;
+        if (!known || !list_frames()) {  // a look at some frames tells the rest; it works once, on an unread file
+            open_file();
             check(avformat_find_stream_info(format_.get(), nullptr), "the video's parameters");
-            check(avformat_seek_file(format_.get(), -1, INT64_MIN, 0, 0, AVSEEK_FLAG_BYTE), "a seek");
             list_frames();
         }
         order_frames();
@@ -163,6 +165,8 @@ struct FfmpegVideo {
   private:
     void open_file() {
         constexpr int kBuffer = 1 << 16;
+        format_.reset();
+        bytes_.at = 0;
         auto* buffer = static_cast<std::uint8_t*>(av_malloc(kBuffer));
         input_.reset(avio_alloc_context(buffer, kBuffer, 0, &bytes_, read_bytes, nullptr, seek_bytes));
         AVFormatContext* format = avformat_alloc_context();
@@ -176,9 +180,6 @@ struct FfmpegVideo {
             refuse("no video in the file");
         }
         stream_ = format->streams[number];
-        if (stream_->codecpar->width <= 0 || stream_->codecpar->extradata_size == 0) {
-            check(avformat_find_stream_info(format, nullptr), "the video's parameters");
-        }
         for (unsigned i = 0; i < format->nb_streams; ++i) {
             format->streams[i]->discard = static_cast<int>(i) == number ? AVDISCARD_DEFAULT : AVDISCARD_ALL;
         }
