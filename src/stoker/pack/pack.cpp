@@ -142,7 +142,7 @@ class Packing {
         }
         check_field_names(dataset_.fields(), path_.string());
         refuse_resized_fields();
-        refuse_clips();
+        refuse_clips_in_fields();
         if (const auto origin = format_.finished_origin(path_)) {
             return finished_before(*origin);
         }
@@ -306,7 +306,10 @@ class Packing {
     }
 
     // By the first sample, before anything is written.
-    void refuse_clips() const {
+    void refuse_clips_in_fields() const {
+        if (!format_.clips || dataset_.fields().empty()) {
+            return;
+        }
         Sample sample;
         try {
             read_sample(dataset_, indices_.begin, sample, {.count = 1});
