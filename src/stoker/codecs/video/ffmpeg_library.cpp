@@ -96,7 +96,7 @@ std::int64_t time_of(const AVPacket& packet, std::int64_t number) {
     return packet.pts != AV_NOPTS_VALUE ? packet.pts : packet.dts != AV_NOPTS_VALUE ? packet.dts : number;
 }
 
-// Times that lie behind each other in the file have the same value as their number if the file has none.
+// Why a file cannot be decoded.
 struct Reason {
     std::string text;
 };
@@ -213,7 +213,7 @@ struct FfmpegVideo {
         decoder_->max_pixels = kMostPixels;
         decoder_->pkt_timebase = stream_->time_base;
         check(avcodec_open2(decoder_.get(), codec, nullptr), "the decoder");
-        // In HEVC a higher layer of frames may refer to them.
+        // HEVC is left out: its non-reference frames may still be referred to by a higher temporal layer.
         skips_ = codec->id == AV_CODEC_ID_H264 || codec->id == AV_CODEC_ID_MPEG4 || codec->id == AV_CODEC_ID_MPEG2VIDEO;
     }
 
