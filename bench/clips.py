@@ -6,7 +6,6 @@ import random
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import av
@@ -14,6 +13,7 @@ import numpy as np
 import stoker
 import torch
 from PIL import Image
+from second_epoch import rate
 from stoker import transforms
 from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import v2
@@ -90,16 +90,6 @@ def ours(source):
     return stoker.Loader(source, BATCH, ops=ops, frames=CLIP, workers=WORKERS, framework="torch")
 
 
-def rate(loader):
-    """Clips a second after a first epoch."""
-    for _ in loader:
-        pass
-    start = time.perf_counter()
-    for _ in loader:
-        pass
-    return COUNT / (time.perf_counter() - start)
-
-
 def main(photos):
     with tempfile.TemporaryDirectory() as scratch:
         folder, packed = Path(scratch) / "videos", Path(scratch) / "clips.stk"
@@ -111,7 +101,7 @@ def main(photos):
         rates = {name: [] for name in loaders}
         for _ in range(ROUNDS):
             for name, make in loaders.items():
-                rates[name].append(rate(make()))
+                rates[name].append(rate(make(), COUNT))
             print(", ".join(f"{name} {found[-1]:.1f}" for name, found in rates.items()), "clips/s", flush=True)
         for name in ("stoker", "stoker, dct"):
             for other in ("torchcodec", "PyAV"):

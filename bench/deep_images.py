@@ -3,13 +3,13 @@
 # PYTHONPATH=build/release/python .venv/bin/python bench/deep_images.py
 import statistics
 import tempfile
-import time
 from pathlib import Path
 
 import h5py
 import numpy as np
 import stoker
 import torch
+from second_epoch import rate
 from stoker import transforms
 from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import v2
@@ -43,25 +43,16 @@ class Images(Dataset):
         return self.transform(torch.from_numpy(self.file["images"][index])[None]), int(self.file["labels"][index])
 
 
-def rate(loader):
-    """Images a second of the second epoch."""
-    for _ in loader:
-        pass
-    start = time.perf_counter()
-    for _ in loader:
-        pass
-    return COUNT / (time.perf_counter() - start)
-
-
 def compare(shuffle):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "images.h5"
         write(path, shuffle)
         ratios = []
         for _ in range(ROUNDS):
-            theirs = rate(DataLoader(Images(path), BATCH, shuffle=True, num_workers=WORKERS, persistent_workers=True))
+            peer = DataLoader(Images(path), BATCH, shuffle=True, num_workers=WORKERS, persistent_workers=True)
+            theirs = rate(peer, COUNT)
             ops = [transforms.RandomCrop(CROP), transforms.RandomHorizontalFlip()]
-            ours = rate(stoker.Loader(path, BATCH, ops=ops, workers=WORKERS, framework="torch"))
+            ours = rate(stoker.Loader(path, BATCH, ops=ops, workers=WORKERS, framework="torch"), COUNT)
             ratios.append(ours / theirs)
             print(f"h5py {theirs:.0f}, stoker {ours:.0f} images/s: {ratios[-1]:.2f}x", flush=True)
         print(f"gzip{' and shuffle' if shuffle else ''}: median {statistics.median(ratios):.2f}x")
