@@ -10,6 +10,7 @@
 #include "cli/terminal/parallel.h"
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
+#include "stoker/codecs/audio/audio.h"
 #include "stoker/codecs/codec.h"
 #include "stoker/codecs/tiff.h"
 #include "stoker/codecs/video/video.h"
@@ -31,6 +32,7 @@ struct Reader {
     TransformScratch scratch;
     TransformScratch fields;  // for masks: the sample's image has its own
     Image field;              // a further image
+    Buffer sound;             // decoded
     bool ranges = true;       // the sample's values count
 };
 
@@ -117,6 +119,19 @@ void read_video(std::span<const std::byte> bytes, bool verify, DatasetSummary& f
     }
 }
 
+void read_sound(Reader& reader, bool verify, DatasetSummary& found) {
+    const AudioInfo info = AudioFile(reader.sample.bytes).info();
+    ++found.codecs[info.codec];
+    found.channels.add(info.channels);
+    found.sample_rate.add(info.rate);
+    const double milliseconds = 1000.0 * static_cast<double>(info.samples) / info.rate;
+    found.milliseconds.add(static_cast<int>(std::min(milliseconds, double{std::numeric_limits<int>::max()})));
+    found.depth = dtype_name(DType::float32);
+    if (verify) {
+        decode_wanted(reader.sample, {}, reader.sound);
+    }
+}
+
 void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader& reader, DatasetSummary& found) {
     Sample& sample = reader.sample;
     const auto* stk = dynamic_cast<const StkDataset*>(&dataset);
@@ -128,6 +143,12 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
         found.unlabelled += sample.label < 0;
         count_label(sample.label, found.per_class);
         read_video(sample.bytes, verify, found);
+        return;
+    }
+    if (sample.encoded && is_sound(sample.bytes)) {
+        found.unlabelled += sample.label < 0;
+        count_label(sample.label, found.per_class);
+        read_sound(reader, verify, found);
         return;
     }
     const FieldValue& image = first_image(sample);
@@ -215,6 +236,8 @@ void add(DatasetSummary& sum, const DatasetSummary& part) {
     sum.width.add(part.width);
     sum.channels.add(part.channels);
     sum.frames.add(part.frames);
+    sum.sample_rate.add(part.sample_rate);
+    sum.milliseconds.add(part.milliseconds);
     sum.per_class.resize(std::max(sum.per_class.size(), part.per_class.size()));
     for (std::size_t i = 0; i < part.per_class.size(); ++i) {
         sum.per_class[i] += part.per_class[i];

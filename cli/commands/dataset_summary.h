@@ -45,6 +45,8 @@ struct DatasetSummary {
     Range width;
     Range channels;                // as decoded
     Range frames;                  // of clips
+    Range sample_rate;             // of sounds, in Hz
+    Range milliseconds;            // of sounds
     std::int64_t progressive = 0;  // progressive JPEG, interlaced PNG
     std::int64_t rotated = 0;      // EXIF orientation other than 1
     std::int64_t deep = 0;         // images of 16 bits

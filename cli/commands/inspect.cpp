@@ -103,6 +103,11 @@ Json fields_json(const Dataset& dataset, const FurtherFields& further, const Dat
         image["height"] = {found.height.low, found.height.high};
         image["width"] = {found.width.low, found.width.high};
     }
+    if (found.sample_rate.high > 0) {
+        image["channels"] = {found.channels.low, found.channels.high};
+        image["sample_rate"] = {found.sample_rate.low, found.sample_rate.high};
+        image["seconds"] = {found.milliseconds.low / 1000.0, found.milliseconds.high / 1000.0};
+    }
     Json fields = Json::object();
     if (dataset.has_image()) {
         fields["image"] = image;
@@ -271,6 +276,12 @@ void print_table(const Dataset& dataset, const DatasetSummary& found, const Insp
         if (found.frames.high > 0) {
             print_stdout("  frames    {}\n", text(found.frames));
         }
+    }
+    if (found.sample_rate.high > 0) {
+        print_stdout("  rate      {} Hz{}\n", text(found.sample_rate), of);
+        print_stdout("  seconds   {:.3f} to {:.3f}\n", found.milliseconds.low / 1000.0,
+                     found.milliseconds.high / 1000.0);
+        print_stdout("  channels  {}\n", text(found.channels));
     }
     if (found.ranged > 0) {
         print_stdout("  values    {}, {:g} to {:g} in {}{}\n", found.depth, found.low, found.high,

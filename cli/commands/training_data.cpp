@@ -6,6 +6,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/formats/dataset.h"
+#include "stoker/formats/image_kind.h"
 #include "stoker/formats/subset.h"
 #include "stoker/pipeline/read_sample.h"
 #include "stoker/pipeline/recipe_data.h"
@@ -101,11 +102,12 @@ ConstImageView TrainingData::pixels(SampledIndex draw) {
         key_ = key_of(draw);
         const FrameWindow wanted = wanted_frames(clips_, index, key_);
         read_sample(*dataset_, index, sample_, wanted);
-        add_frames(sample_, wanted.count > 0 ? wanted : FrameWindow{.count = kShownFrames}, video_,
-                   transform_.options().channels);
+        const bool sound = sample_.encoded && is_sound(sample_.bytes);
+        decode_wanted(sample_, wanted.count > 0 || sound ? wanted : FrameWindow{.count = kShownFrames}, recording_,
+                      transform_.options().channels);
         const ConstImageView picture = frames() > 0 ? strip() : frame(0);
         image_ = scratch_.input;
-        return picture;
+        return sound ? sound_picture(picture) : picture;
     } catch (const DataError& error) {
         throw error.located({.path = dataset_->path(), .key = key_or_index(*dataset_, index), .index = index});
     }
@@ -116,6 +118,37 @@ ConstImageView TrainingData::frame(std::int64_t number) {
     StageClock clock(times);
     const FieldValue& image = frames() > 0 ? sample_.frames[static_cast<std::size_t>(number)] : sample_;
     return transform_.picture(image, key_, scratch_, clock);
+}
+
+ConstImageView TrainingData::sound_picture(ConstImageView picture) {
+    constexpr int kWaveHeight = 128;
+    constexpr int kMostColumns = 512;
+    if (picture.height > 1) {
+        strip_.reset(picture.height, picture.width, picture.channels);
+        for (int y = 0; y < picture.height; ++y) {
+            std::copy_n(picture.row(picture.height - 1 - y), picture.row_bytes(), strip_.view().row(y));
+        }
+        return strip_.view();
+    }
+    // From the smallest to the largest value of the samples of each column.
+    const int columns = std::min(picture.width, kMostColumns);
+    strip_.reset(kWaveHeight, columns, 1);
+    const ImageView wave = strip_.view();
+    std::fill_n(wave.data, std::ptrdiff_t{kWaveHeight} * columns, std::uint8_t{255});
+    const auto begin = [&](int x) { return static_cast<int>(std::int64_t{x} * picture.width / columns); };
+    for (int x = 0; x < columns; ++x) {
+        int low = 255;
+        int high = 0;
+        for (int i = begin(x); i < begin(x + 1); ++i) {
+            const int value = picture.data[std::ptrdiff_t{i} * picture.channels];
+            low = std::min(low, value);
+            high = std::max(high, value);
+        }
+        for (int y = (255 - high) / 2; y <= (255 - low) / 2; ++y) {
+            wave.row(y)[x] = 0;
+        }
+    }
+    return wave;
 }
 
 // Some frames of the clip side by side.

@@ -44,8 +44,9 @@ class TrainingData {
     // True for samples of the data set that training (with `val`, evaluation) does not use.
     bool held_back(std::int64_t index) const;
 
-    // The sample after all ops except normalize; of a clip up to eight of its frames side by side. The view and `label`
-    // are valid until the next call. Throws DataError with the sample's path and key, and IoError.
+    // The sample after all ops except normalize; of a clip up to eight of its frames side by side; of a sound its
+    // waveform, or its spectrogram with the lowest band at the bottom. The view and `label` are valid until the next
+    // call. Throws DataError with the sample's path and key, and IoError.
     ConstImageView pixels(SampledIndex draw);
     // The frames of the sample that `pixels` gave last, 0 for an image, and one of them, or the image.
     std::int64_t frames() const { return std::ssize(sample_.frames); }
@@ -66,6 +67,7 @@ class TrainingData {
     RngKey key_of(SampledIndex draw) const;
     const Transform& transform_of(std::size_t field) const;
     ConstImageView strip();
+    ConstImageView sound_picture(ConstImageView picture);
 
     std::shared_ptr<const Dataset> dataset_;
     std::vector<std::int64_t> kept_;  // training index -> index in dataset_; empty: all samples
@@ -78,7 +80,7 @@ class TrainingData {
     std::int64_t batch_size_ = 0;
     ClipOptions clips_;
     Sample sample_;
-    Buffer video_;
+    Buffer recording_;
     Image strip_;
     RngKey key_;       // of the sample that `pixels` gave last
     ImageSize image_;  // its size before the ops

@@ -173,12 +173,13 @@ void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string
     const std::string trained = with_commas(static_cast<double>(trainer.trained_parameters()));
     const Loader& loader = trainer.train_loader();
     const Loader* val = trainer.val_loader();
-    print_stderr(
-        "{}: {}{}, batch {}, {} per epoch, {}\n", shown_url(recipe.data.train),
-        samples_text(loader.dataset(), trainer.task()),
-        val == nullptr ? ""
-                       : fmt::format(" and {} for validation", with_commas(static_cast<double>(val->dataset().size()))),
-        recipe.data.batch_size, pluralize(loader.batches_per_epoch(), "step"), pluralize(loader.workers(), "worker"));
+    print_stderr("{}: {}{}, batch {}{}, {} per epoch, {}\n", shown_url(recipe.data.train),
+                 samples_text(loader.dataset(), trainer.task()),
+                 val == nullptr
+                     ? ""
+                     : fmt::format(" and {} for validation", with_commas(static_cast<double>(val->dataset().size()))),
+                 loader.options().buckets != nullptr ? "up to " : "", loader.options().batch_size,
+                 pluralize(loader.batches_per_epoch(), "step"), pluralize(loader.workers(), "worker"));
     print_stderr("{}: {} parameters{}, {}, on {}; run folder {}\n", model_label(recipe.model, loader.image_shape()),
                  parameters, trained == parameters ? "" : fmt::format(", {} of them trainable", trained),
                  recipe.optimizer.name, trainer.device().str(), out);

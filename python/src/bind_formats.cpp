@@ -211,7 +211,7 @@ struct ReadSample {
 // The ops of `transform` run on the image alone, and without a final normalize.
 ReadSample read(const Dataset& dataset, std::int64_t index, const Transform& transform = {}, const RngKey& key = {}) {
     Sample sample;
-    Buffer pixels;  // of a video
+    Buffer pixels;  // of a video or a sound
     TransformScratch scratch;
     const Transform plain;
     StageTimes times;
@@ -219,8 +219,10 @@ ReadSample read(const Dataset& dataset, std::int64_t index, const Transform& tra
     ReadSample result;
     const auto read = [&] {
         dataset.read(index, sample);
-        if (sample.encoded && is_video(sample.bytes)) {
-            add_frames(sample, {.count = VideoFile(sample.bytes).info().frames}, pixels);
+        if (sample.encoded && is_sound(sample.bytes)) {
+            decode_wanted(sample, {.sample_rate = transform.options().sample_rate}, pixels);
+        } else if (sample.encoded && is_video(sample.bytes)) {
+            decode_wanted(sample, {.count = VideoFile(sample.bytes).info().frames}, pixels);
         }
         result.label = sample.label;
         ImageSize size{};

@@ -73,6 +73,7 @@ std::unique_ptr<LoaderHandle> make_loader(const OpenData& data, const nb::dict& 
     Recipe recipe = read_settings(settings);
     recipe.data.fields.more = field_recipes(pad, field_ops);
     recipe.data.batch_size *= world_size;
+    recipe.data.batch_tokens *= world_size;
     for (const auto& dataset : datasets_of(data)) {
         recipe.data.mix.push_back(dataset->path());
     }
@@ -80,11 +81,11 @@ std::unique_ptr<LoaderHandle> make_loader(const OpenData& data, const nb::dict& 
     recipe.data.mix.erase(recipe.data.mix.begin());
     const nb::gil_scoped_release release;
     const Transform transform(recipe.data.train_ops, transform_options(recipe.data));
-    const RecipeData sets = recipe_data(data, recipe.data);
-    LoaderOptions options = train_loader_options(recipe, sets);
     if (const auto conflict = find_conflict(recipe)) {
         throw InvalidArgument({conflict->key, conflict->expected, conflict->got, conflict->hint});
     }
+    const RecipeData sets = recipe_data(data, recipe.data);
+    LoaderOptions options = train_loader_options(recipe, sets);
     options.epochs = 0;
     options.workers = recipe.data.workers.value_or(auto_workers(/*on_gpu=*/false));
     options.rank = rank;
@@ -114,7 +115,7 @@ nb::object ragged_of(const Batch& batch, const std::string& name) {
 nb::object fixed_of(const Batch& batch, const FieldSpec& spec, nb::handle owner) {
     constexpr std::size_t kSmall = 1 << 16;  // bytes
     const TensorView view = batch.field(spec.name);
-    const std::size_t bytes = static_cast<std::size_t>(batch.size()) * spec.sample_bytes();
+    const std::size_t bytes = batch.used_bytes(spec.name);
     if (bytes == 0 || bytes > kSmall || spec.layout == FieldLayout::channels_last) {
         return as_array(view, owner, spec.layout);
     }

@@ -12,14 +12,16 @@ LoaderHandle::LoaderHandle(std::shared_ptr<const Dataset> dataset, Transform tra
     : loader_(std::make_unique<Loader>(std::move(dataset), std::move(transform), options)),
       batches_(loader_->batches_per_epoch()),
       workers_(loader_->workers()) {
-    const BatchSamplerOptions& batches = loader_->batch_sampler().options();
-    const std::int64_t last = batches.size % batches.batch_size;
-    if (!batches.drop_last && last > 0 && last < batches.world_size) {  // a loss of no samples is NaN
+    const int ranks = loader_->batch_sampler().options().world_size;
+    const std::int64_t least = loader_->batch_sampler().smallest();
+    if (least < ranks) {  // a loss of no samples is NaN
+        const bool by_length = loader_->options().buckets != nullptr;
         throw InvalidArgument(
-            {.where = "batch_size",
-             .expected = fmt::format("a sample for each of {} ranks in the last batch of an epoch", batches.world_size),
-             .got = fmt::to_string(last),
-             .hint = "set drop_last=True, or another batch_size"});
+            {.where = by_length ? "batch_tokens" : "batch_size",
+             .expected = fmt::format("a sample for each of {} ranks in every batch of an epoch", ranks),
+             .got = fmt::to_string(least),
+             .hint = by_length ? "set drop_last=True; batch_tokens of at least the longest sample for each rank"
+                               : "set drop_last=True, or another batch_size"});
     }
     for (const FieldSpec& spec : loader_->field_specs()) {
         fields_.push_back(spec.name);

@@ -12,7 +12,7 @@ Settings = TypedDict(
     "cache": Literal["none", "ram", "disk"], "cache_bytes": int, "shuffle": bool,
     "shuffle_window": int | Literal["auto"], "drop_last": bool, "exif": bool, "first_frame": bool,
     "channels": int | None, "decode": Literal["exact", "fast"], "frames": int, "stride": int, "clips_per_video": int,
-    "views": int, "ops": Ops}, total=False
+    "sample_rate": int, "seconds": float, "views": int, "ops": Ops, "bucket_by": str, "batch_tokens": int}, total=False
 )
 
 class Dataset:

@@ -105,12 +105,18 @@ class Loader:
         a clip; 0: images, or all frames of clips.
     stride: the distance of neighbouring frames: 8 frames with a stride of 4 are i, i + 4, ... i + 28; a shorter video
         repeats its last frame.
-    clips_per_video: clips of each video in an epoch: at random places, in evaluation and without `shuffle` evenly
-        spread; `index` counts them.
+    clips_per_video: clips of each video or sound in an epoch: at random places, in evaluation and without `shuffle`
+        evenly spread; `index` counts them.
+    sample_rate: sounds: the rate in Hz that they are resampled to; needed for sounds alone.
+    seconds: sounds: the length of a sample, from a random place on, in evaluation and without `shuffle` from the
+        middle; a shorter sound ends with zeros; 0: all of it.
     views: images of each sample, such as the two views of contrastive learning: the ops run on each with random numbers
         of its own; the batch has `image`, `image_2`, ...
     ops: stoker.transforms, or tables as in a recipe's train_ops; they run on the image, on masks and on boxes. Images
         are divided by 255 also without Normalize, unless dtype is uint8. InPython as the last op: see there.
+    bucket_by: a field of any length: a batch has samples of similar length, padded to the length of that batch.
+    batch_tokens: with `bucket_by`: a batch has as many samples as this many entries hold, padding included, in place of
+        `batch_size`; 0: off.
 
     Others:
     rank, world_size: this process's part of each batch of world_size * batch_size samples.
@@ -139,7 +145,8 @@ class Loader:
         shuffle: bool = True, shuffle_window: int | Literal["auto"] = "auto", drop_last: bool = False,
         exif: bool = False, first_frame: bool = False, channels: int | None = None,
         decode: Literal["exact", "fast"] = "exact", frames: int = 0, stride: int = 1, clips_per_video: int = 1,
-        views: int = 1, ops: Ops = (),
+        sample_rate: int = 0, seconds: float = 0, views: int = 1, ops: Ops = (), bucket_by: str = "",
+        batch_tokens: int = 0,
         # others
         rank: int = 0, world_size: int = 1, dtype: Any = "float32", channels_last: bool = False,
         as_tuple: bool | Sequence[str] = False, framework: Literal["auto", "torch", "numpy", "jax"] = "auto",
@@ -330,7 +337,8 @@ class Loader:
     def _check_batch_size(self, whole: Any) -> None:
         """Refuses a state that counts the samples of all ranks with a message of one rank's, as batch_size counts."""
         ranks = self._given["world_size"]
-        if isinstance(whole, int) and whole != self.batch_size * ranks and whole % ranks == 0:
+        by_length = bool(self._given["bucket_by"])  # the state then has the most samples of a batch
+        if isinstance(whole, int) and not by_length and whole != self.batch_size * ranks and whole % ranks == 0:
             raise InvalidArgument(
                 f"[batch_size] expected {whole // ranks}, as when the run began, got {self.batch_size}; "
                 "make the loader with the arguments that the state comes from"

@@ -58,7 +58,8 @@ TEST_P(ClipArrays, HaveTheirElements) {
                             .channels = 3,
                             .planes = planes,
                             .dtype = DType::uint16,
-                            .big_endian = big_endian, .frames = 5};
+                            .big_endian = big_endian,
+                            .frames = 5};
     std::array<std::int64_t, 4> sides = {5, 4, 6, 3};
     if (planes) {
         sides = {5, 3, 4, 6};

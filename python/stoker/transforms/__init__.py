@@ -1,14 +1,17 @@
 """Image ops with the names and arguments of torchvision.transforms.v2, which the C++ loader runs."""
 
 from stoker.transforms.ops import (
+    AmplitudeToDB,
     AutoAugment,
     CenterCrop,
     ColorJitter,
     ElasticTransform,
+    Gain,
     GaussianBlur,
     Grayscale,
     InPython,
     KeptInPython,
+    MelSpectrogram,
     Normalize,
     NormalizeRange,
     RandAugment,
@@ -30,6 +33,7 @@ from stoker.transforms.ops import (
     RandomSolarize,
     RandomVerticalFlip,
     Resize,
+    SpecAugment,
     TimmRandAugment,
     ToFloat,
     Transform,
@@ -39,14 +43,17 @@ from stoker.transforms.ops import (
 from stoker.transforms.torchvision import from_torchvision
 
 __all__ = [
+    "AmplitudeToDB",
     "AutoAugment",
     "CenterCrop",
     "ColorJitter",
     "ElasticTransform",
+    "Gain",
     "GaussianBlur",
     "Grayscale",
     "InPython",
     "KeptInPython",
+    "MelSpectrogram",
     "Normalize",
     "NormalizeRange",
     "RandAugment",
@@ -68,6 +75,7 @@ __all__ = [
     "RandomSolarize",
     "RandomVerticalFlip",
     "Resize",
+    "SpecAugment",
     "TimmRandAugment",
     "ToFloat",
     "Transform",

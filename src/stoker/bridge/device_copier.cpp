@@ -22,7 +22,10 @@ std::int64_t bytes_in(const at::Tensor& tensor) {
 }
 
 // The bytes of the same field in a full batch: an epoch's smaller batch may be the first.
-std::int64_t bytes_when_full(const at::Tensor& field, const Batch& batch) {
+std::int64_t bytes_when_full(const at::Tensor& field, const FieldSpec& spec, const Batch& batch) {
+    if (!spec.deferred || !spec.deferred->decode) {
+        return static_cast<std::int64_t>(spec.batch_bytes(batch.capacity()));
+    }
     return batch.size() == 0 ? 0 : bytes_in(field) / batch.size() * batch.capacity();
 }
 
@@ -184,7 +187,7 @@ std::vector<std::int64_t> DeviceCopier::places(const Batch& batch, const std::ve
     constexpr auto kStep = static_cast<std::int64_t>(kAlignment);
     std::vector<std::int64_t> places = {0};
     for (const Field& field : fields) {
-        const std::int64_t end = places.back() + bytes_when_full(field.like, batch);
+        const std::int64_t end = places.back() + bytes_when_full(field.like, batch.fields()[field.at], batch);
         places.push_back((end + kStep - 1) / kStep * kStep);
     }
     return places;

@@ -85,6 +85,11 @@ std::optional<std::int64_t> ConcatDataset::label(std::int64_t index) const {
     return at.dataset.label(at.index);
 }
 
+std::optional<std::int64_t> ConcatDataset::entries(std::int64_t index, std::size_t field) const {
+    const Place at = place(index);
+    return at.dataset.entries(at.index, field);
+}
+
 // Empty unless every dataset has shards. Shards are read in stored order within a shuffle window, and in a dataset
 // without shards, sorted by class, such a window would hold little but one class.
 std::vector<std::int64_t> ConcatDataset::shard_sizes() const {

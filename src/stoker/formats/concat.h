@@ -23,6 +23,7 @@ class ConcatDataset final : public Dataset {
     std::string key(std::int64_t index) const override;
     void prefetch(std::span<const std::int64_t> indices) const override;
     std::optional<std::int64_t> label(std::int64_t index) const override;
+    std::optional<std::int64_t> entries(std::int64_t index, std::size_t at) const override;
     std::vector<std::int64_t> shard_sizes() const override;
     std::span<const std::string> classes() const override { return datasets_.front()->classes(); }
     std::string_view format() const override { return "concat"; }

@@ -115,11 +115,13 @@ constexpr std::optional<DType> element_dtype() {
     }
 }
 
-// The frames of a clip, or the slices of a volume, that are read: `count` of them, `stride` apart.
+// The frames of a clip, or the slices of a volume, that are read: `count` of them, `stride` apart. A sound's frames are
+// its samples after resampling to `sample_rate`.
 struct FrameWindow {
     std::int64_t count = 0;  // 0: all of them, with a stride of 1
     std::int64_t stride = 1;
-    double at = 0.5;  // the place of the first among those that it may have: 0 is the earliest, 1 the latest
+    double at = 0.5;      // the place of the first among those that it may have: 0 is the earliest, 1 the latest
+    int sample_rate = 0;  // Hz; 0: the sound's own
 
     // Their numbers, for a clip of `total` frames, which is at least 1. A clip that is too short repeats its last.
     std::vector<std::int64_t> of(std::int64_t total) const;
@@ -237,6 +239,11 @@ class Dataset {
 
     // The sample's class index (-1: no label) where it is known without reading the sample; otherwise empty.
     virtual std::optional<std::int64_t> label(std::int64_t /*index*/) const { return std::nullopt; }
+
+    // The number of entries of field `at`, which has any length, if it is known without reading the sample.
+    virtual std::optional<std::int64_t> entries(std::int64_t /*index*/, std::size_t /*at*/) const {
+        return std::nullopt;
+    }
 
     // The numbers of samples in parts that are best read one after the other, such as shards behind a network. Empty
     // if every order is equally good.

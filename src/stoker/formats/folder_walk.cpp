@@ -91,7 +91,7 @@ WalkedFolder walk_folder(const fs::path& root, const std::string& path) {
         if (link) {
             walked.links.push_back(name);
         }
-        if (is_npy_name(name) || is_video_name(name)) {
+        if (is_npy_name(name) || is_recording_name(name)) {
             walked.others.push_back(std::move(name));
         } else if (is_image_name(name)) {
             walked.images.push_back(std::move(name));

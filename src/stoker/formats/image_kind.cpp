@@ -79,8 +79,13 @@ bool is_video_name(std::string_view name) {
     return ends_with_any(name, kVideos);
 }
 
+bool is_recording_name(std::string_view name) {
+    constexpr std::string_view kSounds[] = {".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff"};
+    return is_video_name(name) || ends_with_any(name, kSounds);
+}
+
 bool is_image_name(std::string_view name) {
-    return ends_with_any(name, kImageEndings) || is_npy_name(name) || is_video_name(name);
+    return ends_with_any(name, kImageEndings) || is_npy_name(name) || is_recording_name(name);
 }
 
 bool is_unsupported_image_name(std::string_view name) {
@@ -131,6 +136,32 @@ bool is_video(std::span<const std::byte> bytes) {
            (text.starts_with("RIFF"sv) && text.ends_with("AVI "sv));
 }
 
+std::string_view sound_ending(std::span<const std::byte> bytes) {
+    constexpr std::size_t kHeader = 12;
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), kHeader));
+    if (text.size() < kHeader) {
+        return "";
+    }
+    if (text.starts_with("fLaC"sv)) {
+        return ".flac";
+    }
+    if (text.starts_with("OggS"sv)) {
+        return ".ogg";
+    }
+    if ((text.starts_with("RIFF"sv) || text.starts_with("RF64"sv)) && text.ends_with("WAVE"sv)) {
+        return ".wav";
+    }
+    if (text.starts_with("FORM"sv) && (text.ends_with("AIFF"sv) || text.ends_with("AIFC"sv))) {
+        return ".aiff";
+    }
+    // A frame of MPEG's layers 1 to 3, whose versions and rates are not the reserved ones.
+    const auto second = static_cast<unsigned char>(text[1]);
+    const auto third = static_cast<unsigned char>(text[2]);
+    const bool frame = text[0] == '\xff' && (second & 0xE0) == 0xE0 && (second & 0x18) != 0x08 &&
+                       (second & 0x06) != 0 && (third & 0xF0) != 0xF0 && (third & 0x0C) != 0x0C;
+    return text.starts_with("ID3"sv) || frame ? ".mp3" : "";
+}
+
 void set_image_file(std::span<const std::byte> bytes, FieldValue& value, bool clips) {
     if (!is_npy(bytes)) {
         value.set_encoded_image(bytes);
@@ -141,9 +172,9 @@ void set_image_file(std::span<const std::byte> bytes, FieldValue& value, bool cl
 }
 
 void set_encoded(std::span<const std::byte> bytes, FieldValue& value, bool clips) {
-    if (!is_encoded_image(bytes) && !is_npy(bytes) && !is_video(bytes)) {
+    if (!is_encoded_image(bytes) && !is_npy(bytes) && !is_video(bytes) && !is_sound(bytes)) {
         throw DataError({}, {.where = "image",
-                             .expected = "a JPEG, PNG, WebP, BMP, PNM or TIFF image, or a video",
+                             .expected = "a JPEG, PNG, WebP, BMP, PNM or TIFF image, a video or a sound",
                              .got = describe_bytes(bytes)});
     }
     set_image_file(bytes, value, clips);

@@ -32,6 +32,7 @@
 #include "stoker/formats/stk/stk_manifest.h"
 #include "stoker/formats/synth/synth_digits.h"
 #include "stoker/formats/table/table_dataset.h"
+#include "stoker/formats/tokens/packed_documents.h"
 #include "stoker/formats/tokens/token_dataset.h"
 #include "stoker/formats/webdataset/webdataset.h"
 
@@ -298,6 +299,22 @@ std::string first_file(const std::string& folder) {
     refuse_folder(data);
 }
 
+// With a context, documents of any length become rows of it.
+std::unique_ptr<Dataset> in_rows(std::unique_ptr<Dataset> dataset, std::int64_t context) {
+    const auto fields = dataset->fields();
+    const auto tokens = std::ranges::find_if(
+        fields, [](const Field& field) { return field.kind == FieldKind::tokens && field.any_length(); });
+    if (context == 0 || tokens == fields.end() || dataset->has_image()) {
+        return dataset;
+    }
+    if (fields.size() > 1) {
+        throw Unsupported({.where = dataset->path(),
+                           .expected = "documents with one field of tokens, to join them to rows of data.context",
+                           .got = describe_fields(fields)});
+    }
+    return std::make_unique<PackedDocuments>(std::move(dataset), 0, context);
+}
+
 // A context that nothing would use: packed samples have theirs.
 void require_context(const Dataset& dataset, std::int64_t context) {
     const auto fits = [&](const Field& field) { return field.shape == Shape{context + 1}; };
@@ -307,7 +324,8 @@ void require_context(const Dataset& dataset, std::int64_t context) {
                                .expected = fmt::format("a token stream, or samples of {} tokens, for a context of {}",
                                                        context + 1, context),
                                .got = std::string(dataset.format()),
-                               .hint = "leave the context out, or pack the stream with it"});
+                               .hint = "leave the context out, or name a field of documents of any length: "
+                                       "[data.fields.tokens] with is = \"tokens\""});
     }
 }
 
@@ -329,6 +347,7 @@ std::unique_ptr<Dataset> open_dataset(const std::string& data, Split split, cons
                                .got = fmt::format("{}, which has image and label only", dataset->format()),
                                .hint = "docs/data.md lists the formats with further fields"});
         }
+        dataset = in_rows(std::move(dataset), options.context);
         require_context(*dataset, options.context);
         return dataset;
     });

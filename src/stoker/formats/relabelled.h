@@ -32,6 +32,9 @@ class Relabelled final : public Dataset {
     std::string key(std::int64_t index) const override { return dataset_->key(index); }
     void prefetch(std::span<const std::int64_t> indices) const override { dataset_->prefetch(indices); }
     std::optional<std::int64_t> label(std::int64_t index) const override;
+    std::optional<std::int64_t> entries(std::int64_t index, std::size_t at) const override {
+        return dataset_->entries(index, at);
+    }
     std::vector<std::int64_t> shard_sizes() const override { return dataset_->shard_sizes(); }
     std::span<const std::string> classes() const override { return classes_; }
     std::string_view format() const override { return dataset_->format(); }

@@ -35,6 +35,9 @@ class Subset final : public Dataset {
     std::optional<std::int64_t> label(std::int64_t index) const override {
         return dataset_->label(dataset_index(index));
     }
+    std::optional<std::int64_t> entries(std::int64_t index, std::size_t at) const override {
+        return dataset_->entries(dataset_index(index), at);
+    }
     // The chosen samples of each shard; empty unless `indices` is sorted, since shards are read in stored order.
     std::vector<std::int64_t> shard_sizes() const override;
     std::span<const std::string> classes() const override { return dataset_->classes(); }

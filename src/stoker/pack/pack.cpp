@@ -142,7 +142,7 @@ class Packing {
         }
         check_field_names(dataset_.fields(), path_.string());
         refuse_resized_fields();
-        refuse_clips_in_fields();
+        refuse_first_sample();
         if (const auto origin = format_.finished_origin(path_)) {
             return finished_before(*origin);
         }
@@ -286,7 +286,7 @@ class Packing {
                 stk_->reader().verify(index);  // otherwise damaged bytes would get a valid hash
             }
             read_sample(dataset_, index, slot.sample);
-            require_target_of_clips(slot.sample);
+            require_target_of(slot.sample);
             slot.bytes_in = static_cast<std::int64_t>(slot.sample.bytes.size());
             for (const FieldValue& frame : slot.sample.frames) {
                 slot.bytes_in += static_cast<std::int64_t>(frame.bytes.size());
@@ -305,9 +305,14 @@ class Packing {
         check_maps();
     }
 
+    bool changes_images() const {
+        const TranscodeOptions& images = options_.transcode;
+        return images.codec == PackCodec::raw || images.quality > 0 || images.resize_shorter > 0;
+    }
+
     // By the first sample, before anything is written.
-    void refuse_clips_in_fields() const {
-        if (!format_.clips || dataset_.fields().empty()) {
+    void refuse_first_sample() const {
+        if ((!format_.clips || dataset_.fields().empty()) && !changes_images()) {
             return;
         }
         Sample sample;
@@ -318,11 +323,18 @@ class Packing {
         } catch (const Unsupported&) {
             return;
         }
-        require_target_of_clips(sample);
+        require_target_of(sample);
     }
 
-    void require_target_of_clips(const Sample& sample) const {
+    void require_target_of(const Sample& sample) const {
         const auto is_clip = [](const FieldValue& value) { return !value.frames.empty() || is_video(value.bytes); };
+        if (is_sound(sample.bytes) && sample.encoded && (!format_.sounds || changes_images())) {
+            throw InvalidArgument({.where = path_.string(),
+                                   .expected = format_.sounds
+                                                   ? "no --codec raw, --quality or --resize-shorter for sounds"
+                                                   : "a target named like data.stk or data.tar, for sounds",
+                                   .got = format_.sounds ? "one of them" : "another one"});
+        }
         const bool fields = std::ranges::any_of(sample.fields, is_clip);
         if (fields || (is_clip(sample) && !format_.clips)) {
             throw InvalidArgument({.where = path_.string(),

@@ -11,6 +11,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/formats/arrays/npz_writer.h"
+#include "stoker/formats/image_kind.h"
 #include "stoker/formats/webdataset/tar_member_name.h"
 #include "stoker/formats/webdataset/tar_writer.h"
 #include "stoker/formats/webdataset/webdataset.h"
@@ -24,10 +25,13 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kOneFilePart = std::uint64_t{64} << 20;
 
-std::string_view extension_of(StkCodec codec) {
+std::string_view extension_of(const StkImage& image) {
+    if (image.codec == StkCodec::sound) {
+        return sound_ending(image.bytes).substr(1);
+    }
     constexpr std::array<std::string_view, 10> kExtensions = {"npy",  "jpg", "png", "dct", "dct",
                                                               "webp", "bmp", "ppm", "tif", "npy"};
-    return kExtensions.at(static_cast<std::size_t>(codec));
+    return kExtensions.at(static_cast<std::size_t>(image.codec));
 }
 
 // Further fields of these names would be taken for the image or the label.
@@ -56,7 +60,7 @@ struct Members {
 
 void list_members(const PackedSample& sample, const std::vector<Field>& fields, bool images, const std::string& usual,
                   Members& members) {
-    const TarMemberName name = tar_member_name(sample.key, extension_of(sample.image.codec), usual);
+    const TarMemberName name = tar_member_name(sample.key, extension_of(sample.image), usual);
     members.all.clear();
     if (images) {
         members.all.push_back({.name = fmt::format("{}.{}", name.base, name.extension),
@@ -70,7 +74,7 @@ void list_members(const PackedSample& sample, const std::vector<Field>& fields, 
     for (std::size_t i = 0; i < fields.size(); ++i) {
         const StkValue& value = sample.fields[i];
         const auto* image = std::get_if<StkImage>(&value);
-        const std::string_view extension = image != nullptr                          ? extension_of(image->codec)
+        const std::string_view extension = image != nullptr                          ? extension_of(*image)
                                            : std::holds_alternative<StkBytes>(value) ? "bin"
                                                                                      : "npy";
         members.all.push_back({.name = fmt::format("{}.{}.{}", name.base, lower_case(fields[i].name), extension),
@@ -163,7 +167,7 @@ void TarTarget::store(const PackedSample& sample) {
         file_ = std::make_unique<AppendFile>(staged(names().shard(shard_)));
     }
     if (!usual_) {
-        usual_ = usual_extension(sample.key, extension_of(sample.image.codec));
+        usual_ = usual_extension(sample.key, extension_of(sample.image));
     }
     Members members;
     list_members(sample, fields(), has_images(), *usual_, members);

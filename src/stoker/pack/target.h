@@ -87,6 +87,7 @@ struct TargetFormat {
     bool shards = false;      // the data set is split by shard_size, which is then part of the plan
     bool imageless = false;   // samples need no image
     bool clips = false;       // samples may be clips
+    bool sounds = false;      // samples may be sounds
     bool unique_keys = false;
     // Default codec: one that other programs that read the format know.
     PackCodec codec = PackCodec::jpeg;

@@ -20,6 +20,7 @@
 #include "stoker/formats/image_kind.h"
 #include "stoker/formats/stk/stk_clip.h"
 #include "stoker/ops/resize.h"
+#include "stoker/pipeline/read_sample.h"
 
 namespace stoker {
 namespace {
@@ -197,6 +198,10 @@ void Transcoder::run(const FieldValue& sample, bool original, TranscodedImage& o
         run_video(sample, out);
         return;
     }
+    if (sample.encoded && is_sound(sample.bytes)) {
+        keep_sound(sample, out);
+        return;
+    }
     if (is_deep(sample)) {
         keep_deep(sample, out);
         return;
@@ -227,6 +232,13 @@ void Transcoder::run(const FieldValue& sample, bool original, TranscodedImage& o
 
 bool Transcoder::changes() const {
     return options_.resize_shorter > 0 || options_.quality > 0;
+}
+
+void Transcoder::keep_sound(const FieldValue& sample, TranscodedImage& out) {
+    Sample decoded;
+    decoded.set_encoded_image(sample.bytes);
+    decode_wanted(decoded, {}, sound_);  // to find damage
+    out.image = {.bytes = sample.bytes, .codec = StkCodec::sound, .original_file = true};
 }
 
 // Images that are not bytes are packed unchanged, arrays as .npy files.

@@ -60,6 +60,7 @@ class Transcoder {
     bool changes() const;
     void run_clip(const FieldValue& clip, bool original, TranscodedImage& out);
     void run_video(const FieldValue& video, TranscodedImage& out);
+    void keep_sound(const FieldValue& sample, TranscodedImage& out);
     void keep_deep(const FieldValue& image, TranscodedImage& out);
     bool is_plain_dct(const FieldValue& image) const;
     ConstImageView decode(const FieldValue& image);
@@ -72,6 +73,7 @@ class Transcoder {
     PackCodec codec_;
     Transform transform_;  // without ops: checks and decodes
     TransformScratch scratch_;
+    Buffer sound_;  // decoded
     Image reduced_;
 };
 

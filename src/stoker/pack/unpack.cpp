@@ -42,7 +42,7 @@ constexpr const char* kCocoImages = "images";
 std::string extension_of(std::span<const std::byte> bytes) {
     const std::optional<Codec> codec = sniff_codec(bytes);
     if (!codec) {
-        return is_npy(bytes) ? ".npy" : "";
+        return is_npy(bytes) ? ".npy" : std::string(sound_ending(bytes));
     }
     const bool jpeg = codec == Codec::jpeg || codec == Codec::dct || codec == Codec::dct_zstd;
     return jpeg ? ".jpg" : codec == Codec::pnm ? ".ppm" : fmt::format(".{}", codec_name(*codec));

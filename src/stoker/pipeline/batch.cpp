@@ -57,7 +57,7 @@ Batch::Batch(std::vector<FieldSpec> fields, std::int64_t capacity, Allocator& al
         if (fields_[i].ragged) {
             payloads_[i].resize(static_cast<std::size_t>(capacity));
         } else {
-            const std::size_t field_bytes = fields_[i].sample_bytes() * static_cast<std::size_t>(capacity);
+            const std::size_t field_bytes = fields_[i].batch_bytes(capacity);
             bytes += (field_bytes + kAlignment - 1) / kAlignment * kAlignment;
         }
     }
@@ -80,13 +80,21 @@ std::size_t Batch::find(std::string_view name, bool ragged) const {
 TensorView Batch::field(std::string_view name) const {
     const std::size_t i = find(name, false);
     Shape shape = fields_[i].shape;
+    if (fields_[i].most_entries > 0) {
+        shape.front() = entries_;
+    }
     shape.insert(shape.begin(), size_);
     // Views of a const batch are writable: workers fill the batch through them.
     return {const_cast<std::byte*>(memory_.data()) + offsets_[i], fields_[i].dtype, std::move(shape)};
 }
 
+std::size_t Batch::sample_bytes(std::size_t field) const {
+    const FieldSpec& spec = fields_.at(field);
+    return spec.most_entries > 0 ? spec.entry_bytes() * static_cast<std::size_t>(entries_) : spec.sample_bytes();
+}
+
 std::span<std::byte> Batch::item(std::size_t field, std::int64_t i) {
-    const std::size_t bytes = fields_.at(field).sample_bytes();
+    const std::size_t bytes = sample_bytes(field);
     return {memory_.data() + offsets_[field] + static_cast<std::size_t>(i) * bytes, bytes};
 }
 
@@ -114,7 +122,7 @@ std::vector<UsedRange> Batch::used_ranges(std::size_t field) const {
 std::size_t Batch::used_bytes(std::string_view name) const {
     const std::size_t at = find(name, false);
     return crop_capacities_[at] != nullptr ? crop_capacities_[at]->used()
-                                           : fields_[at].sample_bytes() * static_cast<std::size_t>(size_);
+                                           : sample_bytes(at) * static_cast<std::size_t>(size_);
 }
 
 std::string& Batch::payload(std::string_view name, std::int64_t i) {
@@ -151,7 +159,8 @@ std::uint64_t Batch::hash() const {
     return hash;
 }
 
-void Batch::reset(std::int64_t epoch, std::int64_t number, std::int64_t size) {
+void Batch::reset(std::int64_t epoch, std::int64_t number, std::int64_t size, std::int64_t entries) {
+    entries_ = entries;
     epoch_ = epoch;
     number_ = number;
     size_ = size;

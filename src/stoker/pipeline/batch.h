@@ -80,6 +80,9 @@ struct FieldSpec {
     FieldLayout layout = FieldLayout::plain;
     // A sample has any number of entries of `shape`, which follow each other.
     bool ragged = false;
+    // The most entries that all samples of a batch have together, if each batch has its own first side
+    // (Batch::entries), which is at most that of `shape`. 0: every batch has `shape`.
+    std::int64_t most_entries = 0;
     std::optional<DeferredNormalize> deferred = {};  // of an image that is not PixelImages
 
     // The shape that a step reads: (C, H, W) of an image, also if the field holds GatherDraws or a DctCropSlot.
@@ -93,6 +96,12 @@ struct FieldSpec {
     }
 
     std::size_t sample_bytes() const { return static_cast<std::size_t>(element_count(shape)) * item_size(dtype); }
+    std::size_t entry_bytes() const { return sample_bytes() / static_cast<std::size_t>(shape.front()); }
+    // For a full batch of `capacity` samples.
+    std::size_t batch_bytes(std::int64_t capacity) const {
+        return most_entries > 0 ? entry_bytes() * static_cast<std::size_t>(most_entries)
+                                : sample_bytes() * static_cast<std::size_t>(capacity);
+    }
 };
 
 // A ragged field of a batch. Sample i has entries offsets[i] to offsets[i + 1].
@@ -153,6 +162,7 @@ class Batch {
     std::int64_t capacity() const { return capacity_; }  // samples that fit
     std::int64_t epoch() const { return epoch_; }        // from 0
     std::int64_t number() const { return number_; }      // within the epoch, from 0
+    std::int64_t entries() const { return entries_; }    // the first side of fields with FieldSpec::most_entries
     const std::vector<FieldSpec>& fields() const { return fields_; }
     bool pinned() const { return pinned_; }  // a GPU copies from this memory without waiting
 
@@ -195,10 +205,11 @@ class Batch {
     std::uint64_t hash() const;
 
     // Called by the loader before it fills the batch.
-    void reset(std::int64_t epoch, std::int64_t number, std::int64_t size);
+    void reset(std::int64_t epoch, std::int64_t number, std::int64_t size, std::int64_t entries = 0);
 
   private:
     std::size_t find(std::string_view name, bool ragged) const;
+    std::size_t sample_bytes(std::size_t field) const;
 
     std::vector<FieldSpec> fields_;
     std::vector<std::size_t> offsets_;                // of each fixed field in memory_
@@ -212,6 +223,7 @@ class Batch {
     std::int64_t size_ = 0;
     std::int64_t epoch_ = 0;
     std::int64_t number_ = 0;
+    std::int64_t entries_ = 0;
     bool pinned_;
 };
 

@@ -1,13 +1,19 @@
 #include "stoker/pipeline/clip_options.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace stoker {
 
 FrameWindow wanted_frames(const ClipOptions& options, std::int64_t index, RngKey key) {
     constexpr std::uint16_t kFramesOp = 0xFFFF;  // behind the places of all ops
-    if (options.frames == 0) {
-        return {};
+    FrameWindow wanted{.count = options.frames, .stride = options.stride, .sample_rate = options.sample_rate};
+    if (options.seconds > 0) {
+        wanted.count = std::max(std::llround(options.seconds * options.sample_rate), 1LL);
     }
-    FrameWindow wanted{.count = options.frames, .stride = options.stride};
+    if (wanted.count == 0) {
+        return wanted;
+    }
     if (options.random) {
         key.op = kFramesOp;
         wanted.at = Rng(key).uniform();

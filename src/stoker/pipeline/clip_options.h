@@ -1,4 +1,4 @@
-// Which frames a loader reads of clips and volumes.
+// Which frames a loader reads of clips and volumes, and which part of sounds.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,8 @@ struct ClipOptions {
     std::int64_t stride = 1;      // the distance of neighbours, in frames
     std::int64_t per_sample = 1;  // the data set has each sample this many times in a row
     bool random = true;           // a clip begins anywhere; false: clips are evenly spread, one alone is in the middle
+    int sample_rate = 0;          // of sounds, in Hz: they are resampled; 0: the samples are not sounds
+    double seconds = 0;           // of sounds; 0: all, which all samples must then have
 };
 
 // Those of sample `index`; `key.op` is ignored.

@@ -29,9 +29,10 @@ float highest_of_16_bits(const Dataset& dataset, const Transform& transform) {
     for (std::int64_t i = 0; i < std::min(kSamples, dataset.size()); ++i) {
         read_sample(dataset, i * dataset.size() / kSamples % dataset.size(), sample, {.count = 1});
         const FieldValue& image = first_image(sample);
-        const bool has_16_bits = !image.encoded         ? image.dtype == DType::uint16
-                                 : is_tiff(image.bytes) ? read_tiff_header(image.bytes).dtype == DType::uint16
-                                                        : transform.takes_planes(image, scratch);
+        const bool has_16_bits = !image.encoded          ? image.dtype == DType::uint16
+                                 : is_sound(image.bytes) ? false
+                                 : is_tiff(image.bytes)  ? read_tiff_header(image.bytes).dtype == DType::uint16
+                                                         : transform.takes_planes(image, scratch);
         if (!has_16_bits) {
             return 0;
         }
@@ -51,8 +52,8 @@ std::string partly_read_advice(const Dataset& dataset, const Transform& transfor
                    ? "of TIFFs of several pages the first is read, all with data.frames"
                    : "";
     }
-    if (!image.encoded || is_video(image.bytes) || scratch.decoder.info(image.bytes).bits <= 8 ||
-        transform.takes_planes(image, scratch)) {
+    if (!image.encoded || is_video(image.bytes) || is_sound(image.bytes) ||
+        scratch.decoder.info(image.bytes).bits <= 8 || transform.takes_planes(image, scratch)) {
         return "";
     }
     return sniff_codec(image.bytes) == Codec::png ? "PNGs of 16 bits are reduced to 8, since an op is for bytes alone"

@@ -45,6 +45,9 @@ class Reader {
         if (!sample_.frames.empty() || (sample_.encoded && is_video(sample_.bytes))) {
             throw NotHeld{"its samples are clips"};
         }
+        if (sample_.encoded && is_sound(sample_.bytes)) {
+            throw NotHeld{"its samples are sounds"};
+        }
         if (is_deep(sample_)) {
             throw NotHeld{"its images are not uint8 of up to 4 channels"};
         }

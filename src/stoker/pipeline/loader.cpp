@@ -16,6 +16,9 @@ namespace stoker {
 namespace {
 
 std::shared_ptr<const Sampler> sampler_of(const LoaderOptions& options, std::int64_t samples) {
+    if (options.buckets != nullptr) {
+        return options.buckets;
+    }
     return options.sampler != nullptr
                ? options.sampler
                : make_sampler({.size = samples, .seed = options.seed, .shuffle = options.shuffle});
@@ -26,7 +29,8 @@ BatchSamplerOptions batches_of(const LoaderOptions& options, const Sampler& samp
             .batch_size = options.batch_size,
             .drop_last = options.drop_last,
             .rank = options.rank,
-            .world_size = options.world_size};
+            .world_size = options.world_size,
+            .begins = options.buckets != nullptr ? options.buckets->begins() : std::vector<std::int64_t>()};
 }
 
 void require_valid(const LoaderOptions& options, const Sampler& sampler, std::int64_t samples) {
@@ -86,7 +90,7 @@ void Loader::find_shapes() {
                 const RngKey key{.seed = options_.seed, .sample = static_cast<std::uint64_t>(index)};
                 const FrameWindow wanted = fields_.frames_of(index, key);
                 read_sample(*dataset_, index, scratch.sample, wanted);
-                add_frames(scratch.sample, wanted, scratch.video, fields_.transform().options().channels);
+                scratch.decode_recording(wanted, fields_.transform().options().channels);
                 fields_.find_shapes(index, scratch);
                 check_maps();
                 return;
@@ -145,7 +149,7 @@ void Loader::open_batch(Batch& batch, std::int64_t sequence) const {
     const std::int64_t epoch = sequence / batches_per_epoch();
     const std::int64_t number = sequence % batches_per_epoch();
     const BatchSlice slice = batch_sampler_.slice(number);
-    batch.reset(epoch, number, slice.count);
+    batch.reset(epoch, number, slice.count, options_.buckets != nullptr ? options_.buckets->length(number) : 0);
     sampler_->draw(epoch, slice.first, batch.sampled());
     const auto indices = batch.field(kIndexField).as<std::int64_t>();
     std::ranges::transform(batch.sampled(), indices.begin(), &SampledIndex::index);

@@ -84,6 +84,7 @@ class Loader {
     const BatchSampler& batch_sampler() const { return batch_sampler_; }
     const Dataset& dataset() const { return *dataset_; }
     const Transform& transform() const { return transform_; }
+    const LoaderOptions& options() const { return options_; }
     // (C, H, W); empty where the samples have no images.
     Shape image_shape() const { return fields_.views() > 0 ? field_specs().front().value_shape() : Shape(); }
     const std::vector<FieldSpec>& field_specs() const { return writer_->fields(); }  // of the batches

@@ -4,13 +4,10 @@
 #include <array>
 #include <cstring>
 #include <fmt/format.h>
-#include <set>
 #include <utility>
 
 #include "stoker/base/error.h"
-#include "stoker/base/pluralize.h"
-#include "stoker/codecs/codec.h"
-#include "stoker/formats/image_kind.h"
+#include "stoker/pipeline/read_sample.h"
 #include "stoker/pipeline/transforms/overlay.h"
 
 namespace stoker {
@@ -39,38 +36,23 @@ void with_field(const Field& field, const Run& run) {
     }
 }
 
-// Throws DataError for a value that the data set's field does not have; null: the sample has none.
-void check_field(const Field& field, const FieldValue* value) {
-    const auto refuse = [&](const std::string& expected, std::string got, std::string hint = "") {
-        throw DataError({}, {.where = fmt::format("field {}", field.name),
-                             .expected = fmt::format("{} for {}", expected, field.name),
-                             .got = std::move(got),
-                             .hint = std::move(hint)});
-    };
-    const std::size_t bytes = value != nullptr ? value->bytes.size() : 0;
-    if (has_pixels(field.kind)) {
-        if (bytes == 0 && (value == nullptr || value->frames.empty())) {
-            refuse("pixels", "none");
-        }
-        return;
-    }
-    const std::optional<DType> given = value != nullptr ? value->dtype : std::nullopt;
-    if (given.value_or(field.dtype) != field.dtype) {
-        refuse(std::string(dtype_name(field.dtype)), std::string(dtype_name(*given)),
-               "Dataset::fields() says the type, as Field::dtype");
-    }
-    const bool fits = field.any_length() ? bytes % field.item_bytes() == 0 : bytes == field.item_bytes();
-    if (!fits) {
-        refuse(fmt::format("{}{} bytes", field.any_length() ? "a multiple of " : "", field.item_bytes()),
-               fmt::to_string(bytes));
-    }
-}
-
 void set_number(std::size_t at, std::int64_t value, const ItemPlace& place) {
     std::memcpy(place.bytes(at).data(), &value, sizeof value);
 }
 
 }  // namespace
+
+bool SampleScratch::decode_recording(const FrameWindow& wanted, std::int64_t channels) {
+    const std::span<const std::byte> file = sample.bytes;
+    sound = {};
+    if (!decode_wanted(sample, wanted, recording, channels)) {
+        return false;
+    }
+    if (!sample.encoded) {
+        sound = file;
+    }
+    return true;
+}
 
 RngKey key_of_view(RngKey key, int view) {
     constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15;  // 2^64 divided by the golden ratio
@@ -154,7 +136,11 @@ LoaderFields::Plan LoaderFields::plan_of(const Field& field) const {
               .transform = own.transform ? own.transform.get() : &transform_,
               .own = own.transform,
               .pad = field.any_length() ? own.pad : std::nullopt,
+              .bucketed = options_.buckets != nullptr && field.name == options_.bucket_by,
               .classes = own.classes};
+    if (plan.bucketed) {
+        plan.pad = options_.buckets->longest();
+    }
     if (own.classes && field.kind != FieldKind::mask) {
         refuse("a mask, as it has `values`", describe_fields({&field, 1}));
     }
@@ -164,42 +150,8 @@ LoaderFields::Plan LoaderFields::plan_of(const Field& field) const {
     return plan;
 }
 
-void LoaderFields::require_names() const {
-    std::set<std::string> names;
-    for (const FieldSpec& spec : specs([](int view) { return FieldSpec{.name = view_name(view)}; })) {
-        if (!names.insert(spec.name).second) {
-            throw InvalidArgument({.where = dataset_.path(),
-                                   .expected = "fields of different names, none of them image, label, index or key",
-                                   .got = spec.name});
-        }
-    }
-}
-
 bool LoaderFields::have_pixels() const {
     return has_image_ || std::ranges::any_of(plans_, [](const Plan& plan) { return has_pixels(plan.field.kind); });
-}
-
-void LoaderFields::require_given(int channels, std::optional<ImageSize> size) const {
-    if (size && options_.channels != 0 && channels != options_.channels) {
-        throw InvalidArgument(
-            {.where = dataset_.path(),
-             .expected = fmt::format("images of {}, as in training", pluralize(options_.channels, "channel")),
-             .got = fmt::to_string(channels)});
-    }
-}
-
-void LoaderFields::require_frames(const FieldValue& value) const {
-    if (options_.clips.frames == 0 || !value.frames.empty()) {
-        return;
-    }
-    if (value.encoded && !sniff_codec(value.bytes)) {  // a damaged video
-        throw DataError({}, {.where = "clip", .expected = "a clip or a video", .got = describe_bytes(value.bytes)});
-    }
-    throw InvalidArgument({.where = dataset_.path(),
-                           .expected = fmt::format("clips or volumes, for {} frames of each", options_.clips.frames),
-                           .got = "single images",
-                           .hint = "arrays of three sides and folders of frames are clips if the data are opened, or "
-                                   "packed, with clips (--clips); else leave data.frames out"});
 }
 
 ImageSlot LoaderFields::slot_of(ConstImageView image, std::optional<ImageSize> size) const {
@@ -264,7 +216,8 @@ void LoaderFields::find_shapes(std::int64_t index, SampleScratch& scratch) {
         return slot_of(transform.augment(prepared, key, to), size);
     };
     if (has_image_) {
-        require_frames(scratch.sample);
+        require_clip(scratch.sample);
+        require_sound(scratch);
         image_ = slot_after(transform_, scratch.sample, scratch.transform, options_.size);
         image_.frames = static_cast<int>(scratch.sample.frames.size());
         transform_.require_channels(image_.channels);
@@ -317,7 +270,11 @@ FieldSpec LoaderFields::spec_of(const Plan& plan) const {
     if (plan.pad) {
         shape.insert(shape.begin(), *plan.pad);
     }
-    return {.name = field.name, .dtype = field.dtype, .shape = std::move(shape), .ragged = plan.ragged()};
+    FieldSpec spec{.name = field.name, .dtype = field.dtype, .shape = std::move(shape), .ragged = plan.ragged()};
+    if (plan.bucketed) {
+        spec.most_entries = options_.buckets->most_entries(options_.world_size);
+    }
+    return spec;
 }
 
 std::vector<FieldSpec> LoaderFields::specs(const std::function<FieldSpec(int view)>& image_of) const {
@@ -341,36 +298,6 @@ std::vector<FieldSpec> LoaderFields::specs(const std::function<FieldSpec(int vie
         all.push_back({.name = std::string(kImageSizeField), .dtype = DType::int32, .shape = {2}});
     }
     return all;
-}
-
-void LoaderFields::check_label(std::int64_t label) const {
-    const std::int64_t classes = options_.classes;
-    if (classes > 0 && (label < 0 || label >= classes)) {
-        throw DataError({}, {.where = "label",
-                             .expected = fmt::format("a class from 0 to {}", classes - 1),
-                             .got = label == -1 ? "none" : fmt::to_string(label),
-                             .hint = label < 0 ? "name the field that holds the labels, or leave such samples out"
-                                               : "set model.classes to the number of classes"});
-    }
-}
-
-void LoaderFields::check(const Sample& sample) const {
-    check_label(sample.label);
-    check_further(sample);
-}
-
-void LoaderFields::check_further(const Sample& sample) const {
-    for (std::size_t i = 0; i < plans_.size(); ++i) {
-        check_field(plans_[i].field, i < sample.fields.size() ? &sample.fields[i] : nullptr);
-        if (plans_[i].field.kind == FieldKind::mask && sample.fields[i].clip_frames != sample.clip_frames) {
-            throw DataError({}, {.where = fmt::format("field {}", plans_[i].field.name),
-                                 .expected = sample.clip_frames > 0
-                                                 ? fmt::format("a mask for each of {} slices", sample.clip_frames)
-                                                 : "one mask for an image",
-                                 .got = fmt::to_string(sample.fields[i].clip_frames),
-                                 .hint = "data of volumes are opened with clips (--clips, or data.frames)"});
-        }
-    }
 }
 
 void LoaderFields::prepare(const SampleTask& task) const {

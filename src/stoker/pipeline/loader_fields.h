@@ -45,11 +45,15 @@ struct SampleScratch {
     std::vector<DctCropView> crops;  // of each view, for a device that decodes
     Buffer boxes;
     std::vector<std::vector<FieldValue>> stored_frames;  // all frames of clips, with a cache
-    Buffer video;                                        // decoded frames
+    Buffer recording;                                    // decoded frames, or a decoded sound
+    std::span<const std::byte> sound;                    // the file of a sound that is decoded
     bool whole = false;                                  // `stored_frames` are set
     ImageSize image{};       // the size of the sample's image before the ops that ran on it last
     bool drawn = false;      // what fails from here on depends on the random numbers
     bool on_device = false;  // a device decodes the sample's image
+
+    // decode_wanted (read_sample.h) of the sample.
+    bool decode_recording(const FrameWindow& wanted, std::int64_t channels);
 };
 
 struct SampleTask {
@@ -121,6 +125,7 @@ class LoaderFields {
         const Transform* transform;            // of an image or mask
         std::shared_ptr<const Transform> own;  // what `transform` points to, if that is not the loader's
         std::optional<std::int64_t> pad;
+        bool bucketed = false;  // a batch pads it to its own length
         std::optional<MaskClasses> classes = {};
         ImageSlot slot = {};        // of an image or mask
         std::size_t at = 0;         // its place in the batch's fields
@@ -136,7 +141,8 @@ class LoaderFields {
     Plan plan_of(const Field& field) const;
     void require_names() const;
     void check_further(const Sample& sample) const;
-    void require_frames(const FieldValue& value) const;
+    void require_clip(const FieldValue& value) const;
+    void require_sound(const SampleScratch& scratch) const;
     void require_given(int channels, std::optional<ImageSize> size) const;
     ImageSlot planes_slot(ConstPlanesView image, std::optional<ImageSize> size) const;
     ImageSlot slot_of(ConstImageView image, std::optional<ImageSize> size) const;

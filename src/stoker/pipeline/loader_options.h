@@ -16,6 +16,7 @@
 #include "stoker/pipeline/clip_options.h"
 #include "stoker/pipeline/image_table.h"
 #include "stoker/pipeline/sampling/batch_sampler.h"
+#include "stoker/pipeline/sampling/bucket_sampler.h"
 #include "stoker/pipeline/sampling/sampler.h"
 #include "stoker/pipeline/transforms/transform.h"
 
@@ -69,6 +70,10 @@ struct LoaderOptions {
     std::uint64_t seed = 0;        // of the order and of random ops
     bool shuffle = true;
     std::shared_ptr<const Sampler> sampler = nullptr;  // null: the whole data set by (seed, shuffle)
+    // In place of `sampler`: batches by the lengths of the field `bucket_by`, which each batch pads to its own length.
+    // `batch_size` is then its most_samples().
+    std::shared_ptr<const BucketSampler> buckets = nullptr;
+    std::string bucket_by = {};
     // How many bad samples this rank may replace in an epoch; 0: the first bad sample throws.
     std::int64_t bad_samples = 0;
     bool replace = true;  // false: a bad sample becomes zeros with label -1

@@ -7,6 +7,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/base/memory_limit.h"
+#include "stoker/codecs/audio/audio.h"
 #include "stoker/codecs/tiff.h"
 #include "stoker/codecs/video/video.h"
 #include "stoker/formats/image_kind.h"
@@ -68,6 +69,69 @@ void add_video_frames(Sample& sample, const FrameWindow& wanted, bool grey, Buff
     });
 }
 
+// Into the first.
+void average_channels(PlanesView sound) {
+    for (int i = 0; i < sound.width; ++i) {
+        float sum = 0;
+        for (int c = 0; c < sound.channels; ++c) {
+            sum += sound.plane(c).data[i];
+        }
+        sound.data[i] = sum / static_cast<float>(sound.channels);
+    }
+}
+
+// The wanted part of the sound as planes (C, 1, samples) in `memory`. Channels of a sound that becomes mono are
+// averaged.
+void decode_sound(Sample& sample, const FrameWindow& wanted, bool mono, Buffer& memory) {
+    AudioFile file(sample.bytes);
+    const AudioInfo& info = file.info();
+    const int rate = wanted.sample_rate > 0 ? wanted.sample_rate : info.rate;
+    constexpr std::int64_t kMostRatio = 1000;  // libsoxr needs minutes for some above 2^19
+    if (info.rate > kMostRatio * rate || rate > kMostRatio * info.rate) {
+        throw DataError({}, {.where = "audio",
+                             .expected = fmt::format("a rate that can be resampled to {} Hz", rate),
+                             .got = fmt::format("{} Hz", info.rate)});
+    }
+    const std::int64_t all = resampled_count(info.samples, info.rate, rate);
+    const std::int64_t count = wanted.count > 0 ? wanted.count : all;
+    const int channels = mono ? 1 : info.channels;
+    if (count > kMostSoundSamples / channels) {
+        throw DataError({}, {.where = "audio",
+                             .expected = fmt::format("at most {} samples", kMostSoundSamples),
+                             .got = fmt::format("{} of {} channels", count, channels)});
+    }
+    // As many of the file's samples as give `count`, or all.
+    const std::int64_t read = std::min(info.samples, resampled_count(count, rate, info.rate));
+    const auto begin = static_cast<std::int64_t>(wanted.at * static_cast<double>(info.samples - read + 1));
+    const bool as_stored = rate == info.rate && channels == info.channels;
+    const std::int64_t own = as_stored ? 0 : read * info.channels;
+    const auto floats = static_cast<std::size_t>(own + count * channels);
+    constexpr std::size_t kUnchecked = std::size_t{64} << 20;
+    if (floats * sizeof(float) > kUnchecked) {
+        require_memory(floats * sizeof(float), "a sound");
+    }
+    memory.resize(floats * sizeof(float));
+    auto* const result = reinterpret_cast<float*>(memory.data());
+    const std::ptrdiff_t step = as_stored ? count : read;
+    const PlanesView stored{
+        as_stored ? result : result + count * channels, info.channels, 1, static_cast<int>(read), step, step};
+    file.read(std::min(begin, info.samples - read), stored);
+    if (mono && info.channels > 1) {
+        average_channels(stored);
+    }
+    for (int c = 0; c < channels && as_stored; ++c) {
+        std::fill_n(result + c * count + read, count - read, 0.0f);
+    }
+    for (int c = 0; c < channels && !as_stored; ++c) {
+        resample({stored.plane(c).row(0), static_cast<std::size_t>(read)}, info.rate, rate,
+                 {result + c * count, static_cast<std::size_t>(count)});
+    }
+    const auto size = static_cast<std::size_t>(count * channels) * sizeof(float);
+    sample.set_raw(memory.bytes().first(size), 1, static_cast<int>(count), channels);
+    sample.planes = true;
+    sample.dtype = DType::float32;
+}
+
 // The frames refer to the value's bytes.
 void add_pages(FieldValue& value, const FrameWindow& wanted) {
     if (!value.encoded || !value.frames.empty() || wanted.count == 0 || !is_tiff(value.bytes)) {
@@ -84,9 +148,16 @@ void add_pages(FieldValue& value, const FrameWindow& wanted) {
 
 }  // namespace
 
-bool add_frames(Sample& sample, const FrameWindow& wanted, Buffer& pixels, std::int64_t channels) {
+bool decode_wanted(Sample& sample, const FrameWindow& wanted, Buffer& memory, std::int64_t channels) {
+    if (sample.encoded && sample.frames.empty() && is_sound(sample.bytes)) {
+        decode_sound(sample, wanted, /*mono=*/channels == 1, memory);
+        return true;
+    }
+    if (wanted.sample_rate > 0) {
+        return false;
+    }
     if (sample.encoded && sample.frames.empty() && is_video(sample.bytes)) {
-        add_video_frames(sample, wanted, /*grey=*/channels == 1, pixels);
+        add_video_frames(sample, wanted, /*grey=*/channels == 1, memory);
         return true;
     }
     if (wanted.count > 0) {

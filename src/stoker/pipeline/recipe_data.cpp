@@ -10,6 +10,7 @@
 #include "stoker/base/url_secrets.h"
 #include "stoker/base/user_cache.h"
 #include "stoker/formats/concat.h"
+#include "stoker/formats/lengths.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/subset.h"
 #include "stoker/recipe/values.h"
@@ -121,7 +122,12 @@ DatasetPtr clips_of(DatasetPtr videos, const DataRecipe& recipe) {
 }
 
 ClipOptions clip_options(const DataRecipe& recipe, const RecipeData& data, bool random) {
-    return {.frames = recipe.frames, .stride = recipe.stride, .per_sample = data.clips_per_video, .random = random};
+    return {.frames = recipe.frames,
+            .stride = recipe.stride,
+            .per_sample = data.clips_per_video,
+            .random = random,
+            .sample_rate = static_cast<int>(recipe.sample_rate),
+            .seconds = recipe.seconds};
 }
 
 OpenOptions open_options(const DataRecipe& recipe) {
@@ -133,7 +139,7 @@ OpenOptions open_options(const DataRecipe& recipe) {
         options.fields.more.push_back({.name = field.name,
                                        .from = field.from,
                                        .kind = field_kind_named(field.is),
-                                       .any_length = field.pad.has_value()});
+                                       .any_length = field.pad.has_value() || field.name == recipe.bucket_by});
     }
     if (keeps_remote_bytes(recipe)) {
         options.remote.cache_dir = cache_dir(recipe, "remote");
@@ -226,6 +232,36 @@ RecipeData open_val_data(const DataRecipe& recipe) {
                            .hint = "set data.val to a data set or to a share of train such as \"10%\""});
 }
 
+namespace {
+
+// data.bucket_by: batches of samples of similar length.
+void use_buckets(const DataRecipe& recipe, const Dataset& dataset, LoaderOptions& options) {
+    if (recipe.bucket_by.empty()) {
+        return;
+    }
+    const std::span<const Field> fields = dataset.fields();
+    const auto field = std::ranges::find(fields, recipe.bucket_by, &Field::name);
+    if (field == fields.end() || !field->any_length()) {
+        throw InvalidArgument(
+            {.where = "data.bucket_by",
+             .expected = fmt::format("a field of any length in {}", dataset.path()),
+             .got = fmt::format("\"{}\", and the fields {}", recipe.bucket_by, describe_fields(fields))});
+    }
+    const auto own = std::ranges::find(options.fields, recipe.bucket_by, &FieldOptions::name);
+    const std::vector<std::int64_t> lengths = lengths_of(dataset, static_cast<std::size_t>(field - fields.begin()));
+    options.buckets = std::make_shared<const BucketSampler>(
+        lengths, BucketOptions{.batch_size = recipe.batch_size,
+                               .batch_tokens = recipe.batch_tokens,
+                               .most = own == options.fields.end() ? 0 : own->pad.value_or(0),
+                               .seed = options.seed,
+                               .shuffle = options.shuffle,
+                               .drop_last = options.drop_last});
+    options.bucket_by = recipe.bucket_by;
+    options.batch_size = options.buckets->most_samples();
+}
+
+}  // namespace
+
 LoaderOptions train_loader_options(const Recipe& recipe, const RecipeData& data) {
     LoaderOptions options = common_options(recipe, data, *data.train);
     options.sampler = train_sampler(recipe, data);
@@ -236,6 +272,7 @@ LoaderOptions train_loader_options(const Recipe& recipe, const RecipeData& data)
     options.views = static_cast<int>(recipe.data.views);
     options.clips = clip_options(recipe.data, data, recipe.data.shuffle);
     options.fields = field_options(recipe.data, &FieldRecipe::train_ops);
+    use_buckets(recipe.data, *data.train, options);
     return options;
 }
 
@@ -245,6 +282,7 @@ LoaderOptions val_loader_options(const Recipe& recipe, const RecipeData& data) {
     options.epochs = 1;
     options.clips = clip_options(recipe.data, data, /*random=*/false);
     options.fields = field_options(recipe.data, &FieldRecipe::val_ops);
+    use_buckets(recipe.data, *data.val, options);
     return options;
 }
 

@@ -13,7 +13,7 @@ BatchMemory::BatchMemory(const std::vector<FieldSpec>& fields, std::int64_t capa
                          Allocator& allocator)
     : fields_(fields), capacity_(capacity), allocator_(allocator) {
     for (const FieldSpec& field : fields) {
-        bytes_ += field.ragged ? 0 : static_cast<double>(capacity) * static_cast<double>(field.sample_bytes());
+        bytes_ += field.ragged ? 0 : static_cast<double>(field.batch_bytes(capacity));
     }
     const std::uint64_t times = twice ? 2 : 1;
     const double all = static_cast<double>(times) * static_cast<double>(batches) * bytes_;

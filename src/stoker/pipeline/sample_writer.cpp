@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/image_kind.h"
 #include "stoker/pipeline/read_sample.h"
 
 namespace stoker {
@@ -79,20 +80,27 @@ bool SampleWriter::read(const SampleTask& task) const {
     if (whole) {
         choose_frames(task.scratch, wanted);
     }
-    if (add_frames(sample, wanted, task.scratch.video, transform_.options().channels)) {
+    if (task.scratch.decode_recording(wanted, transform_.options().channels)) {
         task.clock.lap(Stage::pixels);
+    }
+    if (wanted.sample_rate > 0 && task.scratch.sound.empty()) {
+        throw DataError({}, {.where = "audio", .expected = "a sound", .got = describe_bytes(sample.bytes)});
     }
     fields_.check(sample);
     return cached;
 }
 
 void SampleWriter::keep(const SampleTask& task) const {
-    const bool clip = !task.scratch.sample.frames.empty();
-    if (cache_ != nullptr && (task.scratch.whole || !clip)) {
-        if (task.scratch.whole) {
-            restore_frames(task.scratch);
+    SampleScratch& scratch = task.scratch;
+    const bool clip = !scratch.sample.frames.empty();
+    if (cache_ != nullptr && (scratch.whole || !clip)) {
+        if (scratch.whole) {
+            restore_frames(scratch);
         }
-        cache_->put(cached_index(task.index), task.scratch.sample);
+        if (!scratch.sound.empty()) {
+            scratch.sample.set_encoded_image(scratch.sound);
+        }
+        cache_->put(cached_index(task.index), scratch.sample);
     }
 }
 

@@ -84,10 +84,14 @@ struct DataRecipe {
     std::int64_t frames = 0;               // of each clip or volume; 0: images, or all frames
     std::int64_t stride = 1;               // of neighbouring frames
     std::int64_t clips_per_video = 1;
-    std::int64_t views = 1;  // of each image, each with its own random ops
+    std::int64_t sample_rate = 0;  // of sounds, in Hz; 0: not set
+    double seconds = 0;            // of each sound; 0: all
+    std::int64_t views = 1;        // of each image, each with its own random ops
     std::vector<OpSpec> train_ops;
     std::vector<OpSpec> val_ops;
-    std::int64_t context = 0;  // tokens in a sample of a token stream; 0: not set
+    std::string bucket_by;          // a field of any length; empty: batches are of any lengths
+    std::int64_t batch_tokens = 0;  // entries of bucket_by in a batch, with padding; 0: batch_size holds
+    std::int64_t context = 0;       // tokens in a sample of a token stream; 0: not set
     FieldsRecipe fields;
 };
 

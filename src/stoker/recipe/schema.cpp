@@ -291,10 +291,18 @@ std::vector<SchemaKey> data_keys() {
                 "the distance of neighbouring frames: 8 frames with a stride of 4 are i, i + 4, ... i + 28; a shorter "
                 "video repeats its last frame")
             .in_python({"int", "engine"}),
-        integer("data.clips_per_video", at(&DataRecipe::clips_per_video), {1, 1024},
-                "clips of each video in an epoch: at random places, in evaluation and without `shuffle` evenly spread; "
-                "`index` counts them")
+        integer(
+            "data.clips_per_video", at(&DataRecipe::clips_per_video), {1, 1024},
+            "clips of each video or sound in an epoch: at random places, in evaluation and without `shuffle` evenly "
+            "spread; `index` counts them")
             .in_python({"int", "engine"}),
+        integer("data.sample_rate", at(&DataRecipe::sample_rate), {0, 768000},
+                "sounds: the rate in Hz that they are resampled to; needed for sounds alone")
+            .in_python({"int", "engine"}),
+        number("data.seconds", at(&DataRecipe::seconds), {0, 86400},
+               "sounds: the length of a sample, from a random place on, in evaluation and without `shuffle` from the "
+               "middle; a shorter sound ends with zeros; 0: all of it")
+            .in_python({"float", "engine"}),
         integer("data.views", at(&DataRecipe::views), {1, 16},
                 "images of each sample, such as the two views of contrastive learning: the ops run on each with "
                 "random numbers of its own; the batch has `image`, `image_2`, ...")
@@ -306,6 +314,14 @@ std::vector<SchemaKey> data_keys() {
                         "as the last op: see there",
                         "()", "ops"}),
         ops("data.val_ops", at(&DataRecipe::val_ops), "transforms of validation images, in order"),
+        text("data.bucket_by", at(&DataRecipe::bucket_by), "a field of any length", kAnyText,
+             "a field of any length: a batch has samples of similar length, padded to the length of that batch")
+            .in_python({"str", "engine"}),
+        integer(
+            "data.batch_tokens", at(&DataRecipe::batch_tokens), {0, std::int64_t{1} << 40},
+            "with `bucket_by`: a batch has as many samples as this many entries hold, padding included, in place of "
+            "`batch_size`; 0: off")
+            .in_python({"int", "engine"}),
         integer("data.context", at(&DataRecipe::context), {0, std::int64_t{1} << 20},
                 "token streams: the tokens of a sample, beside the one behind them; 0: not set")
             .in_python({}),

@@ -82,13 +82,44 @@ std::optional<SchemaConflict> find_mixing_conflict(const TrainRecipe& train) {
     return std::nullopt;
 }
 
-// Settings for the clips that data.frames makes.
+// Settings for the clips that data.frames or data.seconds make.
 std::optional<SchemaConflict> find_clip_conflict(const DataRecipe& data) {
-    for (const auto& [key, value] :
-         {std::pair("data.stride", data.stride), std::pair("data.clips_per_video", data.clips_per_video)}) {
-        if (value != 1 && data.frames == 0) {
-            return SchemaConflict{key, "1 without data.frames", fmt::to_string(value),
-                                  "set data.frames to the number of frames of a clip"};
+    for (const auto& [key, value, clips] :
+         {std::tuple("data.stride", data.stride, data.frames > 0),
+          std::tuple("data.clips_per_video", data.clips_per_video, data.frames > 0 || data.seconds > 0)}) {
+        if (value != 1 && !clips) {
+            return SchemaConflict{key, "1 without data.frames or data.seconds", fmt::to_string(value),
+                                  "set data.frames to the number of frames of a clip, or data.seconds of a sound"};
+        }
+    }
+    if (data.sample_rate != 0 && data.frames != 0) {
+        return SchemaConflict{"data.frames", "0 with data.sample_rate, which is of sounds", fmt::to_string(data.frames),
+                              "leave one of them out"};
+    }
+    constexpr double kMost = 1 << 28;  // kMostSoundSamples
+    if (data.seconds * static_cast<double>(data.sample_rate) > kMost) {
+        return SchemaConflict{"data.seconds", fmt::format("at most {} samples of a sound", kMost),
+                              fmt::to_string(data.seconds), "lower it or data.sample_rate"};
+    }
+    if (data.seconds != 0 && data.sample_rate == 0) {
+        return SchemaConflict{"data.seconds", "0 without data.sample_rate", fmt::to_string(data.seconds),
+                              "set data.sample_rate to the rate that sounds are resampled to, such as 16000"};
+    }
+    return std::nullopt;
+}
+
+// What orders samples in another way than by their lengths.
+std::optional<SchemaConflict> find_bucket_conflict(const DataRecipe& data) {
+    if (data.batch_tokens != 0 && data.bucket_by.empty()) {
+        return SchemaConflict{"data.batch_tokens", "0 without data.bucket_by", fmt::to_string(data.batch_tokens),
+                              "set data.bucket_by to the field of tokens"};
+    }
+    for (const auto& [key, given] :
+         {std::pair("data.balance", data.balance), std::pair("data.weights", !data.weights.empty()),
+          std::pair("data.epoch_samples", data.epoch_samples != 0),
+          std::pair("data.shuffle_window", data.shuffle_window.value_or(0) != 0)}) {
+        if (given && !data.bucket_by.empty()) {
+            return SchemaConflict{key, "none with data.bucket_by", "both", "leave one of them out"};
         }
     }
     return std::nullopt;
@@ -130,6 +161,13 @@ std::optional<SchemaConflict> find_conflict(const Recipe& recipe) {
     }
     if (auto conflict = find_mixing_conflict(recipe.train)) {
         return conflict;
+    }
+    if (auto conflict = find_bucket_conflict(recipe.data)) {
+        return conflict;
+    }
+    if (!recipe.data.bucket_by.empty() && recipe.train.mesh.pp > 1) {
+        return SchemaConflict{"data.bucket_by", "none with stages (train.mesh.pp), whose messages have one shape",
+                              recipe.data.bucket_by, "leave one of them out"};
     }
     if (auto conflict = find_clip_conflict(recipe.data)) {
         return conflict;

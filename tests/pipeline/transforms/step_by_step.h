@@ -63,6 +63,7 @@ struct Step {
     }
     Image operator()(const Normalize& /*op*/) const { return copy_of(image); }
     Image operator()(const ToFloat& /*op*/) const { return copy_of(image); }
+    Image operator()(const SoundOp& /*op*/) const { return copy_of(image); }
 };
 
 inline Image step_by_step(ConstImageView from, const std::vector<Op>& ops, RngKey key) {

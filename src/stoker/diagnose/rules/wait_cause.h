@@ -42,8 +42,8 @@ double augment_share(const RunSummary& run);
 
 // Whether all cores are busy.
 bool saturated(const RunSummary& run);
-// At least half of the wait for data neither used a core nor waited for one: the data set sleeps, or waits for a disk or
-// a server.
+// At least half of the wait for data neither used a core nor waited for one: the data set sleeps, or waits for a disk
+// or a server.
 bool waits_asleep(const RunSummary& run);
 // Workers that the cores can keep busy.
 int useful_workers(const RunSummary& run);

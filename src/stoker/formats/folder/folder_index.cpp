@@ -214,7 +214,7 @@ FolderIndex FolderIndex::make(const fs::path& root, int threads) {
             left_out.add_unsupported_image(path_in(folder, name));
         }
         for (const std::string& name : folder.others) {
-            if (is_video_name(name)) {
+            if (is_recording_name(name)) {
                 left_out.add_other_file(path_in(folder, name));
             }
         }

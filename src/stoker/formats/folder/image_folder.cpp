@@ -145,7 +145,7 @@ void ImageFileList::add_folder(const std::string& path, std::vector<bool>& alone
             left_out.add_unsupported_image((prefix / image).string());
         }
         for (const std::string& other : folder.others) {
-            if (is_video_name(other)) {
+            if (is_recording_name(other)) {
                 left_out.add_other_file((prefix / other).string());
             }
         }

@@ -112,14 +112,14 @@ void LmdbRecord::read(std::span<const std::byte> value, Sample& sample) {
     if (!more_.empty() && !may_be_pickle(value)) {
         bad("a pickled record with further fields", describe_bytes(value));
     }
-    if (is_encoded_image(value)) {
+    if (is_encoded_image(value) || is_sound(value)) {
         set_encoded(value, sample);
     } else if (may_be_pickle(value)) {
         read_pickle(value, sample);
     } else if (may_be_datum(value)) {
         read_datum(value, sample);
     } else {
-        bad("an encoded image, a pickle or a Caffe Datum", describe_bytes(value));
+        bad("an encoded image, a sound, a pickle or a Caffe Datum", describe_bytes(value));
     }
 }
 

@@ -318,6 +318,14 @@ void StkDataset::read(std::int64_t index, Sample& sample) const {
     }
 }
 
+std::optional<std::int64_t> StkDataset::entries(std::int64_t index, std::size_t at) const {
+    if (reader_.schema().fields[columns_[at]].kind != StkKind::tensor) {
+        return std::nullopt;
+    }
+    const StkReader::Place place = reader_.place(index);
+    return place.shard.tensor_shape(columns_[at], place.sample).front();
+}
+
 // Only for remote shards; local ones are read in any order.
 std::vector<std::int64_t> StkDataset::shard_sizes() const {
     std::vector<std::int64_t> sizes;

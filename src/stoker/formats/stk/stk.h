@@ -93,6 +93,7 @@ class StkDataset final : public Dataset {
     // Remote: fetches ranges. Local: brings large payloads into memory and small ones into the processor's cache, since
     // shuffled reads mostly wait for memory.
     void prefetch(std::span<const std::int64_t> indices) const override;
+    std::optional<std::int64_t> entries(std::int64_t index, std::size_t at) const override;
     std::vector<std::int64_t> shard_sizes() const override;
     std::span<const Field> fields() const override { return fields_; }
     std::string key(std::int64_t index) const override { return std::string(reader_.key(index)); }

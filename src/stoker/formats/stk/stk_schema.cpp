@@ -106,8 +106,8 @@ std::string_view kind_name(StkKind kind) {
 }
 
 std::string stk_codec_name(StkCodec codec) {
-    constexpr std::array<std::string_view, 12> kNames = {"raw", "jpeg", "png",  "dct", "dct-zstd", "webp",
-                                                         "bmp", "pnm",  "tiff", "npy", "clip",     "video"};
+    constexpr std::array<std::string_view, 13> kNames = {"raw", "jpeg", "png", "dct",  "dct-zstd", "webp", "bmp",
+                                                         "pnm", "tiff", "npy", "clip", "video",    "sound"};
     const auto number = static_cast<std::size_t>(codec);
     return number < kNames.size() ? std::string(kNames[number]) : fmt::format("codec-{}", number);
 }

@@ -41,7 +41,8 @@ enum class StkCodec : std::uint16_t {
     tiff = 8,
     npy = 9,    // raw pixels that are not uint8 of up to 4 channels
     clip = 10,  // several images (stk_clip.h)
-    video = 11
+    video = 11,
+    sound = 12  // a file
 };
 
 // "jpeg"; "codec-9" for an unknown number.

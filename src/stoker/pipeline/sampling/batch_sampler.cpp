@@ -20,6 +20,9 @@ BatchSampler::BatchSampler(const BatchSamplerOptions& options) : options_(option
     require(options.world_size >= 1, "ranks", "at least 1", options.world_size);
     require(options.rank >= 0 && options.rank < options.world_size, "ranks",
             fmt::format("a rank from 0 to {}", options.world_size - 1), options.rank);
+    if (!options.begins.empty()) {
+        return;
+    }
     require(options.batch_size % options.world_size == 0, "data.batch_size",
             fmt::format("a multiple of the {} ranks", options.world_size), options.batch_size);
     if (options.drop_last && options.size < options.batch_size) {
@@ -32,6 +35,9 @@ BatchSampler::BatchSampler(const BatchSamplerOptions& options) : options_(option
 }
 
 std::int64_t BatchSampler::batches() const {
+    if (!options_.begins.empty()) {
+        return std::ssize(options_.begins) - 1;
+    }
     const std::int64_t full = options_.size / options_.batch_size;
     return options_.drop_last || full * options_.batch_size == options_.size ? full : full + 1;
 }
@@ -42,11 +48,24 @@ std::int64_t BatchSampler::max_slice() const {
 }
 
 std::int64_t BatchSampler::samples(std::int64_t batch) const {
+    if (!options_.begins.empty()) {
+        const std::int64_t* begin = options_.begins.data() + batch;
+        return begin[1] - begin[0];
+    }
     return std::min(options_.batch_size, options_.size - batch * options_.batch_size);
 }
 
+std::int64_t BatchSampler::smallest() const {
+    std::int64_t least = samples(batches() - 1);
+    for (std::int64_t batch = 0; batch < std::ssize(options_.begins) - 1; ++batch) {
+        least = std::min(least, samples(batch));
+    }
+    return least;
+}
+
 BatchSlice BatchSampler::slice(std::int64_t batch) const {
-    const std::int64_t first = batch * options_.batch_size;
+    const std::int64_t first =
+        options_.begins.empty() ? batch * options_.batch_size : options_.begins[static_cast<std::size_t>(batch)];
     const std::int64_t count = samples(batch);
     const std::int64_t begin = count * options_.rank / options_.world_size;
     const std::int64_t end = count * (options_.rank + 1) / options_.world_size;

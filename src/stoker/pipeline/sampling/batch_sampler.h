@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace stoker {
 
@@ -12,6 +13,9 @@ struct BatchSamplerOptions {
     bool drop_last = false;       // drop an epoch's last batch if it is not full
     int rank = 0;
     int world_size = 1;  // must divide batch_size
+    // The first position of each batch, and `size`, for batches of several sizes up to `batch_size`, which `world_size`
+    // need not divide; `drop_last` has no effect then. Empty: all but the last have `batch_size`.
+    std::vector<std::int64_t> begins = {};
 };
 
 // Positions [first, first + count) of an epoch.
@@ -35,6 +39,7 @@ class BatchSampler {
     std::int64_t batches() const;                    // per epoch, the same for every rank
     std::int64_t max_slice() const;                  // positions in the largest slice of any rank
     std::int64_t samples(std::int64_t batch) const;  // in global batch `batch`, over all ranks
+    std::int64_t smallest() const;                   // samples of the smallest global batch
 
     // This rank's slice of global batch `batch` in [0, batches()). A last batch that is not full is divided evenly, so
     // with many ranks a slice may be empty.

@@ -93,6 +93,7 @@ class GatherOrder {
     std::string operator()(const CenterCrop& /*op*/) const { return "is a center_crop after a random op"; }
     std::string operator()(const Normalize& /*op*/) const { return ""; }
     std::string operator()(const ToFloat& /*op*/) const { return "makes floats, which is done on the CPU"; }
+    std::string operator()(const SoundOp& /*op*/) const { return "is for sounds, on the CPU"; }
     std::string operator()(const PixelOp& op) {
         return std::holds_alternative<VerticalFlip>(op) ? flip() : output_.pixels(op);
     }
@@ -169,6 +170,7 @@ class DctCropOrder {
     }
     std::string operator()(const Normalize& /*op*/) const { return ""; }
     std::string operator()(const ToFloat& /*op*/) const { return "makes floats, which is done on the CPU"; }
+    std::string operator()(const SoundOp& /*op*/) const { return "is for sounds, on the CPU"; }
     std::string operator()(const PixelOp& op) {
         if (std::holds_alternative<VerticalFlip>(op)) {
             upside_down_ = true;

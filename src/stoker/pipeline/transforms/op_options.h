@@ -23,6 +23,7 @@ class OpOptions {
 
     // Throws if the option and the fallback are missing.
     double number(const std::string& name, std::optional<double> fallback, double low, double high);
+    float probability(double fallback) { return static_cast<float>(number("p", fallback, 0, 1)); }  // the option `p`
     int whole(const std::string& name, std::optional<int> fallback, int low, int high);
     bool is_text(const std::string& name);
     bool flag(const std::string& name, bool fallback);

@@ -40,6 +40,7 @@ struct MaskOp {
     }
     ConstImageView operator()(const Normalize& /*op*/) const { return mask; }
     ConstImageView operator()(const ToFloat& /*op*/) const { return mask; }
+    ConstImageView operator()(const SoundOp& /*op*/) const { return mask; }
 
   private:
     ImageSize size() const { return {mask.height, mask.width}; }
@@ -91,6 +92,7 @@ struct BoxesOp {
     }
     ImageSize operator()(const Normalize& /*op*/) const { return image; }
     ImageSize operator()(const ToFloat& /*op*/) const { return image; }
+    ImageSize operator()(const SoundOp& /*op*/) const { return image; }
 
   private:
     ImageSize resized(ImageSize from, ImageSize to) const {
@@ -132,7 +134,7 @@ void require_overlay_ops(std::span<const Op> ops, const Field& field) {
                                    .got = "another padding_mode"});
         }
         const auto* pixel_op = std::get_if<PixelOp>(&op);
-        if (pixel_op != nullptr && !takes_masks_and_boxes(*pixel_op)) {
+        if (std::holds_alternative<SoundOp>(op) || (pixel_op != nullptr && !takes_masks_and_boxes(*pixel_op))) {
             throw InvalidArgument({.where = fmt::format("field {}", field.name),
                                    .expected = "ops that masks and boxes can follow",
                                    .got = "an op that moves the pixels of images alone, such as trivial_augment_wide",

@@ -15,6 +15,9 @@ namespace stoker {
 namespace {
 
 bool is_random(const Op& op) {
+    if (const auto* const sound = std::get_if<SoundOp>(&op)) {
+        return stoker::is_random(*sound);
+    }
     return !std::holds_alternative<Resize>(op) && !std::holds_alternative<CenterCrop>(op) &&
            !std::holds_alternative<Normalize>(op) && !std::holds_alternative<ToFloat>(op);
 }
@@ -60,6 +63,7 @@ struct FoldOp {
     bool operator()(const PixelOp& op) const { return !changes_pixels(op, geometry.size(), rng); }
     bool operator()(const Normalize& /*op*/) const { return false; }
     bool operator()(const ToFloat& /*op*/) const { return false; }
+    bool operator()(const SoundOp& /*op*/) const { return false; }
 };
 
 // The image as writable pixels. Unless it is in the current scratch image, it is copied there: it may be in the data
@@ -233,7 +237,8 @@ TransformOptions transform_options(const DataRecipe& recipe) {
     return {.exif = recipe.exif,
             .first_frame = recipe.first_frame,
             .decode = recipe.decode == "fast" ? DecodeMode::fast : DecodeMode::exact,
-            .channels = recipe.channels.value_or(0)};
+            .channels = recipe.channels.value_or(0),
+            .sample_rate = static_cast<int>(recipe.sample_rate)};
 }
 
 Transform::Transform(const std::vector<OpSpec>& specs, const TransformOptions& options)
@@ -258,12 +263,15 @@ Transform::Transform(std::vector<Op> ops, const TransformOptions& options) : ops
                                        .hint = "move it to the end of the list"});
             }
             last = *normalize_op;
+        } else if (auto* const sound = std::get_if<SoundOp>(&ops_[i])) {
+            set_sample_rate(*sound, options_.sample_rate);
         }
     }
     factors_ = normalize_factors(last);
     normalize_ = last;
-    needs_planes_ = last.by != NormalizeBy::mean_std ||
-                    std::ranges::any_of(ops_, [](const Op& op) { return std::holds_alternative<ToFloat>(op); });
+    needs_planes_ = last.by != NormalizeBy::mean_std || std::ranges::any_of(ops_, [](const Op& op) {
+                        return std::holds_alternative<ToFloat>(op) || std::holds_alternative<SoundOp>(op);
+                    });
     if (!ops_.empty() && std::holds_alternative<Normalize>(ops_.back())) {
         ops_.pop_back();
     }

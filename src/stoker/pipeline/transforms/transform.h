@@ -29,6 +29,7 @@
 #include "stoker/pipeline/transforms/geometry.h"
 #include "stoker/pipeline/transforms/pixel_ops.h"
 #include "stoker/pipeline/transforms/region_sink.h"
+#include "stoker/pipeline/transforms/sound_ops.h"
 #include "stoker/recipe/recipe.h"
 #include "stoker/records/stages.h"
 
@@ -54,13 +55,15 @@ struct ToFloat {
 };
 
 // One op of a list. A CustomOp is a PixelOp.
-using Op = std::variant<Resize, CenterCrop, RandomResizedCrop, HorizontalFlip, Normalize, RandomCrop, ToFloat, PixelOp>;
+using Op = std::variant<Resize, CenterCrop, RandomResizedCrop, HorizontalFlip, Normalize, RandomCrop, ToFloat, SoundOp,
+                        PixelOp>;
 
 struct TransformOptions {
     bool exif = false;         // rotate images by their EXIF orientation
     bool first_frame = false;  // read the first frame of an animated WebP
     DecodeMode decode = DecodeMode::exact;
     std::int64_t channels = 0;  // 1: encoded images become grey; otherwise they are RGB; 3: so are raw grey images
+    int sample_rate = 0;        // of sounds, in Hz, for mel_spectrogram
 };
 
 // How a recipe's [data] says that images are decoded.
@@ -121,6 +124,7 @@ struct TransformScratch {
     ResizeScratch resize;
     std::array<Planes, 2> planes;  // as `pixels`
     Planes planes_copy;
+    SoundScratch sound;
     Planes clip;  // the frames below each other
     PlanesResizeScratch planes_resize;
     std::vector<float> sorted;  // for percentiles

@@ -73,6 +73,15 @@ struct RunPlanesOp {
         run_on_planes(op, pixels, values, rng, scratch.planes_copy);
         return pixels;
     }
+    ConstPlanesView operator()(const SoundOp& op) const {
+        const ConstPlanesView out = run_sound_op(op, writable(image, scratch), rng, scratch.sound);
+        if (std::holds_alternative<MelOp>(op)) {  // the next op writes where this one read
+            scratch.current = 1 - scratch.current;
+            std::swap(scratch.planes[scratch.current], scratch.sound.spectrogram);
+        }
+        values = {};
+        return out;
+    }
     ConstPlanesView operator()(const ToFloat& op) const {
         const PlanesView pixels = writable(image, scratch);
         if (op.window) {

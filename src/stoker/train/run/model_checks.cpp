@@ -121,23 +121,24 @@ void require_one_size(const Loader& val, const Transform& transform, std::uint64
     parallel_for(cpu_cores().usable, std::ssize(tried), 1, [&](std::int64_t at, std::int64_t) {
         const std::int64_t index = tried[static_cast<std::size_t>(at)];
         Sample sample;
-        Buffer video;
+        Buffer recording;
         TransformScratch scratch;
         StageTimes times;
         StageClock clock(times);
         try {
-            read_sample(data, index, sample, {.count = 1});
-            add_frames(sample, {.count = 1}, video, transform.options().channels);
+            const RngKey key{.seed = seed, .sample = static_cast<std::uint64_t>(index)};
+            const ClipOptions& clips = val.options().clips;
+            const FrameWindow wanted =
+                clips.sample_rate > 0 ? wanted_frames(clips, index, key) : FrameWindow{.count = 1};  // one of a clip's
+            read_sample(data, index, sample, wanted);
+            decode_wanted(sample, wanted, recording, transform.options().channels);
             const FieldValue& stored = first_image(sample);
             if (transform.takes_planes(stored, scratch)) {
-                const ConstPlanesView planes = transform.planes(
-                    stored, {.seed = seed, .sample = static_cast<std::uint64_t>(index)}, scratch, clock);
+                const ConstPlanesView planes = transform.planes(stored, key, scratch, clock);
                 require_size(slot, planes.channels, {planes.height, planes.width});
                 return;
             }
-            const ConstImageView image =
-                transform.augment(transform.prepare(stored, scratch, clock),
-                                  {.seed = seed, .sample = static_cast<std::uint64_t>(index)}, scratch);
+            const ConstImageView image = transform.augment(transform.prepare(stored, scratch, clock), key, scratch);
             require_size(slot, image.channels, {image.height, image.width});
         } catch (const SizeMismatch& error) {
             throw error.located({.path = data.path(), .key = key_or_index(data, index), .index = index});
@@ -330,8 +331,8 @@ void require_smallest_batch(const Recipe& recipe, Model& model, const BatchSampl
                             const at::Device& device) {
     const StepOptions options = step_options(recipe, task, device);
     const int ranks = sampler.options().world_size;
-    const std::int64_t whole = sampler.samples(0);
-    const std::int64_t last = sampler.samples(sampler.batches() - 1);
+    const std::int64_t whole = sampler.options().begins.empty() ? sampler.samples(0) : sampler.options().batch_size;
+    const std::int64_t last = sampler.smallest();
     const Division division{.ranks = ranks, .accumulate = options.accumulate, .synced = options.sync_batch_norm};
     const bool in_all = smallest_part(whole, division) == 1;
     if (model.linear_chain() != nullptr || (!in_all && smallest_part(last, division) > 1)) {

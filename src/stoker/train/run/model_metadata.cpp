@@ -23,6 +23,24 @@ Json value_of(const ModelMetadata& metadata, const char* key) {
     return found == metadata.end() ? Json() : parse_json<Json>(found->second);
 }
 
+void add_sound_op(const SoundOp& op, ModelMetadata& metadata) {
+    if (const auto* mel = std::get_if<MelOp>(&op)) {
+        const MelOptions& all = mel->options;
+        metadata["mel_spectrogram"] = json_text(Json{{"n_fft", all.n_fft},
+                                                     {"win_length", all.win_length},
+                                                     {"hop_length", all.hop_length},
+                                                     {"n_mels", all.n_mels},
+                                                     {"f_min", all.f_min},
+                                                     {"f_max", all.f_max},
+                                                     {"power", all.power},
+                                                     {"mel_scale", all.slaney_scale ? "slaney" : "htk"},
+                                                     {"norm", all.slaney_norm ? "slaney" : "none"}});
+    } else if (const auto* decibels = std::get_if<AmplitudeToDb>(&op)) {
+        metadata["amplitude_to_db"] =
+            json_text(Json{{"multiplier", decibels->multiplier}, {"top_db", decibels->top_db}});
+    }
+}
+
 void add_normalization(const Recipe& recipe, std::int64_t channels_of_images, ModelMetadata& metadata) {
     Normalize normalize;
     for (const Op& op : make_ops(recipe.data.val_ops)) {
@@ -32,6 +50,8 @@ void add_normalization(const Recipe& recipe, std::int64_t channels_of_images, Mo
             metadata["window"] = fmt::format("[{}]", fmt::join(*values->window, ", "));
         } else if (values != nullptr && !values->scale) {
             metadata["scaled"] = "false";
+        } else if (const auto* sound = std::get_if<SoundOp>(&op)) {
+            add_sound_op(*sound, metadata);
         }
     }
     if (normalize.by != NormalizeBy::mean_std) {  // each image has its own
@@ -50,6 +70,9 @@ ModelMetadata model_metadata(const Recipe& recipe, const Task& task, const Shape
     ModelMetadata metadata = {{"format", "pt"},  // Python's safetensors requires it
                               {"classes", json_text(Json(task.classes))},
                               {"input", fmt::format("[{}]", fmt::join(input, ", "))}};
+    if (recipe.data.sample_rate > 0) {
+        metadata["sample_rate"] = fmt::to_string(recipe.data.sample_rate);
+    }
     if (input.size() >= 3) {  // images or clips
         add_normalization(recipe, channels_in(input), metadata);
     }

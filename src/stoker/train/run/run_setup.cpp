@@ -45,7 +45,7 @@ constexpr int kDrawers = 2;  // workers, if they only draw: the images are on th
 std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<const Dataset>& dataset,
                                     const std::vector<OpSpec>& ops, LoaderOptions options, const at::Device& device,
                                     bool channels_last, std::int64_t channels, const Group& group) {
-    if (options.batch_size % group.size() != 0) {
+    if (options.buckets == nullptr && options.batch_size % group.size() != 0) {
         throw InvalidArgument({.where = "data.batch_size",
                                .expected = fmt::format("a multiple of the {} ranks", group.size()),
                                .got = fmt::to_string(options.batch_size)});
@@ -174,15 +174,16 @@ std::optional<ImageSize> required_size(const DataRecipe& recipe, const ModelMeta
 std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::shared_ptr<const Dataset>& dataset,
                                             const at::Device& device, bool channels_last, const ModelMetadata& metadata,
                                             const Group& group) {
-    LoaderOptions options = val_loader_options(recipe, {.train = nullptr, .val = dataset});
+    Recipe own = recipe;
+    own.data.decode_on = "cpu";  // images of any kind
+    own.data.bucket_by.clear();  // predictions have the order of the data
+    LoaderOptions options = val_loader_options(own, {.train = nullptr, .val = dataset});
     options.bad_samples = dataset->size();
     options.replace = false;
     options.size = required_size(recipe.data, metadata);
     options.channels = channels_of(metadata);
     options.image_sizes =
         task_named(recipe.task) == TaskKind::segmentation && keep_frame(make_ops(recipe.data.val_ops));
-    Recipe own = recipe;
-    own.data.decode_on = "cpu";  // images of any kind
     return make_loader(own, dataset, recipe.data.val_ops, options, device, channels_last, channels_of(metadata), group);
 }
 

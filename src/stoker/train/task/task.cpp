@@ -13,6 +13,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/bridge/tensor.h"
+#include "stoker/formats/tokens/packed_documents.h"
 #include "stoker/models/model.h"
 
 namespace stoker {
@@ -139,6 +140,19 @@ std::vector<std::string> target_names(const Recipe& recipe, const Dataset& datas
     return task.outputs > 1 && std::ssize(columns) == task.outputs ? columns : std::vector<std::string>();
 }
 
+bool is_for_each_token(std::string_view name) {
+    return name == kSegmentIds || name == kPositionIds;
+}
+
+// The field as `prepare` leaves it: the first T of T + 1 values that a language has for its tokens.
+FieldSpec in_step(const Task& task, const FieldSpec& spec) {
+    FieldSpec found = spec;
+    if (task.kind == TaskKind::language && is_for_each_token(spec.name)) {
+        found.shape = task.input;
+    }
+    return found;
+}
+
 void add_tokens(Task& task, const FieldSpec& spec, std::span<const FieldSpec> specs) {
     if (spec.shape.size() != 1 || spec.shape.front() < 2) {
         throw InvalidArgument({.where = "data.fields." + spec.name,
@@ -147,9 +161,11 @@ void add_tokens(Task& task, const FieldSpec& spec, std::span<const FieldSpec> sp
     }
     task.fields.input = spec.name;
     task.input = task.target = {spec.shape.front() - 1};
-    if (const FieldSpec* length = find_spec(specs, spec.name + kLengthSuffix)) {
-        task.fields.more = {length->name};
-        task.more = {*length};
+    for (const std::string& name : {spec.name + kLengthSuffix, std::string(kSegmentIds)}) {
+        if (const FieldSpec* found = find_spec(specs, name)) {
+            task.fields.more.push_back(name);
+            task.more.push_back(in_step(task, *found));
+        }
     }
 }
 
@@ -213,16 +229,27 @@ at::ScalarType input_type(const Task& task) {
     return field != nullptr ? value_type(*field) : at::kFloat;
 }
 
-// Tokens (N, T + 1), in `target`, become inputs and targets. Targets in the padding are ignored.
+// Tokens (N, T + 1), in `target`, become inputs and targets; the ids of segments and positions keep the first T.
+// Targets in the padding are ignored, and so are those in another document than the token before them.
 void split_tokens(const Task& task, DeviceBatch& batch) {
     const at::Tensor tokens = batch.target.to(at::kLong);
-    const std::int64_t length = task.input.front();
+    const std::int64_t length = tokens.size(1) - 1;          // of a batch by length, less than task.input
     batch.input = tokens.narrow(1, 0, length).contiguous();  // (N, T)
     batch.target = tokens.narrow(1, 1, length).contiguous();
     if (const at::Tensor* lengths = batch.find(task.fields.target + kLengthSuffix)) {
         const at::Tensor position = at::arange(1, length + 1, tokens.options());  // (T)
         const at::Tensor padding = position.ge(lengths->unsqueeze(1));            // (N, T)
         batch.target = batch.target.masked_fill(padding, task.loss.ignore_index);
+    }
+    if (const at::Tensor* segments = batch.find(kSegmentIds)) {  // (N, T + 1)
+        const at::Tensor next = segments->narrow(1, 1, length);
+        const at::Tensor others = next.ne(segments->narrow(1, 0, length)).logical_or_(next.eq(0));
+        batch.target = batch.target.masked_fill(others, task.loss.ignore_index);
+    }
+    for (DeviceField& field : batch.fields) {
+        if (is_for_each_token(field.name)) {
+            field.tensor = field.tensor.narrow(1, 0, length).contiguous();
+        }
     }
 }
 
@@ -308,7 +335,7 @@ void add_inputs(Task& task, std::span<const std::string> names, std::span<const 
         task.inputs.push_back(name);
         if (find_spec(task.more, name) == nullptr) {
             task.fields.more.push_back(name);
-            task.more.push_back(*spec);
+            task.more.push_back(in_step(task, *spec));
         }
     }
 }

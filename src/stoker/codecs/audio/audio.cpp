@@ -1,0 +1,240 @@
+#include "stoker/codecs/audio/audio.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sndfile.h>
+#include <soxr.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "stoker/base/error.h"
+#include "stoker/codecs/audio/mp3_length.h"
+
+namespace stoker {
+namespace {
+
+// A library that is never closed, or the reason.
+class Library {
+  public:
+    explicit Library(const char* name) : handle_(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
+        if (handle_ == nullptr) {
+            why_ = dlerror();
+        }
+    }
+
+    template <typename Function>
+    void find(const char* name, Function*& function) {
+        function = handle_ == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(handle_, name));
+        if (function == nullptr && why_.empty()) {
+            why_ = fmt::format("one without {}", name);
+        }
+    }
+    void require(const char* name, const char* package) const {
+        if (!why_.empty()) {
+            throw IoError({.where = "audio",
+                           .expected = fmt::format("the library {}, to decode sounds", name),
+                           .got = why_,
+                           .hint = fmt::format("apt-get install {}", package)});
+        }
+    }
+
+  private:
+    void* handle_;
+    std::string why_;
+};
+
+struct Sndfile {
+    Library library{"libsndfile.so.1"};
+    decltype(&sf_open_virtual) open = nullptr;
+    decltype(&sf_readf_float) read = nullptr;
+    decltype(&sf_seek) seek = nullptr;
+    decltype(&sf_strerror) error = nullptr;
+    decltype(&sf_close) close = nullptr;
+
+    Sndfile() {
+        library.find("sf_open_virtual", open);
+        library.find("sf_readf_float", read);
+        library.find("sf_seek", seek);
+        library.find("sf_strerror", error);
+        library.find("sf_close", close);
+    }
+};
+
+const Sndfile& sndfile() {
+    static const Sndfile functions;
+    functions.library.require("libsndfile", "libsndfile1");
+    return functions;
+}
+
+struct Soxr {
+    Library library{"libsoxr.so.0"};
+    decltype(&soxr_oneshot) run = nullptr;
+    decltype(&soxr_quality_spec) quality = nullptr;
+    decltype(&soxr_runtime_spec) threads = nullptr;
+
+    Soxr() {
+        library.find("soxr_oneshot", run);
+        library.find("soxr_quality_spec", quality);
+        library.find("soxr_runtime_spec", threads);
+    }
+};
+
+const Soxr& soxr() {
+    static const Soxr functions;
+    functions.library.require("libsoxr", "libsoxr0");
+    return functions;
+}
+
+std::string codec_of(int format) {
+    switch (format & SF_FORMAT_TYPEMASK) {
+        case SF_FORMAT_FLAC:
+            return "flac";
+        case SF_FORMAT_OGG:
+            return (format & SF_FORMAT_SUBMASK) == SF_FORMAT_OPUS ? "opus" : "ogg";
+        case SF_FORMAT_AIFF:
+            return "aiff";
+        case 0x230000:  // SF_FORMAT_MPEG, of libsndfile 1.1
+            return "mp3";
+        default:
+            return "wav";
+    }
+}
+
+[[noreturn]] void refuse(std::string expected, std::string got) {
+    throw DataError({}, {.where = "audio", .expected = std::move(expected), .got = std::move(got)});
+}
+
+}  // namespace
+
+struct AudioFile::State {
+    std::span<const std::byte> all;
+    std::size_t at = 0;
+    SNDFILE* file = nullptr;
+
+    explicit State(std::span<const std::byte> bytes) : all(bytes) {}
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
+    ~State() {
+        if (file != nullptr) {
+            sndfile().close(file);
+        }
+    }
+
+    static SF_VIRTUAL_IO functions() {
+        return {.get_filelen = [](void* user) { return static_cast<sf_count_t>(of(user).all.size()); },
+                .seek = [](sf_count_t offset, int whence, void* user) { return of(user).seek(offset, whence); },
+                .read = [](void* to, sf_count_t count, void* user) { return of(user).read(to, count); },
+                .write = nullptr,
+                .tell = [](void* user) { return static_cast<sf_count_t>(of(user).at); }};
+    }
+
+  private:
+    static State& of(void* user) { return *static_cast<State*>(user); }
+
+    sf_count_t seek(sf_count_t offset, int whence) {
+        const auto size = static_cast<sf_count_t>(all.size());
+        const sf_count_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? static_cast<sf_count_t>(at) : size;
+        at = static_cast<std::size_t>(std::clamp<sf_count_t>(offset, -base, size - base) + base);
+        return static_cast<sf_count_t>(at);
+    }
+    sf_count_t read(void* to, sf_count_t count) {
+        const std::size_t bytes = std::min(static_cast<std::size_t>(std::max<sf_count_t>(count, 0)), all.size() - at);
+        std::memcpy(to, all.data() + at, bytes);
+        at += bytes;
+        return static_cast<sf_count_t>(bytes);
+    }
+};
+
+AudioFile::AudioFile(std::span<const std::byte> file) : state_(std::make_unique<State>(file)) {
+    SF_VIRTUAL_IO functions = State::functions();
+    SF_INFO info{};
+    state_->file = sndfile().open(&functions, SFM_READ, &info, state_.get());
+    if (state_->file == nullptr) {
+        refuse("a sound that libsndfile decodes", sndfile().error(nullptr));
+    }
+    const std::string codec = codec_of(info.format);
+    if (const auto counted = codec == "mp3" ? counted_mp3_samples(file) : std::nullopt) {
+        constexpr std::int64_t kTwoFrames = 2304;
+        if (*counted > info.frames + kTwoFrames) {
+            refuse("an MP3 whose first frame says its length",
+                   fmt::format("one without, of which libsndfile reads {} of {} samples; encode it again", info.frames,
+                               *counted));
+        }
+        info.frames = std::min(info.frames, static_cast<sf_count_t>(*counted));
+    }
+    constexpr std::uint64_t kMostPerByte = 8192;  // FLAC has up to 65,535 equal samples in 14 bytes
+    const bool fits = info.channels >= 1 && info.samplerate >= 1 && info.frames >= 1 &&
+                      info.frames <= kMostSoundSamples / info.channels &&
+                      static_cast<std::uint64_t>(info.frames) / kMostPerByte <= file.size();
+    if (!fits) {
+        refuse(fmt::format("1 to {} samples that {} bytes can hold", kMostSoundSamples, file.size()),
+               fmt::format("{} of {} channels, {} a second", info.frames, info.channels, info.samplerate));
+    }
+    info_ = {.rate = info.samplerate, .channels = info.channels, .samples = info.frames, .codec = codec};
+}
+
+AudioFile::~AudioFile() = default;
+
+void AudioFile::read(std::int64_t begin, PlanesView out) {
+    constexpr std::int64_t kBlock = 8192;
+    const std::int64_t count = out.width;
+    if (out.channels != info_.channels || out.height != 1 || begin < 0 || begin + count > info_.samples) {
+        throw InvalidArgument(
+            {.where = "audio",
+             .expected = fmt::format("a part of {} samples of {} channels", info_.samples, info_.channels),
+             .got = fmt::format("{} from {} on, of {}", count, begin, out.channels)});
+    }
+    const auto damaged = [&](std::int64_t at) {
+        refuse(fmt::format("{} samples", info_.samples),
+               fmt::format("a damaged file, at {:.3f} s", static_cast<double>(at) / info_.rate));
+    };
+    if (begin > 0 && sndfile().seek(state_->file, begin, SEEK_SET) != begin) {
+        damaged(begin);
+    }
+    std::vector<float> block(static_cast<std::size_t>(std::min(kBlock, count) * info_.channels));
+    for (std::int64_t done = 0; done < count;) {
+        const std::int64_t wanted = std::min(kBlock, count - done);
+        const std::int64_t got = sndfile().read(state_->file, block.data(), wanted);
+        if (got < 1) {
+            damaged(begin + done);
+        }
+        for (int c = 0; c < info_.channels; ++c) {
+            float* const to = out.plane(c).row(0) + done;
+            const float* from = block.data() + c;
+            bool finite = true;
+            for (std::int64_t i = 0; i < got; ++i) {
+                to[i] = from[i * info_.channels];
+                finite = finite && std::isfinite(to[i]);
+            }
+            if (!finite) {
+                refuse("finite samples",
+                       fmt::format("others at {:.3f} s", static_cast<double>(begin + done) / info_.rate));
+            }
+        }
+        done += got;
+    }
+}
+
+std::int64_t resampled_count(std::int64_t samples, int from, int to) {
+    return (samples * to + from - 1) / from;
+}
+
+void resample(std::span<const float> sound, int from, int to, std::span<float> out) {
+    std::size_t made = std::min(sound.size(), out.size());
+    if (from == to) {
+        std::copy_n(sound.data(), made, out.data());
+    } else {
+        const soxr_quality_spec_t quality = soxr().quality(SOXR_HQ, 0);
+        const soxr_runtime_spec_t one_thread = soxr().threads(1);
+        if (const soxr_error_t error = soxr().run(from, to, 1, sound.data(), sound.size(), nullptr, out.data(),
+                                                  out.size(), &made, nullptr, &quality, &one_thread)) {
+            refuse("a sound that libsoxr resamples", error);
+        }
+    }
+    std::fill(out.begin() + static_cast<std::ptrdiff_t>(made), out.end(), 0.0f);
+}
+
+}  // namespace stoker
