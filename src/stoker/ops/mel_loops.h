@@ -184,22 +184,44 @@ STOKER_INLINE void to_powers(const MelPlan& plan, const Vec<lanes>* spectrum, Ve
     }
 }
 
-// The frames `first` + l as real parts, with `second` + l as imaginary parts; of frames behind the last, the last.
-template <int lanes>
-STOKER_INLINE void load(const MelPlan& plan, const MelRows& rows, int first, int second, Vec<lanes>* to) {
-    const float* begins[2 * lanes];
-    for (int l = 0; l < 2 * lanes; ++l) {
-        const int frame = std::min(l < lanes ? first + l : second + l - lanes, rows.frames - 1);
-        begins[l] = rows.sound + std::ptrdiff_t{frame} * plan.hop;
-    }
-    for (int i = 0; i < plan.n_fft; ++i) {
-        float values[2 * lanes];
-        for (int l = 0; l < 2 * lanes; ++l) {
-            values[l] = begins[l][i];
+// The padded sound's samples, hop by hop, as columns: sample i of frame t is in row i % hop, column t + i / hop, next
+// to that of frame t + 1. Columns behind the sound are 0.
+STOKER_INLINE void arrange(const MelPlan& plan, const MelRows& rows, float* columns) {
+    const std::ptrdiff_t hop = plan.hop;
+    const std::ptrdiff_t count = mel_columns(plan, rows.frames);
+    const std::ptrdiff_t samples = rows.samples;
+    const auto reflected = [&](std::ptrdiff_t at) {
+        at = at < 0 ? -at : at >= samples ? 2 * samples - 2 - at : at;
+        return at >= 0 && at < samples ? rows.sound[at] : 0.0f;
+    };
+    for (std::ptrdiff_t first = 0; first < count; first += kMostMelLanes) {
+        const std::ptrdiff_t begin = first * hop - plan.n_fft / 2;
+        const bool inside = begin >= 0 && begin + kMostMelLanes * hop <= samples;
+        for (std::ptrdiff_t row = 0; row < hop; ++row) {
+            float* const to = columns + row * count + first;
+            for (int l = 0; l < kMostMelLanes; ++l) {
+                const std::ptrdiff_t at = begin + l * hop + row;
+                to[l] = inside ? rows.sound[at] : reflected(at);
+            }
         }
-        std::memcpy(&to[i], values, sizeof values);
+    }
+}
+
+// The frames `first` + l as real parts, with `second` + l as imaginary parts.
+template <int lanes>
+STOKER_INLINE void load(const MelPlan& plan, const float* columns, std::ptrdiff_t count, int first, int second,
+                        Vec<lanes>* to) {
+    int row = 0;
+    for (int i = 0; i < plan.n_fft; ++i) {
+        const float* const from = columns + row * count;
+        std::memcpy(&to[i].re, from + first, sizeof to[i].re);
+        std::memcpy(&to[i].im, from + second, sizeof to[i].im);
         to[i].re *= plan.window[static_cast<std::size_t>(i)];
         to[i].im *= plan.window[static_cast<std::size_t>(i)];
+        if (++row == plan.hop) {
+            row = 0;
+            ++columns;
+        }
     }
 }
 
@@ -208,10 +230,13 @@ template <int lanes>
 STOKER_INLINE void run(const MelPlan& plan, const MelRows& rows) {
     auto* const buffers = reinterpret_cast<Vec<lanes>*>(rows.scratch);
     Vec<lanes>* const other = buffers + plan.n_fft;
+    float* const columns = rows.scratch + mel_buffer_floats(plan);
+    const std::ptrdiff_t count = mel_columns(plan, rows.frames);
+    arrange(plan, rows, columns);
     for (int block = 0; block < rows.frames; block += 2 * kMostMelLanes) {
         for (int first = block; first < std::min(block + kMostMelLanes, rows.frames); first += lanes) {
             const int second = first + kMostMelLanes;
-            load<lanes>(plan, rows, first, second, buffers);
+            load<lanes>(plan, columns, count, first, second, buffers);
             Vec<lanes>* const spectrum = transform<lanes>(plan, buffers, other);
             Vec<lanes>* const powers = spectrum == buffers ? other : buffers;
             to_powers<lanes>(plan, spectrum, powers);

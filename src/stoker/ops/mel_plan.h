@@ -35,17 +35,30 @@ struct MelPlan {
 
 // The frames of one channel.
 struct MelRows {
-    const float* sound = nullptr;  // padded: frame t begins at t * hop
+    const float* sound = nullptr;
+    int samples = 0;
     int frames = 0;
     float* out = nullptr;  // band m, frame t at out + m * stride + t
     std::ptrdiff_t stride = 0;
-    float* scratch = nullptr;  // mel_scratch_floats(plan), aligned to 64 bytes
+    float* scratch = nullptr;  // mel_scratch_floats(plan, frames), aligned to 64 bytes
 };
 
 inline constexpr int kMostMelLanes = 16;  // frames at a time, twice: one as real, one as imaginary parts
 
-inline std::size_t mel_scratch_floats(const MelPlan& plan) {
+// Of two buffers of a Fourier transform.
+inline std::size_t mel_buffer_floats(const MelPlan& plan) {
     return static_cast<std::size_t>(plan.n_fft) * 4 * kMostMelLanes;
+}
+
+// Hops of the padded sound, for all frames that are computed.
+inline std::ptrdiff_t mel_columns(const MelPlan& plan, int frames) {
+    constexpr std::ptrdiff_t kBlock = 2 * kMostMelLanes;
+    const std::ptrdiff_t computed = (std::ptrdiff_t{frames} + kBlock - 1) / kBlock * kBlock;
+    return (computed + plan.n_fft / plan.hop + kMostMelLanes) / kMostMelLanes * kMostMelLanes;
+}
+
+inline std::size_t mel_scratch_floats(const MelPlan& plan, int frames) {
+    return mel_buffer_floats(plan) + static_cast<std::size_t>(mel_columns(plan, frames) * plan.hop);
 }
 
 struct MelKernels {

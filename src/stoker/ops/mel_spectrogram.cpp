@@ -121,15 +121,6 @@ std::vector<float> window_of(const MelOptions& options) {
     return window;
 }
 
-// The sound with `pad` reflected samples at each end.
-void pad_reflected(const float* sound, int samples, int pad, float* out) {
-    for (int i = 0; i < pad; ++i) {
-        out[i] = sound[pad - i];
-        out[pad + samples + i] = sound[samples - 2 - i];
-    }
-    std::copy_n(sound, samples, out + pad);
-}
-
 void mask_values(PlanesView image, int begin, int width, bool columns, float value) {
     for (int c = 0; c < image.channels; ++c) {
         const Plane plane = image.plane(c);
@@ -214,18 +205,16 @@ void MelSpectrogram::run_with(const MelKernels& kernels, ConstPlanesView sound, 
                              .got = sound.height == 1 ? fmt::format("{} samples", sound.width)
                                                       : fmt::format("{} rows", sound.height)});
     }
-    const std::size_t own = mel_scratch_floats(*plan_);
-    const std::size_t padded = static_cast<std::size_t>(sound.width) + 2 * static_cast<std::size_t>(pad);
-    scratch.resize((own + padded) * sizeof(float));
-    auto* const floats = reinterpret_cast<float*>(scratch.data());
+    const int count = frames(sound.width);
+    scratch.resize(mel_scratch_floats(*plan_, count) * sizeof(float));
     for (int c = 0; c < sound.channels; ++c) {
-        pad_reflected(sound.plane(c).row(0), sound.width, pad, floats + own);
         const Plane to = out.plane(c);
-        kernels.run(*plan_, {.sound = floats + own,
-                             .frames = frames(sound.width),
+        kernels.run(*plan_, {.sound = sound.plane(c).row(0),
+                             .samples = sound.width,
+                             .frames = count,
                              .out = to.row(0),
                              .stride = to.stride,
-                             .scratch = floats});
+                             .scratch = reinterpret_cast<float*>(scratch.data())});
     }
 }
 

@@ -6,7 +6,7 @@
 #include <soxr.h>
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -103,6 +103,15 @@ std::string codec_of(int format) {
     }
 }
 
+bool are_finite(std::span<const float> values) {
+    constexpr std::uint32_t kExponent = 0x7F800000;
+    bool others = false;
+    for (const float value : values) {
+        others |= (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent;
+    }
+    return !others;
+}
+
 [[noreturn]] void refuse(std::string expected, std::string got) {
     throw DataError({}, {.where = "audio", .expected = std::move(expected), .got = std::move(got)});
 }
@@ -194,24 +203,22 @@ void AudioFile::read(std::int64_t begin, PlanesView out) {
     if (begin > 0 && sndfile().seek(state_->file, begin, SEEK_SET) != begin) {
         damaged(begin);
     }
-    std::vector<float> block(static_cast<std::size_t>(std::min(kBlock, count) * info_.channels));
+    const bool mono = info_.channels == 1;  // needs no block
+    std::vector<float> block(mono ? 0 : static_cast<std::size_t>(std::min(kBlock, count) * info_.channels));
     for (std::int64_t done = 0; done < count;) {
         const std::int64_t wanted = std::min(kBlock, count - done);
-        const std::int64_t got = sndfile().read(state_->file, block.data(), wanted);
+        float* const to = out.data + done;
+        const std::int64_t got = sndfile().read(state_->file, mono ? to : block.data(), wanted);
         if (got < 1) {
             damaged(begin + done);
         }
-        for (int c = 0; c < info_.channels; ++c) {
-            float* const to = out.plane(c).row(0) + done;
+        if (!are_finite(std::span(mono ? to : block.data(), static_cast<std::size_t>(got * info_.channels)))) {
+            refuse("finite samples", fmt::format("others at {:.3f} s", static_cast<double>(begin + done) / info_.rate));
+        }
+        for (int c = 0; c < info_.channels && !mono; ++c) {
             const float* from = block.data() + c;
-            bool finite = true;
             for (std::int64_t i = 0; i < got; ++i) {
-                to[i] = from[i * info_.channels];
-                finite = finite && std::isfinite(to[i]);
-            }
-            if (!finite) {
-                refuse("finite samples",
-                       fmt::format("others at {:.3f} s", static_cast<double>(begin + done) / info_.rate));
+                out.plane(c).row(0)[done + i] = from[i * info_.channels];
             }
         }
         done += got;
