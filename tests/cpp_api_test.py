@@ -22,6 +22,7 @@ LEFT_OUT = {
     # What Stoker's parts hand to each other: a program passes it on, or leaves the argument out.
     "AssembleDraw", "ConstPlanesView", "DctCropCapacity", "DctCropSlot", "DctCropper", "Decoder", "DeviceStreams", "EventNode", "FileInfo",
     "FullyShardedModel", "GatherOps", "ImageBlock", "ImageTable", "PixelTarget", "Planes", "PlanesResizeScratch",
+    "PlanesView",
     "RingLevel", "RunSummary", "RunView",
     "StageLinks", "StagePlan", "StateParts", "WorkLog", "WorkSpan",
     # What models override or report that are divided among ranks or into stages.
@@ -29,7 +30,7 @@ LEFT_OUT = {
     # Figures and codes whose names say what they are.
     "DecodeMode", "DeviceMemory", "ModelMetadata", "StkCodec", "StkImage",
     # Tables of an op's inner loops, for the tests that compare them.
-    "AugmentOp", "AugmentParams", "BlurKernel", "ColorKernels", "ResizeAxis", "VnniFilter",
+    "AugmentOp", "AugmentParams", "BlurKernel", "ColorKernels", "MelKernels", "ResizeAxis", "VnniFilter",
 }
 
 

@@ -144,7 +144,7 @@ epochs = 2
     losses = [line["loss"] for line in lines if line["type"] == "step"]
 
     def sum_and_count(tokens):
-        """Of one document."""
+        """One document's."""
         tokens = torch.from_numpy(tokens.astype(np.int64))[None]
         inputs, ones = tokens[:, :-1], torch.ones_like(tokens[:, :-1])
         logits = net(inputs, ones, torch.arange(inputs.shape[1])[None])

@@ -45,7 +45,7 @@ struct MelRows {
 
 inline constexpr int kMostMelLanes = 16;  // frames at a time, twice: one as real, one as imaginary parts
 
-// Of two buffers of a Fourier transform.
+// The two buffers of a Fourier transform.
 inline std::size_t mel_buffer_floats(const MelPlan& plan) {
     return static_cast<std::size_t>(plan.n_fft) * 4 * kMostMelLanes;
 }

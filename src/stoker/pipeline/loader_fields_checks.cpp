@@ -1,5 +1,5 @@
-// What a loader refuses: names, channels and kinds of samples that do not fit its options, values that are not their
-// field's.
+// The checks of a loader: names, channels and kinds of samples that do not fit its options, and values that are not
+// their field's, are refused.
 #include <fmt/format.h>
 #include <set>
 #include <utility>

@@ -164,7 +164,7 @@ TEST(BucketSampler, ABadSampleAloneHasSubstitutes) {
 TEST(BucketSampler, RestsJoinTheNextLength) {
     std::vector<std::int64_t> lengths(10, 16);  // of 100 / 16 = 6, a rest of 4
     lengths.insert(lengths.end(), 7, 18);       // with these 11 of 5, a rest of 1
-    lengths.insert(lengths.end(), 3, 30);       // much longer: a batch of its own
+    lengths.insert(lengths.end(), 3, 30);       // much longer: another batch
     const BucketSampler sampler(lengths, {.batch_tokens = 100, .shuffle = false});
     EXPECT_EQ(sampler.begins(), (std::vector<std::int64_t>{0, 6, 11, 16, 17, 20}));
     EXPECT_EQ(sampler.length(0), 16);
