@@ -121,8 +121,8 @@ ConstImageView TrainingData::frame(std::int64_t number) {
 }
 
 ConstImageView TrainingData::sound_picture(ConstImageView picture) {
-    constexpr int kWaveHeight = 128;
-    constexpr int kMostColumns = 512;
+    constexpr int kWaveHeight = 120;
+    constexpr int kMostColumns = 160;
     if (picture.height > 1) {
         strip_.reset(picture.height, picture.width, picture.channels);
         for (int y = 0; y < picture.height; ++y) {
@@ -144,7 +144,8 @@ ConstImageView TrainingData::sound_picture(ConstImageView picture) {
             low = std::min(low, value);
             high = std::max(high, value);
         }
-        for (int y = (255 - high) / 2; y <= (255 - low) / 2; ++y) {
+        const auto row = [](int value) { return (255 - value) * (kWaveHeight - 1) / 255; };
+        for (int y = row(high); y <= row(low); ++y) {
             wave.row(y)[x] = 0;
         }
     }

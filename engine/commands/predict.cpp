@@ -188,6 +188,9 @@ std::string resize_option(const DataRecipe& recipe, const ModelMetadata& metadat
     if (!size) {
         return "";
     }
+    if (recipe.sample_rate > 0) {
+        return "data.sample_rate and data.seconds as in training";
+    }
     std::string ops = fmt::format("{{op = \"resize\", size = [{}, {}]}}", size->height, size->width);
     for (const OpSpec& op : recipe.val_ops) {
         ops += ", " + op_to_toml(op);

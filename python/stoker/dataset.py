@@ -158,7 +158,8 @@ def open(
     split: of data that have two, such as MNIST's files.
     fields: further fields of each sample: names, or {name: name in the data} or {name: (name in the data, kind)}.
     image, label: the names of these fields in the data, where they are not the usual ones.
-    context: the number of tokens in a sample of a token stream, which needs it.
+    context: the number of tokens in a sample of a token stream, which needs it; documents of any length are joined to
+        rows of so many (docs/data.md).
     clips: samples are clips or volumes: arrays of three sides are (T, H, W), and each folder of images within a class is
         one. Arrays of four sides are clips also without it.
     labels: the samples of a folder of images, as a table with a row for each: a DataFrame (pandas, polars, pyarrow), a
@@ -183,7 +184,7 @@ def open(
             raise InvalidArgument("[labels] expected neither split, context nor clips with a table of labels, got one")
         opened = (folder, csv_text(labels, folder, image, label, further), image, label, further)
     handle = _open_again(opened)
-    if advice := handle.advice():
+    if context == 0 and (advice := handle.advice()):  # of rows of documents it says how much is padding
         warnings.warn(printable(f"[{handle.path()}] {advice}"), stacklevel=2)
     return Dataset(handle, (_from_anywhere(folder), *opened[1:]))
 

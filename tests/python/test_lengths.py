@@ -59,8 +59,7 @@ def batches(source, epochs=1, **options):
 
 
 def test_rows_hold_whole_documents(data):
-    with pytest.warns(UserWarning, match="padding"):
-        rows = opened(data, context=CONTEXT)
+    rows = opened(data, context=CONTEXT)
     found = {}
     for i in range(len(rows)):
         sample = rows[i]
@@ -83,8 +82,7 @@ def test_rows_hold_whole_documents(data):
 
 
 def test_packed_files_have_the_same_rows(data, packed_data):
-    with pytest.warns(UserWarning, match="padding"):
-        ours, theirs = opened(data, context=CONTEXT), package.open(packed_data, fields={"tokens": ("tokens", "tokens")}, context=CONTEXT)
+    ours, theirs = opened(data, context=CONTEXT), package.open(packed_data, fields={"tokens": ("tokens", "tokens")}, context=CONTEXT)
     assert len(ours) == len(theirs)
     for i in range(len(ours)):
         assert all((ours[i][name] == theirs[i][name]).all() for name in ("tokens", "segment_ids", "position_ids"))
@@ -150,8 +148,7 @@ epochs = 2
         logits = net(inputs, ones, torch.arange(inputs.shape[1])[None])
         return F.cross_entropy(logits[0], tokens[0, 1:], reduction="sum"), inputs.shape[1]
 
-    with pytest.warns(UserWarning, match="padding"):
-        rows = opened(data, context=CONTEXT)
+    rows = opened(data, context=CONTEXT)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     expected = []
     for epoch in batches(rows, epochs=2, batch_size=8, seed=5):
@@ -272,8 +269,7 @@ def test_bad_documents_are_replaced(tmp_path):
         indices = [i for batch in loader for i in batch["index"].tolist()]
     assert sorted(bad.index for bad in loader.bad_samples.values()) == [3, 77]
     assert len(indices) == COUNT and not {3, 77} & set(indices)
-    with pytest.warns(UserWarning, match="padding"):
-        rows = opened(tmp_path / "bad.tar", context=CONTEXT)
+    rows = opened(tmp_path / "bad.tar", context=CONTEXT)
     loader = package.Loader(rows, 4, bad_samples=2)
     with pytest.warns(package.BadSampleWarning):
         list(loader)

@@ -12,6 +12,7 @@ import pytest
 import stoker as package
 import torch
 from conftest import ROOT
+from PIL import Image
 from stoker import transforms as ours
 
 soundfile = pytest.importorskip("soundfile", reason="needs soundfile, which makes the sounds")
@@ -144,7 +145,7 @@ def test_spectrograms_are_torchaudios(folder, options):
     power = "magnitude" if options.get("power") == 1 else "power"
     for top_db in (None, 50.0):
         decibels = torchaudio.transforms.AmplitudeToDB(power, top_db)
-        ops = [ours.MelSpectrogram(**options)]
+        ops = [ours.MelSpectrogram(RATE, **options)]
         found = torch.cat([b["image"].clone() for b in package.Loader(data, 2, sample_rate=RATE, shuffle=False, ops=ops, framework="torch")])
         logs = torch.cat([b["image"].clone() for b in package.Loader(data, 2, sample_rate=RATE, shuffle=False, framework="torch",
                                                                       ops=[*ops, ours.AmplitudeToDB(power, top_db)])])
@@ -201,18 +202,23 @@ def test_workers_resuming_ranks_and_the_cache_change_nothing(folder):
             assert (part["image"] == whole[rank : rank + 1]).all()
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "text", "zeros", "image", "video"])
+@pytest.mark.parametrize("damage", ["cut", "cut wav", "empty", "text", "zeros", "image", "video"])
 def test_damaged_sounds_are_bad_samples(folder, damage):
     data = folder(count=4)
     path = data / "class1" / "s1.flac"
     content = path.read_bytes()
     half = len(content) // 2
-    path.write_bytes({"cut": content[:half], "zeros": content[:half] + bytes(len(content) - half), "empty": b"", "text": b"not a sound\n" * 100,
+    if damage == "cut wav":
+        soundfile.write(path.with_suffix(".wav"), tone(1), RATE)
+        path.unlink()
+        path = path.with_suffix(".wav")
+        content = path.read_bytes()
+    path.write_bytes({"cut": content[:half], "cut wav": content[:9000], "zeros": content[:half] + bytes(len(content) - half), "empty": b"", "text": b"not a sound\n" * 100,
                       "image": b"\xff\xd8\xff\xe0" + bytes(100), "video": b"\0\0\0\x20ftypisom" + bytes(100)}[damage])
     loader = package.Loader(data, 2, sample_rate=RATE, seconds=SECONDS, shuffle=False, bad_samples=1)
     with pytest.warns(package.BadSampleWarning):
         list(loader)
-    assert [bad.key for bad in loader.bad_samples.values()] == ["class1/s1.flac"]
+    assert [bad.key for bad in loader.bad_samples.values()] == [f"class1/{path.name}"]
     if damage in ("cut", "zeros"):
         assert re.search(r"at [01]\.\d{3} s", next(iter(loader.bad_samples.values())).reason)
 
@@ -243,6 +249,61 @@ def test_packing_keeps_the_files(folder, tmp_path, stoker, target):
     files = [path.relative_to(data) for path in in_order(data)]
     assert sorted(p.relative_to(tmp_path / "back") for p in (tmp_path / "back").rglob("s*.*")) == sorted(files)
     assert all((data / file).read_bytes() == (tmp_path / "back" / file).read_bytes() for file in files)
+
+
+def test_sounds_with_fields_of_all_other_kinds(tmp_path, stoker):
+    """Order, ranks, resume, bad samples, caches and packing of samples with a sound, a 16-bit image, tokens and a number."""
+    random = np.random.default_rng(3)
+    (tmp_path / "broken.flac").write_bytes(b"fLaC" + bytes(200))
+    with tarfile.open(tmp_path / "all.tar", "w") as tar:
+        for n in range(24):
+            soundfile.write(tmp_path / "one.flac", tone(n), RATE)
+            picture, text, angle = io.BytesIO(), io.BytesIO(), io.BytesIO()
+            Image.fromarray(random.integers(0, 4096, (20, 30), dtype=np.uint16)).save(picture, "png")
+            np.save(text, random.integers(0, 99, random.integers(2, 40), dtype=np.int32))
+            np.save(angle, np.float32(n))
+            sound = (tmp_path / ("broken.flac" if n == 5 else "one.flac")).read_bytes()
+            for name, content in (("flac", sound), ("scan.png", picture.getvalue()), ("text.npy", text.getvalue()),
+                                  ("angle.npy", angle.getvalue()), ("cls", str(n % 3).encode())):  # fmt: skip
+                member = tarfile.TarInfo(f"{n:02}.{name}")
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+    fields = {"scan": ("scan.png", "image"), "tokens": ("text.npy", "tokens"), "angle": "angle.npy"}
+    options = {"sample_rate": RATE, "seconds": 0.5, "seed": 7, "framework": "torch", "bad_samples": 2, "bucket_by": "tokens", "batch_size": 4,
+               "ops": [ours.MelSpectrogram(n_mels=20), ours.SpecAugment(1, 3, 1, 5)], "field_ops": {"scan": [ours.RandomResizedCrop(12)]}}  # fmt: skip
+
+    def epochs(source, count=2, **other):
+        loader = package.Loader(source, **options | other)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", package.BadSampleWarning)
+            return loader, [[{k: v.clone() if torch.is_tensor(v) else v for k, v in batch.items()} for batch in loader] for _ in range(count)]
+
+    def same(one, other):
+        names = ("image", "scan", "tokens", "tokens_length", "angle", "label", "index")
+        return len(one) == len(other) and all((a[name] == b[name]).all() for a, b in zip(one, other, strict=True) for name in names)
+
+    data = package.open(tmp_path / "all.tar", fields=fields)
+    loader, first = epochs(data, workers=0)
+    assert {bad.key for bad in loader.bad_samples.values()} == {"05.flac"}
+    assert first[0][0]["image"].shape[1:] == (2, 20, 21) and first[0][0]["scan"].shape[1:] == (3, 12, 12)
+    assert all(5 not in batch["index"] for batch in first[0]) and not same(*first)
+    for other in ({"workers": 3}, {"cache": "ram"}, {"cache": "disk"}):
+        assert all(map(same, first, epochs(data, **other)[1]))
+    stoker("pack", "all.tar", "all.stk", "--skip-bad", "--field", "scan=scan.png:image", "--field", "tokens=text.npy:tokens", "--field", "angle=angle.npy")
+    packed = package.open(tmp_path / "all.stk", fields={"scan": ("scan", "image"), "tokens": ("tokens", "tokens"), "angle": "angle"})
+    theirs = {int(i): row for batch in epochs(packed, 1, shuffle=False)[1][0] for i, row in zip(batch["angle"], batch["scan"])}
+    mine = {int(i): row for batch in epochs(data, 1, shuffle=False)[1][0] for i, row in zip(batch["angle"], batch["scan"])}
+    assert sorted(theirs) == [n for n in range(24) if n != 5] and theirs[0].shape == mine[0].shape
+    loader = package.Loader(data, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", package.BadSampleWarning)
+        next(iter(loader))
+        resumed = package.Loader(data, **options)
+        resumed.load_state_dict(loader.state_dict())
+        assert same([next(iter(resumed))], first[0][1:2])
+    parts = [epochs(data, 1, batch_size=2, rank=rank, world_size=2, drop_last=True)[1][0] for rank in range(2)]
+    for whole, *slices in zip(epochs(data, 1, drop_last=True)[1][0], *parts, strict=True):
+        assert (whole["image"] == torch.cat([part["image"] for part in slices])).all()
 
 
 def test_packing_refuses_what_would_lose_sounds(folder, tmp_path, stoker):
@@ -370,12 +431,18 @@ def test_settings_that_do_not_fit(folder, tmp_path):
         package.Loader(data, 2, seconds=1.0)
     with pytest.raises(package.InvalidArgument, match="f_max"):
         package.Loader(data, 2, sample_rate=RATE, ops=[ours.MelSpectrogram(f_max=5000.0)])
+    for given in (ours.MelSpectrogram(16000), ours.MelSpectrogram(sample_rate=16000)):
+        with pytest.raises(package.InvalidArgument, match="sample_rate"):
+            package.Loader(data, 2, sample_rate=RATE, ops=[given])
     with pytest.raises(package.InvalidArgument, match="prime"):
         package.Loader(data, 2, sample_rate=RATE, ops=[ours.MelSpectrogram(n_fft=262)])
     with pytest.raises(package.InvalidArgument, match="sounds"):
         package.Loader("synth:digits", 2, sample_rate=RATE)
-    with pytest.raises(package.DataError, match="1 x 500"):
+    with pytest.raises(package.DataError, match="seconds gives"):
         list(package.Loader(folder(samples=[500, 700, 900, 1100]), 2, sample_rate=RATE))
+    (data / "class1" / "cover.jpg").write_bytes(b"")
+    with pytest.raises(package.DataError, match="cover.jpg"):
+        package.open(data)
 
 
 def test_opened_sounds_have_their_own_rate(folder):

@@ -491,25 +491,27 @@ class NormalizeRange(Transform):
 
 
 class MelSpectrogram(Transform):
-    """torchaudio's: the powers of a sound on the mel scale, an image (C, n_mels, frames) of float32. The sounds have the
-    Loader's `sample_rate`. n_fft: a number without a prime factor above 127."""
+    """torchaudio's: the powers of a sound on the mel scale, an image (C, n_mels, frames) of float32. sample_rate: if given,
+    that of the Loader. n_fft: a number without a prime factor above 127."""
 
     op = "mel_spectrogram"
 
     def __init__(
         self,
+        sample_rate: int | None = None,
         n_fft: int = 400,
         win_length: int | None = None,
         hop_length: int | None = None,
         f_min: float = 0.0,
         f_max: float | None = None,
+        *,
         n_mels: int = 128,
         power: float = 2.0,
         norm: str | None = None,
         mel_scale: str = "htk",
     ) -> None:
         super().__init__(
-            n_fft=n_fft, win_length=win_length, hop_length=hop_length, f_min=f_min, f_max=f_max, n_mels=n_mels,
+            sample_rate=sample_rate, n_fft=n_fft, win_length=win_length, hop_length=hop_length, f_min=f_min, f_max=f_max, n_mels=n_mels,
             power=power, norm=norm, mel_scale=mel_scale,
         )  # fmt: skip
 
@@ -543,6 +545,7 @@ class SpecAugment(Transform):
         time_mask_param: int,
         n_freq_masks: int,
         freq_mask_param: int,
+        *,
         p: float = 1.0,
         zero_masking: bool = False,
     ) -> None:

@@ -17,7 +17,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::string_view kUnsupportedExtensions[] = {".gif", ".heic", ".heif", ".avif", ".jxl", ".jp2"};
+constexpr std::string_view kUnsupportedExtensions[] = {".gif", ".heic", ".heif", ".avif", ".jxl",
+                                                       ".jp2", ".m4a",  ".aac",  ".wma"};
 
 bool ends_with_any(std::string_view name, std::span<const std::string_view> extensions) {
     const auto lower = [](char c) { return lower_case(c); };

@@ -31,7 +31,7 @@ bool is_npy(std::span<const std::byte> bytes);
 // The sides of the array in a .npy file; 0 for another or damaged file.
 std::size_t npy_sides(const std::string& path);
 
-// True for image formats that Stoker cannot decode: .gif, .heic, .heif, .avif, .jxl, .jp2.
+// True for images and sounds that Stoker cannot decode: .gif, .heic, .heif, .avif, .jxl, .jp2, .m4a, .aac, .wma.
 bool is_unsupported_image_name(std::string_view name);
 
 // True for names that tools leave behind: those that begin with a dot (".git", "._001.jpg"), and "__MACOSX", "@eaDir"

@@ -278,7 +278,13 @@ std::optional<BadSample> Loader::try_sample(std::int64_t index, const RngKey& ke
             rethrow_located(*dataset_, index);
         }
     } catch (const DataError& error) {
-        if (!options_.size && dynamic_cast<const SizeMismatch*>(&error) != nullptr) {
+        const auto* const other_size = dynamic_cast<const SizeMismatch*>(&error);
+        if (!options_.size && other_size != nullptr && options_.clips.sample_rate > 0) {
+            ErrorInfo info = error.info();
+            info.hint = "data.seconds gives sounds one length, and data.channels = 1 makes stereo mono";
+            throw SizeMismatch(error.place(), info);
+        }
+        if (!options_.size && other_size != nullptr) {
             throw;
         }
         // What depends on the draw, such as whether a crop reaches the damage, is found again each time: otherwise

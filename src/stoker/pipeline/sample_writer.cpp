@@ -84,7 +84,10 @@ bool SampleWriter::read(const SampleTask& task) const {
         task.clock.lap(Stage::pixels);
     }
     if (wanted.sample_rate > 0 && task.scratch.sound.empty()) {
-        throw DataError({}, {.where = "audio", .expected = "a sound", .got = describe_bytes(sample.bytes)});
+        throw DataError({}, {.where = "audio",
+                             .expected = "a sound",
+                             .got = is_video(sample.bytes) ? "a video or an M4A file, whose sound is not read"
+                                                           : describe_bytes(sample.bytes)});
     }
     fields_.check(sample);
     return cached;

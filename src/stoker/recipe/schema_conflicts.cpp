@@ -115,8 +115,8 @@ std::optional<SchemaConflict> find_bucket_conflict(const DataRecipe& data) {
                               "set data.bucket_by to the field of tokens"};
     }
     for (const auto& [key, given] :
-         {std::pair("data.balance", data.balance), std::pair("data.weights", !data.weights.empty()),
-          std::pair("data.epoch_samples", data.epoch_samples != 0),
+         {std::pair("data.context", data.context != 0), std::pair("data.balance", data.balance),
+          std::pair("data.weights", !data.weights.empty()), std::pair("data.epoch_samples", data.epoch_samples != 0),
           std::pair("data.shuffle_window", data.shuffle_window.value_or(0) != 0)}) {
         if (given && !data.bucket_by.empty()) {
             return SchemaConflict{key, "none with data.bucket_by", "both", "leave one of them out"};

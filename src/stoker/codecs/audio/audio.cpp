@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "stoker/base/error.h"
@@ -116,6 +117,25 @@ bool are_finite(std::span<const float> values) {
     throw DataError({}, {.where = "audio", .expected = std::move(expected), .got = std::move(got)});
 }
 
+// libsndfile shortens a WAV or an AIFF that is cut. Programs that write to a pipe leave the size open: 0, or near 2^31
+// or 2^32.
+void require_whole(std::span<const std::byte> file) {
+    constexpr std::size_t kHeader = 8;
+    constexpr std::uint64_t kOpen = 0x7FFF0000;
+    const std::string_view text(reinterpret_cast<const char*>(file.data()), std::min(file.size(), kHeader));
+    const bool big = text.starts_with("FORM");
+    if (text.size() < kHeader || (!big && !text.starts_with("RIFF"))) {
+        return;
+    }
+    std::uint64_t content = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+        content = content << 8 | static_cast<unsigned char>(text[big ? 4 + i : 7 - i]);
+    }
+    if (content < kOpen && kHeader + content > file.size() + 1) {  // or without its last padding
+        refuse(fmt::format("{} bytes, as the file's header says", kHeader + content), fmt::to_string(file.size()));
+    }
+}
+
 }  // namespace
 
 struct AudioFile::State {
@@ -158,6 +178,7 @@ struct AudioFile::State {
 };
 
 AudioFile::AudioFile(std::span<const std::byte> file) : state_(std::make_unique<State>(file)) {
+    require_whole(file);
     SF_VIRTUAL_IO functions = State::functions();
     SF_INFO info{};
     state_->file = sndfile().open(&functions, SFM_READ, &info, state_.get());

@@ -188,6 +188,30 @@ std::string labels_table(const fs::path& folder) {
     return best.empty() ? "" : (folder / best).string();
 }
 
+namespace {
+
+// A class whose only picture hides its recordings would otherwise be one of a single sample.
+void check_one_kind(const std::string& root, const std::vector<std::string>& names,
+                    const std::vector<std::vector<WalkedFolder>>& classes) {
+    std::string picture;
+    std::string recording;
+    bool hides = false;
+    for (std::size_t i = 0; i < classes.size(); ++i) {
+        for (const WalkedFolder& folder : classes[i]) {
+            for (const std::string& name : folder.images) {
+                (is_recording_name(name) ? recording : picture) = path_in(folder, name);
+            }
+            hides = hides || std::ranges::any_of(folder.others, is_recording_name);
+        }
+    }
+    if (hides && !picture.empty() && !recording.empty()) {
+        refuse(root, fmt::format("{} in one of {} classes, and {} in another", picture, names.size(), recording),
+               "move the pictures out of folders of videos or sounds");
+    }
+}
+
+}  // namespace
+
 FolderIndex FolderIndex::make(const fs::path& root, int threads) {
     Listing listing;
     listing.top = walk_folder(root, "");
@@ -205,6 +229,7 @@ FolderIndex FolderIndex::make(const fs::path& root, int threads) {
     };
     parallel_for(threads, std::ssize(names), 1, walk);
     std::ranges::for_each(listing.classes, choose_images);
+    check_one_kind(root.string(), names, listing.classes);
     LeftOut left_out;
     for (const std::string& name : listing.top.images) {
         left_out.add_loose_image(name);

@@ -13,10 +13,13 @@ namespace {
 SoundOp make_mel_spectrogram(OpOptions& options) {
     constexpr double kMostHz = 400000;
     constexpr int kMostBands = 4096;
+    constexpr int kMostRate = 768000;
     MelOp op;
+    op.options.sample_rate = options.whole("sample_rate", 0, 0, kMostRate);  // checked by set_sample_rate
     op.options.n_fft = options.whole("n_fft", 400, 2, kMostFft);
     if (!is_fft_size(op.options.n_fft)) {
-        options.refuse("n_fft", fmt::format("a number without a prime factor above {}", kMostFftFactor));
+        options.refuse("n_fft",
+                       fmt::format("a number without a prime factor above {}, such as 400 or 512", kMostFftFactor));
     }
     op.options.win_length = options.whole("win_length", op.options.n_fft, 1, op.options.n_fft);
     const int half = std::max(op.options.win_length / 2, 1);
@@ -112,6 +115,19 @@ void set_sample_rate(SoundOp& op, int sample_rate) {
                                .got = "none",
                                .hint = "such as data.sample_rate = 16000"});
     }
+    const auto require = [&](bool holds, const char* option, const char* expected, const std::string& got) {
+        if (!holds) {
+            throw InvalidArgument({.where = fmt::format("mel_spectrogram.{}", option),
+                                   .expected = fmt::format(fmt::runtime(expected), sample_rate, sample_rate / 2.0),
+                                   .got = got});
+        }
+    };
+    require(mel->options.sample_rate == 0 || mel->options.sample_rate == sample_rate, "sample_rate",
+            "{} Hz, which is data.sample_rate, or none", fmt::to_string(mel->options.sample_rate));
+    require(mel->options.f_max <= sample_rate / 2.0, "f_max", "at most {1} Hz, half of data.sample_rate = {0}",
+            fmt::to_string(mel->options.f_max));
+    require(mel->options.f_min < sample_rate / 2.0, "f_min", "less than {1} Hz, half of data.sample_rate = {0}",
+            fmt::to_string(mel->options.f_min));
     mel->options.sample_rate = sample_rate;
     mel->made = std::make_shared<const MelSpectrogram>(mel->options);
 }

@@ -141,7 +141,11 @@ void require_one_size(const Loader& val, const Transform& transform, std::uint64
             const ConstImageView image = transform.augment(transform.prepare(stored, scratch, clock), key, scratch);
             require_size(slot, image.channels, {image.height, image.width});
         } catch (const SizeMismatch& error) {
-            throw error.located({.path = data.path(), .key = key_or_index(data, index), .index = index});
+            ErrorInfo info = error.info();
+            if (val.options().clips.sample_rate > 0) {
+                info.hint = "data.seconds gives sounds one length, and data.channels = 1 makes stereo mono";
+            }
+            throw DataError({.path = data.path(), .key = key_or_index(data, index), .index = index}, info);
         } catch (const std::exception&) {
             return;
         }
