@@ -81,11 +81,11 @@ std::unique_ptr<LoaderHandle> make_loader(const OpenData& data, const nb::dict& 
     recipe.data.mix.erase(recipe.data.mix.begin());
     const nb::gil_scoped_release release;
     const Transform transform(recipe.data.train_ops, transform_options(recipe.data));
+    const RecipeData sets = recipe_data(data, recipe.data);
+    LoaderOptions options = train_loader_options(recipe, sets);
     if (const auto conflict = find_conflict(recipe)) {
         throw InvalidArgument({conflict->key, conflict->expected, conflict->got, conflict->hint});
     }
-    const RecipeData sets = recipe_data(data, recipe.data);
-    LoaderOptions options = train_loader_options(recipe, sets);
     options.epochs = 0;
     options.workers = recipe.data.workers.value_or(auto_workers(/*on_gpu=*/false));
     options.rank = rank;

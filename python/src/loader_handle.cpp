@@ -18,7 +18,8 @@ LoaderHandle::LoaderHandle(std::shared_ptr<const Dataset> dataset, Transform tra
         const bool by_length = loader_->options().buckets != nullptr;
         throw InvalidArgument(
             {.where = by_length ? "batch_tokens" : "batch_size",
-             .expected = fmt::format("a sample for each of {} ranks in every batch of an epoch", ranks),
+             .expected = fmt::format("a sample for each of {} ranks in {} batch of an epoch", ranks,
+                                     by_length ? "every" : "the last"),
              .got = fmt::to_string(least),
              .hint = by_length ? "set drop_last=True; batch_tokens of at least the longest sample for each rank"
                                : "set drop_last=True, or another batch_size"});

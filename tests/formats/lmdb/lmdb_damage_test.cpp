@@ -45,7 +45,7 @@ TEST_F(LmdbDamage, UnknownRecordsAreDescribed) {
     Sample sample;
     EXPECT_THAT(error_of<DataError>([&] { dataset.read(0, sample); }),
                 AllOf(HasSubstr("bad"), HasSubstr(dir_.path().string()), HasSubstr("6 bytes: 47 49 46"),
-                      HasSubstr("an encoded image, a pickle or a Caffe Datum")));
+                      HasSubstr("an encoded image, a sound, a pickle or a Caffe Datum")));
     dataset.read(1, sample);
 }
 
