@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly TRIPLE=aarch64-linux-gnu ROOT=$PWD/build/aarch64/root BUILD=$PWD/build/aarch64/build
-readonly LIBRARIES=(lib{jpeg,spng,webp,tiff,deflate,zstd,xxhash,lmdb,hdf5,curl4-openssl,ssl,fmt,simdjson,tomlplusplus,cli11}-dev
+readonly LIBRARIES=(lib{jpeg,spng,webp,tiff,sndfile1,soxr,deflate,zstd,xxhash,lmdb,hdf5,curl4-openssl,ssl,fmt,simdjson,tomlplusplus,cli11}-dev
     lib{ncurses,gtest,gmock,stdc++-12}-dev zlib1g-dev nlohmann-json3-dev)
 
 # The -dev packages of Debian for arm64, unpacked. Links to absolute paths are made relative, as the linker follows them
@@ -20,10 +20,10 @@ make_root() {
         target=$(readlink "$link")
         ln -sfn "$(realpath -m --relative-to="${link%/*}" "$ROOT$target")" "$link"
     done
-    touch "$ROOT/ready"
+    echo "${LIBRARIES[*]}" >"$ROOT/ready"
 }
 
-[[ -e $ROOT/ready ]] || make_root
+[[ -e $ROOT/ready && $(<"$ROOT/ready") == "${LIBRARIES[*]}" ]] || make_root
 cmake -S . -B "$BUILD" -G Ninja -DCMAKE_BUILD_TYPE=Release -DSTOKER_ENGINE=OFF -DSTOKER_PYTHON=OFF -DSTOKER_CUDA=OFF -DSTOKER_MOLD=OFF \
     -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=$TRIPLE-g++ -DCMAKE_SYSROOT="$ROOT" \
     -DCMAKE_FIND_ROOT_PATH="$ROOT" -DCMAKE_FIND_ROOT_PATH_MODE_PROGRAM=NEVER -DCMAKE_LIBRARY_ARCHITECTURE=$TRIPLE \
