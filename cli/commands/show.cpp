@@ -214,6 +214,12 @@ int run(const ShowArguments& options) {
                        .seed = options.seed,
                        .fields = options.fields,
                        .val = options.val});
+    if (!data.dataset().has_image()) {
+        throw InvalidArgument({.where = data.dataset().path(),
+                               .expected = "samples with images, clips or sounds",
+                               .got = fmt::format("others, with {}", describe_fields(data.dataset().fields())),
+                               .hint = "stoker.open in Python gives their values"});
+    }
     const std::string& file = options.npy.empty() ? options.picture : options.npy;
     require_outside_data(file, {options.data, data.dataset().path()});
     require_replaceable(file, !options.npy.empty());

@@ -284,6 +284,11 @@ def test_a_long_document_takes_no_memory_of_the_short(tmp_path, stoker):
     assert shapes == {(2000, 8), (1, 327680)}
 
 
+def test_show_needs_pictures(packed_data, stoker):
+    message = stoker("show", packed_data, "--field", "tokens:tokens", status=1).err
+    assert "tokens int32" in message and message.count("\n") == 1
+
+
 def test_settings_that_do_not_fit(data, stoker, tmp_path):
     source = opened(data)
     for options, named in (
