@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 
 #include "stoker/base/error.h"
@@ -222,8 +223,10 @@ at::Tensor TorchScriptModel::forward(const at::Tensor& input) {
 
 std::vector<std::string> TorchScriptModel::inputs() const {
     std::vector<std::string> names;
-    for (const c10::Argument& argument : module_->get_method("forward").function().getSchema().arguments()) {
-        if (argument.name() != "self" && !argument.default_value()) {
+    const torch::jit::Method forward = module_->get_method("forward");
+    const std::vector<c10::Argument>& all = forward.function().getSchema().arguments();
+    for (const c10::Argument& argument : std::span(all).subspan(1)) {  // behind the module, whatever its name
+        if (!argument.default_value()) {
             names.push_back(argument.name());
         }
     }
