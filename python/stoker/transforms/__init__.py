@@ -1,17 +1,14 @@
 """Image ops with the names and arguments of torchvision.transforms.v2, which the C++ loader runs."""
 
 from stoker.transforms.ops import (
-    AmplitudeToDB,
     AutoAugment,
     CenterCrop,
     ColorJitter,
     ElasticTransform,
-    Gain,
     GaussianBlur,
     Grayscale,
     InPython,
     KeptInPython,
-    MelSpectrogram,
     Normalize,
     NormalizeRange,
     RandAugment,
@@ -33,13 +30,13 @@ from stoker.transforms.ops import (
     RandomSolarize,
     RandomVerticalFlip,
     Resize,
-    SpecAugment,
     TimmRandAugment,
     ToFloat,
     Transform,
     TrivialAugmentWide,
     Window,
 )
+from stoker.transforms.sounds import AmplitudeToDB, Gain, MelSpectrogram, SpecAugment
 from stoker.transforms.torchvision import from_torchvision
 
 __all__ = [

@@ -1,4 +1,4 @@
-// What a MelSpectrogram computes once, and the loops that use it, one for each instruction set. Internal to ops/.
+// The tables that a MelSpectrogram computes once, and its loops, one for each instruction set. Internal to ops/.
 #pragma once
 
 #include <cstddef>

@@ -189,9 +189,9 @@ AudioFile::AudioFile(std::span<const std::byte> file) : state_(std::make_unique<
     if (const auto counted = codec == "mp3" ? counted_mp3_samples(file) : std::nullopt) {
         constexpr std::int64_t kTwoFrames = 2304;
         if (*counted > info.frames + kTwoFrames) {
-            refuse("an MP3 whose first frame says its length",
-                   fmt::format("one without, of which libsndfile reads {} of {} samples; encode it again", info.frames,
-                               *counted));
+            refuse(
+                "an MP3 whose first frame says its length",
+                fmt::format("one without: libsndfile reads {} of {} samples; encode it again", info.frames, *counted));
         }
         info.frames = std::min(info.frames, static_cast<sf_count_t>(*counted));
     }

@@ -45,7 +45,7 @@ std::optional<Frame> frame_at(std::span<const std::byte> header) {
     return rate == 0 ? std::nullopt : std::optional(Frame{static_cast<std::size_t>(bytes), samples});
 }
 
-// Where the frames begin: behind a tag of ID3v2.
+// The frames begin behind this tag of ID3v2, or at 0.
 std::size_t tag_bytes(std::span<const std::byte> file) {
     constexpr std::size_t kHeader = 10;
     const std::string_view text(reinterpret_cast<const char*>(file.data()), std::min(file.size(), kHeader));

@@ -104,7 +104,7 @@ std::vector<PackedDocuments::Piece> PackedDocuments::cut() const {
     const std::vector<std::int64_t> lengths = lengths_of(*documents_, at_);
     std::vector<Piece> pieces;
     for (std::size_t document = 0; document < lengths.size(); ++document) {
-        if (lengths[document] == kBadLength) {  // a row of its own
+        if (lengths[document] == kBadLength) {  // alone in a row
             pieces.push_back({.document = static_cast<std::int64_t>(document), .begin = 0, .count = width_});
         }
         for (std::int64_t begin = 0; begin + 1 < lengths[document]; begin += width_ - 1) {

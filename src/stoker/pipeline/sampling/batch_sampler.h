@@ -14,7 +14,7 @@ struct BatchSamplerOptions {
     int rank = 0;
     int world_size = 1;  // must divide batch_size
     // The first position of each batch, and `size`, for batches of several sizes up to `batch_size`, which `world_size`
-    // need not divide; `drop_last` has no effect then. Empty: all but the last have `batch_size`.
+    // need not divide; `drop_last` then changes nothing. Empty: all but the last have `batch_size`.
     std::vector<std::int64_t> begins = {};
 };
 
