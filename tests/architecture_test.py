@@ -57,7 +57,7 @@ SUB_ARROWS = {
         "tokens": [".", "arrays"],
         "webdataset": [".", "arrays"],
     },
-    "codecs": {"jpeg": ["."], "dct": [".", "jpeg"], "audio": ["."], "video": ["."]},
+    "codecs": {"jpeg": ["."], "dct": [".", "jpeg"], "audio": [".", "video"], "video": ["."]},
     "fused": {"mlp_cuda": ["."]},
     "models": {".": ["kernels"], "kernels": []},
     "diagnose": {"advice": [".", "rules"], "report": ["."], "rules": ["."], "torch_trace": ["."]},

@@ -102,7 +102,8 @@ ConstImageView TrainingData::pixels(SampledIndex draw) {
         key_ = key_of(draw);
         const FrameWindow wanted = wanted_frames(clips_, index, key_);
         read_sample(*dataset_, index, sample_, wanted);
-        const bool sound = sample_.encoded && is_sound(sample_.bytes);
+        const bool sound =
+            sample_.encoded && (is_sound(sample_.bytes) || (wanted.sample_rate > 0 && is_video(sample_.bytes)));
         decode_wanted(sample_, wanted.count > 0 || sound ? wanted : FrameWindow{.count = kShownFrames}, recording_,
                       transform_.options().channels);
         const ConstImageView picture = frames() > 0 ? strip() : frame(0);

@@ -219,8 +219,9 @@ ReadSample read(const Dataset& dataset, std::int64_t index, const Transform& tra
     ReadSample result;
     const auto read = [&] {
         dataset.read(index, sample);
-        if (sample.encoded && is_sound(sample.bytes)) {
-            decode_wanted(sample, {.sample_rate = transform.options().sample_rate}, pixels);
+        const int rate = transform.options().sample_rate;
+        if (sample.encoded && (is_sound(sample.bytes) || (rate > 0 && is_video(sample.bytes)))) {
+            decode_wanted(sample, {.sample_rate = rate}, pixels);
         } else if (sample.encoded && is_video(sample.bytes)) {
             decode_wanted(sample, {.count = VideoFile(sample.bytes).info().frames}, pixels);
         }

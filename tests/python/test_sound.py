@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tarfile
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,11 +14,13 @@ import stoker as package
 import torch
 from conftest import ROOT
 from PIL import Image
+from sounds import in_order, waveforms_at
 from stoker import transforms as ours
 
 soundfile = pytest.importorskip("soundfile", reason="needs soundfile, which makes the sounds")
 
 RATE, SECONDS = 8000, 2.0
+waveforms = partial(waveforms_at, RATE)
 KINDS = {  # ending, options of soundfile
     "wav": ("wav", {}),
     "wav24": ("wav", {"subtype": "PCM_24"}),
@@ -50,17 +53,6 @@ def folder(tmp_path):
         return tmp_path / "data"
 
     return write
-
-
-def in_order(data):
-    return sorted(data.rglob("s*.*"), key=lambda path: (path.parent.name, path.name))
-
-
-def waveforms(source, **options):
-    """(N, C, T), in the order of the data set."""
-    options = {"shuffle": False, "framework": "torch", "sample_rate": RATE} | options
-    found = [batch["image"].clone() for batch in package.Loader(source, 2, **options)]
-    return torch.cat(found)[:, :, 0].numpy()
 
 
 def reference(path):

@@ -17,8 +17,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::string_view kUnsupportedExtensions[] = {".gif", ".heic", ".heif", ".avif", ".jxl",
-                                                       ".jp2", ".m4a",  ".aac",  ".wma"};
+constexpr std::string_view kUnsupportedExtensions[] = {".gif", ".heic", ".heif", ".avif",
+                                                       ".jxl", ".jp2",  ".aac",  ".wma"};
 
 bool ends_with_any(std::string_view name, std::span<const std::string_view> extensions) {
     const auto lower = [](char c) { return lower_case(c); };
@@ -38,6 +38,12 @@ bool is_bmp(std::string_view text) {
 bool is_tiff(std::string_view text) {
     return text.starts_with("II*\0"sv) || text.starts_with("MM\0*"sv) || text.starts_with("II+\0"sv) ||
            text.starts_with("MM\0+"sv);
+}
+
+// MP4 of sounds alone, such as music and books.
+bool is_m4a(std::string_view text) {
+    const std::string_view brand = text.substr(4);
+    return brand.starts_with("ftypM4A "sv) || brand.starts_with("ftypM4B "sv);
 }
 
 bool is_pnm(std::string_view text) {
@@ -81,7 +87,7 @@ bool is_video_name(std::string_view name) {
 }
 
 bool is_recording_name(std::string_view name) {
-    constexpr std::string_view kSounds[] = {".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff"};
+    constexpr std::string_view kSounds[] = {".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".m4a", ".aif", ".aiff"};
     return is_video_name(name) || ends_with_any(name, kSounds);
 }
 
@@ -131,7 +137,8 @@ bool is_video(std::span<const std::byte> bytes) {
     const std::string_view box = text.substr(4, 4);
     if (box == "ftyp"sv) {  // AVIF and HEIF are images
         const std::string_view brand = text.substr(8);
-        return !brand.starts_with("avi"sv) && !brand.starts_with("he"sv) && !brand.starts_with("mif"sv);
+        return !brand.starts_with("avi"sv) && !brand.starts_with("he"sv) && !brand.starts_with("mif"sv) &&
+               !is_m4a(text);
     }
     return box == "moov"sv || box == "mdat"sv || box == "wide"sv || text.starts_with("\x1a\x45\xdf\xa3"sv) ||
            (text.starts_with("RIFF"sv) && text.ends_with("AVI "sv));
@@ -154,6 +161,9 @@ std::string_view sound_ending(std::span<const std::byte> bytes) {
     }
     if (text.starts_with("FORM"sv) && (text.ends_with("AIFF"sv) || text.ends_with("AIFC"sv))) {
         return ".aiff";
+    }
+    if (is_m4a(text)) {
+        return ".m4a";
     }
     // A frame of MPEG's layers 1 to 3, whose versions and rates are not the reserved ones.
     const auto second = static_cast<unsigned char>(text[1]);

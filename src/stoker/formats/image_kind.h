@@ -24,14 +24,14 @@ bool is_npy_name(std::string_view name);
 bool is_tiff_name(std::string_view name);
 // .mp4, .m4v, .mov, .mkv, .webm or .avi
 bool is_video_name(std::string_view name);
-// That of a video or a sound: .wav, .flac, .ogg, .oga, .opus, .mp3, .aif or .aiff.
+// That of a video or a sound: .wav, .flac, .ogg, .oga, .opus, .mp3, .m4a, .aif or .aiff.
 bool is_recording_name(std::string_view name);
 // True for bytes that begin as a .npy file.
 bool is_npy(std::span<const std::byte> bytes);
 // The sides of the array in a .npy file; 0 for another or damaged file.
 std::size_t npy_sides(const std::string& path);
 
-// True for images and sounds that Stoker cannot decode: .gif, .heic, .heif, .avif, .jxl, .jp2, .m4a, .aac, .wma.
+// True for images and sounds that Stoker cannot decode: .gif, .heic, .heif, .avif, .jxl, .jp2, .aac, .wma.
 bool is_unsupported_image_name(std::string_view name);
 
 // True for names that tools leave behind: those that begin with a dot (".git", "._001.jpg"), and "__MACOSX", "@eaDir"
@@ -41,7 +41,7 @@ bool is_hidden_name(std::string_view name);
 // JPEG, PNG, WebP, BMP, PNM (PBM, PGM, PPM), TIFF and Stoker's dct records, the same as sniff_codec of codecs/codec.h.
 bool is_encoded_image(std::span<const std::byte> bytes);
 
-// True for bytes that begin as an MP4, MOV, Matroska, WebM or AVI file.
+// True for bytes that begin as an MP4, MOV, Matroska, WebM or AVI file. Such a file is a sound where sounds are wanted.
 bool is_video(std::span<const std::byte> bytes);
 
 // The ending of a sound's file, ".wav", by its first bytes; empty for other bytes.

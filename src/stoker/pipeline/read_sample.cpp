@@ -149,14 +149,15 @@ void add_pages(FieldValue& value, const FrameWindow& wanted) {
 }  // namespace
 
 bool decode_wanted(Sample& sample, const FrameWindow& wanted, Buffer& memory, std::int64_t channels) {
-    if (sample.encoded && sample.frames.empty() && is_sound(sample.bytes)) {
+    const bool one_file = sample.encoded && sample.frames.empty();
+    if (one_file && (is_sound(sample.bytes) || (wanted.sample_rate > 0 && is_video(sample.bytes)))) {
         decode_sound(sample, wanted, /*mono=*/channels == 1, memory);
         return true;
     }
     if (wanted.sample_rate > 0) {
         return false;
     }
-    if (sample.encoded && sample.frames.empty() && is_video(sample.bytes)) {
+    if (one_file && is_video(sample.bytes)) {
         add_video_frames(sample, wanted, /*grey=*/channels == 1, memory);
         return true;
     }

@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/audio/mp3_length.h"
+#include "stoker/codecs/video/sound_track.h"
 
 namespace stoker {
 namespace {
@@ -117,8 +119,8 @@ bool are_finite(std::span<const float> values) {
     throw DataError({}, {.where = "audio", .expected = std::move(expected), .got = std::move(got)});
 }
 
-// libsndfile shortens a WAV or an AIFF that is cut. Programs that write to a pipe leave the size open: 0, or near 2^31
-// or 2^32.
+// libsndfile shortens a WAV or an AIFF that is cut, and FFmpeg an AVI. Programs that write to a pipe leave the size
+// open: 0, or near 2^31 or 2^32.
 void require_whole(std::span<const std::byte> file) {
     constexpr std::size_t kHeader = 8;
     constexpr std::uint64_t kOpen = 0x7FFF0000;
@@ -142,6 +144,7 @@ struct AudioFile::State {
     std::span<const std::byte> all;
     std::size_t at = 0;
     SNDFILE* file = nullptr;
+    std::optional<SoundTrack> track;  // of a video
 
     explicit State(std::span<const std::byte> bytes) : all(bytes) {}
     State(const State&) = delete;
@@ -152,6 +155,10 @@ struct AudioFile::State {
         }
     }
 
+    AudioInfo open();  // by libsndfile
+    void read_track(std::int64_t begin, PlanesView out);
+
+  private:
     static SF_VIRTUAL_IO functions() {
         return {.get_filelen = [](void* user) { return static_cast<sf_count_t>(of(user).all.size()); },
                 .seek = [](sf_count_t offset, int whence, void* user) { return of(user).seek(offset, whence); },
@@ -160,7 +167,6 @@ struct AudioFile::State {
                 .tell = [](void* user) { return static_cast<sf_count_t>(of(user).at); }};
     }
 
-  private:
     static State& of(void* user) { return *static_cast<State*>(user); }
 
     sf_count_t seek(sf_count_t offset, int whence) {
@@ -179,14 +185,31 @@ struct AudioFile::State {
 
 AudioFile::AudioFile(std::span<const std::byte> file) : state_(std::make_unique<State>(file)) {
     require_whole(file);
-    SF_VIRTUAL_IO functions = State::functions();
+    if (may_have_sound_track(file)) {
+        const SoundTrackInfo found = state_->track.emplace(file).info();
+        info_ = {.rate = found.rate, .channels = found.channels, .samples = found.samples, .codec = found.codec};
+    } else {
+        info_ = state_->open();
+    }
+    constexpr std::uint64_t kMostPerByte = 8192;  // FLAC has up to 65,535 equal samples in 14 bytes
+    const bool fits = info_.channels >= 1 && info_.rate >= 1 && info_.samples >= 1 &&
+                      info_.samples <= kMostSoundSamples / info_.channels &&
+                      static_cast<std::uint64_t>(info_.samples) / kMostPerByte <= file.size();
+    if (!fits) {
+        refuse(fmt::format("1 to {} samples that {} bytes can hold", kMostSoundSamples, file.size()),
+               fmt::format("{} of {} channels, {} a second", info_.samples, info_.channels, info_.rate));
+    }
+}
+
+AudioInfo AudioFile::State::open() {
+    SF_VIRTUAL_IO io = functions();
     SF_INFO info{};
-    state_->file = sndfile().open(&functions, SFM_READ, &info, state_.get());
-    if (state_->file == nullptr) {
+    file = sndfile().open(&io, SFM_READ, &info, this);
+    if (file == nullptr) {
         refuse("a sound that libsndfile decodes", sndfile().error(nullptr));
     }
     const std::string codec = codec_of(info.format);
-    if (const auto counted = codec == "mp3" ? counted_mp3_samples(file) : std::nullopt) {
+    if (const auto counted = codec == "mp3" ? counted_mp3_samples(all) : std::nullopt) {
         constexpr std::int64_t kTwoFrames = 2304;
         if (*counted > info.frames + kTwoFrames) {
             refuse(
@@ -195,15 +218,17 @@ AudioFile::AudioFile(std::span<const std::byte> file) : state_(std::make_unique<
         }
         info.frames = std::min(info.frames, static_cast<sf_count_t>(*counted));
     }
-    constexpr std::uint64_t kMostPerByte = 8192;  // FLAC has up to 65,535 equal samples in 14 bytes
-    const bool fits = info.channels >= 1 && info.samplerate >= 1 && info.frames >= 1 &&
-                      info.frames <= kMostSoundSamples / info.channels &&
-                      static_cast<std::uint64_t>(info.frames) / kMostPerByte <= file.size();
-    if (!fits) {
-        refuse(fmt::format("1 to {} samples that {} bytes can hold", kMostSoundSamples, file.size()),
-               fmt::format("{} of {} channels, {} a second", info.frames, info.channels, info.samplerate));
+    return {.rate = info.samplerate, .channels = info.channels, .samples = info.frames, .codec = codec};
+}
+
+void AudioFile::State::read_track(std::int64_t begin, PlanesView out) {
+    track->read(begin, out);
+    for (int c = 0; c < out.channels; ++c) {
+        if (!are_finite({out.plane(c).row(0), static_cast<std::size_t>(out.width)})) {
+            refuse("finite samples",
+                   fmt::format("others from {:.3f} s on", static_cast<double>(begin) / track->info().rate));
+        }
     }
-    info_ = {.rate = info.samplerate, .channels = info.channels, .samples = info.frames, .codec = codec};
 }
 
 AudioFile::~AudioFile() = default;
@@ -216,6 +241,10 @@ void AudioFile::read(std::int64_t begin, PlanesView out) {
             {.where = "audio",
              .expected = fmt::format("a part of {} samples of {} channels", info_.samples, info_.channels),
              .got = fmt::format("{} from {} on, of {}", count, begin, out.channels)});
+    }
+    if (state_->track) {
+        state_->read_track(begin, out);
+        return;
     }
     const auto damaged = [&](std::int64_t at) {
         refuse(fmt::format("{} samples", info_.samples),

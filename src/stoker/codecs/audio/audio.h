@@ -1,5 +1,5 @@
-// Sounds: WAV, FLAC, Ogg (Vorbis, Opus), MP3 and AIFF through libsndfile, resampling through libsoxr. Both libraries
-// are opened at the first use, so that nothing else needs them.
+// Sounds: WAV, FLAC, Ogg (Vorbis, Opus), MP3 and AIFF through libsndfile, those of videos and M4A through FFmpeg,
+// resampling through libsoxr. The libraries are opened at the first use, so that nothing else needs them.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@ struct AudioInfo {
     int rate = 0;  // samples of one channel a second
     int channels = 0;
     std::int64_t samples = 0;  // of one channel
-    std::string codec;         // "flac", "wav", ...
+    std::string codec;         // "flac", "wav", ...; "aac" of a video
 };
 
 // A file in memory, for use by one thread.
 class AudioFile {
   public:
-    // `file` outlives it. Throws IoError if libsndfile is missing, and DataError for a damaged file, or of a kind that
+    // `file` outlives it. Throws IoError if the library is missing, and DataError for a damaged file, or of a kind that
     // the library does not read.
     explicit AudioFile(std::span<const std::byte> file);
     ~AudioFile();

@@ -2,8 +2,6 @@
 // times of its frames; frames are then found from the key frame before them, and frames in between that no other frame
 // refers to are not decoded.
 extern "C" {
-#include <libavcodec/avcodec.h>
-#include <libavformat/avformat.h>
 #include <libavutil/display.h>
 #include <libavutil/imgutils.h>
 #include <libswscale/swscale.h>
@@ -20,69 +18,25 @@ extern "C" {
 #include <vector>
 
 #include "stoker/codecs/video/ffmpeg_api.h"
+#include "stoker/codecs/video/ffmpeg_file.h"
+#include "stoker/codecs/video/ffmpeg_sound.h"
 
 namespace {
 
 using stoker::FfmpegText;
+using stoker::libav::check;
+using stoker::libav::Decoder;
+using stoker::libav::Frame;
+using stoker::libav::guarded;
+using stoker::libav::InputFile;
+using stoker::libav::Packet;
+using stoker::libav::refuse;
 
 constexpr std::int64_t kMostPixels = std::int64_t{1} << 28;
 constexpr std::size_t kMostFrames = std::size_t{1} << 26;
-// None of these opens a second file or a network.
-constexpr const char* kDemuxers = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi";
-
-template <auto free>
-struct Free {
-    template <typename T>
-    void operator()(T* object) const {
-        free(&object);
-    }
-};
-using Packet = std::unique_ptr<AVPacket, Free<av_packet_free>>;
-using Frame = std::unique_ptr<AVFrame, Free<av_frame_free>>;
-using Format = std::unique_ptr<AVFormatContext, Free<avformat_close_input>>;
-using Decoder = std::unique_ptr<AVCodecContext, Free<avcodec_free_context>>;
 
 struct FreeScaler {
     void operator()(SwsContext* scaler) const { sws_freeContext(scaler); }
-};
-
-struct Bytes {
-    const std::uint8_t* data;
-    std::size_t size;
-    std::size_t at = 0;
-};
-
-int read_bytes(void* opaque, std::uint8_t* out, int size) {
-    auto& bytes = *static_cast<Bytes*>(opaque);
-    const std::size_t count = std::min(static_cast<std::size_t>(size), bytes.size - bytes.at);
-    if (count == 0) {
-        return AVERROR_EOF;
-    }
-    std::memcpy(out, bytes.data + bytes.at, count);
-    bytes.at += count;
-    return static_cast<int>(count);
-}
-
-std::int64_t seek_bytes(void* opaque, std::int64_t offset, int whence) {
-    auto& bytes = *static_cast<Bytes*>(opaque);
-    const auto size = static_cast<std::int64_t>(bytes.size);
-    whence &= ~AVSEEK_FORCE;
-    if (whence == AVSEEK_SIZE) {
-        return size;
-    }
-    const std::int64_t from = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? static_cast<std::int64_t>(bytes.at) : size;
-    if (offset < -from || offset > size - from) {
-        return AVERROR(EINVAL);
-    }
-    bytes.at = static_cast<std::size_t>(from + offset);
-    return from + offset;
-}
-
-struct FreeInput {
-    void operator()(AVIOContext* input) const {
-        av_freep(&input->buffer);
-        avio_context_free(&input);
-    }
 };
 
 // A frame's packet; times are those of the stream.
@@ -96,39 +50,19 @@ std::int64_t time_of(const AVPacket& packet, std::int64_t number) {
     return packet.pts != AV_NOPTS_VALUE ? packet.pts : packet.dts != AV_NOPTS_VALUE ? packet.dts : number;
 }
 
-// Why a file cannot be decoded.
-struct Reason {
-    std::string text;
-};
-
-[[noreturn]] void refuse(std::string text) {
-    throw Reason{std::move(text)};
-}
-
-void check(int status, const char* what) {
-    if (status == AVERROR(ENOMEM)) {
-        throw std::bad_alloc();
-    }
-    if (status < 0) {
-        char text[AV_ERROR_MAX_STRING_SIZE] = "";
-        av_strerror(status, text, sizeof text);
-        refuse(std::string(what) + ": " + text);
-    }
-}
-
 }  // namespace
 
 namespace stoker {
 
 struct FfmpegVideo {
   public:
-    FfmpegVideo(const std::uint8_t* bytes, std::size_t size) : bytes_{bytes, size} {
+    FfmpegVideo(const std::uint8_t* bytes, std::size_t size) : file_(bytes, size) {
         open_file();
         const AVCodecParameters& codec = *stream_->codecpar;
         const bool known = codec.width > 0 && codec.extradata_size > 0;
         if (!known || !list_frames()) {  // a look at some frames tells the rest; it works once, on an unread file
             open_file();
-            check(avformat_find_stream_info(format_.get(), nullptr), "the video's parameters");
+            check(avformat_find_stream_info(format_, nullptr), "the video's parameters");
             list_frames();
         }
         order_frames();
@@ -164,25 +98,13 @@ struct FfmpegVideo {
 
   private:
     void open_file() {
-        constexpr int kBuffer = 1 << 16;
-        format_.reset();
-        bytes_.at = 0;
-        auto* buffer = static_cast<std::uint8_t*>(av_malloc(kBuffer));
-        input_.reset(avio_alloc_context(buffer, kBuffer, 0, &bytes_, read_bytes, nullptr, seek_bytes));
-        AVFormatContext* format = avformat_alloc_context();
-        format->pb = input_.get();
-        format->format_whitelist = av_strdup(kDemuxers);
-        format->flags |= AVFMT_FLAG_GENPTS;
-        check(avformat_open_input(&format, nullptr, nullptr, nullptr), "the file");  // frees it where it fails
-        format_.reset(format);
-        const int number = av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0);
+        format_ = file_.open(AVFMT_FLAG_GENPTS);
+        const int number = av_find_best_stream(format_, AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0);
         if (number < 0) {
             refuse("no video in the file");
         }
-        stream_ = format->streams[number];
-        for (unsigned i = 0; i < format->nb_streams; ++i) {
-            format->streams[i]->discard = static_cast<int>(i) == number ? AVDISCARD_DEFAULT : AVDISCARD_ALL;
-        }
+        stream_ = format_->streams[number];
+        file_.choose(*stream_);
         turns_ = turns_of(*stream_);
     }
 
@@ -225,7 +147,7 @@ struct FfmpegVideo {
         const Packet packet(av_packet_alloc());
         std::int64_t number = 0;
         int status = 0;
-        for (; (status = av_read_frame(format_.get(), packet.get())) >= 0; av_packet_unref(packet.get())) {
+        for (; (status = av_read_frame(format_, packet.get())) >= 0; av_packet_unref(packet.get())) {
             if (packet->stream_index != stream_->index) {
                 continue;
             }
@@ -266,8 +188,8 @@ struct FfmpegVideo {
     // The next packet is the key frame, or one before it.
     void seek(const Coded& key) {
         avcodec_flush_buffers(decoder_.get());
-        if (av_seek_frame(format_.get(), stream_->index, key.read, AVSEEK_FLAG_BACKWARD) < 0) {
-            check(av_seek_frame(format_.get(), stream_->index, coded_.front().read, AVSEEK_FLAG_BACKWARD), "a seek");
+        if (av_seek_frame(format_, stream_->index, key.read, AVSEEK_FLAG_BACKWARD) < 0) {
+            check(av_seek_frame(format_, stream_->index, coded_.front().read, AVSEEK_FLAG_BACKWARD), "a seek");
         }
     }
 
@@ -286,7 +208,7 @@ struct FfmpegVideo {
         std::int64_t number = 0;
         while (next < end && !drained) {
             av_packet_unref(packet.get());
-            const int status = av_read_frame(format_.get(), packet.get());
+            const int status = av_read_frame(format_, packet.get());
             if (status == AVERROR_EOF) {
                 drained = true;
                 check(avcodec_send_packet(decoder_.get(), nullptr), "the end of the video");
@@ -375,9 +297,8 @@ struct FfmpegVideo {
         return {.rgb = turned_.data(), .width = out_width, .height = out_height};
     }
 
-    Bytes bytes_;
-    std::unique_ptr<AVIOContext, FreeInput> input_;
-    Format format_;  // closed before the input that it reads
+    InputFile file_;
+    AVFormatContext* format_ = nullptr;  // the file's
     AVStream* stream_ = nullptr;
     Decoder decoder_;
     int turns_ = 0;
@@ -396,21 +317,6 @@ struct FfmpegVideo {
 namespace {
 
 using stoker::FfmpegVideo;
-
-template <typename Run>
-bool guarded(FfmpegText* error, const Run& run) {
-    try {
-        run();
-        return true;
-    } catch (const Reason& reason) {
-        std::snprintf(error->text, sizeof error->text, "%s", reason.text.c_str());
-    } catch (const std::bad_alloc&) {
-        error->out_of_memory = true;
-    } catch (const std::exception& other) {
-        std::snprintf(error->text, sizeof error->text, "%s", other.what());
-    }
-    return false;
-}
 
 FfmpegVideo* open(const std::uint8_t* bytes, std::size_t size, FfmpegText* error) {
     std::unique_ptr<FfmpegVideo> video;
@@ -442,8 +348,10 @@ void close(FfmpegVideo* video) {
 extern "C" __attribute__((visibility("default"))) const stoker::FfmpegApi* stoker_ffmpeg_api() {
     static const stoker::FfmpegApi api = [] {
         av_log_set_level(AV_LOG_QUIET);  // errors are returned
-        return stoker::FfmpegApi{
+        stoker::FfmpegApi made{
             .version = stoker::kFfmpegApiVersion, .open = open, .info = info, .decode = decode, .close = close};
+        stoker::add_sound_functions(made);
+        return made;
     }();
     return &api;
 }
