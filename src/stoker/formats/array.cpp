@@ -70,13 +70,14 @@ struct Bits {
 };
 
 Bits bits_of(const ArrayType& type) {
-    if (type.kind != ArrayKind::floating) {
+    if (!type.is_float()) {
         return {};
     }
     const auto sign = static_cast<std::int64_t>(std::uint64_t{1} << (8 * type.item_size - 1));
-    return {.one = type.item_size == 2   ? 0x3C00
-                   : type.item_size == 4 ? 0x3F80'0000
-                                         : 0x3FF0'0000'0000'0000,
+    return {.one = type.kind == ArrayKind::bfloat16 ? 0x3F80
+                   : type.item_size == 2            ? 0x3C00
+                   : type.item_size == 4            ? 0x3F80'0000
+                                                    : 0x3FF0'0000'0000'0000,
             .minus_zero = sign};
 }
 
@@ -114,6 +115,7 @@ std::string array_type_name(const ArrayType& type) {
     const char* kind = type.kind == ArrayKind::boolean            ? "bool"
                        : type.kind == ArrayKind::signed_integer   ? "int"
                        : type.kind == ArrayKind::unsigned_integer ? "uint"
+                       : type.kind == ArrayKind::bfloat16         ? "bfloat"
                                                                   : "float";
     const std::string bits = type.kind == ArrayKind::boolean ? "" : fmt::format("{}", 8 * type.item_size);
     return fmt::format("{}{}{}", kind, bits, type.big_endian && type.item_size > 1 ? " (big-endian)" : "");
@@ -149,6 +151,8 @@ std::optional<DType> dtype_of_array(const ArrayType& type) {
             return of_sizes(std::nullopt, DType::int16, DType::int32, DType::int64);
         case ArrayKind::floating:
             return of_sizes(std::nullopt, DType::float16, DType::float32, DType::float64);
+        case ArrayKind::bfloat16:
+            return DType::bfloat16;
     }
     return std::nullopt;
 }
@@ -174,7 +178,7 @@ std::uint64_t checked_array_bytes(const ArrayType& type, const Shape& shape) {
 
 std::int64_t integer_at(const ArrayView& array, std::int64_t at) {
     const ArrayType& type = array.type;
-    if (type.kind == ArrayKind::floating) {
+    if (type.is_float()) {
         throw DataError(
             {},
             {.where = array.name.empty() ? "array" : array.name, .expected = "integers", .got = array_type_name(type)});
@@ -247,7 +251,8 @@ ImageArray image_array(DType dtype, const Shape& shape, bool clips) {
             .width = side(first + 1),
             .channels = sides == 2 ? 1 : side(planes ? 0 : 2),
             .planes = planes,
-            .dtype = dtype};
+            .dtype = dtype == DType::bfloat16 ? DType::float32 : dtype,
+            .bfloat16 = dtype == DType::bfloat16};
 }
 
 namespace {
@@ -288,13 +293,13 @@ void set_image(const ImageArray& layout, bool fortran, const ElementSteps& steps
     const auto height = static_cast<std::size_t>(layout.height);
     const auto width = static_cast<std::size_t>(layout.width);
     const auto channels = static_cast<std::size_t>(layout.channels);
-    const std::size_t size = item_size(layout.dtype);
-    const std::size_t all = height * width * channels * size;
-    value.set_raw(fortran ? bytes : bytes.first(all), layout.height, layout.width, layout.channels);
+    const std::size_t size = layout.stored_item_size();
+    const std::size_t items = height * width * channels;
+    value.set_raw(fortran ? bytes : bytes.first(items * size), layout.height, layout.width, layout.channels);
     value.dtype = layout.dtype;
     const bool deep = value.is_deep();
     value.planes = deep && layout.planes && !fortran;
-    if (!fortran && !layout.big_endian && (deep || !layout.planes || layout.channels == 1)) {
+    if (!fortran && !layout.big_endian && !layout.bfloat16 && (deep || !layout.planes || layout.channels == 1)) {
         return;
     }
     Buffer transposed;
@@ -302,15 +307,21 @@ void set_image(const ImageArray& layout, bool fortran, const ElementSteps& steps
     const bool inside = before(value.storage.data(), bytes.data()) &&
                         before(bytes.data(), value.storage.data() + value.storage.capacity());
     Buffer& out = inside ? transposed : value.storage;
-    out.resize(all);
+    const std::size_t widened = item_size(layout.dtype);  // a bfloat16 is the upper half of a float32
+    out.resize(items * widened);
+    if (layout.bfloat16) {
+        std::ranges::fill(out.bytes(), std::byte{0});
+    }
     value.planes = false;
     std::byte* to = out.data();
     for (std::size_t y = 0; y < height; ++y) {
         for (std::size_t x = 0; x < width; ++x) {
             const std::byte* from = bytes.data() + (y * steps.y + x * steps.x) * size;
-            for (std::size_t c = 0; c < channels; ++c, to += size) {
+            for (std::size_t c = 0; c < channels; ++c, to += widened) {
                 const std::byte* element = from + c * steps.c * size;
-                layout.big_endian ? std::reverse_copy(element, element + size, to) : std::copy_n(element, size, to);
+                std::byte* const place = to + (widened - size);
+                layout.big_endian ? std::reverse_copy(element, element + size, place)
+                                  : std::copy_n(element, size, place);
             }
         }
     }
@@ -329,13 +340,13 @@ void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byt
         return;
     }
     for (const std::int64_t frame : value.begin_clip(layout.frames)) {
-        const std::size_t first = static_cast<std::size_t>(frame) * steps.frame * item_size(layout.dtype);
+        const std::size_t first = static_cast<std::size_t>(frame) * steps.frame * layout.stored_item_size();
         set_image(layout, fortran, steps, bytes.subspan(first), value.frames.emplace_back());
     }
 }
 
 bool may_be_labels(const ArrayView& array, std::int64_t count) {
-    return (is_column(array) ? array.type.kind != ArrayKind::floating : is_rows(array)) && array.shape[0] == count;
+    return (is_column(array) ? !array.type.is_float() : is_rows(array)) && array.shape[0] == count;
 }
 
 std::vector<std::int64_t> array_labels(const ArrayView& array, std::int64_t count, std::int64_t first) {

@@ -16,7 +16,7 @@
 
 namespace stoker {
 
-enum class ArrayKind : std::uint8_t { boolean, signed_integer, unsigned_integer, floating };
+enum class ArrayKind : std::uint8_t { boolean, signed_integer, unsigned_integer, floating, bfloat16 };
 
 struct ArrayType {
     ArrayKind kind = ArrayKind::unsigned_integer;
@@ -25,6 +25,7 @@ struct ArrayType {
 
     bool operator==(const ArrayType&) const = default;
     bool is_uint8() const { return kind == ArrayKind::unsigned_integer && item_size == 1; }
+    bool is_float() const { return kind == ArrayKind::floating || kind == ArrayKind::bfloat16; }
 };
 
 // "uint8", "float32", "int64 (big-endian)": for messages.
@@ -63,10 +64,13 @@ struct ImageArray {
     int height = 0;
     int width = 0;
     int channels = 1;
-    bool planes = false;  // (C, H, W)
-    DType dtype = DType::uint8;
+    bool planes = false;         // (C, H, W)
+    DType dtype = DType::uint8;  // float32 for bfloat16
+    bool bfloat16 = false;       // as stored
     bool big_endian = false;
     std::int64_t frames = 0;  // 0: one image
+
+    std::size_t stored_item_size() const { return bfloat16 ? item_size(DType::bfloat16) : item_size(dtype); }
 };
 
 // Three sides are (T, H, W) if `clips`. Throws DataError, with the type and shape found, for a
@@ -79,9 +83,9 @@ inline ImageArray image_array(FieldKind kind, const ArrayType& type, const Shape
     return image_array(type, shape, kind == FieldKind::mask);
 }
 
-// Makes `value` refer to raw pixels: to `bytes` if they are little-endian in C order and, of up to 4 channels of uint8,
-// (H, W, C), otherwise to a copy in `value.storage`. `bytes` may be part of `value.storage`. A clip gets
-// the frames that `value.wanted` names.
+// Makes `value` refer to raw pixels: to `bytes` if they are little-endian in C order, not bfloat16 and, of up to 4
+// channels of uint8, (H, W, C), otherwise to a copy in `value.storage`. `bytes` may be part of `value.storage`. A clip
+// gets the frames that `value.wanted` names.
 void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byte> bytes, FieldValue& value);
 
 // ---- Labels: class indices, or one-hot rows ----

@@ -268,7 +268,8 @@ TEST(ArrayDataset, Safetensors) {
     EXPECT_THAT(labels(dataset), ElementsAre(4, 0, 2));
     EXPECT_EQ(dataset.classes().size(), 5U);
     EXPECT_EQ(pixels(dataset, 2), ramp(18).substr(12));
-    EXPECT_THAT(error_of<Unsupported>(dir / "d.safetensors", {.image = "", .label = "weights"}), HasSubstr("got BF16"));
+    EXPECT_THAT(error_of<DataError>(dir / "d.safetensors", {.image = "", .label = "weights"}),
+                HasSubstr("bfloat16 of (3)"));
 }
 
 TEST(ArrayDataset, UnknownEnding) {

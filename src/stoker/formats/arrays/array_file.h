@@ -38,7 +38,7 @@ std::vector<std::string> array_names(const std::string& path);
 //   .npz          Members NAME.npy, as numpy.savez and savez_compressed write them. Stored members are views into the
 //                 map, deflated ones are inflated once. Checksums are verified, except for stored members above 256
 //                 MiB: verifying those would take as long as reading the data.
-//   .safetensors  Tensors of all types that ArrayType has; a wanted bfloat16 or 8-bit float is refused.
+//   .safetensors  Tensors of all types that ArrayType has; a wanted 8-bit float is refused.
 //   .pt           pt.h describes it.
 ArrayFile open_arrays(const std::string& path, std::span<const std::string> wanted);
 

@@ -271,7 +271,7 @@ void PtFile::add(std::string name, const PickleValue& value) {
     } else if (kind == Kind::array) {
         ArrayView array = value.array();
         array.name = std::move(name);
-        add_array(std::move(array));
+        arrays_.push_back(std::move(array));
     } else if (entries == Kind::integer) {
         add_integers(std::move(name), value);
     } else {
@@ -293,10 +293,6 @@ void PtFile::check_nesting(const std::string& name, const PickleValue& value) co
 }
 
 void PtFile::add_tensor(std::string name, const PickledTensor& tensor) {
-    if (tensor.bfloat16 && !state_dict_) {
-        unsupported("tensors of integers, booleans and floats", fmt::format("bfloat16 in {:?}", name),
-                    "save it as float32");
-    }
     ArrayView array{.name = std::move(name), .type = tensor.type, .shape = tensor.shape, .bytes = {}};
     array.type.big_endian = big_endian_ && array.type.item_size > 1;
     const std::uint64_t size = checked_array_bytes(array.type, array.shape);
@@ -321,12 +317,7 @@ void PtFile::add_tensor(std::string name, const PickledTensor& tensor) {
         gather(tensor, from.bytes.subspan(offset * item), to);
         array.bytes = to;
     }
-    add_array(std::move(array), tensor.bfloat16);
-}
-
-void PtFile::add_array(ArrayView array, bool bfloat16) {
     arrays_.push_back(std::move(array));
-    bfloat16_.push_back(bfloat16);
 }
 
 void PtFile::add_integers(std::string name, const PickleValue& list) {
@@ -335,10 +326,10 @@ void PtFile::add_integers(std::string name, const PickleValue& list) {
         const std::int64_t value = list[i].integer();
         std::memcpy(to.data() + i * sizeof value, &value, sizeof value);
     }
-    add_array({.name = std::move(name),
-               .type = {.kind = ArrayKind::signed_integer, .item_size = sizeof(std::int64_t)},
-               .shape = {static_cast<std::int64_t>(list.size())},
-               .bytes = to});
+    arrays_.push_back({.name = std::move(name),
+                       .type = {.kind = ArrayKind::signed_integer, .item_size = sizeof(std::int64_t)},
+                       .shape = {static_cast<std::int64_t>(list.size())},
+                       .bytes = to});
 }
 
 void PtFile::add_texts(std::string name, const PickleValue& list) {

@@ -20,13 +20,12 @@ class PtFile {
     // In place of a tensor it may have a NumPy array, a list of integers or a list of texts. Other values and objects
     // of other classes are skipped, unless they are containers of tensors. Reads the names in `wanted`, or all if it is
     // empty. Throws DataError for damaged files; Unsupported for files of torch before 1.6, tensors in nested
-    // containers, bfloat16, and tensors whose elements share memory (expand()).
+    // containers, and tensors whose elements share memory (expand()).
     explicit PtFile(const std::filesystem::path& path, std::span<const std::string> wanted = {});
     // Reads bytes in memory, which must outlive this object. For tests and the fuzzer.
     explicit PtFile(std::span<const std::byte> bytes);
     // Reads the tensors of a state_dict, or of one under "state_dict", "model_state_dict" or "model", as training
-    // scripts save it. All but tensors is skipped. Tensors may be bfloat16: they have a floating type of
-    // two bytes, as float16 does. Throws as above.
+    // scripts save it. All but tensors is skipped. Throws as above.
     struct StateDict {};
     PtFile(const std::filesystem::path& path, StateDict tag);
     PtFile(std::span<const std::byte> bytes, StateDict tag);
@@ -35,9 +34,6 @@ class PtFile {
 
     // Views into the mapped file for contiguous tensors, copies for others.
     const std::vector<ArrayView>& arrays() const { return arrays_; }
-
-    // Whether arrays()[at] is bfloat16.
-    bool is_bfloat16(std::size_t at) const { return bfloat16_[at]; }
 
     // The lists of text, by name.
     const std::map<std::string, std::vector<std::string>>& texts() const { return texts_; }
@@ -59,7 +55,6 @@ class PtFile {
     void read_structure(const ZipEntry& member);
     void read_byte_order();
     void add(std::string name, const PickleValue& value);
-    void add_array(ArrayView array, bool bfloat16 = false);
     void check_nesting(const std::string& name, const PickleValue& value) const;
     void add_tensor(std::string name, const PickledTensor& tensor);
     void add_integers(std::string name, const PickleValue& list);
@@ -85,7 +80,6 @@ class PtFile {
     std::map<const ZipEntry*, Buffer> inflated_;
     std::vector<std::string> names_;
     std::vector<ArrayView> arrays_;
-    std::vector<bool> bfloat16_;  // for each of arrays_
     std::map<std::string, std::vector<std::string>> texts_;
 };
 

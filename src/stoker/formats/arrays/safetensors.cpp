@@ -25,7 +25,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors holds lit
 
 struct Type {
     std::string_view name;
-    ArrayType array;  // BF16 has the size of a float16 only
+    ArrayType array;
     std::optional<DType> dtype = {};
 };
 constexpr Type kTypes[] = {{"BOOL", {ArrayKind::boolean, 1}},
@@ -38,7 +38,7 @@ constexpr Type kTypes[] = {{"BOOL", {ArrayKind::boolean, 1}},
                            {"I64", {ArrayKind::signed_integer, 8}, DType::int64},
                            {"U64", {ArrayKind::unsigned_integer, 8}},
                            {"F16", {ArrayKind::floating, 2}, DType::float16},
-                           {"BF16", {ArrayKind::floating, 2}, DType::bfloat16},
+                           {"BF16", {ArrayKind::bfloat16, 2}, DType::bfloat16},
                            {"F32", {ArrayKind::floating, 4}, DType::float32},
                            {"F64", {ArrayKind::floating, 8}, DType::float64}};
 
@@ -235,7 +235,7 @@ std::optional<DType> safetensors_dtype(std::string_view name) {
 
 std::optional<ArrayType> safetensors_array_type(std::string_view name) {
     const Type* type = find_type(name);
-    return type == nullptr || type->dtype == DType::bfloat16 ? std::nullopt : std::optional(type->array);
+    return type == nullptr ? std::nullopt : std::optional(type->array);
 }
 
 SafetensorsLayout lay_out_safetensors(const std::vector<NamedView>& tensors, const SafetensorsMetadata& metadata) {

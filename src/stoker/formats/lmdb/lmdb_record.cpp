@@ -73,8 +73,7 @@ void set_image(const PickleValue& image, Sample& sample) {
 bool is_integer(const PickleValue& value) {
     if (value.kind() == Kind::array) {
         const ArrayView array = value.array();
-        return array.type.kind != ArrayKind::floating &&
-               array.bytes.size() == static_cast<std::size_t>(array.type.item_size);
+        return !array.type.is_float() && array.bytes.size() == static_cast<std::size_t>(array.type.item_size);
     }
     return value.kind() == Kind::integer || value.kind() == Kind::boolean;
 }

@@ -33,8 +33,7 @@ std::int64_t PickleValue::integer() const {
     }
     if (node.tag == PickleTag::array) {
         const PickleArray& array = reader_->array(node);
-        if (array.type.kind != ArrayKind::floating &&
-            array.bytes.size() == static_cast<std::size_t>(array.type.item_size)) {
+        if (!array.type.is_float() && array.bytes.size() == static_cast<std::size_t>(array.type.item_size)) {
             return integer_at(view_of(array), 0);
         }
     }
@@ -54,7 +53,7 @@ std::optional<ArrayView> PickleValue::stored_integer() const {
     if (node.tag == PickleTag::array) {
         const PickleArray& array = reader_->array(node);
         const bool one = array.bytes.size() == static_cast<std::size_t>(array.type.item_size);
-        return one && array.type.kind != ArrayKind::floating ? std::optional(view_of(array)) : std::nullopt;
+        return one && !array.type.is_float() ? std::optional(view_of(array)) : std::nullopt;
     }
     if (node.tag != PickleTag::integer) {
         return std::nullopt;
@@ -117,7 +116,6 @@ PickledTensor PickleValue::tensor() const {
     const PickleName& type = tensor.dtype == 0 ? *storage.name : *reader_->node(tensor.dtype).name;
     return {.storage = reader_->text_of(reader_->node(storage.link)),
             .type = type.type,
-            .bfloat16 = type.bfloat16,
             .offset = tensor.offset,
             .shape = reader_->shape_of(tensor.shape),
             .strides = reader_->shape_of(tensor.strides)};
@@ -184,8 +182,7 @@ std::string PickleValue::describe() const {
         }
         case Kind::tensor: {
             const PickledTensor view = tensor();
-            return fmt::format("{} tensor of ({})", view.bfloat16 ? "bfloat16" : array_type_name(view.type),
-                               fmt::join(view.shape, ", "));
+            return fmt::format("{} tensor of ({})", array_type_name(view.type), fmt::join(view.shape, ", "));
         }
         default:
             return node.tag == PickleTag::object ? std::string(reader_->text_of(node)) : name;

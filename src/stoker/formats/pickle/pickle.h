@@ -18,7 +18,6 @@ namespace stoker {
 struct PickledTensor {
     std::string_view storage;  // the key, such as "0"
     ArrayType type;
-    bool bfloat16 = false;
     std::int64_t offset = 0;  // in elements
     Shape shape;
     Shape strides;  // in elements

@@ -40,7 +40,7 @@ constexpr PickleName kNames[] = {
     {"torch", "HalfStorage", PickleCall::storage, type(ArrayKind::floating, 2)},
     {"torch", "FloatStorage", PickleCall::storage, type(ArrayKind::floating, 4)},
     {"torch", "DoubleStorage", PickleCall::storage, type(ArrayKind::floating, 8)},
-    {"torch", "BFloat16Storage", PickleCall::storage, type(ArrayKind::floating, 2), true},
+    {"torch", "BFloat16Storage", PickleCall::storage, type(ArrayKind::bfloat16, 2)},
     {"torch.storage", "UntypedStorage", PickleCall::storage, type(ArrayKind::unsigned_integer, 1)},
     {"torch", "uint8", PickleCall::torch_dtype, type(ArrayKind::unsigned_integer, 1)},
     {"torch", "uint16", PickleCall::torch_dtype, type(ArrayKind::unsigned_integer, 2)},

@@ -41,7 +41,6 @@ struct PickleName {
     std::string_view name;
     PickleCall call;
     ArrayType type = {};  // of a storage or torch dtype
-    bool bfloat16 = false;
 };
 
 // Null for every other name.
