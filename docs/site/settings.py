@@ -1,4 +1,4 @@
-"""Writes what follows from the table of settings (src/stoker/recipe/schema.cpp): the signature and the docstring of
+"""Writes what follows from the table of settings (src/stoker/recipe/schema*.cpp): the signature and the docstring of
 stoker.Loader, the type of its settings in the stub, and the rows of docs/recipe.md.
 
     PYTHONPATH=build/release/python .venv/bin/python docs/site/settings.py

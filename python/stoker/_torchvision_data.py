@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from stoker.dataset import Dataset
 from stoker.dataset import open as open_dataset
 from stoker.errors import Error, InvalidArgument
-from stoker.transforms.ops import InPython, Transform
+from stoker.transforms.base import InPython, Transform
 from stoker.transforms.torchvision import dtype_of_images, from_torchvision
 
 _FOLDERS = {("torchvision.datasets.folder", "ImageFolder"), ("torchvision.datasets.imagenet", "ImageNet")}

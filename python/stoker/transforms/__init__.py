@@ -1,14 +1,14 @@
 """Image ops with the names and arguments of torchvision.transforms.v2, which the C++ loader runs."""
 
+from stoker.transforms.base import InPython, KeptInPython, Transform
 from stoker.transforms.ops import (
+    AspectCrop,
     AutoAugment,
     CenterCrop,
     ColorJitter,
     ElasticTransform,
     GaussianBlur,
     Grayscale,
-    InPython,
-    KeptInPython,
     Normalize,
     NormalizeRange,
     RandAugment,
@@ -32,7 +32,6 @@ from stoker.transforms.ops import (
     Resize,
     TimmRandAugment,
     ToFloat,
-    Transform,
     TrivialAugmentWide,
     Window,
 )
@@ -41,6 +40,7 @@ from stoker.transforms.torchvision import from_torchvision
 
 __all__ = [
     "AmplitudeToDB",
+    "AspectCrop",
     "AutoAugment",
     "CenterCrop",
     "ColorJitter",

@@ -1,6 +1,6 @@
 """Ops for sounds and spectrograms, with the names and arguments of torchaudio.transforms."""
 
-from stoker.transforms.ops import Range, Transform
+from stoker.transforms.base import Range, Transform
 
 
 class MelSpectrogram(Transform):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from stoker.errors import InvalidArgument, Unsupported
-from stoker.transforms import ops
+from stoker.transforms import base, ops
 
 # These change the type of an image and no pixel. RGB is one of them, as the loader's images have three channels.
 _CONVERSIONS = {"ToTensor", "ToImage", "ToPureTensor", "PILToTensor", "ToImageTensor", "Identity", "RGB"} | {
@@ -22,7 +22,7 @@ _OF_TIMM = {"MaybeToTensor", "MaybePILToTensor", "RandomResizedCropAndInterpolat
 _TO_FLOATS = {"ToTensor", "MaybeToTensor", "Normalize", "RandomErasing"} | _TO_DTYPE
 
 
-def from_torchvision(transform: Any) -> list[ops.Transform]:
+def from_torchvision(transform: Any) -> list[base.Transform]:
     """The ops of a transform of torchvision, v1 or v2, or of timm's create_transform: a Compose, one transform, or a list
     of them; of None, as in ImageFolder(..., transform=None), no ops.
 
@@ -40,7 +40,7 @@ def from_torchvision(transform: Any) -> list[ops.Transform]:
         translated = _translated(parts)
     except Unsupported as error:
         joined = str(error) if str(error).endswith(",") else f"{error};"
-        warnings.warn(f"{joined} it runs in Python, in worker processes", ops.KeptInPython, stacklevel=2)
+        warnings.warn(f"{joined} it runs in Python, in worker processes", base.KeptInPython, stacklevel=2)
         return _with_rest(parts)
     tensors = [_name(part) for part in parts if _name(part) in _BYTE_TENSORS]
     if tensors and dtype_of_images(parts) == "uint8":
@@ -63,17 +63,17 @@ def dtype_of_images(transform: Any) -> str:
     return dtype
 
 
-def _with_rest(parts: list[Any]) -> list[ops.Transform]:
+def _with_rest(parts: list[Any]) -> list[base.Transform]:
     """The ops of the leading parts that have equals and keep pixels from 0 to 255; all others stay in Python.
 
     These begin with a PIL image, so the conversions among the leading parts are theirs, too.
     """
-    translated: list[ops.Transform] = []
+    translated: list[base.Transform] = []
     conversions: list[Any] = []
     for at, part in enumerate(parts):
         name = _name(part)
         stays_bytes = name in _TO_DTYPE and _dtype(part) == "uint8"
-        if isinstance(part, (ops.Normalize, ops.InPython)) or (name in _TO_FLOATS and not stays_bytes):
+        if isinstance(part, (ops.Normalize, base.InPython)) or (name in _TO_FLOATS and not stays_bytes):
             break
         if name in _CONVERSIONS or stays_bytes:
             conversions.append(part)
@@ -82,15 +82,15 @@ def _with_rest(parts: list[Any]) -> list[ops.Transform]:
             translated += _translated([part])
         except Unsupported:
             break
-    return [*translated, ops.InPython(*conversions, *_callables(parts[at:]))]
+    return [*translated, base.InPython(*conversions, *_callables(parts[at:]))]
 
 
 def _callables(rest: list[Any]) -> Iterator[Any]:
     """What runs in Python. An op of ours cannot."""
     for part in rest:
-        if isinstance(part, ops.InPython):
+        if isinstance(part, base.InPython):
             yield from part.parts
-        elif isinstance(part, ops.Transform):
+        elif isinstance(part, base.Transform):
             raise InvalidArgument(
                 f"[{type(part).__name__}] expected ops of stoker.transforms before what runs in Python, got {part}; "
                 "write torchvision's transform here"
@@ -99,12 +99,12 @@ def _callables(rest: list[Any]) -> Iterator[Any]:
             yield part
 
 
-def _translated(parts: list[Any]) -> list[ops.Transform]:
-    translated: list[ops.Transform] = []
+def _translated(parts: list[Any]) -> list[base.Transform]:
+    translated: list[base.Transform] = []
     floats = False  # the image has values from 0 to 1, which our ops take as 0 to 255
     for part in parts:
         name = _name(part)
-        if isinstance(part, ops.Transform):
+        if isinstance(part, base.Transform):
             translated.append(part)
         elif name in _TO_DTYPE:
             floats = _is_float(part, floats)
@@ -190,7 +190,7 @@ def _is_float(part: Any, before: bool) -> bool:
     return True
 
 
-def _of_floats(part: Any, op: ops.Transform) -> ops.Transform:
+def _of_floats(part: Any, op: base.Transform) -> base.Transform:
     """With levels from 0 to 255 in place of those from 0 to 1. Only the threshold need not be whole."""
     tables: list[dict[str, Any]] = [op.options]
     for table in tables:  # grows by those of a group
@@ -225,18 +225,18 @@ def _fill(part: Any) -> Any:
     return fill
 
 
-def _resize(part: Any) -> ops.Transform:
+def _resize(part: Any) -> base.Transform:
     _require(part, part.size is not None, "a size")
     antialias = getattr(part, "antialias", True)
     return ops.Resize(_size(part), part.interpolation, getattr(part, "max_size", None), antialias)
 
 
-def _random_resized_crop(part: Any) -> ops.Transform:
+def _random_resized_crop(part: Any) -> base.Transform:
     antialias = getattr(part, "antialias", True)
     return ops.RandomResizedCrop(_size(part), part.scale, part.ratio, part.interpolation, antialias)
 
 
-def _timm_random_resized_crop(part: Any) -> ops.Transform:
+def _timm_random_resized_crop(part: Any) -> base.Transform:
     mode: Any = part.interpolation
     if isinstance(mode, (list, tuple)):
         _require(part, {getattr(one, "value", one) for one in mode} == {"bilinear", "bicubic"}, "bilinear and bicubic")
@@ -251,7 +251,7 @@ _TIMM_OPS = (
 _TIMM_INCREASING = {"Posterize", "Solarize", "Color", "Contrast", "Brightness", "Sharpness"}
 
 
-def _timm_rand_augment(part: Any) -> ops.Transform:
+def _timm_rand_augment(part: Any) -> base.Transform:
     names = [op.name for op in part.ops]
     increasing = [name + "Increasing" if name in _TIMM_INCREASING else name for name in _TIMM_OPS]
     first = part.ops[0]
@@ -271,7 +271,7 @@ def _timm_rand_augment(part: Any) -> ops.Transform:
     )  # fmt: skip
 
 
-def _random_crop(part: Any) -> ops.Transform:
+def _random_crop(part: Any) -> base.Transform:
     padding = part.padding
     if type(part).__module__.startswith("torchvision.transforms.v2") and padding is not None:
         left, right, top, bottom = padding  # as v2 keeps it
@@ -279,26 +279,26 @@ def _random_crop(part: Any) -> ops.Transform:
     return ops.RandomCrop(_size(part), padding, part.pad_if_needed, _fill(part), part.padding_mode)
 
 
-def _rotation(part: Any) -> ops.Transform:
+def _rotation(part: Any) -> base.Transform:
     _require(part, not part.expand and part.center is None, "a rotation about the centre without expand")
     return ops.RandomRotation(part.degrees, _mode(part), fill=_fill(part))
 
 
-def _affine(part: Any) -> ops.Transform:
+def _affine(part: Any) -> base.Transform:
     _require(part, getattr(part, "center", None) is None, "a transform about the centre")
     return ops.RandomAffine(part.degrees, part.translate, part.scale, part.shear, _mode(part), _fill(part))
 
 
-def _elastic(part: Any) -> ops.Transform:
+def _elastic(part: Any) -> base.Transform:
     _require(part, all(0 <= sigma <= 100 for sigma in _numbers(part.sigma)), "a sigma from 0 to 100")
     return ops.ElasticTransform(part.alpha, part.sigma, _mode(part), _fill(part))
 
 
 # These change the size of an image, or its type: no part of a group.
-_NOT_GROUPED = {"resize", "center_crop", "random_crop", "random_resized_crop", "normalize"}
+_NOT_GROUPED = {"resize", "center_crop", "random_crop", "random_resized_crop", "aspect_crop", "normalize"}
 
 
-def _grouped(part: Any) -> list[ops.Transform]:
+def _grouped(part: Any) -> list[base.Transform]:
     """The transforms of a RandomApply or RandomChoice; several in a Compose are one."""
     found = []
     for one in part.transforms:
@@ -309,12 +309,12 @@ def _grouped(part: Any) -> list[ops.Transform]:
     return found
 
 
-def _grayscale(part: Any) -> ops.Transform:
+def _grayscale(part: Any) -> base.Transform:
     _require(part, part.num_output_channels == 3, "3 output channels (for one, set channels=1 of the loader)")
     return ops.Grayscale(3)
 
 
-def _erasing(part: Any, unit: int, normalize: ops.Normalize | None) -> ops.Transform:
+def _erasing(part: Any, unit: int, normalize: ops.Normalize | None) -> base.Transform:
     """With the level that becomes `value` when it is normalised, because the op runs on pixels from 0 to 255.
 
     unit: the level of what is 1 in the image that torchvision has here.
@@ -336,7 +336,7 @@ def _erasing(part: Any, unit: int, normalize: ops.Normalize | None) -> ops.Trans
     return ops.RandomErasing(p, scale, ratio, pixels)
 
 
-_MAKERS: dict[str, Callable[[Any], ops.Transform]] = {
+_MAKERS: dict[str, Callable[[Any], base.Transform]] = {
     "AutoAugment": lambda part: ops.AutoAugment(part.policy, _mode(part), _fill(part)),
     "CenterCrop": lambda part: ops.CenterCrop(_size(part)),
     "ColorJitter": lambda part: ops.ColorJitter(part.brightness, part.contrast, part.saturation, part.hue),

@@ -110,6 +110,10 @@ std::optional<SchemaConflict> find_clip_conflict(const DataRecipe& data) {
 
 // What orders samples in another way than by their lengths.
 std::optional<SchemaConflict> find_bucket_conflict(const DataRecipe& data) {
+    if (data.batch_tokens != 0 && data.bucket_by == "image") {
+        return SchemaConflict{"data.batch_tokens", "data.batch_size with data.bucket_by = \"image\"",
+                              fmt::to_string(data.batch_tokens), ""};
+    }
     if (data.batch_tokens != 0 && data.bucket_by.empty()) {
         return SchemaConflict{"data.batch_tokens", "0 without data.bucket_by", fmt::to_string(data.batch_tokens),
                               "set data.bucket_by to the field of tokens"};

@@ -23,6 +23,11 @@
 
 namespace stoker::schema {
 
+inline constexpr std::int64_t kMost = std::int64_t{1} << 30;
+inline constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+
+inline constexpr auto kAnyText = [](std::string_view) { return true; };
+
 [[noreturn]] inline void refuse(const Place& place, const std::string& expected, const TomlValue& got) {
     throw InvalidArgument({.where = place.text(), .expected = expected, .got = describe(got)});
 }
@@ -247,5 +252,8 @@ SchemaKey ops(std::string name, const Field& at, std::string about) {
                         const Place& place) { at(recipe) = read_ops(value, place); },
             .write = [=](const Recipe& recipe) { return ops_to_toml(at(recipe)); }};
 }
+
+// [data], [data.fields].
+std::vector<SchemaKey> data_keys();
 
 }  // namespace stoker::schema

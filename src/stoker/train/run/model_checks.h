@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "stoker/models/model.h"
 #include "stoker/pipeline/loader.h"
@@ -23,32 +24,18 @@ void require_own_parts(const Recipe& recipe, Model& model, const Task& task, boo
 // Refuses the settings that a model of several inputs does not support.
 void require_inputs(const Recipe& recipe, const Model& model, const Task& task);
 
-// The model must take validation images (C, H, W); checked only if their shape differs from that of training images,
-// and where the task takes images.
-void require_val_images(Model& model, const Task& task, const Shape& val, const at::Device& device);
+// The shapes of a loader's images: one, or with LoaderOptions::bucket_sizes one for each.
+std::vector<Shape> image_shapes(const Loader& loader);
+
+// The model must take images of this shape, which the ops `key` give; checked only if it is not the task's, and where
+// the task takes images.
+void require_images(Model& model, const Task& task, const Shape& shape, const at::Device& device, const char* key);
 
 // The model must train on the smallest batch or micro-batch of an epoch, on any rank. It is tried where that is one
 // sample, for which batch norm may have a single value per channel; a model that does not take two samples either is
 // not refused here, since the first step's message is better.
 void require_smallest_batch(const Recipe& recipe, Model& model, const BatchSampler& sampler, const Task& task,
                             const at::Device& device);
-
-// The classes `own` of `data` must be the first of `trained`, the classes of `origin`: labels then mean the same.
-void require_classes(std::span<const std::string> trained, const std::string& origin, std::span<const std::string> own,
-                     const std::string& data);
-
-// Validation fails before the first step, not after the first epoch: if the images that data.val_ops give have several
-// sizes, and if more labels than data.bad_samples allows are outside the task's classes. Sizes are those of
-// up to 64 samples, and are not looked at where the ops give one size. Throws DataError.
-void require_val_samples(const Recipe& recipe, const Loader& val, const Task& task);
-
-// The masks of a segmentation must not hold one class alone besides the ignored one, as those of 0 and 255 do: any
-// model would score 100 %. Some of them are read.
-void require_mask_classes(const Recipe& recipe, const Task& task, const Dataset& data);
-
-// A training set must have several classes, since any model's loss on one class is 0. An exported graph has its own
-// loss and is not checked, and neither are other tasks.
-void require_several_classes(const Recipe& recipe, const Task& task, const Dataset& data);
 
 // Parts of the recipe that fit no model of the task: built-in models for pixels or tokens, `custom` without a loss, and
 // early stopping or a best checkpoint without validation data or by an unknown metric.
