@@ -75,7 +75,7 @@ void affine(ImageView image, const AffineParams& move, Interpolation interpolati
     affine(scratch.view(), inverse_matrix(move), interpolation, fill, image);
 }
 
-void affine_planes(PlanesView image, const AffineParams& move, Interpolation interpolation, const Color& fill,
+void affine_planes(PlanesView image, const AffineParams& move, Interpolation interpolation, const Fill& fill,
                    const PlaneValues& values, Planes& copy) {
     warping::warp_planes("affine", image, Grid(inverse_matrix(move), image.height, image.width), interpolation, fill,
                          values, copy);

@@ -1,11 +1,10 @@
-// Computes torchvision's magnitudes, including their float32 rounding, and calls the other ops.
+// Computes torchvision's magnitudes, including their float32 rounding, and calls the other ops. Steps serve bytes and
+// planes.
 #include "stoker/ops/augment.h"
 
 #include <cmath>
 #include <numbers>
 
-#include "stoker/ops/color_jitter.h"
-#include "stoker/ops/photometric.h"
 #include "stoker/ops/rotation.h"
 
 namespace stoker {
@@ -24,7 +23,7 @@ bool has_sign(AugmentOp op) {
 }
 
 // Shears keep the image's top left corner in place.
-AffineParams sheared(ImageView image, double x, double y) {
+AffineParams sheared(ImageSize image, double x, double y) {
     const auto degrees = [](double slope) { return std::atan(slope) * 180.0 / std::numbers::pi; };
     return {.shear = {degrees(x), degrees(y)}, .center = {-0.5 * image.width, -0.5 * image.height}};
 }
@@ -68,48 +67,70 @@ double draw_sign(AugmentOp op, double magnitude, Rng& rng) {
     return has_sign(op) && rng.chance(0.5f) ? -magnitude : magnitude;
 }
 
-void augment(ImageView image, const AugmentParams& params, Image& scratch) {
+AugmentStep augment_step(const AugmentParams& params, ImageSize image) {
     const double magnitude = params.magnitude;
-    const auto move = [&](const AffineParams& by) { affine(image, by, params.interpolation, params.fill, scratch); };
     const auto factor = static_cast<float>(1.0 + magnitude);
     switch (params.op) {
         case AugmentOp::identity:
-            return;
+            return {};
         case AugmentOp::shear_x:
-            return move(sheared(image, magnitude, 0));
+            return sheared(image, magnitude, 0);
         case AugmentOp::shear_y:
-            return move(sheared(image, 0, magnitude));
+            return sheared(image, 0, magnitude);
         case AugmentOp::translate_x:
-            return move({.translate = {std::trunc(magnitude), 0}});
+            return AffineParams{.translate = {std::trunc(magnitude), 0}};
         case AugmentOp::translate_y:
-            return move({.translate = {0, std::trunc(magnitude)}});
+            return AffineParams{.translate = {0, std::trunc(magnitude)}};
         case AugmentOp::shift_x:
-            return move({.translate = {magnitude, 0}});
+            return AffineParams{.translate = {magnitude, 0}};
         case AugmentOp::shift_y:
-            return move({.translate = {0, magnitude}});
-        case AugmentOp::rotate:
-            return rotate(image, magnitude, params.interpolation, params.fill, scratch);
+            return AffineParams{.translate = {0, magnitude}};
+        case AugmentOp::rotate: {
+            const AffineParams turn = rotation_of(magnitude);
+            return turn.angle != 0 ? AugmentStep(turn) : AugmentStep();
+        }
         case AugmentOp::brightness:
-            return color_jitter(image, {.brightness = factor});
+            return ColorJitterParams{.brightness = factor};
         case AugmentOp::color:
-            return color_jitter(image, {.saturation = factor});
+            return ColorJitterParams{.saturation = factor};
         case AugmentOp::contrast:
-            return color_jitter(image, {.contrast = factor});
+            return ColorJitterParams{.contrast = factor};
         case AugmentOp::sharpness:
-            return adjust_sharpness(image, factor, scratch);
+            return RandomPhotometric{.kind = Photometric::sharpness, .amount = factor};
         case AugmentOp::posterize:
-            return posterize(image, static_cast<int>(magnitude));
+            return RandomPhotometric{.kind = Photometric::posterize, .amount = static_cast<float>(magnitude)};
         case AugmentOp::solarize:
-            return solarize(image, static_cast<float>(255.0 * magnitude));
+            return RandomPhotometric{.kind = Photometric::solarize, .amount = static_cast<float>(255.0 * magnitude)};
         case AugmentOp::autocontrast:
-            return autocontrast(image);
+            return RandomPhotometric{.kind = Photometric::autocontrast};
         case AugmentOp::equalize:
-            return equalize(image);
+            return RandomPhotometric{.kind = Photometric::equalize};
         case AugmentOp::invert:
-            return invert(image);
+            return RandomPhotometric{.kind = Photometric::invert};
         case AugmentOp::solarize_add:
-            return solarize_add(image, static_cast<int>(magnitude));
+            return SolarizeAdd{.amount = static_cast<int>(magnitude)};
     }
+    return {};
+}
+
+namespace {
+
+struct RunStep {
+    ImageView image;
+    const AugmentParams& params;
+    Image& scratch;
+
+    void operator()(std::monostate /*step*/) const {}
+    void operator()(const AffineParams& by) const { affine(image, by, params.interpolation, params.fill, scratch); }
+    void operator()(const ColorJitterParams& by) const { color_jitter(image, by); }
+    void operator()(const RandomPhotometric& by) const { photometric(image, by, scratch); }
+    void operator()(const SolarizeAdd& by) const { solarize_add(image, by.amount); }
+};
+
+}  // namespace
+
+void augment(ImageView image, const AugmentParams& params, Image& scratch) {
+    std::visit(RunStep{image, params, scratch}, augment_step(params, {image.height, image.width}));
 }
 
 }  // namespace stoker

@@ -4,10 +4,13 @@
 
 #include <array>
 #include <cstdint>
+#include <variant>
 
 #include "stoker/base/image.h"
 #include "stoker/base/rng.h"
 #include "stoker/ops/affine.h"
+#include "stoker/ops/color_jitter.h"
+#include "stoker/ops/photometric.h"
 #include "stoker/ops/resize.h"
 
 namespace stoker {
@@ -59,6 +62,15 @@ struct AugmentParams {
     Interpolation interpolation = Interpolation::nearest;
     Fill fill{};
 };
+
+// timm's SolarizeAdd: adds `amount`, 0 to 255, to values below 128.
+struct SolarizeAdd {
+    int amount = 0;
+};
+
+// The op as a call of other ops, with their parameters.
+using AugmentStep = std::variant<std::monostate, AffineParams, ColorJitterParams, RandomPhotometric, SolarizeAdd>;
+AugmentStep augment_step(const AugmentParams& params, ImageSize image);
 
 // In place, C = 1 or 3. `scratch` holds copies of the original. Throws DataError for other shapes.
 void augment(ImageView image, const AugmentParams& params, Image& scratch);

@@ -67,9 +67,7 @@ int smoothed(const std::uint8_t* above, const std::uint8_t* here, const std::uin
 
 void posterize(ImageView image, int bits) {
     check_color_channels("posterize", image);
-    if (bits < 0 || bits > 8) {
-        throw InvalidArgument({.where = "posterize", .expected = "0 to 8 bits", .got = fmt::to_string(bits)});
-    }
+    require_possible({.kind = Photometric::posterize, .amount = static_cast<float>(bits)});
     const auto mask = static_cast<std::uint8_t>(0xFF00u >> static_cast<unsigned>(bits));
     each_row(image, [&](std::uint8_t* row, std::size_t bytes) {
         for (std::size_t i = 0; i < bytes; ++i) {
@@ -93,10 +91,7 @@ void solarize_add(ImageView image, int amount) {
 
 void solarize(ImageView image, float threshold) {
     check_color_channels("solarize", image);
-    if (!(threshold <= 255.0f)) {
-        throw InvalidArgument(
-            {.where = "solarize", .expected = "a threshold of at most 255", .got = fmt::to_string(threshold)});
-    }
+    require_possible({.kind = Photometric::solarize, .amount = threshold});
     const auto first =
         static_cast<std::uint8_t>(std::ceil(std::max(threshold, 0.0f)));  // the smallest value that is inverted
     each_row(image, [&](std::uint8_t* row, std::size_t bytes) {
@@ -156,10 +151,7 @@ void equalize(ImageView image) {
 
 void adjust_sharpness(ImageView image, float factor, Image& rows) {
     check_color_channels("adjust_sharpness", image);
-    if (!(factor >= 0 && factor <= 1000)) {
-        throw InvalidArgument(
-            {.where = "adjust_sharpness", .expected = "a factor from 0 to 1000", .got = fmt::to_string(factor)});
-    }
+    require_possible({.kind = Photometric::sharpness, .amount = factor});
     if (image.height <= 2 || image.width <= 2) {
         return;
     }
@@ -181,6 +173,21 @@ void adjust_sharpness(ImageView image, float factor, Image& rows) {
             out[i] = static_cast<std::uint8_t>(std::clamp(sharpened, 0, 255));
         }
         std::swap(above, here);
+    }
+}
+
+void require_possible(const RandomPhotometric& op) {
+    const float amount = op.amount;
+    if (op.kind == Photometric::posterize && !(amount >= 0 && amount <= 8)) {
+        throw InvalidArgument({.where = "posterize", .expected = "0 to 8 bits", .got = fmt::to_string(amount)});
+    }
+    if (op.kind == Photometric::solarize && !(amount <= 255.0f)) {
+        throw InvalidArgument(
+            {.where = "solarize", .expected = "a threshold of at most 255", .got = fmt::to_string(amount)});
+    }
+    if (op.kind == Photometric::sharpness && !(amount >= 0 && amount <= 1000)) {
+        throw InvalidArgument(
+            {.where = "adjust_sharpness", .expected = "a factor from 0 to 1000", .got = fmt::to_string(amount)});
     }
 }
 

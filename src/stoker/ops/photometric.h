@@ -39,6 +39,9 @@ struct RandomPhotometric {
     float probability = 0.5f;
 };
 
+// Throws InvalidArgument for bits, a threshold or a factor that the op does not have.
+void require_possible(const RandomPhotometric& op);
+
 bool draw_random_photometric(const RandomPhotometric& op, Rng& rng);
 
 // Runs the op with its amount.

@@ -125,10 +125,6 @@ void grayscale_planes(PlanesView image) {
     }
 }
 
-void invert_planes(PlanesView image, const PlaneValues& values) {
-    for_each_value(image, [&](float value) { return values.top - value; });
-}
-
 void gaussian_blur_planes(PlanesView image, const BlurParams& params, Planes& copy) {
     const int down = params.height / 2;
     const int across = params.width / 2;

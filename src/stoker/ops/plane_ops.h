@@ -6,10 +6,12 @@
 
 #include "stoker/base/planes.h"
 #include "stoker/ops/affine.h"
+#include "stoker/ops/augment.h"
 #include "stoker/ops/color_jitter.h"
 #include "stoker/ops/elastic.h"
 #include "stoker/ops/gaussian_blur.h"
 #include "stoker/ops/perspective.h"
+#include "stoker/ops/photometric.h"
 #include "stoker/ops/random_crop.h"
 #include "stoker/ops/random_erasing.h"
 #include "stoker/ops/resize.h"
@@ -39,7 +41,7 @@ void flip_planes_horizontally(PlanesView image);
 void flip_planes_vertically(PlanesView image);
 
 // In place; `copy` holds a copy of the original.
-void affine_planes(PlanesView image, const AffineParams& move, Interpolation interpolation, const Color& fill,
+void affine_planes(PlanesView image, const AffineParams& move, Interpolation interpolation, const Fill& fill,
                    const PlaneValues& values, Planes& copy);
 void perspective_planes(PlanesView image, const Corners& to, Interpolation interpolation, const Color& fill,
                         const PlaneValues& values, Planes& copy);
@@ -50,8 +52,11 @@ void gaussian_blur_planes(PlanesView image, const BlurParams& params, Planes& co
 // C = 1 or 3; saturation and hue do not change grey images. Throws DataError for other shapes.
 void color_jitter_planes(PlanesView image, const ColorJitterParams& params, const PlaneValues& values);
 void grayscale_planes(PlanesView image);
-// top - value.
-void invert_planes(PlanesView image, const PlaneValues& values);
+// posterize, solarize and so on. A threshold is from 0 to 255, and 255 stands for `top`. equalize has 256 levels, as
+// torchvision's. Sharpness and autocontrast need 1 or 3 channels.
+void photometric_planes(PlanesView image, const RandomPhotometric& op, const PlaneValues& values, Planes& copy);
+// C = 1 or 3. `copy` holds a copy of the original.
+void augment_planes(PlanesView image, const AugmentParams& params, const PlaneValues& values, Planes& copy);
 void random_erasing_planes(PlanesView image, const ErasingParams& params, const PlaneValues& values);
 
 // The smallest and the largest finite value of all planes; 0 and 0 if there is none.

@@ -245,7 +245,7 @@ void warp(ConstImageView from, const Grid& grid, Interpolation interpolation, co
 
 // The same of planes, in place; `copy` holds a copy of the original. Throws as `check`.
 template <typename Grid>
-void warp_planes(const char* op, PlanesView image, const Grid& grid, Interpolation interpolation, const Color& fill,
+void warp_planes(const char* op, PlanesView image, const Grid& grid, Interpolation interpolation, const Fill& fill,
                  const PlaneValues& values, Planes& copy) {
     const PlanesView from = copy.reset(image.channels, image.height, image.width);
     for (int c = 0; c < image.channels; ++c) {
@@ -255,8 +255,11 @@ void warp_planes(const char* op, PlanesView image, const Grid& grid, Interpolati
         for (int y = 0; y < to.height; ++y) {
             std::copy_n(to.row(y), to.width, from.plane(c).row(y));
         }
-        const float color = plane_color(fill, c, values);
-        run_by<1, float>(plane, grid, interpolation, PixelFill<float>({color}), to);
+        PixelFill<float> color;
+        if (fill) {
+            color = {plane_color(*fill, c, values)};
+        }
+        run_by<1, float>(plane, grid, interpolation, color, to);
     }
 }
 

@@ -1,6 +1,7 @@
 // Each visitor draws the parameters that pixel_ops.cpp draws.
 #include "stoker/pipeline/transforms/run_on_planes.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <fmt/format.h>
@@ -12,26 +13,6 @@
 
 namespace stoker {
 namespace {
-
-struct WhyNot {
-    std::string operator()(const RandomPhotometric& op) const {
-        return op.kind == Photometric::invert ? "" : "is defined for bytes";
-    }
-    std::string operator()(const std::shared_ptr<const OpGroup>& group) const {
-        for (const PixelOp& op : group->ops) {
-            if (std::string why = why_not_on_planes(op); !why.empty()) {
-                return "has an op that " + why;
-            }
-        }
-        return "";
-    }
-    std::string operator()(const std::shared_ptr<const CustomOp>& /*op*/) const { return "is your own, for bytes"; }
-    std::string operator()(const TrivialAugmentWide& /*op*/) const { return "is defined for bytes"; }
-    std::string operator()(const RandAugment& /*op*/) const { return "is defined for bytes"; }
-    std::string operator()(const TimmRandAugment& /*op*/) const { return "is defined for bytes"; }
-    std::string operator()(const AutoAugment& /*op*/) const { return "is defined for bytes"; }
-    std::string operator()(const auto& /*op*/) const { return ""; }
-};
 
 struct RunOnPlanes {
     PlanesView image;
@@ -71,7 +52,23 @@ struct RunOnPlanes {
     }
     void operator()(const RandomPhotometric& op) const {
         if (draw_random_photometric(op, rng)) {
-            invert_planes(image, values);
+            photometric_planes(image, op, values, copy);
+        }
+    }
+    void operator()(const TrivialAugmentWide& op) const { augment(draw_trivial_augment(op, rng)); }
+    void operator()(const RandAugment& op) const {
+        for (int i = 0; i < op.num_ops; ++i) {
+            augment(draw_rand_augment(op, size(), rng));
+        }
+    }
+    void operator()(const TimmRandAugment& op) const {
+        for (int i = 0; i < op.num_ops; ++i) {
+            augment(draw_timm_rand_augment(op, size(), rng));
+        }
+    }
+    void operator()(const AutoAugment& op) const {
+        for (const AugmentParams& params : draw_auto_augment(op, size(), rng)) {
+            augment(params);
         }
     }
     void operator()(const GaussianBlur& op) const { gaussian_blur_planes(image, draw_gaussian_blur(op, rng), copy); }
@@ -81,10 +78,11 @@ struct RunOnPlanes {
     void operator()(const std::shared_ptr<const OpGroup>& group) const {
         visit_drawn(*group, rng, [&](const PixelOp& op, Rng own) { run_on_planes(op, image, values, own, copy); });
     }
-    void operator()(const auto& /*op*/) const {
+    void operator()(const std::shared_ptr<const CustomOp>& /*op*/) const {
         throw InternalError({.where = "planes", .expected = "an op that runs on planes", .got = "one for bytes"});
     }
 
+    void augment(const AugmentParams& params) const { augment_planes(image, params, values, copy); }
     ImageSize size() const { return {image.height, image.width}; }
 };
 
@@ -123,8 +121,11 @@ void load_as(const FieldValue& pixels, const Box& box, PlanesView to, Convert co
 
 }  // namespace
 
-std::string why_not_on_planes(const PixelOp& op) {
-    return std::visit(WhyNot{}, op);
+bool is_for_bytes(const PixelOp& op) {
+    if (const auto* const group = std::get_if<std::shared_ptr<const OpGroup>>(&op)) {
+        return std::ranges::any_of((*group)->ops, is_for_bytes);
+    }
+    return std::holds_alternative<std::shared_ptr<const CustomOp>>(op);
 }
 
 void run_on_planes(const PixelOp& op, PlanesView image, const PlaneValues& values, Rng rng, Planes& copy) {

@@ -1,7 +1,5 @@
-// The ops of a transform on float32 planes. Ops that are defined for bytes alone are refused.
+// The ops of a transform on float32 planes. Those of a program, which take bytes, are refused.
 #pragma once
-
-#include <string>
 
 #include "stoker/base/planes.h"
 #include "stoker/base/rng.h"
@@ -10,8 +8,8 @@
 
 namespace stoker {
 
-// Why the op cannot run on planes: "is defined for bytes"; empty: it can.
-std::string why_not_on_planes(const PixelOp& op);
+// True for an op that cannot run on planes: a CustomOp, or a group with one.
+bool is_for_bytes(const PixelOp& op);
 
 // run_pixel_op on planes, with the same parameters. `copy` holds a copy of the original where the op needs one.
 void run_on_planes(const PixelOp& op, PlanesView image, const PlaneValues& values, Rng rng, Planes& copy);
