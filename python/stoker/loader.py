@@ -21,7 +21,7 @@ from stoker.dataset import joined as joined_datasets
 from stoker.dataset import open as open_dataset
 from stoker.engine import BadTuples, EngineSource, late_normalize
 from stoker.errors import InvalidArgument
-from stoker.transforms.ops import Transform, op_tables, split_python
+from stoker.transforms.base import Transform, op_tables, split_python
 
 if TYPE_CHECKING:
     from stoker.processes.source import IndexedSource, StreamSource
@@ -114,7 +114,8 @@ class Loader:
         of its own; the batch has `image`, `image_2`, ...
     ops: stoker.transforms, or tables as in a recipe's train_ops; they run on the image, on masks and on boxes. Images
         are divided by 255 also without Normalize, unless dtype is uint8. InPython as the last op: see there.
-    bucket_by: a field of any length: a batch has samples of similar length, padded to the length of that batch.
+    bucket_by: a field of any length: a batch has samples of similar length, padded to the length of that batch;
+        `image`: a batch has images of one of the sizes of `aspect_crop`.
     batch_tokens: with `bucket_by`: a batch has as many samples as this many entries hold, padding included, in place of
         `batch_size`; 0: off.
 

@@ -128,6 +128,21 @@ TEST(Pixels, BytesBecomeTheFloatsOfTheLoaderForEveryOp) {
     }
 }
 
+TEST(Pixels, ImagesThatTheLoaderNormalisesTravelInTheTypeOfTheStep) {
+    const auto dataset = std::make_shared<PixelDataset>(8);
+    const Transform transform({{.name = "to_float"}, {.name = "normalize", .options = options_of("normalize")}});
+    ASSERT_TRUE(transform.needs_planes());
+    for (const DType dtype : {DType::float32, DType::float16, DType::bfloat16}) {
+        const DeviceBatch expected =
+            first_batch(dataset, transform, {.batch_size = 8, .workers = 0, .images = PixelImages{.dtype = dtype}});
+        DeviceBatch own = first_batch(
+            dataset, transform, {.batch_size = 8, .workers = 0, .images = PixelImages{.dtype = {}}, .planes = dtype});
+        EXPECT_FALSE(own.late);
+        normalize_pixels(own, at::kFloat);
+        expect_same(own.input, expected.input, std::string(dtype_name(dtype)));
+    }
+}
+
 // Grey images, and those of two and four channels.
 TEST(Pixels, AnyNumberOfChannels) {
     for (const int channels : {1, 2, 4}) {

@@ -31,6 +31,26 @@ std::vector<FieldSpec> fields() {
             {.name = "key", .ragged = true}};
 }
 
+TEST(Batch, ImagesHaveTheSizeOfTheirBatch) {
+    Batch batch({{.name = "image", .dtype = DType::float32, .shape = {3, 4, 4}, .own_size = true},
+                 {.name = "mask", .shape = {4, 4}, .own_size = true},
+                 {.name = "label", .dtype = DType::int64}},
+                3, host_allocator());
+    for (const auto& [size, samples] :
+         {std::pair(ImageSize{2, 8}, 3), std::pair(ImageSize{4, 4}, 1), std::pair(ImageSize{5, 3}, 2)}) {
+        batch.reset(0, 0, samples, 0, size);
+        EXPECT_EQ(batch.field("image").shape, (Shape{samples, 3, size.height, size.width}));
+        EXPECT_EQ(batch.field("mask").shape, (Shape{samples, size.height, size.width}));
+        const auto area = static_cast<std::size_t>(size.height * size.width);
+        EXPECT_EQ(batch.used_bytes("image"), static_cast<std::size_t>(samples) * area * 12);
+        const std::span<std::byte> first = batch.item(0, 0);
+        const std::span<std::byte> last = batch.item(0, samples - 1);
+        EXPECT_EQ(first.size(), area * 12);
+        EXPECT_EQ(last.data() - first.data(), static_cast<std::ptrdiff_t>(samples - 1) * std::ssize(first));
+        EXPECT_LE(last.data() + last.size(), batch.item(1, 0).data());
+    }
+}
+
 TEST(Batch, FieldsAreAlignedAndDoNotOverlap) {
     CountingAllocator allocator;
     Batch batch(fields(), 3, allocator);

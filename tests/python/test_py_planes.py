@@ -10,6 +10,7 @@ import torch
 import torchvision
 from PIL import Image
 from safetensors.numpy import save_file
+from safetensors.torch import save_file as save_torch
 from stoker import transforms as ours
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as F
@@ -147,6 +148,11 @@ def test_one_order_for_any_number_of_workers(write):
     assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
 
 
+def solarized(image):
+    top = 1 if image.is_floating_point() else 65535 if image.dtype == torch.uint16 else 32767
+    return F.solarize(image.double() / top, 0.4) * top  # torch does not compare uint16
+
+
 COLOURS = {
     "brightness": (ours.ColorJitter(brightness=(1.3, 1.3)), lambda image: F.adjust_brightness(image, 1.3)),
     "contrast": (ours.ColorJitter(contrast=(0.6, 0.6)), lambda image: F.adjust_contrast(image, 0.6)),
@@ -154,16 +160,49 @@ COLOURS = {
     "hue": (ours.ColorJitter(hue=(0.2, 0.2)), lambda image: F.adjust_hue(image, 0.2)),
     "grey": (ours.RandomGrayscale(1), lambda image: F.rgb_to_grayscale(image, 3)),
     "invert": (ours.RandomInvert(1), F.invert),
+    "posterize": (ours.RandomPosterize(3, p=1), lambda image: F.posterize(image, 3)),
+    "solarize": (ours.RandomSolarize(102, p=1), solarized),
+    "autocontrast": (ours.RandomAutocontrast(1), F.autocontrast),
+    "equalize": (ours.RandomEqualize(1), F.equalize),
+    "smooth": (ours.RandomAdjustSharpness(0.3, p=1), lambda image: F.adjust_sharpness(image, 0.3)),
+    "sharp": (ours.RandomAdjustSharpness(1.7, p=1), lambda image: F.adjust_sharpness(image, 1.7)),
 }
 
 
-@pytest.mark.parametrize("dtype", ["uint16", "float32"])
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("case", COLOURS)
 def test_colours_are_torchvisions(write, case, dtype):
     op, theirs = COLOURS[case]
-    images = draw(dtype).clip(0, TYPES[dtype]).astype(dtype)
-    expected = scaled(theirs(torch.from_numpy(images)), dtype)
-    assert (batch(write(images), [op]).double() - expected).abs().max() <= 3e-5
+    images = draw(dtype)
+    images = (np.abs(images) if dtype == "int16" else images.clip(0, TYPES[dtype])).astype(dtype)
+    given = torch.from_numpy(images)
+    expected = scaled(theirs(given.float() if dtype == "float16" else given), dtype)
+    assert (batch(write(images), [op]).double() - expected).abs().max() <= (3e-5 if dtype != "int16" else 7e-5)
+
+
+def test_constant_channels(write):
+    images = np.full((COUNT, 3, HEIGHT, WIDTH), 2, np.float32)
+    images[:, 1] = 0.25
+    for op, theirs in [(ours.RandomAutocontrast(1), F.autocontrast), (ours.RandomEqualize(1), F.equalize)]:
+        images = images.clip(0, 1) if theirs is F.equalize else images
+        assert (batch(write(images), [op]) - theirs(torch.from_numpy(images))).abs().max() <= 1e-6
+
+
+# torchvision has the ops of its policies for floats in [0, 1] alone, and wrong thresholds for uint16.
+@pytest.mark.parametrize("op", [ours.RandAugment(4), ours.TrivialAugmentWide(), ours.AutoAugment(), ours.TimmRandAugment(num_ops=2, p=1)])
+@pytest.mark.parametrize("dtype", ["uint16", "float32"])
+def test_policies_do_the_same_as_with_bytes(tmp_path, op, dtype):
+    y, x = np.mgrid[:40, :48]
+    waves = np.array([[np.sin(x / (6 + i % 7) + c) * np.cos(y / (5 + i % 3)) for c in range(3)] for i in range(200)])
+    images = np.moveaxis(128 + 100 * waves, 1, -1).astype(np.uint8)
+    wide = images * np.uint16(257) if dtype == "uint16" else images.astype(np.float32) / np.float32(255)
+    found = []
+    for name, given in [("bytes", images), ("wide", wide)]:
+        np.savez(tmp_path / f"{name}.npz", images=given)
+        (batch,) = package.Loader(tmp_path / f"{name}.npz", 200, ops=[op], shuffle=False, framework="torch")
+        found.append(batch["image"])
+    close = ((found[0] - found[1]).abs() <= 4 / 255).float().mean((1, 2, 3))
+    assert (close > 0.98).float().mean() > 0.95 and (found[0] != torch.from_numpy(images).permute(0, 3, 1, 2) / 255).any()
 
 
 def test_values_for_the_model(write):
@@ -253,11 +292,32 @@ def test_grey_arrays_as_rgb(write, stoker, dtype):
     assert len(stoker("predict", "run", path).out.splitlines()) == COUNT + 1
 
 
-def test_what_is_for_bytes_is_refused(write):
-    path = write(draw("uint16"))
-    for ops, options in [([ours.RandAugment()], {}), ([ours.RandomEqualize()], {}), ([], {"dtype": "uint8"})]:
-        with pytest.raises(package.InvalidArgument):
-            batch(path, ops, **options)
+def test_batches_of_bytes_are_refused(write):
+    with pytest.raises(package.InvalidArgument):
+        batch(write(draw("uint16")), [], dtype="uint8")
+
+
+# Values of bfloat16 are those of float32 with 16 bits less; NumPy lacks the type.
+@pytest.mark.parametrize("ending", ["pt", "safetensors"])
+@pytest.mark.parametrize("clip", [False, True])
+def test_bfloat16(tmp_path, stoker, ending, clip):
+    images = torch.from_numpy(draw("float32")).bfloat16()
+    images = images[:, None].repeat(1, 2, 1, 1, 1) * torch.tensor([1.0, 0.5]).bfloat16()[:, None, None, None] if clip else images
+    tensors = {"images": images.contiguous(), "labels": torch.arange(COUNT), "target": torch.arange(COUNT).bfloat16() / 4}
+    path = tmp_path / f"data.{ending}"
+    if ending == "pt":
+        torch.save(tensors, path)
+    else:
+        save_torch(tensors, path)
+    data = package.open(path, fields={"target": ("target", "value")}, clips=clip)
+    assert np.array_equal(data[1]["image"], np.moveaxis(images[1].float().numpy(), -3, -1))
+    (found,) = package.Loader(data, COUNT, shuffle=False, framework="torch")
+    assert torch.equal(found["image"], images.float())
+    assert torch.equal(found["target"], tensors["target"]) and found["target"].dtype == torch.bfloat16
+    if not clip:
+        assert stoker("inspect", path, "--json").json()["fields"]["image"]["dtype"] == "float32"
+        stoker("pack", path, "packed.stk")
+        assert np.array_equal(package.open(tmp_path / "packed.stk")[1]["image"], data[1]["image"])
 
 
 @pytest.mark.parametrize(("dtype", "order"), [(">u2", "C"), ("<u2", "F"), (">f4", "F"), (">i2", "C"), ("<f8", "C")])
@@ -320,8 +380,8 @@ def test_pngs_of_16_bits_keep_their_depth(pngs):
     assert (images_of(folder, channels=1) - grey / 65535).abs().max() <= 1e-5
     high = torch.from_numpy((pixels >> 8).astype(np.uint8)).permute(0, 3, 1, 2)
     assert torch.equal(images_of(folder, dtype="uint8"), high)
-    posterized = images_of(folder, [ours.RandomPosterize(8, p=1)])  # for bytes; it keeps all 8 bits
-    assert torch.equal(posterized, high * torch.tensor(1 / 255))
+    posterized = images_of(folder, [ours.RandomPosterize(8, p=1)])  # the upper 8 of 16 bits
+    assert (posterized - high * torch.tensor(256 / 65535)).abs().max() <= 1e-7
 
 
 RECIPE = """

@@ -50,6 +50,7 @@ Batch::Batch(std::vector<FieldSpec> fields, std::int64_t capacity, Allocator& al
       pinned_(allocator.pinned()) {
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < fields_.size(); ++i) {
+        sample_bytes_.push_back(fields_[i].sample_bytes());
         offsets_.push_back(bytes);
         if (fields_[i].deferred && fields_[i].deferred->decode) {
             crop_capacities_[i] = std::make_unique<DctCropCapacity>();
@@ -79,22 +80,26 @@ std::size_t Batch::find(std::string_view name, bool ragged) const {
 
 TensorView Batch::field(std::string_view name) const {
     const std::size_t i = find(name, false);
-    Shape shape = fields_[i].shape;
-    if (fields_[i].most_entries > 0) {
-        shape.front() = entries_;
-    }
+    Shape shape = shape_of(fields_[i]);
     shape.insert(shape.begin(), size_);
     // Views of a const batch are writable: workers fill the batch through them.
     return {const_cast<std::byte*>(memory_.data()) + offsets_[i], fields_[i].dtype, std::move(shape)};
 }
 
-std::size_t Batch::sample_bytes(std::size_t field) const {
-    const FieldSpec& spec = fields_.at(field);
-    return spec.most_entries > 0 ? spec.entry_bytes() * static_cast<std::size_t>(entries_) : spec.sample_bytes();
+Shape Batch::shape_of(const FieldSpec& spec) const {
+    Shape shape = spec.shape;
+    if (spec.most_entries > 0) {
+        shape.front() = entries_;
+    }
+    if (spec.own_size) {
+        shape[shape.size() - 2] = image_size_.height;
+        shape.back() = image_size_.width;
+    }
+    return shape;
 }
 
 std::span<std::byte> Batch::item(std::size_t field, std::int64_t i) {
-    const std::size_t bytes = sample_bytes(field);
+    const std::size_t bytes = sample_bytes_[field];
     return {memory_.data() + offsets_[field] + static_cast<std::size_t>(i) * bytes, bytes};
 }
 
@@ -122,7 +127,7 @@ std::vector<UsedRange> Batch::used_ranges(std::size_t field) const {
 std::size_t Batch::used_bytes(std::string_view name) const {
     const std::size_t at = find(name, false);
     return crop_capacities_[at] != nullptr ? crop_capacities_[at]->used()
-                                           : sample_bytes(at) * static_cast<std::size_t>(size_);
+                                           : sample_bytes_[at] * static_cast<std::size_t>(size_);
 }
 
 std::string& Batch::payload(std::string_view name, std::int64_t i) {
@@ -159,13 +164,19 @@ std::uint64_t Batch::hash() const {
     return hash;
 }
 
-void Batch::reset(std::int64_t epoch, std::int64_t number, std::int64_t size, std::int64_t entries) {
+void Batch::reset(std::int64_t epoch, std::int64_t number, std::int64_t size, std::int64_t entries,
+                  ImageSize image_size) {
     entries_ = entries;
+    image_size_ = image_size;
     epoch_ = epoch;
     number_ = number;
     size_ = size;
     bad_samples_.clear();
     for (std::size_t i = 0; i < fields_.size(); ++i) {
+        if (fields_[i].most_entries > 0 || fields_[i].own_size) {
+            const std::int64_t elements = element_count(shape_of(fields_[i]));
+            sample_bytes_[i] = static_cast<std::size_t>(elements) * item_size(fields_[i].dtype);
+        }
         if (crop_capacities_[i] != nullptr) {
             const DeferredDecode& decode = *fields_[i].deferred->decode;
             const std::size_t pixels = decode.image_bytes();

@@ -83,6 +83,9 @@ struct FieldSpec {
     // The most entries that all samples of a batch have together, if each batch has its own first side
     // (Batch::entries), which is at most that of `shape`. 0: every batch has `shape`.
     std::int64_t most_entries = 0;
+    // Each batch has its own height and width (Batch::image_size), the last two sides, of at most as many pixels as
+    // `shape` has.
+    bool own_size = false;
     std::optional<DeferredNormalize> deferred = {};  // of an image that is not PixelImages
 
     // The shape that a step reads: (C, H, W) of an image, also if the field holds GatherDraws or a DctCropSlot.
@@ -158,11 +161,12 @@ class Batch {
     // Memory for `capacity` samples, at once. The loader makes the batches that `next` returns.
     Batch(std::vector<FieldSpec> fields, std::int64_t capacity, Allocator& allocator);
 
-    std::int64_t size() const { return size_; }          // samples; fewer than `capacity` in a last batch
-    std::int64_t capacity() const { return capacity_; }  // samples that fit
-    std::int64_t epoch() const { return epoch_; }        // from 0
-    std::int64_t number() const { return number_; }      // within the epoch, from 0
-    std::int64_t entries() const { return entries_; }    // the first side of fields with FieldSpec::most_entries
+    std::int64_t size() const { return size_; }           // samples; fewer than `capacity` in a last batch
+    std::int64_t capacity() const { return capacity_; }   // samples that fit
+    std::int64_t epoch() const { return epoch_; }         // from 0
+    std::int64_t number() const { return number_; }       // within the epoch, from 0
+    std::int64_t entries() const { return entries_; }     // the first side of fields with FieldSpec::most_entries
+    ImageSize image_size() const { return image_size_; }  // of fields with FieldSpec::own_size
     const std::vector<FieldSpec>& fields() const { return fields_; }
     bool pinned() const { return pinned_; }  // a GPU copies from this memory without waiting
 
@@ -205,13 +209,15 @@ class Batch {
     std::uint64_t hash() const;
 
     // Called by the loader before it fills the batch.
-    void reset(std::int64_t epoch, std::int64_t number, std::int64_t size, std::int64_t entries = 0);
+    void reset(std::int64_t epoch, std::int64_t number, std::int64_t size, std::int64_t entries = 0,
+               ImageSize image_size = {});
 
   private:
     std::size_t find(std::string_view name, bool ragged) const;
-    std::size_t sample_bytes(std::size_t field) const;
+    Shape shape_of(const FieldSpec& spec) const;
 
     std::vector<FieldSpec> fields_;
+    std::vector<std::size_t> sample_bytes_;           // of each field, in this batch
     std::vector<std::size_t> offsets_;                // of each fixed field in memory_
     std::vector<std::vector<std::string>> payloads_;  // of each ragged field
     std::vector<std::unique_ptr<DctCropCapacity>>
@@ -224,6 +230,7 @@ class Batch {
     std::int64_t epoch_ = 0;
     std::int64_t number_ = 0;
     std::int64_t entries_ = 0;
+    ImageSize image_size_{};
     bool pinned_;
 };
 

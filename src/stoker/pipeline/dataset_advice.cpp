@@ -56,8 +56,9 @@ std::string partly_read_advice(const Dataset& dataset, const Transform& transfor
         scratch.decoder.info(image.bytes).bits <= 8 || transform.takes_planes(image, scratch)) {
         return "";
     }
-    return sniff_codec(image.bytes) == Codec::png ? "PNGs of 16 bits are reduced to 8, since an op is for bytes alone"
-                                                  : "PNMs of 16 bits are reduced to 8";
+    return sniff_codec(image.bytes) == Codec::png
+               ? "PNGs of 16 bits are reduced to 8, since an op of your own takes bytes"
+               : "PNMs of 16 bits are reduced to 8";
 }
 
 // Adds facts from samples.

@@ -39,6 +39,12 @@ void require_valid(const LoaderOptions& options, const Sampler& sampler, std::in
                                .expected = fmt::format("0 (unlimited) to {}", kMaxEpochs),
                                .got = fmt::to_string(options.epochs)});
     }
+    const std::int64_t sizes = std::ssize(options.bucket_sizes);
+    if (sizes > 0 && (options.buckets == nullptr || options.buckets->longest() >= sizes)) {
+        throw InvalidArgument({.where = "loader",
+                               .expected = "a sampler of buckets whose lengths are numbers of bucket_sizes",
+                               .got = fmt::format("{} sizes and another", sizes)});
+    }
     if (sampler.samples() != samples || sampler.seed() != options.seed) {
         throw InvalidArgument({.where = "loader",
                                .expected = fmt::format("a sampler of {} samples and seed {}", samples, options.seed),
@@ -149,7 +155,10 @@ void Loader::open_batch(Batch& batch, std::int64_t sequence) const {
     const std::int64_t epoch = sequence / batches_per_epoch();
     const std::int64_t number = sequence % batches_per_epoch();
     const BatchSlice slice = batch_sampler_.slice(number);
-    batch.reset(epoch, number, slice.count, options_.buckets != nullptr ? options_.buckets->length(number) : 0);
+    const std::int64_t length = options_.buckets != nullptr ? options_.buckets->length(number) : 0;
+    const std::vector<ImageSize>& sizes = options_.bucket_sizes;
+    batch.reset(epoch, number, slice.count, length,
+                sizes.empty() ? ImageSize() : sizes[static_cast<std::size_t>(length)]);
     sampler_->draw(epoch, slice.first, batch.sampled());
     const auto indices = batch.field(kIndexField).as<std::int64_t>();
     std::ranges::transform(batch.sampled(), indices.begin(), &SampledIndex::index);

@@ -137,6 +137,8 @@ LoaderFields::Plan LoaderFields::plan_of(const Field& field) const {
               .own = own.transform,
               .pad = field.any_length() ? own.pad : std::nullopt,
               .bucketed = options_.buckets != nullptr && field.name == options_.bucket_by,
+              .own_size = have_own_sizes() && has_pixels(field.kind) &&
+                          !(own.transform && gives_one_size(own.transform->ops())),
               .classes = own.classes};
     if (plan.bucketed) {
         plan.pad = options_.buckets->longest();
@@ -185,6 +187,24 @@ ImageSlot LoaderFields::planes_slot(ConstPlanesView image, std::optional<ImageSi
     return slot;
 }
 
+// With the size that the batch has.
+ImageSlot LoaderFields::in_batch(ImageSlot slot, const Batch& batch) {
+    slot.height = batch.image_size().height;
+    slot.width = batch.image_size().width;
+    return slot;
+}
+
+// The size of the square, if there is one: no other has more pixels.
+void LoaderFields::use_largest_size(ImageSlot& slot) const {
+    const auto rank = [](ImageSize size) {
+        return std::pair(std::int64_t{size.height} * size.width, size.height == size.width);
+    };
+    const ImageSize most = *std::ranges::max_element(options_.bucket_sizes, {}, rank);
+    slot.height = most.height;
+    slot.width = most.width;
+    slot.given = true;
+}
+
 bool LoaderFields::have_clips() const {
     return image_.frames > 0 || std::ranges::any_of(plans_, [](const Plan& plan) { return plan.slot.frames > 0; });
 }
@@ -220,6 +240,12 @@ void LoaderFields::find_shapes(std::int64_t index, SampleScratch& scratch) {
         require_sound(scratch);
         image_ = slot_after(transform_, scratch.sample, scratch.transform, options_.size);
         image_.frames = static_cast<int>(scratch.sample.frames.size());
+        if (deferred_ && image_.planes) {
+            image_.pixels.dtype = options_.planes;
+        }
+        if (have_own_sizes()) {
+            use_largest_size(image_);
+        }
         transform_.require_channels(image_.channels);
         // A larger batch does not stay in the processor's caches until the training thread reads it, so it is written
         // past them.
@@ -241,6 +267,9 @@ void LoaderFields::find_shapes(std::int64_t index, SampleScratch& scratch) {
                 plan.slot.pixels = {.dtype = DType::uint8, .layout = Layout::hwc};
             }
             plan.slot.frames = static_cast<int>(value.frames.size());
+            if (plan.own_size) {
+                use_largest_size(plan.slot);
+            }
         });
     }
 }
@@ -259,12 +288,14 @@ FieldSpec LoaderFields::image_spec(std::string name, const ImageSlot& slot, cons
 FieldSpec LoaderFields::spec_of(const Plan& plan) const {
     const Field& field = plan.field;
     if (field.kind == FieldKind::image) {
-        return image_spec(field.name, plan.slot, *plan.transform);
+        FieldSpec spec = image_spec(field.name, plan.slot, *plan.transform);
+        spec.own_size = plan.own_size;
+        return spec;
     }
     if (field.kind == FieldKind::mask) {
         Shape shape = plan.slot.shape();
         shape.erase(shape.end() - 3);  // a mask lacks channels
-        return {.name = field.name, .shape = std::move(shape)};
+        return {.name = field.name, .shape = std::move(shape), .own_size = plan.own_size};
     }
     Shape shape(field.shape.begin() + (field.any_length() ? 1 : 0), field.shape.end());
     if (plan.pad) {
@@ -337,7 +368,7 @@ void LoaderFields::write(const SampleTask& task, OpRange range) const {
 void LoaderFields::write_field(const Plan& plan, const FieldValue& value, const SampleTask& task, OpRange range) const {
     const Transform& transform = *plan.transform;
     SampleScratch& scratch = task.scratch;
-    ImageSlot slot = plan.slot;
+    ImageSlot slot = plan.own_size ? in_batch(plan.slot, task.place.batch) : plan.slot;
     switch (plan.field.kind) {
         case FieldKind::image:
             slot.pixels.data = task.place.bytes(plan.at).data();
@@ -359,7 +390,8 @@ void LoaderFields::write_field(const Plan& plan, const FieldValue& value, const 
             });
             return;
         case FieldKind::boxes:
-            transform.boxes(boxes_in(scratch.boxes, value.bytes), scratch.image, range, task.key);
+            transform.boxes(boxes_in(scratch.boxes, value.bytes), scratch.image, range, task.key,
+                            size_in(task.place.batch));
             write_elements(plan, std::as_const(scratch.boxes).bytes(), task.place);
             return;
         default:

@@ -99,8 +99,18 @@ class LoaderFields {
         return wanted_frames(options_.clips, index, key);
     }
     const ImageSlot& image() const { return image_; }  // the target of a view, without its address
+    ImageSlot image(const Batch& batch) const { return have_own_sizes() ? in_batch(image_, batch) : image_; }
+    // True if each batch has its size of images, which no device makes.
+    bool have_own_sizes() const { return !options_.bucket_sizes.empty(); }
+    std::optional<ImageSize> size_in(const Batch& batch) const {
+        return have_own_sizes() ? std::optional(batch.image_size()) : std::nullopt;
+    }
     // The field of a view whose pixels are in the batch.
-    FieldSpec view_spec(int view) const { return image_spec(view_name(view), image_, transform_); }
+    FieldSpec view_spec(int view) const {
+        FieldSpec spec = image_spec(view_name(view), image_, transform_);
+        spec.own_size = have_own_sizes();
+        return spec;
+    }
     // The fields of a batch whose views of the image are `image_of`.
     std::vector<FieldSpec> specs(const std::function<FieldSpec(int view)>& image_of) const;
     // The view's place among them; further views follow the key.
@@ -126,6 +136,7 @@ class LoaderFields {
         std::shared_ptr<const Transform> own;  // what `transform` points to, if that is not the loader's
         std::optional<std::int64_t> pad;
         bool bucketed = false;  // a batch pads it to its own length
+        bool own_size = false;  // of an image or mask: each batch has its own size
         std::optional<MaskClasses> classes = {};
         ImageSlot slot = {};        // of an image or mask
         std::size_t at = 0;         // its place in the batch's fields
@@ -144,6 +155,8 @@ class LoaderFields {
     void require_clip(const FieldValue& value) const;
     void require_sound(const SampleScratch& scratch) const;
     void require_given(int channels, std::optional<ImageSize> size) const;
+    static ImageSlot in_batch(ImageSlot slot, const Batch& batch);
+    void use_largest_size(ImageSlot& slot) const;
     ImageSlot planes_slot(ConstPlanesView image, std::optional<ImageSize> size) const;
     ImageSlot slot_of(ConstImageView image, std::optional<ImageSize> size) const;
     FieldSpec image_spec(std::string name, const ImageSlot& slot, const Transform& transform) const;

@@ -74,6 +74,8 @@ struct LoaderOptions {
     // `batch_size` is then its most_samples().
     std::shared_ptr<const BucketSampler> buckets = nullptr;
     std::string bucket_by = {};
+    // With bucket_by = "image": the sizes that the buckets' lengths number, one for all images of a batch.
+    std::vector<ImageSize> bucket_sizes = {};
     // How many bad samples this rank may replace in an epoch; 0: the first bad sample throws.
     std::int64_t bad_samples = 0;
     bool replace = true;  // false: a bad sample becomes zeros with label -1
@@ -82,11 +84,13 @@ struct LoaderOptions {
     std::int64_t channels = 0;  // with `size`: of all images, as in training; 0: those of the first
     // Samples with a label outside [0, classes) are bad; 0: labels are not checked.
     std::int64_t classes = 0;
-    bool drop_last = false;            // leave out an epoch's last batch if it is not full
-    int rank = 0;                      // of this process, in [0, world_size)
-    int world_size = 1;                // processes that share each batch; must divide batch_size
-    Layout layout = Layout::chw;       // of the images' floats; hwc: (C, H, W) in channels-last memory
-    ImageOptions images = {};          // by default PixelImages
+    bool drop_last = false;       // leave out an epoch's last batch if it is not full
+    int rank = 0;                 // of this process, in [0, world_size)
+    int world_size = 1;           // processes that share each batch; must divide batch_size
+    Layout layout = Layout::chw;  // of the images' floats; hwc: (C, H, W) in channels-last memory
+    ImageOptions images = {};     // by default PixelImages
+    // The type of main images that are not bytes if a device normalises those that are: float32, float16 or bfloat16.
+    DType planes = DType::float32;
     std::string why_not_indexed = {};  // the reason, if IndexedImages were wanted
     int views = 1;                     // images of each sample, with different random numbers
     ClipOptions clips = {};

@@ -13,6 +13,8 @@
 #include "stoker/formats/lengths.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/subset.h"
+#include "stoker/pipeline/aspect_buckets.h"
+#include "stoker/pipeline/transforms/op_table.h"
 #include "stoker/recipe/values.h"
 
 namespace stoker {
@@ -234,9 +236,47 @@ RecipeData open_val_data(const DataRecipe& recipe) {
 
 namespace {
 
-// data.bucket_by: batches of samples of similar length.
-void use_buckets(const DataRecipe& recipe, const Dataset& dataset, LoaderOptions& options) {
+// data.bucket_by = "image": batches of images to which aspect_crop gives one size.
+void use_aspect_buckets(const DataRecipe& recipe, const std::vector<OpSpec>& ops, const Dataset& dataset,
+                        LoaderOptions& options) {
+    const Transform transform(ops, transform_options(recipe));
+    const AspectCropOp* const op = find_aspect_crop(transform.ops());
+    const bool images = dataset.has_image() && options.clips.frames == 0 && options.clips.sample_rate == 0;
+    if (op == nullptr || !images) {
+        throw InvalidArgument({.where = "data.bucket_by",
+                               .expected = "images, and among their ops one aspect_crop and no other op that sets a "
+                                           "size",
+                               .got = fmt::format("\"{}\" for {}", recipe.bucket_by, dataset.path())});
+    }
+    options.bucket_sizes = op->sizes;
+    options.buckets = std::make_shared<const BucketSampler>(aspect_buckets(dataset, transform, *op),
+                                                            BucketOptions{.batch_size = recipe.batch_size,
+                                                                          .exact = true,
+                                                                          .seed = options.seed,
+                                                                          .shuffle = options.shuffle,
+                                                                          .drop_last = options.drop_last});
+    options.bucket_by = recipe.bucket_by;
+    options.batch_size = options.buckets->most_samples();
+}
+
+// data.bucket_by: batches of samples of similar length. `may_be_plain`: images that the ops give one size need none.
+void use_buckets(const DataRecipe& recipe, const std::vector<OpSpec>& ops, const Dataset& dataset, bool may_be_plain,
+                 LoaderOptions& options) {
+    if (recipe.bucket_by == kImageField) {
+        const std::vector<Op> made = make_ops(ops);
+        if (may_be_plain && gives_one_size(made) && find_aspect_crop(made) == nullptr) {
+            return;
+        }
+        return use_aspect_buckets(recipe, ops, dataset, options);
+    }
     if (recipe.bucket_by.empty()) {
+        const std::vector<Op> made = make_ops(ops);
+        if (find_aspect_crop(made) != nullptr && !gives_one_size(made)) {
+            throw InvalidArgument({.where = "data.bucket_by",
+                                   .expected = "\"image\" for the sizes of aspect_crop",
+                                   .got = "none",
+                                   .hint = "it makes batches of images of one size"});
+        }
         return;
     }
     const std::span<const Field> fields = dataset.fields();
@@ -272,7 +312,7 @@ LoaderOptions train_loader_options(const Recipe& recipe, const RecipeData& data)
     options.views = static_cast<int>(recipe.data.views);
     options.clips = clip_options(recipe.data, data, recipe.data.shuffle);
     options.fields = field_options(recipe.data, &FieldRecipe::train_ops);
-    use_buckets(recipe.data, *data.train, options);
+    use_buckets(recipe.data, recipe.data.train_ops, *data.train, /*may_be_plain=*/false, options);
     return options;
 }
 
@@ -282,7 +322,7 @@ LoaderOptions val_loader_options(const Recipe& recipe, const RecipeData& data) {
     options.epochs = 1;
     options.clips = clip_options(recipe.data, data, /*random=*/false);
     options.fields = field_options(recipe.data, &FieldRecipe::val_ops);
-    use_buckets(recipe.data, *data.val, options);
+    use_buckets(recipe.data, recipe.data.val_ops, *data.val, /*may_be_plain=*/true, options);
     return options;
 }
 

@@ -84,10 +84,7 @@ bool SampleWriter::read(const SampleTask& task) const {
         task.clock.lap(Stage::pixels);
     }
     if (wanted.sample_rate > 0 && task.scratch.sound.empty()) {
-        throw DataError({}, {.where = "audio",
-                             .expected = "a sound",
-                             .got = is_video(sample.bytes) ? "a video or an M4A file, whose sound is not read"
-                                                           : describe_bytes(sample.bytes)});
+        throw DataError({}, {.where = "audio", .expected = "a sound", .got = describe_bytes(sample.bytes)});
     }
     fields_.check(sample);
     return cached;
@@ -114,7 +111,7 @@ std::unique_ptr<SampleWriter> make_writer(const LoaderFields& fields) {
     }
     if (const auto* const packed = std::get_if<PackedImages>(&images)) {
         const bool too_wide = fields.image().width > kAssembleWidth;
-        return fields.have_planes() || fields.have_clips() || (packed->shared && too_wide)
+        return fields.have_planes() || fields.have_clips() || fields.have_own_sizes() || (packed->shared && too_wide)
                    ? make_pixel_writer(fields, packed->as_bytes())
                    : make_packed_writer(fields, *packed);
     }

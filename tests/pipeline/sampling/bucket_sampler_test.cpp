@@ -161,6 +161,18 @@ TEST(BucketSampler, ABadSampleAloneHasSubstitutes) {
     EXPECT_EQ(tried.size(), 60U);
 }
 
+TEST(BucketSampler, ExactLengthsAreNeitherRoundedNorJoined) {
+    std::vector<std::int64_t> lengths(10, 2);
+    lengths.insert(lengths.end(), 7, 3);
+    lengths.insert(lengths.end(), 3, 0);
+    const BucketSampler sampler(lengths, {.batch_size = 4, .exact = true, .shuffle = false});
+    EXPECT_EQ(sampler.begins(), (std::vector<std::int64_t>{0, 3, 7, 11, 13, 17, 20}));
+    for (std::int64_t batch = 0; batch < 6; ++batch) {
+        EXPECT_EQ(sampler.length(batch), batch == 0 ? 0 : batch < 4 ? 2 : 3);
+    }
+    EXPECT_EQ(sampler.most_samples(), 4);
+}
+
 TEST(BucketSampler, RestsJoinTheNextLength) {
     std::vector<std::int64_t> lengths(10, 16);  // of 100 / 16 = 6, a rest of 4
     lengths.insert(lengths.end(), 7, 18);       // with these 11 of 5, a rest of 1

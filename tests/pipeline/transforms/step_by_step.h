@@ -42,6 +42,11 @@ struct Step {
         const Box box = draw_random_resized_crop(op, image.height, image.width, rng);
         return resized(image.crop(box), {op.height, op.width}, draw_interpolation(op, rng));
     }
+    Image operator()(const AspectCropOp& op) const {
+        const ImageSize size{image.height, image.width};
+        const ImageSize to = op.size_for(size, {});
+        return resized(image.crop(draw_aspect_crop(op.crop, size, to, rng)), to, op.crop.interpolation);
+    }
     Image operator()(const HorizontalFlip& op) const {
         Image to = copy_of(image);
         if (draw_horizontal_flip(op, rng)) {

@@ -79,6 +79,27 @@ TEST(RunSetup, ImagesTravelAsBytesToAGpuOnly) {
     }
 }
 
+// The type of images that the loader normalises: that to which the model's first layer casts them.
+TEST(RunSetup, ImagesOfFloatsTravelInTheTypeOfTheModelsInput) {
+    Recipe recipe = small_recipe();
+    recipe.train.precision = "bf16";
+    recipe.model.name = "resnet18";
+    EXPECT_EQ(input_dtype(recipe, at::kCPU, /*own_parts=*/false), DType::bfloat16);
+    EXPECT_EQ(input_dtype(recipe, at::kCPU, /*own_parts=*/true), DType::float32);
+    recipe.data.train_ops = {{.name = "to_float"}};
+    const auto gpu = make_train_loader(recipe, small_data(), {at::kCUDA, 0}, false, Group(), DType::bfloat16);
+    EXPECT_EQ(gpu->field_specs().front().dtype, DType::bfloat16);
+    EXPECT_FALSE(gpu->field_specs().front().deferred);
+    recipe.model.name = "mlp";
+    EXPECT_EQ(input_dtype(recipe, at::kCPU, false), DType::float32);
+    recipe.model.name = "resnet18";
+    recipe.model.script = "model.pt";
+    EXPECT_EQ(input_dtype(recipe, at::kCPU, false), DType::float32);
+    recipe.model.script.clear();
+    recipe.train.precision = "fp32";
+    EXPECT_EQ(input_dtype(recipe, at::kCPU, false), DType::float32);
+}
+
 TEST(TorchErrors, ModelTooLargeForTheMemory) {
     Recipe recipe = small_recipe();
     recipe.model.hidden = {std::int64_t{1} << 42};  // 256 TiB of weights, more than the address space

@@ -32,7 +32,8 @@ BucketSampler::BucketSampler(std::span<const std::int64_t> lengths, const Bucket
     : options_(options), members_(lengths.size()), lengths_(hash_bytes(std::as_bytes(lengths))) {
     std::vector<std::int64_t> rounded(lengths.size());
     std::ranges::transform(lengths, rounded.begin(), [&](std::int64_t length) {
-        const std::int64_t wanted = bucket_length(std::max<std::int64_t>(length, 0));
+        length = std::max<std::int64_t>(length, 0);
+        const std::int64_t wanted = options.exact ? length : bucket_length(length);
         return options.most > 0 ? std::min(wanted, options.most) : wanted;
     });
     std::iota(members_.begin(), members_.end(), std::int64_t{0});
@@ -74,7 +75,7 @@ BucketSampler::BucketSampler(std::span<const std::int64_t> lengths, const Bucket
 
 // Takes the samples of the last bucket that do not fill a batch, if they are hardly shorter than `length`.
 std::int64_t BucketSampler::rest_for(std::int64_t length) {
-    if (buckets_.empty() || 4 * length > 5 * buckets_.back().length) {
+    if (buckets_.empty() || options_.exact || 4 * length > 5 * buckets_.back().length) {
         return 0;
     }
     Bucket& last = buckets_.back();

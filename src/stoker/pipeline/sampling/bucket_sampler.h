@@ -1,6 +1,7 @@
 // Batches of samples of similar length, so that little of a padded batch is padding. Each sample has a bucket of
 // lengths; an epoch shuffles every bucket. The batches' lengths have the same order in all epochs, so that the batches
-// begin at fixed positions. Samples that do not fill a batch join the next length, if it is at most a quarter larger.
+// begin at fixed positions. Samples that do not fill a batch join the next length, if it is at most a quarter larger,
+// unless lengths are exact.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@ struct BucketOptions {
     std::int64_t batch_size = 1;    // samples of a batch over all ranks, if `batch_tokens` is 0
     std::int64_t batch_tokens = 0;  // else the most entries of a batch, with padding; a longer sample is a batch alone
     std::int64_t most = 0;          // longer samples are cut to this length; 0: none are
+    bool exact = false;             // lengths are numbers of sizes: neither rounded nor joined
     std::uint64_t seed = 0;
     bool shuffle = true;     // false: by length, and by index within a bucket
     bool drop_last = false;  // leave out the last batch of a bucket if it is not full

@@ -88,6 +88,7 @@ class GatherOrder {
             op.interpolation ? why_not_resized(*op.interpolation) : "draws its interpolation, which is done on the CPU";
         return why.empty() ? crop(/*resizes=*/true) : why;
     }
+    std::string operator()(const AspectCropOp& /*op*/) const { return "gives images of several sizes"; }
     std::string operator()(const HorizontalFlip& /*op*/) { return flip(); }
     std::string operator()(const Resize& /*op*/) const { return "is a resize after a random op"; }
     std::string operator()(const CenterCrop& /*op*/) const { return "is a center_crop after a random op"; }
@@ -159,6 +160,7 @@ class DctCropOrder {
     std::string operator()(const RandomResizedCrop& op) {
         return resize(op.interpolation.value_or(Interpolation::bicubic));
     }
+    std::string operator()(const AspectCropOp& /*op*/) const { return "gives images of several sizes"; }
     std::string operator()(const CenterCrop& /*op*/) const { return crop(); }
     std::string operator()(const RandomCrop& op) const {
         const auto& [left, top, right, bottom] = op.padding;
@@ -306,7 +308,7 @@ std::optional<DctCropImage> Transform::dct_crop(const FieldValue& stored, const 
     }
     scratch.input = {info.height, info.width};
     Geometry geometry(scratch.input);
-    const std::size_t next = fold(geometry, 0, ops_.size(), key);
+    const std::size_t next = fold(geometry, 0, ops_.size(), key, scratch);
     const ResizeGeometry resizing = geometry.resizing();
     const Box reads = geometry.reads();
     DctCropImage image;

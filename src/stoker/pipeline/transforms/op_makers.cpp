@@ -83,6 +83,19 @@ Op make_random_resized_crop(OpOptions& options) {
                              .interpolation = read_interpolation(options, /*may_be_random=*/true)};
 }
 
+Op make_aspect_crop(OpOptions& options) {
+    constexpr int kMost = 1 << 15;
+    const AspectCrop crop{.size = options.whole("size", {}, 1, kMost),
+                          .step = options.whole("step", 64, 1, kMost),
+                          .max_ratio = static_cast<float>(options.number("max_ratio", 2, 1, 1000)),
+                          .random = options.flag("random", true),
+                          .interpolation = *read_interpolation(options, /*may_be_random=*/false)};
+    if (crop.size % crop.step != 0) {
+        options.refuse("step", "a divisor of the size");
+    }
+    return AspectCropOp{.crop = crop, .sizes = aspect_sizes(crop)};
+}
+
 Padding read_padding(OpOptions& options) {
     constexpr int kMaxPadding = 1 << 15;
     const std::vector<double> list = options.numbers("padding", {0}, 1, 4);
@@ -379,6 +392,7 @@ struct Entry {
 };
 constexpr Entry kOps[] = {
     {"random_resized_crop", make_random_resized_crop},
+    {"aspect_crop", make_aspect_crop},
     {"resize", make_resize},
     {"center_crop", make_center_crop},
     {"random_crop", make_random_crop},

@@ -29,6 +29,10 @@ struct MaskOp {
     ConstImageView operator()(const RandomResizedCrop& op) const {
         return resized(mask.crop(draw_random_resized_crop(op, mask.height, mask.width, rng)), {op.height, op.width});
     }
+    ConstImageView operator()(const AspectCropOp& op) const {
+        const ImageSize to = op.size_for(size(), scratch.batch_size);
+        return resized(mask.crop(draw_aspect_crop(op.crop, size(), to, rng)), to);
+    }
     ConstImageView operator()(const RandomCrop& op) const {
         return cropped(draw_random_crop(op, mask.height, mask.width, rng), op.mode);
     }
@@ -67,6 +71,7 @@ struct BoxesOp {
     std::span<float> boxes;
     ImageSize image;
     Rng& rng;
+    const std::optional<ImageSize>& batch_size;
 
     ImageSize operator()(const Resize& op) const { return resized(image, target_size(op, image)); }
     ImageSize operator()(const CenterCrop& op) const {
@@ -75,6 +80,10 @@ struct BoxesOp {
     ImageSize operator()(const RandomResizedCrop& op) const {
         const ImageSize crop = cropped(draw_random_resized_crop(op, image.height, image.width, rng));
         return resized(crop, {op.height, op.width});
+    }
+    ImageSize operator()(const AspectCropOp& op) const {
+        const ImageSize to = op.size_for(image, batch_size);
+        return resized(cropped(draw_aspect_crop(op.crop, image, to, rng)), to);
     }
     ImageSize operator()(const RandomCrop& op) const {
         random_crop_boxes(boxes, op, draw_random_crop(op, image.height, image.width, rng), image);
@@ -116,11 +125,12 @@ ConstImageView run_on_mask(const OpSlice& slice, RngKey key, ConstImageView mask
     return mask;
 }
 
-ImageSize run_on_boxes(const OpSlice& slice, RngKey key, ImageSize image, std::span<float> boxes) {
+ImageSize run_on_boxes(const OpSlice& slice, RngKey key, ImageSize image, std::span<float> boxes,
+                       const std::optional<ImageSize>& batch_size) {
     for (std::size_t at = slice.begin; at < slice.end; ++at) {
         key.op = static_cast<std::uint16_t>(at);
         Rng rng(key);
-        image = std::visit(BoxesOp{boxes, image, rng}, slice.ops[at]);
+        image = std::visit(BoxesOp{boxes, image, rng, batch_size}, slice.ops[at]);
     }
     return image;
 }

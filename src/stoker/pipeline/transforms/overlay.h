@@ -16,7 +16,8 @@ ConstImageView run_on_mask(const OpSlice& slice, RngKey key, ConstImageView mask
 
 // Boxes (K, 4) of x1, y1, x2, y2 in pixels of an image of size `image`, changed in place and clipped. Returns the size
 // of the image after the ops.
-ImageSize run_on_boxes(const OpSlice& slice, RngKey key, ImageSize image, std::span<float> boxes);
+ImageSize run_on_boxes(const OpSlice& slice, RngKey key, ImageSize image, std::span<float> boxes,
+                       const std::optional<ImageSize>& batch_size = {});
 
 // Throws InvalidArgument, which names the mask or boxes, for ops that torchvision has for images only, such as
 // trivial_augment_wide.

@@ -18,6 +18,9 @@ bool is_random(const Op& op) {
     if (const auto* const sound = std::get_if<SoundOp>(&op)) {
         return stoker::is_random(*sound);
     }
+    if (const auto* const aspect = std::get_if<AspectCropOp>(&op)) {  // several sizes: it depends on the batch
+        return aspect->crop.random || aspect->sizes.size() > 1;
+    }
     return !std::holds_alternative<Resize>(op) && !std::holds_alternative<CenterCrop>(op) &&
            !std::holds_alternative<Normalize>(op) && !std::holds_alternative<ToFloat>(op);
 }
@@ -36,6 +39,7 @@ void check_pixels(ImageSize size, ImageSize from) {
 struct FoldOp {
     Geometry& geometry;
     Rng& rng;
+    const std::optional<ImageSize>& batch_size;
 
     bool operator()(const Resize& op) const {
         return geometry.resize(target_size(op, geometry.size()), op.interpolation);
@@ -49,6 +53,13 @@ struct FoldOp {
         check_pixels({op.height, op.width}, {height, width});
         return geometry.can_resize() && geometry.crop(draw_random_resized_crop(op, height, width, rng)) &&
                geometry.resize({op.height, op.width}, draw_interpolation(op, rng));
+    }
+    bool operator()(const AspectCropOp& op) const {
+        const ImageSize image = geometry.size();
+        const ImageSize to = op.size_for(image, batch_size);
+        check_pixels(to, image);
+        return geometry.can_resize() && geometry.crop(draw_aspect_crop(op.crop, image, to, rng)) &&
+               geometry.resize(to, op.crop.interpolation);
     }
     bool operator()(const HorizontalFlip& op) const {
         if (draw_horizontal_flip(op, rng)) {
@@ -221,9 +232,24 @@ void require_size(const ImageSlot& slot, int channels, ImageSize size) {
 bool gives_one_size(const std::vector<Op>& ops) {
     return std::ranges::any_of(ops, [](const Op& op) {
         const auto* resize = std::get_if<Resize>(&op);
-        return (resize != nullptr && resize->size) || std::holds_alternative<CenterCrop>(op) ||
-               std::holds_alternative<RandomResizedCrop>(op) || std::holds_alternative<RandomCrop>(op);
+        const auto* aspect = std::get_if<AspectCropOp>(&op);
+        return (resize != nullptr && resize->size) || (aspect != nullptr && aspect->sizes.size() == 1) ||
+               std::holds_alternative<CenterCrop>(op) || std::holds_alternative<RandomResizedCrop>(op) ||
+               std::holds_alternative<RandomCrop>(op);
     });
+}
+
+const AspectCropOp* find_aspect_crop(const std::vector<Op>& ops) {
+    const AspectCropOp* found = nullptr;
+    for (const Op& op : ops) {
+        const auto* const aspect = std::get_if<AspectCropOp>(&op);
+        if (std::holds_alternative<Resize>(op) || std::holds_alternative<SoundOp>(op) ||
+            (aspect != nullptr ? found != nullptr : gives_one_size({op}))) {
+            return nullptr;
+        }
+        found = aspect != nullptr ? aspect : found;
+    }
+    return found;
 }
 
 bool keep_frame(const std::vector<Op>& ops) {
@@ -299,6 +325,22 @@ void Transform::require_channels(int channels) const {
     }
 }
 
+ImageSize Transform::input_size(const FieldValue& image, TransformScratch& scratch) const {
+    if (!image.frames.empty() || (!image.encoded && (image.height < 1 || image.width < 1))) {
+        throw DataError({}, {.where = "image", .expected = "one image", .got = "a clip, or an image without pixels"});
+    }
+    if (!image.encoded) {
+        return {image.height, image.width};
+    }
+    if (is_tiff(image.bytes)) {
+        const TiffImage tiff = read_tiff_header(image.bytes, {.page = image.page});
+        return {tiff.height, tiff.width};
+    }
+    const ImageInfo info = scratch.decoder.info(image.bytes);
+    const bool turned = options_.exif && info.orientation > 4;
+    return turned ? ImageSize{info.width, info.height} : ImageSize{info.height, info.width};
+}
+
 void Transform::run(const FieldValue& stored, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot,
                     StageClock& clock) const {
     if (slot.frames > 0 || !stored.frames.empty()) {
@@ -323,14 +365,14 @@ ConstImageView Transform::prepare(const FieldValue& stored, TransformScratch& sc
 void Transform::run(ConstImageView prepared, const RngKey& key, TransformScratch& scratch,
                     const ImageSlot& slot) const {
     scratch.input = {prepared.height, prepared.width};
-    PartialImage image = begin(prepared, deterministic_, ops_.size(), key);
+    PartialImage image = begin(prepared, deterministic_, ops_.size(), key, scratch);
     run_unfolded(image, ops_.size(), key, scratch);
     write(image, scratch, slot);
 }
 
 ConstImageView Transform::augment(ConstImageView prepared, const RngKey& key, TransformScratch& scratch) const {
     scratch.input = {prepared.height, prepared.width};
-    PartialImage image = begin(prepared, deterministic_, ops_.size(), key);
+    PartialImage image = begin(prepared, deterministic_, ops_.size(), key, scratch);
     run_unfolded(image, ops_.size(), key, scratch);
     return render(image.pixels, image.window, image.geometry, scratch);
 }
@@ -379,8 +421,9 @@ ConstImageView Transform::mask(const FieldValue& mask, ImageSize image, OpRange 
     return run_on_mask(slice(range), key, pixels, scratch);
 }
 
-void Transform::boxes(std::span<float> boxes, ImageSize image, OpRange range, const RngKey& key) const {
-    run_on_boxes(slice(range), key, image, boxes);
+void Transform::boxes(std::span<float> boxes, ImageSize image, OpRange range, const RngKey& key,
+                      const std::optional<ImageSize>& batch_size) const {
+    run_on_boxes(slice(range), key, image, boxes, batch_size);
 }
 
 OpSlice Transform::slice(OpRange range) const {
@@ -402,13 +445,13 @@ Transform::PartialImage Transform::decode(const FieldValue& given, std::size_t e
             clock.lap(Stage::pixels);
         }
         scratch.input = {pixels.height, pixels.width};
-        return begin(pixels, 0, end, key);
+        return begin(pixels, 0, end, key, scratch);
     }
     PartialImage image;
     const auto fold_ops = [&](ImageSize size) {
         scratch.input = size;
         Geometry geometry(size);
-        image.next = fold(geometry, 0, end, key);
+        image.next = fold(geometry, 0, end, key, scratch);
         return geometry;
     };
     RegionSink sink(fold_ops, options_.decode, scratch.decoded);
@@ -422,19 +465,20 @@ Transform::PartialImage Transform::decode(const FieldValue& given, std::size_t e
     return image;
 }
 
-Transform::PartialImage Transform::begin(ConstImageView image, std::size_t next, std::size_t end,
-                                         const RngKey& key) const {
+Transform::PartialImage Transform::begin(ConstImageView image, std::size_t next, std::size_t end, const RngKey& key,
+                                         const TransformScratch& scratch) const {
     PartialImage partial{image, {0, 0, image.height, image.width}, Geometry({image.height, image.width}), next};
-    partial.next = fold(partial.geometry, next, end, key);
+    partial.next = fold(partial.geometry, next, end, key, scratch);
     return partial;
 }
 
 // Folds ops from `next` on. Returns the first that cannot be folded, or `end`.
-std::size_t Transform::fold(Geometry& geometry, std::size_t next, std::size_t end, RngKey key) const {
+std::size_t Transform::fold(Geometry& geometry, std::size_t next, std::size_t end, RngKey key,
+                            const TransformScratch& scratch) const {
     for (; next < end; ++next) {
         key.op = static_cast<std::uint16_t>(next);
         Rng rng(key);
-        if (!std::visit(FoldOp{geometry, rng}, ops_[next])) {
+        if (!std::visit(FoldOp{geometry, rng, scratch.batch_size}, ops_[next])) {
             break;
         }
     }
@@ -447,12 +491,13 @@ void Transform::run_unfolded(PartialImage& image, std::size_t end, const RngKey&
     while (image.next < end) {
         const std::size_t op = image.next;
         in_scratch = in_scratch || !image.geometry.is_crop();
-        image = begin(render(image.pixels, image.window, image.geometry, scratch), op, end, key);
+        image = begin(render(image.pixels, image.window, image.geometry, scratch), op, end, key, scratch);
         if (image.next == op) {
             RngKey op_key = key;
             op_key.op = static_cast<std::uint16_t>(op);
             Rng rng(op_key);
-            image = begin(std::visit(RunOp{image.pixels, in_scratch, rng, scratch}, ops_[op]), op + 1, end, key);
+            const ConstImageView pixels = std::visit(RunOp{image.pixels, in_scratch, rng, scratch}, ops_[op]);
+            image = begin(pixels, op + 1, end, key, scratch);
             in_scratch = true;
         }
     }

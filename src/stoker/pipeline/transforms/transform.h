@@ -18,6 +18,7 @@
 #include "stoker/codecs/codec.h"
 #include "stoker/codecs/dct/dct_crop.h"
 #include "stoker/formats/dataset.h"
+#include "stoker/ops/aspect_crop.h"
 #include "stoker/ops/assemble.h"
 #include "stoker/ops/crop.h"
 #include "stoker/ops/flip.h"
@@ -54,9 +55,20 @@ struct ToFloat {
     std::optional<std::array<float, 2>> window = {};  // the stored values that become 0 and 1; others are clipped
 };
 
+// The op `aspect_crop` and its sizes.
+struct AspectCropOp {
+    AspectCrop crop;
+    std::vector<ImageSize> sizes;  // aspect_sizes(crop)
+
+    // That of the batch, which has a sample of another ratio where it replaces a bad one; without one the nearest.
+    ImageSize size_for(ImageSize image, const std::optional<ImageSize>& batch) const {
+        return sizes.size() > 1 && batch ? *batch : sizes[nearest_aspect(sizes, image)];
+    }
+};
+
 // One op of a list. A CustomOp is a PixelOp.
-using Op = std::variant<Resize, CenterCrop, RandomResizedCrop, HorizontalFlip, Normalize, RandomCrop, ToFloat, SoundOp,
-                        PixelOp>;
+using Op = std::variant<Resize, CenterCrop, RandomResizedCrop, AspectCropOp, HorizontalFlip, Normalize, RandomCrop,
+                        ToFloat, SoundOp, PixelOp>;
 
 struct TransformOptions {
     bool exif = false;         // rotate images by their EXIF orientation
@@ -127,10 +139,11 @@ struct TransformScratch {
     SoundScratch sound;
     Planes clip;  // the frames below each other
     PlanesResizeScratch planes_resize;
-    std::vector<float> sorted;  // for percentiles
-    FieldValue array;           // the raw pixels of a TIFF
-    std::size_t current = 0;    // index of the one written last
-    ImageSize input{};          // of the last image, before the first op that ran on it
+    std::vector<float> sorted;                 // for percentiles
+    FieldValue array;                          // the raw pixels of a TIFF
+    std::size_t current = 0;                   // index of the one written last
+    ImageSize input{};                         // of the last image, before the first op that ran on it
+    std::optional<ImageSize> batch_size = {};  // of all images of the batch, for aspect_crop
 };
 
 // The scratch image that does not hold the current pixels, with this shape; it becomes the current one.
@@ -166,6 +179,9 @@ void require_size(const ImageSlot& slot, int channels, ImageSize size);
 // True if the ops bring images of any size to one size.
 bool gives_one_size(const std::vector<Op>& ops);
 
+// The list's aspect_crop if it alone sets the size of the results, from the size of the image; else null.
+const AspectCropOp* find_aspect_crop(const std::vector<Op>& ops);
+
 // True if the ops keep the whole image in its place: they resize it or change its values.
 bool keep_frame(const std::vector<Op>& ops);
 
@@ -198,10 +214,14 @@ class Transform {
 
     // True if the ops need floats.
     bool needs_planes() const { return needs_planes_; }
-    // True if the image runs as planes: raw pixels that are deep, a PNG of 16 bits unless an op is for bytes alone, or
+    // True if the image runs as planes: raw pixels that are deep, a PNG of 16 bits unless an op is a program's own, or
     // any image if the ops need floats. Throws DataError for a damaged header. Functions for planes throw
-    // InvalidArgument for an op that is for bytes alone.
+    // InvalidArgument for a program's own op, which takes bytes.
     bool takes_planes(const FieldValue& image, TransformScratch& scratch) const;
+
+    // The size of an image before the ops, from its header. Throws DataError for a damaged one, a clip, a video or a
+    // sound.
+    ImageSize input_size(const FieldValue& image, TransformScratch& scratch) const;
 
     // The raw pixels of a TIFF, in the scratch; other images unchanged. Throws DataError.
     const FieldValue& with_array(const FieldValue& image, TransformScratch& scratch) const;
@@ -241,11 +261,12 @@ class Transform {
 
     // Masks and boxes of an image (overlay.h), with the random numbers that the image has; `image` is its size before
     // the ops. The mask's view is in `mask` or in `scratch`. `boxes` has the boxes' (K, 4) floats and is changed in
-    // place. With `classes` a mask's stored values become classes before the ops. Throws DataError for a damaged mask,
-    // one of several channels, and one of another size than the image.
+    // place, for a batch of images of `batch_size`. With `classes` a mask's stored values become classes before the
+    // ops. Throws DataError for a damaged mask, one of several channels, and one of another size than the image.
     ConstImageView mask(const FieldValue& mask, ImageSize image, OpRange range, const RngKey& key,
                         TransformScratch& scratch, StageClock& clock, const MaskClasses* classes = nullptr) const;
-    void boxes(std::span<float> boxes, ImageSize image, OpRange range, const RngKey& key) const;
+    void boxes(std::span<float> boxes, ImageSize image, OpRange range, const RngKey& key,
+               const std::optional<ImageSize>& batch_size = {}) const;
 
     // The ops before the first random one, the rest, or all. The slice refers to this transform.
     OpSlice slice(OpRange range) const;
@@ -271,7 +292,8 @@ class Transform {
     };
     // True if raw pixels become three equal channels.
     bool makes_rgb(int channels) const { return options_.channels == 3 && channels == 1; }
-    std::optional<HostOp> find_for_bytes() const;
+    // The first op that is for bytes alone.
+    std::optional<std::size_t> find_for_bytes() const;
     DeepImage load_planes(const FieldValue& stored, const RngKey& key, TransformScratch& scratch,
                           StageClock& clock) const;
     PlanesView decode_deep(const FieldValue& stored, const Box& box, TransformScratch& scratch) const;
@@ -284,8 +306,10 @@ class Transform {
                          StageClock& clock) const;
     PartialImage decode(const FieldValue& stored, std::size_t end, const RngKey& key, TransformScratch& scratch,
                         StageClock& clock) const;
-    PartialImage begin(ConstImageView image, std::size_t next, std::size_t end, const RngKey& key) const;
-    std::size_t fold(Geometry& geometry, std::size_t next, std::size_t end, RngKey key) const;
+    PartialImage begin(ConstImageView image, std::size_t next, std::size_t end, const RngKey& key,
+                       const TransformScratch& scratch) const;
+    std::size_t fold(Geometry& geometry, std::size_t next, std::size_t end, RngKey key,
+                     const TransformScratch& scratch) const;
     bool draw_unfolded(std::size_t next, RngKey key, AssembleDraw& draw, ImageSize size) const;
     void run_unfolded(PartialImage& image, std::size_t end, const RngKey& key, TransformScratch& scratch) const;
     void write(const PartialImage& image, TransformScratch& scratch, const ImageSlot& slot) const;

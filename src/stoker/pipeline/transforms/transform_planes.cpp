@@ -218,15 +218,12 @@ bool Transform::takes_planes(const FieldValue& image, TransformScratch& scratch)
            (image.encoded && !find_for_bytes() && is_deep_png(image.bytes, scratch.decoder, options_.exif));
 }
 
-// The first op that is for bytes alone.
-std::optional<HostOp> Transform::find_for_bytes() const {
-    for (std::size_t i = 0; i < ops_.size(); ++i) {
-        const auto* const op = std::get_if<PixelOp>(&ops_[i]);
-        if (std::string why = op == nullptr ? "" : why_not_on_planes(*op); !why.empty()) {
-            return HostOp{.op = i, .why = std::move(why)};
-        }
-    }
-    return std::nullopt;
+std::optional<std::size_t> Transform::find_for_bytes() const {
+    const auto found = std::ranges::find_if(ops_, [](const Op& op) {
+        const auto* const pixels = std::get_if<PixelOp>(&op);
+        return pixels != nullptr && is_for_bytes(*pixels);
+    });
+    return found == ops_.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - ops_.begin()));
 }
 
 // The part `box` of a PNG of 16 bits.
@@ -247,7 +244,7 @@ Transform::DeepImage Transform::load_planes(const FieldValue& given, const RngKe
     const auto fold_from = [&](ImageSize size) {
         scratch.input = size;
         image.geometry = Geometry(size);
-        image.next = fold(image.geometry, 0, ops_.size(), key);
+        image.next = fold(image.geometry, 0, ops_.size(), key, scratch);
         image.window = image.geometry.reads();
     };
     if (stored.encoded && is_deep_png(stored.bytes, scratch.decoder, options_.exif)) {
@@ -295,7 +292,7 @@ Transform::DeepImage Transform::run_planes(const FieldValue& stored, const RngKe
     if (const auto found = find_for_bytes()) {
         throw InvalidArgument({.where = "ops",
                                .expected = "ops that images of other types than bytes have",
-                               .got = fmt::format("op {}, which {}", found->op + 1, found->why),
+                               .got = fmt::format("op {}, which is your own, for bytes", *found + 1),
                                .hint = "leave it out, or store the images as uint8"});
     }
     DeepImage image = load_planes(stored, key, scratch, clock);
@@ -303,7 +300,7 @@ Transform::DeepImage Transform::run_planes(const FieldValue& stored, const RngKe
         image.pixels = pixels;
         image.window = {0, 0, pixels.height, pixels.width};
         image.geometry = Geometry({pixels.height, pixels.width});
-        image.next = fold(image.geometry, next, ops_.size(), key);
+        image.next = fold(image.geometry, next, ops_.size(), key, scratch);
     };
     while (image.next < ops_.size()) {
         const std::size_t op = image.next;

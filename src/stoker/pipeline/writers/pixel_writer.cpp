@@ -4,6 +4,11 @@ namespace stoker {
 namespace {
 
 class PixelWriter : public SampleWriter {
+  protected:
+    void use_size_of(const SampleTask& task) const {
+        task.scratch.transform.batch_size = task.scratch.fields.batch_size = fields_.size_in(task.place.batch);
+    }
+
   public:
     PixelWriter(const LoaderFields& fields, const CacheOptions& cache)
         : SampleWriter(fields, cache, [&](int view) { return fields.view_spec(view); }) {}
@@ -11,10 +16,11 @@ class PixelWriter : public SampleWriter {
     void write(const SampleTask& task) const override {
         SampleScratch& scratch = task.scratch;
         const bool cached = read(task);
+        use_size_of(task);
         scratch.drawn = true;
         for (int view = 0; view < fields_.views(); ++view) {
             transform_.run(scratch.sample, key_of_view(task.key, view), scratch.transform,
-                           fields_.image().at(task.place.bytes(fields_.view_at(view))), task.clock);
+                           fields_.image(task.place.batch).at(task.place.bytes(fields_.view_at(view))), task.clock);
         }
         scratch.image = scratch.transform.input;
         fields_.write(task, OpRange::all);
@@ -35,10 +41,11 @@ class CachedWriter final : public PixelWriter {
             prepare(task);
             keep(task);
         }
+        use_size_of(task);
         scratch.drawn = true;
         for (int view = 0; view < fields_.views(); ++view) {
             transform_.run(raw_pixels(scratch.sample), key_of_view(task.key, view), scratch.transform,
-                           fields_.image().at(task.place.bytes(fields_.view_at(view))));
+                           fields_.image(task.place.batch).at(task.place.bytes(fields_.view_at(view))));
         }
         scratch.image = scratch.transform.input;
         fields_.write(task, OpRange::remaining);

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "stoker/base/map_damage.h"
+#include "stoker/train/run/data_checks.h"
 #include "stoker/train/run/divided_model.h"
-#include "stoker/train/run/model_checks.h"
 #include "stoker/train/run/resume_checks.h"
 
 namespace stoker {

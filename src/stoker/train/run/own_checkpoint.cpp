@@ -7,7 +7,7 @@
 #include "stoker/base/map_damage.h"
 #include "stoker/train/run/atomic_folder.h"
 #include "stoker/train/run/checkpoint.h"
-#include "stoker/train/run/model_checks.h"
+#include "stoker/train/run/data_checks.h"
 #include "stoker/train/run/run_state.h"
 
 namespace stoker {

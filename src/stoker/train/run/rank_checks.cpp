@@ -25,8 +25,9 @@ constexpr const char* kHostKeys[] = {
 
 std::string identity(const Loader& loader) {
     const LoaderState state = loader.state();
-    return fmt::format("{} samples (hash of their keys: {:016x})", state.size,
-                       state.identity != 0 ? state.identity : state.keys);
+    // The order of buckets depends on the samples that a host can read.
+    return fmt::format("{} samples (hash of their keys: {:016x}; {})", state.size,
+                       state.identity != 0 ? state.identity : state.keys, state.order);
 }
 
 std::string shown(const std::string& value) {

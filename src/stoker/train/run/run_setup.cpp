@@ -14,6 +14,7 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/bridge/device_copier.h"
 #include "stoker/bridge/device_memory.h"
+#include "stoker/bridge/tensor.h"
 #include "stoker/monitor/counter_text.h"
 #include "stoker/pipeline/transforms/op_table.h"
 #include "stoker/train/run/image_options.h"
@@ -40,6 +41,7 @@ void set_transform_of_fields(const Dataset& dataset, const std::shared_ptr<const
         }
     }
 }
+
 constexpr int kDrawers = 2;  // workers, if they only draw: the images are on the device
 
 std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<const Dataset>& dataset,
@@ -134,9 +136,17 @@ StepOptions step_options(const Recipe& recipe, const Task& task, const at::Devic
             .compress_gradients = gradient_type(train.compress_gradients)};
 }
 
+DType input_dtype(const Recipe& recipe, const at::Device& device, bool own_parts) {
+    const ModelRecipe& model = recipe.model;
+    const bool casts = !own_parts && model.script.empty() && model.exported.empty() && model.name != "mlp";
+    const std::optional<at::ScalarType> to = run_precision(recipe, device).autocast;
+    return casts && to ? dtype_of_scalar(*to) : DType::float32;
+}
+
 std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const RecipeData& data, const at::Device& device,
-                                          bool channels_last, const Group& group) {
+                                          bool channels_last, const Group& group, DType planes) {
     LoaderOptions options = train_loader_options(recipe, data);
+    options.planes = planes;
     options.classes = checked_classes(recipe, *data.train);
     auto loader =
         make_loader(recipe, data.train, recipe.data.train_ops, options, device, channels_last, kAsRead, group);
@@ -171,20 +181,38 @@ std::optional<ImageSize> required_size(const DataRecipe& recipe, const ModelMeta
     return ImageSize{static_cast<int>(input[input.size() - 2]), static_cast<int>(input.back())};
 }
 
+namespace {
+
+// aspect_crop with its square alone: predictions have the order of the data, in which sizes are mixed.
+void use_one_aspect(std::vector<OpSpec>& ops) {
+    for (OpSpec& op : ops) {
+        if (op.name == "aspect_crop") {
+            op.options["max_ratio"] = 1.0;
+        }
+    }
+}
+
+}  // namespace
+
 std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::shared_ptr<const Dataset>& dataset,
                                             const at::Device& device, bool channels_last, const ModelMetadata& metadata,
                                             const Group& group) {
     Recipe own = recipe;
     own.data.decode_on = "cpu";  // images of any kind
-    own.data.bucket_by.clear();  // predictions have the order of the data
+    own.data.bucket_by.clear();
+    use_one_aspect(own.data.val_ops);
+    for (FieldRecipe& field : own.data.fields.more) {
+        if (field.val_ops) {
+            use_one_aspect(*field.val_ops);
+        }
+    }
     LoaderOptions options = val_loader_options(own, {.train = nullptr, .val = dataset});
     options.bad_samples = dataset->size();
     options.replace = false;
-    options.size = required_size(recipe.data, metadata);
+    options.size = required_size(own.data, metadata);
     options.channels = channels_of(metadata);
-    options.image_sizes =
-        task_named(recipe.task) == TaskKind::segmentation && keep_frame(make_ops(recipe.data.val_ops));
-    return make_loader(own, dataset, recipe.data.val_ops, options, device, channels_last, channels_of(metadata), group);
+    options.image_sizes = task_named(recipe.task) == TaskKind::segmentation && keep_frame(make_ops(own.data.val_ops));
+    return make_loader(own, dataset, own.data.val_ops, options, device, channels_last, channels_of(metadata), group);
 }
 
 Task trained_task(const Recipe& recipe, const ModelMetadata& metadata, const Shape& input, std::int64_t classes) {

@@ -29,9 +29,15 @@ Precision run_precision(const Recipe& recipe, const at::Device& device);
 
 StepOptions step_options(const Recipe& recipe, const Task& task, const at::Device& device);
 
+// The type in which images that the loader normalises go to a GPU (LoaderOptions::planes): that to which a model of the
+// recipe casts its input. float32 for a program's model, loss or metrics (`own_parts`) and for an mlp, whose fused step
+// reads float32.
+DType input_dtype(const Recipe& recipe, const at::Device& device, bool own_parts);
+
 // Loads the slices of this rank.
 std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const RecipeData& data, const at::Device& device,
-                                          bool channels_last, const Group& group = Group());
+                                          bool channels_last, const Group& group = Group(),
+                                          DType planes = DType::float32);
 // For one pass in order; `restore` begins the next. `data.train` may be null. `channels`: the model's input channels;
 // 0: not known.
 std::unique_ptr<Loader> make_val_loader(const Recipe& recipe, const RecipeData& data, const at::Device& device,

@@ -10,6 +10,7 @@
 #include "stoker/formats/relabelled.h"
 #include "stoker/models/imported_model.h"
 #include "stoker/recipe/schema.h"
+#include "stoker/train/run/data_checks.h"
 #include "stoker/train/run/divided_model.h"
 #include "stoker/train/run/model_checks.h"
 #include "stoker/train/run/rank_checks.h"
@@ -103,7 +104,9 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
     connect_devices(*group, device);  // after the switches: NCCL reads that of determinism
     const Mesh mesh = make_mesh(group, recipe.train.mesh);
     const bool channels_last = uses_channels_last(recipe, model.get());
-    auto train = make_train_loader(recipe, data, device, channels_last, *mesh.data);
+    const bool own_parts = model != nullptr || custom.loss != nullptr || !custom.metrics.empty();
+    auto train =
+        make_train_loader(recipe, data, device, channels_last, *mesh.data, input_dtype(recipe, device, own_parts));
     Task task = make_task(recipe, *train, custom);
     const bool own_model = model != nullptr;
     require_task(recipe, task, own_model, data.val != nullptr);
@@ -135,8 +138,13 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
     set_weights(task, recipe.train.class_weights, *data.train, device);
     require_smallest_batch(recipe, *model, train->batch_sampler(), task, device);
     require_own_parts(recipe, *model, task, own_model, device);
+    for (const Shape& shape : image_shapes(*train)) {
+        require_images(*model, task, shape, device, "data.train_ops");
+    }
     if (val != nullptr) {
-        require_val_images(*model, task, val->image_shape(), device);
+        for (const Shape& shape : image_shapes(*val)) {
+            require_images(*model, task, shape, device, "data.val_ops");
+        }
         require_val_samples(recipe, *val, task);
     }
     const std::int64_t parameters = elements(model->parameters());

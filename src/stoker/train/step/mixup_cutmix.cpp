@@ -35,6 +35,7 @@ at::Tensor roll_samples(const at::Tensor& samples) {
 void mix(DeviceBatch& batch, const MixupCutmixOptions& options, std::int64_t epoch, std::int64_t number,
          const RollSamples& roll) {
     normalize_pixels(batch);
+    batch.input = batch.input.to(at::kFloat);  // from LoaderOptions::planes
     const bool both = options.mixup > 0 && options.cutmix > 0;
     const BatchOp stream = options.mixup > 0 ? BatchOp::mixup : BatchOp::cutmix;
     Rng rng = batch_rng(options.seed, static_cast<std::uint32_t>(epoch), static_cast<std::uint64_t>(number), stream);
