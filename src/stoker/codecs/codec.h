@@ -14,7 +14,7 @@
 
 namespace stoker {
 
-enum class Codec { jpeg, png, dct, dct_zstd, webp, bmp, pnm, tiff };
+enum class Codec { jpeg, png, dct, dct_zstd, webp, bmp, pnm, tiff, avif, heic, jxl, gif, jpeg2000 };
 
 std::string_view codec_name(Codec codec);
 
@@ -27,13 +27,13 @@ struct ImageInfo {
     int width = 0;
     int orientation = 1;       // EXIF orientation 1..8; 1 if there is none
     bool progressive = false;  // JPEG: progressive, PNG: interlaced
-    int bits = 8;              // of a channel, as stored: 16 in a deep PNG or PNM, which `decode` reduces to 8
+    int bits = 8;              // of a channel, as stored: 16 in a deep PNG or PNM; `decode` reduces them to 8
     int channels = 3;          // as decoded
 };
 
 struct DecodeOptions {
     bool exif = false;         // apply the EXIF orientation
-    bool first_frame = false;  // of an animated WebP, which is refused otherwise
+    bool first_frame = false;  // of an animation (WebP, GIF, AVIF, JPEG XL), which is refused otherwise
     bool indices = false;      // a mask's class indices: decode() gives a PNG's stored grey levels or palette indices
                                // on all three channels, refuses every other image, and ignores `exif`
 };
