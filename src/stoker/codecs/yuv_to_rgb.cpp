@@ -1,6 +1,7 @@
 #include "stoker/codecs/yuv_to_rgb.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace stoker {
 namespace {
@@ -22,9 +23,10 @@ std::uint8_t clamped(int value) {
     return static_cast<std::uint8_t>(std::clamp(value >> 6, 0, 255));
 }
 
+// Cut to 8 bits.
 int sample(const YuvPlane& plane, int y, int x, int bits) {
     const std::uint8_t* row = plane.data + y * plane.stride;
-    return bits > 8 ? reinterpret_cast<const std::uint16_t*>(row)[x] : row[x];
+    return bits > 8 ? reinterpret_cast<const std::uint16_t*>(row)[x] >> (bits - 8) & 255 : row[x];
 }
 
 }  // namespace
@@ -36,7 +38,8 @@ YuvRows::YuvRows(const YuvImage& image) : image_(image) {
     }
 }
 
-// A chroma sample lies in the middle of its 2 x 1 or 2 x 2 pixels: the nearer of two has the weight 3.
+// A chroma sample lies in the middle of its 2 x 1 or 2 x 2 pixels: the nearer of two has the weight 3. The last column
+// takes the nearest alone, also where a width is odd.
 void YuvRows::widen(const YuvPlane& plane, int y, std::vector<int>& row) const {
     const bool halved_rows = plane.height < image_.y.height;
     const bool halved_columns = plane.width < image_.y.width;
@@ -47,7 +50,7 @@ void YuvRows::widen(const YuvPlane& plane, int y, std::vector<int>& row) const {
     for (int x = 0; x < image_.y.width; ++x) {
         const int near_x = halved_columns ? x / 2 : x;
         const int far_x = std::clamp(x % 2 == 0 ? near_x - 1 : near_x + 1, 0, plane.width - 1);
-        const bool mixes_columns = halved_columns && far_x != near_x;
+        const bool mixes_columns = halved_columns && far_x != near_x && x + 1 < image_.y.width;
         int value = at(near_y, near_x);
         if (mixes_rows && mixes_columns) {
             value = (9 * value + 3 * at(near_y, far_x) + 3 * at(far_y, near_x) + at(far_y, far_x) + 8) >> 4;
@@ -62,19 +65,22 @@ void YuvRows::widen(const YuvPlane& plane, int y, std::vector<int>& row) const {
 
 void YuvRows::read(int y, std::uint8_t* to) {
     const Factors f = factors_of(image_.colors, image_.full_range);
-    const bool grey = image_.u.data == nullptr;
-    if (!grey) {
-        widen(image_.u, y, u_);
-        widen(image_.v, y, v_);
+    if (image_.u.data == nullptr) {
+        for (int x = 0; x < image_.y.width; ++x, to += 3) {
+            const int luma = sample(image_.y, y, x, image_.bits);
+            const int level = image_.full_range ? luma : (std::clamp(luma - 16, 0, 219) * 255 + 109) / 219;
+            std::memset(to, level, 3);
+        }
+        return;
     }
-    const int bits = image_.bits;
+    widen(image_.u, y, u_);
+    widen(image_.v, y, v_);
     for (int x = 0; x < image_.y.width; ++x, to += 3) {
-        const auto stored = static_cast<std::uint32_t>(sample(image_.y, y, x, bits));
-        const std::uint32_t wide = bits == 8 ? stored * 257 : stored << (16 - bits) | stored >> (2 * bits - 16);
+        const auto wide = 257 * static_cast<std::uint32_t>(sample(image_.y, y, x, image_.bits));
         const int luma = static_cast<int>(wide * static_cast<std::uint32_t>(f.luma) >> 16) + f.bias;
         const auto at = static_cast<std::size_t>(x);
-        const int u = grey ? 0 : std::min(u_[at] >> (bits - 8), 255) - 128;
-        const int v = grey ? 0 : std::min(v_[at] >> (bits - 8), 255) - 128;
+        const int u = u_[at] - 128;
+        const int v = v_[at] - 128;
         to[0] = clamped(luma + v * f.red);
         to[1] = clamped(luma - (u * f.green_u + v * f.green_v));
         to[2] = clamped(luma + u * f.blue);

@@ -1,5 +1,5 @@
-// Planes of luma and chroma to RGB rows, with the integers of libyuv, by which Pillow converts AVIFs: chroma of half
-// size is interpolated, and a factor has 6 bits.
+// Planes of luma and chroma to RGB rows, with the integers of libyuv, by which Pillow converts AVIFs: more than 8 bits
+// are cut, chroma of half size is interpolated, and a factor has 6 bits.
 #pragma once
 
 #include <cstddef>
