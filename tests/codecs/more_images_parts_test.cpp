@@ -6,8 +6,10 @@
 #include "codecs/fixtures.h"
 #include "stoker/base/file.h"
 #include "stoker/codecs/heif_boxes.h"
+#include "stoker/codecs/heif_coded_size.h"
 #include "stoker/codecs/yuv_to_rgb.h"
 #include "support/address_limit.h"
+#include "support/memory_room.h"
 #include "support/paths.h"
 
 namespace stoker {
@@ -59,6 +61,19 @@ TEST(HeifTest, BrandsAndTurns) {
     EXPECT_EQ(heif_chroma_format(file("turned.avif")), 3);
     EXPECT_EQ(heif_chroma_format(file("grey.avif")), 0);
     EXPECT_EQ(heif_chroma_format(file("colors.heic")), 1);
+}
+
+// bomb.avif says 16 x 16 and contains 6000 x 6000.
+TEST(HeifTest, CodedPicturesAreMeasuredBeforeTheyAreDecoded) {
+    EXPECT_EQ(largest_coded_picture(file("colors.avif")), 19U * 14);
+    EXPECT_EQ(largest_coded_picture(file("grey.avif")), 19U * 14);
+    EXPECT_GE(largest_coded_picture(file("colors.heic")), 24U * 16);
+    EXPECT_LE(largest_coded_picture(file("colors.heic")), 64U * 64);
+    const Bytes bomb = file("bomb.avif");
+    EXPECT_EQ(largest_coded_picture(bomb), 6000U * 6000);
+    RowByRow rows;
+    const MemoryRoom room(100 * kMiB);
+    EXPECT_THROW(Decoder().decode(bomb, rows), MemoryError);
 }
 
 TEST(YuvTest, ChromaIsInterpolated) {

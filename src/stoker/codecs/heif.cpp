@@ -13,6 +13,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/codecs/heif_boxes.h"
+#include "stoker/codecs/heif_coded_size.h"
 #include "stoker/codecs/heif_library.h"
 #include "stoker/codecs/region.h"
 #include "stoker/codecs/yuv_to_rgb.h"
@@ -251,11 +252,14 @@ ImageInfo HeifDecoder::info(std::span<const std::byte> bytes) const {
 void HeifDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
     const HeifFile file(bytes, first_frames_);
     const Box box = checked_region(sink, file.height(), file.width()).box;
+    const std::uint64_t coded = largest_coded_picture(bytes);
+    if (coded > static_cast<std::uint64_t>(kMaxPixels)) {
+        file.refuse(fmt::format("pictures of more than {} pixels", kMaxPixels));
+    }
     // A decoder's picture, and libheif's copy of it.
     const std::uint64_t sample = file.bits() > 8 ? 2 : 1;
-    const MemoryClaim claim(
-        2 * 3 * sample * static_cast<std::uint64_t>(file.height()) * static_cast<std::uint64_t>(file.width()),
-        "a HEIF file");
+    const std::uint64_t shown = static_cast<std::uint64_t>(file.height()) * static_cast<std::uint64_t>(file.width());
+    const MemoryClaim claim(2 * 3 * sample * std::max(coded, shown), "a HEIF file");
     HeifImage image = file.decode(/*to_rgb=*/file.codec() == Codec::heic);
     std::optional<HeifRows> pixels(std::in_place, file, image);
     if (!pixels->known()) {

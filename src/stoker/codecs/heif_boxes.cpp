@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "stoker/codecs/byte_order.h"
+#include "stoker/codecs/file_boxes.h"
 
 namespace stoker {
 namespace {
@@ -13,73 +14,16 @@ using namespace std::string_view_literals;
 
 using Bytes = std::span<const std::byte>;
 
-std::string_view text_of(Bytes bytes, std::size_t at, std::size_t size) {
-    return {reinterpret_cast<const char*>(bytes.data()) + at, size};
-}
-
-struct FileBox {
-    std::string_view type;
-    Bytes content;
-};
-
-// The boxes one after the other; the rest is left out if one is damaged.
-std::vector<FileBox> boxes_in(Bytes bytes) {
-    constexpr std::size_t kMost = 10'000;
-    std::vector<FileBox> boxes;
-    while (bytes.size() >= 8 && boxes.size() < kMost) {
-        std::uint64_t size = load_be(bytes, 0, 4);
-        std::size_t header = 8;
-        if (size == 1 && bytes.size() >= 16) {
-            header = 16;
-            size = std::uint64_t{load_be(bytes, 8, 4)} << 32 | load_be(bytes, 12, 4);
-        } else if (size == 0) {
-            size = bytes.size();
-        }
-        if (size < header || size > bytes.size()) {
-            break;
-        }
-        boxes.push_back({text_of(bytes, 4, 4), bytes.subspan(header, size - header)});
-        bytes = bytes.subspan(size);
-    }
-    return boxes;
-}
-
-// The content of the first box of this type; empty without one. `skip`: bytes before it, as of a full box.
-Bytes find(Bytes bytes, std::string_view type, std::size_t skip = 0) {
-    const std::vector<FileBox> boxes = boxes_in(bytes);
-    const auto found = std::ranges::find(boxes, type, &FileBox::type);
-    return found == boxes.end() || found->content.size() < skip ? Bytes() : found->content.subspan(skip);
-}
-
-// Numbers from a box, 0 behind its end.
-class Numbers {
-  public:
-    explicit Numbers(Bytes bytes) : bytes_(bytes) {}
-    std::uint32_t take(std::size_t size) {
-        if (bytes_.size() < size) {
-            bytes_ = {};
-            return 0;
-        }
-        const std::uint32_t value = load_be(bytes_, 0, size);
-        bytes_ = bytes_.subspan(size);
-        return value;
-    }
-    bool at_end() const { return bytes_.empty(); }
-
-  private:
-    Bytes bytes_;
-};
-
 // The numbers, from 1 on, of the properties of this item.
-std::vector<std::uint32_t> properties_of(Bytes associations, std::uint32_t item) {
+std::vector<std::uint64_t> properties_of(Bytes associations, std::uint64_t item) {
     Numbers numbers(associations);
-    const std::uint32_t version = numbers.take(1);
+    const std::uint64_t version = numbers.take(1);
     const bool wide = (numbers.take(3) & 1) != 0;
-    std::vector<std::uint32_t> found;
-    for (std::uint32_t entries = numbers.take(4); entries > 0 && !numbers.at_end(); --entries) {
+    std::vector<std::uint64_t> found;
+    for (std::uint64_t entries = numbers.take(4); entries > 0 && !numbers.at_end(); --entries) {
         const bool wanted = numbers.take(version < 1 ? 2 : 4) == item;
-        for (std::uint32_t count = numbers.take(1); count > 0; --count) {
-            const std::uint32_t property = wide ? numbers.take(2) & 0x7FFF : numbers.take(1) & 0x7F;
+        for (std::uint64_t count = numbers.take(1); count > 0; --count) {
+            const std::uint64_t property = wide ? numbers.take(2) & 0x7FFF : numbers.take(1) & 0x7F;
             if (wanted) {
                 found.push_back(property);
             }
@@ -94,13 +38,13 @@ struct Properties {
 };
 
 Properties read_properties(Bytes bytes) {
-    const Bytes meta = find(bytes, "meta"sv, 4);
-    Numbers numbers(find(meta, "pitm"sv));
-    const std::uint32_t version = numbers.take(4) >> 24;
-    const std::uint32_t item = numbers.take(version == 0 ? 2 : 4);
-    const Bytes boxes = find(meta, "iprp"sv);
-    Properties found{.primary = {}, .all = boxes_in(find(boxes, "ipco"sv))};
-    for (const std::uint32_t number : properties_of(find(boxes, "ipma"sv), item)) {
+    const Bytes meta = find_box(bytes, "meta"sv, 4);
+    Numbers numbers(find_box(meta, "pitm"sv));
+    const std::uint64_t version = numbers.take(4) >> 24;
+    const std::uint64_t item = numbers.take(version == 0 ? 2 : 4);
+    const Bytes boxes = find_box(meta, "iprp"sv);
+    Properties found{.primary = {}, .all = boxes_in(find_box(boxes, "ipco"sv))};
+    for (const std::uint64_t number : properties_of(find_box(boxes, "ipma"sv), item)) {
         if (number > 0 && number <= found.all.size()) {
             found.primary.push_back(found.all[number - 1]);
         }
