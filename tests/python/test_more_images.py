@@ -205,3 +205,14 @@ def test_packing_keeps_the_files(folder):
             run_program("show", target, "--index", index, "--npy", "x.npy", cwd=root)
             with Image.open(file) as image:
                 assert (np.load(root / "x.npy") == np.asarray(image.convert("RGB"))).all(), (target, file.name)
+
+
+def test_a_missing_library_is_named_with_its_package(folder):
+    root = folder.parents[1]
+    Image.fromarray(smooth(3)).quantize(64).save(folder / "a.gif")
+    (root / "libraries").mkdir()
+    (root / "libraries/libgif.so.7").write_text("no library")
+    env = {"LD_LIBRARY_PATH": str(root / "libraries")}
+    error = run_program("show", "data", "--index", 0, "--npy", "x.npy", cwd=root, status=None, env=env).err
+    assert "[image] expected the library giflib, to decode GIF, got " in error
+    assert error.endswith("; apt-get install libgif7\n") and error.count("\n") == 1

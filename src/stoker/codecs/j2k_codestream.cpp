@@ -91,12 +91,12 @@ class Codestream {
         if (precincts > bytes_.size()) {  // each has a byte at least
             refuse(begin_, fmt::format("precincts that {} bytes can hold", bytes_.size()), fmt::to_string(precincts));
         }
-        constexpr std::uint64_t kTile = 6000;  // with its tables; as measured with 2.5.0
+        constexpr std::uint64_t kTile = 6000;  // the structs of 2.5, rounded up
         constexpr std::uint64_t kTileChannel = 1200;
         constexpr std::uint64_t kPrecinct = 600;  // of three bands, with their trees
         constexpr std::uint64_t kBlock = 200;
         header.memory = columns_.tiles() * rows_.tiles() * (kTile + kTileChannel * steps_.size()) +
-                        precincts * kPrecinct + (samples >> block_) * kBlock + 8 * samples;
+                        precincts * kPrecinct + (samples >> block_) * kBlock + 5 * samples;
         return header;
     }
 

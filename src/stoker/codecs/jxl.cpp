@@ -47,7 +47,7 @@ struct Libjxl {
 
 const Libjxl& libjxl() {
     static const Libjxl functions;
-    functions.library.require("libjxl", "JPEG XL", "libjxl0.7");
+    functions.library.require("libjxl", "JPEG XL", "libjxl0.7, or a later one");
     return functions;
 }
 

@@ -24,9 +24,7 @@ class LoadedLibrary {
                 why_.clear();
                 return;
             }
-            if (why_.empty()) {
-                why_ = dlerror();
-            }
+            why_ = dlerror();
         }
     }
 
