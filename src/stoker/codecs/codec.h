@@ -55,8 +55,8 @@ class Decoder {
     // dropped, CMYK and YCCK are converted, as in Pillow's convert("RGB") except for 16-bit grey (docs/codecs.md).
     // Throws DataError for unknown, truncated or damaged bytes, and InvalidArgument for a region outside of the
     // image. Rows below the region may not be read, and then their damage is not noticed. When it throws, the sink
-    // may have received some rows, but not `finish`. A TIFF is refused: tiff.h reads it. Throws IoError if the library of
-    // an AVIF, HEIC, JPEG XL, GIF or JPEG 2000 is missing.
+    // may have received some rows, but not `finish`. A TIFF is refused: tiff.h reads it. Throws IoError if the library
+    // of an AVIF, HEIC, JPEG XL, GIF or JPEG 2000 is missing.
     void decode(std::span<const std::byte> bytes, RowSink& sink, const DecodeOptions& options = {});
 
     // Decodes a PNG of 16 bits: calls take(y, row) for each row from the top, RGBA of uint16 (width, 4). Knows no

@@ -93,7 +93,7 @@ bool is_heif_complete(std::span<const std::byte> bytes) {
     if (rest.empty()) {
         return true;
     }
-    // Cameras append what is no box.
+    // Cameras append bytes that are not boxes.
     return rest.size() >= 8 && text_of(rest, 4, 4) != "meta"sv && text_of(rest, 4, 4) != "mdat"sv;
 }
 

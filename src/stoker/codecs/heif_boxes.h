@@ -20,7 +20,7 @@ bool is_heif_complete(std::span<const std::byte> bytes);
 bool is_heif_sequence(std::span<const std::byte> bytes);
 
 // How the decoder's parameters say that chroma is stored: 0 not at all, 1 as 4:2:0, 2 as 4:2:2, 3 as 4:4:4. Nothing if
-// they do not say it. Of an image made of tiles, they are those of its first tile.
+// they do not say it. An image made of tiles has those of its first tile.
 std::optional<int> heif_chroma_format(std::span<const std::byte> bytes);
 
 // The EXIF orientation that the properties `irot` (turned first) and `imir` of the primary image mean. 1 if there are

@@ -9,7 +9,8 @@
 
 namespace stoker {
 
-// The pixels of the largest picture; the largest number if items refer to the same bytes again and again; 0 if no header is understood, which the decoders then refuse.
+// The pixels of the largest picture; the largest number if items refer to the same bytes again and again; 0 if no
+// header is understood, which the decoders then refuse.
 std::uint64_t largest_coded_picture(std::span<const std::byte> bytes);
 
 }  // namespace stoker

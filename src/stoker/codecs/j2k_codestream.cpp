@@ -168,8 +168,9 @@ class Codestream {
         }
         check_image_size("jp2", static_cast<std::int64_t>(rows_.size()), static_cast<std::int64_t>(columns_.size()));
         constexpr std::uint64_t kTilePartBytes = 14;
-        if (columns_.tiles() > bytes_.size() || rows_.tiles() > bytes_.size() ||
-            columns_.tiles() * rows_.tiles() > bytes_.size() / kTilePartBytes) {
+        constexpr std::uint64_t kMostTiles = 65535;  // of the format
+        const std::uint64_t most = std::min<std::uint64_t>(kMostTiles, bytes_.size() / kTilePartBytes);
+        if (columns_.tiles() > most || rows_.tiles() > most || columns_.tiles() * rows_.tiles() > most) {
             refuse(begin_ + start, fmt::format("tiles that {} bytes can hold", bytes_.size()),
                    fmt::format("{} x {}", columns_.tiles(), rows_.tiles()));
         }

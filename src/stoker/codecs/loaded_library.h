@@ -42,7 +42,7 @@ class LoadedLibrary {
     }
 
     // Throws IoError, which ends the run, if the library or one of its functions is missing. "libheif", "AVIF and
-    // HEIC", "libheif1": its name, what it decodes, and its package.
+    // HEIC", "libheif1": its name, the files that it decodes, and its package.
     void require(const char* name, const char* kinds, const char* package) const {
         if (!why_.empty()) {
             throw IoError({.where = "image",
