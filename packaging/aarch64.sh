@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly TRIPLE=aarch64-linux-gnu ROOT=$PWD/build/aarch64/root BUILD=$PWD/build/aarch64/build
-readonly LIBRARIES=(lib{jpeg,spng,webp,tiff,sndfile1,soxr,deflate,zstd,xxhash,lmdb,hdf5,curl4-openssl,ssl,fmt,simdjson,tomlplusplus,cli11}-dev
+readonly LIBRARIES=(lib{jpeg,spng,webp,tiff,sndfile1,soxr,heif,jxl,gif,openjp2-7,deflate,zstd,xxhash,lmdb,hdf5,curl4-openssl,ssl,fmt,simdjson,tomlplusplus,cli11}-dev
     lib{ncurses,gtest,gmock,stdc++-12}-dev zlib1g-dev nlohmann-json3-dev)
 
 # The -dev packages of Debian for arm64, unpacked. Links to absolute paths are made relative, as the linker follows them

@@ -177,7 +177,7 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
         }
         found.paged += info.codec == Codec::tiff && tiff_pages(image.bytes, 2).size() > 1;
         found.deep += info.bits > 8;
-        found.reduced += info.bits > 8 && info.codec == Codec::pnm;
+        found.reduced += info.bits > 8 && info.codec != Codec::png && info.codec != Codec::tiff;
     } else {
         ++found.codecs["raw"];
         found.height.add(image.height);

@@ -294,7 +294,7 @@ void print_table(const Dataset& dataset, const DatasetSummary& found, const Insp
         print_stdout("  rotated   {} with an EXIF orientation; data.exif = true applies it{}\n", found.rotated, of);
     }
     if (found.reduced > 0) {
-        print_stdout("  16 bits   {}, which are reduced to 8{}\n", found.reduced, of);
+        print_stdout("  depth     {} of more than 8 bits, which are reduced to 8{}\n", found.reduced, of);
     }
     if (found.paged > 0) {
         print_stdout("  pages     {} have several; the first is read{}\n", found.paged, of);

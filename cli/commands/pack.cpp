@@ -277,7 +277,7 @@ void add_recode_options(CLI::App& app, const std::shared_ptr<PackArguments>& opt
             ->type_name("Q")
             ->check(CLI::Range(1, 100));
     app.add_flag("--first-frame", options->first_frame,
-                 "take the first frame of an animated WebP, which is a bad sample otherwise");
+                 "take the first frame of an animation, which is a bad sample otherwise");
     app.callback([&app, options, quality] {
         check_positionals(*options);
         if (!options->merge.empty()) {

@@ -3,13 +3,9 @@
 #include <vector>
 
 #include "fuzz/codecs/decode.h"
+#include "fuzz/codecs/known_leaks.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/codecs/audio/audio.h"
-
-// libsndfile 1.2 keeps 6 KB of a damaged Ogg file that it refuses.
-extern "C" const char* __lsan_default_suppressions() {
-    return "leak:vorbis_info_init\n";
-}
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace stoker;

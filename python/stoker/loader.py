@@ -97,7 +97,7 @@ class Loader:
         sequential; 0: shuffles everything. `auto`: 0, and for remote data as many samples as 128 MiB hold.
     drop_last: drop an epoch's last batch if it is not full.
     exif: rotate images by their EXIF orientation.
-    first_frame: read the first frame of an animated WebP, which is a bad sample otherwise.
+    first_frame: read the first frame of an animation, which is a bad sample otherwise.
     channels: 1: image files become grey; 3: grey arrays get three equal channels; None: image files become RGB.
     decode: `fast`: images that a resize makes smaller may be decoded at 1/2, 1/4 or 1/8 of their size.
     frames: clips and volumes: the frames of a sample, (T, C, H, W), from a random place on, in evaluation and without

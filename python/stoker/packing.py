@@ -54,7 +54,7 @@ def pack(
     codec: of the images; None: the default of the format. "dct" decodes faster than JPEG, with the same pixels.
     resize_shorter: reduces larger images until their shorter side has this many pixels; not with masks or boxes.
     quality: encodes every image again as a JPEG of this quality, 1 to 100.
-    first_frame: takes the first frame of an animated WebP, which is a bad sample otherwise.
+    first_frame: takes the first frame of an animation, which is a bad sample otherwise.
     shard_size: in bytes, for formats with shards.
     workers: threads; "auto": the cores that this process may use.
     skip_bad: leaves bad samples out and lists them; otherwise the first one raises DataError.

@@ -140,7 +140,7 @@ TEST(Open, ErrorsForFilesThatAreNoDataSets) {
              {"labels.tsv", "got a table; save it as .csv"},
              {"Film.MP4", "got a video; give the folder"},
              {"cat.JPG", "got one image; give the folder"},
-             {"cat.gif", "got an image of an unsupported type; convert"},
+             {"cat.svg", "got an image of an unsupported type; convert"},
              {"train-images-idx3-ubyte.gz", "got one file of a data set; give the folder that holds it"},
              {"shard-000000.stk", "got a file; an stk data set is a folder"},
              {"r.toml", "got a recipe; give the path in its data.train"}}) {

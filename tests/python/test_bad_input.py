@@ -88,8 +88,8 @@ def test_truncated_jpeg(train, stoker, folder):
 
 
 def test_another_file_named_jpg(train, stoker, folder):
-    (folder / "checker/00000.jpg").write_bytes(b"GIF89a")
-    train(folder, "checker/00000.jpg", "a GIF image")
+    (folder / "checker/00000.jpg").write_bytes(b"PK\3\4")
+    train(folder, "checker/00000.jpg", "a zip archive")
     assert "checker/00000.jpg: expected a JPEG" in stoker("show", folder).err
     refused(stoker("inspect", folder, status=None), "1 bad of 24 samples")
 

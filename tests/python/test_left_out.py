@@ -26,15 +26,15 @@ def mixed(here):
     """Class folders with images below them, and outside of them files without a class or a decoder."""
     for name in ("mixed/a/1.png", "mixed/a/more/2.png", "mixed/b/3.png", "mixed/top.png", "mixed/up.png"):
         draw_noise(here / name)
-    draw_noise(here / "mixed/a/4.gif")
-    draw_noise(here / "mixed/5.jp2")
+    (here / "mixed/a/4.psd").write_bytes(b"8BPS")
+    (here / "mixed/5.svg").write_text("<svg/>")
     (here / "mixed/notes.txt").write_text("no image")
     return here
 
 
 LINE = (
-    "mixed: left out: 2 loose images beside the class folders (top.png, ...); 1 .gif file (a/4.gif), 1 .jp2 file "
-    "(5.jp2): convert to .png or .jpg\n"
+    "mixed: left out: 2 loose images beside the class folders (top.png, ...); 1 .psd file (a/4.psd), 1 .svg file "
+    "(5.svg): convert to .png or .jpg\n"
 )
 
 
@@ -67,7 +67,7 @@ def test_each_command_says_what_it_leaves_out(mixed):
 def test_predict_leaves_out_only_what_it_cannot_decode(mixed):
     done = predict(mixed, "mixed")
     assert keys(done) == ["top.png", "up.png", "a/1.png", "a/more/2.png", "b/3.png"]
-    left_out = "mixed: left out: 1 .gif file (a/4.gif), 1 .jp2 file (5.jp2): convert to .png or .jpg\n"
+    left_out = "mixed: left out: 1 .psd file (a/4.psd), 1 .svg file (5.svg): convert to .png or .jpg\n"
     assert left_out in done.err and "mixed: 5 images" in done.err
 
 
@@ -79,9 +79,9 @@ def test_predict_takes_files_folders_and_patterns(mixed):
     assert found == [*(f"train/b/{i}.png" for i in (1, 3, 5, 7)), "mixed/top.png"]
     assert keys(predict(mixed, "train/?")) == keys(predict(mixed, "train/a", "train/b"))
     assert keys(predict(mixed, mixed / "train/a/0.png")) == [str(mixed / "train/a/0.png")]
-    given = predict(mixed, "mixed/notes.txt", "mixed/top.png", "mixed/5.jp2")
+    given = predict(mixed, "mixed/notes.txt", "mixed/top.png", "mixed/5.svg")
     assert keys(given) == ["mixed/top.png"]
-    assert "left out: 1 file of other types (mixed/notes.txt); 1 .jp2 file (mixed/5.jp2): convert" in given.err
+    assert "left out: 1 file of other types (mixed/notes.txt); 1 .svg file (mixed/5.svg): convert" in given.err
     by_name = {row["key"]: row for row in csv.DictReader(several.out.splitlines())}
     (alone,) = csv.DictReader(predict(mixed, "mixed/b/3.png").out.splitlines())
     for name in ("a", "b"):
@@ -179,7 +179,7 @@ def test_images_of_16_bits_are_announced(here):
         (here / "pgm" / "ab"[i % 2] / f"{i}.pgm").write_bytes(b"P5 32 32 65535\n" + pixels.astype(">u2").tobytes())
     for ending, reduced in [("png", 0), ("pgm", 1)]:
         table = run_program("inspect", ending, cwd=here)
-        assert table.out.count("16 bits   4, which are reduced to 8") == reduced
+        assert table.out.count("depth     4 of more than 8 bits, which are reduced to 8") == reduced
         assert table.out.count("values    uint16, 4092 to 4095 in 4 samples: 12 bits in 16") == 1 - reduced
         assert run_program("inspect", ending, "--json", cwd=here).json()["deep"] == 4
         options = ["--set", f"data.train={ending}", "--set", "data.val=50%", "--out", f"{ending}-run"]

@@ -78,7 +78,7 @@ def test_names_that_are_not_utf8(tmp_path):
 def test_files_that_are_left_out_are_warned_of(tmp_path):
     (tmp_path / "data/a").mkdir(parents=True)
     Image.new("RGB", (8, 8)).save(tmp_path / "data/a/0.png")
-    Image.new("RGB", (8, 8)).save(tmp_path / "data/a/1.jp2")
+    (tmp_path / "data/a/1.psd").write_bytes(b"8BPS")
     with pytest.warns(UserWarning, match="left out: 1 "):
         data = stoker.open(tmp_path / "data")
     with warnings.catch_warnings():

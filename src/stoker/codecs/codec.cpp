@@ -9,7 +9,13 @@
 #include "stoker/base/error.h"
 #include "stoker/codecs/dct/dct.h"
 #include "stoker/codecs/decoders.h"
+#include "stoker/codecs/gif.h"
+#include "stoker/codecs/heif.h"
+#include "stoker/codecs/heif_boxes.h"
+#include "stoker/codecs/j2k_header.h"
 #include "stoker/codecs/jpeg/jpeg.h"
+#include "stoker/codecs/jpeg2000.h"
+#include "stoker/codecs/jxl.h"
 #include "stoker/codecs/orientation.h"
 #include "stoker/codecs/region.h"
 #include "stoker/codecs/tiff.h"
@@ -29,8 +35,7 @@ struct OtherFormat {
     std::string_view name;
 };
 constexpr OtherFormat kOtherFormats[] = {
-    {0, "GIF8"sv, "a GIF image"sv},
-    {4, "ftyp"sv, "a HEIF or AVIF image"sv},
+    {4, "ftyp"sv, "an MP4 file"sv},
     {0, "\x1f\x8b"sv, "gzip data"sv},
     {0, "PK\3\4"sv, "a zip archive"sv},
 };
@@ -70,9 +75,10 @@ Codec require_codec(std::span<const std::byte> bytes) {
     if (const std::optional<Codec> codec = sniff_codec(bytes)) {
         return *codec;
     }
-    throw DataError(
-        {.path = {}, .offset = 0},
-        {.where = "image", .expected = "a JPEG, PNG, WebP, BMP, PNM or TIFF image", .got = describe(bytes)});
+    throw DataError({.path = {}, .offset = 0},
+                    {.where = "image",
+                     .expected = "a JPEG, PNG, WebP, BMP, PNM, TIFF, AVIF, HEIC, JPEG XL, GIF or JPEG 2000 image",
+                     .got = describe(bytes)});
 }
 
 // TIFFs do not decode to rows of RGB.
@@ -86,7 +92,7 @@ struct TiffFile {
                 .channels = image.channels};
     }
     static void decode(std::span<const std::byte> /*bytes*/, RowSink& /*sink*/) {
-        throw DataError({}, {.where = "image", .expected = "a JPEG, PNG, WebP, BMP or PNM image", .got = "a TIFF"});
+        throw DataError({}, {.where = "image", .expected = "an image that decodes to RGB", .got = "a TIFF"});
     }
 };
 
@@ -107,7 +113,8 @@ class BoxSink final : public RowSink {
 
 std::string_view codec_name(Codec codec) {
     // In the order of Codec.
-    constexpr std::string_view kNames[] = {"jpeg", "png", "dct", "dct-zstd", "webp", "bmp", "pnm", "tiff"};
+    constexpr std::string_view kNames[] = {"jpeg", "png",  "dct",  "dct-zstd", "webp", "bmp",     "pnm",
+                                           "tiff", "avif", "heic", "jxl",      "gif",  "jpeg2000"};
     return kNames[static_cast<std::size_t>(codec)];
 }
 
@@ -131,6 +138,18 @@ std::optional<Codec> sniff_codec(std::span<const std::byte> bytes) {
     if (is_tiff(bytes)) {
         return Codec::tiff;
     }
+    if (is_gif(bytes)) {
+        return Codec::gif;
+    }
+    if (is_jxl(bytes)) {
+        return Codec::jxl;
+    }
+    if (is_jp2(bytes) || is_j2k(bytes)) {
+        return Codec::jpeg2000;
+    }
+    if (const std::optional<Codec> heif = heif_codec(bytes)) {
+        return heif;
+    }
     return sniff_dct(bytes);
 }
 
@@ -142,6 +161,10 @@ struct Decoder::State {
     PnmDecoder pnm;
     DctDecoder dct;
     TiffFile tiff;
+    HeifDecoder heif;
+    JxlImageDecoder jxl;
+    GifDecoder gif;
+    Jpeg2000Decoder jpeg2000;
     Image stored;  // the decoded region before its orientation is applied
 
     // Calls `action` with the decoder for these bytes.
@@ -161,9 +184,25 @@ struct Decoder::State {
                 return action(dct);
             case Codec::tiff:
                 return action(tiff);
+            case Codec::avif:
+            case Codec::heic:
+                return action(heif);
+            case Codec::jxl:
+                return action(jxl);
+            case Codec::gif:
+                return action(gif);
+            case Codec::jpeg2000:
+                return action(jpeg2000);
             default:
                 return action(jpeg);
         }
+    }
+
+    void accept_first_frames(bool accept) {
+        webp.accept_first_frames(accept);
+        heif.accept_first_frames(accept);
+        jxl.accept_first_frames(accept);
+        gif.accept_first_frames(accept);
     }
 
     void decode(std::span<const std::byte> bytes, RowSink& sink) {
@@ -177,7 +216,7 @@ Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 Decoder::~Decoder() = default;
 
 ImageInfo Decoder::info(std::span<const std::byte> bytes, const DecodeOptions& options) {
-    state_->webp.accept_first_frames(options.first_frame);
+    state_->accept_first_frames(options.first_frame);
     return state_->with_decoder(bytes, [bytes](auto& decoder) { return decoder.info(bytes); });
 }
 
@@ -204,7 +243,7 @@ void Decoder::decode(std::span<const std::byte> bytes, RowSink& sink, const Deco
         state_->png.decode(bytes, sink, /*indices=*/true);
         return;
     }
-    state_->webp.accept_first_frames(options.first_frame);
+    state_->accept_first_frames(options.first_frame);
     const ImageInfo image = options.exif ? info(bytes, options) : ImageInfo{};
     if (image.orientation == 1) {
         state_->decode(bytes, sink);

@@ -14,7 +14,7 @@
 
 namespace stoker {
 
-enum class Codec { jpeg, png, dct, dct_zstd, webp, bmp, pnm, tiff };
+enum class Codec { jpeg, png, dct, dct_zstd, webp, bmp, pnm, tiff, avif, heic, jxl, gif, jpeg2000 };
 
 std::string_view codec_name(Codec codec);
 
@@ -27,13 +27,13 @@ struct ImageInfo {
     int width = 0;
     int orientation = 1;       // EXIF orientation 1..8; 1 if there is none
     bool progressive = false;  // JPEG: progressive, PNG: interlaced
-    int bits = 8;              // of a channel, as stored: 16 in a deep PNG or PNM, which `decode` reduces to 8
+    int bits = 8;              // of a channel, as stored: 16 in a deep PNG or PNM; `decode` reduces them to 8
     int channels = 3;          // as decoded
 };
 
 struct DecodeOptions {
     bool exif = false;         // apply the EXIF orientation
-    bool first_frame = false;  // of an animated WebP, which is refused otherwise
+    bool first_frame = false;  // of an animation (WebP, GIF, AVIF, JPEG XL), which is refused otherwise
     bool indices = false;      // a mask's class indices: decode() gives a PNG's stored grey levels or palette indices
                                // on all three channels, refuses every other image, and ignores `exif`
 };
@@ -48,14 +48,15 @@ class Decoder {
     Decoder& operator=(Decoder&&) noexcept;
     ~Decoder();
 
-    // Reads the header only. Throws DataError.
+    // Reads the header only. Throws what `decode` throws.
     ImageInfo info(std::span<const std::byte> bytes, const DecodeOptions& options = {});
 
     // Decodes the sink's region to uint8 RGB (H, W, 3). Grey is repeated, 16 bits are reduced to 8, alpha is
     // dropped, CMYK and YCCK are converted, as in Pillow's convert("RGB") except for 16-bit grey (docs/codecs.md).
     // Throws DataError for unknown, truncated or damaged bytes, and InvalidArgument for a region outside of the
     // image. Rows below the region may not be read, and then their damage is not noticed. When it throws, the sink
-    // may have received some rows, but not `finish`. A TIFF is refused: tiff.h reads it.
+    // may have received some rows, but not `finish`. A TIFF is refused: tiff.h reads it. Throws IoError if the library
+    // of an AVIF, HEIC, JPEG XL, GIF or JPEG 2000 is missing.
     void decode(std::span<const std::byte> bytes, RowSink& sink, const DecodeOptions& options = {});
 
     // Decodes a PNG of 16 bits: calls take(y, row) for each row from the top, RGBA of uint16 (width, 4). Knows no

@@ -17,8 +17,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::string_view kUnsupportedExtensions[] = {".gif", ".heic", ".heif", ".avif",
-                                                       ".jxl", ".jp2",  ".aac",  ".wma"};
+constexpr std::string_view kUnsupportedExtensions[] = {".svg", ".psd", ".exr", ".aac", ".wma"};
 
 bool ends_with_any(std::string_view name, std::span<const std::string_view> extensions) {
     const auto lower = [](char c) { return lower_case(c); };
@@ -49,6 +48,18 @@ bool is_m4a(std::string_view text) {
 bool is_pnm(std::string_view text) {
     return text.size() >= 3 && text[0] == 'P' && text[1] >= '1' && text[1] <= '6' &&
            " \t\n\v\f\r#"sv.find(text[2]) != std::string_view::npos;
+}
+
+// The brand of an AVIF or a HEIC; "mif1" is that of both.
+bool is_heif_brand(std::string_view brand) {
+    return brand.starts_with("avi"sv) || brand.starts_with("he"sv) || brand.starts_with("mif1"sv);
+}
+
+// AVIF, HEIC, JPEG XL and JPEG 2000 in boxes.
+bool is_box_image(std::string_view text) {
+    constexpr std::size_t kHeader = 16;
+    return (text.size() >= kHeader && text.substr(4, 4) == "ftyp"sv && is_heif_brand(text.substr(8))) ||
+           text.starts_with("\0\0\0\x0cJXL \x0d\x0a\x87\x0a"sv) || text.starts_with("\0\0\0\x0cjP  \x0d\x0a\x87\x0a"sv);
 }
 
 }  // namespace
@@ -107,7 +118,8 @@ bool is_encoded_image(std::span<const std::byte> bytes) {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     switch (text.empty() ? '\0' : text[0]) {
         case '\xff':
-            return text.starts_with("\xff\xd8\xff"sv);
+            return text.starts_with("\xff\xd8\xff"sv) || text.starts_with("\xff\x0a"sv) ||
+                   text.starts_with("\xff\x4f\xff\x51"sv);
         case '\x89':
             return text.starts_with("\x89PNG\r\n\x1a\n"sv);
         case 'R':
@@ -123,8 +135,10 @@ bool is_encoded_image(std::span<const std::byte> bytes) {
         case 'I':
         case 'M':
             return is_tiff(text);
+        case 'G':
+            return text.starts_with("GIF87a"sv) || text.starts_with("GIF89a"sv);
         default:
-            return false;
+            return is_box_image(text);
     }
 }
 
@@ -135,10 +149,8 @@ bool is_video(std::span<const std::byte> bytes) {
         return false;
     }
     const std::string_view box = text.substr(4, 4);
-    if (box == "ftyp"sv) {  // AVIF and HEIF are images
-        const std::string_view brand = text.substr(8);
-        return !brand.starts_with("avi"sv) && !brand.starts_with("he"sv) && !brand.starts_with("mif"sv) &&
-               !is_m4a(text);
+    if (box == "ftyp"sv) {
+        return !is_heif_brand(text.substr(8)) && !is_m4a(text);
     }
     return box == "moov"sv || box == "mdat"sv || box == "wide"sv || text.starts_with("\x1a\x45\xdf\xa3"sv) ||
            (text.starts_with("RIFF"sv) && text.ends_with("AVI "sv));
@@ -185,7 +197,8 @@ void set_image_file(std::span<const std::byte> bytes, FieldValue& value, bool cl
 void set_encoded(std::span<const std::byte> bytes, FieldValue& value, bool clips) {
     if (!is_encoded_image(bytes) && !is_npy(bytes) && !is_video(bytes) && !is_sound(bytes)) {
         throw DataError({}, {.where = "image",
-                             .expected = "a JPEG, PNG, WebP, BMP, PNM or TIFF image, a video or a sound",
+                             .expected = "a JPEG, PNG, WebP, BMP, PNM, TIFF, AVIF, HEIC, JPEG XL, GIF or JPEG 2000 "
+                                         "image, a video or a sound",
                              .got = describe_bytes(bytes)});
     }
     set_image_file(bytes, value, clips);

@@ -12,8 +12,9 @@
 namespace stoker {
 
 // The endings of images that Stoker decodes, in lower case.
-inline constexpr std::string_view kImageEndings[] = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm",
-                                                     ".pgm", ".pbm",  ".pnm", ".tif",  ".tiff"};
+inline constexpr std::string_view kImageEndings[] = {".jpg", ".jpeg", ".png", ".webp", ".bmp",  ".ppm",  ".pgm",
+                                                     ".pbm", ".pnm",  ".tif", ".tiff", ".avif", ".heic", ".heif",
+                                                     ".jxl", ".gif",  ".jp2", ".j2k",  ".jpx"};
 
 // ".jpg, .jpeg, ... or .pnm", for messages.
 std::string image_endings();
@@ -31,14 +32,15 @@ bool is_npy(std::span<const std::byte> bytes);
 // The sides of the array in a .npy file; 0 for another or damaged file.
 std::size_t npy_sides(const std::string& path);
 
-// True for images and sounds that Stoker cannot decode: .gif, .heic, .heif, .avif, .jxl, .jp2, .aac, .wma.
+// True for images and sounds that Stoker cannot decode: .svg, .psd, .exr, .aac, .wma.
 bool is_unsupported_image_name(std::string_view name);
 
 // True for names that tools leave behind: those that begin with a dot (".git", "._001.jpg"), and "__MACOSX", "@eaDir"
 // and "lost+found".
 bool is_hidden_name(std::string_view name);
 
-// JPEG, PNG, WebP, BMP, PNM (PBM, PGM, PPM), TIFF and Stoker's dct records, the same as sniff_codec of codecs/codec.h.
+// JPEG, PNG, WebP, BMP, PNM (PBM, PGM, PPM), TIFF, AVIF, HEIC, JPEG XL, GIF, JPEG 2000 and Stoker's dct records, the
+// same as sniff_codec of codecs/codec.h.
 bool is_encoded_image(std::span<const std::byte> bytes);
 
 // True for bytes that begin as an MP4, MOV, Matroska, WebM or AVI file. Such a file is a sound where sounds are wanted.

@@ -19,7 +19,7 @@ class LeftOut {
 
     std::int64_t unsupported_images() const;
 
-    // "left out: 12 loose images beside the class folders (a.jpg, ...); 1 .gif file (cat/x.gif): convert to .png or
+    // "left out: 12 loose images beside the class folders (a.jpg, ...); 1 .psd file (cat/x.psd): convert to .png or
     // .jpg"; empty if nothing is left out.
     std::string text() const;
 
@@ -34,7 +34,7 @@ class LeftOut {
 
     Files loose_;
     Files other_;
-    std::map<std::string, Files> unsupported_;  // by extension, such as ".gif"
+    std::map<std::string, Files> unsupported_;  // by extension, such as ".psd"
 };
 
 }  // namespace stoker

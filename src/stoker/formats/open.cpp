@@ -222,7 +222,7 @@ const Mistake* mistake_of(const fs::path& path) {
         {{std::begin(kImageEndings), std::end(kImageEndings)},
          "one image",
          "give the folder that has a subfolder of images for each class"},
-        {{".gif", ".heic", ".avif", ".svg"},
+        {{".svg", ".psd", ".exr"},
          "an image of an unsupported type",
          "convert such images to .png or .jpg, and put them into a subfolder for each class"},
         {{".zip", ".rar", ".7z", ".tgz", ".gz", ".bz2", ".xz", ".zst"}, "an archive", "unpack it and give the folder"},

@@ -29,14 +29,16 @@ std::string_view extension_of(const StkImage& image) {
     if (image.codec == StkCodec::sound) {
         return sound_ending(image.bytes).substr(1);
     }
-    constexpr std::array<std::string_view, 10> kExtensions = {"npy",  "jpg", "png", "dct", "dct",
-                                                              "webp", "bmp", "ppm", "tif", "npy"};
+    constexpr std::array<std::string_view, 18> kExtensions = {"npy", "jpg",  "png",  "dct", "dct", "webp",
+                                                              "bmp", "ppm",  "tif",  "npy", "",    "",
+                                                              "",    "avif", "heic", "jxl", "gif", "jp2"};
     return kExtensions.at(static_cast<std::size_t>(image.codec));
 }
 
 // Further fields of these names would be taken for the image or the label.
-constexpr std::array<std::string_view, 16> kTaken = {"jpg", "jpeg", "png", "webp", "bmp", "ppm", "pgm",  "pbm",
-                                                     "pnm", "dct",  "tif", "tiff", "npy", "cls", "json", "txt"};
+constexpr std::array<std::string_view, 24> kTaken = {"jpg", "jpeg", "png", "webp", "bmp",  "ppm",  "pgm",  "pbm",
+                                                     "pnm", "dct",  "tif", "tiff", "avif", "heic", "heif", "jxl",
+                                                     "gif", "jp2",  "j2k", "jpx",  "npy",  "cls",  "json", "txt"};
 
 // Empty for an encoded image and for bytes.
 std::string header_of(const StkValue& value) {

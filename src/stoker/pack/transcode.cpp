@@ -32,21 +32,27 @@ constexpr std::array<std::pair<std::string_view, PackCodec>, 5> kNames = {{{"kee
                                                                            {"dct-zstd", PackCodec::dct_zstd},
                                                                            {"raw", PackCodec::raw}}};
 
-constexpr std::array<std::pair<Codec, StkCodec>, 8> kStkCodecs = {{{Codec::jpeg, StkCodec::jpeg},
-                                                                   {Codec::png, StkCodec::png},
-                                                                   {Codec::dct, StkCodec::dct},
-                                                                   {Codec::dct_zstd, StkCodec::dct_zstd},
-                                                                   {Codec::webp, StkCodec::webp},
-                                                                   {Codec::bmp, StkCodec::bmp},
-                                                                   {Codec::pnm, StkCodec::pnm},
-                                                                   {Codec::tiff, StkCodec::tiff}}};
+constexpr std::array<std::pair<Codec, StkCodec>, 13> kStkCodecs = {{{Codec::jpeg, StkCodec::jpeg},
+                                                                    {Codec::png, StkCodec::png},
+                                                                    {Codec::dct, StkCodec::dct},
+                                                                    {Codec::dct_zstd, StkCodec::dct_zstd},
+                                                                    {Codec::webp, StkCodec::webp},
+                                                                    {Codec::bmp, StkCodec::bmp},
+                                                                    {Codec::pnm, StkCodec::pnm},
+                                                                    {Codec::tiff, StkCodec::tiff},
+                                                                    {Codec::avif, StkCodec::avif},
+                                                                    {Codec::heic, StkCodec::heic},
+                                                                    {Codec::jxl, StkCodec::jxl},
+                                                                    {Codec::gif, StkCodec::gif},
+                                                                    {Codec::jpeg2000, StkCodec::jpeg2000}}};
 
 bool is_dct_codec(PackCodec codec) {
     return codec == PackCodec::dct || codec == PackCodec::dct_zstd;
 }
 
 bool is_lossless(StkCodec codec) {
-    return codec == StkCodec::png || codec == StkCodec::bmp || codec == StkCodec::pnm || codec == StkCodec::tiff;
+    return codec == StkCodec::png || codec == StkCodec::bmp || codec == StkCodec::pnm || codec == StkCodec::tiff ||
+           codec == StkCodec::gif;
 }
 
 [[noreturn]] void refuse_change(std::string got) {

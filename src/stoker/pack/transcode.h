@@ -32,7 +32,7 @@ struct TranscodeOptions {
     std::optional<PackCodec> codec = std::nullopt;  // empty: the default of the target's format; here keep
     int resize_shorter = 0;    // pixels: larger images are reduced until their shorter side has this; 0: none
     int quality = 0;           // 1..100: encode every image as a JPEG of this quality; 0: only resized JPEGs, with 90
-    bool first_frame = false;  // read the first frame of an animated WebP, as data.first_frame; it is refused otherwise
+    bool first_frame = false;  // read the first frame of an animation, as data.first_frame; it is refused otherwise
 };
 
 struct TranscodedImage {

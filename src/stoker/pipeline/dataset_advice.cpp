@@ -58,7 +58,7 @@ std::string partly_read_advice(const Dataset& dataset, const Transform& transfor
     }
     return sniff_codec(image.bytes) == Codec::png
                ? "PNGs of 16 bits are reduced to 8, since an op of your own takes bytes"
-               : "PNMs of 16 bits are reduced to 8";
+               : "images of more than 8 bits are reduced to 8";
 }
 
 // Adds facts from samples.

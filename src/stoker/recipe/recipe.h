@@ -77,7 +77,7 @@ struct DataRecipe {
     bool shuffle = true;
     bool drop_last = false;
     bool exif = false;
-    bool first_frame = false;              // of an animated WebP
+    bool first_frame = false;              // of an animation
     std::optional<std::int64_t> channels;  // of image files: 1 or 3; empty: 3
     std::string decode = "exact";          // exact | fast
     std::string decode_on = "auto";        // auto | cpu | device

@@ -131,7 +131,7 @@ std::vector<SchemaKey> data_keys() {
         flag("data.exif", at(&DataRecipe::exif), "rotate images by their EXIF orientation")
             .in_python({"bool", "opened"}),
         flag("data.first_frame", at(&DataRecipe::first_frame),
-             "read the first frame of an animated WebP, which is a bad sample otherwise")
+             "read the first frame of an animation, which is a bad sample otherwise")
             .in_python({"bool", "opened"}),
         integer_or(
             "auto", "data.channels", at(&DataRecipe::channels), "\"auto\", 1 or 3",

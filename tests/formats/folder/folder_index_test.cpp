@@ -73,7 +73,7 @@ class FolderIndexTest : public ::testing::Test {
 };
 
 TEST_F(FolderIndexTest, IsCachedAndUsedAgain) {
-    for (const char* name : {"b/2.jpg", "b/1.jpg", "a/x/3.png", "a-b/4.webp", "a/5.jp2", "a/6.bmp"}) {
+    for (const char* name : {"b/2.jpg", "b/1.jpg", "a/x/3.png", "a-b/4.webp", "a/5.svg", "a/6.bmp"}) {
         put(root() / name);
     }
     rest();
@@ -83,7 +83,7 @@ TEST_F(FolderIndexTest, IsCachedAndUsedAgain) {
     EXPECT_THAT(index.classes(), ElementsAre("a", "a-b", "b"));
     EXPECT_EQ(index.name(1), "a/x/3.png");
     EXPECT_EQ(index.label(2), 1);
-    EXPECT_EQ(index.left_out(), "left out: 1 .jp2 file (a/5.jp2): convert to .png or .jpg");
+    EXPECT_EQ(index.left_out(), "left out: 1 .svg file (a/5.svg): convert to .png or .jpg");
     EXPECT_EQ(opened(), listed());
     // By any path to the same folder.
     fs::create_directory_symlink(root(), dir_ / "link");
@@ -119,7 +119,7 @@ TEST_F(FolderIndexTest, EveryChangeIsFound) {
     };
     const auto change = [&] {
         const fs::path folder = root() / some_path();
-        const fs::path file = folder / fmt::format("{}.{}", one_of(6), one_of(5) == 0 ? "jp2" : "jpg");
+        const fs::path file = folder / fmt::format("{}.{}", one_of(6), one_of(5) == 0 ? "svg" : "jpg");
         std::error_code impossible;  // then nothing has changed
         switch (one_of(8)) {
             case 0:

@@ -71,15 +71,15 @@ TEST(ImageFolder, OrderIsTorchvisions) {
 TEST(ImageFolder, EveryTypeThatACodecReads) {
     const TempDir dir;
     for (const char* name :
-         {"a/1.WebP", "a/2.bmp", "a/3.ppm", "a/4.pgm", "a/5.jp2", "a/6.GIF", "a/b/7.heic", "a/8.pbm", "a/9.PNM"}) {
+         {"a/1.WebP", "a/2.bmp", "a/3.ppm", "a/4.pgm", "a/5.svg", "a/6.EXR", "a/b/7.psd", "a/8.pbm", "a/9.PNM"}) {
         put(dir / name);
     }
     const ImageFolder dataset(dir.path());
     EXPECT_THAT(keys(dataset), ElementsAre("a/1.WebP", "a/2.bmp", "a/3.ppm", "a/4.pgm", "a/8.pbm", "a/9.PNM"));
     EXPECT_EQ(
         dataset.advice(),
-        "left out: 1 .gif file (a/6.GIF), 1 .heic file (a/b/7.heic), 1 .jp2 file (a/5.jp2): convert to .png or .jpg");
-    put(dir / "c/1.jp2");
+        "left out: 1 .exr file (a/6.EXR), 1 .psd file (a/b/7.psd), 1 .svg file (a/5.svg): convert to .png or .jpg");
+    put(dir / "c/1.svg");
     EXPECT_THAT(error_of(dir.path()),
                 HasSubstr("none in 1 of 2 subfolders: c; convert the 4 images of unsupported types"));
 }
@@ -90,21 +90,21 @@ TEST(ImageFolder, SaysWhatIsLeftOut) {
         put(dir / name);
     }
     EXPECT_EQ(ImageFolder(dir.path()).advice(), "");
-    for (const char* name : {"b.jpg", "a.png", "top.gif", "note.txt", "dog/2.gif", "cat/below/3.JP2", ".c.jpg"}) {
+    for (const char* name : {"b.jpg", "a.png", "top.exr", "note.txt", "dog/2.exr", "cat/below/3.SVG", ".c.jpg"}) {
         put(dir / name);
     }
     const ImageFolder dataset(dir.path());
     EXPECT_EQ(dataset.size(), 3);
     EXPECT_EQ(
         dataset.advice(),
-        "left out: 2 loose images beside the class folders (a.png, ...); 2 .gif files (top.gif, ...), 1 .jp2 file "
-        "(cat/below/3.JP2): convert to .png or .jpg");
+        "left out: 2 loose images beside the class folders (a.png, ...); 2 .exr files (top.exr, ...), 1 .svg file "
+        "(cat/below/3.SVG): convert to .png or .jpg");
 }
 
 TEST(ImageFileList, ListsFoldersAndFilesInOrder) {
     const TempDir dir;
     for (const char* name : {"s/b.jpg", "s/a.png", "s/dog/2.jpg", "s/dog-1/1.jpg", "s/dog/x/0.jpg", "s/n.txt",
-                             "s/__MACOSX/._1.jpg", "t/1.jpg", "t/2.gif"}) {
+                             "s/__MACOSX/._1.jpg", "t/1.jpg", "t/2.exr"}) {
         put(dir / name);
     }
     const std::string s = (dir / "s").string();
@@ -117,8 +117,8 @@ TEST(ImageFileList, ListsFoldersAndFilesInOrder) {
     const ImageFileList several({t + "/1.jpg", s, s + "/n.txt", t, t + "/1.jpg"});
     EXPECT_THAT(keys(several), ElementsAre(t + "/1.jpg", s + "/a.png", s + "/b.jpg", s + "/dog/2.jpg",
                                            s + "/dog/x/0.jpg", s + "/dog-1/1.jpg", t + "/1.jpg", t + "/1.jpg"));
-    EXPECT_EQ(several.advice(), "left out: 1 file of other types (" + s + "/n.txt); 1 .gif file (" + t +
-                                    "/2.gif): convert to .png or .jpg");
+    EXPECT_EQ(several.advice(), "left out: 1 file of other types (" + s + "/n.txt); 1 .exr file (" + t +
+                                    "/2.exr): convert to .png or .jpg");
     EXPECT_EQ(several.path(), t + "/1.jpg and 4 more");
     Sample sample;
     for (const ImageFileList* list : {&one, &several}) {
@@ -128,7 +128,7 @@ TEST(ImageFileList, ListsFoldersAndFilesInOrder) {
             EXPECT_EQ(sample.label, -1);
         }
     }
-    EXPECT_THROW(ImageFileList({t + "/2.gif"}), DataError);
+    EXPECT_THROW(ImageFileList({t + "/2.exr"}), DataError);
     EXPECT_THROW(ImageFileList({t + "/none"}).read(0, sample), Error);
 }
 
@@ -197,8 +197,8 @@ TEST(ImageFolder, SaysWhichLayoutIsExpected) {
     const TempDir dir;
     EXPECT_THAT(
         error_of(dir.path()),
-        HasSubstr("one subfolder of .jpg, .jpeg, .png, .webp, .bmp, .ppm, .pgm, .pbm, .pnm, .tif or .tiff images for "
-                  "each class"));
+        HasSubstr("one subfolder of .jpg, .jpeg, .png, .webp, .bmp, .ppm, .pgm, .pbm, .pnm, .tif, .tiff, .avif, .heic, "
+                  ".heif, .jxl, .gif, .jp2, .j2k or .jpx images for each class"));
     put(dir / "1.jpg");
     EXPECT_THAT(error_of(dir.path()), HasSubstr("no subfolder and 1 image; move the images into a subfolder"));
     put(dir / "tables/1.csv");

@@ -61,7 +61,7 @@ TEST(LmdbRecord, EncodedImages) {
         }
     }
     for (const std::string& other :
-         {"BMp is not one, though it begins so"s, "P7\n"s, "GIF89a"s, "RIFF1234WAVE"s, ""s}) {
+         {"BMp is not one, though it begins so"s, "P7\n"s, "GIF88a"s, "RIFF1234WAVE"s, ""s}) {
         EXPECT_FALSE(is_encoded_image(as_bytes(other)));
     }
 }

@@ -39,7 +39,7 @@ TEST(PairedFolder, MasksBelongToImagesByTheirNames) {
         put(dir / "images/b/2.v2.jpeg", "image b2");
         put(dir / "images/a.png", "image a");
         put(dir / "images/lost.jpg", "image lost");
-        put(dir / "images/scan.jp2");
+        put(dir / "images/scan.svg");
         put(dir / masks / "b/1.png", "mask b1");
         put(dir / masks / "b/2.v2.PNG", "mask b2");
         put(dir / masks / "a.jpg", "no mask: a JPEG has no class indices");
@@ -63,7 +63,7 @@ TEST(PairedFolder, MasksBelongToImagesByTheirNames) {
             EXPECT_EQ(sample.label, -1);
         }
         EXPECT_THAT(dataset->advice(), HasSubstr("1 image without a mask (lost.jpg)"));
-        EXPECT_THAT(dataset->advice(), HasSubstr("1 .jp2 file (scan.jp2)"));
+        EXPECT_THAT(dataset->advice(), HasSubstr("1 .svg file (scan.svg)"));
         try {
             dataset->read(1, sample);
             FAIL() << "an image without a mask was read";

@@ -146,9 +146,9 @@ TEST_F(WebDatasetTest, SamplesWithoutAnImageAreLeftOut) {
     EXPECT_THAT(dataset.classes(), IsEmpty());
     EXPECT_EQ(dataset.advice(), "left out: 2 samples without one image (b, ...)");
     EXPECT_EQ(open(tar_member("a.jpg", "A") + tar_member("README.txt", "all")).advice(), "");
-    EXPECT_THAT(refusal(tar_member("a.gif", "A") + tar_member("a.json", "{}") + tar_member("b.gif", "B")),
+    EXPECT_THAT(refusal(tar_member("a.psd", "A") + tar_member("a.json", "{}") + tar_member("b.psd", "B")),
                 AllOf(HasSubstr("[" + at("x.tar") + "] expected samples with an image: jpg, png"),
-                      HasSubstr("got none; there are gif, json; name its extension with data.fields.image")));
+                      HasSubstr("got none; there are json, psd; name its extension with data.fields.image")));
     EXPECT_THAT(refusal(""), HasSubstr("no samples at all"));
 }
 

@@ -1,6 +1,5 @@
 #include "stoker/codecs/audio/audio.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sndfile.h>
 #include <soxr.h>
@@ -14,43 +13,14 @@
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/audio/mp3_length.h"
+#include "stoker/codecs/loaded_library.h"
 #include "stoker/codecs/video/sound_track.h"
 
 namespace stoker {
 namespace {
 
-// A library that is never closed, or the reason.
-class Library {
-  public:
-    explicit Library(const char* name) : handle_(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
-        if (handle_ == nullptr) {
-            why_ = dlerror();
-        }
-    }
-
-    template <typename Function>
-    void find(const char* name, Function*& function) {
-        function = handle_ == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(handle_, name));
-        if (function == nullptr && why_.empty()) {
-            why_ = fmt::format("one without {}", name);
-        }
-    }
-    void require(const char* name, const char* package) const {
-        if (!why_.empty()) {
-            throw IoError({.where = "audio",
-                           .expected = fmt::format("the library {}, to decode sounds", name),
-                           .got = why_,
-                           .hint = fmt::format("apt-get install {}", package)});
-        }
-    }
-
-  private:
-    void* handle_;
-    std::string why_;
-};
-
 struct Sndfile {
-    Library library{"libsndfile.so.1"};
+    LoadedLibrary library{"libsndfile.so.1"};
     decltype(&sf_open_virtual) open = nullptr;
     decltype(&sf_readf_float) read = nullptr;
     decltype(&sf_seek) seek = nullptr;
@@ -68,12 +38,12 @@ struct Sndfile {
 
 const Sndfile& sndfile() {
     static const Sndfile functions;
-    functions.library.require("libsndfile", "libsndfile1");
+    functions.library.require("libsndfile", "sounds", "libsndfile1");
     return functions;
 }
 
 struct Soxr {
-    Library library{"libsoxr.so.0"};
+    LoadedLibrary library{"libsoxr.so.0"};
     decltype(&soxr_oneshot) run = nullptr;
     decltype(&soxr_quality_spec) quality = nullptr;
     decltype(&soxr_runtime_spec) threads = nullptr;
@@ -87,7 +57,7 @@ struct Soxr {
 
 const Soxr& soxr() {
     static const Soxr functions;
-    functions.library.require("libsoxr", "libsoxr0");
+    functions.library.require("libsoxr", "sounds", "libsoxr0");
     return functions;
 }
 

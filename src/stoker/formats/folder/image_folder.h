@@ -42,7 +42,7 @@ class ImageFolder final : public Dataset {
     std::string path() const override { return root_; }
     // Costs one system call for each sample, for the file's size.
     std::int64_t bytes() const override;
-    // Counts the images that are left out: outside the class folders, or of unsupported types (.gif, .heic, ...).
+    // Counts the images that are left out: outside the class folders, or of unsupported types (.svg, .psd, ...).
     std::string advice() const override;  // of a single class also the table that may have the labels
 
   private:

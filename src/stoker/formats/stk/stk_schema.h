@@ -42,7 +42,12 @@ enum class StkCodec : std::uint16_t {
     npy = 9,    // raw pixels that are not uint8 of up to 4 channels
     clip = 10,  // several images (stk_clip.h)
     video = 11,
-    sound = 12  // a file
+    sound = 12,  // a file
+    avif = 13,
+    heic = 14,
+    jxl = 15,
+    gif = 16,
+    jpeg2000 = 17
 };
 
 // "jpeg"; "codec-9" for an unknown number.

@@ -17,9 +17,10 @@
 namespace stoker {
 namespace {
 
-constexpr std::array<std::string_view, 28> kImages = {
-    "jpg", "jpeg", "png", "webp", "bmp", "ppm", "pgm",  "pbm", "pnm", "dct",  "tif", "tiff", "npy", "mp4",
-    "m4v", "mov",  "mkv", "webm", "avi", "wav", "flac", "ogg", "oga", "opus", "mp3", "m4a",  "aif", "aiff"};
+constexpr std::array<std::string_view, 36> kImages = {
+    "jpg", "jpeg", "png",  "webp", "bmp",  "ppm", "pgm", "pbm",  "pnm", "dct", "tif", "tiff",
+    "npy", "avif", "heic", "heif", "jxl",  "gif", "jp2", "j2k",  "jpx", "mp4", "m4v", "mov",
+    "mkv", "webm", "avi",  "wav",  "flac", "ogg", "oga", "opus", "mp3", "m4a", "aif", "aiff"};
 constexpr std::size_t kSuffixed = kImages.size();  // rank of an extension such as 2019.jpg
 constexpr std::size_t kNone = kSuffixed + 1;
 constexpr std::size_t kNoField = 2;  // above all ranks of TarFieldSource

@@ -72,7 +72,7 @@ using Op = std::variant<Resize, CenterCrop, RandomResizedCrop, AspectCropOp, Hor
 
 struct TransformOptions {
     bool exif = false;         // rotate images by their EXIF orientation
-    bool first_frame = false;  // read the first frame of an animated WebP
+    bool first_frame = false;  // read the first frame of an animation
     DecodeMode decode = DecodeMode::exact;
     std::int64_t channels = 0;  // 1: encoded images become grey; otherwise they are RGB; 3: so are raw grey images
     int sample_rate = 0;        // of sounds, in Hz, for mel_spectrogram
