@@ -185,7 +185,7 @@ def test_workers_resuming_and_the_cache_change_nothing(folder):
     assert (next(iter(resumed))["image"] == first[0][1]).all()
 
 
-DAMAGE = {  # kind of the file, what the reason names
+DAMAGE = {  # kind of the file, a part of the reason
     "no track": ("aac_mp4", "no sound track"),
     "cut mp4": ("aac_mp4", "as the file's header says"),
     "cut mkv": ("flac_mkv", "as the file's header says"),

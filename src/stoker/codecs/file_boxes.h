@@ -26,7 +26,7 @@ std::span<const std::byte> find_box(std::span<const std::byte> bytes, std::strin
 class Numbers {
   public:
     explicit Numbers(std::span<const std::byte> bytes) : bytes_(bytes) {}
-    // Of up to 8 bytes.
+    // A number of up to 8 bytes.
     std::uint64_t take(std::size_t size);
     bool at_end() const { return bytes_.empty(); }
 

@@ -1,6 +1,6 @@
-// giflib reads the blocks of a GIF one by one, and a frame row by row. Where the first frame leaves a part of the
-// canvas out, Pillow shows the transparent colour, or colour 0 if there is none; a frame beyond the canvas makes it
-// larger.
+// giflib reads the blocks of a GIF one by one, and a frame row by row. The part of the canvas outside of the
+// first frame has the transparent colour, or colour 0 if there is none, as in Pillow; a frame beyond the canvas makes
+// it larger.
 #include "stoker/codecs/gif.h"
 
 #include <gif_lib.h>

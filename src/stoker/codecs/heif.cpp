@@ -122,7 +122,7 @@ class HeifRows {
         } else if (space == heif_colorspace_RGB && lib_.chroma(image_) == heif_chroma_444) {
             use_planes({heif_channel_R, heif_channel_G, heif_channel_B});
         } else if (space == heif_colorspace_RGB && lib_.chroma(image_) == heif_chroma_interleaved_RGB) {
-            rgb_ = {plane(heif_channel_interleaved)};
+            rgb_ = {whole_plane(heif_channel_interleaved)};
         }
     }
 
@@ -163,14 +163,21 @@ class HeifRows {
         return plane;
     }
 
-    // Of all channels, which have the image's size.
+    // A plane of the image's size.
+    YuvPlane whole_plane(heif_channel channel) const {
+        const YuvPlane found = plane(channel);
+        if (found.height != file_.height() || found.width != file_.width()) {
+            file_.refuse("channels of several sizes");
+        }
+        return found;
+    }
+
     void use_planes(const std::vector<heif_channel>& channels) {
         for (const heif_channel channel : channels) {
-            const YuvPlane found = plane(channel);
-            if (found.height != file_.height() || found.width != file_.width() || !take_bits(channel)) {
-                file_.refuse("channels of several sizes");
+            rgb_.push_back(whole_plane(channel));
+            if (!take_bits(channel)) {
+                file_.refuse("channels of several depths");
             }
-            rgb_.push_back(found);
         }
     }
 
@@ -201,15 +208,15 @@ class HeifRows {
             return;
         }
         yuv.colors = *colors;
-        yuv.y = plane(heif_channel_Y);
-        bool same = take_bits(heif_channel_Y) && yuv.y.height == file_.height() && yuv.y.width == file_.width();
+        yuv.y = whole_plane(heif_channel_Y);
+        bool same = take_bits(heif_channel_Y);
         if (!grey) {
             yuv.u = plane(heif_channel_Cb);
             yuv.v = plane(heif_channel_Cr);
             same = same && take_bits(heif_channel_Cb) && take_bits(heif_channel_Cr);
         }
         if (!same) {
-            file_.refuse("channels of several sizes");
+            file_.refuse("channels of several depths");
         }
         yuv.bits = bits_;
         yuv_.emplace(yuv);

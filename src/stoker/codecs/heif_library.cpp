@@ -33,7 +33,7 @@ Libheif::Libheif() {
     library.find("heif_image_get_nclx_color_profile", profile);
     library.find("heif_nclx_color_profile_free", free_profile);
     if (init != nullptr) {
-        init(nullptr);  // loads the decoders that are files of their own
+        init(nullptr);  // loads the decoders that are separate files
     }
 }
 
@@ -43,7 +43,7 @@ const Libheif& libheif() {
     return functions;
 }
 
-// From libheif 1.16 on, distributions have each decoder in a package of its own.
+// From libheif 1.16 on, distributions have a package for each decoder.
 void require_heif_decoder(Codec codec) {
     const bool avif = codec == Codec::avif;
     if (libheif().has_decoder(avif ? heif_compression_AV1 : heif_compression_HEVC) == 0) {

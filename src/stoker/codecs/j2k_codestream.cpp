@@ -61,7 +61,7 @@ struct Axis {
 
 class Codestream {
   public:
-    // `at`: where the codestream begins in the file.
+    // `at`: the codestream's first byte in the file.
     Codestream(std::span<const std::byte> bytes, std::size_t at, std::size_t file_size)
         : bytes_(bytes), begin_(at), file_size_(file_size) {
         precinct_.fill({15, 15});

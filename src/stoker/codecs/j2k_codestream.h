@@ -8,7 +8,7 @@
 
 namespace stoker {
 
-// `at`: where the codestream begins in a file of `file_size` bytes, for errors. Throws what read_j2k_header throws.
+// `at`: the codestream's first byte in a file of `file_size` bytes, for errors. Throws what read_j2k_header throws.
 J2kHeader read_j2k_codestream(std::span<const std::byte> bytes, std::size_t at, std::size_t file_size);
 
 }  // namespace stoker

@@ -1,5 +1,4 @@
-// The boxes of a .jp2 file around its codestream, and the palette, of which OpenJPEG makes as many planes as it has
-// columns.
+// The boxes of a .jp2 file around its codestream, and the palette: OpenJPEG makes a plane of each of its columns.
 #include "stoker/codecs/j2k_header.h"
 
 #include <fmt/format.h>

@@ -38,7 +38,7 @@ YuvRows::YuvRows(const YuvImage& image) : image_(image) {
     }
 }
 
-// A chroma sample lies in the middle of its 2 x 1 or 2 x 2 pixels: the nearer of two has the weight 3. The last column
+// A chroma sample is in the middle of its 2 x 1 or 2 x 2 pixels: the nearer of two has the weight 3. The last column
 // takes the nearest alone, also where a width is odd.
 void YuvRows::widen(const YuvPlane& plane, int y, std::vector<int>& row) const {
     const bool halved_rows = plane.height < image_.y.height;

@@ -15,7 +15,7 @@ struct AspectCrop {
     int size = 512;       // no size has more pixels than size x size
     int step = 64;        // all sides are multiples of it
     float max_ratio = 2;  // of the longer to the shorter side
-    bool random = true;   // where the largest box of the ratio lies; false: in the centre
+    bool random = true;   // the place of the largest box of the ratio; false: the centre
     Interpolation interpolation = Interpolation::bilinear;
 };
 

@@ -38,7 +38,7 @@ std::uint64_t big_endian(std::string_view bytes) {
     return value;
 }
 
-// Where the last box of an MP4 or MOV ends; 0 if that is open. Bytes behind the boxes do not matter.
+// The end of the last box of an MP4 or MOV; 0 if that is open. Bytes behind the boxes do not matter.
 std::uint64_t end_of_boxes(std::string_view file) {
     constexpr std::string_view kLong[] = {"moov", "moof", "mdat", "free"};
     std::uint64_t at = 0;
@@ -69,7 +69,7 @@ std::uint64_t ebml_number(std::string_view bytes, std::size_t& size) {
     return value == mask ? 0 : value;
 }
 
-// Where the segment of a Matroska or WebM file ends; 0 if that is open.
+// The end of the segment of a Matroska or WebM file; 0 if that is open.
 std::uint64_t end_of_segment(std::string_view file) {
     constexpr std::string_view kSegment = "\x18\x53\x80\x67"sv;
     std::size_t bytes = 0;
