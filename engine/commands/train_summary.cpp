@@ -83,6 +83,28 @@ std::vector<std::string> settings_without_effect(const Recipe& recipe, const Tas
     return lines;
 }
 
+// "48 x 80: 28, 64 x 64: 11", height and width, of batches of images of one size.
+void print_sizes(const Loader& loader) {
+    const std::vector<ImageSize>& sizes = loader.options().bucket_sizes;
+    std::vector<std::string> counts;
+    std::vector<std::string> left_out;
+    for (const auto& [length, samples, used] :
+         sizes.empty() ? std::vector<BucketSampler::Length>() : loader.options().buckets->lengths()) {
+        const auto [height, width] = sizes[static_cast<std::size_t>(length)];
+        counts.push_back(fmt::format("{} x {}: {}", height, width, samples));
+        if (used == 0) {
+            left_out.push_back(fmt::format("{} x {}", height, width));
+        }
+    }
+    if (!counts.empty()) {
+        print_stderr("images of each size: {}\n", fmt::join(counts, ", "));
+    }
+    if (!left_out.empty()) {
+        print_stderr("data.drop_last leaves out all images of {}: they do not fill a batch\n",
+                     fmt::join(left_out, " and "));
+    }
+}
+
 // The ops that change all values alike, in training and validation.
 constexpr const char* kValueOps[] = {"to_float", "window", "normalize", "normalize_range"};
 
@@ -160,6 +182,7 @@ void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string
     print_stderr("{}: {} parameters{}, {}, on {}; run folder {}\n", model_label(recipe.model, loader.image_shape()),
                  parameters, trained == parameters ? "" : fmt::format(", {} of them trainable", trained),
                  recipe.optimizer.name, trainer.device().str(), out);
+    print_sizes(loader);
     print_stderr("step: {}\n", trainer.compiled());
     if (const Group& group = trainer.group(); !group.alone() && trainer.device().is_cuda()) {
         print_stderr("{}\n", group.uses_nccl() ? "tensors go between the GPUs by NCCL"

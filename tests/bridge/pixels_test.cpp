@@ -57,6 +57,7 @@ Options options_of(const std::string& op) {
         {"gaussian_blur", {{"kernel_size", 3.0}}},
         {"random_erasing", {{"p", 1.0}}},
         {"window", {{"center", 128.0}, {"width", 64.0}}},
+        {"aspect_crop", {{"size", 16.0}, {"step", 8.0}}},
         {"normalize", {{"preset", "imagenet"}}},
         {"random_apply", {{"ops", std::vector<OpSpec>{{.name = "vertical_flip"}, {.name = "random_invert"}}}}},
         {"random_choice", {{"ops", std::vector<OpSpec>{{.name = "vertical_flip"}, {.name = "random_invert"}}}}},

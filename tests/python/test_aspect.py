@@ -250,7 +250,19 @@ def test_training_and_predictions(photos, tmp_path, stoker):
     assert "data.bucket_by" in stoker("train", "r.toml", "--out", "x", "--set", "data.bucket_by=", status=1).err
     # A model of one size is refused before the first step.
     refused = stoker("train", "r.toml", "--out", "y", "--set", "model.name=mlp", status=1).err
-    assert "data.train_ops" in refused and "(3, 64, 32)" in refused
+    assert "data.train_ops" in refused and "data.bucket_by" in refused
+
+
+# The size's samples do not fill a batch: all of a size are left out, which training says.
+def test_drop_last_names_the_sizes_that_it_leaves_out(photos, tmp_path, stoker):
+    (tmp_path / "r.toml").write_text(RECIPE.format(photos=photos))
+    shown = stoker("train", "r.toml", "--out", "run", "--set", "data.batch_size=20", "--set", "data.drop_last=true").err
+    assert "data.drop_last" in shown and "64 x 32:" in shown
+
+
+def test_the_default_step_divides_the_size(photos):
+    (first, *_) = load(photos, ops=[T.AspectCrop(224)])
+    assert all(side % 32 == 0 for side in first["image"].shape[2:])
 
 
 def test_ranks_share_the_batches(photos):

@@ -61,14 +61,20 @@ class RandomResizedCrop(Transform):
 class AspectCrop(Transform):
     """The largest box with the aspect ratio of one of several sizes, the nearest to the image's own, resized to that size.
 
-    For Loader(bucket_by="image"). Sides are multiples of `step`, no size has more pixels than size x size, and the longer
-    side is at most max_ratio times the shorter one. random: where the box lies; False: in the centre.
+    For Loader(bucket_by="image"). Sides are multiples of `step` (64, 32, 16, ..., whichever divides `size`), no size has
+    more pixels than size x size, and the longer side is at most max_ratio times the shorter one. random: the box lies
+    anywhere; False: in the centre.
     """
 
     op = "aspect_crop"
 
     def __init__(
-        self, size: int, step: int = 64, max_ratio: float = 2.0, random: bool = True, interpolation: Mode = "bilinear"
+        self,
+        size: int,
+        step: int | None = None,
+        max_ratio: float = 2.0,
+        random: bool = True,
+        interpolation: Mode = "bilinear",
     ) -> None:
         mode = self._resizing(interpolation, antialias=True)
         super().__init__(size=size, step=step, max_ratio=max_ratio, random=random, interpolation=mode)

@@ -11,9 +11,8 @@ std::string_view text_of(std::span<const std::byte> bytes, std::size_t at, std::
 }
 
 std::vector<FileBox> boxes_in(std::span<const std::byte> bytes) {
-    constexpr std::size_t kMost = 10'000;
     std::vector<FileBox> boxes;
-    while (bytes.size() >= 8 && boxes.size() < kMost) {
+    while (bytes.size() >= 8 && boxes.size() < kMostBoxes) {
         std::uint64_t size = load_be(bytes, 0, 4);
         std::size_t header = 8;
         if (size == 1 && bytes.size() >= 16) {
@@ -43,6 +42,7 @@ std::span<const std::byte> find_box(std::span<const std::byte> bytes, std::strin
 std::uint64_t Numbers::take(std::size_t size) {
     if (bytes_.size() < size) {
         bytes_ = {};
+        complete_ = false;
         return 0;
     }
     std::uint64_t value = 0;

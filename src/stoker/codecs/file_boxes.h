@@ -16,7 +16,9 @@ struct FileBox {
 
 std::string_view text_of(std::span<const std::byte> bytes, std::size_t at, std::size_t size);
 
-// The boxes one after the other, up to a damaged one.
+inline constexpr std::size_t kMostBoxes = 10'000;
+
+// The boxes one after the other, up to a damaged one or kMostBoxes.
 std::vector<FileBox> boxes_in(std::span<const std::byte> bytes);
 
 // The content of the first box of this type; empty without one. `skip`: bytes before it, as of a full box.
@@ -29,9 +31,12 @@ class Numbers {
     // A number of up to 8 bytes.
     std::uint64_t take(std::size_t size);
     bool at_end() const { return bytes_.empty(); }
+    // False after a number behind the end.
+    bool complete() const { return complete_; }
 
   private:
     std::span<const std::byte> bytes_;
+    bool complete_ = true;
 };
 
 }  // namespace stoker

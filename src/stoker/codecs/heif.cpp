@@ -14,6 +14,7 @@
 #include "stoker/base/memory_limit.h"
 #include "stoker/codecs/heif_boxes.h"
 #include "stoker/codecs/heif_coded_size.h"
+#include "stoker/codecs/heif_items.h"
 #include "stoker/codecs/heif_library.h"
 #include "stoker/codecs/region.h"
 #include "stoker/codecs/yuv_to_rgb.h"
@@ -46,8 +47,9 @@ class HeifFile {
             throw IoError({.where = "host memory", .expected = "memory to decode a HEIF file", .got = "none"});
         }
         if (lib_.set_threads != nullptr) {
-            lib_.set_threads(context_.get(), 0);  // in this thread
+            lib_.set_threads(context_.get(), 0);  // tiles one after the other; dav1d uses all cores for each
         }
+        items_ = read_heif_items(bytes);
         check(lib_.read(context_.get(), bytes.data(), bytes.size(), nullptr));
         heif_image_handle* handle = nullptr;
         check(lib_.primary(context_.get(), &handle));
@@ -56,12 +58,14 @@ class HeifFile {
         height_ = stored ? lib_.stored_height(handle) : lib_.height(handle);
         width_ = stored ? lib_.stored_width(handle) : lib_.width(handle);
         check_image_size(where(), height_, width_);
+        check_canvas();
     }
 
     Codec codec() const { return codec_; }
     const char* where() const { return codec_ == Codec::avif ? "avif" : "heic"; }
     int height() const { return height_; }
     int width() const { return width_; }
+    const HeifItems& items() const { return items_; }
     int bits() const { return std::max(lib_.bits(handle_.get()), 8); }
 
     // As stored, or converted by libheif to RGB of 8 bits. Without an explicit format libheif 1.15 converts to RGB.
@@ -88,11 +92,7 @@ class HeifFile {
         return HeifImage(image, lib_.release_image);
     }
 
-    [[noreturn]] void refuse(std::string got) const {
-        throw DataError({}, {.where = where(),
-                             .expected = codec_ == Codec::avif ? "a valid AVIF" : "a valid HEIC",
-                             .got = std::move(got)});
-    }
+    [[noreturn]] void refuse(std::string got) const { refuse_heif(codec_, std::move(got)); }
 
   private:
     void check(const heif_error& error) const {
@@ -103,9 +103,24 @@ class HeifFile {
         }
     }
 
+    // libheif allocates the canvas that the content of a grid states.
+    void check_canvas() const {
+        if (items_.shown().coded()) {
+            return;
+        }
+        const GridCanvas canvas = grid_canvas(codec_, items_.shown());
+        const auto height = static_cast<std::uint64_t>(lib_.stored_height(handle_.get()));
+        const auto width = static_cast<std::uint64_t>(lib_.stored_width(handle_.get()));
+        if (canvas.height != height || canvas.width != width) {
+            refuse(fmt::format("a grid of {} x {}, not of {} x {} as its header says", canvas.width, canvas.height,
+                               width, height));
+        }
+    }
+
     const Libheif& lib_;
     std::span<const std::byte> bytes_;
     Codec codec_;
+    HeifItems items_;
     std::unique_ptr<heif_context, decltype(&heif_context_free)> context_;
     std::unique_ptr<heif_image_handle, decltype(&heif_image_handle_release)> handle_;
     int height_ = 0;
@@ -259,14 +274,11 @@ ImageInfo HeifDecoder::info(std::span<const std::byte> bytes) const {
 void HeifDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
     const HeifFile file(bytes, first_frames_);
     const Box box = checked_region(sink, file.height(), file.width()).box;
-    const std::uint64_t coded = largest_coded_picture(bytes);
-    if (coded > static_cast<std::uint64_t>(kMaxPixels)) {
-        file.refuse(fmt::format("pictures of more than {} pixels", kMaxPixels));
-    }
-    // A decoder's picture, and libheif's copy of it.
+    const CodedSizes coded = coded_sizes(file.items());
+    // A decoder's picture, the canvas of its grid, and libheif's copy of them.
     const std::uint64_t sample = file.bits() > 8 ? 2 : 1;
     const std::uint64_t shown = static_cast<std::uint64_t>(file.height()) * static_cast<std::uint64_t>(file.width());
-    const MemoryClaim claim(2 * 3 * sample * std::max(coded, shown), "a HEIF file");
+    const MemoryClaim claim(2 * 3 * sample * std::max(coded.largest + coded.canvases, shown), "a HEIF file");
     HeifImage image = file.decode(/*to_rgb=*/file.codec() == Codec::heic);
     std::optional<HeifRows> pixels(std::in_place, file, image);
     if (!pixels->known()) {

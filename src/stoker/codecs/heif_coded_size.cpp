@@ -1,7 +1,8 @@
 #include "stoker/codecs/heif_coded_size.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <string_view>
 #include <vector>
@@ -132,8 +133,9 @@ std::uint64_t hevc_pixels(Bytes unit) {
     if (bits.take_golomb() == 3) {
         bits.skip(1);
     }
-    const std::uint64_t width = bits.take_golomb();
-    return width * bits.take_golomb();
+    constexpr std::uint64_t kMost = 1U << 31;  // so that the product is exact
+    const std::uint64_t width = std::min(bits.take_golomb(), kMost);
+    return width * std::min(bits.take_golomb(), kMost);
 }
 
 constexpr unsigned kParameterSet = 33;
@@ -186,78 +188,10 @@ std::uint64_t largest_in_configuration(Bytes content) {
     return largest;
 }
 
-// The types of the items, by their numbers.
-std::map<std::uint64_t, std::string_view> item_types(Bytes meta) {
-    std::map<std::uint64_t, std::string_view> types;
-    const Bytes all = find_box(meta, "iinf"sv);
-    const std::size_t header = all.empty() || all[0] == std::byte{0} ? 6 : 8;
-    for (const FileBox& entry : boxes_in(all.subspan(std::min(header, all.size())))) {
-        const std::size_t number = !entry.content.empty() && entry.content[0] == std::byte{2} ? 2 : 4;
-        if (entry.type == "infe"sv && entry.content.size() >= 4 + number + 2 + 4) {
-            types[Numbers(entry.content.subspan(4)).take(number)] = text_of(entry.content, 4 + number + 2, 4);
-        }
-    }
-    return types;
-}
-
-// Calls take(item, bytes) with the content of each item. False if the items are more than twice the file: one that
-// refers to its bytes again and again.
-template <typename Take>
-bool for_each_item(Bytes file, Bytes meta, const Take& take) {
-    Numbers numbers(find_box(meta, "iloc"sv));
-    const std::uint64_t version = numbers.take(4) >> 24;
-    const std::uint64_t sizes = numbers.take(2);
-    const auto nibble = [&](int index) { return std::min<std::size_t>(sizes >> (12 - 4 * index) & 15, 8); };
-    const Bytes inside = find_box(meta, "idat"sv);
-    std::vector<std::byte> content;
-    std::size_t room = 2 * file.size();
-    for (std::uint64_t items = numbers.take(version < 2 ? 2 : 4); items > 0 && !numbers.at_end(); --items) {
-        const std::uint64_t item = numbers.take(version < 2 ? 2 : 4);
-        const Bytes& source = version > 0 && (numbers.take(2) & 15) == 1 ? inside : file;
-        numbers.take(2);
-        const std::uint64_t base = numbers.take(nibble(2));
-        content.clear();
-        for (std::uint64_t extents = numbers.take(2); extents > 0 && !numbers.at_end(); --extents) {
-            numbers.take(version > 0 ? nibble(3) : 0);
-            const std::uint64_t offset = base + numbers.take(nibble(0));
-            std::uint64_t length = numbers.take(nibble(1));
-            if (offset > source.size()) {
-                break;
-            }
-            length = length == 0 ? source.size() - offset : length;
-            if (length > source.size() - offset) {
-                break;
-            }
-            if (length > room) {
-                return false;
-            }
-            room -= length;
-            const Bytes part = source.subspan(offset, length);
-            content.insert(content.end(), part.begin(), part.end());
-        }
-        take(item, content);
-    }
-    return true;
-}
-
-}  // namespace
-
-std::uint64_t largest_coded_picture(std::span<const std::byte> bytes) {
-    const Bytes meta = find_box(bytes, "meta"sv, 4);
-    const std::map<std::uint64_t, std::string_view> types = item_types(meta);
-    std::uint64_t largest = 0;
-    const bool bounded = for_each_item(bytes, meta, [&](std::uint64_t item, Bytes content) {
-        const auto type = types.find(item);
-        if (type != types.end() && type->second == "av01"sv) {
-            largest = std::max(largest, largest_in_av1(content));
-        } else if (type != types.end() && type->second == "hvc1"sv) {
-            largest = std::max(largest, largest_in_hevc(content));
-        }
-    });
-    if (!bounded) {
-        return std::numeric_limits<std::uint64_t>::max();
-    }
-    for (const FileBox& box : boxes_in(find_box(find_box(meta, "iprp"sv), "ipco"sv))) {
+std::uint64_t pixels_of(const HeifItem& item) {
+    const std::vector<std::byte> content = item.joined_content();
+    std::uint64_t largest = item.type == "av01"sv ? largest_in_av1(content) : largest_in_hevc(content);
+    for (const FileBox& box : item.properties) {
         if (box.type == "hvcC"sv) {
             largest = std::max(largest, largest_in_configuration(box.content));
         } else if (box.type == "av1C"sv && box.content.size() > 4) {
@@ -265,6 +199,80 @@ std::uint64_t largest_coded_picture(std::span<const std::byte> bytes) {
         }
     }
     return largest;
+}
+
+class SizeReader {
+  public:
+    explicit SizeReader(const HeifItems& items) : items_(items) {}
+
+    CodedSizes read() {
+        decoded(items_.primary, 0);
+        return sizes_;
+    }
+
+  private:
+    // The pixels that are decoded for this item. A tile that a grid has again is decoded again.
+    std::uint64_t decoded(std::uint64_t number, int depth) {
+        constexpr int kDeepest = 8;  // an alpha channel of an alpha channel of ...
+        if (const auto known = decoded_.find(number); known != decoded_.end()) {
+            return known->second;
+        }
+        const auto found = items_.all.find(number);
+        if (found == items_.all.end() || depth > kDeepest) {
+            refuse_heif(items_.codec, "auxiliary images that are missing or too deep");
+        }
+        const HeifItem& item = found->second;
+        std::uint64_t pixels = own_pixels(item);
+        for (const std::uint64_t tile : item.coded() ? std::vector<std::uint64_t>() : item.tiles) {
+            pixels += decoded(tile, depth + 1);
+            check_total(pixels);
+        }
+        for (const std::uint64_t auxiliary : item.auxiliary) {
+            pixels += decoded(auxiliary, depth + 1);
+            check_total(pixels);
+        }
+        decoded_[number] = pixels;
+        return pixels;
+    }
+
+    std::uint64_t own_pixels(const HeifItem& item) {
+        constexpr auto kMost = static_cast<std::uint64_t>(kMaxPixels);
+        const bool grid = item.type == "grid"sv;
+        if (!grid && !item.coded()) {
+            refuse_heif(items_.codec, fmt::format("an auxiliary image of the type '{}'", item.type));
+        }
+        const std::uint64_t pixels = grid ? grid_canvas(items_.codec, item).pixels() : pixels_of(item);
+        if (pixels == 0) {
+            refuse_heif(items_.codec, "an image without the header that states its size");
+        }
+        if (pixels > kMost) {
+            refuse_heif(items_.codec, fmt::format("pictures of more than {} pixels", kMost));
+        }
+        if (grid) {
+            sizes_.canvases += pixels;
+            check_total(sizes_.canvases);
+        } else {
+            sizes_.largest = std::max(sizes_.largest, pixels);
+        }
+        return pixels;
+    }
+
+    void check_total(std::uint64_t pixels) const {
+        constexpr auto kMost = static_cast<std::uint64_t>(4 * kMaxPixels);
+        if (pixels > kMost) {
+            refuse_heif(items_.codec, fmt::format("images of more than {} pixels together", kMost));
+        }
+    }
+
+    const HeifItems& items_;
+    CodedSizes sizes_;
+    std::map<std::uint64_t, std::uint64_t> decoded_;  // by the items' numbers
+};
+
+}  // namespace
+
+CodedSizes coded_sizes(const HeifItems& items) {
+    return SizeReader(items).read();
 }
 
 }  // namespace stoker

@@ -3,14 +3,19 @@
 // GB.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
+
+#include "stoker/codecs/heif_items.h"
 
 namespace stoker {
 
-// The pixels of the largest picture; the largest number if items refer to the same bytes again and again; 0 if no
-// header is understood, which the decoders then refuse.
-std::uint64_t largest_coded_picture(std::span<const std::byte> bytes);
+struct CodedSizes {
+    std::uint64_t largest = 0;   // pixels of the largest picture
+    std::uint64_t canvases = 0;  // pixels of the grids that tiles are copied to
+};
+
+// The sizes of the images that are decoded for the primary one: its tiles and their auxiliary images. Throws DataError for
+// one of more than kMaxPixels, for more than 4 * kMaxPixels together, and for an image without a header.
+CodedSizes coded_sizes(const HeifItems& items);
 
 }  // namespace stoker

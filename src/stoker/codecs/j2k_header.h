@@ -21,8 +21,8 @@ struct J2kHeader {
     std::uint64_t memory = 0;
 };
 
-// Throws DataError for damaged headers, for a file that ends early, and for more tiles or precincts than its bytes can
-// hold.
+// Throws DataError for damaged headers, for a file that ends early or lacks a tile, and for more tiles, precincts or
+// layers than its bytes can hold.
 J2kHeader read_j2k_header(std::span<const std::byte> bytes);
 
 }  // namespace stoker

@@ -2,8 +2,10 @@
 // it decodes in this thread. Its functions used here are the same from 0.7 to 0.11.
 #include "stoker/codecs/jxl.h"
 
+#include <fmt/format.h>
 #include <jxl/decode.h>
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
 
@@ -25,10 +27,12 @@ struct Libjxl {
     decltype(&JxlDecoderCreate) create = nullptr;
     decltype(&JxlDecoderDestroy) destroy = nullptr;
     decltype(&JxlDecoderSubscribeEvents) subscribe = nullptr;
+    decltype(&JxlDecoderSetCoalescing) set_coalescing = nullptr;
     decltype(&JxlDecoderSetInput) set_input = nullptr;
     decltype(&JxlDecoderCloseInput) close_input = nullptr;
     decltype(&JxlDecoderProcessInput) process = nullptr;
     decltype(&JxlDecoderGetBasicInfo) basic_info = nullptr;
+    decltype(&JxlDecoderGetFrameHeader) frame_header = nullptr;
     decltype(&JxlDecoderImageOutBufferSize) buffer_size = nullptr;
     decltype(&JxlDecoderSetImageOutBuffer) set_buffer = nullptr;
 
@@ -36,10 +40,12 @@ struct Libjxl {
         library.find("JxlDecoderCreate", create);
         library.find("JxlDecoderDestroy", destroy);
         library.find("JxlDecoderSubscribeEvents", subscribe);
+        library.find("JxlDecoderSetCoalescing", set_coalescing);
         library.find("JxlDecoderSetInput", set_input);
         library.find("JxlDecoderCloseInput", close_input);
         library.find("JxlDecoderProcessInput", process);
         library.find("JxlDecoderGetBasicInfo", basic_info);
+        library.find("JxlDecoderGetFrameHeader", frame_header);
         library.find("JxlDecoderImageOutBufferSize", buffer_size);
         library.find("JxlDecoderSetImageOutBuffer", set_buffer);
     }
@@ -51,15 +57,21 @@ const Libjxl& libjxl() {
     return functions;
 }
 
-class JxlFile {
+[[noreturn]] void refuse(const char* got) {
+    throw DataError({}, {.where = "jxl", .expected = "a valid JPEG XL", .got = got});
+}
+
+// The events of a file.
+class JxlEvents {
   public:
-    // Reads the header.
-    JxlFile(std::span<const std::byte> bytes, int events, bool first_frames)
+    // Reads the header. `layers`: each layer is a frame, before they are blended.
+    JxlEvents(std::span<const std::byte> bytes, int events, bool layers)
         : lib_(libjxl()), bytes_(bytes), decoder_(lib_.create(nullptr), lib_.destroy) {
         if (decoder_ == nullptr) {
             throw IoError({.where = "host memory", .expected = "memory to decode a JPEG XL", .got = "none"});
         }
         if (lib_.subscribe(decoder_.get(), JXL_DEC_BASIC_INFO | events) != JXL_DEC_SUCCESS ||
+            lib_.set_coalescing(decoder_.get(), layers ? JXL_FALSE : JXL_TRUE) != JXL_DEC_SUCCESS ||
             lib_.set_input(decoder_.get(), reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()) !=
                 JXL_DEC_SUCCESS) {
             refuse("one that libjxl does not take");
@@ -68,6 +80,80 @@ class JxlFile {
         if (next() != JXL_DEC_BASIC_INFO || lib_.basic_info(decoder_.get(), &info_) != JXL_DEC_SUCCESS) {
             refuse("one without a header");
         }
+    }
+
+    const JxlBasicInfo& info() const { return info_; }
+
+    JxlDecoderStatus next() {
+        const JxlDecoderStatus status = lib_.process(decoder_.get());
+        if (status == JXL_DEC_NEED_MORE_INPUT) {
+            throw_truncated("jxl", "JPEG XL", bytes_.size());
+        }
+        if (status == JXL_DEC_ERROR) {
+            refuse("damaged data, or a feature that libjxl does not support");
+        }
+        return status;
+    }
+
+    JxlFrameHeader frame() const {
+        JxlFrameHeader header{};
+        if (lib_.frame_header(decoder_.get(), &header) != JXL_DEC_SUCCESS) {
+            refuse("a frame without a header");
+        }
+        return header;
+    }
+
+    void set_buffer(Image& pixels) {
+        std::size_t size = 0;
+        if (lib_.buffer_size(decoder_.get(), &kRgb, &size) != JXL_DEC_SUCCESS || size != pixels.bytes() ||
+            lib_.set_buffer(decoder_.get(), &kRgb, pixels.view().data, size) != JXL_DEC_SUCCESS) {
+            refuse("one whose pixels libjxl does not convert to RGB");
+        }
+    }
+
+  private:
+    const Libjxl& lib_;
+    std::span<const std::byte> bytes_;
+    std::unique_ptr<JxlDecoder, decltype(&JxlDecoderDestroy)> decoder_;
+    JxlBasicInfo info_{};
+};
+
+struct Layers {
+    std::uint64_t count = 0;
+    std::uint64_t most_pixels = 0;
+};
+
+// The layers of the first picture, which may be larger than it; none is decoded. libjxl does not report frames that
+// are never shown themselves, but only referred to: their memory is not counted.
+Layers read_layers(std::span<const std::byte> bytes) {
+    constexpr std::uint64_t kMostLayers = 4096;
+    JxlEvents file(bytes, JXL_DEC_FRAME, true);
+    const std::uint64_t image = std::uint64_t{file.info().ysize} * file.info().xsize;
+    const std::uint64_t most = std::min<std::uint64_t>(kMaxPixels, 4 * image + (std::uint64_t{1} << 20));
+    Layers layers;
+    for (bool last = false; !last && file.next() == JXL_DEC_FRAME;) {
+        const JxlFrameHeader header = file.frame();
+        const std::uint64_t height = header.layer_info.ysize;
+        const std::uint64_t width = header.layer_info.xsize;
+        if (width != 0 && height > most / width) {
+            throw DataError({}, {.where = "jxl",
+                                 .expected = fmt::format("layers of at most {} pixels", most),
+                                 .got = fmt::format("{} x {}", height, width)});
+        }
+        layers.most_pixels = std::max(layers.most_pixels, height * width);
+        if (++layers.count > kMostLayers) {
+            throw DataError({},
+                            {.where = "jxl", .expected = fmt::format("at most {} layers", kMostLayers), .got = "more"});
+        }
+        last = header.is_last != JXL_FALSE || header.duration > 0;
+    }
+    return layers;
+}
+
+class JxlFile {
+  public:
+    JxlFile(std::span<const std::byte> bytes, int events, bool first_frames)
+        : bytes_(bytes), events_(bytes, events, false), info_(events_.info()) {
         check_image_size("jxl", info_.ysize, info_.xsize);
         if (info_.have_animation != 0 && !first_frames) {
             throw DataError({}, {.where = "jxl",
@@ -83,14 +169,16 @@ class JxlFile {
     int bits() const { return static_cast<int>(info_.bits_per_sample); }
 
     void read(Image& pixels) {
-        // It holds all channels as floats while it decodes.
-        const MemoryClaim claim(4 * (3 + std::uint64_t{info_.num_extra_channels}) * info_.ysize * info_.xsize,
-                                "a JPEG XL");
+        // It holds all channels of the picture as floats while it decodes, and of up to four layers.
+        const Layers layers = read_layers(bytes_);
+        const std::uint64_t most = std::max(layers.most_pixels, std::uint64_t{info_.ysize} * info_.xsize);
+        const std::uint64_t planes = layers.count > 1 ? 1 + std::min<std::uint64_t>(layers.count, 4) : 1;
+        const MemoryClaim claim(4 * (3 + std::uint64_t{info_.num_extra_channels}) * most * planes, "a JPEG XL");
         pixels.reset(height(), width(), 3);
         bool done = false;
-        for (JxlDecoderStatus status = next(); status != JXL_DEC_SUCCESS; status = next()) {
+        for (JxlDecoderStatus status = events_.next(); status != JXL_DEC_SUCCESS; status = events_.next()) {
             if (status == JXL_DEC_NEED_IMAGE_OUT_BUFFER) {
-                set_buffer(pixels);
+                events_.set_buffer(pixels);
             } else if (status == JXL_DEC_FULL_IMAGE) {
                 done = true;
                 if (info_.have_animation != 0) {
@@ -106,33 +194,9 @@ class JxlFile {
     }
 
   private:
-    JxlDecoderStatus next() {
-        const JxlDecoderStatus status = lib_.process(decoder_.get());
-        if (status == JXL_DEC_NEED_MORE_INPUT) {
-            throw_truncated("jxl", "JPEG XL", bytes_.size());
-        }
-        if (status == JXL_DEC_ERROR) {
-            refuse("damaged data, or a feature that libjxl does not support");
-        }
-        return status;
-    }
-
-    void set_buffer(Image& pixels) {
-        std::size_t size = 0;
-        if (lib_.buffer_size(decoder_.get(), &kRgb, &size) != JXL_DEC_SUCCESS || size != pixels.bytes() ||
-            lib_.set_buffer(decoder_.get(), &kRgb, pixels.view().data, size) != JXL_DEC_SUCCESS) {
-            refuse("one whose pixels libjxl does not convert to RGB");
-        }
-    }
-
-    [[noreturn]] static void refuse(const char* got) {
-        throw DataError({}, {.where = "jxl", .expected = "a valid JPEG XL", .got = got});
-    }
-
-    const Libjxl& lib_;
     std::span<const std::byte> bytes_;
-    std::unique_ptr<JxlDecoder, decltype(&JxlDecoderDestroy)> decoder_;
-    JxlBasicInfo info_{};
+    JxlEvents events_;
+    const JxlBasicInfo info_;
 };
 
 }  // namespace

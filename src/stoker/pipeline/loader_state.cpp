@@ -134,9 +134,11 @@ void require_same_sampler(const LoaderState& own, const LoaderState& state) {
                                .hint = "resume with the data that the run began with; a new run from its weights may "
                                        "train on other data"});
     }
-    require("order of the data", own.order, state.order);  // with data.batch_tokens; batch_size then follows from it
-    require("data.batch_size", own.batch_size, state.batch_size);
+    if (own.order.find(" tokens") == std::string::npos) {  // batch_size follows from data.batch_tokens otherwise
+        require("data.batch_size", own.batch_size, state.batch_size);
+    }
     require("seed", own.seed, state.seed);
+    require("order of the data", own.order, state.order);
     require("data.drop_last", own.drop_last, state.drop_last);
 }
 

@@ -237,16 +237,19 @@ RecipeData open_val_data(const DataRecipe& recipe) {
 namespace {
 
 // data.bucket_by = "image": batches of images to which aspect_crop gives one size.
-void use_aspect_buckets(const DataRecipe& recipe, const std::vector<OpSpec>& ops, const Dataset& dataset,
-                        LoaderOptions& options) {
+void use_aspect_buckets(const DataRecipe& recipe, const std::vector<OpSpec>& ops, const char* key,
+                        const Dataset& dataset, LoaderOptions& options) {
+    if (!dataset.has_image() || options.clips.frames > 0 || options.clips.sample_rate > 0) {
+        throw InvalidArgument({.where = "data.bucket_by",
+                               .expected = "images for \"image\"",
+                               .got = fmt::format("other samples in {}", dataset.path())});
+    }
     const Transform transform(ops, transform_options(recipe));
     const AspectCropOp* const op = find_aspect_crop(transform.ops());
-    const bool images = dataset.has_image() && options.clips.frames == 0 && options.clips.sample_rate == 0;
-    if (op == nullptr || !images) {
-        throw InvalidArgument({.where = "data.bucket_by",
-                               .expected = "images, and among their ops one aspect_crop and no other op that sets a "
-                                           "size",
-                               .got = fmt::format("\"{}\" for {}", recipe.bucket_by, dataset.path())});
+    if (op == nullptr) {
+        throw InvalidArgument({.where = key,
+                               .expected = "one aspect_crop and no other op that sets a size, as data.bucket_by needs",
+                               .got = gives_one_size(transform.ops()) ? "another crop or resize" : "none"});
     }
     options.bucket_sizes = op->sizes;
     options.buckets = std::make_shared<const BucketSampler>(aspect_buckets(dataset, transform, *op),
@@ -267,7 +270,7 @@ void use_buckets(const DataRecipe& recipe, const std::vector<OpSpec>& ops, const
         if (may_be_plain && gives_one_size(made) && find_aspect_crop(made) == nullptr) {
             return;
         }
-        return use_aspect_buckets(recipe, ops, dataset, options);
+        return use_aspect_buckets(recipe, ops, may_be_plain ? "data.val_ops" : "data.train_ops", dataset, options);
     }
     if (recipe.bucket_by.empty()) {
         const std::vector<Op> made = make_ops(ops);
@@ -284,7 +287,7 @@ void use_buckets(const DataRecipe& recipe, const std::vector<OpSpec>& ops, const
     if (field == fields.end() || !field->any_length()) {
         throw InvalidArgument(
             {.where = "data.bucket_by",
-             .expected = fmt::format("a field of any length in {}", dataset.path()),
+             .expected = fmt::format("a field of any length in {}, or \"image\"", dataset.path()),
              .got = fmt::format("\"{}\", and the fields {}", recipe.bucket_by, describe_fields(fields))});
     }
     const auto own = std::ranges::find(options.fields, recipe.bucket_by, &FieldOptions::name);

@@ -40,11 +40,11 @@ using Entries = std::map<std::string, std::string>;
 using LmdbDamage = testing::LmdbTest;
 
 TEST_F(LmdbDamage, UnknownRecordsAreDescribed) {
-    write_lmdb(dir_ / "db", {{"good", png("")}, {"bad", "GIF89a"}});
+    write_lmdb(dir_ / "db", {{"good", png("")}, {"bad", "XIF89a"}});
     const LmdbDataset dataset(dir_ / "db");
     Sample sample;
     EXPECT_THAT(error_of<DataError>([&] { dataset.read(0, sample); }),
-                AllOf(HasSubstr("bad"), HasSubstr(dir_.path().string()), HasSubstr("6 bytes: 47 49 46"),
+                AllOf(HasSubstr("bad"), HasSubstr(dir_.path().string()), HasSubstr("6 bytes: 58 49 46"),
                       HasSubstr("an encoded image, a sound, a pickle or a Caffe Datum")));
     dataset.read(1, sample);
 }

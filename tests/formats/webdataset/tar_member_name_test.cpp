@@ -22,7 +22,7 @@ TEST(TarMemberName, AsTheDocumentationHasThem) {
     EXPECT_EQ(usual_extension("cat/001.jpg", "jpg"), "jpg");
     EXPECT_EQ(usual_extension("cat/001.JPEG", "png"), "JPEG");
     EXPECT_EQ(usual_extension("cat/001.jpg", "npy"), "npy");
-    EXPECT_EQ(usual_extension("cat/001.jp2", "jpg"), "");
+    EXPECT_EQ(usual_extension("cat/001.psd", "jpg"), "");
     EXPECT_EQ(usual_extension("cat/001.jpg", "dct"), "");
     EXPECT_EQ(usual_extension("17", "jpg"), "");
     EXPECT_EQ(member("cat/001.jpg", "jpg", "jpg"), "cat/001.jpg");

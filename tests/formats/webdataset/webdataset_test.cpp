@@ -148,7 +148,7 @@ TEST_F(WebDatasetTest, SamplesWithoutAnImageAreLeftOut) {
     EXPECT_EQ(open(tar_member("a.jpg", "A") + tar_member("README.txt", "all")).advice(), "");
     EXPECT_THAT(refusal(tar_member("a.psd", "A") + tar_member("a.json", "{}") + tar_member("b.psd", "B")),
                 AllOf(HasSubstr("[" + at("x.tar") + "] expected samples with an image: jpg, png"),
-                      HasSubstr("got none; there are json, psd; name its extension with data.fields.image")));
+                      HasSubstr("got none; there are psd, json; name its extension with data.fields.image")));
     EXPECT_THAT(refusal(""), HasSubstr("no samples at all"));
 }
 

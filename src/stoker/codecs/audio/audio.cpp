@@ -114,6 +114,7 @@ struct AudioFile::State {
     std::span<const std::byte> all;
     std::size_t at = 0;
     SNDFILE* file = nullptr;
+    std::int64_t next = 0;            // the sample behind the part that was read last; negative after an error
     std::optional<SoundTrack> track;  // of a video
 
     explicit State(std::span<const std::byte> bytes) : all(bytes) {}
@@ -220,9 +221,10 @@ void AudioFile::read(std::int64_t begin, PlanesView out) {
         refuse(fmt::format("{} samples", info_.samples),
                fmt::format("a damaged file, at {:.3f} s", static_cast<double>(at) / info_.rate));
     };
-    if (begin > 0 && sndfile().seek(state_->file, begin, SEEK_SET) != begin) {
+    if (begin != state_->next && sndfile().seek(state_->file, begin, SEEK_SET) != begin) {
         damaged(begin);
     }
+    state_->next = -1;
     const bool mono = info_.channels == 1;  // needs no block
     std::vector<float> block(mono ? 0 : static_cast<std::size_t>(std::min(kBlock, count) * info_.channels));
     for (std::int64_t done = 0; done < count;) {
@@ -243,6 +245,7 @@ void AudioFile::read(std::int64_t begin, PlanesView out) {
         }
         done += got;
     }
+    state_->next = begin + count;
 }
 
 std::int64_t resampled_count(std::int64_t samples, int from, int to) {

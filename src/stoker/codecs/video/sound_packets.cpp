@@ -42,6 +42,7 @@ SoundPackets::SoundPackets(const std::uint8_t* bytes, std::size_t size) {
     if (packets_.empty()) {
         refuse("a sound track without samples");
     }
+    data_.insert(data_.end(), AV_INPUT_BUFFER_PADDING_SIZE, 0);  // parsers read behind the last packet
 }
 
 void SoundPackets::add(const AVPacket& packet) {

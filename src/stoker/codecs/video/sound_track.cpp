@@ -11,6 +11,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/codecs/video/ffmpeg_loader.h"
+#include "stoker/codecs/video/mp4_index.h"
 
 namespace stoker {
 namespace {
@@ -113,6 +114,7 @@ void SoundTrack::Close::operator()(FfmpegSound* sound) const {
 SoundTrack::SoundTrack(std::span<const std::byte> file) {
     constexpr std::size_t kUnchecked = std::size_t{64} << 20;
     require_whole(text_of(file));
+    require_possible_index(text_of(file));
     if (file.size() > kUnchecked) {
         require_memory(file.size(), "a sound track");
     }

@@ -8,6 +8,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/codecs/video/ffmpeg_loader.h"
+#include "stoker/codecs/video/mp4_index.h"
 
 namespace stoker {
 namespace {
@@ -49,6 +50,7 @@ void VideoFile::Close::operator()(FfmpegVideo* video) const {
 }
 
 VideoFile::VideoFile(std::span<const std::byte> file) {
+    require_possible_index({reinterpret_cast<const char*>(file.data()), file.size()});
     FfmpegText error;
     video_.reset(ffmpeg().open(reinterpret_cast<const std::uint8_t*>(file.data()), file.size(), &error));
     if (video_ == nullptr) {

@@ -126,8 +126,20 @@ std::optional<std::int64_t> BucketSampler::substitute(std::int64_t epoch, std::i
 std::string BucketSampler::name() const {
     const std::string batch = options_.batch_tokens > 0 ? fmt::format("{} tokens", options_.batch_tokens)
                                                         : fmt::format("{} samples", options_.batch_size);
-    return fmt::format("{} by length {:016x}, batches of {}, up to {}", options_.shuffle ? "shuffled" : "sorted",
-                       lengths_, batch, options_.most);
+    const std::string cut = options_.most > 0 ? fmt::format(", up to {}", options_.most) : "";
+    return fmt::format("{} by {} {:016x}, batches of {}{}", options_.shuffle ? "shuffled" : "sorted",
+                       options_.exact ? "size" : "length", lengths_, batch, cut);
+}
+
+std::vector<BucketSampler::Length> BucketSampler::lengths() const {
+    std::vector<Length> all;
+    for (const Bucket& bucket : buckets_) {
+        all.push_back({.length = bucket.length, .samples = bucket.count});
+    }
+    for (const BucketBatch& batch : batches_) {
+        all[batch.bucket].used += batch.count;
+    }
+    return all;
 }
 
 std::int64_t BucketSampler::most_samples() const {

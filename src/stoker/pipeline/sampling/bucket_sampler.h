@@ -39,6 +39,14 @@ class BucketSampler final : public Sampler {
                                            std::int64_t attempt) const override;
     std::string name() const override;
 
+    // The samples of one length, and those of them that an epoch has: fewer with `drop_last`.
+    struct Length {
+        std::int64_t length = 0;
+        std::int64_t samples = 0;
+        std::int64_t used = 0;
+    };
+    std::vector<Length> lengths() const;
+
     // The first position of each batch, and size().
     const std::vector<std::int64_t>& begins() const { return begins_; }
     // The length to which the samples of a batch are padded.

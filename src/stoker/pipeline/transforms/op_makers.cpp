@@ -85,13 +85,17 @@ Op make_random_resized_crop(OpOptions& options) {
 
 Op make_aspect_crop(OpOptions& options) {
     constexpr int kMost = 1 << 15;
-    const AspectCrop crop{.size = options.whole("size", {}, 1, kMost),
-                          .step = options.whole("step", 64, 1, kMost),
-                          .max_ratio = static_cast<float>(options.number("max_ratio", 2, 1, 1000)),
-                          .random = options.flag("random", true),
-                          .interpolation = *read_interpolation(options, /*may_be_random=*/false)};
+    AspectCrop crop{.size = options.whole("size", {}, 1, kMost)};
+    int step = 64;
+    while (crop.size % step != 0) {
+        step /= 2;
+    }
+    crop.step = options.whole("step", step, 1, kMost);
+    crop.max_ratio = static_cast<float>(options.number("max_ratio", 2, 1, 1000));
+    crop.random = options.flag("random", true);
+    crop.interpolation = *read_interpolation(options, /*may_be_random=*/false);
     if (crop.size % crop.step != 0) {
-        options.refuse("step", "a divisor of the size");
+        options.refuse("step", fmt::format("a divisor of the size, {}", crop.size));
     }
     return AspectCropOp{.crop = crop, .sizes = aspect_sizes(crop)};
 }

@@ -244,6 +244,7 @@ void require_images(Model& model, const Task& task, const Shape& shape, const at
     if (task.fields.input != kImageField || shape == task.input) {
         return;
     }
+    const bool of_buckets = std::string_view(key) == "data.train_ops";  // others have the task's shape
     const c10::NoGradGuard no_grad;
     const bool training = model.training();
     model.train(false);
@@ -259,9 +260,11 @@ void require_images(Model& model, const Task& task, const Shape& shape, const at
                                .expected = fmt::format("images that the model takes, such as those of training ({})",
                                                        fmt::join(task.input, ", ")),
                                .got = fmt::format("({})", fmt::join(shape, ", ")),
-                               .hint =
-                                   "let data.train_ops and data.val_ops give all images one size, by center_crop or "
-                                   "resize with size = [height, width]: one number keeps the aspect ratio"});
+                               .hint = of_buckets ? "leave out data.bucket_by, or train a model of images of any size, "
+                                                    "such as convnet or resnet18"
+                                                  : "let data.train_ops and data.val_ops give all images one size, by "
+                                                    "center_crop or resize with size = [height, width]: one number "
+                                                    "keeps the aspect ratio"});
     }
     model.train(training);
 }
@@ -294,7 +297,10 @@ void require_smallest_batch(const Recipe& recipe, Model& model, const BatchSampl
                   : in_all      ? "data.batch_size"
                                 : "data.drop_last",
          .expected = "at least two samples at a time, without which this model does not train",
-         .got = fmt::format("one in {} of {}{}{} ({})", in_all ? "a batch" : "an epoch's last batch",
+         .got = fmt::format("one in {} of {}{}{} ({})",
+                            in_all                             ? "a batch"
+                            : sampler.options().begins.empty() ? "an epoch's last batch"
+                                                               : "the last batch of a size",
                             in_all ? whole : last, of_ranks, in_parts, error),
          .hint = std::string(split_too_far ? "lower it, or " : "") +
                  (in_all ? "set a larger data.batch_size" : "set data.drop_last = true, or another data.batch_size")});
