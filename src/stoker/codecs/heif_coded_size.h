@@ -14,8 +14,8 @@ struct CodedSizes {
     std::uint64_t canvases = 0;  // pixels of the grids that tiles are copied to
 };
 
-// The sizes of the images that are decoded for the primary one: its tiles and their auxiliary images. Throws DataError for
-// one of more than kMaxPixels, for more than 4 * kMaxPixels together, and for an image without a header.
+// The sizes of the images that are decoded for the primary one: its tiles and their auxiliary images. Throws DataError
+// for one of more than kMaxPixels, for more than 4 * kMaxPixels together, and for an image without a header.
 CodedSizes coded_sizes(const HeifItems& items);
 
 }  // namespace stoker

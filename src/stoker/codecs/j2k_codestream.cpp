@@ -252,8 +252,8 @@ class Codestream {
         }
     }
 
-    // `general`: bytes between the flags and the levels. Keeps the smallest precincts and blocks of all styles, and the most
-    // layers and levels are kept.
+    // `general`: bytes between the flags and the levels. Keeps the smallest precincts and blocks of all styles, and the
+    // most layers and levels.
     void read_style(std::size_t start, std::size_t end, std::size_t general) {
         if (end < at_ + 6 + general) {
             refuse(begin_ + start, "a coding style", "a shorter one");
