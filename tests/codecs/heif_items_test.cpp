@@ -218,7 +218,7 @@ TEST(HeifItemsTest, ReferencesInCirclesAreRefused) {
     const Reference other{"dimg", 2, {3}};
     EXPECT_EQ(circle({tile, other}), "no DataError");
     EXPECT_THAT(circle({{"dimg", 1, {2}}, {"dimg", 2, {1}}}), HasSubstr("in a circle"));
-    EXPECT_THAT(circle({tile, other, {"auxl", 2, {3}}}), HasSubstr("in a circle"));  // alpha of its own tile
+    EXPECT_THAT(circle({tile, other, {"auxl", 2, {3}}}), HasSubstr("in a circle"));  // alpha of a tile of it
     EXPECT_THAT(circle({tile, other, {"thmb", 2, {1}}, {"thmb", 1, {2}}}), HasSubstr("in a circle"));
     EXPECT_THAT(circle({tile, other, {"cdsc", 3, {3}}}), HasSubstr("refers to itself"));
     EXPECT_THAT(circle({{"dimg", 1, {1}}, other}), HasSubstr("refers to itself"));

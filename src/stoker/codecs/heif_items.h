@@ -1,4 +1,4 @@
-// The items of an AVIF or HEIC and what they refer to, read before libheif sees the file. libheif 1.15 follows derived
+// The items of an AVIF or HEIC and their references, read before libheif sees the file. libheif 1.15 follows derived
 // images in a circle until the stack ends, and takes another of two equal boxes than this reader: both are refused.
 #pragma once
 

@@ -42,7 +42,7 @@ struct Libheif {
 // Throws IoError without the library.
 const Libheif& libheif();
 
-// Throws IoError if libheif has no decoder of AV1 for an AVIF, or of HEVC for a HEIC.
+// Throws IoError if libheif lacks the decoder: of AV1 for an AVIF, of HEVC for a HEIC.
 void require_heif_decoder(Codec codec);
 
 }  // namespace stoker

@@ -26,7 +26,7 @@ struct SoundTrackInfo {
 class SoundTrack {
   public:
     // `file` is not used later. Throws IoError if FFmpeg's libraries are missing, and DataError for a file that is cut,
-    // or has no sound that they decode.
+    // or without a sound that they decode.
     explicit SoundTrack(std::span<const std::byte> file);
 
     SoundTrackInfo info() const;
