@@ -2,49 +2,21 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <list>
 #include <memory>
-#include <mutex>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "stoker/formats/hdf5/hdf5_index.h"
 #include "stoker/formats/hdf5/hdf5_records.h"
+#include "stoker/formats/part_cache.h"
 
 namespace stoker {
 
 inline constexpr std::uint64_t kHdf5CacheBytes = std::uint64_t{64} << 20;  // decoded chunks of one data set
 
-// The most recently used decoded chunks. Reading one sample of a chunk that is not cached decodes the whole chunk. In
-// random order over a data set much larger than the cache that is almost every read: with 100 samples a chunk, all the
-// data is decoded 100 times an epoch. Chunks of one sample (h5py: chunks=(1, H, W)) are not cached and cost nothing
-// extra.
-class Hdf5Cache {
-  public:
-    // All chunks have `chunk_bytes`. One chunk is kept even if it alone exceeds the budget.
-    Hdf5Cache(std::uint64_t chunk_bytes, std::uint64_t budget);
-
-    // The chunk; `decode` makes it if it is not cached. Threads that miss the same chunk at the same time each decode
-    // it.
-    std::shared_ptr<const Buffer> get(std::uint64_t cell, const std::function<Buffer()>& decode);
-
-  private:
-    struct Entry {
-        std::uint64_t cell = 0;
-        std::shared_ptr<const Buffer> chunk;
-    };
-    struct Shard {
-        std::mutex mutex;
-        std::list<Entry> recent;  // most recently used first
-        std::unordered_map<std::uint64_t, std::list<Entry>::iterator> places;
-    };
-
-    std::vector<Shard> shards_;
-    std::size_t max_chunks_ = 1;  // in a shard
-};
-
+// Reading one sample of a chunk that is not cached decodes the whole chunk. In random order over a data set much larger
+// than the cache that is almost every read: with 100 samples a chunk, all the data is decoded 100 times an epoch.
+// Chunks of one sample (h5py: chunks=(1, H, W)) are not cached and cost nothing extra.
 class Hdf5Chunks final : public Hdf5Records {
   public:
     // `index`: from read_chunk_index. The filters must have passed check_filters and apply to all chunks.
@@ -87,7 +59,7 @@ class Hdf5Chunks final : public Hdf5Records {
     bool single_ = false;                      // no chunk has two records
     std::vector<std::uint64_t> chunk_steps_;   // strides in bytes
     std::vector<std::uint64_t> record_steps_;  // of the record's last own dimension: its size
-    mutable Hdf5Cache cache_;
+    mutable PartCache<Buffer> cache_{kHdf5CacheBytes};
 };
 
 }  // namespace stoker
