@@ -19,6 +19,7 @@
 #include "stoker/base/suggest.h"
 #include "stoker/formats/arrays/array_dataset.h"
 #include "stoker/formats/arrays/array_file.h"
+#include "stoker/formats/arrow/open_arrow.h"
 #include "stoker/formats/coco/coco_dataset.h"
 #include "stoker/formats/folder/image_folder.h"
 #include "stoker/formats/hdf5/hdf5.h"
@@ -45,7 +46,7 @@ constexpr std::string_view kSynthScheme = "synth:";
 constexpr std::string_view kSynthDigits = "synth:digits";
 constexpr const char* kReadable =
     "a data set: a folder with one subfolder of images for each class, IDX or CIFAR files, labels.csv, images with "
-    "masks, COCO's files, .npy, .npz, .safetensors, .pt, .h5, .lmdb, .tar, .stk, .bin, or synth:digits";
+    "masks, COCO's files, .npy, .npz, .safetensors, .pt, .h5, .lmdb, .tar, .parquet, .arrow, .stk, .bin, or synth:digits";
 constexpr const char* kHint = "docs/data.md describes each format";
 
 struct SynthOptions {
@@ -197,6 +198,7 @@ constexpr Format kDatasetFormats[] = {
      },
      .splits = nullptr},
     {.matches = is_coco_path, .open = open_as<CocoDataset>, .splits = coco_has_splits},
+    {.matches = is_arrow_path, .open = open_arrow, .splits = arrow_has_splits},
     {.matches = is_paired_folder,
      .open = open_as<PairedFolder>,
      .splits = [](const std::string& data) { return paired_folder_has_splits(data); }},
@@ -230,7 +232,7 @@ const Mistake* mistake_of(const fs::path& path) {
          "a video",
          "give the folder that has a subfolder of videos for each class"},
         {{".csv"}, "a table", "give its path, or name it labels.csv"},
-        {{".tsv", ".jsonl", ".parquet", ".xlsx"},
+        {{".tsv", ".jsonl", ".xlsx"},
          "a table",
          "save it as .csv: a path of an image and its class in a row"},
         {{".json"}, "JSON", "give its path if it has COCO's annotations"},

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "stoker/base/error.h"
+#include "stoker/base/own_modules.h"
 
 namespace stoker {
 namespace {
@@ -30,16 +31,11 @@ Loaded load_from(const std::string& path) {
     return {.api = api(), .why = ""};
 }
 
-// Next to this program or module, or where a build, a wheel or an installation has it.
 Loaded load() {
-    Dl_info self{};
-    if (dladdr(reinterpret_cast<const void*>(&load), &self) != 0) {
-        const std::filesystem::path folder = std::filesystem::path(self.dli_fname).parent_path();
-        for (const char* place : {".", "bin", "../../bin", "../stoker/bin", "../libexec/stoker"}) {
-            const std::filesystem::path path = folder / place / kLibrary;
-            if (std::error_code unknown; std::filesystem::exists(path, unknown)) {
-                return load_from(path.string());
-            }
+    for (const std::filesystem::path& folder : own_module_folders()) {
+        const std::filesystem::path path = folder / kLibrary;
+        if (std::error_code unknown; std::filesystem::exists(path, unknown)) {
+            return load_from(path.string());
         }
     }
     return load_from(kLibrary);

@@ -1,0 +1,401 @@
+#include "stoker/formats/arrow/arrow_dataset.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <limits>
+#include <map>
+
+#include "stoker/base/error.h"
+#include "stoker/base/map_damage.h"
+#include "stoker/formats/class_names.h"
+#include "stoker/formats/field_values.h"
+#include "stoker/formats/image_kind.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::int32_t kBadLabel = std::numeric_limits<std::int32_t>::min();
+constexpr std::size_t kMostTextClasses = std::size_t{1} << 20;
+
+ArrowPath below(const ArrowPath& path, const char* name) {
+    ArrowPath longer = path;
+    longer.emplace_back(name);
+    return longer;
+}
+
+[[noreturn]] void refuse(std::string_view column, std::string expected, std::string got) {
+    throw DataError(
+        {}, {.where = fmt::format("column {}", column), .expected = std::move(expected), .got = std::move(got)});
+}
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+template <typename Number>
+Number load(const std::byte* from) {
+    Number value{};
+    std::memcpy(&value, from, sizeof value);
+    return value;
+}
+
+// Boxes of float64, and tokens or labels of any integer, are stored as their kinds' types.
+FieldNumbers numbers_of(const ArrayView& array, std::string_view column) {
+    FieldNumbers numbers{.shape = array.shape};
+    const auto item = static_cast<std::size_t>(array.type.item_size);
+    for (std::size_t at = 0; at < array.bytes.size(); at += item) {
+        if (array.type.kind != ArrayKind::floating) {
+            numbers.add(integer_at(array, static_cast<std::int64_t>(at / item)));
+        } else if (item == sizeof(double)) {
+            numbers.add(load<double>(array.bytes.data() + at));
+        } else if (item == sizeof(float)) {
+            numbers.add(static_cast<double>(load<float>(array.bytes.data() + at)));
+        } else {
+            refuse(column, "float32 or float64", array_type_name(array.type));
+        }
+    }
+    return numbers;
+}
+
+}  // namespace
+
+ArrowDataset::ArrowDataset(std::unique_ptr<ArrowRows> rows, std::string path, std::string folder,
+                           const FieldNames& names, std::string_view format)
+    : rows_(std::move(rows)), path_(std::move(path)), format_(format), clips_(names.clips) {
+    if (!folder.empty()) {
+        folder_.emplace(folder);
+    }
+    columns_ =
+        arrow_columns(rows_->type(), with_place({.path = path_}, [&] { return read_hub_features(rows_->features()); }));
+    if (rows_->size() == 0) {
+        throw DataError({.path = path_}, {.where = "rows", .expected = "at least one", .got = "none"});
+    }
+    const ArrowRoles roles = choose_roles(
+        columns_, names, [&](const ArrowColumn& column) { return holds_images(column); }, path_);
+    if (roles.image != nullptr) {
+        image_name_ = roles.image->name;
+        image_ = add_source(*roles.image);
+    }
+    if (roles.label != nullptr) {
+        label_name_ = roles.label->name;
+        read_labels(*roles.label);
+    }
+    for (const FieldRequest& request : names.more) {
+        const ArrowColumn* column = find_column(columns_, request.source());
+        column = column == nullptr ? find_column(columns_, request.name) : column;
+        if (column == nullptr) {
+            throw DataError({.path = path_}, {.where = "columns",
+                                              .expected = fmt::format("a column named {}", request.source()),
+                                              .got = describe_columns(columns_)});
+        }
+        sources_.push_back(add_source(*column));
+        fields_.push_back(describe(request, sources_.back()));
+    }
+    if (image_) {
+        used_.push_back(image_->values);
+    }
+    for (const Source& source : sources_) {
+        used_.push_back(source.values);
+    }
+    parts_ = rows_->parts(used_);
+}
+
+ArrowDataset::Source ArrowDataset::add_source(const ArrowColumn& column) const {
+    Source source{.column = column};
+    const bool lists = column.type.is_list();
+    source.values = rows_->add(column.media && !lists ? below(column.path, "bytes") : column.path);
+    if (column.media && !lists) {
+        source.file = rows_->add(below(column.path, "path"));
+    }
+    return source;
+}
+
+// A binary column whose first value begins as a file that Stoker decodes.
+bool ArrowDataset::holds_images(const ArrowColumn& column) const {
+    if (!column.type.has_bytes() || column.type.text || column.in_list || column.media) {
+        return false;
+    }
+    Buffer storage;
+    const auto first = rows_->bytes(rows_->add(column.path), 0, storage);
+    return first && (is_encoded_image(*first) || is_video(*first) || is_sound(*first) || is_npy(*first));
+}
+
+// ---- Labels ----
+
+void ArrowDataset::read_labels(const ArrowColumn& column) {
+    label_ = rows_->add(column.path);
+    text_labels_ = column.type.has_bytes();
+    classes_ = column.feature.names;
+    labels_.resize(static_cast<std::size_t>(size()));
+    if (text_labels_) {
+        read_text_labels();
+        return;
+    }
+    std::vector<std::int64_t> known;
+    for (std::int64_t i = 0; i < size(); ++i) {
+        std::int32_t& label = labels_[static_cast<std::size_t>(i)];
+        try {
+            label = static_cast<std::int32_t>(read_number(i));
+        } catch (const DataError&) {  // thrown again when the sample is read
+            label = kBadLabel;
+        }
+        known.push_back(std::max(label, -1));
+    }
+    if (classes_.empty()) {
+        classes_ = numbered_classes_of(known);
+    }
+}
+
+// -1 for null.
+std::int64_t ArrowDataset::read_number(std::int64_t index) const {
+    const ArrowHeld held = rows_->value(label_, index);
+    if (held.cell.is_null()) {
+        return -1;
+    }
+    Buffer storage;
+    const std::int64_t label = integer_at(held.cell.numbers(storage), 0);
+    const auto most =
+        classes_.empty() ? std::int64_t{std::numeric_limits<std::int32_t>::max()} : std::ssize(classes_) - 1;
+    if (label < -1 || label > most) {
+        refuse(label_name_, fmt::format("a class from 0 to {}, or -1 for none", most), fmt::to_string(label));
+    }
+    return label;
+}
+
+// Classes are the distinct texts, sorted bytewise.
+void ArrowDataset::read_text_labels() {
+    std::map<std::string, std::int32_t, std::less<>> numbers;  // first in the order of appearance
+    Buffer storage;
+    for (std::int64_t i = 0; i < size(); ++i) {
+        std::int32_t& label = labels_[static_cast<std::size_t>(i)];
+        try {
+            const auto text = rows_->bytes(label_, i, storage);
+            label = -1;
+            if (text) {
+                const auto next = static_cast<std::int32_t>(numbers.size());
+                auto found = numbers.find(text_of(*text));
+                if (found == numbers.end()) {
+                    found = numbers.emplace(text_of(*text), next).first;
+                }
+                label = found->second;
+            }
+        } catch (const DataError&) {
+            label = kBadLabel;
+        }
+        if (numbers.size() > kMostTextClasses) {
+            throw Unsupported(
+                {.where = path_,
+                 .expected = fmt::format("at most {} classes in the column {}", kMostTextClasses, label_name_),
+                 .got = "more different texts",
+                 .hint = "name another column with data.fields.label (--label-field)"});
+        }
+    }
+    std::vector<std::int32_t> sorted(numbers.size());
+    for (const auto& [name, number] : numbers) {
+        sorted[static_cast<std::size_t>(number)] = static_cast<std::int32_t>(classes_.size());
+        classes_.push_back(name);
+    }
+    for (std::int32_t& label : labels_) {
+        label = label < 0 ? label : sorted[static_cast<std::size_t>(label)];
+    }
+}
+
+std::optional<std::int64_t> ArrowDataset::label(std::int64_t index) const {
+    if (label_ == nullptr) {
+        return -1;
+    }
+    const std::int32_t label = labels_[static_cast<std::size_t>(index)];
+    return label == kBadLabel ? std::nullopt : std::optional<std::int64_t>(label);
+}
+
+// ---- Values ----
+
+void ArrowDataset::read(std::int64_t index, Sample& sample) const {
+    check_index(index);
+    try {
+        sample.label = -1;
+        if (const auto known = label(index)) {
+            sample.label = *known;
+        } else if (text_labels_) {
+            Buffer storage;
+            rows_->bytes(label_, index, storage);
+        } else {
+            sample.label = read_number(index);
+        }
+        if (image_) {
+            static const Field kImage{.name = "image", .kind = FieldKind::image, .dtype = DType::uint8};
+            read_source(*image_, index, kImage, sample);
+        } else {
+            sample.set_raw({}, 0, 0, 0);
+        }
+        for (std::size_t at = 0; at < sources_.size(); ++at) {
+            read_source(sources_[at], index, fields_[at], sample.field(at));
+        }
+    } catch (const DataError& error) {
+        throw error.located({.path = path_, .key = key(index)});
+    }
+}
+
+void ArrowDataset::read_source(const Source& source, std::int64_t index, const Field& field, FieldValue& value) const {
+    const ArrowColumn& column = source.column;
+    if (source.file != nullptr || (column.type.has_bytes() && has_pixels(field.kind))) {
+        read_file(source, index, value);
+        return;
+    }
+    if (column.type.has_bytes()) {
+        const auto bytes = rows_->bytes(source.values, index, value.storage);
+        if (!bytes) {
+            refuse(column.name, "a value", "null");
+        }
+        value.set_raw(*bytes, 0, 0, 0);
+        return;
+    }
+    const ArrowHeld held = rows_->value(source.values, index);
+    if (held.cell.is_null()) {
+        refuse(column.name, "a value", "null");
+    }
+    if (column.media) {
+        set_frames(held, value);
+        return;
+    }
+    Buffer numbers;
+    const ArrayView array = held.cell.numbers(numbers, held.inside);
+    const bool floats = array.type.is_float();
+    if (field.kind == FieldKind::boxes || (field.dtype == DType::int64 && !floats && array.type.item_size != 8)) {
+        set_numbers(field, numbers_of(array, column.name), value);
+        return;
+    }
+    // The column's memory may be freed before the sample is used.
+    value.storage.resize(array.bytes.size());
+    std::ranges::copy(array.bytes, value.storage.data());
+    ArrayView copied = array;
+    copied.bytes = value.storage.bytes();
+    if (field.kind == FieldKind::image && clips_) {
+        set_pixels(image_array(copied.type, copied.shape, true), false, copied.bytes, value);
+        return;
+    }
+    set_array(field, copied, value);
+}
+
+void ArrowDataset::read_file(const Source& source, std::int64_t index, FieldValue& value) const {
+    const auto bytes = rows_->bytes(source.values, index, value.storage);
+    std::optional<std::string_view> name;
+    Buffer text;
+    if (!bytes && source.file != nullptr) {
+        if (const auto found = rows_->bytes(source.file, index, text)) {
+            name = text_of(*found);
+        }
+    }
+    set_file(bytes, name, value);
+}
+
+// The file's bytes; without them, the file of this name, if it is there.
+void ArrowDataset::set_file(std::optional<std::span<const std::byte>> bytes, std::optional<std::string_view> name,
+                            FieldValue& value) const {
+    if (bytes) {
+        set_encoded(*bytes, value, clips_);
+        return;
+    }
+    if (!name || name->empty() || !folder_) {
+        refuse(image_name_, "the bytes of a file",
+               name && !name->empty() ? fmt::format("only its name, {}", *name) : "null");
+    }
+    folder_->read_file(*name, value.storage);
+    set_encoded(value.storage.bytes(), value, clips_);
+}
+
+// A clip is a list of files.
+void ArrowDataset::set_frames(const ArrowHeld& list, FieldValue& value) const {
+    const std::vector<ArrowCell> files = list.cell.items();
+    for (const std::int64_t number : value.begin_clip(std::ssize(files))) {
+        const ArrowCell& file = files[static_cast<std::size_t>(number)];
+        FieldValue& frame = value.frames.emplace_back();
+        const ArrowPath bytes_path = {"bytes"};
+        const ArrowPath name_path = {"path"};
+        const ArrowCell bytes = value_at(file, bytes_path).cell;
+        const ArrowCell name = value_at(file, name_path).cell;
+        std::optional<std::span<const std::byte>> stored;
+        if (!bytes.is_null()) {
+            const auto found = bytes.bytes();
+            frame.storage.resize(found.size());
+            std::ranges::copy(found, frame.storage.data());
+            stored = frame.storage.bytes();
+        }
+        set_file(stored, name.is_null() ? std::nullopt : std::optional(text_of(name.bytes())), frame);
+    }
+}
+
+// ---- Fields ----
+
+Field ArrowDataset::describe(const FieldRequest& request, const Source& source) const {
+    const ArrowColumn& column = source.column;
+    const std::string where = fmt::format("{}:{}", path_, column.name);
+    if (column.media) {
+        if (column.type.is_list()) {
+            throw Unsupported(
+                {.where = where, .expected = "one file a row in a further field", .got = "a list of files"});
+        }
+        return field_of_encoded(request, where);
+    }
+    if (column.type.has_bytes()) {
+        const bool pixels = has_pixels(request.kind.value_or(FieldKind::bytes));
+        FieldRequest as_bytes = request;
+        as_bytes.kind = request.kind.value_or(FieldKind::bytes);
+        if (!pixels && as_bytes.kind != FieldKind::bytes) {
+            throw Unsupported(
+                {.where = where,
+                 .expected = fmt::format("numbers for a field that is {}", field_kind_name(*as_bytes.kind)),
+                 .got = arrow_type_name(column.type)});
+        }
+        return field_of_encoded(as_bytes, where);
+    }
+    if (const ArrowType* inner = type_at(rows_->type(), column.path); inner == nullptr || !has_numbers(*inner)) {
+        throw Unsupported({.where = where,
+                           .expected = "files, text, numbers, or lists of numbers",
+                           .got = arrow_type_name(column.type)});
+    }
+    return common_field(
+        probed_samples(size()), [&](std::int64_t index) { return describe_at(request, source, index); }, where);
+}
+
+Field ArrowDataset::describe_at(const FieldRequest& request, const Source& source, std::int64_t index) const {
+    const std::string where = fmt::format("{}:{}", path_, source.column.name);
+    const ArrowHeld held = rows_->value(source.values, index);
+    if (held.cell.is_null()) {
+        refuse(source.column.name, "a value", "null");
+    }
+    Buffer storage;
+    const ArrayView array = held.cell.numbers(storage, held.inside);
+    const FieldKind kind = request.kind.value_or(FieldKind::value);
+    const bool integers = kind == FieldKind::label || kind == FieldKind::tokens;
+    if (kind == FieldKind::boxes || (integers && array.type.item_size != 8)) {
+        return field_of_numbers(request, array.shape, false, where);
+    }
+    return field_of_array(request, array, false, where);
+}
+
+std::vector<Field> ArrowDataset::stored_fields() const {
+    std::vector<Field> stored;
+    for (const ArrowColumn& column : columns_) {
+        if (column.name == image_name_ || column.name == label_name_) {
+            continue;
+        }
+        try {
+            const Source source = add_source(column);
+            Field field = describe({.name = column.name}, source);
+            if (field.kind == FieldKind::value) {
+                field.kind = guessed_kind(field.name, field.dtype, field.shape);
+            } else if (has_pixels(field.kind)) {
+                field.kind = guessed_image_kind(field.name);
+            }
+            field.classes = column.feature.names;
+            stored.push_back(std::move(field));
+        } catch (const Unsupported&) {  // no field can have it
+        } catch (const DataError&) {    // all of its values are bad
+        }
+    }
+    return stored;
+}
+
+}  // namespace stoker

@@ -1,0 +1,27 @@
+// The card of a repository on the Hub: `configs` in the YAML at the head of README.md, which names the files of splits.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stoker {
+
+struct HubDataFiles {
+    std::string split;                  // "train"
+    std::vector<std::string> patterns;  // "data/train-*.parquet"
+};
+
+struct HubConfig {
+    std::string name;
+    bool is_default = false;
+    std::vector<HubDataFiles> files;
+};
+
+// Empty if the text has no such head, or if it is written in another way than the Hub's libraries write it.
+std::vector<HubConfig> read_hub_card(std::string_view readme);
+
+// True if the name matches: "*" stands for any characters but "/", "**" for any, "?" for one, "[...]" for one of these.
+bool matches_pattern(std::string_view pattern, std::string_view name);
+
+}  // namespace stoker

@@ -1,0 +1,98 @@
+#include "stoker/formats/arrow/open_arrow.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/formats/arrow/arrow_batches.h"
+#include "stoker/formats/arrow/arrow_dataset.h"
+#include "stoker/formats/arrow/hub_files.h"
+#include "stoker/formats/arrow/parquet_rows.h"
+#include "stoker/formats/shard_names.h"
+
+namespace stoker {
+namespace {
+
+// The files, and the folder of files that columns name.
+struct Files {
+    std::vector<std::string> names;
+    std::string folder;
+};
+
+Files find_files(const std::string& data, Split split) {
+    Files files;
+    if (!is_folder(data)) {
+        files.names = shard_names(data);
+        files.folder = is_remote(data) ? "" : std::filesystem::path(files.names.front()).parent_path().string();
+        files.folder = files.folder.empty() && !is_remote(data) ? "." : files.folder;
+        return files;
+    }
+    const HubListing listing = list_hub_folder(data, files.folder);
+    for (const std::string& name : hub_split_files(listing, split)) {
+        files.names.push_back((std::filesystem::path(files.folder) / name).string());
+    }
+    if (files.names.empty()) {
+        throw DataError({.path = data},
+                        {.where = "folder",
+                         .expected = fmt::format("Parquet or Arrow files of the split {}",
+                                                 split == Split::train ? "train" : "validation or test"),
+                         .got = fmt::format("none among {} files", listing.names.size()),
+                         .hint = "give a pattern of its files, such as folder/train-*.parquet"});
+    }
+    return files;
+}
+
+}  // namespace
+
+bool is_arrow_path(const std::string& data) {
+    if (is_parquet_name(data) || is_arrow_name(data)) {
+        return !is_folder(data) || is_hub_folder(data);
+    }
+    return is_folder(data) && is_hub_folder(data);
+}
+
+std::unique_ptr<Dataset> open_arrow(const std::string& data, Split split, const OpenOptions& options) {
+    Files files = find_files(data, split);
+    const bool parquet = is_parquet_name(files.names.front());
+    if (std::ranges::any_of(files.names, [&](const std::string& name) { return is_parquet_name(name) != parquet; })) {
+        throw DataError({.path = shown_name(data)},
+                        {.where = "files", .expected = "Parquet files, or Arrow files", .got = "some of both"});
+    }
+    std::unique_ptr<ArrowRows> rows;
+    if (parquet) {
+        rows = std::make_unique<ParquetRows>(
+            shown_name(data), std::move(files.names),
+            [remote = options.remote](const std::string& name) { return open_byte_file(name, remote); });
+    } else if (is_remote(files.names.front())) {
+        throw Unsupported({.where = shown_name(data),
+                           .expected = "Parquet files behind a URL",
+                           .got = "Arrow files",
+                           .hint = "download them, or save the data with to_parquet"});
+    } else {
+        rows = std::make_unique<ArrowBatches>(data, files.names);
+    }
+    return std::make_unique<ArrowDataset>(std::move(rows), shown_name(data), files.folder, options.fields,
+                                          parquet ? "parquet" : "arrow");
+}
+
+bool arrow_has_splits(const std::string& data) {
+    if (!is_folder(data)) {
+        return false;
+    }
+    std::string root;
+    const HubListing listing = list_hub_folder(data, root);
+    return !hub_split_files(listing, Split::train).empty() && !hub_split_files(listing, Split::test).empty();
+}
+
+std::unique_ptr<Dataset> open_arrow_stream(ArrowArrayStream* stream, const std::string& folder,
+                                           const FieldNames& fields) {
+    ArrowOwned<ArrowArrayStream> owned;
+    *owned.get() = std::exchange(*stream, {});
+    return std::make_unique<ArrowDataset>(std::make_unique<ArrowBatches>(std::move(owned)), "a table in memory", folder,
+                                          fields, "arrow");
+}
+
+}  // namespace stoker

@@ -1,0 +1,413 @@
+#include "stoker/formats/arrow/parquet_rows.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <limits>
+#include <unordered_map>
+
+#include "stoker/base/cpu_cores.h"
+#include "stoker/base/error.h"
+#include "stoker/base/parallel_for.h"
+#include "stoker/formats/arrow/arrow_loader.h"
+
+namespace stoker {
+namespace {
+
+// Two windows of a shuffle by parts (pipeline/train_sampler.cpp) and the parts at their ends.
+constexpr std::uint64_t kCacheBytes = std::uint64_t{320} << 20;
+// Samples of that many bytes are one part of the shuffle.
+constexpr std::int64_t kPartBytes = std::int64_t{8} << 20;
+
+// Never lets an exception pass through the module.
+bool read_file(void* user, std::uint64_t offset, std::uint8_t* out, std::uint64_t size) {
+    const auto* const file = static_cast<const ParquetFileBytes*>(user);
+    try {
+        file->files->open(file->shard)->read(offset, std::as_writable_bytes(std::span(out, size)));
+        return true;
+    } catch (...) {
+        arrow_read_error = std::current_exception();
+        return false;
+    }
+}
+
+bool is_below(std::string_view leaf, const std::string& path) {
+    return leaf == path || (leaf.starts_with(path) && leaf[path.size()] == '.');
+}
+
+}  // namespace
+
+ParquetRows::ParquetRows(std::string path, std::vector<std::string> names, ShardFiles::Open open, std::size_t most_open)
+    : api_(arrow_api()),
+      path_(std::move(path)),
+      files_(std::move(names), std::move(open), most_open),
+      opened_(files_.size()),
+      values_(kCacheBytes),
+      columns_(kCacheBytes) {
+    const auto count = static_cast<std::int64_t>(files_.size());
+    const int threads = files_.remote() ? kRemoteThreads : cpu_cores().usable;
+    parallel_for(threads, count, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t shard = begin; shard < end; ++shard) {
+            open_file(static_cast<std::size_t>(shard));
+        }
+    });
+    std::int64_t end = 0;
+    for (std::size_t i = 0; i < opened_.size(); ++i) {
+        File& file = opened_[i];
+        bytes_ += static_cast<std::int64_t>(files_.open(i)->size());
+        file.first_row = end;
+        ParquetInfo info;
+        api_.parquet_info(file.handle.get(), &info);
+        for (std::int32_t group = 0; group < info.groups; ++group) {
+            const std::int64_t rows = api_.group_rows(file.handle.get(), group);
+            if (rows < 0 || __builtin_add_overflow(end, rows, &end)) {
+                throw DataError({.path = files_.name(i)},
+                                {.where = "row group", .expected = "a number of rows", .got = fmt::to_string(rows)});
+            }
+            if (rows > 0) {
+                groups_.push_back({.file = i, .number = group, .rows = rows});
+                ends_.push_back(end);
+            }
+        }
+    }
+    read_schema();
+    map_or_read_ = MapOrRead(static_cast<std::uint64_t>(bytes_));
+}
+
+void ParquetRows::open_file(std::size_t shard) {
+    const ShardFiles::Handle handle = files_.open(shard);
+    File& file = opened_[shard];
+    file.source = std::make_unique<ParquetFileBytes>(ParquetFileBytes{.files = &files_, .shard = shard});
+    if (handle.stays_open()) {
+        file.map = handle->map();
+    }
+    const ArrowBytes bytes{.user = file.source.get(),
+                           .size = handle->size(),
+                           .map = reinterpret_cast<const std::uint8_t*>(file.map.data()),
+                           .read = read_file};
+    call_arrow(files_.name(shard), [&](ArrowText* error) {
+        file.handle = {api_.open_parquet(&bytes, most_arrow_memory(), error), Close{&api_}};
+        return file.handle != nullptr;
+    });
+}
+
+void ParquetRows::read_schema() {
+    const ParquetHandle* first = opened_.front().handle.get();
+    ArrowOwned<ArrowSchema> schema;
+    call_arrow(files_.name(0), [&](ArrowText* error) { return api_.parquet_schema(first, schema.get(), error); });
+    type_ = with_place({.path = files_.name(0)}, [&] { return read_arrow_type(*schema); });
+    features_ = arrow_metadata(*schema, "huggingface");
+    ParquetInfo info;
+    api_.parquet_info(first, &info);
+    for (std::int32_t leaf = 0; leaf < info.leaves; ++leaf) {
+        api_.parquet_leaf(first, leaf, &leaves_.emplace_back());
+    }
+    for (std::size_t i = 1; i < opened_.size(); ++i) {
+        check_columns(i);
+    }
+}
+
+// Columns are found by their numbers, so all files must have the same.
+void ParquetRows::check_columns(std::size_t shard) const {
+    const ParquetHandle* file = opened_[shard].handle.get();
+    ParquetInfo info;
+    api_.parquet_info(file, &info);
+    const auto refuse = [&](std::string expected, std::string got) {
+        throw DataError({.path = files_.name(shard)},
+                        {.where = "columns",
+                         .expected = fmt::format("{}, as in {}", expected, files_.name(0)),
+                         .got = std::move(got)});
+    };
+    if (info.leaves != static_cast<std::int32_t>(leaves_.size())) {
+        refuse(fmt::format("{} columns", leaves_.size()), fmt::to_string(info.leaves));
+    }
+    for (std::size_t leaf = 0; leaf < leaves_.size(); ++leaf) {
+        ParquetLeaf other;
+        api_.parquet_leaf(file, static_cast<std::int32_t>(leaf), &other);
+        if (std::string_view(other.path) != leaves_[leaf].path || other.is_bytes != leaves_[leaf].is_bytes) {
+            refuse(leaves_[leaf].path, other.path);
+        }
+    }
+}
+
+const ArrowSource* ParquetRows::add(const ArrowPath& path) {
+    const std::string name = dotted(path);
+    std::vector<std::int32_t> leaves;
+    for (std::size_t leaf = 0; leaf < leaves_.size(); ++leaf) {
+        if (is_below(leaves_[leaf].path, name)) {
+            leaves.push_back(static_cast<std::int32_t>(leaf));
+        }
+    }
+    if (leaves.empty()) {
+        throw DataError({.path = path_}, {.where = "columns", .expected = name, .got = arrow_type_name(type_)});
+    }
+    const std::lock_guard lock(mutex_);
+    Source& source = sources_.emplace_back();
+    const ParquetLeaf& first = leaves_[static_cast<std::size_t>(leaves.front())];
+    source.path = path;
+    source.number = sources_.size() - 1;
+    source.paged = leaves.size() == 1 && first.is_bytes && name == first.path;
+    source.leaves = std::move(leaves);
+    source.groups.resize(source.paged ? groups_.size() : 0);
+    return &source;
+}
+
+ParquetRows::Place ParquetRows::place(std::int64_t row) const {
+    const auto group = static_cast<std::size_t>(std::ranges::upper_bound(ends_, row) - ends_.begin());
+    return {.group = group, .row = row - (ends_[group] - groups_[group].rows)};
+}
+
+ParquetChunk ParquetRows::chunk(const Group& group, std::int32_t leaf) const {
+    ParquetChunk chunk;
+    call_arrow(file_name(group), [&](ArrowText* error) {
+        return api_.parquet_chunk(opened_[group.file].handle.get(), group.number, leaf, &chunk, error);
+    });
+    return chunk;
+}
+
+// Pages that refer to the dictionary come first, and are one run with it.
+std::vector<ParquetRows::Run> ParquetRows::find_runs(const Group& group, std::int32_t leaf) const {
+    const ParquetChunk all = chunk(group, leaf);
+    if (all.dictionary_pages < 0) {
+        return {{.offset = all.begin, .size = all.size, .first_row = 0, .rows = group.rows, .dictionary = true}};
+    }
+    std::vector<ParquetPage> pages;
+    call_arrow(file_name(group), [&](ArrowText* error) {
+        return api_.parquet_pages(
+            opened_[group.file].handle.get(), group.number, leaf,
+            [](void* user, const ParquetPage* page) { static_cast<std::vector<ParquetPage>*>(user)->push_back(*page); },
+            &pages, error);
+    });
+    std::vector<Run> runs;
+    const auto with_dictionary = static_cast<std::size_t>(all.dictionary_pages);
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+        const std::int64_t end = i + 1 < pages.size() ? pages[i + 1].first_row : group.rows;
+        if (pages[i].first_row < 0 || end < pages[i].first_row || end > group.rows ||
+            (i == 0 && pages[i].first_row != 0)) {
+            throw DataError({.path = file_name(group), .offset = static_cast<std::int64_t>(pages[i].offset)},
+                            {.where = "page",
+                             .expected = "rows of the row group, in order",
+                             .got = fmt::format("rows {} to {} of {}", pages[i].first_row, end, group.rows)});
+        }
+        if (i > 0 && i < with_dictionary) {
+            runs.front().rows = end;
+            runs.front().size = pages[i].offset + pages[i].size - runs.front().offset;
+            continue;
+        }
+        const bool first = i == 0 && with_dictionary > 0;
+        const std::uint64_t begin = first ? all.begin : pages[i].offset;
+        runs.push_back({.offset = begin,
+                        .size = pages[i].offset + pages[i].size - begin,
+                        .first_row = pages[i].first_row,
+                        .rows = end - pages[i].first_row,
+                        .dictionary = first});
+    }
+    if (runs.empty()) {
+        throw DataError({.path = file_name(group), .offset = static_cast<std::int64_t>(all.begin)},
+                        {.where = "column", .expected = "pages", .got = "none"});
+    }
+    return runs;
+}
+
+const std::vector<ParquetRows::Run>& ParquetRows::runs(const Source& source, std::size_t group) const {
+    GroupRuns& found = source.groups[group];
+    std::call_once(found.once, [&] {
+        found.runs = find_runs(groups_[group], source.leaves.front());
+        found.known = true;
+    });
+    return found.runs;
+}
+
+ParquetRows::Values ParquetRows::decode_run(const Group& group, std::int32_t leaf, const Run& run) const {
+    struct Taken {
+        std::span<const std::byte> map;
+        std::uint64_t most;
+        bool dictionary;
+        Values values = {};
+        std::unordered_map<const std::uint8_t*, std::uint64_t> entries = {};  // of the dictionary, copied once
+        bool too_large = false;
+    };
+    const File& file = opened_[group.file];
+    Taken taken{.map = file.map, .most = static_cast<std::uint64_t>(most_arrow_memory()), .dictionary = run.dictionary};
+    taken.values.pieces.reserve(static_cast<std::size_t>(std::min<std::int64_t>(run.rows, 1 << 20)));
+    const auto take = [](void* user, const std::uint8_t* value, std::int64_t size) {
+        Taken& to = *static_cast<Taken*>(user);
+        Values& values = to.values;
+        if (size <= 0 || to.too_large) {
+            values.pieces.push_back({.begin = 0, .size = to.too_large ? -1 : size});
+            return;
+        }
+        const auto* const begin = reinterpret_cast<const std::byte*>(value);
+        const auto count = static_cast<std::size_t>(size);
+        const std::less_equal<> before;
+        if (!to.map.empty() && before(to.map.data(), begin) && before(begin + count, to.map.data() + to.map.size())) {
+            values.in_file = true;
+            values.pieces.push_back({.begin = static_cast<std::uint64_t>(begin - to.map.data()), .size = size});
+            return;
+        }
+        const auto [entry, is_new] = to.entries.try_emplace(value, values.copied.size());
+        if (is_new || !to.dictionary) {
+            entry->second = values.copied.size();
+            to.too_large = values.copied.size() + count > to.most;
+            if (!to.too_large) {
+                values.copied.insert(values.copied.end(), begin, begin + count);
+            }
+        }
+        values.pieces.push_back({.begin = entry->second, .size = to.too_large ? -1 : size});
+    };
+    call_arrow(file_name(group), [&](ArrowText* error) {
+        return api_.parquet_values(file.handle.get(), group.number, leaf, run.offset, run.size, run.rows, take, &taken,
+                                   error);
+    });
+    if (taken.too_large || (taken.values.in_file && !taken.values.copied.empty())) {
+        throw DataError({.path = file_name(group), .offset = static_cast<std::int64_t>(run.offset)},
+                        {.where = "page",
+                         .expected = fmt::format("values of at most {} bytes", taken.most),
+                         .got = "more",
+                         .hint = "write the file with smaller pages"});
+    }
+    return std::move(taken.values);
+}
+
+std::optional<std::span<const std::byte>> ParquetRows::bytes(const ArrowSource* from, std::int64_t row,
+                                                             Buffer& storage) const {
+    const auto& source = static_cast<const Source&>(*from);
+    const Place at = place(row);
+    if (!source.paged) {
+        const ArrowHeld held = value(from, row);
+        if (held.cell.is_null()) {
+            return std::nullopt;
+        }
+        const auto found = held.cell.bytes();
+        storage.resize(found.size());
+        std::ranges::copy(found, storage.data());
+        return storage.bytes();
+    }
+    const Group& group = groups_[at.group];
+    const std::vector<Run>& all = runs(source, at.group);
+    const auto after = std::ranges::upper_bound(all, at.row, {}, &Run::first_row);
+    const auto index = static_cast<std::size_t>(after - all.begin()) - 1;
+    const Run& run = all[index];
+    constexpr int kRunBits = 28;
+    const std::uint64_t id = ((source.number * groups_.size() + at.group) << kRunBits) | index;
+    const auto values = values_.get(id, [&] { return decode_run(group, source.leaves.front(), run); });
+    const Values::Piece& piece = values->pieces[static_cast<std::size_t>(at.row - run.first_row)];
+    if (piece.size < 0) {
+        return std::nullopt;
+    }
+    const auto size = static_cast<std::size_t>(piece.size);
+    if (values->in_file && size > 0) {
+        return map_or_read_.get(opened_[group.file].map.subspan(piece.begin, size), *files_.open(group.file),
+                                piece.begin, storage);
+    }
+    storage.resize(size);
+    std::copy_n(values->copied.begin() + static_cast<std::ptrdiff_t>(piece.begin), size, storage.data());
+    return storage.bytes();
+}
+
+ParquetRows::Column ParquetRows::decode_column(const Group& group, const Source& source) const {
+    Column column;
+    for (const std::int32_t leaf : source.leaves) {
+        column.bytes += static_cast<std::size_t>(std::max<std::int64_t>(chunk(group, leaf).decoded_size, 0));
+    }
+    ArrowOwned<ArrowSchema> schema;
+    call_arrow(file_name(group), [&](ArrowText* error) {
+        return api_.parquet_columns(opened_[group.file].handle.get(), group.number, source.leaves.data(),
+                                    source.leaves.size(), schema.get(), column.array.get(), error);
+    });
+    column.type = read_arrow_type(*schema);
+    return column;
+}
+
+ArrowHeld ParquetRows::value(const ArrowSource* from, std::int64_t row) const {
+    const auto& source = static_cast<const Source&>(*from);
+    const Place at = place(row);
+    const std::uint64_t id = source.number * groups_.size() + at.group;
+    auto column = columns_.get(id, [&] { return decode_column(groups_[at.group], source); });
+    ArrowHeld held = value_at({.type = &column->type, .array = &*column->array, .row = at.row}, source.path);
+    held.holder = std::move(column);
+    return held;
+}
+
+std::string ParquetRows::key(std::int64_t row) const {
+    const Place at = place(row);
+    const std::size_t file = groups_[at.group].file;
+    return fmt::format("{}/{}", std::filesystem::path(files_.name(file)).stem().string(),
+                       row - opened_[file].first_row);
+}
+
+bool ParquetRows::in_place(const Group& group, std::int32_t leaf) const {
+    const ParquetChunk all = chunk(group, leaf);
+    return !opened_[group.file].map.empty() && !all.compressed && all.dictionary_pages == 0;
+}
+
+std::int64_t ParquetRows::decoded_bytes(const Source& source) const {
+    std::int64_t sum = 0;
+    for (const Group& group : groups_) {
+        for (const std::int32_t leaf : source.leaves) {
+            sum += std::max<std::int64_t>(chunk(group, leaf).decoded_size, 0);
+        }
+    }
+    return sum;
+}
+
+std::vector<std::int64_t> ParquetRows::parts(std::span<const ArrowSource* const> sources) const {
+    bool windows = files_.remote();
+    std::int64_t columns = 0;  // bytes of those that are decoded by row groups
+    std::int64_t paged = 0;
+    std::int64_t longest = 1;  // rows of a run
+    for (const ArrowSource* from : sources) {
+        const auto& source = static_cast<const Source&>(*from);
+        (source.paged ? paged : columns) += decoded_bytes(source);
+        if (!source.paged || groups_.empty()) {
+            continue;
+        }
+        windows = windows || std::ranges::any_of(
+                                 groups_, [&](const Group& group) { return !in_place(group, source.leaves.front()); });
+        if (!files_.remote()) {
+            for (const Run& run : runs(source, 0)) {
+                longest = std::max(longest, run.rows);
+            }
+        }
+    }
+    const bool by_groups = columns > static_cast<std::int64_t>(kCacheBytes);
+    std::vector<std::int64_t> parts;
+    if (!windows && !by_groups) {
+        return parts;
+    }
+    const std::int64_t mean = std::max<std::int64_t>(paged / std::max<std::int64_t>(size(), 1), 1);
+    const bool whole = by_groups || files_.remote();
+    const std::int64_t rows = whole ? std::numeric_limits<std::int64_t>::max() : std::max(kPartBytes / mean, longest);
+    for (const Group& group : groups_) {
+        for (std::int64_t first = 0; first < group.rows;) {
+            parts.push_back(std::min(rows, group.rows - first));
+            first += parts.back();
+        }
+    }
+    return parts;
+}
+
+void ParquetRows::prefetch(std::span<const ArrowSource* const> sources, std::span<const std::int64_t> rows) const {
+    if (!files_.remote()) {
+        return;
+    }
+    std::unordered_map<std::size_t, std::vector<ByteRange>> ranges;
+    for (const std::int64_t row : rows) {
+        const Place at = place(row);
+        for (const ArrowSource* from : sources) {
+            const auto& source = static_cast<const Source&>(*from);
+            if (!source.paged || !source.groups[at.group].known) {
+                continue;
+            }
+            const std::vector<Run>& all = source.groups[at.group].runs;
+            const auto after = std::ranges::upper_bound(all, at.row, {}, &Run::first_row);
+            const Run& run = *(after - 1);
+            ranges[groups_[at.group].file].push_back({.offset = run.offset, .size = run.size});
+        }
+    }
+    for (auto& [file, wanted] : ranges) {
+        files_.open(file)->prefetch(merge_ranges(std::move(wanted), kNearBytes));
+    }
+}
+
+}  // namespace stoker
