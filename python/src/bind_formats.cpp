@@ -18,6 +18,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/codecs/video/video.h"
+#include "stoker/formats/arrow/open_arrow.h"
 #include "stoker/formats/concat.h"
 #include "stoker/formats/image_kind.h"
 #include "stoker/formats/open.h"
@@ -77,6 +78,20 @@ OpenData open(const std::string& path, const std::string& split, const std::stri
     }
     return {.dataset =
                 open_dataset(path, split == "test" ? Split::test : Split::train, {.fields = names, .context = context}),
+            .names = names};
+}
+
+// A table in memory: an object's __arrow_c_stream__().
+OpenData open_stream(const nb::capsule& capsule, const std::string& folder, const std::string& image,
+                     const std::string& label, const std::vector<FieldTuple>& fields, bool clips) {
+    const FieldNames names = field_names(image, label, fields, clips);
+    auto* const stream = static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_array_stream"));
+    if (stream == nullptr) {
+        throw nb::python_error();
+    }
+    return {.dataset = interruptible([=]() -> std::shared_ptr<const Dataset> {
+                return open_arrow_stream(stream, folder, names);
+            }),
             .names = names};
 }
 
@@ -388,6 +403,8 @@ auto ended_by_ctrl_c(Result (*function)(const Arguments&...)) {
 void bind_formats(nb::module_& module) {
     module.def("open", ended_by_ctrl_c(&open), nb::arg("path"), nb::arg("split"), nb::arg("image"), nb::arg("label"),
                nb::arg("fields"), nb::arg("context"), nb::arg("clips"));
+    module.def("open_stream", &open_stream, nb::arg("stream"), nb::arg("folder"), nb::arg("image"), nb::arg("label"),
+               nb::arg("fields"), nb::arg("clips"));
     module.def("open_table", ended_by_ctrl_c(&open_table), nb::arg("folder"), nb::arg("csv"), nb::arg("image"),
                nb::arg("label"), nb::arg("fields"));
     module.def("concat", &concat, nb::arg("all"));

@@ -19,7 +19,7 @@ def main() -> int:
 
         return watch(words[0], words[1:])
     from stoker._certificates import find_certificates
-    from stoker._program import find_program, name_torch, needs_engine
+    from stoker._program import find_program, name_pyarrow, name_torch, needs_engine
 
     try:
         program = find_program(engine=needs_engine(words))
@@ -27,6 +27,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     name_torch(program)
+    name_pyarrow()
     if words in (["--help"], ["-h"]):
         return _help(program)
     find_certificates()

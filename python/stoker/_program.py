@@ -83,6 +83,16 @@ def name_torch(program: Path) -> None:
             os.environ["STOKER_TORCH"] = str(Path(spec.origin).parent)
 
 
+def name_pyarrow() -> None:
+    """Names this environment's pyarrow, whose libraries read Parquet and Arrow files."""
+    from importlib.util import find_spec
+
+    if "STOKER_PYARROW" not in os.environ:
+        spec = find_spec("pyarrow")
+        if spec is not None and spec.origin is not None:
+            os.environ["STOKER_PYARROW"] = str(Path(spec.origin).parent)
+
+
 def _how_to_build() -> str:
     return (
         "stoker: expected the engine, the part of Stoker that needs LibTorch, found none beside the program; "

@@ -8,6 +8,8 @@ from typing import Any, Literal, NamedTuple, overload
 
 from stoker import _stoker
 from stoker._arguments import one_of, printable, whole
+from stoker._program import name_pyarrow
+from stoker._tables import Table, is_table, table_and_rows
 from stoker.errors import InvalidArgument
 
 
@@ -143,7 +145,7 @@ class Dataset:
 
 
 def open(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Any,
     *,
     split: Literal["train", "test"] = "train",
     fields: Fields = (),
@@ -153,8 +155,10 @@ def open(
     clips: bool = False,
     labels: Any = None,
 ) -> Dataset:
-    """Opens a data set: a folder of images, a .csv table, .npz, .h5, .lmdb, .tar, .stk, a URL, ... (docs/data.md).
+    """Opens a data set: a folder of images, a .csv table, .npz, .h5, .lmdb, .tar, .parquet, .stk, a URL, ... (docs/data.md).
 
+    path: or a table in memory, which is used without a copy: a datasets.Dataset, a pyarrow.Table, whatever has
+        __arrow_c_stream__.
     split: of data that have two, such as MNIST's files.
     fields: further fields of each sample: names, or {name: name in the data} or {name: (name in the data, kind)}.
     image, label: the names of these fields in the data, where they are not the usual ones.
@@ -172,9 +176,17 @@ def open(
     Raises IoError for a missing path, DataError or Unsupported for one that holds nothing readable, and InvalidArgument
     for a field that the data do not have.
     """
-    folder, further = _path_text(path), _field_tuples(fields)
+    further = _field_tuples(fields)
     one_of("split", split, ("train", "test"))
     whole("context", context, 0)
+    if is_table(path):
+        if split != "train" or context != 0 or labels is not None:
+            raise InvalidArgument("[path] expected neither split, context nor labels with a table in memory, got one")
+        table, rows = table_and_rows(path)
+        in_memory = (Table(table, os.getcwd(), image, label, further, clips),)
+        whole_table = Dataset(_open_again(in_memory), in_memory)
+        return whole_table if rows is None else whole_table._subset(rows)
+    folder = _path_text(path)
     if labels is None:
         opened: tuple[Any, ...] = (folder, split, image, label, further, context, clips)
     else:
@@ -208,6 +220,9 @@ def parts_of(dataset: Dataset) -> list[Dataset]:
 def _open_again(opened: tuple[Any, ...]) -> _stoker.Dataset:
     if isinstance(opened[0], Dataset):
         return _stoker.concat([part._handle for part in opened])
+    if isinstance(opened[0], Table):
+        return opened[0].open()
+    name_pyarrow()
     return _stoker.open(*opened) if len(opened) == 7 else _stoker.open_table(*opened)
 
 

@@ -239,11 +239,12 @@ void ArrowDataset::read(std::int64_t index, Sample& sample) const {
 
 void ArrowDataset::read_source(const Source& source, std::int64_t index, const Field& field, FieldValue& value) const {
     const ArrowColumn& column = source.column;
-    if (source.file != nullptr || (column.type.has_bytes() && has_pixels(field.kind))) {
+    const bool one_file = source.file != nullptr || column.type.has_bytes();
+    if (one_file && has_pixels(field.kind)) {
         read_file(source, index, value);
         return;
     }
-    if (column.type.has_bytes()) {
+    if (one_file) {
         const auto bytes = rows_->bytes(source.values, index, value.storage);
         if (!bytes) {
             refuse(column.name, "a value", "null");
@@ -260,7 +261,11 @@ void ArrowDataset::read_source(const Source& source, std::int64_t index, const F
         return;
     }
     Buffer numbers;
-    const ArrayView array = held.cell.numbers(numbers, held.inside);
+    ArrayView array = held.cell.numbers(numbers, held.inside);
+    if (!array.shape.empty() && array.shape.front() == 0 && field.any_length()) {  // nothing says the other sides
+        array.shape = field.shape;
+        array.shape.front() = 0;
+    }
     const bool floats = array.type.is_float();
     if (field.kind == FieldKind::boxes || (field.dtype == DType::int64 && !floats && array.type.item_size != 8)) {
         set_numbers(field, numbers_of(array, column.name), value);
@@ -366,8 +371,14 @@ Field ArrowDataset::describe_at(const FieldRequest& request, const Source& sourc
         refuse(source.column.name, "a value", "null");
     }
     Buffer storage;
-    const ArrayView array = held.cell.numbers(storage, held.inside);
+    ArrayView array = held.cell.numbers(storage, held.inside);
     const FieldKind kind = request.kind.value_or(FieldKind::value);
+    if (array.shape.size() > 1 && array.shape.front() == 0) {
+        if (kind != FieldKind::boxes) {
+            refuse(source.column.name, "values, which say the sides of lists", "an empty list");
+        }
+        array.shape = {0, 4};
+    }
     const bool integers = kind == FieldKind::label || kind == FieldKind::tokens;
     if (kind == FieldKind::boxes || (integers && array.type.item_size != 8)) {
         return field_of_numbers(request, array.shape, false, where);

@@ -43,13 +43,18 @@ struct ParquetHandle {
           reader_(parquet::ParquetFileReader::Open(file_, page_properties())),
           metadata_(reader_->metadata()) {
         const parquet::SchemaDescriptor& schema = *metadata_->schema();
-        std::shared_ptr<arrow::Schema> arrow_schema;
-        check(parquet::arrow::FromParquetSchema(&schema, arrow_properties(), metadata_->key_value_metadata(),
-                                                &arrow_schema));
-        schema_ = std::move(arrow_schema);
+        parquet::arrow::SchemaManifest manifest;
+        check(parquet::arrow::SchemaManifest::Make(&schema, metadata_->key_value_metadata(), arrow_properties(),
+                                                   &manifest));
+        paths_.resize(static_cast<std::size_t>(schema.num_columns()));
+        arrow::FieldVector fields;
+        for (const parquet::arrow::SchemaField& field : manifest.schema_fields) {
+            name_leaves(field, field.field->name());
+            fields.push_back(field.field);
+        }
+        schema_ = arrow::schema(std::move(fields), metadata_->key_value_metadata());
         for (int leaf = 0; leaf < schema.num_columns(); ++leaf) {
             const parquet::ColumnDescriptor& column = *schema.Column(leaf);
-            paths_.push_back(column.path()->ToDotString());
             const bool number = column.logical_type() != nullptr && column.logical_type()->is_decimal();
             plain_bytes_.push_back(column.physical_type() == parquet::Type::BYTE_ARRAY &&
                                    column.max_repetition_level() == 0 && !number);
@@ -157,6 +162,17 @@ struct ParquetHandle {
     }
 
   private:
+    // The names of structs around a leaf; lists have none.
+    void name_leaves(const parquet::arrow::SchemaField& field, const std::string& path) {
+        if (field.is_leaf()) {
+            paths_.at(static_cast<std::size_t>(field.column_index)) = path;
+        }
+        for (const parquet::arrow::SchemaField& child : field.children) {
+            const bool is_struct = field.field->type()->id() == arrow::Type::STRUCT;
+            name_leaves(child, is_struct ? path + "." + child.field->name() : path);
+        }
+    }
+
     static parquet::ArrowReaderProperties arrow_properties() {
         parquet::ArrowReaderProperties properties(false);  // workers are threads
         properties.set_pre_buffer(false);

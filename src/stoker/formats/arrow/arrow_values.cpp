@@ -184,7 +184,7 @@ std::span<const std::byte> number_bytes(const Values& values, Buffer& storage) {
 }  // namespace
 
 bool ArrowCell::is_null() const {
-    return is_null_at(*array, row);
+    return type->format == "n" || is_null_at(*array, row);
 }
 
 ArrowCell ArrowCell::child(std::size_t at) const {
