@@ -38,6 +38,9 @@ ArrowBatches::ArrowBatches(std::string path, const std::vector<std::string>& fil
         stems_.push_back(std::filesystem::path(name).stem().string());
         file_begins_.push_back(size());
         bytes_ += static_cast<std::int64_t>(file.size());
+        if (file.map().empty()) {
+            throw DataError({.path = name}, {.where = "arrow", .expected = "record batches", .got = "an empty file"});
+        }
         const ArrowBytes bytes{.user = nullptr,
                                .size = file.size(),
                                .map = reinterpret_cast<const std::uint8_t*>(file.map().data()),

@@ -103,6 +103,9 @@ inline arrow::Status read_bytes(const ArrowBytes& bytes, std::uint64_t offset, s
     if (offset > bytes.size || size > bytes.size - offset) {
         return arrow::Status::IOError("the file ends before");
     }
+    if (size == 0) {
+        return arrow::Status::OK();
+    }
     if (bytes.map != nullptr) {
         std::memcpy(out, bytes.map + offset, size);
         return arrow::Status::OK();

@@ -1,0 +1,28 @@
+// Arbitrary text as a card of the Hub, as the features in a schema's metadata, and as a pattern of names.
+#include <string_view>
+
+#include "fuzz/formats/sources.h"
+#include "stoker/formats/arrow/hub_card.h"
+#include "stoker/formats/arrow/hub_features.h"
+#include "stoker/formats/arrow/hub_files.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    using namespace stoker;
+    using namespace stoker::fuzz;
+    const std::string_view text(reinterpret_cast<const char*>(data), size);
+    succeeds([&] { read_hub_features(std::string(text)); });
+    const HubListing listing{.names = {"README.md", "data/train-0.parquet", "state.json", "a.arrow", "test/b.parquet"},
+                             .read_text = [&](const std::string&) { return std::string(text); }};
+    for (const Split split : {Split::train, Split::test}) {
+        succeeds([&] {
+            for (const std::string& name : hub_split_files(listing, split)) {
+                require(is_parquet_name(name) || is_arrow_name(name));
+            }
+        });
+    }
+    const std::size_t line = text.find('\n');
+    if (size < 200 && line != std::string_view::npos) {
+        matches_pattern(text.substr(0, line), text.substr(line + 1));
+    }
+    return 0;
+}
