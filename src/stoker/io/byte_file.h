@@ -1,5 +1,5 @@
-// Bytes at given offsets of a local file, or of a remote object behind http://, https:// or s3://. Tar shards and stk
-// shards are read through this interface.
+// Bytes at given offsets of a local file, or of a remote object behind http(s)://, s3://, gs:// or hf://. Tar shards
+// and stk shards are read through this interface.
 #pragma once
 
 #include <chrono>
