@@ -1,4 +1,4 @@
-// Names of the hub, as huggingface_hub 0.36's HfFileSystem.resolve_path reads them, and where its token is found.
+// Names of the hub, as HfFileSystem.resolve_path of huggingface_hub reads them, and the places of its token.
 #include "stoker/io/remote/hub_name.h"
 
 #include <gmock/gmock.h>

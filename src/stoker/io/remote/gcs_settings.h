@@ -1,5 +1,5 @@
 // Credentials and endpoint of Google Cloud Storage, whose XML interface takes S3's requests. Nothing is requested over
-// a network: there are no tokens of service accounts or of a cloud's metadata service.
+// a network, so tokens of service accounts and of a cloud's metadata service are not obtained.
 #pragma once
 
 #include "stoker/io/remote/s3_settings.h"

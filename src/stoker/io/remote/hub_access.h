@@ -25,7 +25,7 @@ class HubAccess final : public RemoteAccess {
     std::string hint(const HttpAnswer& answer) const override;
 
   private:
-    struct Location;  // where the bytes are
+    struct Location;  // of the bytes
 
     std::shared_ptr<const Location> find(HttpClient& client, const HttpRequest& like, HttpAnswer& refusal);
     HubAnswer resolve(HttpClient& client, const HttpRequest& like);

@@ -9,7 +9,7 @@
 namespace stoker {
 
 struct HubAnswer {
-    HttpAnswer answer;        // a redirect to another host is an answer, too
+    HttpAnswer answer;        // may be a redirect to another host
     std::string url;          // that gave it
     std::string linked_etag;  // X-Linked-ETag: the hash of the file's content; empty: none
 };
@@ -17,7 +17,7 @@ struct HubAnswer {
 // Follows redirects within the hub, such as those of renamed data sets.
 HubAnswer ask_hub(HttpClient& client, HttpRequest request, const HubSettings& settings, const std::string& url);
 
-// True if the hub has no such repository, or none that this user may see.
+// True if the hub does not know the repository, or hides it from this user.
 bool lacks_repository(const HttpAnswer& answer);
 
 // What to do about a refusal by the hub.

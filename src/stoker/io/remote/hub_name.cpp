@@ -40,7 +40,7 @@ bool is_plain_path(std::string_view path) {
     return true;
 }
 
-// Of the text after '@', the length of the revision.
+// The length of the revision that the text after '@' begins with.
 std::size_t revision_bytes(std::string_view text) {
     for (const std::string_view start : {std::string_view("refs/convert/"), std::string_view("refs/pr/")}) {
         std::size_t end = start.size();

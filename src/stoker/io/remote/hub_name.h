@@ -17,7 +17,7 @@ struct HubPlace {
 };
 
 struct HubName {
-    // Without a revision, "A/B/c" is c in A/B or, if there is no such data set, B/c in A.
+    // Without a revision, "A/B/c" is c in A/B or, if that data set does not exist, B/c in A.
     std::vector<HubPlace> places;
     std::string revision = "main";  // decoded: "refs/convert/parquet"
     std::string written = {};       // the revision as the name has it; empty: none

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "stoker/io/remote/settings.h"
+#include "stoker/io/remote/setting_sources.h"
 
 namespace stoker {
 

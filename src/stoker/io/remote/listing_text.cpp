@@ -8,7 +8,7 @@
 #include "stoker/base/json_depth.h"
 #include "stoker/base/parse_number.h"
 #include "stoker/base/utf8.h"
-#include "stoker/io/remote/settings.h"
+#include "stoker/io/remote/setting_sources.h"
 #include "stoker/io/remote/url.h"
 
 namespace stoker {

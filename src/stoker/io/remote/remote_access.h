@@ -11,7 +11,7 @@
 
 namespace stoker {
 
-// The bytes that are wanted, and of which version.
+// The wanted bytes, and the version of the object that they belong to.
 struct ObjectRange {
     std::string bytes;     // the value of Range: "bytes=0-99"
     std::string if_match;  // the value of If-Match; empty: none
@@ -33,7 +33,7 @@ class RemoteAccess {
     // True if a refused request should be sent again, because now it would be another one. Not thread-safe.
     virtual bool adapt(const HttpAnswer& /*answer*/) { return false; }
 
-    // After a final refusal: what the user can do; may be empty.
+    // Advice for the user after a final refusal; may be empty.
     virtual std::string hint(const HttpAnswer& answer) const = 0;
 };
 

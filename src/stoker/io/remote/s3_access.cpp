@@ -11,7 +11,7 @@ S3Access::S3Access(const std::string& name, bool folder)
     : google_(name.starts_with("gs://")),
       name_(parse_s3_name(name, folder)),
       settings_(google_ ? find_gcs_settings() : find_s3_settings()) {
-    url();  // throws for an endpoint that is no URL
+    url();  // throws for an endpoint without a scheme
 }
 
 HttpAnswer S3Access::send(HttpClient& client, HttpRequest& request, const std::string& range) const {

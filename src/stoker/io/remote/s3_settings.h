@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "stoker/io/remote/settings.h"
+#include "stoker/io/remote/setting_sources.h"
 
 namespace stoker {
 

@@ -1,4 +1,4 @@
-// Where settings of remote services come from: environment variables, and INI files in the user's home.
+// The sources of settings for remote services: environment variables, and INI files in the user's home.
 #pragma once
 
 #include <functional>
@@ -20,13 +20,13 @@ using IniSection = std::map<std::string, std::string>;
 using IniSections = std::map<std::string, IniSection>;
 IniSections parse_ini(std::string_view text);
 
-// The file that `named` names ("~/" is the home), else `usual` in the home. Empty if there is no such file.
+// The file that `named` names ("~/" is the home), else `usual` in the home. Empty if it does not exist.
 IniSections read_ini(const std::string& named, const Variables& variables, std::string_view usual);
 
-// Null if there is no such section.
+// Null if the section does not exist.
 const IniSection* find_section(const IniSections& sections, const std::string& name);
 
-// Empty if there is no such setting, also for a null section.
+// Empty if the setting does not exist, also for a null section.
 std::string value_of(const IniSection* section, const std::string& key);
 
 // "1", "true", "yes", "on", in any case.

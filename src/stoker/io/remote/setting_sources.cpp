@@ -1,4 +1,5 @@
-#include "stoker/io/remote/settings.h"
+// A missing file gives an empty result; a file that cannot be read is an error.
+#include "stoker/io/remote/setting_sources.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,11 +10,8 @@
 #include "stoker/base/file.h"
 
 namespace stoker {
-namespace {
 
 namespace fs = std::filesystem;
-
-}  // namespace
 
 std::string process_variable(const std::string& name) {
     return std::string(trimmed(environment_variable(name.c_str())));
