@@ -89,7 +89,7 @@ inline constexpr int kRemoteThreads = 16;
 std::string stamp_of(const FileInfo& info);
 bool is_settled(const FileInfo& info);
 
-// True for a name with a scheme, such as http://, https:// or s3://.
+// True for a name with a scheme, such as https:// or s3://.
 bool is_remote(std::string_view name);
 
 // The name for messages: a URL without user, password and query, because the query may hold a signature.
