@@ -15,7 +15,7 @@ constexpr int kMostRedirects = 5;
 HubAnswer ask_hub(HttpClient& client, HttpRequest request, const HubSettings& settings, const std::string& url) {
     request.follow = false;
     request.url = url;
-    if (!settings.token.empty()) {
+    if (!settings.token.empty() && same_origin(url, settings.endpoint)) {
         request.headers.push_back("authorization: Bearer " + settings.token);
     }
     HubAnswer found;
