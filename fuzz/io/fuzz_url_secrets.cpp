@@ -47,7 +47,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string text(reinterpret_cast<const char*>(data), size);
     check_any(text);
     check_any("https://" + text);
-    check_any("s3://" + text);
+    for (const char* scheme : {"s3://", "gs://", "hf://"}) {
+        check_any(scheme + text);
+    }
     if (text.find("Zq7") == std::string::npos) {
         if (lacks(text, "#")) {
             check_secret(text, "https://host/a?b=", "");
@@ -55,7 +57,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         if (lacks(text, "/?#@")) {
             check_secret(text, "https://", "@host/a");
             check_secret(text, "https://user:", "@host/a?b=c");
-            check_secret(text, "s3://key:", "@bucket/a");
+            for (const char* scheme : {"s3://key:", "gs://key:", "hf://user:", "hf://"}) {
+                check_secret(text, scheme, "@bucket/a");
+            }
         }
     }
     return 0;

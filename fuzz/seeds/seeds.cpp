@@ -201,6 +201,7 @@ int main(int count, char** arguments) {
     write_inputs(root / "tar_field", tar_fields());
     write_inputs(root / "tar_index", tar_indices());
     write_inputs(root / "remote_text", remote_texts());
+    write_inputs(root / "remote_listing", remote_listings());
     write_inputs(root / "url_secrets", url_names());
     write_inputs(root / "counters", counter_texts());
     write_inputs(root / "trace", traces());

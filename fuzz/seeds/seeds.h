@@ -24,6 +24,7 @@ std::vector<std::vector<std::byte>> tars();
 std::vector<std::vector<std::byte>> tar_fields();
 std::vector<std::vector<std::byte>> tar_indices();
 std::vector<std::vector<std::byte>> remote_texts();
+std::vector<std::vector<std::byte>> remote_listings();
 std::vector<std::vector<std::byte>> url_names();
 
 // Texts of /proc and /sys.

@@ -84,12 +84,28 @@ std::vector<std::vector<std::byte>> remote_texts() {
     return inputs;
 }
 
+std::vector<std::vector<std::byte>> remote_listings() {
+    std::vector<std::vector<std::byte>> inputs;
+    for (const std::string_view text :
+         {"<?xml version=\"1.0\"?><ListBucketResult xmlns=\"http://s3\"><EncodingType>url</EncodingType>"
+          "<IsTruncated>true</IsTruncated><NextContinuationToken>t&#x3d;</NextContinuationToken><Contents><Key>a+b/c%2B"
+          "&amp;.tar</Key><Size>12</Size><Owner><ID>i</ID></Owner></Contents><Prefix/><!-- c --></ListBucketResult>",
+          "<ListBucketResult><Contents><Key>a&lt;</Key><Size>0</Size></Contents></ListBucketResult>",
+          "[{\"type\":\"directory\",\"path\":\"d\",\"size\":0},{\"type\":\"file\",\"path\":\"d/a\",\"size\":7}]",
+          "<https://h/1>; rel=\"prev\", <https://h/2?a=1,2>; rel=\"next\"", "hf://datasets/org/name/a/b?c#d.tar",
+          "hf://datasets/org/name@refs/convert/parquet/x/y", "hf://datasets/name@~parquet/x", "org/name@a%2Fb/c",
+          "data/**/x-*.tar", "https://user@h:443/x", "http://h:80"}) {
+        inputs.emplace_back(as_bytes(text).begin(), as_bytes(text).end());
+    }
+    return inputs;
+}
+
 std::vector<std::vector<std::byte>> url_names() {
     std::vector<std::vector<std::byte>> inputs;
     for (const std::string_view text :
          {"https://user:word@host:8080/a b/c.tar?token=1&part=2#f", "https://[::1]:80/a@b?X-Amz-Date=1",
           "https://user:pa/ss@host/a", "s3://KEY:SEC/RET@bucket/a?b#c", "https://...@host/x.tar?...", "data/a?b#c@d",
-          "pa@ss:word"}) {
+          "pa@ss:word", "gs://KEY:SEC/RET@bucket/a?b#c", "hf://TOKEN@datasets/a/b@refs/pr/1/x?y#z"}) {
         inputs.emplace_back(as_bytes(text).begin(), as_bytes(text).end());
     }
     return inputs;

@@ -17,6 +17,9 @@ TEST(UrlSecrets, OfMessages) {
     EXPECT_EQ(shown_url("https://[::1]/a"), "https://[::1]/a");
     EXPECT_EQ(shown_url("s3://KEY:SEC/RET@bucket/a?b#c"), "s3://bucket/a?b#c");
     EXPECT_EQ(shown_url("s3://bucket/a@b"), "s3://bucket/a@b");
+    EXPECT_EQ(shown_url("gs://KEY:SEC/RET@bucket/a?b#c"), "gs://bucket/a?b#c");
+    EXPECT_EQ(shown_url("hf://user:tok/en@datasets/a/b@main/x?y#z"), "hf://datasets/a/b@main/x?y#z");
+    EXPECT_EQ(shown_url("hf://datasets/a/b@refs/pr/1/x"), "hf://datasets/a/b@refs/pr/1/x");
     EXPECT_EQ(shown_url("synth:digits?count=3"), "synth:digits?count=3");
     EXPECT_EQ(shown_url("data/a?b#c@d"), "data/a?b#c@d");
 }

@@ -299,3 +299,20 @@ def test_signatures_of_any_key_are_botocores(stoker, shard):
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_patterns_in_s3(stoker, moto, shard):
+    s3 = client(moto)
+    s3.create_bucket(Bucket="many", CreateBucketConfiguration={"LocationConstraint": KEYS["AWS_REGION"]})
+    for number in range(3):
+        s3.put_object(Bucket="many", Key=f"some where/x+{number} \u00e9&.tar", Body=shard)
+    s3.put_object(Bucket="many", Key="some where/deep/x.tar", Body=shard)
+    for number in range(1100):  # more than a page
+        s3.put_object(Bucket="many", Key=f"some where/a-{number}.txt", Body=b"")
+    settings = {**KEYS, "AWS_ENDPOINT_URL": moto}
+    assert report(stoker, "s3://many/some where/*.tar", env=settings)["samples"] == 120
+    assert report(stoker, "s3://many/**/*.tar", env=settings)["samples"] == 160
+    done = stoker("inspect", "s3://many/none*.tar", env=settings, status=1)
+    assert done.err.count("\n") == 1 and "match the pattern" in done.err
+    done = stoker("inspect", "s3://nowhere/x*.tar", env=settings, status=1)
+    assert "404 (NoSuchBucket)" in done.err and "Signature" not in done.err

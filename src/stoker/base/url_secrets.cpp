@@ -49,7 +49,7 @@ Parts split(std::string_view url) {
     const std::size_t user = user_bytes(parts.place);
     parts.user = parts.place.substr(0, user);
     parts.place.remove_prefix(user);
-    if (parts.scheme == "s3://") {
+    if (names_object(parts.scheme)) {
         return parts;
     }
     parts.place = parts.place.substr(0, parts.place.find('#'));
@@ -91,6 +91,10 @@ bool is_signature(std::string_view parameter) {
 }
 
 }  // namespace
+
+bool names_object(std::string_view name) {
+    return name.starts_with("s3://") || name.starts_with("gs://") || name.starts_with("hf://");
+}
 
 bool is_url(std::string_view name) {
     return name.find("://") != std::string_view::npos;

@@ -1,6 +1,6 @@
 // Names of data that are URLs, and their forms without secrets. The user name, the password and the whole query are
-// treated as secrets: a query may hold a token or the signature of a presigned URL. An s3:// name never has a query:
-// '?' is a character of its key.
+// treated as secrets: a query may hold a token or the signature of a presigned URL. Names of objects (s3://, gs://,
+// hf://) never have a query: '?' and '#' are characters of a key.
 #pragma once
 
 #include <string>
@@ -10,6 +10,9 @@ namespace stoker {
 
 // True for a name with a scheme, such as http://, https:// or s3://.
 bool is_url(std::string_view name);
+
+// True for s3://, gs:// and hf://.
+bool names_object(std::string_view name);
 
 // For messages: without user, password and fragment; a query is shown as "?...". Other names are unchanged.
 std::string shown_url(std::string_view url);

@@ -14,8 +14,10 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/parse_number.h"
+#include "stoker/base/url_secrets.h"
 #include "stoker/formats/image_kind.h"
 #include "stoker/io/byte_file.h"
+#include "stoker/io/remote/remote_listing.h"
 
 namespace stoker {
 namespace {
@@ -126,6 +128,18 @@ std::vector<std::string> expand_glob(const std::string& pattern) {
     return names;
 }
 
+std::vector<std::string> expand_remote(const std::string& spec, const std::string& pattern,
+                                       const RemoteOptions& options) {
+    if (!can_list(pattern)) {
+        refuse(spec, "braces, as in shard-{000..127}.tar: the files behind http(s):// cannot be listed", "a pattern");
+    }
+    std::vector<std::string> names;
+    for (RemoteEntry& file : match_remote(pattern, options)) {
+        names.push_back(std::move(file.name));
+    }
+    return names;
+}
+
 std::vector<std::string> tars_in(const std::string& folder) {
     std::vector<std::string> names;
     std::error_code error;
@@ -194,7 +208,7 @@ std::string first_of_braces(std::string_view spec) {
     return name;
 }
 
-std::vector<std::string> shard_names(const std::string& spec) {
+std::vector<std::string> shard_names(const std::string& spec, const RemoteOptions& remote) {
     std::error_code unknown;
     if (!is_remote(spec) && is_folder(spec)) {
         return tars_in(spec);
@@ -204,14 +218,13 @@ std::vector<std::string> shard_names(const std::string& spec) {
     }
     std::vector<std::string> names;
     for (std::string& name : expand_braces(spec)) {
-        if (is_remote(name) && name.find('*') != std::string::npos) {
-            refuse(spec, "braces, as in shard-{000..127}.tar: the files behind a URL cannot be listed", "a pattern");
-        }
-        if (is_remote(name) || name.find_first_of("*?[") == std::string::npos || fs::exists(name, unknown)) {
+        const bool pattern =
+            is_remote(name) ? name.find('*') != std::string::npos : name.find_first_of("*?[") != std::string::npos;
+        if (!pattern || (!is_remote(name) && fs::exists(name, unknown))) {
             names.push_back(std::move(name));
             continue;
         }
-        std::vector<std::string> found = expand_glob(name);
+        std::vector<std::string> found = is_remote(name) ? expand_remote(spec, name, remote) : expand_glob(name);
         if (found.size() > kMaxShards - names.size()) {
             refuse(spec, fmt::format("at most {} names", kMaxShards), "more");
         }
@@ -221,7 +234,7 @@ std::vector<std::string> shard_names(const std::string& spec) {
 }
 
 std::string_view without_query(std::string_view spec) {
-    return is_remote(spec) && !spec.starts_with("s3://") ? spec.substr(0, spec.find_first_of("?#")) : spec;
+    return is_remote(spec) && !names_object(spec) ? spec.substr(0, spec.find_first_of("?#")) : spec;
 }
 
 bool is_tar_spec(const std::string& spec) {

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "stoker/io/byte_file.h"
+
 namespace stoker {
 
 // A specification of more names is refused before any is made.
@@ -18,12 +20,13 @@ std::vector<std::string> expand_braces(std::string_view spec);
 // The first of these names, without making the others.
 std::string first_of_braces(std::string_view spec);
 
-// Also expands "*", "?" and "[...]" in local names; matches are sorted bytewise. A folder stands for the .tar files in
-// it, sorted, without hidden ones. An existing path is never expanded. Throws InvalidArgument, and IoError if a
-// pattern matches nothing or a folder cannot be read.
-std::vector<std::string> shard_names(const std::string& spec);
+// Also expands "*", "?" and "[...]" in local names, and "*" and "**" in s3://, gs:// and hf:// names
+// (remote_pattern.h); matches are sorted bytewise. A local folder stands for the .tar files in it, sorted, without
+// hidden ones. An existing path is never expanded. Throws InvalidArgument, and IoError if a pattern matches nothing or
+// a folder cannot be read.
+std::vector<std::string> shard_names(const std::string& spec, const RemoteOptions& remote = {});
 
-// A URL without its query; other names unchanged. S3 URLs have no query: their keys may hold '?' and '#'.
+// A URL without its query; other names unchanged. Keys behind s3://, gs:// and hf:// may hold '?' and '#'.
 std::string_view without_query(std::string_view spec);
 
 // True if the name is that of tar archives, plain or compressed (.tar.gz, .tgz, ...). Does not access the files, and

@@ -76,11 +76,6 @@ std::string shown_name(std::string_view name) {
 
 std::unique_ptr<ByteFile> open_byte_file(const std::string& name, const RemoteOptions& options) {
     if (is_remote(name)) {
-        const std::string scheme = name.substr(0, name.find("://"));
-        if (scheme != "http" && scheme != "https" && scheme != "s3") {
-            throw Unsupported(
-                {.where = shown_url(name), .expected = "http://, https:// or s3://", .got = scheme + "://"});
-        }
         return std::make_unique<RemoteFile>(name, options);
     }
     return std::make_unique<LocalFile>(name);

@@ -1,5 +1,5 @@
-// Bytes at given offsets of a local file, or of a remote object behind http://, https:// or s3://. Tar shards and stk
-// shards are read through this interface.
+// Bytes at given offsets of a local file, or of a remote object behind http(s)://, s3://, gs:// or hf://. Tar shards
+// and stk shards are read through this interface.
 #pragma once
 
 #include <chrono>
@@ -89,7 +89,7 @@ inline constexpr int kRemoteThreads = 16;
 std::string stamp_of(const FileInfo& info);
 bool is_settled(const FileInfo& info);
 
-// True for a name with a scheme, such as http://, https:// or s3://.
+// True for a name with a scheme, such as https:// or s3://.
 bool is_remote(std::string_view name);
 
 // The name for messages: a URL without user, password and query, because the query may hold a signature.

@@ -313,7 +313,8 @@ TEST_F(StkRemoteTest, AShardThatIsReplacedWhileInUse) {
 }
 
 TEST(StkUrl, IsRecognisedByItsName) {
-    for (const char* url : {"http://h/x.stk", "https://h/a/x.stk/", "s3://b/x.stk", "http://h/x.stk?sig=1"}) {
+    for (const char* url : {"http://h/x.stk", "https://h/a/x.stk/", "s3://b/x.stk", "http://h/x.stk?sig=1",
+                            "gs://b/x?.stk", "hf://datasets/a/b@main/x.stk/"}) {
         EXPECT_TRUE(is_stk_url(url)) << url;
     }
     for (const char* url : {"x.stk", "http://h/x.tar", "http://h/x.tar?a=x.stk", "http://h/x.stk/shard-000000.tar"}) {

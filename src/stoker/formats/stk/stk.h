@@ -27,7 +27,7 @@ class StkReader {
     // damaged folder, Unsupported for another version, IoError.
     explicit StkReader(const std::filesystem::path& directory);
 
-    // Opens a data set at http(s):// or s3://. Its payloads have no views (see StkShard) and are checked when read.
+    // Opens a data set behind a URL. Its payloads have no views (see StkShard) and are checked when read.
     StkReader(const std::string& url, const RemoteOptions& options);
 
     bool remote() const { return shards_.front().remote(); }

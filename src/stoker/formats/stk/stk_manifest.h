@@ -39,7 +39,7 @@ void write_manifest(const std::filesystem::path& path, const StkManifest& manife
 StkManifest read_manifest(const std::filesystem::path& path);
 StkManifest read_manifest(const ByteFile& file);
 
-// True for the URL of an stk data set: http(s):// or s3://, a name ending in .stk, with or without a trailing slash.
+// True for the URL of an stk data set: a remote name ending in .stk, with or without a trailing slash.
 // An http(s) URL may have a query, which is sent with every file of the data set.
 bool is_stk_url(std::string_view url);
 

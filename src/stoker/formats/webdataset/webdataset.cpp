@@ -33,7 +33,7 @@ ByteRange range_of(const TarFieldPlace& place) {
 }  // namespace
 
 WebDataset::WebDataset(const std::string& spec, const OpenOptions& options)
-    : WebDataset(spec, shard_names(spec), options.fields,
+    : WebDataset(spec, shard_names(spec, options.remote), options.fields,
                  [remote = options.remote](const std::string& name) { return open_byte_file(name, remote); }) {}
 
 WebDataset::WebDataset(std::string path, std::vector<std::string> shards, const FieldNames& fields,

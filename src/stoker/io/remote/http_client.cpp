@@ -82,8 +82,7 @@ struct Transfer {
     std::size_t written = 0;   // in that part
     std::string refusal = {};  // why a callback ended the transfer
     std::string hint = {};
-    std::optional<AddressKind> first_kind = {};  // of the address of the first request
-    std::string first_place = {};                // that address and its port
+    std::optional<HttpPeer> first = request.named_by;
 
     std::size_t refuse(const char* why) {
         refusal = why;
@@ -96,14 +95,15 @@ struct Transfer {
     bool allows(const std::string& address, int port) {
         const AddressKind kind = address_kind(address);
         const std::string place = fmt::format("{} {}", address, port);
-        first_kind = first_kind.value_or(kind);
-        first_place = first_place.empty() ? place : first_place;
-        const bool proxied = has_proxy() && !bypasses_proxy(request.url);
-        const bool alike = proxied ? place == first_place : kind == *first_kind;
+        if (!first) {
+            first = HttpPeer{kind, place, has_proxy() && !bypasses_proxy(request.url)};
+        }
+        answer.peer = HttpPeer{kind, place, first->proxied};
+        const bool alike = first->proxied ? place == first->place : kind == first->kind;
         if (kind == AddressKind::global || alike || environment_variable("STOKER_PRIVATE_REDIRECTS") == "1") {
             return true;
         }
-        refusal = fmt::format("a redirect from a {} to a {} address ({})", address_kind_name(*first_kind),
+        refusal = fmt::format("a redirect from a {} to a {} address ({})", address_kind_name(first->kind),
                               address_kind_name(kind), address);
         hint = "set STOKER_PRIVATE_REDIRECTS=1 if this server may name addresses inside your network";
         return false;
@@ -252,6 +252,9 @@ class HttpClient::Handle {
         set(CURLOPT_HTTPHEADER, list);
         const CURLcode code = ::curl_easy_perform(curl_);
         ::curl_slist_free_all(list);
+        if (char* next = nullptr; ::curl_easy_getinfo(curl_, CURLINFO_REDIRECT_URL, &next) == CURLE_OK && next) {
+            transfer.answer.redirect = escape_url(next);
+        }
         set(CURLOPT_ERRORBUFFER, static_cast<char*>(nullptr));
         if (code != CURLE_OK) {
             // After a failed lookup the handle keeps its buffer and refuses new options, so the next request gets a new

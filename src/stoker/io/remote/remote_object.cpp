@@ -3,7 +3,6 @@
 #include "stoker/io/remote/remote_object.h"
 
 #include <algorithm>
-#include <ctime>
 #include <fmt/format.h>
 #include <numeric>
 #include <utility>
@@ -12,8 +11,7 @@
 #include "stoker/base/memory_limit.h"
 #include "stoker/base/url_secrets.h"
 #include "stoker/io/remote/content_range.h"
-#include "stoker/io/remote/s3.h"
-#include "stoker/io/remote/url.h"
+#include "stoker/io/remote/refusal.h"
 
 namespace stoker {
 namespace {
@@ -42,25 +40,6 @@ std::vector<std::span<std::byte>> rest_of(std::span<const std::span<std::byte>> 
     return rest;
 }
 
-// The <Code> of an S3 error, one word. Messages quote nothing else of the body, which may repeat parts of signatures.
-std::string error_code(const HttpAnswer& answer) {
-    const std::string_view body(reinterpret_cast<const char*>(answer.body.data()), answer.body.size());
-    const std::size_t begin = body.find("<Code>");
-    if (begin == std::string_view::npos) {
-        return "";
-    }
-    const std::string_view code = body.substr(begin + 6, body.find('<', begin + 6) - begin - 6);
-    const bool word = !code.empty() && code.size() <= 64 && std::all_of(code.begin(), code.end(), [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.';
-    });
-    return word ? std::string(code) : "";
-}
-
-std::string status_text(const HttpAnswer& answer) {
-    const std::string code = error_code(answer);
-    return fmt::format("status {}{}", answer.status, code.empty() ? "" : fmt::format(" ({})", code));
-}
-
 // Limits the length of a server's text, for messages.
 std::string in_quotes(std::string_view text) {
     return text.size() <= 80 ? fmt::format("\"{}\"", text) : fmt::format("\"{}...\"", text.substr(0, 80));
@@ -79,15 +58,7 @@ struct RemoteObject::Fault {
 };
 
 RemoteObject::RemoteObject(const std::string& name, const RemoteOptions& options, std::shared_ptr<HttpClient> client)
-    : name_(shown_url(name)), options_(options), client_(std::move(client)) {
-    if (name.starts_with("s3://")) {
-        name_ = name;
-        s3_ = find_s3_settings();
-        url_ = s3_url(parse_s3_name(name), *s3_);
-    } else {
-        parse_url(name);
-        url_ = escape_url(name);
-    }
+    : name_(shown_url(name)), options_(options), client_(std::move(client)), access_(make_access(name)) {
     open();
 }
 
@@ -95,63 +66,35 @@ std::string RemoteObject::identity() const {
     return fmt::format("{}\n{}\n{}", cache_name(), version_, size_);
 }
 
-HttpRequest RemoteObject::request(ByteRange range, Parts into) const {
-    const std::string bytes = fmt::format("bytes={}-{}", range.offset, range.offset + range.size - 1);
-    HttpRequest request{.url = url_,
-                        .headers = {},
-                        .into = std::move(into),
-                        .connect_time = std::min(milliseconds(10'000), std::max(milliseconds(1), options_.patience)),
-                        .stall_time = options_.stall_time,
-                        .cancelled = &cancelled_};
-    if (s3_ && s3_->credentials) {
-        request.headers = signed_s3_headers(url_, bytes, *s3_->credentials, s3_region(*s3_), std::time(nullptr));
-        request.follow = false;  // a signature is valid for one host
-    } else {
-        request.headers.push_back("range: " + bytes);
-    }
-    if (by_etag_ && version_.front() == '"') {  // If-Match never matches a weak ETag
-        request.headers.push_back("if-match: " + version_);
-    }
-    return request;
-}
-
-RetryLimits RemoteObject::limits() const {
-    const bool known = client_->has_answered(url_);
-    return {.patience = known ? options_.patience : options_.patience / 6, .first_pause = options_.first_pause};
+HttpAnswer RemoteObject::get(ByteRange range, Parts into, std::size_t whole_bytes) const {
+    HttpRequest request = blank_request(options_);
+    request.into = std::move(into);
+    request.whole_bytes = whole_bytes;
+    request.cancelled = &cancelled_;
+    const bool conditional = by_etag_ && version_.front() == '"';  // If-Match never matches a weak ETag
+    return access_->get(*client_, std::move(request),
+                        {.bytes = fmt::format("bytes={}-{}", range.offset, range.offset + range.size - 1),
+                         .if_match = conditional ? version_ : ""});
 }
 
 void RemoteObject::open() {
-    Retry retry(limits(), &cancelled_);
+    Retry retry(retry_limits(*client_, access_->url(), options_), &cancelled_);
     for (;;) {
         std::byte first{};
-        HttpRequest opening = request({.offset = 0, .size = 1}, {std::span(&first, 1)});
-        opening.whole_bytes = kWholeBytes;
-        const HttpAnswer answer = client_->get(opening);
-        if (switch_region(answer)) {
+        const HttpAnswer answer = get({.offset = 0, .size = 1}, {std::span(&first, 1)}, kWholeBytes);
+        if (access_->adapt(answer)) {
             continue;
         }
         const std::optional<Fault> fault = take_opening(answer);
         if (!fault) {
             return;
         }
-        retry.set_patience(limits().patience);  // more for a server that answers at all
+        // More patience with a server that answers at all.
+        retry.set_patience(retry_limits(*client_, access_->url(), options_).patience);
         if (!retry.pause(fault->retry_after)) {
             give_up(*fault, retry, "an object that can be read");
         }
     }
-}
-
-// S3 answers a request to the wrong region with the right one. Follows that once.
-bool RemoteObject::switch_region(const HttpAnswer& answer) {
-    const auto region = answer.header("x-amz-bucket-region");
-    const bool elsewhere = answer.status == 301 || answer.status == 307 || answer.status == 400;
-    if (!s3_ || !elsewhere || !region || region->empty() || *region == s3_region(*s3_) || !s3_->region_is_open) {
-        return false;
-    }
-    s3_->region_is_open = false;
-    s3_->region = *region;
-    url_ = s3_url(parse_s3_name(name_), *s3_);
-    return true;
 }
 
 std::optional<RemoteObject::Fault> RemoteObject::take_opening(const HttpAnswer& answer) {
@@ -203,10 +146,10 @@ void RemoteObject::take_version(const HttpAnswer& answer) {
 void RemoteObject::fetch(std::uint64_t offset, std::span<const std::span<std::byte>> into) const {
     const std::size_t wanted = total(into);
     std::size_t done = 0;
-    Retry retry(limits(), &cancelled_);
+    Retry retry(retry_limits(*client_, access_->url(), options_), &cancelled_);
     while (done < wanted) {
         const ByteRange range{.offset = offset + done, .size = wanted - done};
-        const HttpAnswer answer = client_->get(request(range, rest_of(into, done)));
+        const HttpAnswer answer = get(range, rest_of(into, done));
         const std::optional<Fault> fault = check(answer, range);
         if (!fault) {
             return;
@@ -231,7 +174,7 @@ std::optional<RemoteObject::Fault> RemoteObject::check(const HttpAnswer& answer,
     if (answer.status == 206) {
         return check_range(answer, range);
     }
-    if (is_retried_status(answer.status) || error_code(answer) == "RequestTimeout") {
+    if (may_pass(answer)) {
         const auto after = answer.header("retry-after");
         return Fault{.got = status_text(answer), .retry_after = after ? parse_retry_after(*after) : std::nullopt};
     }
@@ -285,7 +228,7 @@ void RemoteObject::changed(const std::string& got, std::uint64_t offset) const {
 }
 
 void RemoteObject::give_up(const Fault& fault, const Retry& retry, const std::string& expected) const {
-    const bool known = client_->has_answered(url_);
+    const bool known = client_->has_answered(access_->url());
     throw IoError(
         {.where = name_,
          .expected = expected,
@@ -301,17 +244,9 @@ void RemoteObject::refuse(const HttpAnswer& answer) const {
              .got = "the whole object",
              .hint = fmt::format("only objects of at most {} MiB are read without ranges", kWholeBytes >> 20)});
     }
-    std::string hint;
-    if (answer.status == 401 || answer.status == 403) {
-        hint = !s3_               ? "access is denied: check the credentials and the permissions of the object"
-               : s3_->credentials ? "check that these S3 credentials may read it, and key, region and clock"
-                                  : "no S3 credentials were found (AWS_ACCESS_KEY_ID, AWS_PROFILE)";
-    } else if (answer.status == 404 || answer.status == 410) {
-        hint = s3_ ? "check bucket, key and endpoint" : "check the path";
-    } else if (answer.status >= 300 && answer.status < 400) {
-        hint = !answer.hint.empty() ? answer.hint
-               : s3_                ? "check the region (AWS_REGION)"
-                                    : "a redirect that cannot be followed";
+    std::string hint = answer.hint.empty() ? access_->hint(answer) : answer.hint;
+    if (hint.empty() && answer.status >= 300 && answer.status < 400) {
+        hint = "a redirect that cannot be followed";
     }
     const bool followed = answer.status < 400 && !answer.failure.empty();  // the redirect also has a status
     throw IoError({.where = name_,

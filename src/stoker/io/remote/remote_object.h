@@ -15,8 +15,8 @@
 #include "stoker/base/url_secrets.h"
 #include "stoker/io/byte_file.h"
 #include "stoker/io/remote/http_client.h"
+#include "stoker/io/remote/remote_access.h"
 #include "stoker/io/remote/retry.h"
-#include "stoker/io/remote/s3_settings.h"
 
 namespace stoker {
 
@@ -40,7 +40,7 @@ class RemoteObject {
 
     // Unique among objects, and with identity() also among versions: for keys of caches, never for messages. The same
     // for a URL that was signed again.
-    std::string cache_name() const { return unsigned_url(url_); }
+    std::string cache_name() const { return unsigned_url(access_->url()); }
     std::string identity() const;
 
     // The whole object, if the server does not support ranges.
@@ -57,24 +57,21 @@ class RemoteObject {
     using Parts = std::vector<std::span<std::byte>>;
     struct Fault;  // a useless answer; a retry may get a better one
 
-    HttpRequest request(ByteRange range, Parts into) const;
+    HttpAnswer get(ByteRange range, Parts into, std::size_t whole_bytes = 0) const;
     void open();
     std::optional<Fault> take_opening(const HttpAnswer& answer);
     void take_version(const HttpAnswer& answer);
-    bool switch_region(const HttpAnswer& answer);
     std::optional<Fault> check(const HttpAnswer& answer, ByteRange range) const;
     std::optional<Fault> check_range(const HttpAnswer& answer, ByteRange range) const;
     void check_version(const HttpAnswer& answer, std::uint64_t offset) const;
     [[noreturn]] void give_up(const Fault& fault, const Retry& retry, const std::string& expected) const;
     [[noreturn]] void refuse(const HttpAnswer& answer) const;
     [[noreturn]] void changed(const std::string& got, std::uint64_t offset) const;
-    RetryLimits limits() const;
 
     std::string name_;
-    std::string url_;
     RemoteOptions options_;
     std::shared_ptr<HttpClient> client_;
-    std::optional<S3Settings> s3_;
+    std::unique_ptr<RemoteAccess> access_;
     std::atomic<bool> cancelled_{false};
     std::uint64_t size_ = 0;
     std::string version_;

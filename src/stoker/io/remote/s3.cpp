@@ -16,7 +16,6 @@
 namespace stoker {
 namespace {
 
-constexpr std::string_view kScheme = "s3://";
 constexpr std::string_view kAlgorithm = "AWS4-HMAC-SHA256";
 constexpr std::string_view kNoPayload = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
@@ -78,22 +77,28 @@ std::string host_header(const Url& url) {
 
 }  // namespace
 
-S3Name parse_s3_name(std::string_view name) {
-    const std::string_view rest = name.substr(std::min(name.size(), kScheme.size()));
+S3Name parse_s3_name(std::string_view name, bool folder) {
+    const bool google = name.starts_with("gs://");
+    const std::string_view scheme = google ? "gs://" : "s3://";
+    const std::string_view rest = name.substr(std::min(name.size(), scheme.size()));
     const std::size_t slash = rest.find('/');
     S3Name parts{.bucket = std::string(rest.substr(0, slash)),
                  .key = slash == std::string_view::npos ? "" : std::string(rest.substr(slash + 1))};
     if (shown_url(name) != name) {
         throw InvalidArgument({.where = shown_url(name),
-                               .expected = "s3://BUCKET/KEY",
+                               .expected = fmt::format("{}BUCKET/KEY", scheme),
                                .got = "a user name or a password before the bucket",
-                               .hint = "credentials are read from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from "
-                                       "the AWS credentials file"});
+                               .hint = google ? "keys are read from GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY, or from "
+                                                "the boto file"
+                                              : "credentials are read from AWS_ACCESS_KEY_ID and "
+                                                "AWS_SECRET_ACCESS_KEY, or from the AWS credentials file"});
     }
-    if (!name.starts_with(kScheme) || !is_bucket(parts.bucket) || parts.key.empty()) {
-        throw InvalidArgument({.where = std::string(name),
-                               .expected = "s3://BUCKET/KEY, the bucket of letters, digits, '-', '.' and '_'",
-                               .got = parts.key.empty() ? "no key" : fmt::format("the bucket \"{}\"", parts.bucket)});
+    const bool lacks_key = parts.key.empty() && !folder;
+    if (!name.starts_with(scheme) || !is_bucket(parts.bucket) || lacks_key) {
+        throw InvalidArgument(
+            {.where = std::string(name),
+             .expected = fmt::format("{}BUCKET/KEY, the bucket of letters, digits, '-', '.' and '_'", scheme),
+             .got = lacks_key ? "no key" : fmt::format("the bucket \"{}\"", parts.bucket)});
     }
     return parts;
 }
@@ -146,12 +151,15 @@ std::vector<std::string> signed_s3_headers(const std::string& url, const std::st
                                            const S3Credentials& credentials, std::string_view region, std::time_t now) {
     const Url parts = parse_url(url);
     SignedRequest request{.path = parts.path,
-                          .query = "",
+                          .query = parts.query,
                           .headers = {{"host", host_header(parts)},
                                       {"range", range},
                                       {"x-amz-content-sha256", std::string(kNoPayload)},
                                       {"x-amz-date", fmt::format("{:%Y%m%dT%H%M%SZ}", fmt::gmtime(now))}},
                           .payload_sha256 = std::string(kNoPayload)};
+    if (range.empty()) {
+        request.headers.erase(request.headers.begin() + 1);
+    }
     if (!credentials.session_token.empty()) {
         request.headers.emplace_back("x-amz-security-token", credentials.session_token);
     }

@@ -12,16 +12,17 @@
 
 namespace stoker {
 
-// Bucket and key of "s3://bucket/key". The key is not decoded: '%', '?', '#' and "//" are parts of it. Throws
-// InvalidArgument if one of the two is missing or the bucket's name is not valid.
+// Bucket and key of "s3://bucket/key" or "gs://bucket/key". The key is not decoded: '%', '?', '#' and "//" are parts of
+// it. Throws InvalidArgument if one of the two is missing or the bucket's name is not valid; in the name of a folder
+// the key may be missing.
 struct S3Name {
     std::string bucket;
     std::string key;
 };
-S3Name parse_s3_name(std::string_view name);
+S3Name parse_s3_name(std::string_view name, bool folder = false);
 
-// The object's URL. With a configured endpoint the bucket is the first part of the path. Amazon's has it in the host
-// name, except for buckets whose names a host cannot have.
+// The object's URL; without a key that of the bucket, which ends with '/'. With a configured endpoint the bucket is the
+// first part of the path. Amazon's has it in the host name, except for buckets whose names a host cannot have.
 std::string s3_url(const S3Name& name, const S3Settings& settings);
 
 // The region that requests are signed for.
@@ -41,7 +42,8 @@ struct SignedRequest {
 std::string sign_v4(const SignedRequest& request, const S3Credentials& credentials, std::string_view region,
                     std::string_view service);
 
-// All headers, "Name: value", of a signed GET of `url` at time `now`; `range` is the value of the Range header.
+// All headers, "Name: value", of a signed GET of `url` at time `now`; `range` is the value of the Range header, empty
+// for none. The parameters of a query must be sorted by their names.
 std::vector<std::string> signed_s3_headers(const std::string& url, const std::string& range,
                                            const S3Credentials& credentials, std::string_view region, std::time_t now);
 

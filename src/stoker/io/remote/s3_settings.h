@@ -2,12 +2,10 @@
 // credentials and config files. Nothing is requested over a network.
 #pragma once
 
-#include <filesystem>
-#include <functional>
-#include <map>
 #include <optional>
 #include <string>
-#include <string_view>
+
+#include "stoker/io/remote/setting_sources.h"
 
 namespace stoker {
 
@@ -19,13 +17,11 @@ struct S3Credentials {
 
 struct S3Settings {
     std::optional<S3Credentials> credentials = {};  // none: requests are not signed
+    std::string bearer = {};                        // a token that is sent in place of a signature; empty: none
     std::string region = {};                        // empty: not configured
     std::string endpoint = {};                      // empty: Amazon's
-    bool region_is_open = true;                     // S3 may still correct it (RemoteObject::switch_region)
+    bool region_is_open = true;                     // S3 may still correct it (S3Access::adapt)
 };
-
-// Returns the value of an environment variable; empty if it is not set.
-using Variables = std::function<std::string(const std::string&)>;
 
 // AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3,
 // AWS_ENDPOINT_URL, AWS_PROFILE, AWS_SHARED_CREDENTIALS_FILE, AWS_CONFIG_FILE and HOME; with
@@ -34,9 +30,9 @@ using Variables = std::function<std::string(const std::string&)>;
 S3Settings find_s3_settings(const Variables& variables);
 S3Settings find_s3_settings();  // of this process
 
-// The sections of such a file with their settings. An indented setting belongs to the one above: "s3.endpoint_url".
-// Lines that are not understood are ignored, as Amazon's programs do.
-using IniSections = std::map<std::string, std::map<std::string, std::string>>;
-IniSections parse_ini(std::string_view text);
+// The pair of keys; nothing if both are empty. Throws InvalidArgument, which names the place `where` and the variable
+// that turns signatures off, if one of the two is missing.
+std::optional<S3Credentials> make_credentials(std::string access, std::string secret, std::string token,
+                                              const std::string& where, const char* unsigned_by);
 
 }  // namespace stoker

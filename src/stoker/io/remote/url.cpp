@@ -1,10 +1,13 @@
 // The parts of RFC 3986 that requests and messages need.
 #include "stoker/io/remote/url.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <fmt/format.h>
 
 #include "stoker/base/ascii.h"
 #include "stoker/base/error.h"
+#include "stoker/base/parse_number.h"
 #include "stoker/base/url_secrets.h"
 
 namespace stoker {
@@ -36,10 +39,12 @@ Url parse_url(std::string_view url) {
     const std::string_view rest = url.substr(scheme + 3);
     const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
     std::string_view path = rest.substr(authority.size());
-    path = path.substr(0, path.find_first_of("?#"));
+    path = path.substr(0, path.find('#'));
+    const std::size_t end = std::min(path.find('?'), path.size());
     Url parts{.scheme = lower_case(url.substr(0, scheme)),
               .authority = std::string(without_user(authority)),
-              .path = std::string(path)};
+              .path = std::string(path.substr(0, end)),
+              .query = std::string(path.substr(std::min(end + 1, path.size())))};
     if (parts.authority.empty()) {
         throw InvalidArgument({.where = shown_url(url), .expected = "a host after ://", .got = "none"});
     }
@@ -56,6 +61,38 @@ std::string percent_encode(std::string_view text, std::string_view kept) {
         }
     }
     return encoded;
+}
+
+std::string percent_decode(std::string_view text) {
+    std::string decoded;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const std::string_view digits = text.substr(i + 1, 2);
+        const auto byte = digits.size() == 2 ? parse_number<std::uint8_t>(digits, 16) : std::nullopt;
+        if (text[i] == '%' && byte) {
+            decoded += static_cast<char>(*byte);
+            i += 2;
+        } else {
+            decoded += text[i];
+        }
+    }
+    return decoded;
+}
+
+bool same_origin(std::string_view a, std::string_view b) {
+    const auto origin = [](std::string_view url) {
+        const Url parts = parse_url(url);
+        const std::string_view usual = parts.scheme == "https" ? ":443" : ":80";
+        std::string host = lower_case(parts.authority);
+        if (host.ends_with(usual)) {
+            host.resize(host.size() - usual.size());
+        }
+        return parts.scheme + "://" + host;
+    };
+    const auto has_user = [](std::string_view url) {
+        const std::string_view rest = url.substr(url.find("://") + 3);
+        return rest.substr(0, rest.find_first_of("/?#")).find('@') != std::string_view::npos;
+    };
+    return origin(a) == origin(b) && !has_user(a) && !has_user(b);
 }
 
 std::string escape_url(std::string_view url) {
