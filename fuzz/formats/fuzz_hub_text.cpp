@@ -1,8 +1,7 @@
-// Arbitrary text as a card of the Hub, as the features in a schema's metadata, and as a pattern of names.
+// Arbitrary text as a card of the Hub, and as the features in a schema's metadata.
 #include <string_view>
 
 #include "fuzz/formats/sources.h"
-#include "stoker/formats/arrow/hub_card.h"
 #include "stoker/formats/arrow/hub_features.h"
 #include "stoker/formats/arrow/hub_files.h"
 
@@ -19,10 +18,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                 require(is_parquet_name(name) || is_arrow_name(name));
             }
         });
-    }
-    const std::size_t line = text.find('\n');
-    if (size < 200 && line != std::string_view::npos) {
-        matches_pattern(text.substr(0, line), text.substr(line + 1));
     }
     return 0;
 }

@@ -316,3 +316,22 @@ def test_patterns_in_s3(stoker, moto, shard):
     assert done.err.count("\n") == 1 and "match the pattern" in done.err
     done = stoker("inspect", "s3://nowhere/x*.tar", env=settings, status=1)
     assert "404 (NoSuchBucket)" in done.err and "Signature" not in done.err
+
+
+def test_parquet_over_http(stoker, tmp_path, nginx):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    pixels = np.random.default_rng(0).integers(0, 256, (300, 20, 30, 3), np.uint8)
+    rows = [{"bytes": b"P6 30 20 255\n" + image.tobytes(), "path": None} for image in pixels]
+    table = pa.table({"image": rows, "label": [i % 5 for i in range(300)], "box": [[float(i), 1.0] for i in range(300)]})
+    for name, settings in (("a", {"row_group_size": 100}), ("b", {"compression": "none", "use_dictionary": False})):
+        pq.write_table(table, nginx.www / f"{name}.parquet", data_page_size=1, write_batch_size=8, **settings)
+        shutil.copy(nginx.www / f"{name}.parquet", tmp_path)
+        reports = []
+        for place in (nginx.url(f"{name}.parquet"), f"{name}.parquet"):
+            reports.append(stoker("inspect", place, "--verify", "--json").json())
+            del reports[-1]["path"]
+        assert reports[0] == reports[1] and reports[0]["samples"] == 300
+    stoker("pack", nginx.url("{a,b}.parquet"), "both.stk", "--field", "box")
+    assert stoker("inspect", "both.stk", "--json").json()["samples"] == 600

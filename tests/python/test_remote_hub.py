@@ -227,3 +227,42 @@ def test_a_listing_that_leads_elsewhere(stoker, start, shards):
     env = {"HF_TOKEN": TOKEN, "HF_ENDPOINT": hub.hub.origin}
     done = stoker("inspect", "hf://datasets/org/digits/*.tar", env=env, status=1)
     assert "same host" in done.err and not other.hub.seen
+
+
+def parquet(first, count):
+    """Parquet with a page for every few rows, so that a sample needs a part of the file."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    pixels = np.random.default_rng(first).integers(0, 256, (count, 40, 50, 3), np.uint8)
+    rows = [{"bytes": b"P6 50 40 255\n" + image.tobytes(), "path": None} for image in pixels]
+    table = pa.table({"image": rows, "label": list(range(first, first + count))})
+    sink = pa.BufferOutputStream()
+    settings = {"use_dictionary": False, "write_page_index": True, "data_page_size": 1, "write_batch_size": 8}
+    pq.write_table(table, sink, row_group_size=150, **settings)
+    return pixels, sink.getvalue().to_pybytes()
+
+
+def test_parquet_of_the_hub(tmp_path, start):
+    import stoker as package
+
+    (pixels, first), (_, second) = parquet(0, 400), parquet(400, 100)
+    (tests, third) = parquet(500, 20)
+    files = {"data/train-00000-of-00002.parquet": first, "data/train-00001-of-00002.parquet": second,
+             "data/test-00000-of-00001.parquet": third, "README.md": b"# no configurations"}
+    hub = start({("me/mine", "main"): files})
+    data = package.open("hf://datasets/me/mine")
+    assert len(data) == 500 and data.label(499) == 499 and data.key(450) == "train-00001-of-00002/50"
+    assert (data[399]["image"] == pixels[399]).all()
+    assert len(package.open("hf://datasets/me/mine", split="test")) == 20
+    assert (package.open("hf://datasets/me/mine/data/test-*.parquet")[19]["image"] == tests[19]).all()
+    (tmp_path / "data").mkdir()
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+
+    def epoch(path, workers):
+        loader = package.Loader(path, 50, workers=workers, seed=3, shuffle_window=100, framework="numpy")
+        return [(batch["index"].tolist(), batch["image"].tobytes()) for batch in loader]
+
+    assert epoch("hf://datasets/me/mine", 1) == epoch("hf://datasets/me/mine", 4)
+    hub.network.seen.clear()

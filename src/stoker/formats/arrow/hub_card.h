@@ -9,7 +9,7 @@ namespace stoker {
 
 struct HubDataFiles {
     std::string split;                  // "train"
-    std::vector<std::string> patterns;  // "data/train-*.parquet"
+    std::vector<std::string> patterns;  // "data/train-*.parquet": see io/remote/remote_pattern.h
 };
 
 struct HubConfig {
@@ -20,8 +20,5 @@ struct HubConfig {
 
 // Empty if the text has no such head, or if it is written in another way than the Hub's libraries write it.
 std::vector<HubConfig> read_hub_card(std::string_view readme);
-
-// True if the name matches: "*" stands for any characters but "/", "**" for any, "?" for one, "[...]" for one of these.
-bool matches_pattern(std::string_view pattern, std::string_view name);
 
 }  // namespace stoker

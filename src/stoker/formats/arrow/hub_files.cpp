@@ -16,6 +16,8 @@
 #include "stoker/formats/folder_walk.h"
 #include "stoker/formats/image_kind.h"
 #include "stoker/formats/shard_names.h"
+#include "stoker/io/remote/remote_listing.h"
+#include "stoker/io/remote/remote_pattern.h"
 
 namespace stoker {
 namespace {
@@ -27,6 +29,7 @@ constexpr std::string_view kDict = "dataset_dict.json";
 constexpr std::string_view kCard = "README.md";
 constexpr int kDeepest = 5;
 constexpr std::size_t kMostNames = 1'000'000;
+constexpr std::uint64_t kMostText = 16 << 20;  // of a remote file
 
 struct SplitWords {
     std::string_view split;
@@ -142,10 +145,10 @@ std::vector<std::string> card_files(const HubListing& listing, const HubConfig& 
                 continue;
             }
             for (const std::string& pattern : data.patterns) {
+                const RemotePattern wanted(pattern);
                 std::vector<std::string> found;
-                std::ranges::copy_if(listing.names, std::back_inserter(found), [&](const std::string& file) {
-                    return is_data(file) && matches_pattern(pattern, file);
-                });
+                std::ranges::copy_if(listing.names, std::back_inserter(found),
+                                     [&](const std::string& file) { return is_data(file) && wanted.matches(file); });
                 std::ranges::sort(found);
                 files.insert(files.end(), found.begin(), found.end());
             }
@@ -280,6 +283,41 @@ std::vector<std::string> hub_split_files(const HubListing& listing, Split split)
 
 bool is_hub_folder(const std::string& folder) {
     return begins_with_data(snapshot_of(folder).value_or(folder), 2);
+}
+
+bool is_hub_repository(std::string_view name) {
+    if (!can_list(name) || name.find('*') != std::string_view::npos || is_data(name)) {
+        return false;
+    }
+    constexpr std::string_view kHub = "hf://";
+    if (!name.starts_with(kHub)) {
+        return name.ends_with('/');
+    }
+    const auto folders = std::ranges::count(name.substr(kHub.size()), '/');
+    const bool plain = name.substr(name.rfind('/')).find('.') == std::string_view::npos;
+    return (folders <= 2 || plain) && !is_tar_spec(std::string(name)) && !name.ends_with(".stk");
+}
+
+HubListing list_hub_repository(const std::string& folder, const RemoteOptions& options) {
+    HubListing listing{.names = {}, .read_text = [folder, options](const std::string& name) {
+                           const auto file = open_byte_file(folder + "/" + name, options);
+                           if (file->size() > kMostText) {
+                               throw DataError({.path = shown_name(file->name())},
+                                               {.where = "text",
+                                                .expected = fmt::format("at most {} bytes", kMostText),
+                                                .got = fmt::to_string(file->size())});
+                           }
+                           std::string text(file->size(), '\0');
+                           file->read(0, std::as_writable_bytes(std::span(text)));
+                           return text;
+                       }};
+    for (const RemoteEntry& file : list_remote(folder, options)) {
+        const std::string name = file.name.substr(std::min(folder.size() + 1, file.name.size()));
+        if (is_data(name) || name == kCard || fs::path(name).filename() == kState || name == kDict) {
+            listing.names.push_back(name);
+        }
+    }
+    return listing;
 }
 
 HubListing list_hub_folder(const std::string& folder, std::string& root) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "stoker/formats/dataset.h"
+#include "stoker/io/byte_file.h"
 
 namespace stoker {
 
@@ -35,6 +36,13 @@ bool is_hub_folder(const std::string& folder);
 // Lists a folder, at most 5 levels deep; of the Hub's cache, the newest snapshot. `root` becomes the folder of the
 // names.
 HubListing list_hub_folder(const std::string& folder, std::string& root);
+
+// True for a data set on the Hub, or a folder in it, without the name of a file: hf://datasets/ORG/NAME; and for a
+// folder behind s3:// or gs://, whose name ends in a slash.
+bool is_hub_repository(std::string_view name);
+
+// Lists one of these; `folder` without the slash at its end.
+HubListing list_hub_repository(const std::string& folder, const RemoteOptions& options);
 
 // "train", "validation", "test" or empty: the split that a file's path names.
 std::string_view split_of_name(std::string_view name);

@@ -22,17 +22,23 @@ struct Files {
     std::string folder;
 };
 
-Files find_files(const std::string& data, Split split) {
+std::string without_slash(const std::string& folder) {
+    return folder.substr(0, folder.find_last_not_of('/') + 1);
+}
+
+Files find_files(const std::string& data, Split split, const RemoteOptions& remote) {
     Files files;
-    if (!is_folder(data)) {
-        files.names = shard_names(data);
+    const bool repository = is_hub_repository(data);
+    if (!repository && !is_folder(data)) {
+        files.names = shard_names(data, remote);
         files.folder = is_remote(data) ? "" : std::filesystem::path(files.names.front()).parent_path().string();
         files.folder = files.folder.empty() && !is_remote(data) ? "." : files.folder;
         return files;
     }
-    const HubListing listing = list_hub_folder(data, files.folder);
+    const std::string root = without_slash(data);
+    const HubListing listing = repository ? list_hub_repository(root, remote) : list_hub_folder(data, files.folder);
     for (const std::string& name : hub_split_files(listing, split)) {
-        files.names.push_back((std::filesystem::path(files.folder) / name).string());
+        files.names.push_back((repository ? root : files.folder) + "/" + name);
     }
     if (files.names.empty()) {
         throw DataError({.path = data},
@@ -51,11 +57,11 @@ bool is_arrow_path(const std::string& data) {
     if (is_parquet_name(data) || is_arrow_name(data)) {
         return !is_folder(data) || is_hub_folder(data);
     }
-    return is_folder(data) && is_hub_folder(data);
+    return is_hub_repository(data) || (is_folder(data) && is_hub_folder(data));
 }
 
 std::unique_ptr<Dataset> open_arrow(const std::string& data, Split split, const OpenOptions& options) {
-    Files files = find_files(data, split);
+    Files files = find_files(data, split, options.remote);
     const bool parquet = is_parquet_name(files.names.front());
     if (std::ranges::any_of(files.names, [&](const std::string& name) { return is_parquet_name(name) != parquet; })) {
         throw DataError({.path = shown_name(data)},
@@ -79,11 +85,12 @@ std::unique_ptr<Dataset> open_arrow(const std::string& data, Split split, const 
 }
 
 bool arrow_has_splits(const std::string& data) {
-    if (!is_folder(data)) {
+    std::string root;
+    if (!is_hub_repository(data) && !is_folder(data)) {
         return false;
     }
-    std::string root;
-    const HubListing listing = list_hub_folder(data, root);
+    const HubListing listing =
+        is_hub_repository(data) ? list_hub_repository(without_slash(data), {}) : list_hub_folder(data, root);
     return !hub_split_files(listing, Split::train).empty() && !hub_split_files(listing, Split::test).empty();
 }
 
