@@ -43,6 +43,7 @@ SUB_ARROWS = {
     "io": {"remote": ["."]},
     "formats": {
         "arrays": [".", "pickle"],
+        "arrow": ["."],
         "coco": ["."],
         "folder": ["."],
         "hdf5": ["."],

@@ -1,4 +1,4 @@
-// Arbitrary bytes as a Parquet file, or, where they begin otherwise, an Arrow file or stream: as samples, and with each
+// Arbitrary bytes as a Parquet file, or as an Arrow file or stream, by their beginning: as samples, and with each
 // stored field. Apache Arrow's own code is not instrumented.
 #include "fuzz/formats/sources.h"
 #include "stoker/formats/arrow/arrow_batches.h"

@@ -76,11 +76,11 @@ struct ArrowApi {
                            std::uint64_t size, std::int64_t rows,
                            void (*take)(void* user, const std::uint8_t* value, std::int64_t size), void* user,
                            ArrowText* error) = nullptr;
-    // The leaves of a row group, as a struct of their outermost columns, which have these leaves alone. `array` keeps
-    // what it needs.
+    // The leaves of a row group, as a struct of their outermost columns, which have these leaves alone. `array` owns
+    // its memory.
     bool (*parquet_columns)(const ParquetHandle* file, std::int32_t group, const std::int32_t* leaves,
                             std::size_t count, ArrowSchema* schema, ArrowArray* array, ArrowText* error) = nullptr;
-    // The batches of an Arrow file or stream in mapped memory, which stays valid as long as they are used.
+    // The batches of an Arrow file or stream in mapped memory, which must stay valid until they are released.
     bool (*open_ipc)(const ArrowBytes* bytes, std::int64_t most_memory, ArrowArrayStream* out,
                      ArrowText* error) = nullptr;
 };

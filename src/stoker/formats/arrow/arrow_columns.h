@@ -38,7 +38,8 @@ struct ArrowRoles {
 
 // The image: the column that `wanted` names, else a usual name (fields.h), else the first that is a file or, as
 // `holds_images` says by its bytes, holds images. The label: the named one, a usual name, or the first ClassLabel.
-// Throws DataError, which lists the columns, if a named one is missing, or if there is no image and no field is wanted.
+// Throws DataError, which lists the columns, if a named one is missing, or if neither an image is found nor a field
+// wanted.
 ArrowRoles choose_roles(const std::vector<ArrowColumn>& columns, const FieldNames& wanted,
                         const std::function<bool(const ArrowColumn&)>& holds_images, const std::string& path);
 

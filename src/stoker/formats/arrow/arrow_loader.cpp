@@ -95,7 +95,7 @@ fs::path module_of(const std::vector<fs::path>& folders, const std::string& rele
     return {};
 }
 
-// "libarrow.so.2300 in ...", for a folder whose release has no module.
+// "libarrow.so.2300 in ...", for a folder of a release without a module.
 std::string other_release(const fs::path& folder) {
     std::error_code missing;
     for (const auto& entry : fs::directory_iterator(folder, missing)) {

@@ -9,9 +9,9 @@
 
 namespace stoker {
 
-// Opened at the first call. Throws IoError if there is no release of pyarrow with a module. A pyarrow is sought in
-// $STOKER_PYARROW, next to this package, in the active virtual or conda environment, where this program was built, and
-// among the system's libraries.
+// Opened at the first call. Throws IoError unless there is a release of pyarrow with a module. pyarrow is sought in
+// $STOKER_PYARROW, next to this package, in the active virtual or conda environment, in the one that this program was
+// built with, and among the system's libraries.
 const ArrowApi& arrow_api();
 
 // The releases that have a module in these folders: "2600", newest first.

@@ -53,7 +53,7 @@ class ArrowRows {
 
     // "train-00000-of-00005/17": unique, without the folder.
     virtual std::string key(std::int64_t row) const = 0;
-    // The rows of parts that are best read together, where these columns are read; empty if every order is equally
+    // The rows of parts that are best read together, for readers of these columns; empty if every order is equally
     // good.
     virtual std::vector<std::int64_t> parts(std::span<const ArrowSource* const> sources) const = 0;
     virtual void prefetch(std::span<const ArrowSource* const> sources, std::span<const std::int64_t> rows) const = 0;

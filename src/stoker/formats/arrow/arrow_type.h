@@ -45,7 +45,7 @@ struct ArrowType {
     bool is_list() const { return kind == ArrowKind::list || kind == ArrowKind::fixed_list; }
     // Bytes, or a dictionary of bytes.
     bool has_bytes() const { return is_bytes() || (kind == ArrowKind::dictionary && children.front().is_bytes()); }
-    // Null if it has no such child.
+    // Null for a name that it lacks.
     const ArrowType* child(std::string_view wanted) const;
 };
 

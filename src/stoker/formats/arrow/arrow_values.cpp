@@ -67,7 +67,7 @@ std::int64_t offset_at(const ArrowType& type, const ArrowArray& array, std::int6
     return type.wide ? load<std::int64_t>(offsets + at * 8) : load<std::int32_t>(offsets + at * 4);
 }
 
-// Where the values of row `row` lie among those of all rows.
+// The place of the values of row `row` among those of all rows.
 std::pair<std::int64_t, std::int64_t> offsets_of(const ArrowType& type, const ArrowArray& array, std::int64_t row) {
     const std::int64_t begin = offset_at(type, array, array.offset + row);
     const std::int64_t end = offset_at(type, array, array.offset + row + 1);

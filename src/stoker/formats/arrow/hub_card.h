@@ -18,7 +18,7 @@ struct HubConfig {
     std::vector<HubDataFiles> files;
 };
 
-// Empty if the text has no such head, or if it is written in another way than the Hub's libraries write it.
+// Empty for a text without such a head, or with one that is written in another way than the Hub's libraries do.
 std::vector<HubConfig> read_hub_card(std::string_view readme);
 
 }  // namespace stoker

@@ -27,7 +27,7 @@ struct HubListing {
 // datasets' save_to_disk (state.json, dataset_dict.json), else .parquet or .arrow files with the split's name in their
 // path, such as data/train-00000-of-00005.parquet. Without any name of a split, all files are the training split.
 // Split::test is "validation" where there is one, else "test". Empty if there is none.
-// Throws DataError for a card with several configurations of which none is the default, and damaged JSON.
+// Throws DataError for a card with several configurations and without a default one, and for damaged JSON.
 std::vector<std::string> hub_split_files(const HubListing& listing, Split split);
 
 // True for a folder with such files, in it, in folders in it, or in snapshots of the Hub's cache.

@@ -42,7 +42,7 @@ class ParquetRows final : public ArrowRows {
     std::string key(std::int64_t row) const override;
     // Empty if all text and binary columns are used in place and the other columns fit into the cache.
     std::vector<std::int64_t> parts(std::span<const ArrowSource* const> sources) const override;
-    // Fetches the pages of remote files, where they are known already.
+    // Fetches those pages of remote files whose places are known already.
     void prefetch(std::span<const ArrowSource* const> sources, std::span<const std::int64_t> rows) const override;
     std::int64_t file_bytes() const override { return bytes_; }
 
