@@ -153,7 +153,7 @@ def open(
     clips: bool = False,
     labels: Any = None,
 ) -> Dataset:
-    """Opens a data set: a folder of images, a .csv table, .npz, .h5, .lmdb, .tar, .stk, a URL, ... (docs/data.md).
+    """Opens a data set: a folder of images, a .csv table, .npz, .h5, .lmdb, .tar, .tfrecord, .stk, a URL, ... (docs/data.md).
 
     split: of data that have two, such as MNIST's files.
     fields: further fields of each sample: names, or {name: name in the data} or {name: (name in the data, kind)}.

@@ -12,8 +12,8 @@
 namespace stoker {
 namespace {
 
-constexpr std::array<std::string_view, 5> kImages = {"images", "image", "x", "data", "0"};
-constexpr std::array<std::string_view, 5> kLabels = {"labels", "label", "y", "targets", "1"};
+constexpr std::array<std::string_view, 6> kImages = {"images", "image", "x", "data", "image/encoded", "0"};
+constexpr std::array<std::string_view, 6> kLabels = {"labels", "label", "y", "targets", "image/class/label", "1"};
 constexpr std::array<std::string_view, 1> kTrain = {"train"};
 constexpr std::array<std::string_view, 2> kTest = {"test", "val"};
 
@@ -60,6 +60,10 @@ std::optional<std::string> find_usual(std::span<const std::string> present, std:
 }
 
 }  // namespace
+
+std::span<const std::string_view> usual_label_names() {
+    return kLabels;
+}
 
 FoundFields find_fields(std::span<const std::string> present, const FieldNames& wanted, Split split,
                         const std::string& path) {

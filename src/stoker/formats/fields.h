@@ -10,13 +10,15 @@
 
 namespace stoker {
 
-// The usual names, in order of preference: images, image, x, data, 0; labels, label, y, targets, 1 (numbers are
-// positions in a tuple). Names with the split come first: train_images, x_train, train/images, ... ("test" or "val" for
-// the test split).
+// The usual names, in order of preference: images, image, x, data, image/encoded, 0; labels, label, y, targets,
+// image/class/label, 1 (numbers are positions in a tuple). Names with the split come first: train_images, x_train,
+// train/images, ... ("test" or "val" for the test split).
 struct FoundFields {
     std::string image;
     std::optional<std::string> label;  // empty if no field has one of the usual names
 };
+
+std::span<const std::string_view> usual_label_names();
 
 // Chooses among `present`. Names in `wanted` must be present. Without one of the usual image names, a single field that
 // is not the label is the image. A name in `wanted.more` is not taken for the label; with `wanted.unlabelled` there is
