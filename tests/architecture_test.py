@@ -55,6 +55,7 @@ SUB_ARROWS = {
         "synth": ["."],
         "table": ["."],
         "tokens": [".", "arrays"],
+        "tfrecord": ["."],
         "webdataset": [".", "arrays"],
     },
     "codecs": {"jpeg": ["."], "dct": [".", "jpeg"], "audio": [".", "video"], "video": ["."]},

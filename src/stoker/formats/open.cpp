@@ -143,7 +143,7 @@ std::unique_ptr<Dataset> open_as(const std::string& data, Split split, const Ope
     return std::make_unique<Kind>(data, split, options.fields);
 }
 
-// True for a folder of shards that is no other data set: archives may be next to the files that were unpacked from
+// True for a folder of shards unless it is another data set: archives may be next to the files that were unpacked from
 // them.
 bool is_alone(const std::string& folder, bool (*is_shards)(const std::string& folder)) {
     return is_shards(folder) && !is_table_path(folder) && !is_coco_path(folder) && !is_paired_folder(folder);

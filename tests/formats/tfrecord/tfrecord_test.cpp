@@ -50,7 +50,7 @@ class TfRecordTest : public ::testing::Test {
     TfRecordDataset open(const std::string& records, const FieldNames& fields = {}) const {
         return TfRecordDataset(write("x.tfrecord", records), Split::train, {.fields = fields});
     }
-    // Of one Example with an image, a label and `more`.
+    // A shard of one Example with an image, a label and `more`.
     TfRecordDataset open_with(const TfFeatures& more, const FieldNames& fields) const {
         TfFeatures all = {{"image", tf_texts({tf_image("")})}, {"label", tf_integers({1})}};
         all.insert(all.end(), more.begin(), more.end());

@@ -28,7 +28,7 @@ bool is_number(std::string_view text) {
            (pattern || text.size() >= kLeast);
 }
 
-// The begin of "-00000-of-00010" at the end of a name; npos if it has no such end.
+// The begin of "-00000-of-00010" at the end of a name; npos without one.
 std::size_t find_numbers(std::string_view name) {
     const std::size_t of = name.rfind(kOf);
     if (of == std::string_view::npos || of == 0 || !is_number(name.substr(of + kOf.size()))) {

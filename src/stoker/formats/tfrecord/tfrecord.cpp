@@ -35,7 +35,7 @@ TfLabelNames label_names(const FieldNames& fields) {
     return labels;
 }
 
-// A shard's name for keys, which the query of a URL is no part of.
+// A shard's name for keys: the same for any query of a URL.
 std::string key_name(const std::string& shard) {
     return shown_name(without_query(shard));
 }
@@ -54,7 +54,7 @@ std::size_t common_folder(const ShardFiles& files) {
     return length;
 }
 
-// Room for the shards of a window, of which samples are read in random order, and for those of the next.
+// Room for the shards of one window, whose samples are read in random order, and for those of the next.
 std::uint64_t part_budget(std::uint64_t largest) {
     constexpr std::uint64_t kLeast = std::uint64_t{256} << 20;
     constexpr std::uint64_t kShards = 3;

@@ -43,7 +43,7 @@ class TfRecordDataset final : public Dataset {
     void prefetch(std::span<const std::int64_t> indices) const override;
     // Empty for a bad label, for which read() throws.
     std::optional<std::int64_t> label(std::int64_t index) const override;
-    // Of remote and compressed shards.
+    // Empty if all shards are local and plain.
     std::vector<std::int64_t> shard_sizes() const override;
     // From LABEL.labels.txt in the folder of the shards, as TensorFlow Datasets writes it, from x-classes.txt next to
     // x.tfrecord and x-00000-of-00010, or from classes.txt. Otherwise, and for remote shards: "0" to the largest label.
