@@ -14,6 +14,7 @@
 #include "formats/field_value_support.h"
 #include "formats/tfrecord/tfrecord_support.h"
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/io/gzip.h"
 #include "support/temp_dir.h"
 
@@ -126,10 +127,20 @@ TEST_F(TfRecordTest, CompressedShardsGiveTheSameSamples) {
     const auto dataset = open(gzipped(kThree));
     EXPECT_EQ(all(dataset), kThreeSeen);
     EXPECT_THAT(dataset.shard_sizes(), ElementsAre(3));
-    EXPECT_THAT(dataset.advice(), HasSubstr("compressed"));
+    EXPECT_EQ(dataset.advice(), "");
     const std::string first = tf_record(tf_sample("A", 2));
     EXPECT_EQ(all(open(gzipped(first) + gzipped(kThree.substr(first.size())))), kThreeSeen);  // two members
     EXPECT_THAT(open(gzipped(kThree)).classes(), SizeIs(3));
+}
+
+TEST_F(TfRecordTest, CompressedShardsThatDoNotFitIntoMemoryTogether) {
+    set_memory_limit(1000);  // a quarter of it is for decoded shards
+    write("x.tfrecord", gzipped(kThree));
+    write("y.tfrecord", gzipped(kThree));
+    const TfRecordDataset dataset((dir_ / "*.tfrecord").string());
+    set_memory_limit(0);
+    EXPECT_THAT(dataset.advice(), HasSubstr("compressed"));
+    EXPECT_EQ(all(dataset).size(), 6);
 }
 
 TEST_F(TfRecordTest, ManyThreadsReadACompressedShard) {

@@ -164,7 +164,12 @@ std::int64_t copy_values(const TfFeature& feature, TfKind kind, Buffer& out) {
     out.resize(static_cast<std::size_t>(count) * item);
     std::byte* to = out.data();
     if (kind == TfKind::floats) {
-        each_piece(feature, [&](std::span<const std::byte> piece) { to = std::ranges::copy(piece, to).out; });
+        each_piece(feature, [&](std::span<const std::byte> piece) {
+            if (!piece.empty()) {
+                std::memcpy(to, piece.data(), piece.size());
+                to += piece.size();
+            }
+        });
     } else {
         each_integer(feature, [&](std::int64_t value) {
             std::memcpy(to, &value, sizeof value);

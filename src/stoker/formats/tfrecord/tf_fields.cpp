@@ -146,7 +146,9 @@ void read_tf_field(const Field& field, const TfFieldSource& source, FoundTfFeatu
     if (has_pixels(field.kind) || field.kind == FieldKind::bytes) {
         const auto bytes = single_bytes(feature);
         value.storage.resize(bytes.size());
-        std::ranges::copy(bytes, value.storage.data());
+        if (!bytes.empty()) {
+            std::memcpy(value.storage.data(), bytes.data(), bytes.size());  // std::ranges::copy copies byte by byte
+        }
         if (has_pixels(field.kind)) {
             set_encoded(value.storage.bytes(), value);
         } else {

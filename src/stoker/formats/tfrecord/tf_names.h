@@ -10,7 +10,8 @@
 namespace stoker {
 
 // True for a file's name such as x.tfrecord, x.tfrecords, x.tfrec, the same with .gz, x.tfrecord-00000-of-00010,
-// x-00000-of-00010.tfrecord, and x-00000-of-00010 if x lacks an ending. Patterns count as the names that they stand for.
+// x-00000-of-00010.tfrecord, and x-00000-of-00010 if x lacks an ending. Patterns count as the names that they stand
+// for.
 bool is_tfrecord_name(std::string_view name);
 
 // The same for the last part of a path, a pattern or a URL. Does not access the files.

@@ -2,6 +2,7 @@
 #include "stoker/formats/tfrecord/tfrecord.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 
 #include "stoker/base/cpu_cores.h"
@@ -95,15 +96,20 @@ void TfRecordDataset::open_shards() {
     parallel_for(files_.remote() ? kRemoteThreads : cpu_cores().usable, count, 1, work);
     std::int64_t end = 0;
     std::uint64_t largest = 0;
+    std::uint64_t decoded = 0;  // of the compressed shards
     for (std::size_t shard = 0; shard < files_.size(); ++shard) {
         indices_.push_back(std::move(*found[shard]));
         end += indices_.back().size();
         ends_.push_back(end);
         bytes_ += static_cast<std::int64_t>(sizes[shard]);
-        largest = std::max(largest, indices_.back().decoded_bytes());
+        if (indices_.back().form() != TfForm::plain) {
+            largest = std::max(largest, indices_.back().decoded_bytes());
+            decoded += indices_.back().decoded_bytes();
+        }
     }
     map_or_read_ = MapOrRead(static_cast<std::uint64_t>(bytes_));
     parts_ = std::make_unique<PartCache<Buffer>>(part_budget(largest));
+    decodes_again_ = decoded > part_budget(largest);
     if (end == 0) {
         throw DataError({.path = path_}, {.where = "tfrecord", .expected = "records", .got = "none"});
     }
@@ -156,7 +162,7 @@ std::span<const std::byte> TfRecordDataset::decoded_data(const Place& at, Buffer
         at.shard, [&] { return decode_tf_shard(*files_.open(at.shard), index.form(), index.decoded_bytes()); });
     const ByteRange range = entry(at).range();
     storage.resize(static_cast<std::size_t>(range.size));
-    std::ranges::copy(part->bytes().subspan(static_cast<std::size_t>(range.offset), storage.size()), storage.data());
+    std::memcpy(storage.data(), part->data() + range.offset, storage.size());
     return checked_tf_data(storage.bytes());
 }
 
@@ -253,7 +259,7 @@ std::string TfRecordDataset::advice() const {
         text = fmt::format("left out: {} of other splits ({}{})", pluralize(std::ssize(left_out_), "shard"),
                            left_out_.front(), left_out_.size() > 1 ? ", ..." : "");
     }
-    if (is_compressed()) {
+    if (decodes_again_) {
         text += text.empty() ? "" : "; ";
         text +=
             "compressed shards are decoded as a whole: `stoker pack` to x.stk stores samples that are read one by one";

@@ -53,7 +53,7 @@ class TfRecordDataset final : public Dataset {
     std::vector<Field> stored_fields() const override;
     std::string_view format() const override { return "tfrecord"; }
     std::string path() const override { return path_; }
-    std::string advice() const override;  // shards that are left out, and compressed ones
+    std::string advice() const override;  // shards that are left out, and many compressed ones
     std::int64_t bytes() const override { return bytes_; }
 
   private:
@@ -98,6 +98,7 @@ class TfRecordDataset final : public Dataset {
     std::int64_t bytes_ = 0;
     MapOrRead map_or_read_;
     std::unique_ptr<PartCache<Buffer>> parts_;  // compressed shards, decoded
+    bool decodes_again_ = false;                // they do not all fit into parts_
 };
 
 }  // namespace stoker
