@@ -162,6 +162,7 @@ TEST_F(TfRecordTest, TheImageIsTheFeatureWithOne) {
         return open(tf_record(tf_example(features)), fields);
     };
     EXPECT_THAT(all(opened({{"anything", image}, {"id", tf_texts({"7"})}})), SizeIs(1));
+    EXPECT_THAT(all(opened({{"", image}})), SizeIs(1));
     EXPECT_THAT(all(opened({{"depth", image}, {"image", image}, {"mask", image}})), SizeIs(1));
     EXPECT_THROW(opened({{"depth", image}, {"mask", image}}), DataError);
     EXPECT_THAT(all(opened({{"depth", image}, {"mask", image}}, {.image = "mask", .label = ""})), SizeIs(1));

@@ -90,6 +90,7 @@ void TfRecordDataset::find_features() {
 }
 
 void TfRecordDataset::choose_image(std::span<const std::string> images, std::span<const std::string> all) {
+    images_ = true;
     if (!names_.image.empty()) {
         image_ = stoker::find_fields(all, {.image = names_.image, .label = ""}, Split::train, path_).image;
         return;
@@ -107,6 +108,8 @@ void TfRecordDataset::choose_image(std::span<const std::string> images, std::spa
                                           .expected = "a feature that holds an encoded image",
                                           .got = listed(all),
                                           .hint = "read features as further fields ([data.fields], --field)"});
+    } else {
+        images_ = false;
     }
 }
 
@@ -129,7 +132,7 @@ void TfRecordDataset::find_fields() {
         fields_.push_back(describe(request, sources_.back()));
         wanted_.insert(wanted_.end(), sources_.back().names.begin(), sources_.back().names.end());
     }
-    if (!image_.empty()) {
+    if (images_) {
         wanted_.push_back(image_);
     }
 }
@@ -154,7 +157,7 @@ Field TfRecordDataset::describe(const FieldRequest& request, const TfFieldSource
 std::vector<Field> TfRecordDataset::stored_fields() const {
     std::vector<Field> found;
     for (const std::string& name : all_) {
-        if (name == image_ || name == label_) {
+        if ((images_ && name == image_) || name == label_) {
             continue;
         }
         try {

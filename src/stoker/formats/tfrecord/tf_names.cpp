@@ -71,7 +71,12 @@ std::string split_word(std::string_view file) {
 using Names = std::vector<std::string>;
 
 // The shards of a folder by split; both empty unless it has both.
-std::pair<Names, Names> splits_of(const Names& shards) {
+struct Splits {
+    Names train;
+    Names test;
+};
+
+Splits splits_of(const Names& shards) {
     constexpr std::array<std::string_view, 2> kTrain = {"train", "training"};
     constexpr std::array<std::string_view, 6> kTest = {"val", "valid", "validation", "dev", "test", "testing"};
     const auto named = [&](const auto& words) {
@@ -85,8 +90,8 @@ std::pair<Names, Names> splits_of(const Names& shards) {
         }
         return Names();
     };
-    std::pair<Names, Names> found{named(kTrain), named(kTest)};
-    return found.first.empty() || found.second.empty() ? std::pair<Names, Names>() : found;
+    Splits found{.train = named(kTrain), .test = named(kTest)};
+    return found.train.empty() || found.test.empty() ? Splits() : found;
 }
 
 }  // namespace
@@ -133,18 +138,18 @@ TfRecordShards tfrecord_shards(const std::string& spec, Split split) {
         return {.names = shard_names(spec), .left_out = {}};
     }
     TfRecordShards shards{.names = shards_in(spec, is_tfrecord_name), .left_out = {}};
-    auto [train, test] = splits_of(shards.names);
-    if (!train.empty()) {
+    Splits splits = splits_of(shards.names);
+    if (!splits.train.empty()) {
         std::ranges::copy_if(shards.names, std::back_inserter(shards.left_out), [&](const std::string& shard) {
-            return !std::ranges::binary_search(train, shard) && !std::ranges::binary_search(test, shard);
+            return !std::ranges::binary_search(splits.train, shard) && !std::ranges::binary_search(splits.test, shard);
         });
-        shards.names = split == Split::train ? std::move(train) : std::move(test);
+        shards.names = std::move(split == Split::train ? splits.train : splits.test);
     }
     return shards;
 }
 
 bool tfrecord_has_splits(const std::string& spec) {
-    return !is_remote(spec) && is_folder(spec) && !splits_of(shards_in(spec, is_tfrecord_name)).first.empty();
+    return !is_remote(spec) && is_folder(spec) && !splits_of(shards_in(spec, is_tfrecord_name)).train.empty();
 }
 
 }  // namespace stoker

@@ -188,7 +188,7 @@ void TfRecordDataset::read(std::int64_t index, Sample& sample) const {
             read_tf_field(fields_[i], sources_[i], rest.first(count), sample.field(i));
             rest = rest.subspan(count);
         }
-        if (image_.empty()) {
+        if (!images_) {
             sample.set_raw({}, 0, 0, 0);
             return;
         }

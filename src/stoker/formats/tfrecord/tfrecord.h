@@ -48,7 +48,7 @@ class TfRecordDataset final : public Dataset {
     // From LABEL.labels.txt in the folder of the shards, as TensorFlow Datasets writes it, from x-classes.txt next to
     // x.tfrecord and x-00000-of-00010, or from classes.txt. Otherwise, and for remote shards: "0" to the largest label.
     std::span<const std::string> classes() const override { return classes_; }
-    bool has_image() const override { return !image_.empty(); }
+    bool has_image() const override { return images_; }
     std::span<const Field> fields() const override { return fields_; }
     std::vector<Field> stored_fields() const override;
     std::string_view format() const override { return "tfrecord"; }
@@ -88,7 +88,8 @@ class TfRecordDataset final : public Dataset {
     std::vector<TfIndex> indices_;    // by shard
     std::vector<std::int64_t> ends_;  // index after the last sample of each
     std::size_t folder_ = 0;          // length of the folder's name that all shards share
-    std::string image_;               // the image's feature; empty: samples have further fields only
+    std::string image_;               // the image's feature, whose name may be empty
+    bool images_ = false;             // false: samples have further fields only
     std::string label_;               // the label's, if a sample that was looked at has it
     std::vector<std::string> all_;    // the features that were found
     std::vector<std::string> classes_;
