@@ -1,4 +1,4 @@
-// Values are copied: the record may be in memory that the sample's image replaces.
+// Bytes of a mapped shard are not copied.
 #include "stoker/formats/tfrecord/tf_fields.h"
 
 #include <algorithm>
@@ -137,22 +137,24 @@ void make_scalar(Field& field, const FieldRequest& request) {
     }
 }
 
-void read_tf_field(const Field& field, const TfFieldSource& source, FoundTfFeatures features, FieldValue& value) {
+void read_tf_field(const Field& field, const TfFieldSource& source, FoundTfFeatures features, bool stays,
+                   FieldValue& value) {
     if (source.columns) {
         read_columns(source, features, value);
         return;
     }
     const TfFeature& feature = require_feature(source, features, 0);
     if (has_pixels(field.kind) || field.kind == FieldKind::bytes) {
-        const auto bytes = single_bytes(feature);
-        value.storage.resize(bytes.size());
-        if (!bytes.empty()) {
+        std::span<const std::byte> bytes = single_bytes(feature);
+        if (!stays && !bytes.empty()) {
+            value.storage.resize(bytes.size());
             std::memcpy(value.storage.data(), bytes.data(), bytes.size());  // std::ranges::copy copies byte by byte
+            bytes = value.storage.bytes();
         }
         if (has_pixels(field.kind)) {
-            set_encoded(value.storage.bytes(), value);
+            set_encoded(bytes, value);
         } else {
-            value.set_elements(std::span<const std::byte>(value.storage.bytes()));
+            value.set_elements(bytes);
         }
         return;
     }

@@ -34,7 +34,9 @@ Field describe_tf_field(const FieldRequest& request, const TfFieldSource& source
 // A list of one number in all samples that were looked at is a number.
 void make_scalar(Field& field, const FieldRequest& request);
 
-// Sets `value` to a copy. Throws DataError.
-void read_tf_field(const Field& field, const TfFieldSource& source, FoundTfFeatures features, FieldValue& value);
+// Sets `value`. `stays`: the record is part of the data set; otherwise `value` gets copies, because the sample's image
+// may replace the record's memory. Throws DataError.
+void read_tf_field(const Field& field, const TfFieldSource& source, FoundTfFeatures features, bool stays,
+                   FieldValue& value);
 
 }  // namespace stoker

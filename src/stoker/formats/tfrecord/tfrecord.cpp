@@ -183,9 +183,10 @@ void TfRecordDataset::read(std::int64_t index, Sample& sample) const {
         sample.label = names_.unlabelled ? -1 : label;
         const auto found = find_tf_features(data, wanted_);
         FoundTfFeatures rest = found;
+        const bool stays = data.data() != sample.storage.data();
         for (std::size_t i = 0; i < fields_.size(); ++i) {
             const std::size_t count = sources_[i].names.size();
-            read_tf_field(fields_[i], sources_[i], rest.first(count), sample.field(i));
+            read_tf_field(fields_[i], sources_[i], rest.first(count), stays, sample.field(i));
             rest = rest.subspan(count);
         }
         if (!images_) {

@@ -34,8 +34,8 @@ class TfRecordDataset final : public Dataset {
                     std::size_t most_open = spare_descriptors());
 
     std::int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
-    // The image is a view of the shard's map (map_or_read.h says when), or part of one read into the storage. Fields
-    // are copies.
+    // Image and fields of bytes are views of the shard's map (map_or_read.h says when). Otherwise the image is part of
+    // one read into the storage, and fields are copies.
     void read(std::int64_t index, Sample& sample) const override;
     // "x.tfrecord-00000-of-00010/17": the shard's name within the folder of all shards, and the record's number.
     std::string key(std::int64_t index) const override;
