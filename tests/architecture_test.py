@@ -56,6 +56,7 @@ SUB_ARROWS = {
         "synth": ["."],
         "table": ["."],
         "tokens": [".", "arrays"],
+        "tfrecord": ["."],
         "webdataset": [".", "arrays"],
     },
     "codecs": {"jpeg": ["."], "dct": [".", "jpeg"], "audio": [".", "video"], "video": ["."]},

@@ -15,6 +15,7 @@
 #include "stoker/base/cpu_features.h"
 #include "stoker/base/error.h"
 #include "stoker/base/memory_limit.h"
+#include "stoker/formats/tfrecord/tf_names.h"
 
 namespace stoker::cli {
 namespace {
@@ -96,7 +97,8 @@ rlim_t shards_in(const std::string& data) {
     rlim_t shards = 0;
     for (std::filesystem::directory_iterator entry(data, unreadable), end; entry != end; entry.increment(unreadable)) {
         const std::string kind = entry->path().extension();
-        shards += kind == ".tar" || kind == ".stk" ? 1 : 0;
+        const bool tfrecord = is_tfrecord_name(entry->path().filename().string());
+        shards += kind == ".tar" || kind == ".stk" || tfrecord ? 1 : 0;
     }
     return shards;
 }

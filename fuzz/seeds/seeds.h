@@ -39,6 +39,9 @@ std::vector<std::vector<std::byte>> lmdb_trees();
 // Addresses of headers and HDF5 files, in the layout of fuzz_hdf5.cpp.
 std::vector<Input> hdf5_files();
 
+// Shards of TFRecord, records and an index, in the layout of fuzz_tfrecord.cpp.
+std::vector<Input> tfrecords();
+
 // Traces of torch.profiler.
 std::vector<Input> traces();
 

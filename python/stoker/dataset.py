@@ -155,7 +155,7 @@ def open(
     clips: bool = False,
     labels: Any = None,
 ) -> Dataset:
-    """Opens a data set: a folder of images, a .csv table, .npz, .h5, .lmdb, .tar, .parquet, .stk, a URL, ... (docs/data.md).
+    """Opens a data set: a folder of images, a .csv table, .npz, .h5, .lmdb, .tar, .tfrecord, .parquet, .stk, a URL, ... (docs/data.md).
 
     path: or a table in memory, which is used without a copy: a datasets.Dataset, a pyarrow.Table, whatever has
         __arrow_c_stream__.

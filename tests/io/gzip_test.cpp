@@ -1,4 +1,4 @@
-// The gzip reader: reads of any size return the same bytes; damage and truncation are distinguished.
+// The gzip reader: reads of any size return the same bytes; damage and truncation are distinguished; streams of zlib.
 #include "stoker/io/gzip.h"
 
 #include <gtest/gtest.h>
@@ -76,6 +76,52 @@ TEST(Gzip, TheSameBytesGiveTheSameFile) {
     std::byte extra{};
     EXPECT_EQ(reader.read(std::span(&extra, 1)), 0u);
     EXPECT_FALSE(reader.truncated());
+}
+
+// zlib's own format around the blocks of a gzip file.
+std::vector<std::byte> as_zlib(std::span<const std::byte> bytes) {
+    constexpr std::size_t kHeader = 10;
+    constexpr std::size_t kTrailer = 8;
+    const auto packed = pack(bytes);
+    std::vector<std::byte> stream = {std::byte{0x78}, std::byte{0x9c}};
+    stream.insert(stream.end(), packed.begin() + kHeader, packed.end() - kTrailer);
+    std::uint32_t low = 1;
+    std::uint32_t high = 0;
+    for (const std::byte byte : bytes) {  // Adler-32
+        low = (low + std::to_integer<std::uint32_t>(byte)) % 65521;
+        high = (high + low) % 65521;
+    }
+    for (const std::uint32_t part : {high >> 8, high, low >> 8, low}) {
+        stream.push_back(static_cast<std::byte>(part & 0xff));
+    }
+    return stream;
+}
+
+TEST(Gzip, ReadsStreamsOfZlib) {
+    const auto bytes = noise(10'000);
+    auto packed = as_zlib(bytes);
+    EXPECT_TRUE(is_zlib(packed));
+    EXPECT_FALSE(is_gzip(packed));
+    EXPECT_FALSE(is_zlib(pack(bytes)));
+    std::vector<std::byte> got(bytes.size() + 1);
+    GzipReader reader(packed, true);
+    got.resize(reader.read(got));
+    EXPECT_EQ(got, bytes);
+    EXPECT_FALSE(reader.truncated());
+
+    const auto read = [&](std::span<const std::byte> stream) {
+        GzipReader again(stream, true);
+        std::vector<std::byte> out(bytes.size() + 1);
+        again.read(out);
+        return again.truncated();
+    };
+    EXPECT_TRUE(read(std::span(packed).first(packed.size() - 5)));
+    EXPECT_THROW(read(pack(bytes)), DataError);
+    auto longer = packed;
+    longer.insert(longer.end(), packed.begin(), packed.end());  // zlib's streams do not follow each other
+    EXPECT_THROW(read(longer), DataError);
+    packed.back() ^= std::byte{1};
+    EXPECT_THROW(read(packed), DataError);
 }
 
 }  // namespace

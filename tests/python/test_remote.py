@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from PIL import Image
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
@@ -136,6 +137,25 @@ def test_a_shard_behind_nginx(stoker, tmp_path, nginx, shard):
     assert "stoker/" in access and " 206 " in access and " 200 " not in access
 
 
+TFRECORDS = ROOT / "tests/formats/tfrecord/files"
+TF_FIELDS = ["--field", "tokens:tokens", "--field", "position"]
+
+
+@pytest.mark.parametrize("name", ["plain-{00000..00001}-of-00002", "gzip.tfrecord", "zlib.tfrecord"])
+def test_tfrecords_behind_nginx(stoker, tmp_path, nginx, name):
+    for shard in TFRECORDS.glob("*[0d]*"):
+        shutil.copy(shard, nginx.www)
+    keys = [sample["key"] for sample in stoker("show", nginx.url(name), "--json").json()["samples"]]
+    assert keys == [sample["key"] for sample in stoker("show", TFRECORDS / name, "--json").json()["samples"]]
+    assert report(stoker, nginx.url(name)) == report(stoker, TFRECORDS / name)
+    stoker("pack", nginx.url(name), "remote.stk", *TF_FIELDS)
+    stoker("pack", TFRECORDS / name, "local.stk", *TF_FIELDS)
+    packed = [report(stoker, target) for target in ("remote.stk", "local.stk")]
+    assert [found.pop("bytes") > 0 for found in packed] == [True, True]  # they hold the source's name
+    assert packed[0] == packed[1]
+    assert " 200 " not in (nginx.folder / "access.log").read_text()
+
+
 @pytest.fixture
 def packed(stoker, tmp_path):
     """A folder x.stk of 60 digits in some ten shards."""
@@ -205,6 +225,16 @@ def test_a_shard_in_s3(stoker, tmp_path, moto, shard):
     assert_same(stoker, tmp_path, "s3://bucket/some where/shard+1.tar", "local.tar", env=settings)
     done = stoker("inspect", "s3://bucket/none.tar", env=settings, status=1)
     assert done.err.count("\n") == 1 and "404 (NoSuchKey)" in done.err and "Signature" not in done.err
+
+
+def test_tfrecords_in_s3(stoker, tmp_path, moto):
+    s3 = client(moto)
+    s3.create_bucket(Bucket="records", CreateBucketConfiguration={"LocationConstraint": KEYS["AWS_REGION"]})
+    for shard in TFRECORDS.glob("plain-*"):
+        s3.put_object(Bucket="records", Key=f"a/{shard.name}", Body=shard.read_bytes())
+    settings = {**KEYS, "AWS_ENDPOINT_URL": moto}
+    found = report(stoker, "s3://records/a/plain-0000{0,1}-of-00002", env=settings)
+    assert found == report(stoker, TFRECORDS / "plain-*-of-00002")
 
 
 def test_a_packed_set_in_s3(stoker, tmp_path, moto, packed):

@@ -62,9 +62,13 @@ std::string class_text(const fs::path& file) {
 }
 
 std::vector<std::string> read_class_names(const fs::path& first_shard, std::int64_t largest_label) {
+    return read_class_names(class_name_files(first_shard), largest_label);
+}
+
+std::vector<std::string> read_class_names(std::span<const fs::path> files, std::int64_t largest_label) {
     std::error_code unknown;
     std::vector<std::string> names;
-    for (const fs::path& file : class_name_files(first_shard)) {
+    for (const fs::path& file : files) {
         if (!fs::exists(file, unknown)) {
             continue;
         }

@@ -20,6 +20,7 @@ std::string class_text(const std::filesystem::path& file);
 // The names in the first of these files that exists; empty if none does. Throws DataError if it has fewer lines
 // than `largest_label` needs, or an empty line between others.
 std::vector<std::string> read_class_names(const std::filesystem::path& first_shard, std::int64_t largest_label);
+std::vector<std::string> read_class_names(std::span<const std::filesystem::path> files, std::int64_t largest_label);
 
 // Labels beyond this are ids of another kind, or damage: they get no names.
 inline constexpr std::int64_t kMaxNumberedClasses = std::int64_t{1} << 20;

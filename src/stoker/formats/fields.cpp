@@ -12,8 +12,8 @@
 namespace stoker {
 namespace {
 
-constexpr std::array<std::string_view, 6> kImages = {"images", "image", "img", "x", "data", "0"};
-constexpr std::array<std::string_view, 5> kLabels = {"labels", "label", "y", "targets", "1"};
+constexpr std::array<std::string_view, 7> kImages = {"images", "image", "img", "x", "data", "image/encoded", "0"};
+constexpr std::array<std::string_view, 6> kLabels = {"labels", "label", "y", "targets", "image/class/label", "1"};
 constexpr std::array<std::string_view, 1> kTrain = {"train"};
 constexpr std::array<std::string_view, 2> kTest = {"test", "val"};
 

@@ -10,9 +10,9 @@
 
 namespace stoker {
 
-// The usual names, in order of preference: images, image, img, x, data, 0; labels, label, y, targets, 1 (numbers are
-// positions in a tuple). Names with the split come first: train_images, x_train, train/images, ... ("test" or "val" for
-// the test split).
+// The usual names, in order of preference: images, image, img, x, data, image/encoded, 0; labels, label, y, targets,
+// image/class/label, 1 (numbers are positions in a tuple). Names with the split come first: train_images, x_train,
+// train/images, ... ("test" or "val" for the test split).
 struct FoundFields {
     std::string image;
     std::optional<std::string> label;  // empty if no field has one of the usual names

@@ -33,6 +33,7 @@
 #include "stoker/formats/stk/stk_manifest.h"
 #include "stoker/formats/synth/synth_digits.h"
 #include "stoker/formats/table/table_dataset.h"
+#include "stoker/formats/tfrecord/tfrecord.h"
 #include "stoker/formats/tokens/packed_documents.h"
 #include "stoker/formats/tokens/token_dataset.h"
 #include "stoker/formats/webdataset/webdataset.h"
@@ -46,7 +47,8 @@ constexpr std::string_view kSynthScheme = "synth:";
 constexpr std::string_view kSynthDigits = "synth:digits";
 constexpr const char* kReadable =
     "a data set: a folder with one subfolder of images for each class, IDX or CIFAR files, labels.csv, images with "
-    "masks, COCO's files, .npy, .npz, .safetensors, .pt, .h5, .lmdb, .tar, .parquet, .arrow, .stk, .bin, or synth:digits";
+    "masks, COCO's files, .npy, .npz, .safetensors, .pt, .h5, .lmdb, .tar, .tfrecord, .parquet, .arrow, .stk, .bin, or "
+    "synth:digits";
 constexpr const char* kHint = "docs/data.md describes each format";
 
 struct SynthOptions {
@@ -143,6 +145,12 @@ std::unique_ptr<Dataset> open_as(const std::string& data, Split split, const Ope
     return std::make_unique<Kind>(data, split, options.fields);
 }
 
+// True for a folder of shards unless it is another data set: archives may be next to the files that were unpacked from
+// them.
+bool is_alone(const std::string& folder, bool (*is_shards)(const std::string& folder)) {
+    return is_shards(folder) && !is_table_path(folder) && !is_coco_path(folder) && !is_paired_folder(folder);
+}
+
 bool always(const std::string& /*data*/) {
     return true;
 }
@@ -169,17 +177,20 @@ constexpr Format kDatasetFormats[] = {
          return std::make_unique<IdxDataset>(paths.images, paths.labels, split);
      },
      .splits = always},
-    // An archive may be next to the files that were unpacked from it.
     {.matches =
-         [](const std::string& data) {
-             return is_folder(data)
-                        ? is_tar_folder(data) && !is_table_path(data) && !is_coco_path(data) && !is_paired_folder(data)
-                        : is_tar_spec(data);
-         },
+         [](const std::string& data) { return is_folder(data) ? is_alone(data, is_tar_folder) : is_tar_spec(data); },
      .open = [](const std::string& data, Split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
          return std::make_unique<WebDataset>(data, options);
      },
      .splits = nullptr},
+    {.matches =
+         [](const std::string& data) {
+             return is_folder(data) ? is_alone(data, is_tfrecord_folder) : is_tfrecord_spec(data);
+         },
+     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
+         return std::make_unique<TfRecordDataset>(data, split, options);
+     },
+     .splits = tfrecord_has_splits},
     {.matches =
          [](const std::string& data) {
              return is_token_path(data) && (is_folder(data) || mistake_of(data) == nullptr);
@@ -232,9 +243,7 @@ const Mistake* mistake_of(const fs::path& path) {
          "a video",
          "give the folder that has a subfolder of videos for each class"},
         {{".csv"}, "a table", "give its path, or name it labels.csv"},
-        {{".tsv", ".jsonl", ".xlsx"},
-         "a table",
-         "save it as .csv: a path of an image and its class in a row"},
+        {{".tsv", ".jsonl", ".xlsx"}, "a table", "save it as .csv: a path of an image and its class in a row"},
         {{".json"}, "JSON", "give its path if it has COCO's annotations"},
         {{".toml"}, "a recipe", "give the path in its data.train"},
         {{".stk"}, "a file", "an stk data set is a folder: give the one that holds stk.json"},
@@ -280,7 +289,8 @@ std::string first_file(const std::string& folder) {
 [[noreturn]] void refuse(const std::string& data) {
     if (is_remote(data)) {
         throw Unsupported({.where = "data",
-                           .expected = "an stk data set or WebDataset shards behind a URL: x.stk, x.tar",
+                           .expected = "an stk data set, or WebDataset or TFRecord shards behind a URL: x.stk, x.tar, "
+                                       "x.tfrecord",
                            .got = fmt::format("\"{}\"", shown_name(data)),
                            .hint = kHint});
     }

@@ -140,14 +140,20 @@ std::vector<std::string> expand_remote(const std::string& spec, const std::strin
     return names;
 }
 
-std::vector<std::string> tars_in(const std::string& folder) {
+bool is_tar_name(std::string_view name) {
+    return name.ends_with(kTar);
+}
+
+}  // namespace
+
+std::vector<std::string> shards_in(const std::string& folder, bool (*is_shard)(std::string_view name)) {
     std::vector<std::string> names;
     std::error_code error;
     std::error_code unknown;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
         const std::string name = entry->path().filename().string();
         // The listing holds the type: no stat for each of up to a million shards.
-        if (name.ends_with(kTar) && !name.starts_with('.') && !entry->is_directory(unknown)) {
+        if (is_shard(name) && !name.starts_with('.') && !entry->is_directory(unknown)) {
             names.push_back(entry->path().string());
         }
     }
@@ -157,6 +163,8 @@ std::vector<std::string> tars_in(const std::string& folder) {
     std::ranges::sort(names);
     return names;
 }
+
+namespace {
 
 // In it, or up to `levels` of folders below.
 bool holds_image(const fs::path& folder, int levels) {
@@ -211,7 +219,7 @@ std::string first_of_braces(std::string_view spec) {
 std::vector<std::string> shard_names(const std::string& spec, const RemoteOptions& remote) {
     std::error_code unknown;
     if (!is_remote(spec) && is_folder(spec)) {
-        return tars_in(spec);
+        return shards_in(spec, is_tar_name);
     }
     if (!is_remote(spec) && fs::exists(spec, unknown)) {
         return {spec};
@@ -255,9 +263,13 @@ bool is_tar_spec(const std::string& spec) {
 }
 
 bool is_tar_folder(const std::string& path) {
+    return is_shard_folder(path, is_tar_name);
+}
+
+bool is_shard_folder(const std::string& path, bool (*is_shard)(std::string_view name)) {
     std::error_code error;
     std::vector<fs::path> folders;
-    bool tar = false;
+    bool found = false;
     for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
         std::error_code unknown;
         const std::string name = entry->path().filename().string();
@@ -267,11 +279,11 @@ bool is_tar_folder(const std::string& path) {
         if (entry->is_directory(unknown)) {
             folders.push_back(entry->path());
         } else {
-            tar = tar || name.ends_with(kTar);
+            found = found || is_shard(name);
         }
     }
     constexpr int kLevels = 3;
-    return tar && std::ranges::none_of(folders, [](const fs::path& folder) { return holds_image(folder, kLevels); });
+    return found && std::ranges::none_of(folders, [](const fs::path& folder) { return holds_image(folder, kLevels); });
 }
 
 }  // namespace stoker

@@ -36,4 +36,9 @@ bool is_tar_spec(const std::string& spec);
 // True for a folder with .tar files and without subfolders of images.
 bool is_tar_folder(const std::string& path);
 
+// The same for shards of another format, by the names of files, and their paths, sorted bytewise, without hidden ones.
+// shards_in throws IoError for a folder that cannot be read.
+bool is_shard_folder(const std::string& path, bool (*is_shard)(std::string_view name));
+std::vector<std::string> shards_in(const std::string& folder, bool (*is_shard)(std::string_view name));
+
 }  // namespace stoker

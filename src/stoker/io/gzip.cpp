@@ -13,7 +13,8 @@ namespace stoker {
 namespace {
 
 constexpr std::size_t kChunk = std::size_t{1} << 30;
-constexpr int kGzipWindow = 15 + 16;  // the largest window, with a gzip header and checksum
+constexpr int kZlibWindow = 15;                // the largest window, with zlib's header and checksum
+constexpr int kGzipWindow = kZlibWindow + 16;  // the same, with those of gzip
 
 // zlib never writes to its input, but declares it const only if ZLIB_CONST is defined.
 Bytef* input(const std::byte* data) {
@@ -29,8 +30,8 @@ Bytef* input(const std::byte* data) {
 struct GzipReader::Stream {
     z_stream z{};
 
-    Stream() {
-        if (const int code = ::inflateInit2(&z, kGzipWindow); code != Z_OK) {
+    explicit Stream(bool zlib) {
+        if (const int code = ::inflateInit2(&z, zlib ? kZlibWindow : kGzipWindow); code != Z_OK) {
             fail("inflateInit2", code);
         }
     }
@@ -43,7 +44,16 @@ bool is_gzip(std::span<const std::byte> bytes) {
     return bytes.size() >= 2 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b};
 }
 
-GzipReader::GzipReader(std::span<const std::byte> packed) : packed_(packed), stream_(std::make_unique<Stream>()) {}
+bool is_zlib(std::span<const std::byte> bytes) {
+    const auto at = [&](std::size_t i) { return std::to_integer<unsigned>(bytes[i]); };
+    constexpr unsigned kDeflate = 8;  // with a window of at most 2^(7 + 8) bytes
+    constexpr unsigned kDictionary = 0x20;
+    return bytes.size() >= 2 && (at(0) & 0xf) == kDeflate && at(0) >> 4 <= 7 && (at(1) & kDictionary) == 0 &&
+           (at(0) << 8 | at(1)) % 31 == 0;
+}
+
+GzipReader::GzipReader(std::span<const std::byte> packed, bool zlib)
+    : packed_(packed), zlib_(zlib), stream_(std::make_unique<Stream>(zlib)) {}
 
 GzipReader::~GzipReader() = default;
 
@@ -68,8 +78,8 @@ std::size_t GzipReader::read(std::span<std::byte> out) {
             truncated_ = true;
         } else if (code != Z_OK) {
             throw DataError({.path = "", .offset = offset()},
-                            {.where = "gzip",
-                             .expected = "a sound gzip stream",
+                            {.where = zlib_ ? "zlib" : "gzip",
+                             .expected = zlib_ ? "a sound zlib stream" : "a sound gzip stream",
                              .got = z.msg != nullptr ? z.msg : fmt::format("zlib code {}", code)});
         }
     }
@@ -82,10 +92,11 @@ void GzipReader::end_member() {
     const bool padding = std::ranges::all_of(rest, [](std::byte byte) { return byte == std::byte{0}; });
     if (padding) {
         ended_ = true;
-    } else if (!is_gzip(rest)) {
-        throw DataError({.path = "", .offset = offset()}, {.where = "gzip",
-                                                           .expected = "the end of the file or another gzip member",
-                                                           .got = fmt::format("{} other bytes", rest.size())});
+    } else if (zlib_ || !is_gzip(rest)) {
+        throw DataError({.path = "", .offset = offset()},
+                        {.where = zlib_ ? "zlib" : "gzip",
+                         .expected = zlib_ ? "the end of the file" : "the end of the file or another gzip member",
+                         .got = fmt::format("{} other bytes", rest.size())});
     } else if (const int code = ::inflateReset(&stream_->z); code != Z_OK) {
         fail("inflateReset", code);
     }

@@ -1,5 +1,5 @@
-// Gzip in memory, with zlib. The reader never returns more bytes than the caller's buffer holds, so a caller that knows
-// the size bounds the work of a hostile file.
+// Gzip and zlib streams in memory, with zlib. The reader never returns more bytes than the caller's buffer holds, so a
+// caller that knows the size bounds the work of a hostile file.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,13 @@ inline constexpr std::size_t kMaxGzipRatio = 1032;
 // True if the first two bytes are 1f 8b. The file's name does not matter.
 bool is_gzip(std::span<const std::byte> bytes);
 
-// Reads a gzip stream of one or more members from front to back. Its DataErrors have no path.
+// True if the first two bytes are a header of zlib's own format.
+bool is_zlib(std::span<const std::byte> bytes);
+
+// Reads a gzip stream of one or more members, or a zlib stream of one, from front to back. Its DataErrors have no path.
 class GzipReader {
   public:
-    explicit GzipReader(std::span<const std::byte> packed);
+    explicit GzipReader(std::span<const std::byte> packed, bool zlib = false);
     GzipReader(const GzipReader&) = delete;
     GzipReader& operator=(const GzipReader&) = delete;
     ~GzipReader();
@@ -44,6 +47,7 @@ class GzipReader {
     void end_member();
 
     std::span<const std::byte> packed_;
+    bool zlib_;
     std::size_t offset_ = 0;
     std::size_t written_ = 0;
     bool ended_ = false;

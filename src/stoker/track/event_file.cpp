@@ -90,9 +90,8 @@ std::string scalar_value(const Scalar& scalar) {
     return value;
 }
 
-// TFRecord rotates and offsets its CRCs, because a CRC over data that contains CRCs is weak.
 std::uint32_t masked_crc(std::string_view bytes) {
-    return std::rotr(crc32c(as_bytes(bytes)), 15) + 0xa282ead8U;
+    return masked_crc32c(as_bytes(bytes));
 }
 
 // ---- names ----

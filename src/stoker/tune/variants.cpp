@@ -32,7 +32,8 @@ void add_loader_variants(std::vector<Variant>& variants, const Recipe& recipe, c
                          const Allowed& allowed) {
     const bool drawn = recipe.data.train.starts_with("synth:");
     const bool remote = recipe.data.train.find("://") != std::string::npos;
-    const bool images = facts.format == "image_folder" || facts.format == "webdataset" || facts.format == "stk";
+    const bool images = facts.format == "image_folder" || facts.format == "webdataset" || facts.format == "tfrecord" ||
+                        facts.format == "stk";
     if (recipe.data.prefetch < kPrefetch) {
         variants.push_back({.change = {{"data.prefetch", fmt::to_string(kPrefetch)}}, .queue = true});
     }

@@ -1,0 +1,271 @@
+// Finds a sample through the shards' indices, reads its record, checks it and parses it.
+#include "stoker/formats/tfrecord/tfrecord.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+
+#include "stoker/base/cpu_cores.h"
+#include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
+#include "stoker/base/parallel_for.h"
+#include "stoker/base/pluralize.h"
+#include "stoker/base/prefetch.h"
+#include "stoker/formats/fields.h"
+#include "stoker/formats/image_kind.h"
+#include "stoker/formats/shard_names.h"
+
+namespace stoker {
+namespace {
+
+// Labels of further writers, behind the usual ones of all formats.
+constexpr std::string_view kMoreLabels[] = {"class", "target"};
+
+TfLabelNames label_names(const FieldNames& fields) {
+    if (!fields.label.empty()) {
+        return {.names = {fields.label}, .strict = true};
+    }
+    TfLabelNames labels;
+    const auto add = [&](std::string_view name) {
+        if (std::ranges::find(fields.more, name, &FieldRequest::source) == fields.more.end()) {
+            labels.names.emplace_back(name);
+        }
+    };
+    std::ranges::for_each(usual_label_names(), add);
+    std::ranges::for_each(kMoreLabels, add);
+    return labels;
+}
+
+// A shard's name for keys: the same for any query of a URL.
+std::string key_name(const std::string& shard) {
+    return shown_name(without_query(shard));
+}
+
+// The length of the folder that all names begin with.
+std::size_t common_folder(const ShardFiles& files) {
+    const std::string first = key_name(files.name(0));
+    std::size_t length = first.rfind('/') + 1;
+    for (std::size_t shard = 1; shard < files.size() && length > 0; ++shard) {
+        const std::string name = key_name(files.name(shard));
+        const auto [end, other] = std::ranges::mismatch(
+            first.begin(), first.begin() + static_cast<std::ptrdiff_t>(length), name.begin(), name.end());
+        const auto same = static_cast<std::size_t>(end - first.begin());
+        length = same < length ? first.substr(0, same).rfind('/') + 1 : length;
+    }
+    return length;
+}
+
+// Room for the shards of one window, whose samples are read in random order, and for those of the next.
+std::uint64_t part_budget(std::uint64_t largest) {
+    constexpr std::uint64_t kLeast = std::uint64_t{256} << 20;
+    constexpr std::uint64_t kShards = 3;
+    return std::min(memory_limit().total / 4, std::max(kLeast, kShards * largest));
+}
+
+}  // namespace
+
+TfRecordDataset::TfRecordDataset(const std::string& spec, Split split, const OpenOptions& options)
+    : TfRecordDataset(spec, tfrecord_shards(spec, split), options.fields,
+                      [remote = options.remote](const std::string& name) { return open_byte_file(name, remote); }) {}
+
+TfRecordDataset::TfRecordDataset(std::string path, TfRecordShards shards, const FieldNames& fields,
+                                 ShardFiles::Open open, std::size_t most_open)
+    : path_(shown_name(path)),
+      files_(std::move(shards.names), std::move(open), most_open),
+      left_out_(std::move(shards.left_out)),
+      names_(fields),
+      label_names_(label_names(fields)) {
+    open_shards();
+    folder_ = common_folder(files_);
+    find_features();
+    find_classes();
+    find_fields();
+}
+
+void TfRecordDataset::open_shards() {
+    const auto count = static_cast<std::int64_t>(files_.size());
+    std::vector<std::optional<TfIndex>> found(files_.size());
+    std::vector<std::uint64_t> sizes(files_.size());
+    const auto work = [&](std::int64_t begin, std::int64_t end) {
+        for (auto shard = static_cast<std::size_t>(begin); shard < static_cast<std::size_t>(end); ++shard) {
+            const ShardFiles::Handle file = files_.open(shard);
+            sizes[shard] = file->size();
+            found[shard] = cached_tf_index(*file, label_names_);
+        }
+    };
+    parallel_for(files_.remote() ? kRemoteThreads : cpu_cores().usable, count, 1, work);
+    std::int64_t end = 0;
+    std::uint64_t largest = 0;
+    std::uint64_t decoded = 0;  // of the compressed shards
+    for (std::size_t shard = 0; shard < files_.size(); ++shard) {
+        indices_.push_back(std::move(*found[shard]));
+        end += indices_.back().size();
+        ends_.push_back(end);
+        bytes_ += static_cast<std::int64_t>(sizes[shard]);
+        if (indices_.back().form() != TfForm::plain) {
+            largest = std::max(largest, indices_.back().decoded_bytes());
+            decoded += indices_.back().decoded_bytes();
+        }
+    }
+    map_or_read_ = MapOrRead(static_cast<std::uint64_t>(bytes_));
+    parts_ = std::make_unique<PartCache<Buffer>>(part_budget(largest));
+    decodes_again_ = decoded > part_budget(largest);
+    if (end == 0) {
+        throw DataError({.path = path_}, {.where = "tfrecord", .expected = "records", .got = "none"});
+    }
+}
+
+bool TfRecordDataset::is_compressed() const {
+    return std::ranges::any_of(indices_, [](const TfIndex& index) { return index.form() != TfForm::plain; });
+}
+
+TfRecordDataset::Place TfRecordDataset::place(std::int64_t index) const {
+    check_index(index);
+    const auto shard = static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
+    return {.shard = shard, .record = index - (ends_[shard] - indices_[shard].size())};
+}
+
+std::string TfRecordDataset::key(std::int64_t index) const {
+    const Place at = place(index);
+    return fmt::format("{}/{}", key_name(files_.name(at.shard)).substr(folder_), at.record);
+}
+
+DataPlace TfRecordDataset::where(const Place& at) const {
+    return {.path = shown_name(files_.name(at.shard)),
+            .key = fmt::format("record {}", at.record),
+            .offset = static_cast<std::int64_t>(entry(at).offset)};
+}
+
+std::span<const std::byte> TfRecordDataset::plain_data(const Place& at, Buffer& storage) const {
+    const ByteRange range = entry(at).range();
+    const ShardFiles::Handle file = files_.open(at.shard);
+    const std::span<const std::byte> map = file.stays_open() ? file->map() : std::span<const std::byte>();
+    if (range.offset <= map.size() && range.size <= map.size() - range.offset) {
+        return checked_tf_data(map_or_read_.get(map.subspan(range.offset, range.size), *file, range.offset, storage));
+    }
+    storage.resize(static_cast<std::size_t>(range.size));
+    file->read(range.offset, storage.bytes());
+    if (!file->remote()) {
+        return checked_tf_data(storage.bytes());
+    }
+    try {
+        return checked_tf_data(storage.bytes());
+    } catch (const DataError&) {  // perhaps a cached block is damaged
+        file->read_anew(range.offset, storage.bytes());
+        return checked_tf_data(storage.bytes());
+    }
+}
+
+std::span<const std::byte> TfRecordDataset::decoded_data(const Place& at, Buffer& storage) const {
+    const TfIndex& index = indices_[at.shard];
+    const auto part = parts_->get(
+        at.shard, [&] { return decode_tf_shard(*files_.open(at.shard), index.form(), index.decoded_bytes()); });
+    const ByteRange range = entry(at).range();
+    storage.resize(static_cast<std::size_t>(range.size));
+    std::memcpy(storage.data(), part->data() + range.offset, storage.size());
+    return checked_tf_data(storage.bytes());
+}
+
+std::span<const std::byte> TfRecordDataset::data_of(const Place& at, Buffer& storage) const {
+    return indices_[at.shard].form() == TfForm::plain ? plain_data(at, storage) : decoded_data(at, storage);
+}
+
+void TfRecordDataset::read(std::int64_t index, Sample& sample) const {
+    const Place at = place(index);
+    with_place(where(at), [&] {
+        const std::span<const std::byte> data = data_of(at, sample.storage);
+        const std::int32_t label = entry(at).label;
+        if (label == kBadTfLabel && !names_.unlabelled) {
+            throw DataError({}, {.where = "tfrecord",
+                                 .expected = fmt::format("one class index of 0 to {} as label", kMaxTfLabel),
+                                 .got = "other values"});
+        }
+        sample.label = names_.unlabelled ? -1 : label;
+        const auto found = find_tf_features(data, wanted_);
+        FoundTfFeatures rest = found;
+        const bool stays = data.data() != sample.storage.data();
+        for (std::size_t i = 0; i < fields_.size(); ++i) {
+            const std::size_t count = sources_[i].names.size();
+            read_tf_field(fields_[i], sources_[i], rest.first(count), stays, sample.field(i));
+            rest = rest.subspan(count);
+        }
+        if (!images_) {
+            sample.set_raw({}, 0, 0, 0);
+            return;
+        }
+        if (!rest.front()) {
+            throw DataError(
+                {},
+                {.where = "tfrecord", .expected = fmt::format("an image as the feature {}", image_), .got = "none"});
+        }
+        set_encoded(single_bytes(*rest.front()), sample, names_.clips);
+    });
+}
+
+std::optional<std::int64_t> TfRecordDataset::label(std::int64_t index) const {
+    const std::int32_t label = entry(place(index)).label;
+    return names_.unlabelled      ? std::optional<std::int64_t>(-1)
+           : label == kBadTfLabel ? std::nullopt
+                                  : std::optional<std::int64_t>(label);
+}
+
+void TfRecordDataset::prefetch_mapped(std::span<const std::int64_t> indices) const {
+    std::size_t ahead = 0;
+    for (const std::int64_t index : indices) {
+        const Place at = place(index);
+        if (indices_[at.shard].form() != TfForm::plain) {
+            continue;
+        }
+        const ByteRange range = entry(at).range();
+        const ShardFiles::Handle file = files_.open(at.shard);
+        const auto map = file.stays_open() ? file->map() : std::span<const std::byte>();
+        if (range.offset <= map.size() && range.size <= map.size() - range.offset) {
+            prefetch_bytes(map.subspan(range.offset, range.size), ahead++,
+                           [&] { file->will_need(range.offset, range.size); });
+        }
+    }
+}
+
+void TfRecordDataset::prefetch(std::span<const std::int64_t> indices) const {
+    if (!files_.remote()) {
+        prefetch_mapped(indices);
+        return;
+    }
+    std::vector<std::int64_t> sorted(indices.begin(), indices.end());
+    std::ranges::sort(sorted);
+    for (auto at = sorted.begin(); at != sorted.end();) {
+        const std::size_t shard = place(*at).shard;
+        const ShardFiles::Handle file = files_.open(shard);
+        std::vector<ByteRange> ranges;
+        for (; at != sorted.end() && *at < ends_[shard]; ++at) {
+            ranges.push_back(indices_[shard].form() == TfForm::plain ? entry(place(*at)).range()
+                                                                     : ByteRange{0, file->size()});
+        }
+        file->prefetch(merge_ranges(std::move(ranges), kNearBytes));
+    }
+}
+
+std::vector<std::int64_t> TfRecordDataset::shard_sizes() const {
+    std::vector<std::int64_t> sizes;
+    if (files_.remote() || is_compressed()) {
+        std::ranges::transform(indices_, std::back_inserter(sizes), &TfIndex::size);
+        std::erase(sizes, 0);
+    }
+    return sizes;
+}
+
+std::string TfRecordDataset::advice() const {
+    std::string text;
+    if (!left_out_.empty()) {
+        text = fmt::format("left out: {} of other splits ({}{})", pluralize(std::ssize(left_out_), "shard"),
+                           left_out_.front(), left_out_.size() > 1 ? ", ..." : "");
+    }
+    if (decodes_again_) {
+        text += text.empty() ? "" : "; ";
+        text +=
+            "compressed shards are decoded as a whole: `stoker pack` to x.stk stores samples that are read one by one";
+    }
+    return text;
+}
+
+}  // namespace stoker
