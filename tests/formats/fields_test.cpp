@@ -47,7 +47,7 @@ TEST(Fields, ASingleFieldIsTheImage) {
     EXPECT_EQ(found({"labels", "pixels"}), "pixels labels");
     EXPECT_EQ(found({"pixels", "digits"}, {.image = "", .label = "digits"}), "pixels digits");
     EXPECT_THAT(error_of({"pixels", "digits"}),
-                AllOf(HasSubstr("images, image, x, data"), HasSubstr("pixels, digits"), HasSubstr("data.fields.image"),
+                AllOf(HasSubstr("images, image, img, x, data"), HasSubstr("pixels, digits"), HasSubstr("data.fields.image"),
                       HasSubstr("d.npz"), Not(HasSubstr("\n"))));
     EXPECT_THAT(error_of({}), HasSubstr("no fields"));
     EXPECT_THAT(error_of({"labels"}), HasSubstr("got labels"));

@@ -133,9 +133,9 @@ std::string tfrecord_set_name(std::string_view file) {
     return name;
 }
 
-TfRecordShards tfrecord_shards(const std::string& spec, Split split) {
+TfRecordShards tfrecord_shards(const std::string& spec, Split split, const RemoteOptions& remote) {
     if (is_remote(spec) || !is_folder(spec)) {
-        return {.names = shard_names(spec), .left_out = {}};
+        return {.names = shard_names(spec, remote), .left_out = {}};
     }
     TfRecordShards shards{.names = shards_in(spec, is_tfrecord_name), .left_out = {}};
     Splits splits = splits_of(shards.names);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "stoker/formats/dataset.h"
+#include "stoker/io/byte_file.h"
 
 namespace stoker {
 
@@ -32,7 +33,7 @@ struct TfRecordShards {
 // The shards of `spec` (see shard_names). If the sets of a folder are called train and val, validation, dev or test,
 // possibly behind other words ("mnist-train"), those of the split: val comes before validation, and so on.
 // Throws as shard_names.
-TfRecordShards tfrecord_shards(const std::string& spec, Split split);
+TfRecordShards tfrecord_shards(const std::string& spec, Split split, const RemoteOptions& remote = {});
 
 // True for a folder that has both splits.
 bool tfrecord_has_splits(const std::string& spec);

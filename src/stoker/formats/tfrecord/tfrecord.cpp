@@ -65,7 +65,7 @@ std::uint64_t part_budget(std::uint64_t largest) {
 }  // namespace
 
 TfRecordDataset::TfRecordDataset(const std::string& spec, Split split, const OpenOptions& options)
-    : TfRecordDataset(spec, tfrecord_shards(spec, split), options.fields,
+    : TfRecordDataset(spec, tfrecord_shards(spec, split, options.remote), options.fields,
                       [remote = options.remote](const std::string& name) { return open_byte_file(name, remote); }) {}
 
 TfRecordDataset::TfRecordDataset(std::string path, TfRecordShards shards, const FieldNames& fields,
