@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <numeric>
 #include <utility>
 
 #include "stoker/base/error.h"
@@ -169,10 +170,16 @@ void ColumnDataset::refuse_encoding(const SampleColumn& column, const char* expe
                        .got = fmt::format("the encoding {}", column.encoding)});
 }
 
-// Those of the first shard or part, where others would have to be fetched or unpacked.
-std::vector<std::int64_t> ColumnDataset::probes() const {
-    const std::vector<std::int64_t> parts = shards_->shard_sizes();
-    return probed_samples(parts.empty() ? size() : parts.front());
+// Where samples have to be unpacked, those of the first parts.
+std::vector<std::int64_t> ColumnDataset::probes(bool fixed) const {
+    constexpr std::ptrdiff_t kParts = 4;
+    constexpr std::int64_t kFew = 4;
+    const std::vector<std::int64_t> parts = shards_->packed() ? shards_->shard_sizes() : std::vector{size()};
+    const std::int64_t count =
+        std::accumulate(parts.begin(), parts.begin() + std::min(std::ssize(parts), kParts), std::int64_t{0});
+    std::vector<std::int64_t> samples = probed_samples(fixed ? std::min(count, kFew) : count);
+    shards_->prefetch(samples);
+    return samples;
 }
 
 // The field as the readable ones of some samples say; a first side that differs between them has any length.
@@ -186,7 +193,7 @@ Field ColumnDataset::describe(const FieldRequest& request, std::size_t column) c
             return describe_column(request, stored, sample.bytes().subspan(piece.offset, piece.size), where);
         });
     };
-    return common_field(probes(), describe, where);
+    return common_field(probes(stored.fixed), describe, where);
 }
 
 std::vector<Field> ColumnDataset::stored_fields() const {

@@ -77,7 +77,7 @@ class ColumnDataset final : public Dataset {
     Field describe(const FieldRequest& request, std::size_t column) const;
     std::vector<Piece> pieces(std::span<const std::byte> sample) const;
 
-    std::vector<std::int64_t> probes() const;
+    std::vector<std::int64_t> probes(bool fixed) const;
 
     ColumnSource source_;
     ColumnLayout layout_;

@@ -140,6 +140,7 @@ SampleShards::SampleShards(std::vector<ShardInfo> shards, ShardFiles::Open open,
         end += shards_[at].samples;
         ends_.push_back(end);
         bytes_ += sizes_[at];
+        packed_ = packed_ || shards_[at].packing != ShardPacking::none || !tables_[at].parts.empty();
     }
     map_or_read_ = MapOrRead(bytes_);
 }
@@ -275,17 +276,18 @@ SampleBytes SampleShards::sample(std::int64_t index) const {
 
 std::vector<std::int64_t> SampleShards::shard_sizes() const {
     std::vector<std::int64_t> sizes;
-    bool parts = files_.remote();
+    if (!packed_ && !files_.remote()) {
+        return sizes;
+    }
     for (std::size_t at = 0; at < shards_.size(); ++at) {
         const std::vector<ShardPart>& packed = tables_[at].parts;
-        parts = parts || shards_[at].packing != ShardPacking::none || !packed.empty();
         for (std::size_t i = 0; i < std::max<std::size_t>(packed.size(), 1); ++i) {
             const std::int64_t begin = packed.empty() ? 0 : packed[i].first;
             sizes.push_back((i + 1 < packed.size() ? packed[i + 1].first : shards_[at].samples) - begin);
         }
     }
     std::erase(sizes, 0);
-    return parts ? sizes : std::vector<std::int64_t>();
+    return sizes;
 }
 
 // The bytes in the file that a sample needs; empty for damaged places.

@@ -90,8 +90,8 @@ class SampleShards {
     void prefetch(std::span<const std::int64_t> indices) const;
     std::vector<std::int64_t> shard_sizes() const;
 
-    // True if any sample is as quick to read as the next.
-    bool random_access() const { return shard_sizes().empty(); }
+    // True if samples have to be unpacked with others.
+    bool packed() const { return packed_; }
 
   private:
     struct Place {
@@ -116,6 +116,7 @@ class SampleShards {
     std::vector<std::int64_t> ends_;    // index after the last sample of each
     std::vector<std::uint64_t> sizes_;  // of the files
     std::uint64_t bytes_ = 0;
+    bool packed_ = false;
     MapOrRead map_or_read_;
     mutable PartCache<Buffer> cache_;
 };
