@@ -38,6 +38,10 @@ std::vector<std::vector<std::byte>> lmdb_trees();
 // Addresses of headers and HDF5 files, in the layout of fuzz_hdf5.cpp.
 std::vector<Input> hdf5_files();
 
+// Indices with a shard of MDS or LitData, in the layout of shard_folder.h.
+std::vector<Input> mds_shards();
+std::vector<Input> litdata_chunks();
+
 // Traces of torch.profiler.
 std::vector<Input> traces();
 

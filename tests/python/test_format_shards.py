@@ -1,6 +1,6 @@
 # MDS and LitData as their libraries write them: the same values in the same order as those libraries read. The folders
 # in shards/ were written by shards/write.py, with an old and a new release of each; expected.json is what the library
-# reads. Where a library is installed, it writes and reads new ones.
+# reads. If a library is installed, it writes and reads new ones.
 import base64
 import io
 import json

@@ -170,7 +170,7 @@ void ColumnDataset::refuse_encoding(const SampleColumn& column, const char* expe
                        .got = fmt::format("the encoding {}", column.encoding)});
 }
 
-// Where samples have to be unpacked, those of the first parts.
+// Those of the first parts, if samples are packed.
 std::vector<std::int64_t> ColumnDataset::probes(bool fixed) const {
     constexpr std::ptrdiff_t kParts = 4;
     constexpr std::int64_t kFew = 4;

@@ -23,7 +23,7 @@ struct ColumnLayout {
     std::vector<std::optional<std::uint64_t>> sizes;  // by column
 };
 
-// Where a data set comes from.
+// The source of a data set.
 struct ColumnSource {
     // `place`: the path or URL of the index.
     ColumnSource(std::string_view name, const std::string& place);

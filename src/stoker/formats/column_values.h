@@ -16,7 +16,7 @@ enum class ColumnKind : std::uint8_t {
     image,      // an encoded image, or a recording
     raw_image,  // Pillow's pixels: width, height and length of the mode as uint32, the mode, the pixels
     images,     // a list of one of these
-    array,      // SampleColumn::array reads it; a number has no sides
+    array,      // SampleColumn::array reads it; a number is one without sides
     numbers,    // SampleColumn::numbers reads them
     text,
     bytes,

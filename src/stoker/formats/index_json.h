@@ -24,7 +24,7 @@ struct FoundIndex {
 // only. Throws nothing.
 std::optional<FoundIndex> find_index(const std::string& data, Split split);
 
-// True for a URL of an index.json, and for one that may be a folder with it: the last part has no ending.
+// True for a URL of an index.json, and for one that may be a folder with it: one without an ending.
 bool may_be_index_url(std::string_view url);
 
 // The URL of the index in that folder.

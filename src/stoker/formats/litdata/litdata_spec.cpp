@@ -1,5 +1,5 @@
-// The text is JSON of a node with its type, the JSON of its keys, and its children; a leaf has no type. The depth is
-// limited by parse_json.
+// The text is JSON of a node with its type, the JSON of its keys, and its children; that of a leaf is null.
+// parse_json limits the depth.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

@@ -73,7 +73,7 @@ const NamedType* type_named(std::string_view name) {
     return found == std::end(kTypes) ? nullptr : found;
 }
 
-// What the encoding of an ndarray says.
+// The parts of an ndarray that its encoding gives.
 struct ArrayForm {
     std::optional<ArrayType> type;
     std::optional<Shape> shape;
