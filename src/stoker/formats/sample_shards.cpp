@@ -192,6 +192,9 @@ std::shared_ptr<const Buffer> SampleShards::unpacked_part(std::size_t shard, std
     return cache_.get(std::uint64_t{shard} << 32 | part, [&] {
         const ShardPart& packed = tables_[shard].parts[part];
         const ShardFiles::Handle file = files_.open(shard);
+        if (tables_[shard].unpack) {
+            return tables_[shard].unpack(*file, part, packed);
+        }
         Buffer storage;
         return unzstd_all(read_range(*file, packed.range, storage), packed.raw_size);
     });
@@ -216,10 +219,12 @@ std::shared_ptr<const Buffer> SampleShards::unpacked_shard(std::size_t shard) co
 void SampleShards::read_packed(const Place& at, SampleBytes& sample) const {
     const ShardTable& table = tables_[at.shard];
     const auto number = static_cast<std::size_t>(at.sample);
-    if (table.parts.empty()) {
-        sample.part_ = unpacked_shard(at.shard);
+    if (table.parts.empty() || table.unpack) {
+        const std::size_t part = table.unpack ? part_of(at) : 0;
+        sample.part_ = table.unpack ? unpacked_part(at.shard, part) : unpacked_shard(at.shard);
         const auto all = sample.part_->bytes();
-        const std::uint64_t entry = (number + 1) * kWord;
+        const std::uint64_t first = table.unpack ? static_cast<std::uint64_t>(table.parts[part].first) : 0;
+        const std::uint64_t entry = (number - first + 1) * kWord;
         sample.bytes_ = slice(all, word_at(all, entry), word_at(all, entry + kWord));
         return;
     }

@@ -43,6 +43,8 @@ struct ShardTable {
     std::vector<std::uint32_t> offsets;  // samples + 1
     std::vector<ShardPart> parts;        // by first sample
     bool each_packed = false;            // each sample is a zstd frame
+    // For parts that are no zstd frames: makes a part a shard of its samples, with a table. Thread-safe.
+    std::function<Buffer(const ByteFile& file, std::size_t at, const ShardPart& part)> unpack = {};
 };
 
 // Reads the table at the beginning of a shard without a packing. Throws DataError for another number of samples than

@@ -186,10 +186,10 @@ TEST_F(Litdata, DamagedFrames) {
     EXPECT_NO_THROW(dataset->read(1, sample_));
 }
 
-TEST_F(Litdata, RowsOfAnArrowTable) {
+TEST_F(Litdata, ADamagedTableOfRows) {
     write(lit_index(R"("bytes")", lit_dict({"image"}), {{.samples = 2}}),
           shard_of({"", ""}) + "a table" + little_endian(7, 4) + std::string("LDARW01\0", 8));
-    EXPECT_THROW(open(), Unsupported);
+    EXPECT_THROW(open(), DataError);
 }
 
 }  // namespace

@@ -157,6 +157,10 @@ def write_litdata(root):
     if new:
         nested = [{**row, "list": [0.5 * n, 1.5], "boxes": [[n, 1, 2, 3]]} for n, row in enumerate(few)]
         lit_write(begin(root, "lists"), nested)
+        flat = [{"raw": jpeg(n), "text": "é" * n, "label": n, "real": n / 7, "flag": n == 1} for n in range(SAMPLES)]
+        lit_write(begin(root, "rows"), flat)
+        lit_write(begin(root, "rows-zstd"), [{"label": n, "text": "words " * (n % 3)} for n in range(300)],
+                  compression="zstd", chunk_size=280)  # fmt: skip
         for level in ("batch", "sample", "chunk"):
             lit_write(begin(root, level), few, compression="zstd", compression_level=level,
                       **({"compression_batch_size": 2, "chunk_size": 3} if level == "batch" else {}))  # fmt: skip

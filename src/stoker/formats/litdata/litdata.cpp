@@ -51,8 +51,8 @@ std::unique_ptr<Dataset> open_litdata(const std::string& place, const nlohmann::
         if (index.tokens) {
             return std::make_unique<LitTokens>(place, index, std::move(chunks), std::move(open), context, fields);
         }
-        const auto read_table = [frames = index.frames](const ByteFile& file, const ShardInfo& chunk) {
-            return read_litdata_table(file, chunk, frames);
+        const auto read_table = [&](const ByteFile& file, const ShardInfo& chunk) {
+            return read_litdata_table(file, chunk, index);
         };
         auto shards = std::make_unique<SampleShards>(std::move(chunks), std::move(open), read_table);
         return std::make_unique<ColumnDataset>(ColumnSource("litdata", place), std::move(index.layout),

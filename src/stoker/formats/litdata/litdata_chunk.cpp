@@ -11,13 +11,13 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/memory_limit.h"
+#include "stoker/formats/litdata/arrow_rows.h"
 #include "stoker/io/zstd.h"
 
 namespace stoker {
 namespace {
 
 constexpr std::string_view kMagic("LDFZ01\0\0", 8);
-constexpr std::string_view kRowsMagic("LDARW01\0", 8);  // at the end
 
 struct Header {
     std::array<char, 8> magic;
@@ -87,26 +87,18 @@ ShardTable read_framed(const ByteFile& file, const ShardInfo& chunk) {
     return table;
 }
 
-// Rows that are numbers, text and bytes alone are written as an Arrow table behind empty samples if pyarrow is there.
-void refuse_rows(const ByteFile& file, const ShardTable& table) {
-    const bool empty = !table.offsets.empty() && table.offsets.front() == table.offsets.back();
-    if (empty && has_text(file, file.size() - kRowsMagic.size(), kRowsMagic)) {
-        throw Unsupported({.where = shown_name(file.name()),
-                           .expected = "samples in LitData's own layout",
-                           .got = "the rows of an Arrow table",
-                           .hint = "write tuples instead of dicts of numbers, text and bytes alone"});
-    }
-}
-
 }  // namespace
 
-ShardTable read_litdata_table(const ByteFile& file, const ShardInfo& chunk, LitFrames frames) {
+ShardTable read_litdata_table(const ByteFile& file, const ShardInfo& chunk, const LitIndex& index) {
     if (file.size() >= sizeof(Header) && has_text(file, 0, kMagic)) {
         return read_framed(file, chunk);
     }
     ShardTable table = read_shard_table(file, chunk);
-    refuse_rows(file, table);
-    table.each_packed = frames == LitFrames::sample;
+    // Rows that are numbers, text and bytes alone are written behind empty samples if pyarrow is installed.
+    if (table.offsets.front() == table.offsets.back() && has_arrow_rows(file)) {
+        return read_arrow_rows(file, chunk, index.layout);
+    }
+    table.each_packed = index.frames == LitFrames::sample;
     return table;
 }
 

@@ -1,5 +1,5 @@
-// The table of a chunk's samples. Three layouts: as SampleShards has it, with a zstd frame for some samples each, and
-// with a frame for each sample.
+// The table of a chunk's samples. Four layouts: as SampleShards has it, with a zstd frame for some samples each, with
+// a frame for each sample, and as an Arrow table.
 #pragma once
 
 #include "stoker/formats/litdata/litdata_index.h"
@@ -7,7 +7,7 @@
 
 namespace stoker {
 
-// Throws DataError for a damaged table, Unsupported for samples that are rows of an Arrow table.
-ShardTable read_litdata_table(const ByteFile& file, const ShardInfo& chunk, LitFrames frames);
+// Throws DataError for a damaged table, and what read_arrow_rows throws.
+ShardTable read_litdata_table(const ByteFile& file, const ShardInfo& chunk, const LitIndex& index);
 
 }  // namespace stoker
