@@ -14,7 +14,8 @@ from stoker import transforms
 
 COUNT, BATCH, WORKERS, ROUNDS = 1000, 64, 2, 7
 PEER = Path(__file__).with_name("peers") / "chunks.py"
-OPS = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.Normalize("imagenet")]
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+OPS = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.Normalize(MEAN, STD)]
 
 
 class Theirs:
