@@ -1,5 +1,5 @@
 # Photographs in MDS and in LitData: stoker.Loader against each library's own loader with torchvision's transforms, two
-# workers each, interleaved; then the files' bytes alone. The libraries have environments of their own (bench/peers/
+# workers each, interleaved; then the files' bytes alone. Each library runs in another environment (bench/peers/
 # chunks.py). Run from the root:
 # PYTHONPATH=build/release/python .venv/bin/python bench/chunks.py PHOTOS mds=PYTHON litdata=PYTHON
 import statistics
@@ -19,7 +19,7 @@ OPS = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), tra
 
 
 class Theirs:
-    """The library's loader in a process of its own, which reads an epoch for each line."""
+    """The library's loader in another process, which reads an epoch for each line."""
 
     def __init__(self, python, library, folder, kind):
         command = [python, PEER, "read", library, folder, kind, BATCH, WORKERS]

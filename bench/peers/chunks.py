@@ -47,7 +47,7 @@ def write_litdata(source, folder, count):
 
 
 class Ops:
-    """Of images as Pillow's or as tensors, which the libraries return."""
+    """The ops for images of Pillow and for tensors: one library returns those, the other these."""
 
     def __init__(self):
         self.geometry = v2.Compose([v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip()])

@@ -1,5 +1,5 @@
-// A folder of an index.json and one shard, for the targets of MDS and LitData. Any name of a file in the index stands
-// for that shard only if it is its name: others are missing files, which is no fault.
+// A folder of an index.json and one shard, for the targets of MDS and LitData. An index that
+// names other files is refused, since they are missing.
 #pragma once
 
 #include <cstdint>

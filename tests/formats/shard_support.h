@@ -33,7 +33,7 @@ inline std::string columns_of(const std::vector<std::string>& sized, const std::
     return sizes + fixed_first + bytes;
 }
 
-// A zstd frame that stores up to 128 KiB as they are.
+// A zstd frame of one block that is not compressed, of at most 128 KiB.
 inline std::string zstd_stored(const std::string& content) {
     return std::string("\x28\xb5\x2f\xfd\xa0", 5) + little_endian(content.size(), 4) +
            little_endian(content.size() << 3 | 1, 3) + content;

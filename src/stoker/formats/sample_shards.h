@@ -43,7 +43,7 @@ struct ShardTable {
     std::vector<std::uint32_t> offsets;  // samples + 1
     std::vector<ShardPart> parts;        // by first sample
     bool each_packed = false;            // each sample is a zstd frame
-    // For parts that are no zstd frames: makes a part a shard of its samples, with a table. Thread-safe.
+    // For parts other than zstd frames: makes a part a shard of its samples, with a table. Thread-safe.
     std::function<Buffer(const ByteFile& file, std::size_t at, const ShardPart& part)> unpack = {};
 };
 

@@ -31,7 +31,7 @@ class FlatTable {
     // Empty without one.
     std::optional<FlatTable> table(std::size_t member) const;
     std::string_view text(std::size_t member) const;
-    // Of elements of this many bytes.
+    // `item`: the bytes of an element.
     FlatVector vector(std::size_t member, std::size_t item) const;
     FlatTable table_in(const FlatVector& tables, std::size_t at) const;
 
