@@ -209,6 +209,8 @@ int main(int count, char** arguments) {
     write_inputs(root / "lmdb_tree", lmdb_trees());
     write_inputs(root / "hdf5", hdf5_files());
     write_inputs(root / "tfrecord", tfrecords());
+    write_inputs(root / "mds", mds_shards());
+    write_inputs(root / "litdata", litdata_chunks());
     for (const auto& seeds : {format_seeds(), pickle_seeds()}) {
         for (const auto& [target, inputs] : seeds) {
             write_inputs(root / target, inputs);

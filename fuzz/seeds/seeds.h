@@ -41,6 +41,9 @@ std::vector<Input> hdf5_files();
 
 // Shards of TFRecord, records and an index, in the layout of fuzz_tfrecord.cpp.
 std::vector<Input> tfrecords();
+// Indices with a shard of MDS or LitData, in the layout of shard_folder.h.
+std::vector<Input> mds_shards();
+std::vector<Input> litdata_chunks();
 
 // Traces of torch.profiler.
 std::vector<Input> traces();

@@ -12,6 +12,7 @@ import tarfile
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -122,10 +123,10 @@ def report(stoker, data, **options):
     return found
 
 
-def assert_same(stoker, tmp_path, url, file, **options):
+def assert_same(stoker, tmp_path, url, file, index=17, **options):
     assert report(stoker, url, **options) == report(stoker, file)
-    stoker("show", url, "--index", 17, "--npy", "remote.npy", **options)
-    stoker("show", file, "--index", 17, "--npy", "local.npy")
+    stoker("show", url, "--index", index, "--npy", "remote.npy", **options)
+    stoker("show", file, "--index", index, "--npy", "local.npy")
     assert (np.load(tmp_path / "remote.npy") == np.load(tmp_path / "local.npy")).all()
 
 
@@ -244,6 +245,19 @@ def test_a_packed_set_in_s3(stoker, tmp_path, moto, packed):
         s3.put_object(Bucket="packed", Key=f"a b/x.stk/{file.name}", Body=file.read_bytes())
     settings = {**KEYS, "AWS_ENDPOINT_URL": moto}
     assert_same(stoker, tmp_path, "s3://packed/a b/x.stk", packed, env=settings)
+
+
+@pytest.mark.parametrize("data", ["mds-0.13/plain", "mds-0.13/zstd", "litdata-0.2.76/batch"])
+def test_a_folder_with_an_index_in_s3(stoker, tmp_path, moto, data):
+    s3 = client(moto)
+    folder = Path(__file__).with_name("shards") / data
+    bucket = data.replace("/", "-").replace(".", "-")
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": KEYS["AWS_REGION"]})
+    for file in folder.iterdir():
+        s3.put_object(Bucket=bucket, Key=f"a b/train/{file.name}", Body=file.read_bytes())
+    settings = {**KEYS, "AWS_ENDPOINT_URL": moto}
+    assert_same(stoker, tmp_path, f"s3://{bucket}/a b/train", folder, index=2, env=settings)
+    assert_same(stoker, tmp_path, f"s3://{bucket}/a b/train/index.json", folder, index=2, env=settings)
 
 
 def test_settings_from_files(stoker, tmp_path, moto, shard):

@@ -102,6 +102,10 @@ FoundFields find_fields(std::span<const std::string> present, const FieldNames& 
     return found;
 }
 
+std::optional<std::string> find_label(std::span<const std::string> present, Split split, std::string_view image) {
+    return find_usual(present, kLabels, split_names(split), image);
+}
+
 const std::string& present_name(const FieldRequest& request, std::span<const std::string> present) {
     return holds(present, request.name) && !holds(present, request.source()) ? request.name : request.source();
 }

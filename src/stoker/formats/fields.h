@@ -28,6 +28,9 @@ std::span<const std::string_view> usual_label_names();
 FoundFields find_fields(std::span<const std::string> present, const FieldNames& wanted, Split split,
                         const std::string& path);
 
+// The one of `present` with a usual name of labels; `image` is not taken for it.
+std::optional<std::string> find_label(std::span<const std::string> present, Split split, std::string_view image);
+
 // The name that the field has among `present`: its source, or its own name if `present` lacks the source. Packed data
 // have fields under their own names, and a recipe that was written for the source reads them as well.
 const std::string& present_name(const FieldRequest& request, std::span<const std::string> present);

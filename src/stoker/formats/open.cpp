@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -26,7 +27,10 @@
 #include "stoker/formats/idx_cifar/cifar.h"
 #include "stoker/formats/idx_cifar/idx.h"
 #include "stoker/formats/image_kind.h"
+#include "stoker/formats/index_json.h"
+#include "stoker/formats/litdata/litdata.h"
 #include "stoker/formats/lmdb/lmdb.h"
+#include "stoker/formats/mds/mds.h"
 #include "stoker/formats/paired/paired_folder.h"
 #include "stoker/formats/shard_names.h"
 #include "stoker/formats/stk/stk.h"
@@ -47,7 +51,8 @@ constexpr std::string_view kSynthScheme = "synth:";
 constexpr std::string_view kSynthDigits = "synth:digits";
 constexpr const char* kReadable =
     "a data set: a folder with one subfolder of images for each class, IDX or CIFAR files, labels.csv, images with "
-    "masks, COCO's files, .npy, .npz, .safetensors, .pt, .h5, .lmdb, .tar, .tfrecord, .parquet, .arrow, .stk, .bin, or "
+    "masks, COCO's files, .npy, .npz, .safetensors, .pt, .h5, .lmdb, .tar, .tfrecord, .parquet, .arrow, .stk, .bin, "
+    "index.json of MDS or LitData, or "
     "synth:digits";
 constexpr const char* kHint = "docs/data.md describes each format";
 
@@ -123,6 +128,16 @@ std::unique_ptr<Dataset> open_image_folder(const std::string& data, Split /*spli
     return std::make_unique<ImageFolder>(data, options.fields.clips);
 }
 
+// MDS or LitData, by the content of their index.
+std::unique_ptr<Dataset> open_index(const std::string& data, Split split, const OpenOptions& options) {
+    const auto open = [remote = options.remote](const std::string& name) { return open_byte_file(name, remote); };
+    const std::string place = is_remote(data) ? index_url(data) : find_index(data, split)->path;
+    const nlohmann::json index = read_index(*open(place));
+    const IndexKind kind = with_place({.path = shown_name(place)}, [&] { return index_kind(index); });
+    return kind == IndexKind::mds ? open_mds(place, index, options.fields, open)
+                                  : open_litdata(place, index, options.fields, open, options.context);
+}
+
 // Files that users commonly give instead of a data set, recognised by the ends of their names.
 struct Mistake {
     std::vector<std::string_view> ends;
@@ -177,6 +192,9 @@ constexpr Format kDatasetFormats[] = {
          return std::make_unique<IdxDataset>(paths.images, paths.labels, split);
      },
      .splits = always},
+    {.matches = [](const std::string& data) { return find_index(data, Split::train).has_value(); },
+     .open = open_index,
+     .splits = [](const std::string& data) { return find_index(data, Split::train)->split; }},
     {.matches =
          [](const std::string& data) { return is_folder(data) ? is_alone(data, is_tar_folder) : is_tar_spec(data); },
      .open = [](const std::string& data, Split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
@@ -219,6 +237,7 @@ constexpr Format kDatasetFormats[] = {
     {.matches = [](const std::string& data) { return is_file(data) && is_hdf5_name(data); },
      .open = open_as<Hdf5Dataset>,
      .splits = hdf5_has_splits},
+    {.matches = [](const std::string& data) { return may_be_index_url(data); }, .open = open_index, .splits = nullptr},
 };
 
 const Format* format_of(const std::string& data) {
@@ -289,8 +308,9 @@ std::string first_file(const std::string& folder) {
 [[noreturn]] void refuse(const std::string& data) {
     if (is_remote(data)) {
         throw Unsupported({.where = "data",
-                           .expected = "an stk data set, or WebDataset or TFRecord shards behind a URL: x.stk, x.tar, "
-                                       "x.tfrecord",
+                           .expected =
+                               "an stk data set, shards of WebDataset, TFRecord, MDS or LitData, or Parquet, behind "
+                               "a URL: x.stk, x.tar, x.tfrecord, a folder with index.json, x.parquet",
                            .got = fmt::format("\"{}\"", shown_name(data)),
                            .hint = kHint});
     }

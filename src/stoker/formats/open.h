@@ -21,10 +21,11 @@ struct OpenOptions {
 // tokens (x.bin, a flat x.npy), a directory of IDX or CIFAR files, a packed set (x.stk), an LMDB database (x.lmdb,
 // x.mdb, a folder with data.mdb), Parquet and Arrow files (arrow/open_arrow.h), WebDataset shards (x.tar,
 // x-{000..127}.tar, a folder of them), TFRecord shards (x.tfrecord, x-*.tfrecord, x-00000-of-00010, a folder of them),
-// a file of arrays (.npy, .npz, .safetensors, .pt; a folder with images.npy), an HDF5 file, or
-// "synth:digits[?count=N&seed=S]". Packed sets and shards may lie behind URLs (http(s)://, s3://, gs://, hf://). Throws
-// IoError if the path does not exist, DataError or Unsupported if it holds nothing readable; the message lists what can
-// be read. Throws MemoryError for data that must be held in memory and does not fit; mapped data may be of any size.
+// a file of arrays (.npy, .npz, .safetensors, .pt; a folder with images.npy), an HDF5 file, a folder with the
+// index.json of MDS or LitData, or "synth:digits[?count=N&seed=S]". Packed sets and shards may lie behind URLs
+// (http(s)://, s3://, gs://, hf://). Throws IoError if the path does not exist, DataError or Unsupported if it holds
+// nothing readable; the message lists what can be read. Throws MemoryError for data that must be held in memory and
+// does not fit; mapped data may be of any size.
 std::unique_ptr<Dataset> open_dataset(const std::string& data, Split split, const OpenOptions& options = {});
 
 // True for data in any of these formats but a folder of images.

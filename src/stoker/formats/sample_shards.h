@@ -1,0 +1,126 @@
+// Shards of samples whose bytes lie one after the other behind a table of their places: the layout that MDS and LitData
+// share. A shard is a count of samples, N + 1 offsets, and the samples; integers are little-endian uint32.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stoker/base/buffer.h"
+#include "stoker/base/error.h"
+#include "stoker/base/map_or_read.h"
+#include "stoker/formats/part_cache.h"
+#include "stoker/io/shard_files.h"
+
+namespace stoker {
+
+// The compression of a whole shard, its table included.
+enum class ShardPacking : std::uint8_t { none, zstd, gzip };
+
+struct ShardInfo {
+    std::string file;  // a path or URL
+    std::string name;  // in the data set, for keys: "train/shard.00000.mds"
+    std::int64_t samples = 0;
+    std::optional<std::uint64_t> size = std::nullopt;      // of the file, as the index says
+    std::optional<std::uint64_t> raw_size = std::nullopt;  // without compression; gzip needs it
+    ShardPacking packing = ShardPacking::none;
+};
+
+// Samples that are compressed together.
+struct ShardPart {
+    std::int64_t first = 0;  // sample in the shard
+    ByteRange range = {};    // of the zstd frame in the file
+    std::uint64_t raw_size = 0;
+};
+
+// The places of a shard's samples. Without parts, in the file. With parts, from the first sample's, in their bytes one
+// after the other. A shard of one packing has neither.
+struct ShardTable {
+    std::vector<std::uint32_t> offsets;  // samples + 1
+    std::vector<ShardPart> parts;        // by first sample
+    bool each_packed = false;            // each sample is a zstd frame
+    // For parts other than zstd frames: makes a part a shard of its samples, with a table. Thread-safe.
+    std::function<Buffer(const ByteFile& file, std::size_t at, const ShardPart& part)> unpack = {};
+};
+
+// Reads the table at the beginning of a shard without a packing. Throws DataError for another number of samples than
+// `shard` has, and a file that ends before.
+ShardTable read_shard_table(const ByteFile& file, const ShardInfo& shard);
+
+// The bytes of one sample, valid as long as this object and its SampleShards.
+class SampleBytes {
+  public:
+    std::span<const std::byte> bytes() const { return bytes_; }
+    // A piece of them, which must lie within: in the map, or copied to `storage` (map_or_read.h says when).
+    std::span<const std::byte> piece(std::size_t offset, std::size_t size, Buffer& storage) const;
+
+  private:
+    friend class SampleShards;
+
+    std::span<const std::byte> bytes_;
+    std::uint64_t offset_ = 0;           // in the file, if mapped
+    const MapOrRead* mapped_ = nullptr;  // null: the bytes are those of part_ or own_
+    std::optional<ShardFiles::Handle> file_;
+    std::shared_ptr<const Buffer> part_;
+    Buffer own_;
+};
+
+class SampleShards {
+  public:
+    using ReadTable = std::function<ShardTable(const ByteFile& file, const ShardInfo& shard)>;
+
+    // Opens all files and reads the tables of those without a packing. Throws IoError for a missing file, DataError for
+    // one of another size than its index says, and what `read_table` throws.
+    SampleShards(std::vector<ShardInfo> shards, ShardFiles::Open open, const ReadTable& read_table = read_shard_table);
+
+    std::int64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
+    std::int64_t bytes() const { return static_cast<std::int64_t>(bytes_); }
+
+    // Thread-safe. Throws DataError, with the place, for damaged bytes.
+    SampleBytes sample(std::int64_t index) const;
+
+    // The file, the sample's key and where its bytes begin, as far as the table says.
+    DataPlace where(std::int64_t index) const;
+    // "shard.00000.mds/17"
+    std::string key(std::int64_t index) const;
+
+    // As of a Dataset.
+    void prefetch(std::span<const std::int64_t> indices) const;
+    std::vector<std::int64_t> shard_sizes() const;
+
+    // True if samples have to be unpacked with others.
+    bool packed() const { return packed_; }
+
+  private:
+    struct Place {
+        std::size_t shard;
+        std::int64_t sample;  // in the shard
+    };
+
+    Place place(std::int64_t index) const;
+    // In the map, or read into `storage`.
+    std::span<const std::byte> read_range(const ByteFile& file, const ByteRange& range, Buffer& storage) const;
+    std::uint64_t begin_of(const Place& at) const;
+    std::shared_ptr<const Buffer> unpacked_shard(std::size_t shard) const;
+    std::shared_ptr<const Buffer> unpacked_part(std::size_t shard, std::size_t part) const;
+    void read_packed(const Place& at, SampleBytes& sample) const;
+    void read_plain(const Place& at, SampleBytes& sample) const;
+    std::size_t part_of(const Place& at) const;
+    ByteRange stored_range(const Place& at) const;
+
+    std::vector<ShardInfo> shards_;
+    ShardFiles files_;
+    std::vector<ShardTable> tables_;    // by shard
+    std::vector<std::int64_t> ends_;    // index after the last sample of each
+    std::vector<std::uint64_t> sizes_;  // of the files
+    std::uint64_t bytes_ = 0;
+    bool packed_ = false;
+    MapOrRead map_or_read_;
+    mutable PartCache<Buffer> cache_;
+};
+
+}  // namespace stoker

@@ -1,0 +1,20 @@
+// Zstandard frames in memory, with libzstd. A caller learns the size that a frame states before it allocates memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace stoker {
+
+// A block of at most 128 KiB takes at least four bytes of a frame, so none expands by more than this factor.
+inline constexpr std::uint64_t kMaxZstdRatio = 32768;
+
+// The size of the frame's content. Throws DataError, without a path, for other bytes, and for a frame that states no
+// size or one that it cannot have.
+std::uint64_t zstd_content_size(std::span<const std::byte> frame);
+
+// Fills `out` with the content. Throws DataError, without a path, for a damaged frame and for content of another size.
+void unzstd(std::span<const std::byte> frame, std::span<std::byte> out);
+
+}  // namespace stoker
