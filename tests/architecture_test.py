@@ -48,7 +48,7 @@ SUB_ARROWS = {
         "folder": ["."],
         "hdf5": ["."],
         "idx_cifar": [".", "pickle"],
-        "litdata": ["."],
+        "litdata": [".", "arrow"],
         "lmdb": [".", "pickle"],
         "mds": ["."],
         "pickle": ["."],

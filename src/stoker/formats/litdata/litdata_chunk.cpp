@@ -11,7 +11,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/memory_limit.h"
-#include "stoker/formats/litdata/arrow_rows.h"
+#include "stoker/formats/litdata/litdata_rows.h"
 #include "stoker/io/zstd.h"
 
 namespace stoker {
