@@ -2,6 +2,11 @@
 # release in STOKER_PYARROW, a list of pyarrow folders; default is the one in .venv. Without any, such files are refused.
 set(STOKER_PYARROW "" CACHE STRING "Folders of pyarrow, each of another release; default is the one in .venv")
 set(pyarrow_folders ${STOKER_PYARROW})
+if(NOT pyarrow_folders AND SKBUILD)  # pip: the pyarrow of the environment that it installs into
+  execute_process(COMMAND ${Python_EXECUTABLE} -c "import sysconfig; print(sysconfig.get_path('platlib'))"
+    OUTPUT_VARIABLE platlib OUTPUT_STRIP_TRAILING_WHITESPACE)
+  file(GLOB pyarrow_folders ${platlib}/pyarrow)
+endif()
 if(NOT pyarrow_folders)
   file(GLOB pyarrow_folders ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/pyarrow)
 endif()

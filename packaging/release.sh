@@ -10,6 +10,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 VERSION=$(sed -nE 's/^project\(stoker VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
 readonly VERSION AT=$PWD/build/dist
 readonly OUT=$AT/$VERSION LIBRARIES=$AT/libraries PYTHON=$AT/venv/bin/python
+# The wheel reads Parquet and Arrow files with each of these.
+readonly PYARROW=(21.0.0 22.0.0 23.0.1 24.0.0 25.0.0 26.0.1)
 
 say() { printf 'release: %s\n' "$*" >&2; }
 
@@ -29,11 +31,27 @@ repair() {
     "$PYTHON" packaging/contents.py "$AT"/repaired/*.whl "$OUT"
 }
 
+# Headers and libraries of Apache Arrow for each release of pyarrow: the folders, separated by semicolons.
+arrow_folders() {
+    local release folders=()
+    for release in "${PYARROW[@]}"; do
+        local folder=$AT/pyarrow/$release
+        if [[ ! -d $folder/pyarrow/include ]]; then
+            "$PYTHON" -m pip download --quiet --no-deps --only-binary :all: --dest "$folder" "pyarrow==$release" >&2
+            (cd "$folder" && unzip -q -o ./*.whl 'pyarrow/include/*' 'pyarrow/libarrow.so*' 'pyarrow/libparquet.so*' && rm ./*.whl)
+        fi
+        folders+=("$folder/pyarrow")
+    done
+    (IFS=';' && printf '%s' "${folders[*]}")
+}
+
 core_wheel() {
     rm -rf "$AT/raw"
     "$PYTHON" -m pip wheel --quiet --no-deps --wheel-dir "$AT/raw" --config-settings=build-dir="$AT/core" \
-        --config-settings=cmake.define.CMAKE_PREFIX_PATH="$LIBRARIES" --config-settings=cmake.define.STOKER_PORTABLE=ON .
-    repair "$AT"/raw/*.whl --exclude 'libav*' --exclude 'libsw*' # FFmpeg's, which only videos need
+        --config-settings=cmake.define.CMAKE_PREFIX_PATH="$LIBRARIES" --config-settings=cmake.define.STOKER_PORTABLE=ON \
+        --config-settings=cmake.define.STOKER_PYARROW="$(arrow_folders)" .
+    # FFmpeg's, which only videos need; Apache Arrow's, which are those of pyarrow.
+    repair "$AT"/raw/*.whl --exclude 'libav*' --exclude 'libsw*' --exclude 'libarrow*' --exclude 'libparquet*'
 }
 
 # build_engine TORCH_FOLDER [SETTINGS]: always in one folder, so that only files with LibTorch's headers are compiled again.

@@ -5,6 +5,7 @@ import io
 import json
 import pickle
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -430,3 +431,37 @@ def test_state_of_a_saved_dataset_stays_in_its_folder(tmp_path):
     (tmp_path / "state.json").write_text(json.dumps({"_data_files": [{"filename": "../x.arrow"}]}))
     with pytest.raises(stoker.DataError):
         stoker.open(tmp_path)
+
+
+# ---- Files of two releases each of datasets and pyarrow, written by tests/python/hub/write.py ----
+
+HUB = Path(__file__).parent / "hub"
+
+
+@pytest.mark.parametrize("release", sorted(path.name for path in HUB.iterdir() if path.is_dir()))
+@pytest.mark.parametrize("place", ["parquet", "saved", "saved test"])
+def test_files_of_releases(release, place):
+    expected = json.loads((HUB / release / "expected.json").read_text())
+    rows = expected["test"] if place == "saved test" else expected["rows"]
+    fields = {"caption": "caption", "scores": "scores", "boxes": ("objects.bbox", "boxes"), "grid": "grid"}
+    split = "test" if place == "saved test" else "train"
+    data = stoker.open(HUB / release / place.split()[0], split=split, fields=fields)
+    assert len(data) == len(rows) and data.classes == ["owl", "emu", "kea"]
+    for i, row in enumerate(rows):
+        sample = data[i]
+        assert sample["image"].tolist() == row["image"] and sample["label"] == row["label"]
+        assert sample["caption"].decode() == row["caption"] and sample["scores"].tolist() == row["scores"]
+        assert sample["boxes"].tolist() == row["boxes"]
+        assert sample["grid"].dtype == np.int16 and sample["grid"].tolist() == row["grid"]
+
+
+@pytest.mark.parametrize("release", sorted(path.name for path in HUB.iterdir() if path.is_dir()))
+def test_types_of_releases(release):
+    expected = json.loads((HUB / release / "expected.json").read_text())["types"]
+    data = stoker.open(HUB / release / "types.parquet", fields=["price", "when", "flag", "pair"])
+    assert data.classes == ["a", "b", "c"]
+    for i, label in enumerate(expected["label"]):
+        sample = data[i]
+        assert sample["label"] == (-1 if label is None else "abc".index(label))
+        for name in ("price", "when", "flag", "pair"):
+            assert sample[name].tolist() == expected[name][i], name
