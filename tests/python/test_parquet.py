@@ -343,6 +343,32 @@ def test_one_order_for_any_workers_and_ranks(tmp_path):
         assert [index for index, _ in one] == [a + b for (a, _), (b, _) in zip(*halves)]
 
 
+@pytest.mark.parametrize("compression", ["none", "snappy"])
+def test_resume_and_bad_samples(tmp_path, compression):
+    """Also of data that are shuffled within windows."""
+    table = images(60)
+    files = table.column("image").to_pylist()
+    files[7] = {"bytes": b"no image", "path": None}
+    table = table.set_column(0, "image", pa.array(files, table.schema.field("image").type))
+    pq.write_table(table, tmp_path / "x.parquet", compression=compression, use_dictionary=False, row_group_size=16)
+
+    def loader(workers):
+        settings = {"seed": 2, "framework": "numpy", "shuffle_window": 20, "bad_samples": 1}
+        return stoker.Loader(tmp_path / "x.parquet", 6, ops=[T.RandomResizedCrop(8)], workers=workers, **settings)
+
+    def content(batches):
+        return [(batch["index"].tolist(), batch["image"].tobytes()) for batch in batches]
+
+    with pytest.warns(stoker.BadSampleWarning):
+        whole = content(loader(1))
+    first, second = loader(2), loader(3)
+    with pytest.warns(stoker.BadSampleWarning):
+        begun = iter(first)
+        part = content(next(begun) for _ in range(4))
+        second.load_state_dict(first.state_dict())
+        assert part + content(second) == whole
+
+
 def test_inspect_pack_and_show(stoker, tmp_path):
     pq.write_table(images(20, size=pa.array(range(20), pa.int32()), text=["x"] * 20), tmp_path / "x.parquet")
     report = stoker("inspect", "x.parquet", "--json").json()
