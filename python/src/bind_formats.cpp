@@ -18,6 +18,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/codecs/video/video.h"
+#include "stoker/formats/arrow/arrow_calls.h"
 #include "stoker/formats/arrow/open_arrow.h"
 #include "stoker/formats/concat.h"
 #include "stoker/formats/image_kind.h"
@@ -89,8 +90,10 @@ OpenData open_stream(const nb::capsule& capsule, const std::string& folder, cons
     if (stream == nullptr) {
         throw nb::python_error();
     }
+    const auto owned = std::make_shared<ArrowOwned<ArrowArrayStream>>();  // Ctrl-C may leave a thread behind
+    *owned->get() = std::exchange(*stream, {});
     return {.dataset = interruptible([=]() -> std::shared_ptr<const Dataset> {
-                return open_arrow_stream(stream, folder, names);
+                return open_arrow_stream(owned->get(), folder, names);
             }),
             .names = names};
 }

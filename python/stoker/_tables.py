@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 from stoker import _stoker
@@ -27,7 +28,10 @@ def is_table(data: Any) -> bool:
 
 
 def _is_hugging_face(data: Any) -> bool:
-    return type(data).__module__.split(".")[0] == "datasets"
+    """A module of a user may have the same name."""
+    module = sys.modules.get("datasets")
+    kinds = ("Dataset", "DatasetDict", "IterableDataset", "IterableDatasetDict")
+    return hasattr(module, "load_dataset") and isinstance(data, tuple(getattr(module, kind) for kind in kinds))
 
 
 def table_and_rows(data: Any) -> tuple[Any, list[int] | None]:
@@ -38,8 +42,8 @@ def table_and_rows(data: Any) -> tuple[Any, list[int] | None]:
     if not _is_hugging_face(data):
         return data, None
     kind = type(data).__name__
-    if kind == "DatasetDict":
-        raise InvalidArgument(f"[path] expected one split, as in data[{next(iter(data), 'train')!r}], got a DatasetDict")
+    if kind in ("DatasetDict", "IterableDatasetDict"):
+        raise InvalidArgument(f"[path] expected one split, as in data[{next(iter(data), 'train')!r}], got a {kind}")
     if kind != "Dataset":
         raise InvalidArgument(f"[path] expected a datasets.Dataset, got {kind}; its files or a saved copy can be opened")
     if data.format["type"] == "custom":

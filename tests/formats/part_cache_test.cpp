@@ -52,6 +52,18 @@ TEST_F(PartCacheTest, APartThatCannotBeDecodedIsTriedAgain) {
     EXPECT_EQ(get(0), 1);
 }
 
+TEST_F(PartCacheTest, DamageIsKept) {
+    int tries = 0;
+    const auto decode = [&]() -> Counted {
+        ++tries;
+        throw DataError({}, {.where = "part", .expected = "a page", .got = "another"});
+    };
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_THROW(cache_.get(0, decode), DataError);
+    }
+    EXPECT_EQ(tries, 1);
+}
+
 TEST_F(PartCacheTest, ThreadsDecodeAPartOnce) {
     PartCache<Counted> cache(1 << 20);
     std::atomic<int> decoded = 0;

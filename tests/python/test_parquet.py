@@ -3,8 +3,11 @@
 import decimal
 import io
 import json
+import os
 import pickle
 import shutil
+import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -382,6 +385,16 @@ def test_inspect_pack_and_show(stoker, tmp_path):
     assert Image.open(tmp_path / "grid.png").size[0] > 20
 
 
+def test_the_module_is_not_taken_from_the_working_directory(stoker, program, tmp_path):
+    """A program that PATH found has no folder in its name."""
+    pq.write_table(images(4), tmp_path / "x.parquet")
+    for name in program.parent.glob("libstoker_arrow-*.so"):
+        (tmp_path / name.name).write_bytes(b"no library")
+    done = subprocess.run(["stoker", "inspect", "x.parquet"], cwd=tmp_path, capture_output=True, text=True,
+                          env={**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"})
+    assert done.returncode == 0, done.stderr
+
+
 # ---- Damage ----
 
 
@@ -450,6 +463,88 @@ def test_a_configuration_must_be_chosen(tmp_path):
     (tmp_path / "README.md").write_text(card)
     with pytest.raises(stoker.DataError, match="a, b"):
         stoker.open(tmp_path)
+
+
+def test_files_of_other_types_and_features(tmp_path):
+    pq.write_table(images(4), tmp_path / "train-0.parquet")
+    table = images(4)
+    pq.write_table(table.set_column(1, "label", pa.array([[1], [], [2], [0]])), tmp_path / "train-1.parquet")
+    with pytest.raises(stoker.DataError, match="train-1.parquet"):
+        stoker.open(tmp_path)
+    for number, names in enumerate((["a", "b", "c"], ["b", "a", "c"])):
+        features = {"info": {"features": {"image": {"_type": "Image"}, "label": {"names": names, "_type": "ClassLabel"}}}}
+        marked = table.replace_schema_metadata({"huggingface": json.dumps(features)})
+        pq.write_table(marked, tmp_path / f"train-{number}.parquet")
+    with pytest.raises(stoker.DataError, match="train-1.parquet"):
+        stoker.open(tmp_path)
+
+
+def test_a_stream_is_used_once(tmp_path):
+    class Twice:
+        capsule = images(2).__arrow_c_stream__()
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            return self.capsule
+
+    assert len(stoker.open(Twice())) == 2
+    with pytest.raises(stoker.InvalidArgument):
+        stoker.open(Twice())
+
+
+def test_the_first_images_may_be_bad(tmp_path):
+    """A binary column is one of images if the first value that is there is one."""
+    values = [None, None] + [png(i)[1] for i in range(6)]
+    pq.write_table(pa.table({"picture": pa.array(values, pa.binary()), "label": [0, 1] * 4}), tmp_path / "x.parquet")
+    data = stoker.open(tmp_path / "x.parquet")
+    assert np.array_equal(data[2]["image"], png(0)[0])
+    with pytest.raises(stoker.DataError):
+        data[0]
+
+
+def test_plain_files_are_read_in_place(tmp_path):
+    pq.write_table(images(), tmp_path / "plain.parquet", **WAYS["plain"])
+    data = stoker.open(tmp_path / "plain.parquet")
+    check_images(data)
+    assert "plain.parquet" in Path("/proc/self/maps").read_text()
+
+
+def test_files_outside_of_the_folder_by_relative_names(tmp_path):
+    (tmp_path / "secret.png").write_bytes(png(1)[1])
+    (tmp_path / "data").mkdir()
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    pq.write_table(pa.table({"image": pa.array([{"bytes": None, "path": "../secret.png"}], kind)}), tmp_path / "data/x.parquet")
+    with pytest.raises(stoker.DataError):
+        stoker.open(tmp_path / "data/x.parquet")[0]
+
+
+def test_a_damaged_page_of_labels_is_decoded_once(tmp_path):
+    count = 20_000
+    table = pa.table({"image": [{"bytes": b"P6 1 1 255\nabc", "path": None}] * count, "label": np.arange(count) * 7919 % 1000})
+    settings = {"compression": "zstd", "use_dictionary": False, "write_page_checksum": True, "write_statistics": False}
+    pq.write_table(table, tmp_path / "x.parquet", **settings)
+    chunk = pq.ParquetFile(tmp_path / "x.parquet").metadata.row_group(0).column(2)
+    whole = bytearray((tmp_path / "x.parquet").read_bytes())
+    whole[chunk.data_page_offset + chunk.total_compressed_size // 2] ^= 0x55
+    (tmp_path / "x.parquet").write_bytes(whole)
+    begin = time.monotonic()
+    data = stoker.open(tmp_path / "x.parquet")
+    assert time.monotonic() - begin < 30  # a minute and more if each row decodes it again
+    with pytest.raises(stoker.DataError):
+        data[5]
+
+
+def test_tensors_of_lists_are_refused(tmp_path):
+    inner = pa.FixedSizeListArray.from_arrays(pa.array(range(24), pa.uint8()), 3)
+    kind = pa.fixed_shape_tensor(pa.list_(pa.uint8(), 3), [2, 2], permutation=[1, 0])
+    table = images(2, value=pa.ExtensionArray.from_storage(kind, pa.FixedSizeListArray.from_arrays(inner, 4)))
+    with pytest.raises(stoker.Unsupported):
+        stoker.open(table, fields=["value"])
+
+
+def test_a_dictionary_with_a_null(tmp_path):
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 0]), pa.array(["a", None, "b"]))
+    data = stoker.open(images(4).set_column(1, "label", column))
+    assert data.classes == ["a", "b"] and [data[i]["label"] for i in range(4)] == [0, -1, 1, 0]
 
 
 def test_state_of_a_saved_dataset_stays_in_its_folder(tmp_path):

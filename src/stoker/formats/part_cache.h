@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <iterator>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+
+#include "stoker/base/error.h"
 
 namespace stoker {
 
@@ -21,14 +24,24 @@ class PartCache {
     explicit PartCache(std::uint64_t budget) : budget_(budget) {}
 
     // The part; `decode` makes it if it is not cached. Threads that miss the same part wait for the one that decodes
-    // it. If `decode` throws, nothing is kept. Thread-safe.
+    // it. A DataError of `decode` is kept, and thrown again as long as the part would be; after other errors nothing is
+    // kept. Thread-safe.
     template <typename Decode>
     std::shared_ptr<const Part> get(std::uint64_t id, Decode decode) {
         const std::shared_ptr<Entry> entry = use(id);
         const std::lock_guard lock(entry->mutex);
+        if (entry->damage != nullptr) {
+            std::rethrow_exception(entry->damage);
+        }
         if (entry->part == nullptr) {
-            entry->part = std::make_shared<const Part>(decode());
-            count(entry);
+            try {
+                entry->part = std::make_shared<const Part>(decode());
+            } catch (const DataError&) {
+                entry->damage = std::current_exception();
+                count(entry, kErrorBytes);
+                throw;
+            }
+            count(entry, entry->part->size());
         }
         return entry->part;
     }
@@ -39,7 +52,9 @@ class PartCache {
         std::uint64_t counted = 0;         // its share of bytes_; guarded by the cache's mutex
         std::mutex mutex;                  // held while it is decoded
         std::shared_ptr<const Part> part;  // null until it was decoded
+        std::exception_ptr damage;
     };
+    static constexpr std::uint64_t kErrorBytes = 1024;
     using Entries = std::list<std::shared_ptr<Entry>>;
 
     std::shared_ptr<Entry> use(std::uint64_t id) {
@@ -54,13 +69,13 @@ class PartCache {
         return recent_.front();
     }
 
-    void count(const std::shared_ptr<Entry>& entry) {
+    void count(const std::shared_ptr<Entry>& entry, std::uint64_t bytes) {
         const std::lock_guard lock(mutex_);
         const auto found = places_.find(entry->id);
         if (found == places_.end() || *found->second != entry) {
             return;  // removed while it was decoded
         }
-        entry->counted = entry->part->size();
+        entry->counted = bytes;
         bytes_ += entry->counted;
         for (auto last = recent_.end(); bytes_ > budget_ && last != recent_.begin();) {
             last = std::prev(last);

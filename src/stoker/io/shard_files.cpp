@@ -44,6 +44,9 @@ ShardFiles::Handle ShardFiles::open(std::size_t shard) const {
         handle.kept_ = reopen(shard);
     }
     handle.file_ = handle.kept_.get();
+    if (slot.permanent.load(std::memory_order_acquire) == handle.file_) {
+        handle.kept_ = nullptr;
+    }
     return handle;
 }
 

@@ -42,7 +42,8 @@ struct ParquetChunk {
     std::uint64_t begin = 0;  // in the file, with the dictionary's page
     std::uint64_t size = 0;
     std::uint64_t data = 0;         // the first page of values
-    std::int64_t decoded_size = 0;  // as the file says
+    std::int64_t decoded_size = 0;  // of its pages, as the file says
+    std::int64_t values = 0;        // at least the rows
     bool compressed = false;
     // Pages of values that refer to the dictionary: the first ones. -1: unknown, and any page may.
     std::int32_t dictionary_pages = 0;

@@ -6,6 +6,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/formats/arrow/arrow_loader.h"
+#include "stoker/formats/arrow/hub_features.h"
 
 namespace stoker {
 namespace {
@@ -18,10 +19,6 @@ void check_stream(ArrowArrayStream& stream, int status, const std::string& path)
                                          .expected = "record batches",
                                          .got = why == nullptr ? fmt::format("error {}", status) : why});
     }
-}
-
-bool same_columns(const ArrowType& a, const ArrowType& b) {
-    return a.name == b.name && a.format == b.format && std::ranges::equal(a.children, b.children, same_columns);
 }
 
 }  // namespace
@@ -63,16 +60,30 @@ void ArrowBatches::take_batches(ArrowArrayStream& stream, std::size_t file) {
                          .expected = file > 0 ? arrow_type_name(type_) + ", as in the first file" : "named columns",
                          .got = arrow_type_name(type)});
     }
+    std::string features = arrow_metadata(*schema, "huggingface");
+    const auto classes = [&](const std::string& text) {
+        return with_place({.path = path}, [&] { return read_hub_features(text); });
+    };
+    if (file > 0 && features != features_ && classes(features) != classes(features_)) {
+        throw DataError({.path = path},
+                        {.where = "columns", .expected = "the features of the first file", .got = "others"});
+    }
     type_ = std::move(type);
-    features_ = arrow_metadata(*schema, "huggingface");
+    features_ = std::move(features);
     while (true) {
         Batch batch{.array = {}, .file = file};
         check_stream(stream, stream.get_next(&stream, batch.array.get()), path);
         if (batch.array->release == nullptr) {
             return;
         }
-        if (const std::int64_t rows = batch.array->length; rows > 0) {
-            ends_.push_back(size() + rows);
+        const std::int64_t rows = batch.array->length;
+        std::int64_t end = 0;
+        if (rows < 0 || __builtin_add_overflow(size(), rows, &end)) {
+            throw DataError({.path = path},
+                            {.where = "batch", .expected = "a number of rows", .got = fmt::to_string(rows)});
+        }
+        if (rows > 0) {
+            ends_.push_back(end);
             batches_.push_back(std::move(batch));
         }
     }

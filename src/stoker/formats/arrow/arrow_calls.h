@@ -16,7 +16,8 @@ namespace stoker {
 // An exception of a read that the module asked for; the module knows only that it failed.
 inline thread_local std::exception_ptr arrow_read_error;
 
-// Calls `call(&error)`. If it returns false, throws the exception of the read that failed, else DataError with `path`.
+// Calls `call(&error)`. If it returns false, throws the exception of the read that failed, else IoError for too little
+// memory, else DataError with `path`.
 template <typename Call>
 void call_arrow(const std::string& path, Call call) {
     ArrowText error;
@@ -28,10 +29,10 @@ void call_arrow(const std::string& path, Call call) {
         std::rethrow_exception(std::exchange(arrow_read_error, nullptr));
     }
     if (error.out_of_memory) {
-        throw DataError({.path = path}, {.where = "arrow",
-                                         .expected = "columns that fit into half of the memory",
-                                         .got = "larger ones",
-                                         .hint = "write the file with smaller row groups"});
+        throw IoError({.where = path,  // the data may be good
+                       .expected = "columns that fit into half of the memory",
+                       .got = "larger ones",
+                       .hint = "write the file with smaller row groups"});
     }
     throw DataError({.path = path}, {.where = "arrow", .expected = "a valid file", .got = error.text});
 }

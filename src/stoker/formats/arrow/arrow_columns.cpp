@@ -122,7 +122,9 @@ ArrowRoles choose_roles(const std::vector<ArrowColumn>& columns, const FieldName
     const std::span<const std::string_view> names = usual_label_names();
     roles.label = usual(columns, names, [&](const ArrowColumn& column) {
         const bool usual_name = std::ranges::find(names, column.name) != names.end();
-        return &column != roles.image && !asked(column) && column.may_be_label() &&
+        const bool text = !column.type.has_bytes() || column.type.text ||
+                          (column.type.kind == ArrowKind::dictionary && column.type.children.front().text);
+        return &column != roles.image && !asked(column) && column.may_be_label() && text &&
                (usual_name || column.feature.type == "ClassLabel");
     });
     return roles;

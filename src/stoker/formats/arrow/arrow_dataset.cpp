@@ -11,12 +11,14 @@
 #include "stoker/formats/class_names.h"
 #include "stoker/formats/field_values.h"
 #include "stoker/formats/image_kind.h"
+#include "stoker/formats/sample_files.h"
 
 namespace stoker {
 namespace {
 
 constexpr std::int32_t kBadLabel = std::numeric_limits<std::int32_t>::min();
 constexpr std::size_t kMostTextClasses = std::size_t{1} << 20;
+constexpr std::size_t kMostTextBytes = std::size_t{64} << 20;  // of their names
 
 ArrowPath below(const ArrowPath& path, const char* name) {
     ArrowPath longer = path;
@@ -111,14 +113,22 @@ ArrowDataset::Source ArrowDataset::add_source(const ArrowColumn& column) const {
     return source;
 }
 
-// A binary column whose first value begins as a file that Stoker decodes.
+// A binary column whose first value that is there begins as a file that Stoker decodes.
 bool ArrowDataset::holds_images(const ArrowColumn& column) const {
     if (!column.type.has_bytes() || column.type.text || column.in_list || column.media) {
         return false;
     }
+    const ArrowSource* source = rows_->add(column.path);
     Buffer storage;
-    const auto first = rows_->bytes(rows_->add(column.path), 0, storage);
-    return first && (is_encoded_image(*first) || is_video(*first) || is_sound(*first) || is_npy(*first));
+    for (const std::int64_t row : probed_samples(size())) {
+        try {
+            if (const auto bytes = rows_->bytes(source, row, storage)) {
+                return is_encoded_image(*bytes) || is_video(*bytes) || is_sound(*bytes) || is_npy(*bytes);
+            }
+        } catch (const DataError&) {  // a bad sample
+        }
+    }
+    return false;
 }
 
 // ---- Labels ----
@@ -132,7 +142,7 @@ void ArrowDataset::read_labels(const ArrowColumn& column) {
         read_text_labels();
         return;
     }
-    std::vector<std::int64_t> known;
+    std::int64_t largest = -1;
     for (std::int64_t i = 0; i < size(); ++i) {
         std::int32_t& label = labels_[static_cast<std::size_t>(i)];
         try {
@@ -140,10 +150,10 @@ void ArrowDataset::read_labels(const ArrowColumn& column) {
         } catch (const DataError&) {  // thrown again when the sample is read
             label = kBadLabel;
         }
-        known.push_back(std::max(label, -1));
+        largest = std::max<std::int64_t>(largest, label);
     }
     if (classes_.empty()) {
-        classes_ = numbered_classes_of(known);
+        classes_ = largest < kMaxNumberedClasses ? numbered_classes(largest + 1) : std::vector<std::string>();
     }
 }
 
@@ -154,7 +164,11 @@ std::int64_t ArrowDataset::read_number(std::int64_t index) const {
         return -1;
     }
     Buffer storage;
-    const std::int64_t label = integer_at(held.cell.numbers(storage), 0);
+    const ArrayView number = held.cell.numbers(storage);
+    if (!number.shape.empty()) {
+        refuse(label_name_, "a number", "a list");
+    }
+    const std::int64_t label = integer_at(number, 0);
     const auto most =
         classes_.empty() ? std::int64_t{std::numeric_limits<std::int32_t>::max()} : std::ssize(classes_) - 1;
     if (label < -1 || label > most) {
@@ -167,6 +181,7 @@ std::int64_t ArrowDataset::read_number(std::int64_t index) const {
 void ArrowDataset::read_text_labels() {
     std::map<std::string, std::int32_t, std::less<>> numbers;  // first in the order of appearance
     Buffer storage;
+    std::size_t bytes = 0;
     for (std::int64_t i = 0; i < size(); ++i) {
         std::int32_t& label = labels_[static_cast<std::size_t>(i)];
         try {
@@ -176,6 +191,7 @@ void ArrowDataset::read_text_labels() {
                 const auto next = static_cast<std::int32_t>(numbers.size());
                 auto found = numbers.find(text_of(*text));
                 if (found == numbers.end()) {
+                    bytes += text->size();
                     found = numbers.emplace(text_of(*text), next).first;
                 }
                 label = found->second;
@@ -183,7 +199,7 @@ void ArrowDataset::read_text_labels() {
         } catch (const DataError&) {
             label = kBadLabel;
         }
-        if (numbers.size() > kMostTextClasses) {
+        if (numbers.size() > kMostTextClasses || bytes > kMostTextBytes) {
             throw Unsupported(
                 {.where = path_,
                  .expected = fmt::format("at most {} classes in the column {}", kMostTextClasses, label_name_),
@@ -219,7 +235,8 @@ void ArrowDataset::read(std::int64_t index, Sample& sample) const {
             sample.label = *known;
         } else if (text_labels_) {
             Buffer storage;
-            rows_->bytes(label_, index, storage);
+            rows_->bytes(label_, index, storage);  // throws what it threw when the data set was opened
+            refuse(label_name_, "a text", "one that could not be read before");
         } else {
             sample.label = read_number(index);
         }
@@ -305,6 +322,9 @@ void ArrowDataset::set_file(std::optional<std::span<const std::byte>> bytes, std
     if (!name || name->empty() || !folder_) {
         refuse(image_name_, "the bytes of a file",
                name && !name->empty() ? fmt::format("only its name, {}", *name) : "null");
+    }
+    if (!name->starts_with('/') && !stays_within_folder(*name)) {
+        refuse(image_name_, "a file in the folder of the data, or an absolute name", std::string(*name));
     }
     folder_->read_file(*name, value.storage);
     set_encoded(value.storage.bytes(), value, clips_);

@@ -15,6 +15,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +60,21 @@ struct ParquetHandle {
             plain_bytes_.push_back(column.physical_type() == parquet::Type::BYTE_ARRAY &&
                                    column.max_repetition_level() == 0 && !number);
         }
+        check_rows();
+    }
+
+    // The number of a row group's rows, which memory depends on, must be that of its columns' values.
+    void check_rows() const {
+        for (int group = 0; group < metadata_->num_row_groups(); ++group) {
+            const auto meta = metadata_->RowGroup(group);
+            for (int leaf = 0; leaf < metadata_->num_columns(); ++leaf) {
+                const bool flat = metadata_->schema()->Column(leaf)->max_repetition_level() == 0;
+                const std::int64_t values = meta->ColumnChunk(leaf)->num_values();
+                if (flat ? values != meta->num_rows() : values < meta->num_rows()) {
+                    refuse("a row group of another number of rows than its columns have");
+                }
+            }
+        }
     }
 
     ParquetInfo info() const {
@@ -86,6 +102,7 @@ struct ParquetHandle {
                 .size = static_cast<std::uint64_t>(size),
                 .data = static_cast<std::uint64_t>(data),
                 .decoded_size = meta->total_uncompressed_size(),
+                .values = meta->num_values(),
                 .compressed = meta->compression() != parquet::Compression::UNCOMPRESSED,
                 .dictionary_pages = dictionary_pages(*meta)};
     }
@@ -194,16 +211,25 @@ struct ParquetHandle {
         if (with + others > 0) {
             return with;
         }
-        return meta.has_dictionary_page() ? -1 : 0;
+        const bool may = std::ranges::any_of(meta.encodings(), [](parquet::Encoding::type encoding) {
+            return encoding == parquet::Encoding::RLE_DICTIONARY || encoding == parquet::Encoding::PLAIN_DICTIONARY;
+        });
+        return meta.has_dictionary_page() || may ? -1 : 0;
     }
 
     std::shared_ptr<parquet::OffsetIndex> offset_index(int group, int leaf) const {
         if (!metadata_->RowGroup(group)->ColumnChunk(leaf)->GetOffsetIndexLocation()) {
             return nullptr;
         }
+        const std::lock_guard lock(page_index_mutex_);  // the reader makes its parts at the first use
         const auto pages = reader_->GetPageIndexReader();
         const auto of_group = pages == nullptr ? nullptr : pages->RowGroup(group);
         return of_group == nullptr ? nullptr : of_group->GetOffsetIndex(leaf);
+    }
+
+    // Releases of Arrow before 3 compressed pages of version 2 without saying so.
+    bool always_compressed() const {
+        return metadata_->writer_version().VersionLt(parquet::ApplicationVersion::PARQUET_CPP_10353_FIXED_VERSION());
     }
 
     std::unique_ptr<parquet::PageReader> page_reader(int group, int leaf, std::shared_ptr<BytesStream> stream,
@@ -211,9 +237,9 @@ struct ParquetHandle {
         const auto codec = metadata_->RowGroup(group)->ColumnChunk(leaf)->compression();
 #if ARROW_VERSION_MAJOR >= 25
         return parquet::PageReader::Open(std::move(stream), rows, codec, page_properties(),
-                                         *metadata_->schema()->Column(leaf));
+                                         *metadata_->schema()->Column(leaf), always_compressed());
 #else
-        return parquet::PageReader::Open(std::move(stream), rows, codec, page_properties());
+        return parquet::PageReader::Open(std::move(stream), rows, codec, page_properties(), always_compressed());
 #endif
     }
 
@@ -229,6 +255,7 @@ struct ParquetHandle {
         reader->set_data_page_filter([&](const parquet::DataPageStats& stats) {
             pages.push_back({.offset = stream->peeked_at(), .size = 0, .first_row = seen});
             seen += std::max(stats.num_values, 0);
+            stream->skip_next();
             return true;
         });
         while (reader->NextPage() != nullptr) {
@@ -245,6 +272,7 @@ struct ParquetHandle {
     ArrowBytes bytes_;
     std::shared_ptr<BytesFile> file_;
     std::unique_ptr<parquet::ParquetFileReader> reader_;
+    mutable std::mutex page_index_mutex_;
     std::shared_ptr<parquet::FileMetaData> metadata_;
     std::shared_ptr<arrow::Schema> schema_;
     std::vector<std::string> paths_;

@@ -133,6 +133,8 @@ class BytesStream final : public arrow::io::InputStream {
         : bytes_(bytes), place_(begin), end_(std::min(end, bytes.size)) {}
 
     std::uint64_t peeked_at() const { return peeked_at_; }
+    // The next bytes that are read as a buffer are only passed: InputStream::Advance reads them so.
+    void skip_next() { skip_ = true; }
 
     arrow::Status Close() override { return arrow::Status::OK(); }
     bool closed() const override { return false; }
@@ -145,8 +147,9 @@ class BytesStream final : public arrow::io::InputStream {
     }
     arrow::Result<std::shared_ptr<arrow::Buffer>> Read(std::int64_t size) override {
         const std::uint64_t count = left(size);
-        ARROW_ASSIGN_OR_RAISE(auto buffer, buffer_of(bytes_, place_, count));
+        ARROW_ASSIGN_OR_RAISE(auto buffer, buffer_of(bytes_, place_, skip_ ? 0 : count));
         place_ += count;
+        skip_ = false;
         return buffer;
     }
     arrow::Result<std::string_view> Peek(std::int64_t size) override {
@@ -166,6 +169,7 @@ class BytesStream final : public arrow::io::InputStream {
     std::uint64_t place_;
     std::uint64_t end_;
     std::uint64_t peeked_at_ = 0;
+    bool skip_ = false;
     std::shared_ptr<arrow::Buffer> peeked_;
 };
 

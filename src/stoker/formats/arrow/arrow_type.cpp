@@ -18,6 +18,7 @@ namespace {
 constexpr int kDeepest = 16;
 constexpr std::int64_t kMostChildren = 10'000;
 constexpr std::int32_t kMostMetadata = 1 << 26;
+constexpr std::size_t kMostSides = 32;
 constexpr std::string_view kTensor = "arrow.fixed_shape_tensor";
 
 [[noreturn]] void refuse(std::string_view expected, std::string_view got) {
@@ -107,30 +108,35 @@ void read_format(std::string_view format, ArrowType& type) {
 // {"shape": [2, 3], "permutation": [1, 0]}: side i is the stored side permutation[i].
 void read_tensor(const std::string& text, ArrowType& type) {
     const auto json = nlohmann::json::parse(text, nullptr, false);
-    if (!json.is_object() || !json.contains("shape") || !json["shape"].is_array()) {
-        refuse("a shape of the tensors", text);
+    const std::string shown = text.substr(0, 200);
+    if (!json.is_object() || !json.contains("shape") || !json["shape"].is_array() ||
+        json["shape"].size() > kMostSides) {
+        refuse(fmt::format("a shape of at most {} sides", kMostSides), shown);
     }
     std::int64_t count = 1;
     for (const auto& side : json["shape"]) {
         if (!side.is_number_integer() || side.get<std::int64_t>() < 0 || side.get<std::int64_t>() > type.count ||
             __builtin_mul_overflow(count, side.get<std::int64_t>(), &count)) {
-            refuse("a shape of the tensors", text);
+            refuse("a shape of the tensors", shown);
         }
         type.tensor.push_back(side.get<std::int64_t>());
     }
     if (count != type.count) {
-        refuse(fmt::format("a shape of {} values", type.count), text);
+        refuse(fmt::format("a shape of {} values", type.count), shown);
     }
     if (!json.contains("permutation") || json["permutation"].is_null()) {
         return;
     }
     std::vector<std::size_t> sides(type.tensor.size());
     std::iota(sides.begin(), sides.end(), 0);
+    if (json["permutation"].size() != sides.size()) {
+        refuse("a permutation of the tensors' sides", shown);
+    }
     for (const auto& side : json["permutation"]) {
         type.order.push_back(side.is_number_unsigned() ? side.get<std::size_t>() : sides.size());
     }
     if (!std::ranges::is_permutation(type.order, sides)) {
-        refuse("a permutation of the tensors' sides", text);
+        refuse("a permutation of the tensors' sides", shown);
     }
 }
 
@@ -155,6 +161,10 @@ ArrowType read(const ArrowSchema& schema, int depth) {
     }
     type.extension = arrow_metadata(schema, "ARROW:extension:name");
     if (type.extension == kTensor && type.kind == ArrowKind::fixed_list) {
+        if (type.children.front().is_list()) {
+            type.kind = ArrowKind::other;  // tensors of lists
+            return type;
+        }
         read_tensor(arrow_metadata(schema, "ARROW:extension:metadata"), type);
     }
     return type;
@@ -172,6 +182,11 @@ const ArrowType* ArrowType::child(std::string_view wanted) const {
 
 ArrowType read_arrow_type(const ArrowSchema& schema) {
     return read(schema, 0);
+}
+
+bool same_columns(const ArrowType& a, const ArrowType& b) {
+    return a.name == b.name && a.format == b.format && a.tensor == b.tensor && a.order == b.order &&
+           std::ranges::equal(a.children, b.children, same_columns);
 }
 
 std::string arrow_metadata(const ArrowSchema& schema, std::string_view key) {

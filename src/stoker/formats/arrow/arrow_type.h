@@ -52,6 +52,9 @@ struct ArrowType {
 // Throws DataError for a schema that is not valid, and for types nested deeper than 16.
 ArrowType read_arrow_type(const ArrowSchema& schema);
 
+// True if names and types are equal, and those of nested columns.
+bool same_columns(const ArrowType& a, const ArrowType& b);
+
 // The value of a key in a schema's metadata; empty if it has none.
 std::string arrow_metadata(const ArrowSchema& schema, std::string_view key);
 

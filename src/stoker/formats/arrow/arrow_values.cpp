@@ -148,6 +148,17 @@ std::int64_t index_at(const ArrayType& type, const std::byte* from) {
     return integer_at(one, 0);
 }
 
+// The entry of its dictionary that a value is.
+std::int64_t entry_of(const ArrowCell& cell) {
+    const ArrowArray& array = *cell.array;
+    const ArrayType& index = cell.type->element;
+    const std::int64_t at = index_at(index, buffer(array, 1) + (array.offset + cell.row) * index.item_size);
+    if (array.dictionary == nullptr || at < 0 || at >= array.dictionary->length) {
+        damaged("an entry of the dictionary", fmt::to_string(at));
+    }
+    return at;
+}
+
 double decimal_at(const ArrayType& type, const std::byte* from, int scale) {
     const __int128 value = type.item_size == 4   ? load<std::int32_t>(from)
                            : type.item_size == 8 ? load<std::int64_t>(from)
@@ -181,10 +192,53 @@ std::span<const std::byte> number_bytes(const Values& values, Buffer& storage) {
     return storage.bytes();
 }
 
+// The bytes of an array's buffers, as far as its values need them.
+std::size_t bytes_of(const ArrowType& type, const ArrowArray& array) {
+    const auto rows = static_cast<std::size_t>(array.length);
+    std::size_t bytes = rows / 8;
+    switch (type.kind) {
+        case ArrowKind::number:
+        case ArrowKind::decimal:
+        case ArrowKind::dictionary:
+            bytes += rows * static_cast<std::size_t>(type.element.item_size);
+            break;
+        case ArrowKind::fixed_bytes:
+            bytes += rows * static_cast<std::size_t>(type.count);
+            break;
+        case ArrowKind::byte_view:
+            bytes += rows * 16;
+            break;
+        case ArrowKind::bytes:
+        case ArrowKind::list:
+            bytes += rows * (type.wide ? 8 : 4);
+            if (type.kind == ArrowKind::bytes && array.length > 0) {
+                bytes += static_cast<std::size_t>(offset_at(type, array, array.offset + array.length));
+            }
+            break;
+        default:
+            break;
+    }
+    const std::size_t nested = std::min(static_cast<std::size_t>(array.n_children), type.children.size());
+    for (std::size_t i = 0; i < nested; ++i) {
+        bytes += bytes_of(type.children[i], *array.children[i]);
+    }
+    if (array.dictionary != nullptr) {
+        bytes += bytes_of(type.children.front(), *array.dictionary);
+    }
+    return bytes;
+}
+
 }  // namespace
 
+std::size_t arrow_bytes(const ArrowType& type, const ArrowArray& array) {
+    return bytes_of(type, array);
+}
+
 bool ArrowCell::is_null() const {
-    return type->format == "n" || is_null_at(*array, row);
+    if (type->format == "n" || is_null_at(*array, row)) {
+        return true;
+    }
+    return type->kind == ArrowKind::dictionary && is_null_at(*array->dictionary, entry_of(*this));
 }
 
 ArrowCell ArrowCell::child(std::size_t at) const {
@@ -205,14 +259,9 @@ std::span<const std::byte> ArrowCell::bytes() const {
             return view_bytes(*array, row);
         case ArrowKind::fixed_bytes:
             return {buffer(*array, 1) + (array->offset + row) * type->count, static_cast<std::size_t>(type->count)};
-        case ArrowKind::dictionary: {
-            const ArrayType& index = type->element;
-            const std::int64_t at = index_at(index, buffer(*array, 1) + (array->offset + row) * index.item_size);
-            if (array->dictionary == nullptr || at < 0 || at >= array->dictionary->length) {
-                damaged("an entry of the dictionary", fmt::to_string(at));
-            }
-            return ArrowCell{.type = &type->children.front(), .array = array->dictionary, .row = at}.bytes();
-        }
+        case ArrowKind::dictionary:
+            return ArrowCell{.type = &type->children.front(), .array = array->dictionary, .row = entry_of(*this)}
+                .bytes();
         default:
             damaged("text or bytes", arrow_type_name(*type));
     }

@@ -37,6 +37,9 @@ bool has_numbers(const ArrowType& type);
 // The element's type that numbers() gives.
 ArrayType number_type(const ArrowType& type);
 
+// The memory of an array's values.
+std::size_t arrow_bytes(const ArrowType& type, const ArrowArray& array);
+
 // An array with its sides in another order: side i of the result is side order[i] of `from`. Written to `out`.
 void permute_sides(std::span<const std::byte> from, const Shape& sides, std::span<const std::size_t> order,
                    std::size_t item, std::span<std::byte> out);

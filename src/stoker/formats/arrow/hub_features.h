@@ -13,6 +13,7 @@ struct HubFeature {
     std::string type;                     // Image, Audio, Video, ClassLabel, Value, Array3D, ...
     std::vector<std::string> names = {};  // of classes
 
+    bool operator==(const HubFeature&) const = default;
     // Bytes of a file that Stoker decodes.
     bool is_media() const { return type == "Image" || type == "Audio" || type == "Video"; }
 };

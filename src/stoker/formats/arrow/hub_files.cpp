@@ -179,17 +179,28 @@ std::vector<std::string> named_files(const HubListing& listing, Split split) {
     return {};
 }
 
+// A link to a folder above it.
+bool leads_up(const fs::directory_entry& entry) {
+    std::error_code unknown;
+    if (!entry.is_symlink(unknown)) {
+        return false;
+    }
+    const std::string target = fs::canonical(entry.path(), unknown).string() + "/";
+    const std::string from = fs::canonical(entry.path().parent_path(), unknown).string() + "/";
+    return from.starts_with(target);
+}
+
 void list(const fs::path& folder, const std::string& prefix, int depth, std::vector<std::string>& names) {
     std::error_code error;
-    for (const auto& entry : fs::directory_iterator(folder, error)) {
-        const std::string name = entry.path().filename().string();
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+        const std::string name = entry->path().filename().string();
         std::error_code unknown;
         if (is_hidden_name(name)) {
             continue;
         }
-        if (entry.is_directory(unknown)) {
-            if (depth < kDeepest) {
-                list(entry.path(), prefix + name + "/", depth + 1, names);
+        if (entry->is_directory(unknown)) {
+            if (depth < kDeepest && !leads_up(*entry)) {
+                list(entry->path(), prefix + name + "/", depth + 1, names);
             }
         } else if (is_data(name) || name == kState || name == kDict || prefix + name == kCard) {
             names.push_back(prefix + name);
@@ -226,10 +237,9 @@ std::optional<fs::path> snapshot_of(const fs::path& folder) {
     return found.size() == 1 ? std::optional(found.front()) : std::nullopt;
 }
 
-// Looks at some entries only: a folder of images may have millions.
-bool begins_with_data(const fs::path& folder, int depth) {
-    constexpr int kLooked = 32;
-    int left = kLooked;
+// Looks at some entries only: a folder of images may have millions. The top folder of a data set has few.
+bool begins_with_data(const fs::path& folder, int depth, int left = 10'000) {
+    constexpr int kLooked = 256;  // in a folder below
     std::error_code error;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end && left > 0; entry.increment(error)) {
         const std::string name = entry->path().filename().string();
@@ -238,7 +248,7 @@ bool begins_with_data(const fs::path& folder, int depth) {
             return true;
         }
         const bool down = depth > 0 && !is_hidden_name(name) && entry->is_directory(unknown);
-        if (down && begins_with_data(entry->path(), depth - 1)) {
+        if (down && begins_with_data(entry->path(), depth - 1, kLooked)) {
             return true;
         }
         --left;

@@ -96,6 +96,10 @@ bool arrow_has_splits(const std::string& data) {
 
 std::unique_ptr<Dataset> open_arrow_stream(ArrowArrayStream* stream, const std::string& folder,
                                            const FieldNames& fields) {
+    if (stream->release == nullptr) {
+        throw InvalidArgument(
+            {.where = "table", .expected = "a stream that was not used before", .got = "one that was released"});
+    }
     ArrowOwned<ArrowArrayStream> owned;
     *owned.get() = std::exchange(*stream, {});
     return std::make_unique<ArrowDataset>(std::make_unique<ArrowBatches>(std::move(owned)), "a table in memory", folder,

@@ -1,15 +1,20 @@
 #include "stoker/formats/arrow/parquet_rows.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <functional>
 #include <limits>
 #include <unordered_map>
 
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/base/parallel_for.h"
+#include "stoker/formats/arrow/arrow_columns.h"
 #include "stoker/formats/arrow/arrow_loader.h"
+#include "stoker/formats/arrow/hub_features.h"
 
 namespace stoker {
 namespace {
@@ -18,6 +23,9 @@ namespace {
 constexpr std::uint64_t kCacheBytes = std::uint64_t{320} << 20;
 // Samples of that many bytes are one part of the shuffle.
 constexpr std::int64_t kPartBytes = std::int64_t{8} << 20;
+// Of the values of one run: a dictionary may be repeated any number of times.
+constexpr std::uint64_t kMostRunBytes = std::uint64_t{2} << 30;
+constexpr std::uint64_t kCopied = std::uint64_t{1} << 63;
 
 // Never lets an exception pass through the module.
 bool read_file(void* user, std::uint64_t offset, std::uint8_t* out, std::uint64_t size) {
@@ -71,6 +79,7 @@ ParquetRows::ParquetRows(std::string path, std::vector<std::string> names, Shard
         }
     }
     read_schema();
+    require_memory(static_cast<std::uint64_t>(size()) * sizeof(std::int32_t), path_);  // of labels, by the reader
     map_or_read_ = MapOrRead(static_cast<std::uint64_t>(bytes_));
 }
 
@@ -91,12 +100,17 @@ void ParquetRows::open_file(std::size_t shard) {
     });
 }
 
+void ParquetRows::read_schema_of(std::size_t shard, ArrowType& type, std::string& features) const {
+    ArrowOwned<ArrowSchema> schema;
+    call_arrow(files_.name(shard),
+               [&](ArrowText* error) { return api_.parquet_schema(opened_[shard].handle.get(), schema.get(), error); });
+    type = with_place({.path = files_.name(shard)}, [&] { return read_arrow_type(*schema); });
+    features = arrow_metadata(*schema, "huggingface");
+}
+
 void ParquetRows::read_schema() {
     const ParquetHandle* first = opened_.front().handle.get();
-    ArrowOwned<ArrowSchema> schema;
-    call_arrow(files_.name(0), [&](ArrowText* error) { return api_.parquet_schema(first, schema.get(), error); });
-    type_ = with_place({.path = files_.name(0)}, [&] { return read_arrow_type(*schema); });
-    features_ = arrow_metadata(*schema, "huggingface");
+    read_schema_of(0, type_, features_);
     ParquetInfo info;
     api_.parquet_info(first, &info);
     for (std::int32_t leaf = 0; leaf < info.leaves; ++leaf) {
@@ -118,8 +132,17 @@ void ParquetRows::check_columns(std::size_t shard) const {
                          .expected = fmt::format("{}, as in {}", expected, files_.name(0)),
                          .got = std::move(got)});
     };
-    if (info.leaves != static_cast<std::int32_t>(leaves_.size())) {
-        refuse(fmt::format("{} columns", leaves_.size()), fmt::to_string(info.leaves));
+    ArrowType type;
+    std::string features;
+    read_schema_of(shard, type, features);
+    if (!same_columns(type, type_) || info.leaves != static_cast<std::int32_t>(leaves_.size())) {
+        refuse(describe_columns(arrow_columns(type_, {})), describe_columns(arrow_columns(type, {})));
+    }
+    const auto classes = [&](const std::string& text) {
+        return with_place({.path = files_.name(shard)}, [&] { return read_hub_features(text); });
+    };
+    if (features != features_ && classes(features) != classes(features_)) {
+        refuse("the same features", "others");
     }
     for (std::size_t leaf = 0; leaf < leaves_.size(); ++leaf) {
         ParquetLeaf other;
@@ -218,55 +241,80 @@ const std::vector<ParquetRows::Run>& ParquetRows::runs(const Source& source, std
     return found.runs;
 }
 
-ParquetRows::Values ParquetRows::decode_run(const Group& group, std::int32_t leaf, const Run& run) const {
-    struct Taken {
-        std::span<const std::byte> map;
-        std::uint64_t most;
-        bool dictionary;
-        Values values = {};
-        std::unordered_map<const std::uint8_t*, std::uint64_t> entries = {};  // of the dictionary, copied once
-        bool too_large = false;
-    };
-    const File& file = opened_[group.file];
-    Taken taken{.map = file.map, .most = static_cast<std::uint64_t>(most_arrow_memory()), .dictionary = run.dictionary};
-    taken.values.pieces.reserve(static_cast<std::size_t>(std::min<std::int64_t>(run.rows, 1 << 20)));
-    const auto take = [](void* user, const std::uint8_t* value, std::int64_t size) {
-        Taken& to = *static_cast<Taken*>(user);
-        Values& values = to.values;
-        if (size <= 0 || to.too_large) {
-            values.pieces.push_back({.begin = 0, .size = to.too_large ? -1 : size});
+// The values of a run as the module gives them.
+class ParquetRows::Taken {
+  public:
+    Taken(std::span<const std::byte> map, std::int64_t rows)
+        : map_(map),
+          most_(std::min<std::uint64_t>(kMostRunBytes, static_cast<std::uint64_t>(most_arrow_memory()) / 2)) {
+        values_.pieces.reserve(static_cast<std::size_t>(std::min<std::int64_t>(rows, 1 << 16)));
+    }
+
+    void take(const std::uint8_t* value, std::int64_t size) {
+        if (values_.size() + static_cast<std::uint64_t>(std::max<std::int64_t>(size, 0)) > most_) {
+            too_large_ = true;
             return;
         }
-        const auto* const begin = reinterpret_cast<const std::byte*>(value);
-        const auto count = static_cast<std::size_t>(size);
+        if (size <= 0) {
+            values_.pieces.push_back({.begin = kCopied, .size = size});
+            return;
+        }
+        const std::span bytes(reinterpret_cast<const std::byte*>(value), static_cast<std::size_t>(size));
         const std::less_equal<> before;
-        if (!to.map.empty() && before(to.map.data(), begin) && before(begin + count, to.map.data() + to.map.size())) {
-            values.in_file = true;
-            values.pieces.push_back({.begin = static_cast<std::uint64_t>(begin - to.map.data()), .size = size});
+        if (!map_.empty() && before(map_.data(), bytes.data()) &&
+            before(bytes.data() + bytes.size(), map_.data() + map_.size())) {
+            values_.pieces.push_back({.begin = static_cast<std::uint64_t>(bytes.data() - map_.data()), .size = size});
             return;
         }
-        const auto [entry, is_new] = to.entries.try_emplace(value, values.copied.size());
-        if (is_new || !to.dictionary) {
-            entry->second = values.copied.size();
-            to.too_large = values.copied.size() + count > to.most;
-            if (!to.too_large) {
-                values.copied.insert(values.copied.end(), begin, begin + count);
-            }
+        values_.pieces.push_back({.begin = kCopied | copy(bytes), .size = size});
+    }
+
+    bool too_large() const { return too_large_; }
+    std::uint64_t most() const { return most_; }
+    Values values() && { return std::move(values_); }
+
+  private:
+    // Values that are entries of a dictionary come again and again at one address.
+    std::uint64_t copy(std::span<const std::byte> bytes) {
+        auto& copied = values_.copied;
+        const auto [entry, is_new] = entries_.try_emplace(bytes.data(), copied.size());
+        const std::uint64_t place = entry->second;
+        const bool same = !is_new && bytes.size() <= copied.size() - place &&
+                          std::memcmp(copied.data() + place, bytes.data(), bytes.size()) == 0;
+        if (same) {
+            return place;
         }
-        values.pieces.push_back({.begin = entry->second, .size = to.too_large ? -1 : size});
-    };
+        entry->second = copied.size();
+        copied.insert(copied.end(), bytes.begin(), bytes.end());
+        return entry->second;
+    }
+
+    std::span<const std::byte> map_;
+    std::uint64_t most_;
+    Values values_;
+    std::unordered_map<const std::byte*, std::uint64_t> entries_;
+    bool too_large_ = false;
+};
+
+ParquetRows::Values ParquetRows::decode_run(const Group& group, std::int32_t leaf, const Run& run) const {
+    const File& file = opened_[group.file];
+    Taken taken(file.map, run.rows);
     call_arrow(file_name(group), [&](ArrowText* error) {
-        return api_.parquet_values(file.handle.get(), group.number, leaf, run.offset, run.size, run.rows, take, &taken,
-                                   error);
+        return api_.parquet_values(
+            file.handle.get(), group.number, leaf, run.offset, run.size, run.rows,
+            [](void* user, const std::uint8_t* value, std::int64_t size) {
+                static_cast<Taken*>(user)->take(value, size);
+            },
+            &taken, error);
     });
-    if (taken.too_large || (taken.values.in_file && !taken.values.copied.empty())) {
+    if (taken.too_large()) {
         throw DataError({.path = file_name(group), .offset = static_cast<std::int64_t>(run.offset)},
                         {.where = "page",
-                         .expected = fmt::format("values of at most {} bytes", taken.most),
+                         .expected = fmt::format("values of at most {} bytes", taken.most()),
                          .got = "more",
                          .hint = "write the file with smaller pages"});
     }
-    return std::move(taken.values);
+    return std::move(taken).values();
 }
 
 std::optional<std::span<const std::byte>> ParquetRows::bytes(const ArrowSource* from, std::int64_t row,
@@ -296,26 +344,24 @@ std::optional<std::span<const std::byte>> ParquetRows::bytes(const ArrowSource* 
         return std::nullopt;
     }
     const auto size = static_cast<std::size_t>(piece.size);
-    if (values->in_file && size > 0) {
+    if ((piece.begin & kCopied) == 0) {
         return map_or_read_.get(opened_[group.file].map.subspan(piece.begin, size), *files_.open(group.file),
                                 piece.begin, storage);
     }
     storage.resize(size);
-    std::copy_n(values->copied.begin() + static_cast<std::ptrdiff_t>(piece.begin), size, storage.data());
+    std::copy_n(values->copied.begin() + static_cast<std::ptrdiff_t>(piece.begin & ~kCopied), size, storage.data());
     return storage.bytes();
 }
 
 ParquetRows::Column ParquetRows::decode_column(const Group& group, const Source& source) const {
     Column column;
-    for (const std::int32_t leaf : source.leaves) {
-        column.bytes += static_cast<std::size_t>(std::max<std::int64_t>(chunk(group, leaf).decoded_size, 0));
-    }
     ArrowOwned<ArrowSchema> schema;
     call_arrow(file_name(group), [&](ArrowText* error) {
         return api_.parquet_columns(opened_[group.file].handle.get(), group.number, source.leaves.data(),
                                     source.leaves.size(), schema.get(), column.array.get(), error);
     });
     column.type = read_arrow_type(*schema);
+    column.bytes = arrow_bytes(column.type, *column.array);
     return column;
 }
 
@@ -345,7 +391,12 @@ std::int64_t ParquetRows::decoded_bytes(const Source& source) const {
     std::int64_t sum = 0;
     for (const Group& group : groups_) {
         for (const std::int32_t leaf : source.leaves) {
-            sum += std::max<std::int64_t>(chunk(group, leaf).decoded_size, 0);
+            const ParquetChunk all = chunk(group, leaf);
+            constexpr std::int64_t kNumber = 8;  // pages are smaller than the values that they stand for
+            const std::int64_t values = source.paged ? 0 : std::min(all.values, INT64_MAX / kNumber) * kNumber;
+            if (__builtin_add_overflow(sum, std::max({all.decoded_size, values, std::int64_t{0}}), &sum)) {
+                return INT64_MAX;
+            }
         }
     }
     return sum;
@@ -358,7 +409,8 @@ std::vector<std::int64_t> ParquetRows::parts(std::span<const ArrowSource* const>
     std::int64_t longest = 1;  // rows of a run
     for (const ArrowSource* from : sources) {
         const auto& source = static_cast<const Source&>(*from);
-        (source.paged ? paged : columns) += decoded_bytes(source);
+        std::int64_t& sum = source.paged ? paged : columns;
+        sum = std::min(sum, INT64_MAX / 2) + std::min(decoded_bytes(source), INT64_MAX / 2);
         if (!source.paged || groups_.empty()) {
             continue;
         }

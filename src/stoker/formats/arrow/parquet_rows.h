@@ -84,14 +84,14 @@ class ParquetRows final : public ArrowRows {
     // The values of a run: in the file, or copied.
     struct Values {
         struct Piece {
-            std::uint64_t begin = 0;
-            std::int64_t size = 0;  // -1: null
+            std::uint64_t begin = 0;  // in the file, or, with the highest bit, in `copied`
+            std::int64_t size = 0;    // -1: null
         };
-        bool in_file = false;
         std::vector<std::byte> copied;
         std::vector<Piece> pieces;
         std::size_t size() const { return copied.capacity() + pieces.capacity() * sizeof(Piece) + sizeof *this; }
     };
+    class Taken;
     // A column of a row group.
     struct Column {
         ArrowOwned<ArrowArray> array;
@@ -106,6 +106,7 @@ class ParquetRows final : public ArrowRows {
 
     void open_file(std::size_t shard);
     void read_schema();
+    void read_schema_of(std::size_t shard, ArrowType& type, std::string& features) const;
     void check_columns(std::size_t shard) const;
     Place place(std::int64_t row) const;
     const std::string& file_name(const Group& group) const { return files_.name(group.file); }
