@@ -44,8 +44,8 @@ class ShardFiles {
         std::shared_ptr<const ByteFile> kept_;  // null if the file is never closed
     };
 
-    // Thread-safe. The first opening of a shard sets its stamp. Throws DataError if a later one finds another stamp,
-    // IoError if the file does not exist.
+    // Thread-safe. The first opening of a shard sets its stamp. Throws IoError if a later one finds another stamp, or
+    // if the file does not exist.
     Handle open(std::size_t shard) const;
 
   private:

@@ -10,6 +10,7 @@
 #include "stoker/base/file.h"
 #include "stoker/io/remote/gcs_settings.h"
 #include "stoker/io/remote/hub_settings.h"
+#include "stoker/io/remote/url.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -141,6 +142,30 @@ TEST(GcsSettingsTest, KeysThenTokenThenBotoFile) {
     EXPECT_EQ(found().endpoint, "http://localhost:9");
     set["STORAGE_EMULATOR_HOST"] = "https://h/";
     EXPECT_EQ(found().endpoint, "https://h/");
+}
+
+TEST(HubNameTest, TokensAreNotSentInClearTextToOtherMachines) {
+    const auto hub = [](const std::string& endpoint) {
+        return find_hub_settings(variables({{"HF_TOKEN", "secret"}, {"HF_ENDPOINT", endpoint}}), "hf://datasets/a/b");
+    };
+    EXPECT_EQ(hub("https://mirror.example").token, "secret");
+    EXPECT_EQ(hub("http://127.0.0.1:9000").token, "secret");
+    EXPECT_EQ(hub("http://localhost").token, "secret");
+    EXPECT_EQ(hub("http://mirror.example:80").token, "");
+    EXPECT_EQ(hub("http://127.evil.example").token, "");
+    const auto storage = [](const std::string& emulator) {
+        return find_gcs_settings(
+            variables({{"GCS_OAUTH_TOKEN", "secret"}, {"STORAGE_EMULATOR_HOST", emulator}, {"HOME", "/none"}}));
+    };
+    EXPECT_EQ(storage("").bearer, "secret");
+    EXPECT_EQ(storage("localhost:9000").bearer, "secret");
+    EXPECT_EQ(storage("emulator:9000").bearer, "");
+}
+
+TEST(HubNameTest, ARedirectMayBeAnyText) {
+    EXPECT_FALSE(same_origin("https:///", "https://huggingface.co"));
+    EXPECT_FALSE(same_origin("next page", "https://huggingface.co"));
+    EXPECT_TRUE(same_origin("https://HuggingFace.co:443/x", "https://huggingface.co"));
 }
 
 }  // namespace

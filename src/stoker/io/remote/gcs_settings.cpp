@@ -1,6 +1,7 @@
 #include "stoker/io/remote/gcs_settings.h"
 
 #include "stoker/base/url_secrets.h"
+#include "stoker/io/remote/url.h"
 
 namespace stoker {
 namespace {
@@ -30,7 +31,7 @@ S3Settings find_gcs_settings(const Variables& variables) {
     }
     settings.credentials = make_credentials(variables("GS_ACCESS_KEY_ID"), variables("GS_SECRET_ACCESS_KEY"), "",
                                             "GS_ACCESS_KEY_ID", kUnsigned);
-    if (!settings.credentials) {
+    if (!settings.credentials && may_get_token(settings.endpoint)) {
         settings.bearer = token_of(variables);
         check_header_text(settings.bearer, "the token of Google Cloud Storage");
     }

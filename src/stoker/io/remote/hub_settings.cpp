@@ -63,7 +63,7 @@ HubSettings find_hub_settings(const Variables& variables, const std::string& nam
                            .hint = "unset it, or give the path of a copy"});
     }
     HubSettings settings{.endpoint = endpoint_of(variables("HF_ENDPOINT")), .token = ""};
-    if (!is_yes(variables("HF_HUB_DISABLE_IMPLICIT_TOKEN"))) {
+    if (!is_yes(variables("HF_HUB_DISABLE_IMPLICIT_TOKEN")) && may_get_token(settings.endpoint)) {
         settings.token = token_of(variables);
         check_header_text(settings.token, "the hub's token");
     }

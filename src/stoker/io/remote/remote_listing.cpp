@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "stoker/base/error.h"
@@ -131,6 +132,10 @@ class HubFolder final : public Folder {
                            .expected = "listings whose pages are all at the same host",
                            .got = fmt::format("a next page at {}", shown_url(next))});
         }
+        if (!seen_.insert(next).second) {
+            throw IoError(
+                {.where = "HF_ENDPOINT", .expected = "another page of the listing", .got = "the same one again"});
+        }
         url_ = next;
         return true;
     }
@@ -154,6 +159,7 @@ class HubFolder final : public Folder {
     bool first_page_ = true;
     std::size_t place_ = 0;
     std::string url_;
+    std::set<std::string> seen_;
 };
 
 class PageReader {

@@ -46,8 +46,8 @@ class RemoteObject {
     // The whole object, if the server does not support ranges.
     const std::optional<std::vector<std::byte>>& whole() const { return whole_; }
 
-    // Fills `into`, one span after the other, with the bytes from `offset` on. Thread-safe. Throws IoError, or
-    // DataError if the object has changed.
+    // Fills `into`, one span after the other, with the bytes from `offset` on. Thread-safe. Throws IoError, also if
+    // the object has changed.
     void fetch(std::uint64_t offset, std::span<const std::span<std::byte>> into) const;
 
     // Makes running and later fetches fail soon.

@@ -92,7 +92,28 @@ bool same_origin(std::string_view a, std::string_view b) {
         const std::string_view rest = url.substr(url.find("://") + 3);
         return rest.substr(0, rest.find_first_of("/?#")).find('@') != std::string_view::npos;
     };
-    return origin(a) == origin(b) && !has_user(a) && !has_user(b);
+    try {
+        return origin(a) == origin(b) && !has_user(a) && !has_user(b);
+    } catch (const InvalidArgument&) {  // a redirect may be any text
+        return false;
+    }
+}
+
+namespace {
+
+// 127.0.0.1, but not 127.example.org.
+bool is_loopback_number(std::string_view host) {
+    return host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+}  // namespace
+
+bool may_get_token(std::string_view url) {
+    const Url parts = parse_url(url);
+    const std::string_view authority = parts.authority;
+    const std::string_view host =
+        authority.substr(0, authority.starts_with('[') ? authority.find(']') + 1 : authority.rfind(':'));
+    return parts.scheme == "https" || host == "localhost" || is_loopback_number(host) || host == "[::1]";
 }
 
 std::string escape_url(std::string_view url) {

@@ -25,6 +25,9 @@ std::string percent_decode(std::string_view text);
 // True if both have the same scheme, host and port, so that one server answers both. False for a URL with a user.
 bool same_origin(std::string_view a, std::string_view b);
 
+// True for https, and for this machine's own http: a token in clear text would be read on the way.
+bool may_get_token(std::string_view url);
+
 // Replaces bytes that a URL must not contain (spaces, control characters, non-ASCII) by %XX, and removes the fragment.
 std::string escape_url(std::string_view url);
 
