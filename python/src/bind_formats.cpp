@@ -70,15 +70,16 @@ OpenData open_table(const std::string& folder, const std::string& csv, const std
 OpenData open(const std::string& path, const std::string& split, const std::string& image, const std::string& label,
               const std::vector<FieldTuple>& fields, const std::int64_t& context, const bool& clips) {
     const FieldNames names = field_names(image, label, fields, clips);
-    if (split != "train" && split != "test") {
-        throw InvalidArgument({.where = "split", .expected = "\"train\" or \"test\"", .got = '"' + split + '"'});
+    if (split != "train" && split != "test" && split != "validation") {
+        throw InvalidArgument(
+            {.where = "split", .expected = R"("train", "test" or "validation")", .got = '"' + split + '"'});
     }
-    if (split == "test" && !has_splits(path)) {
+    if (split != "train" && !has_splits(path)) {
         throw InvalidArgument(
             {.where = path, .expected = "data with a test split, such as a folder of IDX files", .got = "one split"});
     }
-    return {.dataset =
-                open_dataset(path, split == "test" ? Split::test : Split::train, {.fields = names, .context = context}),
+    return {.dataset = open_dataset(path, split == "train" ? Split::train : Split::test,
+                                    {.fields = names, .context = context, .validation = split == "validation"}),
             .names = names};
 }
 
@@ -92,9 +93,8 @@ OpenData open_stream(const nb::capsule& capsule, const std::string& folder, cons
     }
     const auto owned = std::make_shared<ArrowOwned<ArrowArrayStream>>();  // Ctrl-C may leave a thread behind
     *owned->get() = std::exchange(*stream, {});
-    return {.dataset = interruptible([=]() -> std::shared_ptr<const Dataset> {
-                return open_arrow_stream(owned->get(), folder, names);
-            }),
+    return {.dataset = interruptible(
+                [=]() -> std::shared_ptr<const Dataset> { return open_arrow_stream(owned->get(), folder, names); }),
             .names = names};
 }
 

@@ -147,7 +147,7 @@ class Dataset:
 def open(
     path: str | os.PathLike[str] | Any,
     *,
-    split: Literal["train", "test"] = "train",
+    split: Literal["train", "test", "validation"] = "train",
     fields: Fields = (),
     image: str = "",
     label: str = "",
@@ -159,7 +159,7 @@ def open(
 
     path: or a table in memory, which is used without a copy: a datasets.Dataset, a pyarrow.Table, whatever has
         __arrow_c_stream__.
-    split: of data that have two, such as MNIST's files.
+    split: of data that have several, such as MNIST's files; validation and test are the same unless data have both.
     fields: further fields of each sample: names, or {name: name in the data} or {name: (name in the data, kind)}.
     image, label: the names of these fields in the data, where they are not the usual ones.
     context: the number of tokens in a sample of a token stream, which needs it; documents of any length are joined to
@@ -177,7 +177,7 @@ def open(
     for a field that the data do not have.
     """
     further = _field_tuples(fields)
-    one_of("split", split, ("train", "test"))
+    one_of("split", split, ("train", "test", "validation"))
     whole("context", context, 0)
     if is_table(path):
         if split != "train" or context != 0 or labels is not None:

@@ -225,6 +225,38 @@ def test_files_without_bytes(tmp_path):
         data[2]
 
 
+@pytest.mark.parametrize("name", ["path", "file_name", "image"])
+def test_a_column_of_names(tmp_path, name):
+    (tmp_path / "files").mkdir()
+    for i in range(4):
+        (tmp_path / f"files/{i}.png").write_bytes(png(i)[1])
+    names = [f"files/{i}.png" if i % 2 else str(tmp_path / f"files/{i}.png") for i in range(4)]
+    pq.write_table(pa.table({"caption": ["x"] * 4, name: names, "label": ["b", "a"] * 2}), tmp_path / "x.parquet")
+    data = stoker.open(tmp_path / "x.parquet", fields=["caption"])
+    for i in range(4):
+        assert np.array_equal(data[i]["image"], png(i)[0]) and data[i]["label"] == 1 - i % 2
+
+
+def test_whole_floats_are_labels(tmp_path):
+    """pandas makes floats of integers with missing ones."""
+    for missing in (None, float("nan")):
+        table = images(4).set_column(1, "label", pa.array([1.0, missing, 0, 2], pa.float64()))
+        data = stoker.open(table)
+        assert [data[i]["label"] for i in range(4)] == [1, -1, 0, 2]
+    targets = images(4).set_column(1, "label", pa.array([1.5, 2, 3, 4]))
+    assert stoker.open(targets, fields={"target": "label"})[0]["target"] == 1.5
+    assert stoker.open(targets)[0]["label"] == -1
+    with pytest.raises(stoker.Unsupported):
+        stoker.open(targets, label="label")
+
+
+def test_columns_that_hold_no_images_are_refused(tmp_path):
+    table = pa.table({"score": [1.0, 2], "image": [[[1, 2]], [[3, 4]]]})  # int64
+    for name in ("score", "image"):
+        with pytest.raises(stoker.Unsupported, match=name):
+            stoker.open(table, image=name)
+
+
 # ---- Hugging Face's datasets ----
 
 
@@ -256,7 +288,8 @@ def test_saved_to_disk(hub, tmp_path):
     _, splits, _ = hub
     splits.save_to_disk(tmp_path / "dict", num_shards={"train": 3, "validation": 1, "test": 1})
     check_hub(stoker.open(tmp_path / "dict", fields=["size"]), 0, 30)
-    check_hub(stoker.open(tmp_path / "dict", split="test", fields=["size"]), 30, 10)
+    check_hub(stoker.open(tmp_path / "dict", split="validation", fields=["size"]), 30, 10)
+    check_hub(stoker.open(tmp_path / "dict", split="test", fields=["size"]), 40, 5)
     check_hub(stoker.open(tmp_path / "dict/test", fields=["size"]), 40, 5)
     splits["train"].shuffle(seed=3).save_to_disk(tmp_path / "shuffled")
     again = hub[0].load_from_disk(tmp_path / "shuffled")
@@ -274,7 +307,8 @@ def test_parquet_of_datasets(hub, tmp_path):
     check_hub(stoker.open(tmp_path / "data/train-*.parquet", fields=["size"]), 0, 30)
     check_hub(stoker.open(tmp_path, split="test", fields=["size"]), 40, 5)
     splits["validation"].to_parquet(tmp_path / "data/validation-00000-of-00001.parquet")
-    check_hub(stoker.open(tmp_path, split="test", fields=["size"]), 30, 10)
+    check_hub(stoker.open(tmp_path, split="validation", fields=["size"]), 30, 10)
+    check_hub(stoker.open(tmp_path, split="test", fields=["size"]), 40, 5)
     snapshot = tmp_path / "datasets--me--mine/snapshots/0123"
     shutil.copytree(tmp_path / "data", snapshot / "data")
     check_hub(stoker.open(tmp_path / "datasets--me--mine", fields=["size"]), 0, 30)
@@ -291,6 +325,21 @@ def test_the_card_names_the_files(hub, tmp_path):
     check_hub(stoker.open(tmp_path, split="test", fields=["size"]), 40, 5)
     loaded = datasets.load_dataset(str(tmp_path), "default", cache_dir=str(tmp_path / "cache"))
     assert loaded["train"].num_rows == 30 and loaded["test"].num_rows == 5
+
+
+def test_folders_of_one_split_are_any_split(hub, program, stoker, tmp_path):
+    """Two saved folders are data.train and data.val."""
+    _, splits, _ = hub
+    splits["train"].save_to_disk(tmp_path / "mine")
+    (tmp_path / "holdout").mkdir()
+    splits["test"].to_parquet(tmp_path / "holdout/part-0.parquet")
+    recipe = tmp_path / "recipe.toml"
+    ops = '[{op = "resize", size = [8, 8]}]'
+    recipe.write_text(f'[data]\ntrain = "mine"\nval = "holdout"\nbatch_size = 10\ntrain_ops = {ops}\nval_ops = {ops}\n'
+                      '[model]\nname = "mlp"\n[train]\nepochs = 1\n')
+    done = stoker("train", recipe, "--out", "run", "--json").json()
+    assert 0 <= done["epochs"][0]["val_accuracy"] <= 1
+    assert stoker("eval", "run", "mine", "--json").status == 0
 
 
 def test_the_cache_of_load_dataset(hub, tmp_path):

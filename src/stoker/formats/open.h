@@ -14,6 +14,7 @@ struct OpenOptions {
     FieldNames fields = {};     // which fields to read, for data with named fields
     RemoteOptions remote = {};  // for data behind URLs
     std::int64_t context = 0;   // tokens in a sample of a token stream, which needs it
+    bool validation = false;    // of data with validation and test files, Split::test means validation
 };
 
 // `data` is one of: a folder of images (one subfolder for each class), a table of images (x.csv, a folder with

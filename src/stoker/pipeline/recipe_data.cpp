@@ -90,14 +90,18 @@ std::unique_ptr<Dataset> open_named(std::string_view key, const std::string& nam
                                  "--set {}",
                                  key == kMix ? "'data.mix=[\"URL\", ...]'" : fmt::format("{}=URL", key))});
     }
-    return open_dataset(name, split, open_options(recipe));
+    OpenOptions options = open_options(recipe);
+    options.validation = true;
+    return open_dataset(name, split, options);
 }
 
 // The test splits of the training sets that have one; null if none has.
 DatasetPtr open_test_splits(const DataRecipe& recipe) {
     std::vector<DatasetPtr> found;
     for (const std::string& name : training_sets(recipe)) {
-        if (const OpenOptions options = open_options(recipe); has_splits(name, options.fields)) {
+        OpenOptions options = open_options(recipe);
+        options.validation = true;
+        if (has_splits(name, options.fields)) {
             found.push_back(clips_of(open_dataset(name, Split::test, options), recipe));
         }
     }

@@ -29,9 +29,15 @@ TEST(HubFiles, SplitsByTheNamesOfFiles) {
     EXPECT_TRUE(hub_split_files(unnamed, Split::test).empty());
 }
 
-TEST(HubFiles, ValidationComesBeforeTest) {
+TEST(HubFiles, ValidationAndTest) {
     const HubListing all = listing({"train.parquet", "test.parquet", "valid.parquet"});
-    EXPECT_EQ(hub_split_files(all, Split::test), Names{"valid.parquet"});
+    EXPECT_EQ(hub_split_files(all, Split::test, true), Names{"valid.parquet"});
+    EXPECT_EQ(hub_split_files(all, Split::test), Names{"test.parquet"});
+    const HubListing saved = listing({"dataset_dict.json", "training/state.json", "training/a.arrow", "eval/state.json",
+                                      "eval/a.arrow"},
+                                     R"({"_data_files": [{"filename": "a.arrow"}]})");
+    EXPECT_EQ(hub_split_files(saved, Split::train), Names{"training/a.arrow"});
+    EXPECT_EQ(hub_split_files(saved, Split::test, true), Names{"eval/a.arrow"});
 }
 
 TEST(HubFiles, NamesOfRepositories) {

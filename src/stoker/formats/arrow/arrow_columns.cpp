@@ -68,8 +68,14 @@ bool ArrowColumn::has_pixels() const {
 }
 
 bool ArrowColumn::may_be_label() const {
-    const bool integer = type.kind == ArrowKind::number && !type.element.is_float();
-    return !in_list && !media && (integer || type.kind == ArrowKind::boolean || type.has_bytes());
+    return !in_list && !media &&
+           (type.kind == ArrowKind::number || type.kind == ArrowKind::boolean || type.has_bytes());
+}
+
+bool ArrowColumn::may_be_path() const {
+    constexpr std::string_view kNames[] = {"path",       "file",     "image",     "filename", "file_name",
+                                           "image_path", "filepath", "file_path", "images"};
+    return !in_list && !media && type.has_bytes() && std::ranges::find(kNames, name) != std::end(kNames);
 }
 
 std::vector<ArrowColumn> arrow_columns(const ArrowType& root, const std::map<std::string, HubFeature>& features) {
@@ -86,7 +92,8 @@ const ArrowColumn* find_column(const std::vector<ArrowColumn>& columns, std::str
 }
 
 ArrowRoles choose_roles(const std::vector<ArrowColumn>& columns, const FieldNames& wanted,
-                        const std::function<bool(const ArrowColumn&)>& holds_images, const std::string& path) {
+                        const std::function<bool(const ArrowColumn&)>& holds_images,
+                        const std::function<bool(const ArrowColumn&)>& holds_labels, const std::string& path) {
     const auto asked = [&](const ArrowColumn& column) {
         return std::ranges::find(wanted.more, column.name, &FieldRequest::source) != wanted.more.end();
     };
@@ -101,18 +108,19 @@ ArrowRoles choose_roles(const std::vector<ArrowColumn>& columns, const FieldName
         });
     }
     if (roles.image == nullptr && wanted.more.empty()) {
-        throw DataError({.path = path}, {.where = "columns",
-                                         .expected = "a column of images, sounds or videos",
-                                         .got = describe_columns(columns),
-                                         .hint = "name it with data.fields.image (--image-field), or name fields to "
-                                                 "read samples without an image"});
+        throw DataError({.path = path},
+                        {.where = "columns",
+                         .expected = "a column of images, sounds or videos",
+                         .got = describe_columns(columns),
+                         .hint = "name it with data.fields.image (--image-field), or name fields to "
+                                 "read samples without an image, such as --field tokens=COLUMN:tokens"});
     }
     if (wanted.unlabelled && find_column(columns, wanted.label) == nullptr) {
         return roles;
     }
     if (!wanted.label.empty()) {
         roles.label = named(columns, wanted.label, path);
-        if (!roles.label->may_be_label()) {
+        if (!roles.label->may_be_label() || (roles.label->type.element.is_float() && !holds_labels(*roles.label))) {
             throw Unsupported({.where = path,
                                .expected = fmt::format("integers or text in the column {}, for labels", wanted.label),
                                .got = arrow_type_name(roles.label->type)});
@@ -125,7 +133,8 @@ ArrowRoles choose_roles(const std::vector<ArrowColumn>& columns, const FieldName
         const bool text = !column.type.has_bytes() || column.type.text ||
                           (column.type.kind == ArrowKind::dictionary && column.type.children.front().text);
         return &column != roles.image && !asked(column) && column.may_be_label() && text &&
-               (usual_name || column.feature.type == "ClassLabel");
+               (usual_name || column.feature.type == "ClassLabel") &&
+               (!column.type.element.is_float() || holds_labels(column));
     });
     return roles;
 }

@@ -1,6 +1,7 @@
 // The columns of Parquet and Arrow files, and the choice of image and label among them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,8 +25,10 @@ struct ArrowColumn {
 
     // Images as arrays of numbers: lists of lists, tensors.
     bool has_pixels() const;
-    // A class for each row: integers, booleans, text.
+    // A class for each row: integers, booleans, text, and whole floats, as pandas makes of integers and nulls.
     bool may_be_label() const;
+    // Text, with a usual name of files ("path", "file_name", ...).
+    bool may_be_path() const;
 };
 
 // In the order of the schema; structs are their fields, unless they are `media`.
@@ -37,11 +40,13 @@ struct ArrowRoles {
 };
 
 // The image: the column that `wanted` names, else a usual name (fields.h), else the first that is a file or, as
-// `holds_images` says by its bytes, holds images. The label: the named one, a usual name, or the first ClassLabel.
+// `holds_images` says by its values, holds images or their names. The label: the named one, a usual name, or the first
+// ClassLabel; of floats only if `holds_labels` says so.
 // Throws DataError, which lists the columns, if a named one is missing, or if neither an image is found nor a field
 // wanted.
 ArrowRoles choose_roles(const std::vector<ArrowColumn>& columns, const FieldNames& wanted,
-                        const std::function<bool(const ArrowColumn&)>& holds_images, const std::string& path);
+                        const std::function<bool(const ArrowColumn&)>& holds_images,
+                        const std::function<bool(const ArrowColumn&)>& holds_labels, const std::string& path);
 
 // Null if there is none.
 const ArrowColumn* find_column(const std::vector<ArrowColumn>& columns, std::string_view name);

@@ -1,10 +1,12 @@
 #include "stoker/formats/arrow/arrow_dataset.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fmt/format.h>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
@@ -42,6 +44,20 @@ Number load(const std::byte* from) {
     return value;
 }
 
+double float_at(const ArrayView& number) {
+    return number.type.item_size == sizeof(double)  ? load<double>(number.bytes.data())
+           : number.type.item_size == sizeof(float) ? static_cast<double>(load<float>(number.bytes.data()))
+                                                    : 0.5;  // float16 is no label
+}
+
+std::int64_t whole_at(const ArrayView& number, std::string_view column) {
+    const double value = float_at(number);
+    if (value != std::floor(value) || std::abs(value) > 1e9) {
+        refuse(column, "a whole number", fmt::to_string(value));
+    }
+    return static_cast<std::int64_t>(value);
+}
+
 // Boxes of float64, and tokens or labels of any integer, are stored as their kinds' types.
 FieldNumbers numbers_of(const ArrayView& array, std::string_view column) {
     FieldNumbers numbers{.shape = array.shape};
@@ -74,10 +90,15 @@ ArrowDataset::ArrowDataset(std::unique_ptr<ArrowRows> rows, std::string path, st
         throw DataError({.path = path_}, {.where = "rows", .expected = "at least one", .got = "none"});
     }
     const ArrowRoles roles = choose_roles(
-        columns_, names, [&](const ArrowColumn& column) { return holds_images(column); }, path_);
+        columns_, names, [&](const ArrowColumn& column) { return holds_images(column); },
+        [&](const ArrowColumn& column) { return holds_labels(column); }, path_);
     if (roles.image != nullptr) {
         image_name_ = roles.image->name;
+        check_image(*roles.image);
         image_ = add_source(*roles.image);
+        if (roles.image->type.has_bytes() && roles.image->type.text) {  // names of files
+            image_->file = std::exchange(image_->values, nullptr);
+        }
     }
     if (roles.label != nullptr) {
         label_name_ = roles.label->name;
@@ -95,7 +116,7 @@ ArrowDataset::ArrowDataset(std::unique_ptr<ArrowRows> rows, std::string path, st
         fields_.push_back(describe(request, sources_.back()));
     }
     if (image_) {
-        used_.push_back(image_->values);
+        used_.push_back(image_->values == nullptr ? image_->file : image_->values);
     }
     for (const Source& source : sources_) {
         used_.push_back(source.values);
@@ -113,22 +134,62 @@ ArrowDataset::Source ArrowDataset::add_source(const ArrowColumn& column) const {
     return source;
 }
 
-// A binary column whose first value that is there begins as a file that Stoker decodes.
+// A column of which the first value that is there is a file that Stoker decodes, or the name of one in the folder.
 bool ArrowDataset::holds_images(const ArrowColumn& column) const {
-    if (!column.type.has_bytes() || column.type.text || column.in_list || column.media) {
+    const bool names = column.type.text && column.may_be_path() && folder_;
+    if (!column.type.has_bytes() || column.in_list || column.media || (column.type.text && !names)) {
         return false;
     }
+    bool holds = false;
+    probe(column, [&](std::int64_t row, const ArrowSource* source) {
+        Buffer storage;
+        const auto bytes = rows_->bytes(source, row, storage);
+        holds = bytes && (names ? is_image_name(text_of(*bytes))
+                                : is_encoded_image(*bytes) || is_video(*bytes) || is_sound(*bytes) || is_npy(*bytes));
+        return bytes.has_value();
+    });
+    return holds;
+}
+
+// Whole numbers, nulls and NaN, as pandas makes of a column of integers with missing ones.
+bool ArrowDataset::holds_labels(const ArrowColumn& column) const {
+    bool holds = true;
+    probe(column, [&](std::int64_t row, const ArrowSource* source) {
+        const ArrowHeld held = rows_->value(source, row);
+        Buffer storage;
+        if (!held.cell.is_null()) {
+            const double number = float_at(held.cell.numbers(storage));
+            holds = holds && (std::isnan(number) || (number == std::floor(number) && std::abs(number) < 1e9));
+        }
+        return !holds;
+    });
+    return holds;
+}
+
+// Calls look(row, source) until it returns true. Values that cannot be read are bad samples.
+template <typename Look>
+void ArrowDataset::probe(const ArrowColumn& column, Look look) const {
     const ArrowSource* source = rows_->add(column.path);
-    Buffer storage;
     for (const std::int64_t row : probed_samples(size())) {
         try {
-            if (const auto bytes = rows_->bytes(source, row, storage)) {
-                return is_encoded_image(*bytes) || is_video(*bytes) || is_sound(*bytes) || is_npy(*bytes);
+            if (look(row, source)) {
+                return;
             }
         } catch (const DataError&) {  // a bad sample
         }
     }
-    return false;
+}
+
+void ArrowDataset::check_image(const ArrowColumn& column) const {
+    const bool pixels = column.has_pixels() || column.type.tensor.size() >= 2;
+    const std::optional<DType> dtype = pixels ? dtype_of_array(number_type(column.type)) : std::nullopt;
+    if (column.media || (column.type.has_bytes() && !column.in_list) || (dtype && is_image_dtype(*dtype))) {
+        return;
+    }
+    throw Unsupported(
+        {.where = fmt::format("{}:{}", path_, column.name),
+         .expected = "files, names of files, or lists of lists of uint8, uint16, int16 or floats, for images",
+         .got = arrow_type_name(column.type)});
 }
 
 // ---- Labels ----
@@ -168,7 +229,10 @@ std::int64_t ArrowDataset::read_number(std::int64_t index) const {
     if (!number.shape.empty()) {
         refuse(label_name_, "a number", "a list");
     }
-    const std::int64_t label = integer_at(number, 0);
+    if (number.type.is_float() && std::isnan(float_at(number))) {
+        return -1;
+    }
+    const std::int64_t label = number.type.is_float() ? whole_at(number, label_name_) : integer_at(number, 0);
     const auto most =
         classes_.empty() ? std::int64_t{std::numeric_limits<std::int32_t>::max()} : std::ssize(classes_) - 1;
     if (label < -1 || label > most) {
@@ -301,7 +365,7 @@ void ArrowDataset::read_source(const Source& source, std::int64_t index, const F
 }
 
 void ArrowDataset::read_file(const Source& source, std::int64_t index, FieldValue& value) const {
-    const auto bytes = rows_->bytes(source.values, index, value.storage);
+    const auto bytes = source.values == nullptr ? std::nullopt : rows_->bytes(source.values, index, value.storage);
     std::optional<std::string_view> name;
     Buffer text;
     if (!bytes && source.file != nullptr) {

@@ -44,7 +44,7 @@ class ArrowDataset final : public Dataset {
     std::int64_t bytes() const override { return rows_->file_bytes(); }
 
   private:
-    // A column to read. Files have one of their bytes, and one of their names.
+    // A column to read. Files have one of their bytes, one of their names, or both.
     struct Source {
         ArrowColumn column;
         const ArrowSource* values = nullptr;
@@ -60,6 +60,10 @@ class ArrowDataset final : public Dataset {
     Field describe(const FieldRequest& request, const Source& source) const;
     Field describe_at(const FieldRequest& request, const Source& source, std::int64_t index) const;
     bool holds_images(const ArrowColumn& column) const;
+    bool holds_labels(const ArrowColumn& column) const;
+    template <typename Look>
+    void probe(const ArrowColumn& column, Look look) const;
+    void check_image(const ArrowColumn& column) const;
     void read_labels(const ArrowColumn& column);
     void read_text_labels();
     std::int64_t read_number(std::int64_t index) const;

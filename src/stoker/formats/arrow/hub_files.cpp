@@ -66,9 +66,11 @@ std::string_view split_in(std::string_view text) {
 }
 
 // The splits that stand for one of ours, in order of preference.
-std::vector<std::string_view> wanted_splits(Split split) {
-    return split == Split::train ? std::vector<std::string_view>{"train"}
-                                 : std::vector<std::string_view>{"validation", "test"};
+using Wanted = std::vector<std::string_view>;
+Wanted wanted_splits(Split split, bool validation) {
+    return split == Split::train ? Wanted{"train"}
+           : validation          ? Wanted{"validation", "test"}
+                                 : Wanted{"test", "validation"};
 }
 
 bool is_data(std::string_view name) {
@@ -110,13 +112,17 @@ std::vector<std::string> state_files(const HubListing& listing, const std::strin
     return files;
 }
 
-std::vector<std::string> saved_files(const HubListing& listing, Split split) {
+std::vector<std::string> saved_files(const HubListing& listing, const Wanted& wanted) {
     if (has(listing, kState)) {
-        return split == Split::train ? state_files(listing, "") : std::vector<std::string>{};
+        return wanted.front() == "train" ? state_files(listing, "") : std::vector<std::string>{};
     }
-    for (const std::string_view name : wanted_splits(split)) {
-        if (has(listing, fmt::format("{}/{}", name, kState))) {
-            return state_files(listing, fmt::format("{}/", name));
+    for (const std::string_view split : wanted) {
+        for (const std::string& name : listing.names) {
+            const std::size_t folder = name.find('/');
+            if (folder != std::string::npos && name.substr(folder + 1) == kState &&
+                split_in(std::string_view(name).substr(0, folder)) == split) {
+                return state_files(listing, name.substr(0, folder + 1));
+            }
         }
     }
     return {};
@@ -137,18 +143,18 @@ const HubConfig* default_config(const std::vector<HubConfig>& configs) {
                      .hint = "give a pattern of its files, such as folder/NAME/train-*.parquet"});
 }
 
-std::vector<std::string> card_files(const HubListing& listing, const HubConfig& config, Split split) {
+std::vector<std::string> card_files(const HubListing& listing, const HubConfig& config, const Wanted& wanted) {
     std::vector<std::string> files;
-    for (const std::string_view name : wanted_splits(split)) {
+    for (const std::string_view name : wanted) {
         for (const HubDataFiles& data : config.files) {
             if (split_in(data.split) != name) {
                 continue;
             }
             for (const std::string& pattern : data.patterns) {
-                const RemotePattern wanted(pattern);
+                const RemotePattern parts(pattern);
                 std::vector<std::string> found;
                 std::ranges::copy_if(listing.names, std::back_inserter(found),
-                                     [&](const std::string& file) { return is_data(file) && wanted.matches(file); });
+                                     [&](const std::string& file) { return is_data(file) && parts.matches(file); });
                 std::ranges::sort(found);
                 files.insert(files.end(), found.begin(), found.end());
             }
@@ -160,15 +166,15 @@ std::vector<std::string> card_files(const HubListing& listing, const HubConfig& 
     return files;
 }
 
-std::vector<std::string> named_files(const HubListing& listing, Split split) {
+std::vector<std::string> named_files(const HubListing& listing, const Wanted& wanted_ones) {
     std::vector<std::string> data;
     std::ranges::copy_if(listing.names, std::back_inserter(data), is_data);
     std::ranges::sort(data);
     const bool unnamed = std::ranges::all_of(data, [](const std::string& name) { return split_of_name(name).empty(); });
     if (unnamed) {
-        return split == Split::train ? data : std::vector<std::string>{};
+        return wanted_ones.front() == "train" ? data : std::vector<std::string>{};
     }
-    for (const std::string_view wanted : wanted_splits(split)) {
+    for (const std::string_view wanted : wanted_ones) {
         std::vector<std::string> files;
         std::ranges::copy_if(data, std::back_inserter(files),
                              [&](const std::string& name) { return split_of_name(name) == wanted; });
@@ -276,23 +282,20 @@ std::string_view split_of_name(std::string_view name) {
     return in_folders.empty() ? split_in(file) : in_folders;
 }
 
-std::vector<std::string> hub_split_files(const HubListing& listing, Split split) {
+std::vector<std::string> hub_split_files(const HubListing& listing, Split split, bool validation) {
+    const Wanted wanted = wanted_splits(split, validation);
     if (has(listing, kCard)) {
         if (const auto configs = read_hub_card(listing.read_text(std::string(kCard))); !configs.empty()) {
             const HubConfig& config = *default_config(configs);
             if (!config.files.empty()) {
-                return card_files(listing, config, split);
+                return card_files(listing, config, wanted);
             }
         }
     }
     if (has(listing, kState) || has(listing, kDict)) {
-        return saved_files(listing, split);
+        return saved_files(listing, wanted);
     }
-    return named_files(listing, split);
-}
-
-bool is_hub_folder(const std::string& folder) {
-    return begins_with_data(snapshot_of(folder).value_or(folder), 2);
+    return named_files(listing, wanted);
 }
 
 bool is_hub_repository(std::string_view name) {

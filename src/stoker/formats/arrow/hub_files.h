@@ -26,9 +26,9 @@ struct HubListing {
 // The files of a split, in the order of datasets.load_dataset: those that the card's `configs` names, else those of
 // datasets' save_to_disk (state.json, dataset_dict.json), else .parquet or .arrow files with the split's name in their
 // path, such as data/train-00000-of-00005.parquet. Without any name of a split, all files are the training split.
-// Split::test is "validation" where there is one, else "test". Empty if there is none.
+// Split::test is "test", else "validation", or with `validation` the other way round. Empty if there is none.
 // Throws DataError for a card with several configurations and without a default one, and for damaged JSON.
-std::vector<std::string> hub_split_files(const HubListing& listing, Split split);
+std::vector<std::string> hub_split_files(const HubListing& listing, Split split, bool validation = false);
 
 // True for a folder with such files, in it, in folders in it, or in snapshots of the Hub's cache.
 bool is_hub_folder(const std::string& folder);

@@ -26,7 +26,9 @@ std::string without_slash(const std::string& folder) {
     return folder.substr(0, folder.find_last_not_of('/') + 1);
 }
 
-Files find_files(const std::string& data, Split split, const RemoteOptions& remote) {
+// A folder with the files of one split is that split, whichever is wanted.
+Files find_files(const std::string& data, Split split, const OpenOptions& options) {
+    const RemoteOptions& remote = options.remote;
     Files files;
     const bool repository = is_hub_repository(data);
     if (!repository && !is_folder(data)) {
@@ -37,16 +39,19 @@ Files find_files(const std::string& data, Split split, const RemoteOptions& remo
     }
     const std::string root = without_slash(data);
     const HubListing listing = repository ? list_hub_repository(root, remote) : list_hub_folder(data, files.folder);
-    for (const std::string& name : hub_split_files(listing, split)) {
+    std::vector<std::string> found = hub_split_files(listing, split, options.validation);
+    if (found.empty()) {
+        found = hub_split_files(listing, split == Split::train ? Split::test : Split::train);
+    }
+    for (const std::string& name : found) {
         files.names.push_back((repository ? root : files.folder) + "/" + name);
     }
     if (files.names.empty()) {
-        throw DataError({.path = data},
+        throw DataError({.path = shown_name(data)},
                         {.where = "folder",
-                         .expected = fmt::format("Parquet or Arrow files of the split {}",
-                                                 split == Split::train ? "train" : "validation or test"),
-                         .got = fmt::format("none among {} files", listing.names.size()),
-                         .hint = "give a pattern of its files, such as folder/train-*.parquet"});
+                         .expected = ".parquet or .arrow files of a split train, validation or test",
+                         .got = fmt::format("{} files, none of these", listing.names.size()),
+                         .hint = "give a pattern of its files, such as folder/part-*.parquet"});
     }
     return files;
 }
@@ -61,7 +66,7 @@ bool is_arrow_path(const std::string& data) {
 }
 
 std::unique_ptr<Dataset> open_arrow(const std::string& data, Split split, const OpenOptions& options) {
-    Files files = find_files(data, split, options.remote);
+    Files files = find_files(data, split, options);
     const bool parquet = is_parquet_name(files.names.front());
     if (std::ranges::any_of(files.names, [&](const std::string& name) { return is_parquet_name(name) != parquet; })) {
         throw DataError({.path = shown_name(data)},
