@@ -3,6 +3,7 @@
 #include "stoker/formats/sample_shards.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <fmt/format.h>
 #include <utility>
@@ -43,6 +44,18 @@ void check_count(const ShardInfo& shard, std::uint64_t bytes, std::uint32_t coun
     if (bytes < table_bytes(shard.samples)) {
         bad("samples", fmt::format("a table of {} bytes", table_bytes(shard.samples)), fmt::format("{} bytes", bytes));
     }
+}
+
+// Decides zstd_or_none: a plain shard that begins with the same bytes had more samples than 4 GiB have offsets for.
+void look_at_head(const ByteFile& file, ShardInfo& shard) {
+    if (shard.packing != ShardPacking::zstd_or_none) {
+        return;
+    }
+    std::array<std::byte, kWord> head{};
+    if (file.size() >= head.size()) {
+        file.read(0, head);
+    }
+    shard.packing = is_zstd(head) ? ShardPacking::zstd : ShardPacking::none;
 }
 
 Buffer unzstd_all(std::span<const std::byte> frame, std::optional<std::uint64_t> expected) {
@@ -119,7 +132,7 @@ SampleShards::SampleShards(std::vector<ShardInfo> shards, ShardFiles::Open open,
       cache_(std::min(kMostUnpacked, memory_limit().total / 8)) {
     const auto work = [&](std::int64_t begin, std::int64_t end) {
         for (auto at = static_cast<std::size_t>(begin); at < static_cast<std::size_t>(end); ++at) {
-            const ShardInfo& shard = shards_[at];
+            ShardInfo& shard = shards_[at];
             const ShardFiles::Handle file = files_.open(at);
             with_place({.path = shown_name(shard.file)}, [&] {
                 sizes_[at] = file->size();
@@ -127,6 +140,7 @@ SampleShards::SampleShards(std::vector<ShardInfo> shards, ShardFiles::Open open,
                     bad("samples", fmt::format("a file of {} bytes, as the index says", *shard.size),
                         fmt::format("{}", sizes_[at]));
                 }
+                look_at_head(*file, shard);
                 if (shard.packing == ShardPacking::none) {
                     tables_[at] = read_table(*file, shard);
                 }

@@ -18,8 +18,8 @@
 
 namespace stoker {
 
-// The compression of a whole shard, its table included.
-enum class ShardPacking : std::uint8_t { none, zstd, gzip };
+// The compression of a whole shard, its table included. zstd_or_none: the file's first bytes say it.
+enum class ShardPacking : std::uint8_t { none, zstd, gzip, zstd_or_none };
 
 struct ShardInfo {
     std::string file;  // a path or URL

@@ -10,6 +10,9 @@ namespace stoker {
 // A block of at most 128 KiB takes at least four bytes of a frame, so none expands by more than this factor.
 inline constexpr std::uint64_t kMaxZstdRatio = 32768;
 
+// True if the first four bytes are 28 b5 2f fd. The file's name does not matter.
+bool is_zstd(std::span<const std::byte> bytes);
+
 // The size of the frame's content. Throws DataError, without a path, for other bytes, and for a frame that states no
 // size or one that it cannot have.
 std::uint64_t zstd_content_size(std::span<const std::byte> frame);

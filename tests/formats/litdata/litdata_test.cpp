@@ -112,6 +112,19 @@ TEST_F(Litdata, TheLayoutsOfAChunk) {
     expect_images(images);
 }
 
+TEST_F(Litdata, PlainChunksAmongCompressedOnes) {
+    const auto sample = [](const std::string& image, std::uint64_t label) {
+        return columns_of({image, little_endian(label, 8)});
+    };
+    write_file(dir_ / "a.zstd.bin", zstd_stored(shard_of({sample(kPng, 0), sample(kPng + "1", 1)})));
+    write(lit_index(R"("bytes","int")", lit_dict({"image", "label"}),
+                    {{.file = "a.zstd.bin", .samples = 2}, {.file = "x.bin", .samples = 1}}, kLevel + "\"chunk\""),
+          shard_of({sample(kPng + "2", 2)}));
+    dataset_ = open();
+    EXPECT_THAT(dataset_->shard_sizes(), ElementsAre(2, 1));
+    expect_images({kPng, kPng + "1", kPng + "2"});
+}
+
 TEST_F(Litdata, ArraysOfBothLibraries) {
     const std::string two = little_endian(1, 2) + little_endian(0xFFFE, 2);
     EXPECT_THAT(
@@ -165,6 +178,20 @@ TEST_F(Litdata, AStreamOfTokens) {
     EXPECT_THAT(numbers_of<std::int64_t>(sample_.field(0)), ElementsAre(3, 4, 5));
     EXPECT_THROW(open({}, 0), InvalidArgument);
     EXPECT_THROW(open({}, 7), DataError);  // no whole block
+}
+
+TEST_F(Litdata, ChunksOfTokensThatTheIndexDoesNotDescribe) {
+    const auto opened = [&](const std::string& chunk) {
+        write(lit_index(R"("no_header_numpy:5")", kLitLeaf, {{.samples = 1, .dim = "4"}},
+                        R"(,"item_loader":"TokensLoader")"),
+              chunk);
+        return open({}, 1);
+    };
+    const std::string tokens(64, '\1');
+    EXPECT_EQ(opened(shard_of({tokens}))->size(), 2);
+    EXPECT_THROW(opened(shard_of({tokens, tokens})), DataError);  // another count
+    EXPECT_THROW(opened(lit_framed({tokens}, 1)), Unsupported);
+    EXPECT_THROW(opened(zstd_stored(shard_of({tokens}))), Unsupported);
 }
 
 TEST_F(Litdata, DamagedFrames) {
