@@ -129,6 +129,39 @@ TEST_F(Mds, TheImageIsChosenByItsEncoding) {
     EXPECT_EQ(as_text(sample_.bytes), kPng + "2");
 }
 
+TEST_F(Mds, TheImageIsChosenBySamplesThatCanBeRead) {
+    write({{"raw", "bytes"}, {"text", "str"}},
+          {"", little_endian(1000, 4) + little_endian(5, 4) + kPng, columns_of({kPng, "words"})});
+    const auto dataset = open();
+    EXPECT_TRUE(dataset->has_image());
+    EXPECT_NO_THROW(dataset->read(2, sample_));
+    EXPECT_THROW(dataset->read(0, sample_), DataError);
+}
+
+TEST_F(Mds, OnlyClassIndicesAreLabelsWithoutAName) {
+    const auto label = [&](const std::string& encoding, const std::string& bytes, const FieldNames& fields = {}) {
+        write({{"image", "png"}, {"y", encoding}},
+              {"", columns_of({kPng, bytes}), columns_of({kPng, bytes}), columns_of({kPng, bytes})});
+        open(fields)->read(1, sample_);
+        return sample_.label;
+    };
+    EXPECT_EQ(label("str_int", "5"), 5);
+    EXPECT_EQ(label("str_float", "0.5"), -1);
+    EXPECT_EQ(label("ndarray:float32", std::string("\x04\x01") + std::string(4, '\1')), -1);
+    EXPECT_EQ(label("ndarray:int8", std::string("\x04\x03\0\1\0", 5)), 1);  // one-hot
+    EXPECT_EQ(label("ndarray:int8", std::string("\x04\x03\7\1\2", 5)), -1);
+    EXPECT_EQ(label("str_int", "-7"), -1);
+    EXPECT_THROW(label("str_float", "0.5", {.image = {}, .label = "y"}), DataError);
+    EXPECT_THROW(label("str_int", "-7", {.image = {}, .label = "y"}), DataError);
+    // Most are labels: the others are bad samples.
+    write({{"image", "png"}, {"y", "str_int"}},
+          {columns_of({kPng, "-3"}), columns_of({kPng, "4"}), columns_of({kPng, "4"})});
+    const auto dataset = open();
+    dataset->read(1, sample_);
+    EXPECT_EQ(sample_.label, 4);
+    EXPECT_THROW(dataset->read(0, sample_), DataError);
+}
+
 TEST_F(Mds, SamplesWithoutAnImage) {
     write({{"text", "str"}, {"ids", "ndarray:int32"}}, {columns_of({"words", std::string("\x04\x01\5\0\0\0", 6)})});
     EXPECT_THROW(open(), DataError);
