@@ -318,6 +318,14 @@ void ColumnDataset::read(std::int64_t index, Sample& sample) const {
     }
 }
 
+std::string ColumnDataset::advice() const {
+    return shards_->unpacks_again()
+               ? "memory is too small for the unpacked shards of two windows of the shuffle, so shards "
+                 "are unpacked more than once: `stoker pack` to x.stk stores samples that are read "
+                 "one by one"
+               : "";
+}
+
 std::string ColumnDataset::key(std::int64_t index) const {
     check_index(index);
     return shards_->key(index);

@@ -57,6 +57,7 @@ class ColumnDataset final : public Dataset {
     std::vector<Field> stored_fields() const override;
     std::string_view format() const override { return source_.format; }
     std::string path() const override { return source_.folder; }
+    std::string advice() const override;  // compressed shards that memory is too small for
     std::int64_t bytes() const override { return shards_->bytes(); }
 
   private:

@@ -40,6 +40,12 @@ bool is_zstd(std::span<const std::byte> bytes) {
     return bytes.size() >= kMagic.size() && std::ranges::equal(bytes.first(kMagic.size()), kMagic);
 }
 
+std::optional<std::uint64_t> zstd_stated_size(std::span<const std::byte> head) {
+    const unsigned long long size = ZSTD_getFrameContentSize(head.data(), head.size());
+    const bool known = size != ZSTD_CONTENTSIZE_ERROR && size != ZSTD_CONTENTSIZE_UNKNOWN;
+    return known ? std::optional<std::uint64_t>(size) : std::nullopt;
+}
+
 std::uint64_t zstd_content_size(std::span<const std::byte> frame) {
     const unsigned long long size = ZSTD_getFrameContentSize(frame.data(), frame.size());
     if (size == ZSTD_CONTENTSIZE_ERROR) {

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "formats/field_value_support.h"
@@ -211,6 +213,58 @@ TEST_F(Litdata, DamagedFrames) {
     const auto dataset = open();
     EXPECT_THROW(dataset->read(0, sample_), DataError);
     EXPECT_NO_THROW(dataset->read(1, sample_));
+}
+
+TEST_F(Litdata, CountsThatAPackedChunkCannotHave) {
+    const std::string index = lit_index(R"("bytes")", lit_dict({"image"}), {{.samples = 4294967295}}, kLevel + "null");
+    write(index, zstd_stored(shard_of({columns_of({kPng})})));
+    EXPECT_THROW(open(), DataError);
+    write(index, "\x28\xb5\x2f\xfd");  // states no size
+    EXPECT_THROW(open(), DataError);
+}
+
+// A remote file whose cache has a damaged byte.
+class DamagedCache final : public ByteFile {
+  public:
+    DamagedCache(std::string bytes, std::size_t damaged) : bytes_(std::move(bytes)), damaged_(damaged) {}
+
+    std::uint64_t size() const override { return bytes_.size(); }
+    void read(std::uint64_t offset, std::span<std::byte> out) const override {
+        read_anew(offset, out);
+        if (offset <= damaged_ && damaged_ < offset + out.size()) {
+            out[damaged_ - offset] ^= std::byte{1};
+        }
+    }
+    void read_anew(std::uint64_t offset, std::span<std::byte> out) const override {
+        std::ranges::copy(as_bytes(bytes_).subspan(offset, out.size()), out.data());
+    }
+    const std::string& name() const override { return name_; }
+    std::string stamp() const override { return "1"; }
+    bool remote() const override { return true; }
+
+  private:
+    std::string bytes_;
+    std::size_t damaged_;
+    std::string name_ = "https://host/x.bin";
+};
+
+TEST_F(Litdata, DamagedRemoteFramesAreFetchedAgain) {
+    const std::string sample = columns_of({kPng});
+    const std::string frames = lit_framed({sample, sample}, 1);
+    const std::string chunk = zstd_stored(shard_of({sample, sample}));
+    const std::string samples = shard_of({zstd_stored(sample), zstd_stored(sample)});
+    for (const auto& [level, bytes, damaged] :
+         {std::tuple("\"batch\"", frames, frames.size() - sample.size() - 1), std::tuple("null", chunk, std::size_t{9}),
+          std::tuple("\"sample\"", samples, samples.size() - sample.size() - 1)}) {
+        const auto index =
+            nlohmann::json::parse(lit_index(R"("bytes")", lit_dict({"image"}), {{.samples = 2}}, kLevel + level));
+        const auto file = [&](const std::string&) { return std::make_unique<DamagedCache>(bytes, damaged); };
+        dataset_ = open_litdata("https://host/index.json", index, {}, file, 0);
+        for (const int at : {0, 1}) {
+            dataset_->read(at, sample_);
+            EXPECT_EQ(as_text(sample_.bytes), kPng) << level;
+        }
+    }
 }
 
 TEST_F(Litdata, ADamagedTableOfRows) {

@@ -12,6 +12,7 @@
 #include "formats/shard_support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/formats/open.h"
 #include "support/temp_dir.h"
 
@@ -196,6 +197,43 @@ TEST_F(Mds, CompressedShardsAreParts) {
     write_file(dir_ / "a", first);  // as a reader of the library leaves it
     write_file(dir_ / "b", second);
     EXPECT_TRUE(open()->shard_sizes().empty());
+}
+
+TEST_F(Mds, CountsThatACompressedShardCannotHave) {
+    const std::string shard = shard_of({columns_of({kPng})});
+    for (const char* compression : {"zstd", "gz"}) {
+        write_file(dir_ / "x.mds.z", zstd_stored(shard));
+        write_file(dir_ / "index.json", mds_index({{"image", "png"}}, {{.samples = 4294967295,
+                                                                        .raw_size = shard.size(),
+                                                                        .packed_file = "x.mds.z",
+                                                                        .packed_size = shard.size() + 12,
+                                                                        .compression = compression}}));
+        EXPECT_THROW(open(), DataError) << compression;
+    }
+}
+
+TEST_F(Mds, CompressedShardsThatDoNotFitIntoMemory) {
+    const std::string shard = shard_of({columns_of({kPng})});
+    write_file(dir_ / "x.mds.z", zstd_stored(shard));
+    write_file(
+        dir_ / "index.json",
+        mds_index(
+            {{"image", "png"}},
+            {{.samples = 1, .raw_size = shard.size(), .packed_file = "x.mds.z", .packed_size = shard.size() + 12}}));
+    EXPECT_EQ(open()->advice(), "");
+    set_memory_limit(100);  // a quarter of it is for unpacked shards
+    const auto dataset = open();
+    set_memory_limit(0);
+    EXPECT_NE(dataset->advice(), "");
+    EXPECT_NO_THROW(dataset->read(0, sample_));
+}
+
+TEST_F(Mds, KeysOfAShardThatIsListedTwice) {
+    const std::string shard = shard_of({columns_of({kPng})});
+    write_file(dir_ / "x.mds", shard);
+    write_file(dir_ / "index.json", mds_index({{"image", "png"}}, {{.samples = 1, .raw_size = shard.size()},
+                                                                   {.samples = 1, .raw_size = shard.size()}}));
+    EXPECT_NE(open()->key(0), open()->key(1));
 }
 
 TEST_F(Mds, ADamagedSampleIsABadSample) {

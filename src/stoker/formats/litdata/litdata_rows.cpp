@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <fmt/format.h>
 #include <utility>
 
@@ -120,17 +121,16 @@ Buffer samples_of(const Rows& rows, std::size_t columns) {
     return all;
 }
 
-Buffer unpack(const ByteFile& file, const ByteRange& range, const std::vector<std::string>& names,
+Buffer unpack(std::span<const std::byte> part, const std::string& path, const std::vector<std::string>& names,
               std::int64_t samples) {
-    require_memory(range.size, "");
-    Buffer bytes(static_cast<std::size_t>(range.size));
-    file.read(range.offset, bytes.bytes());
+    require_memory(part.size(), "");
+    Buffer bytes(part.size());  // aligned, as Arrow's readers want it
+    std::memcpy(bytes.data(), part.data(), part.size());
     const ArrowBytes given{.user = nullptr,
-                           .size = range.size,
+                           .size = bytes.size(),
                            .map = reinterpret_cast<const std::uint8_t*>(bytes.data()),
                            .read = nullptr};
     ArrowOwned<ArrowArrayStream> stream;
-    const std::string path = shown_name(file.name());
     call_arrow(
         path, [&](ArrowText* error) { return arrow_api().open_ipc(&given, most_arrow_memory(), stream.get(), error); });
     const Rows rows(*stream.get(), names, path);
@@ -162,8 +162,8 @@ ShardTable read_arrow_rows(const ByteFile& file, const ShardInfo& chunk, const C
     std::ranges::transform(layout.columns, std::back_inserter(names), &SampleColumn::name);
     ShardTable table;
     table.parts.push_back({.first = 0, .range = {.offset = end - length, .size = length}});
-    table.unpack = [names, samples = chunk.samples](const ByteFile& from, std::size_t, const ShardPart& part) {
-        return unpack(from, part.range, names, samples);
+    table.unpack = [names, samples = chunk.samples](std::span<const std::byte> part, const std::string& path) {
+        return unpack(part, path, names, samples);
     };
     return table;
 }

@@ -76,6 +76,7 @@ LitTokens::LitTokens(const std::string& place, const LitIndex& index, std::vecto
       files_(files_of(chunks_), std::move(open)),
       type_(*index.tokens),
       block_(context + 1) {
+    make_unique_names(chunks_);
     if (context < 1 || context > kMaxContext) {
         throw InvalidArgument({.where = "data.context",
                                .expected = fmt::format("1 to {} for a stream of tokens", kMaxContext),
