@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/memory_limit.h"
+#include "stoker/formats/index_json.h"
 #include "stoker/formats/open.h"
 #include "support/temp_dir.h"
 
@@ -260,6 +262,34 @@ TEST_F(Mds, NamesStayInTheFolder) {
         write_file(dir_ / "index.json", mds_index({{"image", "png"}}, {{.file = name, .samples = 1}}));
         EXPECT_THROW(open(), DataError) << name;
     }
+}
+
+TEST(NextToIndex, NamesArePartsOfAPath) {
+    const std::string folder = "https://host/a/";
+    const std::string index = folder + "index.json?key=1";
+    EXPECT_EQ(next_to_index(index, "b/x 1.mds"), folder + "b/x%201.mds?key=1");
+    EXPECT_EQ(next_to_index(index, "%2e%2e/x?y#z"), folder + "%252e%252e/x%3Fy%23z?key=1");
+    EXPECT_EQ(next_to_index("http://host/index.json", "%41"), "http://host/%2541");
+    EXPECT_EQ(next_to_index("s3://bucket/index.json", "x?y#z%41"), "s3://bucket/x?y#z%41");  // keys, not URLs
+    EXPECT_EQ(next_to_index("a/index.json", "x?y#z%41"), "a/x?y#z%41");
+}
+
+TEST_F(Mds, AnIndexThatCannotBeRead) {
+    write({{"image", "png"}}, {columns_of({kPng})});
+    rlimit files{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files), 0);
+    const rlimit none{.rlim_cur = 0, .rlim_max = files.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    bool refused = false;
+    try {
+        find_index(dir_.path().string(), Split::train);
+    } catch (const IoError&) {
+        refused = true;
+    }
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &files), 0);
+    EXPECT_TRUE(refused);
+    EXPECT_FALSE(find_index((dir_ / "none").string(), Split::train));
+    EXPECT_FALSE(find_index((dir_ / "none" / "index.json").string(), Split::train));
 }
 
 TEST_F(Mds, FoldersOfSplits) {
