@@ -50,13 +50,16 @@ void check_count(const ShardInfo& shard, std::uint64_t bytes, std::uint32_t coun
 // Decides zstd_or_none: a plain shard that begins with the same bytes had more samples than 4 GiB have offsets for.
 // Sets the unpacked size that a zstd frame states.
 void look_at_head(const ByteFile& file, ShardInfo& shard) {
-    if (shard.packing != ShardPacking::zstd_or_none) {
+    const bool stated = shard.packing == ShardPacking::zstd && shard.raw_size;
+    if (stated || shard.packing == ShardPacking::none || shard.packing == ShardPacking::gzip) {
         return;
     }
     std::array<std::byte, kZstdHead> bytes{};
     const auto head = std::span(bytes).first(static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), kZstdHead)));
     file.read(0, head);
-    shard.packing = is_zstd(head) ? ShardPacking::zstd : ShardPacking::none;
+    if (shard.packing == ShardPacking::zstd_or_none) {
+        shard.packing = is_zstd(head) ? ShardPacking::zstd : ShardPacking::none;
+    }
     if (shard.packing == ShardPacking::zstd) {
         shard.raw_size = zstd_stated_size(head);
     }

@@ -223,6 +223,17 @@ TEST_F(Litdata, CountsThatAPackedChunkCannotHave) {
     EXPECT_THROW(open(), DataError);
 }
 
+TEST_F(Litdata, ADamagedHeadMakesBadSamples) {
+    const std::string packed = zstd_stored(shard_of({columns_of({kPng})}));
+    write_file(dir_ / "a.zstd.bin", "\x29" + packed.substr(1));
+    write(lit_index(R"("bytes")", lit_dict({"image"}),
+                    {{.file = "a.zstd.bin", .samples = 1}, {.file = "x.bin", .samples = 1}}, kLevel + "null"),
+          packed);
+    dataset_ = open();
+    EXPECT_THROW(dataset_->read(0, sample_), DataError);
+    EXPECT_NO_THROW(dataset_->read(1, sample_));
+}
+
 // A remote file whose cache has a damaged byte.
 class DamagedCache final : public ByteFile {
   public:
