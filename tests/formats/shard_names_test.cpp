@@ -115,5 +115,14 @@ TEST(ShardNames, FoldersByWhatTheyHold) {
     EXPECT_FALSE(is_tar_folder((dir / "absent").string()));
 }
 
+TEST(MakeUnique, AddsThePosition) {
+    std::vector<std::string> names = {"a", "b", "a", "a#2"};
+    make_unique(names);
+    EXPECT_EQ(names, (std::vector<std::string>{"a#0", "b", "a#2#2", "a#2"}));
+    names = {"a", "b"};
+    make_unique(names);
+    EXPECT_EQ(names, (std::vector<std::string>{"a", "b"}));
+}
+
 }  // namespace
 }  // namespace stoker

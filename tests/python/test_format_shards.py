@@ -299,6 +299,50 @@ def test_a_damaged_sample_is_a_bad_sample(stoker, tmp_path):
     assert stoker("inspect", folder, "--verify", status=1)
 
 
+def arrow_chunk(table):
+    """A chunk as LitData writes rows of numbers, text and bytes: a stream behind empty samples."""
+    arrow = pytest.importorskip("pyarrow")
+    sink = arrow.BufferOutputStream()
+    with arrow.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    stream = sink.getvalue().to_pybytes()
+    count = table.num_rows
+    head = np.array([count] + [4 * (count + 2)] * (count + 1), np.uint32).tobytes()
+    return head + stream + len(stream).to_bytes(4, "little") + b"LDARW01\0"
+
+
+def rows_folder(tmp_path, columns, config):
+    arrow = pytest.importorskip("pyarrow")
+    folder = shutil.copytree(SHARDS / "litdata-0.2.76/rows", tmp_path / "rows")
+    for chunk in folder.glob("*.bin"):
+        chunk.unlink()
+    index = json.loads((folder / "index.json").read_text())
+    index["config"].update(config)
+    index["chunks"] = [{**index["chunks"][0], "chunk_size": len(columns["label"]), "filename": "chunk-0-0.bin"}]
+    (folder / "index.json").write_text(json.dumps(index))
+    (folder / "chunk-0-0.bin").write_bytes(arrow_chunk(arrow.table(columns)))
+    return folder
+
+
+ROWS = {"raw": [b"\x89PNG\r\n\x1a\n1"] * 3, "text": ["a", "b", "c"], "label": [4, 5, 6], "real": [0.5] * 3, "flag": [True] * 3}
+
+
+def test_a_null_is_one_bad_sample(tmp_path):
+    folder = rows_folder(tmp_path, {**ROWS, "text": ["a", None, "c"]}, {})
+    data = package.open(folder, fields={"text": ("text", "bytes"), "raw": ("raw", "bytes")})
+    assert [data[i]["text"] for i in (0, 2)] == [b"a", b"c"]
+    assert [data[i]["label"] for i in (0, 2)] == [4, 6]
+    with pytest.raises(package.DataError):
+        data[1]
+
+
+def test_rows_among_compressed_chunks(tmp_path):
+    """The library never compresses chunks of Arrow rows as a whole."""
+    folder = rows_folder(tmp_path, ROWS, {"compression": "zstd", "compression_level": "chunk"})
+    data = package.open(folder, fields={"text": ("text", "bytes"), "raw": ("raw", "bytes")})
+    assert [data[i]["label"] for i in range(3)] == ROWS["label"]
+
+
 def test_pickles_are_not_read(tmp_path):
     def pickled(folder, index):
         for shard in index["shards"]:

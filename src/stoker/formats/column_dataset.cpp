@@ -27,6 +27,15 @@ bool may_hold_images(const SampleColumn& column) {
     return is_image_encoding(column) || column.kind == ColumnKind::bytes || column.kind == ColumnKind::array;
 }
 
+bool has_label(const SampleColumn& column, std::span<const std::byte> bytes) {
+    try {
+        column_label(column, bytes);
+        return true;
+    } catch (const DataError&) {
+        return false;
+    }
+}
+
 bool may_hold_labels(const SampleColumn& column) {
     return column.kind == ColumnKind::array || column.kind == ColumnKind::numbers;
 }
@@ -76,27 +85,36 @@ bool ColumnDataset::is_further(const FieldNames& fields, const SampleColumn& col
     return std::ranges::find(fields.more, column.name, &FieldRequest::source) != fields.more.end();
 }
 
-// By its encoding; for bytes and arrays, by the first sample.
+// By its encoding; for bytes and arrays, by the first sample that can be read.
 ColumnDataset::ImageRank ColumnDataset::image_rank(std::size_t column) const {
     const SampleColumn& stored = layout_.columns[column];
     const bool looked_at = stored.kind == ColumnKind::bytes || stored.kind == ColumnKind::array;
     if (stored.scalar || !looked_at) {
         return is_image_encoding(stored) ? ImageRank::encoding : ImageRank::none;
     }
+    for (const std::int64_t index : few_samples()) {
+        try {
+            const SampleBytes sample = shards_->sample(index);
+            const Piece piece = pieces(sample.bytes())[column];
+            return image_rank(stored, sample.bytes().subspan(piece.offset, piece.size));
+        } catch (const DataError&) {  // a bad sample
+        }
+    }
+    return ImageRank::none;
+}
+
+ColumnDataset::ImageRank ColumnDataset::image_rank(const SampleColumn& column, std::span<const std::byte> bytes) const {
+    if (column.kind == ColumnKind::bytes) {
+        return is_encoded_image(bytes) || is_npy(bytes) ? ImageRank::encoding : ImageRank::none;
+    }
+    const ArrayView array = column.array(bytes);
+    if (is_encoded_image(array.bytes) && array.shape.size() == 1) {
+        return ImageRank::encoding;
+    }
     try {
-        const SampleBytes sample = shards_->sample(0);
-        const Piece piece = pieces(sample.bytes())[column];
-        const auto bytes = sample.bytes().subspan(piece.offset, piece.size);
-        if (stored.kind == ColumnKind::bytes) {
-            return is_encoded_image(bytes) || is_npy(bytes) ? ImageRank::encoding : ImageRank::none;
-        }
-        const ArrayView array = stored.array(bytes);
-        if (is_encoded_image(array.bytes) && array.shape.size() == 1) {
-            return ImageRank::encoding;
-        }
         image_array(array.type, array.shape, clips_);
         return ImageRank::array;
-    } catch (const DataError&) {  // another shape, or a bad sample
+    } catch (const DataError&) {  // another shape
         return ImageRank::none;
     }
 }
@@ -141,6 +159,26 @@ void ColumnDataset::find_image(const FieldNames& fields) {
     }
 }
 
+// True if most of some samples have a class index in the column: values of regression and arrays are not labels.
+bool ColumnDataset::gives_labels(std::size_t column) const {
+    constexpr std::int64_t kEnough = 4;
+    std::int64_t labels = 0;
+    std::int64_t others = 0;
+    for (const std::int64_t index : few_samples()) {
+        try {
+            const SampleBytes sample = shards_->sample(index);
+            const Piece piece = pieces(sample.bytes())[column];
+            const bool label = has_label(layout_.columns[column], sample.bytes().subspan(piece.offset, piece.size));
+            ++(label ? labels : others);
+        } catch (const DataError&) {  // a bad sample
+        }
+        if (labels + others == kEnough) {
+            break;
+        }
+    }
+    return labels > 0 && labels >= others;
+}
+
 void ColumnDataset::find_label(const FieldNames& fields) {
     if (fields.unlabelled) {
         return;
@@ -159,8 +197,12 @@ void ColumnDataset::find_label(const FieldNames& fields) {
         }
     }
     const std::string image = image_ ? layout_.columns[*image_].name : "";
-    if (const auto name = stoker::find_label(numbers, Split::train, image)) {
-        label_ = column_named(*name);
+    for (auto name = stoker::find_label(numbers, Split::train, image); name && !label_;
+         name = stoker::find_label(numbers, Split::train, image)) {
+        if (const std::size_t column = column_named(*name); gives_labels(column)) {
+            label_ = column;
+        }
+        std::erase(numbers, *name);
     }
 }
 
@@ -170,14 +212,19 @@ void ColumnDataset::refuse_encoding(const SampleColumn& column, const char* expe
                        .got = fmt::format("the encoding {}", column.encoding)});
 }
 
-// Those of the first parts, if samples are packed.
-std::vector<std::int64_t> ColumnDataset::probes(bool fixed) const {
+// Those of the first parts, if samples are packed. Who stops early decodes fewer parts.
+std::vector<std::int64_t> ColumnDataset::few_samples(std::int64_t most) const {
     constexpr std::ptrdiff_t kParts = 4;
-    constexpr std::int64_t kFew = 4;
     const std::vector<std::int64_t> parts = shards_->packed() ? shards_->shard_sizes() : std::vector{size()};
     const std::int64_t count =
         std::accumulate(parts.begin(), parts.begin() + std::min(std::ssize(parts), kParts), std::int64_t{0});
-    std::vector<std::int64_t> samples = probed_samples(fixed ? std::min(count, kFew) : count);
+    return probed_samples(std::min(count, most));
+}
+
+// Samples that will all be read.
+std::vector<std::int64_t> ColumnDataset::probes(bool fixed) const {
+    constexpr std::int64_t kFew = 4;
+    std::vector<std::int64_t> samples = fixed ? few_samples(kFew) : few_samples();
     shards_->prefetch(samples);
     return samples;
 }
@@ -269,6 +316,14 @@ void ColumnDataset::read(std::int64_t index, Sample& sample) const {
     } catch (const DataError& error) {
         throw error.located(shards_->where(index));
     }
+}
+
+std::string ColumnDataset::advice() const {
+    return shards_->unpacks_again()
+               ? "memory is too small for the unpacked shards of two windows of the shuffle, so shards "
+                 "are unpacked more than once: `stoker pack` to x.stk stores samples that are read "
+                 "one by one"
+               : "";
 }
 
 std::string ColumnDataset::key(std::int64_t index) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,7 +38,8 @@ class ColumnDataset final : public Dataset {
   public:
     // The image is the column that `fields` names, else the only one in an encoding of images or that of them with a
     // usual name, else an array that may be one. With further fields, and without a name for the image, samples without
-    // any are samples without an image. Throws DataError for columns that are missing, and Unsupported for ones that
+    // any are samples without an image. Without a name for the label, it is a column with a usual name whose values are
+    // class indices. Throws DataError for columns that are missing, and Unsupported for ones that
     // cannot be read.
     ColumnDataset(ColumnSource source, ColumnLayout layout, std::unique_ptr<const SampleShards> shards,
                   const FieldNames& fields);
@@ -55,6 +57,7 @@ class ColumnDataset final : public Dataset {
     std::vector<Field> stored_fields() const override;
     std::string_view format() const override { return source_.format; }
     std::string path() const override { return source_.folder; }
+    std::string advice() const override;  // compressed shards that memory is too small for
     std::int64_t bytes() const override { return shards_->bytes(); }
 
   private:
@@ -70,6 +73,8 @@ class ColumnDataset final : public Dataset {
     std::vector<std::string> names() const;
     bool is_further(const FieldNames& fields, const SampleColumn& column) const;
     ImageRank image_rank(std::size_t column) const;
+    ImageRank image_rank(const SampleColumn& column, std::span<const std::byte> bytes) const;
+    bool gives_labels(std::size_t column) const;
     std::optional<std::string> first_image(const FieldNames& fields) const;
     void find_image(const FieldNames& fields);
     void find_label(const FieldNames& fields);
@@ -77,6 +82,7 @@ class ColumnDataset final : public Dataset {
     Field describe(const FieldRequest& request, std::size_t column) const;
     std::vector<Piece> pieces(std::span<const std::byte> sample) const;
 
+    std::vector<std::int64_t> few_samples(std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
     std::vector<std::int64_t> probes(bool fixed) const;
 
     ColumnSource source_;

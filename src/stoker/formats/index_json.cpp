@@ -12,6 +12,7 @@
 #include "stoker/base/file.h"
 #include "stoker/base/json_depth.h"
 #include "stoker/formats/shard_names.h"
+#include "stoker/io/remote/url.h"
 
 namespace stoker {
 namespace {
@@ -25,22 +26,29 @@ constexpr std::uint64_t kMostIndex = std::uint64_t{1} << 30;
     throw DataError({}, {.where = "index", .expected = std::move(expected), .got = std::move(got)});
 }
 
-std::optional<IndexKind> sniff(const fs::path& path) {
+std::optional<IndexKind> kind_in(const fs::path& path) {
     constexpr std::size_t kHead = std::size_t{64} << 10;
-    try {
-        if (!is_file(path)) {
-            return std::nullopt;
-        }
-        const File file(path);
-        std::string head(std::min<std::uint64_t>(file.info().size, kHead), '\0');
-        file.read(0, std::as_writable_bytes(std::span(head)));
-        const auto holds = [&](const char* name) { return head.find(name) != std::string::npos; };
-        if (holds("\"shards\"") && holds("\"raw_data\"")) {
-            return IndexKind::mds;
-        }
-        return holds("\"chunks\"") && holds("\"chunk_size\"") ? std::optional(IndexKind::litdata) : std::nullopt;
-    } catch (const IoError&) {
+    const File file(path);
+    std::string head(std::min<std::uint64_t>(file.info().size, kHead), '\0');
+    file.read(0, std::as_writable_bytes(std::span(head)));
+    const auto holds = [&](const char* name) { return head.find(name) != std::string::npos; };
+    if (holds("\"shards\"") && holds("\"raw_data\"")) {
+        return IndexKind::mds;
+    }
+    return holds("\"chunks\"") && holds("\"chunk_size\"") ? std::optional(IndexKind::litdata) : std::nullopt;
+}
+
+std::optional<IndexKind> sniff(const fs::path& path) {
+    if (!is_file(path)) {
         return std::nullopt;
+    }
+    try {
+        return kind_in(path);
+    } catch (const IoError&) {
+        if (is_file(path)) {
+            throw;
+        }
+        return std::nullopt;  // removed since
     }
 }
 
@@ -111,7 +119,9 @@ std::string next_to_index(const std::string& index, std::string_view name) {
     const std::string_view file = without_query(index);
     const std::size_t slash = file.rfind('/');
     const std::string_view folder = file.substr(0, slash == std::string_view::npos ? 0 : slash + 1);
-    return fmt::format("{}{}{}", folder, name, std::string_view(index).substr(file.size()));
+    const bool url = file.starts_with("http://") || file.starts_with("https://");  // other stores have keys
+    return fmt::format("{}{}{}", folder, url ? percent_encode(name, "/") : name,
+                       std::string_view(index).substr(file.size()));
 }
 
 std::string shown_folder(const std::string& index) {

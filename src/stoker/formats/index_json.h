@@ -21,7 +21,7 @@ struct FoundIndex {
 };
 
 // The index of a local folder, or one given by its path; empty if there is none of the two. Looks at its beginning
-// only. Throws nothing.
+// only. Throws IoError for one that exists and cannot be read.
 std::optional<FoundIndex> find_index(const std::string& data, Split split);
 
 // True for a URL of an index.json, and for one that may be a folder with it: one without an ending.
@@ -30,7 +30,7 @@ bool may_be_index_url(std::string_view url);
 // The URL of the index in that folder.
 std::string index_url(std::string_view url);
 
-// A file next to the index; `name` may have folders. Throws DataError for a name that leaves the index's folder.
+// A file next to the index; `name` may have folders. In a URL of http(s) the name is percent-encoded. Throws DataError for a name that leaves the index's folder.
 std::string next_to_index(const std::string& index, std::string_view name);
 
 // The folder of the index, for messages: "data/train", "https://host/train".

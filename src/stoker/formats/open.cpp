@@ -131,7 +131,8 @@ std::unique_ptr<Dataset> open_image_folder(const std::string& data, Split /*spli
 // MDS or LitData, by the content of their index.
 std::unique_ptr<Dataset> open_index(const std::string& data, Split split, const OpenOptions& options) {
     const auto open = [remote = options.remote](const std::string& name) { return open_byte_file(name, remote); };
-    const std::string place = is_remote(data) ? index_url(data) : find_index(data, split)->path;
+    const auto found = find_index(data, split);  // empty if it was removed since
+    const std::string place = is_remote(data) ? index_url(data) : found ? found->path : data + "/index.json";
     const nlohmann::json index = read_index(*open(place));
     const IndexKind kind = with_place({.path = shown_name(place)}, [&] { return index_kind(index); });
     return kind == IndexKind::mds ? open_mds(place, index, options.fields, open)
@@ -194,7 +195,11 @@ constexpr Format kDatasetFormats[] = {
      .splits = always},
     {.matches = [](const std::string& data) { return find_index(data, Split::train).has_value(); },
      .open = open_index,
-     .splits = [](const std::string& data) { return find_index(data, Split::train)->split; }},
+     .splits =
+         [](const std::string& data) {
+             const auto found = find_index(data, Split::train);
+             return found && found->split;
+         }},
     {.matches =
          [](const std::string& data) { return is_folder(data) ? is_alone(data, is_tar_folder) : is_tar_spec(data); },
      .open = [](const std::string& data, Split, const OpenOptions& options) -> std::unique_ptr<Dataset> {

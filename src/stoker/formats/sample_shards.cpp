@@ -3,6 +3,7 @@
 #include "stoker/formats/sample_shards.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <fmt/format.h>
 #include <utility>
@@ -11,6 +12,8 @@
 #include "stoker/base/memory_limit.h"
 #include "stoker/base/parallel_for.h"
 #include "stoker/base/prefetch.h"
+#include "stoker/formats/part_budget.h"
+#include "stoker/formats/shard_names.h"
 #include "stoker/io/gzip.h"
 #include "stoker/io/zstd.h"
 
@@ -18,7 +21,6 @@ namespace stoker {
 namespace {
 
 constexpr std::uint64_t kWord = sizeof(std::uint32_t);
-constexpr std::uint64_t kMostUnpacked = std::uint64_t{512} << 20;  // of unpacked shards kept for later samples
 
 std::uint32_t word_at(std::span<const std::byte> bytes, std::uint64_t at) {
     std::uint32_t word = 0;
@@ -42,6 +44,37 @@ void check_count(const ShardInfo& shard, std::uint64_t bytes, std::uint32_t coun
     }
     if (bytes < table_bytes(shard.samples)) {
         bad("samples", fmt::format("a table of {} bytes", table_bytes(shard.samples)), fmt::format("{} bytes", bytes));
+    }
+}
+
+// Decides zstd_or_none: a plain shard that begins with the same bytes had more samples than 4 GiB have offsets for.
+// Sets the unpacked size that a zstd frame states.
+void look_at_head(const ByteFile& file, ShardInfo& shard) {
+    const bool stated = shard.packing == ShardPacking::zstd && shard.raw_size;
+    if (stated || shard.packing == ShardPacking::none || shard.packing == ShardPacking::gzip) {
+        return;
+    }
+    std::array<std::byte, kZstdHead> bytes{};
+    const auto head = std::span(bytes).first(static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), kZstdHead)));
+    file.read(0, head);
+    if (shard.packing == ShardPacking::zstd_or_none) {
+        shard.packing = is_zstd(head) ? ShardPacking::zstd : ShardPacking::none;
+    }
+    if (shard.packing == ShardPacking::zstd) {
+        shard.raw_size = zstd_stated_size(head);
+    }
+}
+
+// The bytes of a packed shard's content; if nothing states them, the most that it can have.
+std::uint64_t most_unpacked(const ShardInfo& shard, std::uint64_t size) {
+    const std::uint64_t most = size * (shard.packing == ShardPacking::gzip ? kMaxGzipRatio : kMaxZstdRatio);
+    return std::min(most, shard.raw_size.value_or(most));
+}
+
+void check_packed_count(const ShardInfo& shard, std::uint64_t size) {
+    if (const std::uint64_t most = most_unpacked(shard, size); table_bytes(shard.samples) > most) {
+        bad("samples", fmt::format("at most {} unpacked bytes, with a table of {} samples", most, shard.samples),
+            fmt::format("a table of {} bytes", table_bytes(shard.samples)));
     }
 }
 
@@ -81,6 +114,15 @@ std::span<const std::byte> slice(std::span<const std::byte> all, std::uint64_t b
 
 }  // namespace
 
+void make_unique_names(std::vector<ShardInfo>& shards) {
+    std::vector<std::string> names;
+    std::ranges::transform(shards, std::back_inserter(names), &ShardInfo::name);
+    make_unique(names);
+    for (std::size_t at = 0; at < shards.size(); ++at) {
+        shards[at].name = std::move(names[at]);
+    }
+}
+
 ShardTable read_shard_table(const ByteFile& file, const ShardInfo& shard) {
     std::uint32_t count = 0;
     if (file.size() < kWord) {
@@ -115,26 +157,9 @@ SampleShards::SampleShards(std::vector<ShardInfo> shards, ShardFiles::Open open,
           }(),
           std::move(open)),
       tables_(shards_.size()),
-      sizes_(shards_.size()),
-      cache_(std::min(kMostUnpacked, memory_limit().total / 8)) {
-    const auto work = [&](std::int64_t begin, std::int64_t end) {
-        for (auto at = static_cast<std::size_t>(begin); at < static_cast<std::size_t>(end); ++at) {
-            const ShardInfo& shard = shards_[at];
-            const ShardFiles::Handle file = files_.open(at);
-            with_place({.path = shown_name(shard.file)}, [&] {
-                sizes_[at] = file->size();
-                if (shard.size && sizes_[at] != *shard.size) {
-                    bad("samples", fmt::format("a file of {} bytes, as the index says", *shard.size),
-                        fmt::format("{}", sizes_[at]));
-                }
-                if (shard.packing == ShardPacking::none) {
-                    tables_[at] = read_table(*file, shard);
-                }
-            });
-        }
-    };
-    const int threads = files_.remote() ? kRemoteThreads : cpu_cores().usable;
-    parallel_for(threads, static_cast<std::int64_t>(shards_.size()), 1, work);
+      sizes_(shards_.size()) {
+    make_unique_names(shards_);
+    read_tables(read_table);
     std::int64_t end = 0;
     for (std::size_t at = 0; at < shards_.size(); ++at) {
         end += shards_[at].samples;
@@ -143,6 +168,46 @@ SampleShards::SampleShards(std::vector<ShardInfo> shards, ShardFiles::Open open,
         packed_ = packed_ || shards_[at].packing != ShardPacking::none || !tables_[at].parts.empty();
     }
     map_or_read_ = MapOrRead(bytes_);
+    make_cache();
+}
+
+void SampleShards::read_tables(const ReadTable& read_table) {
+    const auto work = [&](std::int64_t begin, std::int64_t end) {
+        for (auto at = static_cast<std::size_t>(begin); at < static_cast<std::size_t>(end); ++at) {
+            ShardInfo& shard = shards_[at];
+            const ShardFiles::Handle file = files_.open(at);
+            with_place({.path = shown_name(shard.file)}, [&] {
+                sizes_[at] = file->size();
+                if (shard.size && sizes_[at] != *shard.size) {
+                    bad("samples", fmt::format("a file of {} bytes, as the index says", *shard.size),
+                        fmt::format("{}", sizes_[at]));
+                }
+                look_at_head(*file, shard);
+                if (shard.packing == ShardPacking::none) {
+                    tables_[at] = read_table(*file, shard);
+                } else {
+                    check_packed_count(shard, sizes_[at]);
+                }
+            });
+        }
+    };
+    const int threads = files_.remote() ? kRemoteThreads : cpu_cores().usable;
+    parallel_for(threads, static_cast<std::int64_t>(shards_.size()), 1, work);
+}
+
+void SampleShards::make_cache() {
+    PartSizes sizes{.stored = bytes_};
+    for (std::size_t at = 0; at < shards_.size(); ++at) {
+        if (shards_[at].packing != ShardPacking::none) {
+            sizes.add(most_unpacked(shards_[at], sizes_[at]));
+        }
+        for (const ShardPart& part : tables_[at].parts) {
+            sizes.add(std::max(part.raw_size, part.range.size));
+        }
+    }
+    const PartBudget budget = part_budget(sizes);
+    cache_ = std::make_unique<PartCache<Buffer>>(budget.bytes);
+    unpacks_again_ = budget.short_of_windows;
 }
 
 SampleShards::Place SampleShards::place(std::int64_t index) const {
@@ -187,32 +252,46 @@ std::span<const std::byte> SampleShards::read_range(const ByteFile& file, const 
     return storage.bytes();
 }
 
+template <typename Decode>
+Buffer SampleShards::decode_range(const ByteFile& file, const ByteRange& range, const Decode& decode) const {
+    Buffer storage;
+    try {
+        return decode(read_range(file, range, storage));
+    } catch (const DataError&) {  // perhaps a cached block is damaged
+        if (!file.remote()) {
+            throw;
+        }
+    }
+    storage.resize(range.size);
+    file.read_anew(range.offset, storage.bytes());
+    return decode(storage.bytes());
+}
+
 // Parts of all shards have different numbers: a shard has at most 2^32 samples.
 std::shared_ptr<const Buffer> SampleShards::unpacked_part(std::size_t shard, std::size_t part) const {
-    return cache_.get(std::uint64_t{shard} << 32 | part, [&] {
+    return cache_->get(std::uint64_t{shard} << 32 | part, [&] {
         const ShardPart& packed = tables_[shard].parts[part];
         const ShardFiles::Handle file = files_.open(shard);
-        if (tables_[shard].unpack) {
-            return tables_[shard].unpack(*file, part, packed);
-        }
-        Buffer storage;
-        return unzstd_all(read_range(*file, packed.range, storage), packed.raw_size);
+        return decode_range(*file, packed.range, [&](std::span<const std::byte> bytes) {
+            return tables_[shard].unpack ? tables_[shard].unpack(bytes, shown_name(file->name()))
+                                         : unzstd_all(bytes, packed.raw_size);
+        });
     });
 }
 
 std::shared_ptr<const Buffer> SampleShards::unpacked_shard(std::size_t shard) const {
-    return cache_.get(std::uint64_t{shard} << 32, [&] {
+    return cache_->get(std::uint64_t{shard} << 32, [&] {
         const ShardInfo& info = shards_[shard];
         const ShardFiles::Handle file = files_.open(shard);
-        Buffer storage;
-        const auto packed = read_range(*file, {.offset = 0, .size = sizes_[shard]}, storage);
-        Buffer raw = info.packing == ShardPacking::gzip ? ungzip_all(packed, info.raw_size.value_or(0))
-                                                        : unzstd_all(packed, info.raw_size);
-        if (raw.size() < kWord) {
-            bad("samples", "a shard of samples", fmt::format("{} bytes", raw.size()));
-        }
-        check_count(info, raw.size(), word_at(raw.bytes(), 0));
-        return raw;
+        return decode_range(*file, {.offset = 0, .size = sizes_[shard]}, [&](std::span<const std::byte> packed) {
+            Buffer raw = info.packing == ShardPacking::gzip ? ungzip_all(packed, info.raw_size.value_or(0))
+                                                            : unzstd_all(packed, info.raw_size);
+            if (raw.size() < kWord) {
+                bad("samples", "a shard of samples", fmt::format("{} bytes", raw.size()));
+            }
+            check_count(info, raw.size(), word_at(raw.bytes(), 0));
+            return raw;
+        });
     });
 }
 
@@ -247,18 +326,22 @@ void SampleShards::read_plain(const Place& at, SampleBytes& sample) const {
         bad("samples", fmt::format("a sample within {} bytes", sizes_[at.shard]), fmt::format("{} to {}", begin, end));
     }
     sample.file_ = files_.open(at.shard);
-    const std::span<const std::byte> map = (*sample.file_)->map();
-    if (!map.empty()) {
-        sample.bytes_ = slice(map, begin, end);
-    } else {
-        sample.own_.resize(end - begin);
-        (*sample.file_)->read(begin, sample.own_.bytes());
-        sample.bytes_ = sample.own_.bytes();
-    }
+    const ByteFile& file = **sample.file_;
     if (table.each_packed) {
-        sample.own_ = unzstd_all(sample.bytes_, std::nullopt);
+        sample.own_ = decode_range(file, {.offset = begin, .size = end - begin},
+                                   [](std::span<const std::byte> frame) { return unzstd_all(frame, std::nullopt); });
         sample.bytes_ = sample.own_.bytes();
-    } else if (!map.empty() && sample.file_->stays_open()) {
+        return;
+    }
+    const std::span<const std::byte> map = file.map();
+    if (map.empty()) {
+        sample.own_.resize(end - begin);
+        file.read(begin, sample.own_.bytes());
+        sample.bytes_ = sample.own_.bytes();
+        return;
+    }
+    sample.bytes_ = slice(map, begin, end);
+    if (sample.file_->stays_open()) {
         sample.offset_ = begin;
         sample.mapped_ = &map_or_read_;
     }

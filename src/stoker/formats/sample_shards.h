@@ -18,17 +18,20 @@
 
 namespace stoker {
 
-// The compression of a whole shard, its table included.
-enum class ShardPacking : std::uint8_t { none, zstd, gzip };
+// The compression of a whole shard, its table included. zstd_or_none: the file's first bytes say it.
+enum class ShardPacking : std::uint8_t { none, zstd, gzip, zstd_or_none };
 
 struct ShardInfo {
     std::string file;  // a path or URL
-    std::string name;  // in the data set, for keys: "train/shard.00000.mds"
+    std::string name;  // in the data set, for keys: "train/shard.00000.mds"; see make_unique_names
     std::int64_t samples = 0;
     std::optional<std::uint64_t> size = std::nullopt;      // of the file, as the index says
     std::optional<std::uint64_t> raw_size = std::nullopt;  // without compression; gzip needs it
     ShardPacking packing = ShardPacking::none;
 };
+
+// Makes the names unique.
+void make_unique_names(std::vector<ShardInfo>& shards);
 
 // Samples that are compressed together.
 struct ShardPart {
@@ -43,8 +46,9 @@ struct ShardTable {
     std::vector<std::uint32_t> offsets;  // samples + 1
     std::vector<ShardPart> parts;        // by first sample
     bool each_packed = false;            // each sample is a zstd frame
-    // For parts other than zstd frames: makes a part a shard of its samples, with a table. Thread-safe.
-    std::function<Buffer(const ByteFile& file, std::size_t at, const ShardPart& part)> unpack = {};
+    // For parts other than zstd frames: makes the bytes of a part a shard of its samples, with a table. `path` is for
+    // messages. Thread-safe.
+    std::function<Buffer(std::span<const std::byte> part, const std::string& path)> unpack = {};
 };
 
 // Reads the table at the beginning of a shard without a packing. Throws DataError for another number of samples than
@@ -74,7 +78,8 @@ class SampleShards {
     using ReadTable = std::function<ShardTable(const ByteFile& file, const ShardInfo& shard)>;
 
     // Opens all files and reads the tables of those without a packing. Throws IoError for a missing file, DataError for
-    // one of another size than its index says, and what `read_table` throws.
+    // one of another size than its index says and for a count of samples that a packed one cannot have, and what
+    // `read_table` throws.
     SampleShards(std::vector<ShardInfo> shards, ShardFiles::Open open, const ReadTable& read_table = read_shard_table);
 
     std::int64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
@@ -94,6 +99,8 @@ class SampleShards {
 
     // True if samples have to be unpacked with others.
     bool packed() const { return packed_; }
+    // True if memory is too small for the unpacked shards of two windows of the shuffle.
+    bool unpacks_again() const { return unpacks_again_; }
 
   private:
     struct Place {
@@ -101,9 +108,14 @@ class SampleShards {
         std::int64_t sample;  // in the shard
     };
 
+    void read_tables(const ReadTable& read_table);
+    void make_cache();
     Place place(std::int64_t index) const;
     // In the map, or read into `storage`.
     std::span<const std::byte> read_range(const ByteFile& file, const ByteRange& range, Buffer& storage) const;
+    // decode(bytes of the range); those of a remote file are fetched again if they are damaged.
+    template <typename Decode>
+    Buffer decode_range(const ByteFile& file, const ByteRange& range, const Decode& decode) const;
     std::uint64_t begin_of(const Place& at) const;
     std::shared_ptr<const Buffer> unpacked_shard(std::size_t shard) const;
     std::shared_ptr<const Buffer> unpacked_part(std::size_t shard, std::size_t part) const;
@@ -120,7 +132,8 @@ class SampleShards {
     std::uint64_t bytes_ = 0;
     bool packed_ = false;
     MapOrRead map_or_read_;
-    mutable PartCache<Buffer> cache_;
+    std::unique_ptr<PartCache<Buffer>> cache_;
+    bool unpacks_again_ = false;
 };
 
 }  // namespace stoker

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <system_error>
+#include <unordered_map>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -243,6 +244,20 @@ std::vector<std::string> shard_names(const std::string& spec, const RemoteOption
 
 std::string_view without_query(std::string_view spec) {
     return is_remote(spec) && !names_object(spec) ? spec.substr(0, spec.find_first_of("?#")) : spec;
+}
+
+void make_unique(std::vector<std::string>& names) {
+    std::unordered_map<std::string, int> counts;
+    for (const std::string& name : names) {
+        ++counts[name];
+    }
+    for (std::size_t at = 0; counts.size() < names.size() && at < names.size(); ++at) {
+        if (const auto found = counts.find(names[at]); found->second > 1) {
+            do {
+                names[at] += fmt::format("#{}", at);
+            } while (counts.contains(names[at]));
+        }
+    }
 }
 
 bool is_tar_spec(const std::string& spec) {

@@ -29,6 +29,9 @@ std::vector<std::string> shard_names(const std::string& spec, const RemoteOption
 // A URL without its query; other names unchanged. Keys behind s3://, gs:// and hf:// may hold '?' and '#'.
 std::string_view without_query(std::string_view spec);
 
+// Adds its position ("#3") to each name that occurs more than once: keys of samples begin with names of shards.
+void make_unique(std::vector<std::string>& names);
+
 // True if the name is that of tar archives, plain or compressed (.tar.gz, .tgz, ...). Does not access the files, and
 // ignores a URL's query.
 bool is_tar_spec(const std::string& spec);

@@ -3,6 +3,8 @@
 
 #include <zstd.h>
 
+#include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <memory>
 #include <new>
@@ -32,6 +34,17 @@ ZSTD_DCtx* thread_context() {
 }
 
 }  // namespace
+
+bool is_zstd(std::span<const std::byte> bytes) {
+    constexpr std::array<std::byte, 4> kMagic = {std::byte{0x28}, std::byte{0xb5}, std::byte{0x2f}, std::byte{0xfd}};
+    return bytes.size() >= kMagic.size() && std::ranges::equal(bytes.first(kMagic.size()), kMagic);
+}
+
+std::optional<std::uint64_t> zstd_stated_size(std::span<const std::byte> head) {
+    const unsigned long long size = ZSTD_getFrameContentSize(head.data(), head.size());
+    const bool known = size != ZSTD_CONTENTSIZE_ERROR && size != ZSTD_CONTENTSIZE_UNKNOWN;
+    return known ? std::optional<std::uint64_t>(size) : std::nullopt;
+}
 
 std::uint64_t zstd_content_size(std::span<const std::byte> frame) {
     const unsigned long long size = ZSTD_getFrameContentSize(frame.data(), frame.size());

@@ -4,13 +4,11 @@
 #include <map>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/part_budget.h"
 #include "stoker/pipeline/recipe_data.h"
 
 namespace stoker {
 namespace {
-
-// The default window: half of the memory for blocks of remote files.
-constexpr std::int64_t kWindowBytes = std::int64_t{128} << 20;
 
 std::vector<SamplerGroup> by_dataset(const std::vector<double>& weights, const std::vector<std::int64_t>& parts) {
     if (weights.size() != parts.size()) {

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "formats/field_value_support.h"
@@ -112,6 +114,19 @@ TEST_F(Litdata, TheLayoutsOfAChunk) {
     expect_images(images);
 }
 
+TEST_F(Litdata, PlainChunksAmongCompressedOnes) {
+    const auto sample = [](const std::string& image, std::uint64_t label) {
+        return columns_of({image, little_endian(label, 8)});
+    };
+    write_file(dir_ / "a.zstd.bin", zstd_stored(shard_of({sample(kPng, 0), sample(kPng + "1", 1)})));
+    write(lit_index(R"("bytes","int")", lit_dict({"image", "label"}),
+                    {{.file = "a.zstd.bin", .samples = 2}, {.file = "x.bin", .samples = 1}}, kLevel + "\"chunk\""),
+          shard_of({sample(kPng + "2", 2)}));
+    dataset_ = open();
+    EXPECT_THAT(dataset_->shard_sizes(), ElementsAre(2, 1));
+    expect_images({kPng, kPng + "1", kPng + "2"});
+}
+
 TEST_F(Litdata, ArraysOfBothLibraries) {
     const std::string two = little_endian(1, 2) + little_endian(0xFFFE, 2);
     EXPECT_THAT(
@@ -167,6 +182,20 @@ TEST_F(Litdata, AStreamOfTokens) {
     EXPECT_THROW(open({}, 7), DataError);  // no whole block
 }
 
+TEST_F(Litdata, ChunksOfTokensThatTheIndexDoesNotDescribe) {
+    const auto opened = [&](const std::string& chunk) {
+        write(lit_index(R"("no_header_numpy:5")", kLitLeaf, {{.samples = 1, .dim = "4"}},
+                        R"(,"item_loader":"TokensLoader")"),
+              chunk);
+        return open({}, 1);
+    };
+    const std::string tokens(64, '\1');
+    EXPECT_EQ(opened(shard_of({tokens}))->size(), 2);
+    EXPECT_THROW(opened(shard_of({tokens, tokens})), DataError);  // another count
+    EXPECT_THROW(opened(lit_framed({tokens}, 1)), Unsupported);
+    EXPECT_THROW(opened(zstd_stored(shard_of({tokens}))), Unsupported);
+}
+
 TEST_F(Litdata, DamagedFrames) {
     const std::string index = lit_index(R"("jpeg")", kLitLeaf, {{.samples = 2}}, kLevel + "\"batch\"");
     const std::string good = lit_framed({columns_of({kPng}), columns_of({kPng})}, 1);
@@ -184,6 +213,69 @@ TEST_F(Litdata, DamagedFrames) {
     const auto dataset = open();
     EXPECT_THROW(dataset->read(0, sample_), DataError);
     EXPECT_NO_THROW(dataset->read(1, sample_));
+}
+
+TEST_F(Litdata, CountsThatAPackedChunkCannotHave) {
+    const std::string index = lit_index(R"("bytes")", lit_dict({"image"}), {{.samples = 4294967295}}, kLevel + "null");
+    write(index, zstd_stored(shard_of({columns_of({kPng})})));
+    EXPECT_THROW(open(), DataError);
+    write(index, "\x28\xb5\x2f\xfd");  // states no size
+    EXPECT_THROW(open(), DataError);
+}
+
+TEST_F(Litdata, ADamagedHeadMakesBadSamples) {
+    const std::string packed = zstd_stored(shard_of({columns_of({kPng})}));
+    write_file(dir_ / "a.zstd.bin", "\x29" + packed.substr(1));
+    write(lit_index(R"("bytes")", lit_dict({"image"}),
+                    {{.file = "a.zstd.bin", .samples = 1}, {.file = "x.bin", .samples = 1}}, kLevel + "null"),
+          packed);
+    dataset_ = open();
+    EXPECT_THROW(dataset_->read(0, sample_), DataError);
+    EXPECT_NO_THROW(dataset_->read(1, sample_));
+}
+
+// A remote file whose cache has a damaged byte.
+class DamagedCache final : public ByteFile {
+  public:
+    DamagedCache(std::string bytes, std::size_t damaged) : bytes_(std::move(bytes)), damaged_(damaged) {}
+
+    std::uint64_t size() const override { return bytes_.size(); }
+    void read(std::uint64_t offset, std::span<std::byte> out) const override {
+        read_anew(offset, out);
+        if (offset <= damaged_ && damaged_ < offset + out.size()) {
+            out[damaged_ - offset] ^= std::byte{1};
+        }
+    }
+    void read_anew(std::uint64_t offset, std::span<std::byte> out) const override {
+        std::ranges::copy(as_bytes(bytes_).subspan(offset, out.size()), out.data());
+    }
+    const std::string& name() const override { return name_; }
+    std::string stamp() const override { return "1"; }
+    bool remote() const override { return true; }
+
+  private:
+    std::string bytes_;
+    std::size_t damaged_;
+    std::string name_ = "https://host/x.bin";
+};
+
+TEST_F(Litdata, DamagedRemoteFramesAreFetchedAgain) {
+    const std::string sample = columns_of({kPng});
+    const std::string frames = lit_framed({sample, sample}, 1);
+    const std::string chunk = zstd_stored(shard_of({sample, sample}));
+    const std::string samples = shard_of({zstd_stored(sample), zstd_stored(sample)});
+    for (const auto& [level, bytes, damaged] :
+         {std::tuple("\"batch\"", frames, frames.size() - sample.size() - 1), std::tuple("null", chunk, std::size_t{9}),
+          std::tuple("\"sample\"", samples, samples.size() - sample.size() - 1)}) {
+        const auto index =
+            nlohmann::json::parse(lit_index(R"("bytes")", lit_dict({"image"}), {{.samples = 2}}, kLevel + level));
+        const auto file = [&](const std::string&) { return std::make_unique<DamagedCache>(bytes, damaged); };
+        dataset_ = open_litdata("https://host/index.json", index, {}, file, 0);
+        for (const int at : {0, 1}) {
+            dataset_->read(at, sample_);
+            EXPECT_EQ(as_text(sample_.bytes), kPng) << level;
+        }
+    }
 }
 
 TEST_F(Litdata, ADamagedTableOfRows) {

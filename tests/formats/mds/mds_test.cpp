@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "formats/shard_support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/memory_limit.h"
+#include "stoker/formats/index_json.h"
 #include "stoker/formats/open.h"
 #include "support/temp_dir.h"
 
@@ -129,6 +132,39 @@ TEST_F(Mds, TheImageIsChosenByItsEncoding) {
     EXPECT_EQ(as_text(sample_.bytes), kPng + "2");
 }
 
+TEST_F(Mds, TheImageIsChosenBySamplesThatCanBeRead) {
+    write({{"raw", "bytes"}, {"text", "str"}},
+          {"", little_endian(1000, 4) + little_endian(5, 4) + kPng, columns_of({kPng, "words"})});
+    const auto dataset = open();
+    EXPECT_TRUE(dataset->has_image());
+    EXPECT_NO_THROW(dataset->read(2, sample_));
+    EXPECT_THROW(dataset->read(0, sample_), DataError);
+}
+
+TEST_F(Mds, OnlyClassIndicesAreLabelsWithoutAName) {
+    const auto label = [&](const std::string& encoding, const std::string& bytes, const FieldNames& fields = {}) {
+        write({{"image", "png"}, {"y", encoding}},
+              {"", columns_of({kPng, bytes}), columns_of({kPng, bytes}), columns_of({kPng, bytes})});
+        open(fields)->read(1, sample_);
+        return sample_.label;
+    };
+    EXPECT_EQ(label("str_int", "5"), 5);
+    EXPECT_EQ(label("str_float", "0.5"), -1);
+    EXPECT_EQ(label("ndarray:float32", std::string("\x04\x01") + std::string(4, '\1')), -1);
+    EXPECT_EQ(label("ndarray:int8", std::string("\x04\x03\0\1\0", 5)), 1);  // one-hot
+    EXPECT_EQ(label("ndarray:int8", std::string("\x04\x03\7\1\2", 5)), -1);
+    EXPECT_EQ(label("str_int", "-7"), -1);
+    EXPECT_THROW(label("str_float", "0.5", {.image = {}, .label = "y"}), DataError);
+    EXPECT_THROW(label("str_int", "-7", {.image = {}, .label = "y"}), DataError);
+    // Most are labels: the others are bad samples.
+    write({{"image", "png"}, {"y", "str_int"}},
+          {columns_of({kPng, "-3"}), columns_of({kPng, "4"}), columns_of({kPng, "4"})});
+    const auto dataset = open();
+    dataset->read(1, sample_);
+    EXPECT_EQ(sample_.label, 4);
+    EXPECT_THROW(dataset->read(0, sample_), DataError);
+}
+
 TEST_F(Mds, SamplesWithoutAnImage) {
     write({{"text", "str"}, {"ids", "ndarray:int32"}}, {columns_of({"words", std::string("\x04\x01\5\0\0\0", 6)})});
     EXPECT_THROW(open(), DataError);
@@ -165,6 +201,43 @@ TEST_F(Mds, CompressedShardsAreParts) {
     EXPECT_TRUE(open()->shard_sizes().empty());
 }
 
+TEST_F(Mds, CountsThatACompressedShardCannotHave) {
+    const std::string shard = shard_of({columns_of({kPng})});
+    for (const char* compression : {"zstd", "gz"}) {
+        write_file(dir_ / "x.mds.z", zstd_stored(shard));
+        write_file(dir_ / "index.json", mds_index({{"image", "png"}}, {{.samples = 4294967295,
+                                                                        .raw_size = shard.size(),
+                                                                        .packed_file = "x.mds.z",
+                                                                        .packed_size = shard.size() + 12,
+                                                                        .compression = compression}}));
+        EXPECT_THROW(open(), DataError) << compression;
+    }
+}
+
+TEST_F(Mds, CompressedShardsThatDoNotFitIntoMemory) {
+    const std::string shard = shard_of({columns_of({kPng})});
+    write_file(dir_ / "x.mds.z", zstd_stored(shard));
+    write_file(
+        dir_ / "index.json",
+        mds_index(
+            {{"image", "png"}},
+            {{.samples = 1, .raw_size = shard.size(), .packed_file = "x.mds.z", .packed_size = shard.size() + 12}}));
+    EXPECT_EQ(open()->advice(), "");
+    set_memory_limit(100);  // a quarter of it is for unpacked shards
+    const auto dataset = open();
+    set_memory_limit(0);
+    EXPECT_NE(dataset->advice(), "");
+    EXPECT_NO_THROW(dataset->read(0, sample_));
+}
+
+TEST_F(Mds, KeysOfAShardThatIsListedTwice) {
+    const std::string shard = shard_of({columns_of({kPng})});
+    write_file(dir_ / "x.mds", shard);
+    write_file(dir_ / "index.json", mds_index({{"image", "png"}}, {{.samples = 1, .raw_size = shard.size()},
+                                                                   {.samples = 1, .raw_size = shard.size()}}));
+    EXPECT_NE(open()->key(0), open()->key(1));
+}
+
 TEST_F(Mds, ADamagedSampleIsABadSample) {
     write({{"image", "png"}}, {columns_of({kPng}), little_endian(1000, 4) + kPng, columns_of({kPng})});
     const auto dataset = open();
@@ -189,6 +262,34 @@ TEST_F(Mds, NamesStayInTheFolder) {
         write_file(dir_ / "index.json", mds_index({{"image", "png"}}, {{.file = name, .samples = 1}}));
         EXPECT_THROW(open(), DataError) << name;
     }
+}
+
+TEST(NextToIndex, NamesArePartsOfAPath) {
+    const std::string folder = "https://host/a/";
+    const std::string index = folder + "index.json?key=1";
+    EXPECT_EQ(next_to_index(index, "b/x 1.mds"), folder + "b/x%201.mds?key=1");
+    EXPECT_EQ(next_to_index(index, "%2e%2e/x?y#z"), folder + "%252e%252e/x%3Fy%23z?key=1");
+    EXPECT_EQ(next_to_index("http://host/index.json", "%41"), "http://host/%2541");
+    EXPECT_EQ(next_to_index("s3://bucket/index.json", "x?y#z%41"), "s3://bucket/x?y#z%41");  // keys, not URLs
+    EXPECT_EQ(next_to_index("a/index.json", "x?y#z%41"), "a/x?y#z%41");
+}
+
+TEST_F(Mds, AnIndexThatCannotBeRead) {
+    write({{"image", "png"}}, {columns_of({kPng})});
+    rlimit files{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files), 0);
+    const rlimit none{.rlim_cur = 0, .rlim_max = files.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    bool refused = false;
+    try {
+        find_index(dir_.path().string(), Split::train);
+    } catch (const IoError&) {
+        refused = true;
+    }
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &files), 0);
+    EXPECT_TRUE(refused);
+    EXPECT_FALSE(find_index((dir_ / "none").string(), Split::train));
+    EXPECT_FALSE(find_index((dir_ / "none" / "index.json").string(), Split::train));
 }
 
 TEST_F(Mds, FoldersOfSplits) {

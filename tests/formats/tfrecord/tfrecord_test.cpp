@@ -9,6 +9,7 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <thread>
 
 #include "formats/field_value_support.h"
@@ -36,6 +37,45 @@ std::string gzipped(const std::string& plain) {
     const std::span<const std::byte> pieces[] = {as_bytes(plain)};
     return text(gzip(pieces).bytes());
 }
+
+// Bytes in memory that count what is read of them.
+class CountingFile final : public ByteFile {
+  public:
+    struct Counts {
+        std::atomic<std::uint64_t> reads{0};
+        std::atomic<std::uint64_t> bytes{0};
+        std::atomic<std::uint64_t> ahead{0};
+        std::atomic<std::uint64_t> anew{0};
+        std::atomic<std::uint64_t> damaged_at{0};  // in what read() returns
+    };
+    CountingFile(std::string bytes, bool remote, Counts& counts, std::string name = "https://host/x.tfrecord")
+        : bytes_(std::move(bytes)), remote_(remote), counts_(counts), name_(std::move(name)) {}
+
+    std::uint64_t size() const override { return bytes_.size(); }
+    void read(std::uint64_t offset, std::span<std::byte> out) const override {
+        ++counts_.reads;
+        counts_.bytes += out.size();
+        std::ranges::copy(as_bytes(bytes_).subspan(offset, out.size()), out.data());
+        const std::uint64_t at = counts_.damaged_at;
+        if (at != 0 && offset <= at && at < offset + out.size()) {
+            out[at - offset] ^= std::byte{1};
+        }
+    }
+    void read_anew(std::uint64_t offset, std::span<std::byte> out) const override {
+        ++counts_.anew;
+        std::ranges::copy(as_bytes(bytes_).subspan(offset, out.size()), out.data());
+    }
+    void prefetch(std::span<const ByteRange> ranges) const override { counts_.ahead += ranges.size(); }
+    const std::string& name() const override { return name_; }
+    std::string stamp() const override { return "1"; }
+    bool remote() const override { return remote_; }
+
+  private:
+    std::string bytes_;
+    bool remote_;
+    Counts& counts_;
+    std::string name_;
+};
 
 // Each test has its own cache folder.
 class TfRecordTest : public ::testing::Test {
@@ -131,6 +171,31 @@ TEST_F(TfRecordTest, CompressedShardsGiveTheSameSamples) {
     const std::string first = tf_record(tf_sample("A", 2));
     EXPECT_EQ(all(open(gzipped(first) + gzipped(kThree.substr(first.size())))), kThreeSeen);  // two members
     EXPECT_THAT(open(gzipped(kThree)).classes(), SizeIs(3));
+}
+
+TEST_F(TfRecordTest, KeysOfShardsOfOneName) {
+    CountingFile::Counts counts;
+    const TfRecordDataset dataset(
+        "https://host/x",
+        {.names = {"https://host/x?part=1", "https://host/y", "https://host/x?part=2"}, .left_out = {}}, {},
+        [&](const std::string& name) { return std::make_unique<CountingFile>(kThree, true, counts, name); });
+    std::set<std::string> keys;
+    for (std::int64_t i = 0; i < dataset.size(); ++i) {
+        keys.insert(dataset.key(i));
+    }
+    EXPECT_EQ(std::ssize(keys), dataset.size());
+    EXPECT_EQ(dataset.key(3), "y/0");
+}
+
+TEST_F(TfRecordTest, ADamagedBlockOfACompressedShardIsFetchedAgain) {
+    CountingFile::Counts counts;
+    const std::string packed = gzipped(kThree);
+    const TfRecordDataset dataset(
+        "https://host/x", {.names = {"https://host/x", "https://host/y"}, .left_out = {}}, {},
+        [&](const std::string& name) { return std::make_unique<CountingFile>(packed, true, counts, name); });
+    counts.damaged_at = packed.size() / 2;
+    EXPECT_EQ(all(dataset).size(), 6);
+    EXPECT_EQ(counts.anew, 1);  // the other shard was decoded when it was opened
 }
 
 TEST_F(TfRecordTest, CompressedShardsThatDoNotFitIntoMemoryTogether) {
@@ -273,7 +338,10 @@ TEST_F(TfRecordTest, BoxesInFourFeatures) {
     Sample sample;
     open_with(sized, fields).read(0, sample);
     EXPECT_THAT(numbers_of<float>(sample.fields[0]), ElementsAre(0, 1, 8, 4, 4, 0, 6, 2));
-    place_of_error(open_with(sides, fields), 0);  // fractions of an unknown size
+    EXPECT_THROW(open_with(sides, fields), DataError);  // fractions of an unknown size
+    FieldNames typo = fields;
+    typo.more[0].from.back() = 'y';
+    EXPECT_THROW(open_with(sized, typo), DataError);
     sized[1].second = tf_floats({0.25F});
     place_of_error(open_with(sized, fields), 0);  // one value less
     const FieldNames pixels{
@@ -281,6 +349,25 @@ TEST_F(TfRecordTest, BoxesInFourFeatures) {
     open_with({{"a", tf_floats({1})}, {"b", tf_floats({2})}}, pixels).read(0, sample);
     EXPECT_THAT(numbers_of<float>(sample.fields[0]), ElementsAre(1, 2, 1, 2));
     EXPECT_THROW(open_with(sides, {.image = "", .label = "", .more = {{.name = "v", .from = from}}}), Unsupported);
+}
+
+TEST_F(TfRecordTest, BoxesInAnyOrderOfTheirSides) {
+    const std::string path = "image/object/bbox/";
+    const TfFeatures sides = {{path + "xmin", tf_floats({0.125F})}, {path + "ymin", tf_floats({0.25F})},
+                              {path + "xmax", tf_floats({0.5F})},   {path + "ymax", tf_floats({0.75F})},
+                              {"image/width", tf_integers({8})},    {"image/height", tf_integers({4})},
+                              {"my/xmin", tf_floats({1})},          {"my/ymin", tf_floats({2})},
+                              {"my/xmax", tf_floats({3})},          {"my/ymax", tf_floats({4})}};
+    const auto boxes = [&](const std::string& from) {
+        Sample sample;
+        open_with(sides, {.image = "", .label = "", .more = {{.name = "b", .from = from, .kind = FieldKind::boxes}}})
+            .read(0, sample);
+        return numbers_of<float>(sample.fields[0]);
+    };
+    EXPECT_THAT(boxes(path + "ymin," + path + "xmin," + path + "ymax," + path + "xmax"), ElementsAre(1, 1, 4, 3));
+    EXPECT_THAT(boxes(path + "xmin," + path + "xmax," + path + "ymin," + path + "ymax"), ElementsAre(1, 1, 4, 3));
+    EXPECT_THAT(boxes("my/ymin,my/xmin,my/ymax,my/xmax"), ElementsAre(1, 2, 3, 4));
+    EXPECT_THROW(boxes(path + "xmin," + path + "ymin," + path + "xmin," + path + "ymin"), DataError);
 }
 
 TEST_F(TfRecordTest, FieldsThatDoNotFit) {
@@ -345,45 +432,6 @@ TEST_F(TfRecordTest, DamagedShardsAreRefusedAtOnce) {
 }
 
 // ---- The index ----
-
-// Bytes in memory that count what is read of them.
-class CountingFile final : public ByteFile {
-  public:
-    struct Counts {
-        std::atomic<std::uint64_t> reads{0};
-        std::atomic<std::uint64_t> bytes{0};
-        std::atomic<std::uint64_t> ahead{0};
-        std::atomic<std::uint64_t> anew{0};
-        std::atomic<std::uint64_t> damaged_at{0};  // in what read() returns
-    };
-    CountingFile(std::string bytes, bool remote, Counts& counts, std::string name = "https://host/x.tfrecord")
-        : bytes_(std::move(bytes)), remote_(remote), counts_(counts), name_(std::move(name)) {}
-
-    std::uint64_t size() const override { return bytes_.size(); }
-    void read(std::uint64_t offset, std::span<std::byte> out) const override {
-        ++counts_.reads;
-        counts_.bytes += out.size();
-        std::ranges::copy(as_bytes(bytes_).subspan(offset, out.size()), out.data());
-        const std::uint64_t at = counts_.damaged_at;
-        if (at != 0 && offset <= at && at < offset + out.size()) {
-            out[at - offset] ^= std::byte{1};
-        }
-    }
-    void read_anew(std::uint64_t offset, std::span<std::byte> out) const override {
-        ++counts_.anew;
-        std::ranges::copy(as_bytes(bytes_).subspan(offset, out.size()), out.data());
-    }
-    void prefetch(std::span<const ByteRange> ranges) const override { counts_.ahead += ranges.size(); }
-    const std::string& name() const override { return name_; }
-    std::string stamp() const override { return "1"; }
-    bool remote() const override { return remote_; }
-
-  private:
-    std::string bytes_;
-    bool remote_;
-    Counts& counts_;
-    std::string name_;
-};
 
 TEST_F(TfRecordTest, LargeImagesAreNotReadForTheIndex) {
     std::string records;

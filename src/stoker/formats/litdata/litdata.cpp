@@ -24,15 +24,17 @@ std::string unpacked_name(const std::string& name, const std::string& compressio
     return at == std::string::npos ? name : name.substr(0, at) + name.substr(at + part.size());
 }
 
+// Chunks of Arrow rows are not compressed as a whole, whatever the index says.
 ShardInfo chunk_info(const std::string& place, const LitIndex& index, const LitChunk& chunk) {
     ShardInfo info{.file = next_to_index(place, chunk.name), .name = chunk.name, .samples = chunk.samples};
     if (index.frames == LitFrames::chunk) {
         std::error_code unknown;
+        const bool named = unpacked_name(chunk.name, index.compression) != chunk.name;
         const std::string unpacked = next_to_index(place, unpacked_name(chunk.name, index.compression));
         const bool replaced =
             unpacked != info.file && !is_remote(place) && !std::filesystem::exists(info.file, unknown);
         info.file = replaced ? unpacked : info.file;
-        info.packing = replaced ? ShardPacking::none : ShardPacking::zstd;
+        info.packing = replaced ? ShardPacking::none : named ? ShardPacking::zstd : ShardPacking::zstd_or_none;
     }
     return info;
 }

@@ -42,12 +42,6 @@ static_assert(sizeof(Frame) == 24);
     throw DataError({}, {.where = "litdata", .expected = std::move(expected), .got = std::move(got)});
 }
 
-bool has_text(const ByteFile& file, std::uint64_t at, std::string_view text) {
-    std::array<char, 8> bytes{};
-    file.read(at, std::as_writable_bytes(std::span(bytes)));
-    return std::string_view(bytes.data(), bytes.size()) == text;
-}
-
 template <typename Item>
 std::vector<Item> read_items(const ByteFile& file, std::uint64_t at, std::uint64_t count) {
     if (at > file.size() || count > (file.size() - at) / sizeof(Item)) {
@@ -89,9 +83,17 @@ ShardTable read_framed(const ByteFile& file, const ShardInfo& chunk) {
 
 }  // namespace
 
+bool is_framed_chunk(std::span<const std::byte> head) {
+    return head.size() >= kMagic.size() && std::memcmp(head.data(), kMagic.data(), kMagic.size()) == 0;
+}
+
 ShardTable read_litdata_table(const ByteFile& file, const ShardInfo& chunk, const LitIndex& index) {
-    if (file.size() >= sizeof(Header) && has_text(file, 0, kMagic)) {
-        return read_framed(file, chunk);
+    if (file.size() >= sizeof(Header)) {
+        std::array<std::byte, kMagic.size()> head{};
+        file.read(0, head);
+        if (is_framed_chunk(head)) {
+            return read_framed(file, chunk);
+        }
     }
     ShardTable table = read_shard_table(file, chunk);
     // Rows that are numbers, text and bytes alone are written behind empty samples if pyarrow is installed.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <fmt/format.h>
+#include <optional>
 #include <utility>
 
 #include "stoker/base/error.h"
@@ -22,10 +24,10 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;  // of a chunk's sa
     throw DataError({}, {.where = "arrow", .expected = std::move(expected), .got = std::move(got)});
 }
 
-// The bytes of a value as LitData's own serializers write them.
-std::span<const std::byte> value_bytes(const ArrowCell& cell, Buffer& storage) {
+// The bytes of a value as LitData's own serializers write them; empty for null.
+std::optional<std::span<const std::byte>> value_bytes(const ArrowCell& cell, Buffer& storage) {
     if (cell.is_null()) {
-        bad("a value", "null");
+        return std::nullopt;
     }
     return cell.type->has_bytes() ? cell.bytes() : cell.numbers(storage).bytes;
 }
@@ -64,7 +66,7 @@ class Rows {
 
     std::int64_t count() const { return count_; }
 
-    // Calls take(row, bytes) for each value, row by row.
+    // Calls take(row, bytes) for each value, row by row; the bytes are optional.
     template <typename Take>
     void each(Take take) const {
         Buffer storage;
@@ -86,13 +88,25 @@ class Rows {
     std::int64_t count_ = 0;
 };
 
+constexpr std::uint64_t kWord = sizeof(std::uint32_t);
+
+// The bytes of each sample; 0 for one with a null, which is a bad sample.
+std::vector<std::uint64_t> sample_sizes(const Rows& rows, std::size_t columns) {
+    std::vector<std::uint64_t> sizes(static_cast<std::size_t>(rows.count()), columns * kWord);
+    rows.each([&](std::size_t row, std::optional<std::span<const std::byte>> value) {
+        std::uint64_t& size = sizes[row];
+        size = value && size > 0 ? size + value->size() : 0;
+    });
+    return sizes;
+}
+
 // A table and samples: each has the sizes of its columns and the columns.
 Buffer samples_of(const Rows& rows, std::size_t columns) {
-    constexpr std::uint64_t kWord = sizeof(std::uint32_t);
     const auto count = static_cast<std::size_t>(rows.count());
-    std::vector<std::uint64_t> sizes(count, columns * kWord);
-    rows.each([&](std::size_t row, std::span<const std::byte> value) { sizes[row] += value.size(); });
+    require_memory(count * (sizeof(std::uint64_t) + kWord), "");
+    const std::vector<std::uint64_t> sizes = sample_sizes(rows, columns);
     std::vector<std::uint32_t> head{static_cast<std::uint32_t>(count)};
+    head.reserve(count + 2);
     std::uint64_t end = (count + 2) * kWord;
     for (std::size_t row = 0; row <= count; ++row) {
         if (end >= kMostBytes) {
@@ -107,30 +121,32 @@ Buffer samples_of(const Rows& rows, std::size_t columns) {
     std::size_t last = count;
     std::byte* size_to = nullptr;
     std::byte* value_to = nullptr;
-    rows.each([&](std::size_t row, std::span<const std::byte> value) {
+    rows.each([&](std::size_t row, std::optional<std::span<const std::byte>> value) {
+        if (!value || sizes[row] == 0) {
+            return;
+        }
         if (row != last) {
             last = row;
             size_to = all.data() + head[row + 1];
             value_to = size_to + columns * kWord;
         }
-        const auto size = static_cast<std::uint32_t>(value.size());
+        const auto size = static_cast<std::uint32_t>(value->size());
         size_to = std::ranges::copy(std::as_bytes(std::span(&size, 1)), size_to).out;
-        value_to = std::ranges::copy(value, value_to).out;
+        value_to = std::ranges::copy(*value, value_to).out;
     });
     return all;
 }
 
-Buffer unpack(const ByteFile& file, const ByteRange& range, const std::vector<std::string>& names,
+Buffer unpack(std::span<const std::byte> part, const std::string& path, const std::vector<std::string>& names,
               std::int64_t samples) {
-    require_memory(range.size, "");
-    Buffer bytes(static_cast<std::size_t>(range.size));
-    file.read(range.offset, bytes.bytes());
+    require_memory(part.size(), "");
+    Buffer bytes(part.size());  // aligned, as Arrow's readers want it
+    std::memcpy(bytes.data(), part.data(), part.size());
     const ArrowBytes given{.user = nullptr,
-                           .size = range.size,
+                           .size = bytes.size(),
                            .map = reinterpret_cast<const std::uint8_t*>(bytes.data()),
                            .read = nullptr};
     ArrowOwned<ArrowArrayStream> stream;
-    const std::string path = shown_name(file.name());
     call_arrow(
         path, [&](ArrowText* error) { return arrow_api().open_ipc(&given, most_arrow_memory(), stream.get(), error); });
     const Rows rows(*stream.get(), names, path);
@@ -162,8 +178,8 @@ ShardTable read_arrow_rows(const ByteFile& file, const ShardInfo& chunk, const C
     std::ranges::transform(layout.columns, std::back_inserter(names), &SampleColumn::name);
     ShardTable table;
     table.parts.push_back({.first = 0, .range = {.offset = end - length, .size = length}});
-    table.unpack = [names, samples = chunk.samples](const ByteFile& from, std::size_t, const ShardPart& part) {
-        return unpack(from, part.range, names, samples);
+    table.unpack = [names, samples = chunk.samples](std::span<const std::byte> part, const std::string& path) {
+        return unpack(part, path, names, samples);
     };
     return table;
 }

@@ -2,13 +2,20 @@
 #include "stoker/formats/litdata/litdata_tokens.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <fmt/format.h>
+#include <numeric>
 #include <utility>
 
+#include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
+#include "stoker/base/parallel_for.h"
 #include "stoker/formats/array.h"
 #include "stoker/formats/fields.h"
 #include "stoker/formats/index_json.h"
+#include "stoker/formats/litdata/litdata_chunk.h"
+#include "stoker/io/zstd.h"
 
 namespace stoker {
 namespace {
@@ -20,6 +27,33 @@ std::vector<std::string> files_of(const std::vector<ShardInfo>& chunks) {
     std::vector<std::string> names;
     std::ranges::transform(chunks, std::back_inserter(names), &ShardInfo::file);
     return names;
+}
+
+// The bytes of the count and the offsets.
+std::uint64_t table_bytes(std::int64_t documents) {
+    return (static_cast<std::uint64_t>(documents) + 2) * sizeof(std::uint32_t);
+}
+
+// Throws for a chunk that cannot hold the tokens as the index says.
+void check_chunk(const ByteFile& file, const LitChunk& chunk, const ArrayType& type) {
+    const DataPlace place{.path = shown_name(file.name())};
+    const std::uint64_t needed = table_bytes(chunk.samples) +
+                                 static_cast<std::uint64_t>(chunk.tokens) * static_cast<std::uint64_t>(type.item_size);
+    std::array<std::byte, sizeof(std::uint64_t)> head{};
+    file.read(0, std::span(head).first(static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), head.size()))));
+    if (is_zstd(head) || is_framed_chunk(head)) {
+        throw Unsupported({.where = place.path,
+                           .expected = "tokens in chunks without compression",
+                           .got = is_zstd(head) ? "a zstd frame" : "a chunk of zstd frames"});
+    }
+    std::uint32_t count = 0;
+    std::memcpy(&count, head.data(), sizeof count);
+    if (file.size() < needed || count != chunk.samples) {
+        throw DataError(place, {.where = "litdata",
+                                .expected = fmt::format("{} documents with {} tokens in {} bytes, as the index says",
+                                                        chunk.samples, chunk.tokens, needed),
+                                .got = fmt::format("{} documents in {} bytes", count, file.size())});
+    }
 }
 
 FieldRequest request_of(const FieldNames& fields, const std::string& path) {
@@ -42,6 +76,7 @@ LitTokens::LitTokens(const std::string& place, const LitIndex& index, std::vecto
       files_(files_of(chunks_), std::move(open)),
       type_(*index.tokens),
       block_(context + 1) {
+    make_unique_names(chunks_);
     if (context < 1 || context > kMaxContext) {
         throw InvalidArgument({.where = "data.context",
                                .expected = fmt::format("1 to {} for a stream of tokens", kMaxContext),
@@ -54,21 +89,20 @@ LitTokens::LitTokens(const std::string& place, const LitIndex& index, std::vecto
                            .got = fmt::format("{} {}", array_type_name(type_), index.compression)});
     }
     std::int64_t end = 0;
-    for (std::size_t at = 0; at < chunks_.size(); ++at) {
-        end += index.chunks[at].tokens / block_;
+    for (const LitChunk& chunk : index.chunks) {
+        end += chunk.tokens / block_;
         ends_.push_back(end);
-        const ShardFiles::Handle file = files_.open(at);
-        const std::uint64_t needed =
-            (static_cast<std::uint64_t>(chunks_[at].samples) + 2) * sizeof(std::uint32_t) +
-            static_cast<std::uint64_t>(index.chunks[at].tokens) * static_cast<std::uint64_t>(type_.item_size);
-        if (file->size() < needed) {
-            throw DataError({.path = shown_name(chunks_[at].file)},
-                            {.where = "litdata",
-                             .expected = fmt::format("{} tokens in {} bytes", index.chunks[at].tokens, needed),
-                             .got = fmt::format("{} bytes", file->size())});
-        }
-        bytes_ += static_cast<std::int64_t>(file->size());
     }
+    std::vector<std::uint64_t> sizes(chunks_.size());
+    const auto check = [&](std::int64_t first, std::int64_t last) {
+        for (auto at = static_cast<std::size_t>(first); at < static_cast<std::size_t>(last); ++at) {
+            const ShardFiles::Handle file = files_.open(at);
+            check_chunk(*file, index.chunks[at], type_);
+            sizes[at] = file->size();
+        }
+    };
+    parallel_for(files_.remote() ? kRemoteThreads : cpu_cores().usable, std::ssize(chunks_), 1, check);
+    bytes_ = static_cast<std::int64_t>(std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0}));
     if (size() == 0) {
         throw DataError(
             {.path = path_},
@@ -82,9 +116,9 @@ LitTokens::Place LitTokens::place(std::int64_t index) const {
     const auto chunk = static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
     const std::int64_t block = index - (chunk == 0 ? 0 : ends_[chunk - 1]);
     const auto size = static_cast<std::uint64_t>(block_) * static_cast<std::uint64_t>(type_.item_size);
-    const std::uint64_t table = (static_cast<std::uint64_t>(chunks_[chunk].samples) + 2) * sizeof(std::uint32_t);
     return {.chunk = chunk,
-            .range = {.offset = table + static_cast<std::uint64_t>(block) * size, .size = size},
+            .range = {.offset = table_bytes(chunks_[chunk].samples) + static_cast<std::uint64_t>(block) * size,
+                      .size = size},
             .block = block};
 }
 

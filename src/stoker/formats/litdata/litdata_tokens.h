@@ -19,7 +19,7 @@ class LitTokens final : public Dataset {
   public:
     // Samples are those of TokensLoader(block_size = context + 1): blocks that share no token, as field `tokens` int64
     // (context + 1); `fields.more` may give it another name. Tokens behind a chunk's last whole block are left out.
-    // Throws DataError for a chunk that ends before its tokens, InvalidArgument for a context outside of 1 to 2^20,
+    // Throws DataError for a chunk that ends before its tokens or has another count than the index, InvalidArgument for a context outside of 1 to 2^20,
     // Unsupported for compressed chunks and other fields.
     LitTokens(const std::string& place, const LitIndex& index, std::vector<ShardInfo> chunks, ShardFiles::Open open,
               std::int64_t context, const FieldNames& fields);

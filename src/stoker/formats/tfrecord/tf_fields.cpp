@@ -75,6 +75,29 @@ void read_columns(const TfFieldSource& source, FoundTfFeatures features, FieldVa
     value.set_elements(std::span<const std::byte>(value.storage.bytes()));
 }
 
+// The four names in the order of the sides, if their ends tell which side each is; otherwise as given.
+std::vector<std::string> in_order_of_sides(const std::vector<std::string>& names) {
+    constexpr std::array<std::string_view, kSides> kEnds = {"xmin", "ymin", "xmax", "ymax"};
+    std::vector<std::string> ordered;
+    for (const std::string_view end : kEnds) {
+        const auto ends = [&](const std::string& name) { return name.ends_with(end); };
+        if (std::ranges::count_if(names, ends) != 1) {
+            return names;
+        }
+        ordered.push_back(*std::ranges::find_if(names, ends));
+    }
+    return ordered;
+}
+
+// True for the names that TensorFlow's object detection uses.
+bool are_fractions(const std::vector<std::string>& names) {
+    return std::ranges::all_of(names, [](const std::string& name) {
+        constexpr std::array<std::string_view, kSides> kFractions = {
+            "image/object/bbox/xmin", "image/object/bbox/ymin", "image/object/bbox/xmax", "image/object/bbox/ymax"};
+        return std::ranges::find(kFractions, name) != kFractions.end();
+    });
+}
+
 }  // namespace
 
 TfFieldSource::TfFieldSource(const FieldRequest& request, std::span<const std::string> present,
@@ -98,12 +121,10 @@ TfFieldSource::TfFieldSource(const FieldRequest& request, std::span<const std::s
                            .got = fmt::format("{} of kind {}", names.size(),
                                               field_kind_name(request.kind.value_or(FieldKind::value)))});
     }
-    fractions = std::ranges::all_of(names, [](const std::string& name) {
-        constexpr std::array<std::string_view, kSides> kFractions = {
-            "image/object/bbox/xmin", "image/object/bbox/ymin", "image/object/bbox/xmax", "image/object/bbox/ymax"};
-        return std::ranges::find(kFractions, name) != kFractions.end();
-    });
+    names = in_order_of_sides(names);
+    fractions = are_fractions(names);
     if (fractions) {
+        check_unique(names, where);
         names.insert(names.end(), {"image/width", "image/height"});
     }
 }
@@ -111,6 +132,9 @@ TfFieldSource::TfFieldSource(const FieldRequest& request, std::span<const std::s
 Field describe_tf_field(const FieldRequest& request, const TfFieldSource& source, FoundTfFeatures features,
                         const std::string& where) {
     if (source.columns) {
+        for (std::size_t at = 0; at < source.names.size(); ++at) {
+            require_feature(source, features, at);
+        }
         return array_field(request, DType::float32, {-1, static_cast<std::int64_t>(kSides)}, where);
     }
     const TfFeature& feature = require_feature(source, features, 0);

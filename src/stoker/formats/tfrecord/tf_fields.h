@@ -11,11 +11,12 @@
 
 namespace stoker {
 
-// The source of a field: a feature's name, or for boxes the names of four, separated by commas: x1, y1, x2, y2. Those
-// of TensorFlow's object detection (image/object/bbox/xmin, ...) are fractions of image/width and image/height.
+// The source of a field: a feature's name, or for boxes the names of four, separated by commas: x1, y1, x2, y2, or in
+// any order if they end with xmin, ymin, xmax and ymax. Those of TensorFlow's object detection (image/object/bbox/xmin,
+// ...) are fractions of image/width and image/height.
 struct TfFieldSource {
     // `present`: the names of features; a name among them is one name, whatever it contains. Throws Unsupported, with
-    // `where`, for several names that are not those of boxes.
+    // `where`, for several names that are not those of boxes; DataError for one of these fractions that is named twice.
     TfFieldSource(const FieldRequest& request, std::span<const std::string> present, const std::string& where);
 
     std::vector<std::string> names;

@@ -214,13 +214,25 @@ TfScan scan_tf_shard(const ByteFile& shard, const TfLabelNames& labels) {
 
 Buffer decode_tf_shard(const ByteFile& shard, TfForm form, std::uint64_t decoded_bytes) {
     return with_place({.path = shown_name(shard.name())}, [&] {
+        const auto decode = [&](std::span<const std::byte> packed) {
+            GzipReader reader(packed, form == TfForm::zlib);
+            Buffer decoded(static_cast<std::size_t>(decoded_bytes));
+            if (reader.read(decoded.bytes()) < decoded.size()) {
+                refuse_end(shard, reader.written(), decoded_bytes);
+            }
+            return decoded;
+        };
         Buffer storage;
-        GzipReader reader(packed_bytes(shard, storage), form == TfForm::zlib);
-        Buffer decoded(static_cast<std::size_t>(decoded_bytes));
-        if (reader.read(decoded.bytes()) < decoded.size()) {
-            refuse_end(shard, reader.written(), decoded_bytes);
+        try {
+            return decode(packed_bytes(shard, storage));
+        } catch (const DataError&) {  // perhaps a cached block is damaged
+            if (!shard.remote()) {
+                throw;
+            }
         }
-        return decoded;
+        storage.resize(static_cast<std::size_t>(shard.size()));
+        shard.read_anew(0, storage.bytes());
+        return decode(storage.bytes());
     });
 }
 

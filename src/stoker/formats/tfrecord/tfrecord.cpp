@@ -7,12 +7,12 @@
 
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
-#include "stoker/base/memory_limit.h"
 #include "stoker/base/parallel_for.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/prefetch.h"
 #include "stoker/formats/fields.h"
 #include "stoker/formats/image_kind.h"
+#include "stoker/formats/part_budget.h"
 #include "stoker/formats/shard_names.h"
 
 namespace stoker {
@@ -55,13 +55,6 @@ std::size_t common_folder(const ShardFiles& files) {
     return length;
 }
 
-// Room for the shards of one window, whose samples are read in random order, and for those of the next.
-std::uint64_t part_budget(std::uint64_t largest) {
-    constexpr std::uint64_t kLeast = std::uint64_t{256} << 20;
-    constexpr std::uint64_t kShards = 3;
-    return std::min(memory_limit().total / 4, std::max(kLeast, kShards * largest));
-}
-
 }  // namespace
 
 TfRecordDataset::TfRecordDataset(const std::string& spec, Split split, const OpenOptions& options)
@@ -76,7 +69,7 @@ TfRecordDataset::TfRecordDataset(std::string path, TfRecordShards shards, const 
       names_(fields),
       label_names_(label_names(fields)) {
     open_shards();
-    folder_ = common_folder(files_);
+    name_shards();
     find_features();
     find_classes();
     find_fields();
@@ -95,24 +88,32 @@ void TfRecordDataset::open_shards() {
     };
     parallel_for(files_.remote() ? kRemoteThreads : cpu_cores().usable, count, 1, work);
     std::int64_t end = 0;
-    std::uint64_t largest = 0;
-    std::uint64_t decoded = 0;  // of the compressed shards
+    PartSizes compressed;
     for (std::size_t shard = 0; shard < files_.size(); ++shard) {
         indices_.push_back(std::move(*found[shard]));
         end += indices_.back().size();
         ends_.push_back(end);
         bytes_ += static_cast<std::int64_t>(sizes[shard]);
         if (indices_.back().form() != TfForm::plain) {
-            largest = std::max(largest, indices_.back().decoded_bytes());
-            decoded += indices_.back().decoded_bytes();
+            compressed.add(indices_.back().decoded_bytes());
         }
     }
     map_or_read_ = MapOrRead(static_cast<std::uint64_t>(bytes_));
-    parts_ = std::make_unique<PartCache<Buffer>>(part_budget(largest));
-    decodes_again_ = decoded > part_budget(largest);
+    compressed.stored = static_cast<std::uint64_t>(bytes_);
+    const std::uint64_t budget = part_budget(compressed).bytes;
+    parts_ = std::make_unique<PartCache<Buffer>>(budget);
+    decodes_again_ = compressed.decoded > budget;
     if (end == 0) {
         throw DataError({.path = path_}, {.where = "tfrecord", .expected = "records", .got = "none"});
     }
+}
+
+void TfRecordDataset::name_shards() {
+    const std::size_t folder = common_folder(files_);
+    for (std::size_t shard = 0; shard < files_.size(); ++shard) {
+        key_names_.push_back(key_name(files_.name(shard)).substr(folder));
+    }
+    make_unique(key_names_);
 }
 
 bool TfRecordDataset::is_compressed() const {
@@ -127,7 +128,7 @@ TfRecordDataset::Place TfRecordDataset::place(std::int64_t index) const {
 
 std::string TfRecordDataset::key(std::int64_t index) const {
     const Place at = place(index);
-    return fmt::format("{}/{}", key_name(files_.name(at.shard)).substr(folder_), at.record);
+    return fmt::format("{}/{}", key_names_[at.shard], at.record);
 }
 
 DataPlace TfRecordDataset::where(const Place& at) const {

@@ -69,6 +69,7 @@ class TfRecordDataset final : public Dataset {
     // The record's data, whose checksum is right.
     std::span<const std::byte> data_of(const Place& at, Buffer& storage) const;
     void open_shards();
+    void name_shards();
     // Samples that are cheap to read, kProbedSamples at most.
     std::vector<std::int64_t> probes() const;
     void find_features();
@@ -85,13 +86,13 @@ class TfRecordDataset final : public Dataset {
     std::vector<std::string> left_out_;
     FieldNames names_;  // as asked for
     TfLabelNames label_names_;
-    std::vector<TfIndex> indices_;    // by shard
-    std::vector<std::int64_t> ends_;  // index after the last sample of each
-    std::size_t folder_ = 0;          // length of the folder's name that all shards share
-    std::string image_;               // the image's feature, whose name may be empty
-    bool images_ = false;             // false: samples have further fields only
-    std::string label_;               // the label's, if a sample that was looked at has it
-    std::vector<std::string> all_;    // the features that were found
+    std::vector<TfIndex> indices_;        // by shard
+    std::vector<std::int64_t> ends_;      // index after the last sample of each
+    std::vector<std::string> key_names_;  // of the shards, within the folder of all; unique
+    std::string image_;                   // the image's feature, whose name may be empty
+    bool images_ = false;                 // false: samples have further fields only
+    std::string label_;                   // the label's, if a sample that was looked at has it
+    std::vector<std::string> all_;        // the features that were found
     std::vector<std::string> classes_;
     std::vector<Field> fields_;
     std::vector<TfFieldSource> sources_;  // of fields_
