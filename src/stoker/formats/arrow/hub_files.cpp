@@ -298,6 +298,10 @@ std::vector<std::string> hub_split_files(const HubListing& listing, Split split,
     return named_files(listing, wanted);
 }
 
+bool is_hub_folder(const std::string& folder) {
+    return begins_with_data(snapshot_of(folder).value_or(folder), 2);
+}
+
 bool is_hub_repository(std::string_view name) {
     if (!can_list(name) || name.find('*') != std::string_view::npos || is_data(name)) {
         return false;
