@@ -435,7 +435,7 @@ def test_inspect_pack_and_show(stoker, tmp_path):
 
 
 def test_the_module_is_not_taken_from_the_working_directory(stoker, program, tmp_path):
-    """A program that PATH found has no folder in its name."""
+    """The name that a program of PATH is called by lacks its folder."""
     pq.write_table(images(4), tmp_path / "x.parquet")
     for name in program.parent.glob("libstoker_arrow-*.so"):
         (tmp_path / name.name).write_bytes(b"no library")

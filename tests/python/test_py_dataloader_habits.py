@@ -199,7 +199,7 @@ def test_a_data_set_is_found_from_another_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"split": "val"}, r"\[split\] expected one of train, test, got 'val'"),
+        ({"split": "val"}, r"\[split\] expected one of train, test, validation, got 'val'"),
         ({"context": "3"}, r"\[context\] expected an integer"),
     ],
 )

@@ -47,7 +47,7 @@ Number load(const std::byte* from) {
 double float_at(const ArrayView& number) {
     return number.type.item_size == sizeof(double)  ? load<double>(number.bytes.data())
            : number.type.item_size == sizeof(float) ? static_cast<double>(load<float>(number.bytes.data()))
-                                                    : 0.5;  // float16 is no label
+                                                    : 0.5;  // labels are not float16
 }
 
 std::int64_t whole_at(const ArrayView& number, std::string_view column) {
@@ -134,7 +134,7 @@ ArrowDataset::Source ArrowDataset::add_source(const ArrowColumn& column) const {
     return source;
 }
 
-// A column of which the first value that is there is a file that Stoker decodes, or the name of one in the folder.
+// True if the first value that is not null is a file that Stoker decodes, or the name of one in the folder.
 bool ArrowDataset::holds_images(const ArrowColumn& column) const {
     const bool names = column.type.text && column.may_be_path() && folder_;
     if (!column.type.has_bytes() || column.in_list || column.media || (column.type.text && !names)) {

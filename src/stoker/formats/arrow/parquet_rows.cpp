@@ -23,7 +23,7 @@ namespace {
 constexpr std::uint64_t kCacheBytes = std::uint64_t{320} << 20;
 // Samples of that many bytes are one part of the shuffle.
 constexpr std::int64_t kPartBytes = std::int64_t{8} << 20;
-// Of the values of one run: a dictionary may be repeated any number of times.
+// The values of one run are not more: a dictionary's entries may be repeated any number of times.
 constexpr std::uint64_t kMostRunBytes = std::uint64_t{2} << 30;
 constexpr std::uint64_t kCopied = std::uint64_t{1} << 63;
 
