@@ -40,7 +40,8 @@ struct ParquetHandle {
   public:
     explicit ParquetHandle(const ArrowBytes& bytes)
         : bytes_(bytes),
-          file_(std::make_shared<BytesFile>(bytes)),
+          read_bytes_(without_map(bytes)),
+          file_(std::make_shared<BytesFile>(read_bytes_)),
           reader_(parquet::ParquetFileReader::Open(file_, page_properties())),
           metadata_(reader_->metadata()) {
         const parquet::SchemaDescriptor& schema = *metadata_->schema();
@@ -128,7 +129,9 @@ struct ParquetHandle {
             refuse("a page lies outside the file");
         }
         const parquet::ColumnDescriptor& column = *metadata_->schema()->Column(leaf);
-        auto stream = std::make_shared<BytesStream>(bytes_, offset, offset + size);
+        const auto meta = metadata_->RowGroup(group)->ColumnChunk(leaf);
+        const bool in_place = meta->compression() == parquet::Compression::UNCOMPRESSED && dictionary_pages(*meta) == 0;
+        auto stream = std::make_shared<BytesStream>(in_place ? bytes_ : read_bytes_, offset, offset + size);
         const auto reader =
             parquet::ColumnReader::Make(&column, page_reader(group, leaf, std::move(stream), rows), &pool());
         auto& values = dynamic_cast<parquet::ByteArrayReader&>(*reader);
@@ -179,6 +182,12 @@ struct ParquetHandle {
     }
 
   private:
+    // Pages of a map that were touched count as the process's memory, so only values that stay there are read in it.
+    static ArrowBytes without_map(ArrowBytes bytes) {
+        bytes.map = nullptr;
+        return bytes;
+    }
+
     // The names of structs around a leaf; lists have none.
     void name_leaves(const parquet::arrow::SchemaField& field, const std::string& path) {
         if (field.is_leaf()) {
@@ -270,6 +279,7 @@ struct ParquetHandle {
     }
 
     ArrowBytes bytes_;
+    ArrowBytes read_bytes_;  // the same without the map
     std::shared_ptr<BytesFile> file_;
     std::unique_ptr<parquet::ParquetFileReader> reader_;
     mutable std::mutex page_index_mutex_;
