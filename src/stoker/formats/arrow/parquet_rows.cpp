@@ -1,5 +1,8 @@
 #include "stoker/formats/arrow/parquet_rows.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -21,6 +24,8 @@ namespace {
 
 // Two windows of a shuffle by parts (pipeline/train_sampler.cpp) and the parts at their ends.
 constexpr std::uint64_t kCacheBytes = std::uint64_t{320} << 20;
+// Larger data are read, since pages of a map that were used count as the process's memory.
+constexpr std::uint64_t kMostMapped = std::uint64_t{1} << 30;
 // Samples of that many bytes are one part of the shuffle.
 constexpr std::int64_t kPartBytes = std::int64_t{8} << 20;
 // The values of one run are not more: a dictionary's entries may be repeated any number of times.
@@ -36,6 +41,16 @@ bool read_file(void* user, std::uint64_t offset, std::uint8_t* out, std::uint64_
     } catch (...) {
         arrow_read_error = std::current_exception();
         return false;
+    }
+}
+
+// Ends the use of a part of a map: the system maps many pages around each that is touched.
+void drop_pages(std::span<const std::byte> map, std::uint64_t offset, std::uint64_t size) {
+    const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    const std::uint64_t begin = (offset + page - 1) / page * page;
+    const std::uint64_t end = std::min<std::uint64_t>(offset + size, map.size()) / page * page;
+    if (begin < end) {
+        ::madvise(const_cast<std::byte*>(map.data()) + begin, end - begin, MADV_DONTNEED);
     }
 }
 
@@ -80,7 +95,7 @@ ParquetRows::ParquetRows(std::string path, std::vector<std::string> names, Shard
     }
     read_schema();
     require_memory(static_cast<std::uint64_t>(size()) * sizeof(std::int32_t), path_);  // of labels, by the reader
-    map_or_read_ = MapOrRead(static_cast<std::uint64_t>(bytes_));
+    map_or_read_ = MapOrRead(static_cast<std::uint64_t>(bytes_), std::min(memory_limit().total, 8 * kMostMapped));
 }
 
 void ParquetRows::open_file(std::size_t shard) {
@@ -307,6 +322,9 @@ ParquetRows::Values ParquetRows::decode_run(const Group& group, std::int32_t lea
             },
             &taken, error);
     });
+    if (static_cast<std::uint64_t>(bytes_) > kMostMapped) {
+        drop_pages(file.map, run.offset, run.size);
+    }
     if (taken.too_large()) {
         throw DataError({.path = file_name(group), .offset = static_cast<std::int64_t>(run.offset)},
                         {.where = "page",
