@@ -239,8 +239,8 @@ class PageReader {
     static std::vector<Found> sorted(std::vector<Found> files) {
         const auto name = [](const Found& file) -> const std::string& { return file.entry.name; };
         std::ranges::sort(files, {}, name);
-        const auto rest = std::ranges::unique(files, {}, name);
-        files.erase(rest.begin(), rest.end());
+        const auto same = [&](const Found& a, const Found& b) { return name(a) == name(b); };
+        files.erase(std::unique(files.begin(), files.end(), same), files.end());
         return files;
     }
 
