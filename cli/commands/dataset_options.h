@@ -20,7 +20,7 @@ namespace stoker::cli {
 // --image-field, --label-field and --clips, the command line's form of a recipe's data.fields and data.frames. `fields`
 // must outlive `app`.
 inline void add_field_options(CLI::App& app, FieldNames& fields) {
-    app.add_option("--image-field", fields.image, "the field with the images (default: images, image, x or data)")
+    app.add_option("--image-field", fields.image, "the field with the images (default: images, image, img, x or data)")
         ->type_name("NAME");
     app.add_option("--label-field", fields.label, "the field with the labels (default: labels, label, y or targets)")
         ->type_name("NAME");
