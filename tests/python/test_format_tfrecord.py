@@ -1,5 +1,5 @@
-# TFRecord: the shards that TensorFlow 2.21 wrote (tests/formats/tfrecord/files/make.py), and where TensorFlow is
-# installed, others that it writes and reads here.
+# TFRecord: the shards that TensorFlow 2.21 and 1.15 wrote (tests/formats/tfrecord/files/make.py), and where TensorFlow
+# is installed, others that it writes and reads here.
 import io
 import json
 import shutil
@@ -54,9 +54,10 @@ def expected(number):
     }
 
 
+@pytest.mark.parametrize("release", [".", "tensorflow-1.15"])
 @pytest.mark.parametrize("name", ["plain-*-of-00002", "plain-{00000,00001}-of-00002", "gzip.tfrecord", "zlib.tfrecord"])
-def test_shards_of_tensorflow(name):
-    data = package.open(FILES / name, fields=FIELDS)
+def test_shards_of_tensorflow(release, name):
+    data = package.open(FILES / release / name, fields=FIELDS)
     assert len(data) == 6 and list(data.classes) == ["0", "1", "2"]
     for number in range(6):
         sample, wanted = data[number], expected(number)
@@ -204,9 +205,11 @@ def test_all_that_tensorflow_reads(tf, tmp_path, compression):
     assert count == len(data) == 50
 
 
-def test_the_committed_shards_are_those_of_tensorflow(tf):
-    shards = sorted(map(str, FILES.glob("plain-*")))
-    for path, compression in [(shards, ""), (str(FILES / "gzip.tfrecord"), "GZIP"), (str(FILES / "zlib.tfrecord"), "ZLIB")]:
+@pytest.mark.parametrize("release", [".", "tensorflow-1.15"])
+def test_the_committed_shards_are_those_of_tensorflow(tf, release):
+    folder = FILES / release
+    shards = sorted(map(str, folder.glob("plain-*")))
+    for path, compression in [(shards, ""), (str(folder / "gzip.tfrecord"), "GZIP"), (str(folder / "zlib.tfrecord"), "ZLIB")]:
         records = list(tf.data.TFRecordDataset(path, compression_type=compression).as_numpy_iterator())
         assert len(records) == 6
         for number, record in enumerate(records):

@@ -1,17 +1,18 @@
-"""Writes the shards of this folder with TensorFlow 2.21. The samples are those that expected() of
-tests/python/test_format_tfrecord.py describes, and tests/formats/tfrecord/tfrecord_test.cpp.
+"""Writes the shards of this folder with TensorFlow 2.21, and those of tensorflow-1.15 with that release. The samples are
+those that expected() of tests/python/test_format_tfrecord.py describes, and tests/formats/tfrecord/tfrecord_test.cpp.
 
-    python tests/formats/tfrecord/files/make.py
+    python tests/formats/tfrecord/files/make.py [FOLDER]
 """
 
 import io
+import sys
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 from PIL import Image
 
-HERE = Path(__file__).parent
+FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
 
 
 def png(number: int) -> bytes:
@@ -57,7 +58,7 @@ def example(number: int) -> bytes:
 
 
 def write(name: str, numbers: range, compression: str = "") -> None:
-    with tf.io.TFRecordWriter(str(HERE / name), tf.io.TFRecordOptions(compression_type=compression)) as writer:
+    with tf.io.TFRecordWriter(str(FOLDER / name), tf.io.TFRecordOptions(compression_type=compression)) as writer:
         for number in numbers:
             writer.write(example(number))
 
@@ -65,7 +66,7 @@ def write(name: str, numbers: range, compression: str = "") -> None:
 def write_sequence() -> None:
     steps = tf.train.FeatureLists(feature_list={"steps": tf.train.FeatureList(feature=[integers(1), integers(2)])})
     context = tf.train.Features(feature={"label": integers(1)})
-    with tf.io.TFRecordWriter(str(HERE / "sequence.tfrecord")) as writer:
+    with tf.io.TFRecordWriter(str(FOLDER / "sequence.tfrecord")) as writer:
         writer.write(tf.train.SequenceExample(context=context, feature_lists=steps).SerializeToString())
 
 
