@@ -34,6 +34,20 @@ TEST(PartBudget, IsAQuarterOfMemoryAtMost) {
     EXPECT_FALSE(budget_of(0, 0, 0, 1024 * kMiB).short_of_windows);
 }
 
+TEST(PartBudget, AnotherLeastAndPiecesOfParts) {
+    set_memory_limit(static_cast<std::int64_t>(16384 * kMiB));
+    PartSizes sizes{.stored = 2000 * kMiB};
+    sizes.add_pieces(2000 * kMiB, 8 * kMiB);
+    EXPECT_EQ(sizes.largest, 8 * kMiB);
+    EXPECT_EQ(part_budget(sizes, 100 * kMiB).bytes, 2 * (128 + 8) * kMiB);
+    sizes.add(200 * kMiB);  // a row group with one dictionary
+    EXPECT_EQ(sizes.decoded, 2200 * kMiB);
+    EXPECT_EQ(sizes.largest, 200 * kMiB);
+    EXPECT_GT(part_budget(sizes, 100 * kMiB).bytes, 4 * 200 * kMiB / 2 + 256 * kMiB);
+    EXPECT_EQ(part_budget({}, 100 * kMiB).bytes, 100 * kMiB);
+    set_memory_limit(0);
+}
+
 TEST(PartBudget, SumsOfHostileSizesStop) {
     PartSizes sizes;
     sizes.add(std::uint64_t{1} << 63);

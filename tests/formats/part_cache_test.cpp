@@ -47,6 +47,16 @@ TEST_F(PartCacheTest, KeepsOnePartThatExceedsTheBudget) {
     EXPECT_EQ(get(1, 1000), 4);
 }
 
+TEST_F(PartCacheTest, TakesAnotherBudget) {
+    cache_.set_budget(1000);
+    EXPECT_EQ(get(0, 400), 1);
+    EXPECT_EQ(get(1, 400), 2);
+    EXPECT_EQ(get(0, 400), 1);
+    cache_.set_budget(30);
+    EXPECT_EQ(get(2), 3);
+    EXPECT_EQ(get(0), 4);
+}
+
 TEST_F(PartCacheTest, APartThatCannotBeDecodedIsTriedAgain) {
     EXPECT_THROW(cache_.get(0, []() -> Counted { throw std::runtime_error("damaged"); }), std::runtime_error);
     EXPECT_EQ(get(0), 1);

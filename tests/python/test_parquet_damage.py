@@ -149,3 +149,17 @@ def test_a_dictionary_with_a_null(tmp_path):
     column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 0]), pa.array(["a", None, "b"]))
     data = stoker.open(images(4).set_column(1, "label", column))
     assert data.classes == ["a", "b"] and [data[i]["label"] for i in range(4)] == [0, -1, 1, 0]
+
+
+def test_a_compressed_buffer_that_states_another_size(tmp_path):
+    """1 TiB in some hundred bytes is refused before memory is allocated; so is a size that memory has room for."""
+    table = images(4)
+    with pa.ipc.new_file(tmp_path / "x.arrow", table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as out:
+        out.write_table(table)
+    whole = (tmp_path / "x.arrow").read_bytes()
+    assert len(stoker.open(tmp_path / "x.arrow")) == 4
+    place = whole.find(b"\x04\x22\x4d\x18") - 8  # the size in front of a frame
+    for size in (1 << 40, len(whole) << 16):
+        (tmp_path / "y.arrow").write_bytes(whole[:place] + size.to_bytes(8, "little") + whole[place + 8 :])
+        with pytest.raises(stoker.DataError, match="y.arrow.*more than the file"):
+            stoker.open(tmp_path / "y.arrow")

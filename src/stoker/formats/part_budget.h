@@ -15,7 +15,9 @@ struct PartSizes {
     std::uint64_t decoded = 0;  // of all parts
     std::uint64_t largest = 0;  // part, decoded
 
-    void add(std::uint64_t part);
+    void add(std::uint64_t part) { add_pieces(part, part); }
+    // Parts of `most` bytes at most.
+    void add_pieces(std::uint64_t bytes, std::uint64_t most);
 };
 
 struct PartBudget {
@@ -23,7 +25,7 @@ struct PartBudget {
     bool short_of_windows = false;  // memory is too small for the parts of two windows
 };
 
-// Room for all parts, or for those of two windows and at least 512 MiB; at most a quarter of memory.
-PartBudget part_budget(const PartSizes& sizes);
+// Room for all parts, or for those of two windows and at least `least` bytes; at most a quarter of memory.
+PartBudget part_budget(const PartSizes& sizes, std::uint64_t least = std::uint64_t{512} << 20);
 
 }  // namespace stoker

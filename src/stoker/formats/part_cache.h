@@ -23,6 +23,12 @@ class PartCache {
     // The part used last is kept even if it alone exceeds the budget, which is in bytes.
     explicit PartCache(std::uint64_t budget) : budget_(budget) {}
 
+    // Another budget, from the next decoded part on.
+    void set_budget(std::uint64_t budget) {
+        const std::lock_guard lock(mutex_);
+        budget_ = budget;
+    }
+
     // The part; `decode` makes it if it is not cached. Threads that miss the same part wait for the one that decodes
     // it. A DataError of `decode` is kept, and thrown again as long as the part would be; after other errors nothing is
     // kept. Thread-safe.

@@ -8,10 +8,7 @@
 #include <fmt/format.h>
 #include <utility>
 
-#include "stoker/base/cpu_cores.h"
 #include "stoker/base/memory_limit.h"
-#include "stoker/base/parallel_for.h"
-#include "stoker/base/prefetch.h"
 #include "stoker/formats/part_budget.h"
 #include "stoker/formats/shard_names.h"
 #include "stoker/io/gzip.h"
@@ -149,57 +146,44 @@ std::span<const std::byte> SampleBytes::piece(std::size_t offset, std::size_t si
 
 SampleShards::SampleShards(std::vector<ShardInfo> shards, ShardFiles::Open open, const ReadTable& read_table)
     : shards_(std::move(shards)),
-      files_(
+      reader_(
           [&] {
               std::vector<std::string> names;
               std::ranges::transform(shards_, std::back_inserter(names), &ShardInfo::file);
               return names;
           }(),
           std::move(open)),
-      tables_(shards_.size()),
-      sizes_(shards_.size()) {
+      tables_(shards_.size()) {
     make_unique_names(shards_);
-    read_tables(read_table);
-    std::int64_t end = 0;
+    reader_.index([&](std::size_t shard, const ByteFile& file) {
+        with_place({.path = shown_name(shards_[shard].file)}, [&] { this->read_table(shard, file, read_table); });
+        return shards_[shard].samples;
+    });
     for (std::size_t at = 0; at < shards_.size(); ++at) {
-        end += shards_[at].samples;
-        ends_.push_back(end);
-        bytes_ += sizes_[at];
         packed_ = packed_ || shards_[at].packing != ShardPacking::none || !tables_[at].parts.empty();
     }
-    map_or_read_ = MapOrRead(bytes_);
     make_cache();
 }
 
-void SampleShards::read_tables(const ReadTable& read_table) {
-    const auto work = [&](std::int64_t begin, std::int64_t end) {
-        for (auto at = static_cast<std::size_t>(begin); at < static_cast<std::size_t>(end); ++at) {
-            ShardInfo& shard = shards_[at];
-            const ShardFiles::Handle file = files_.open(at);
-            with_place({.path = shown_name(shard.file)}, [&] {
-                sizes_[at] = file->size();
-                if (shard.size && sizes_[at] != *shard.size) {
-                    bad("samples", fmt::format("a file of {} bytes, as the index says", *shard.size),
-                        fmt::format("{}", sizes_[at]));
-                }
-                look_at_head(*file, shard);
-                if (shard.packing == ShardPacking::none) {
-                    tables_[at] = read_table(*file, shard);
-                } else {
-                    check_packed_count(shard, sizes_[at]);
-                }
-            });
-        }
-    };
-    const int threads = files_.remote() ? kRemoteThreads : cpu_cores().usable;
-    parallel_for(threads, static_cast<std::int64_t>(shards_.size()), 1, work);
+void SampleShards::read_table(std::size_t shard, const ByteFile& file, const ReadTable& read_table) {
+    ShardInfo& info = shards_[shard];
+    if (info.size && file.size() != *info.size) {
+        bad("samples", fmt::format("a file of {} bytes, as the index says", *info.size),
+            fmt::format("{}", file.size()));
+    }
+    look_at_head(file, info);
+    if (info.packing == ShardPacking::none) {
+        tables_[shard] = read_table(file, info);
+    } else {
+        check_packed_count(info, file.size());
+    }
 }
 
 void SampleShards::make_cache() {
-    PartSizes sizes{.stored = bytes_};
+    PartSizes sizes{.stored = static_cast<std::uint64_t>(bytes())};
     for (std::size_t at = 0; at < shards_.size(); ++at) {
         if (shards_[at].packing != ShardPacking::none) {
-            sizes.add(most_unpacked(shards_[at], sizes_[at]));
+            sizes.add(most_unpacked(shards_[at], reader_.file_size(at)));
         }
         for (const ShardPart& part : tables_[at].parts) {
             sizes.add(std::max(part.raw_size, part.range.size));
@@ -210,13 +194,8 @@ void SampleShards::make_cache() {
     unpacks_again_ = budget.short_of_windows;
 }
 
-SampleShards::Place SampleShards::place(std::int64_t index) const {
-    const auto shard = static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
-    return {.shard = shard, .sample = index - (ends_[shard] - shards_[shard].samples)};
-}
-
 std::string SampleShards::key(std::int64_t index) const {
-    const Place at = place(index);
+    const Place at = reader_.place(index);
     return fmt::format("{}/{}", shards_[at.shard].name, at.sample);
 }
 
@@ -230,7 +209,7 @@ std::uint64_t SampleShards::begin_of(const Place& at) const {
 }
 
 DataPlace SampleShards::where(std::int64_t index) const {
-    const Place at = place(index);
+    const Place at = reader_.place(index);
     return {.path = shown_name(shards_[at.shard].file),
             .key = key(index),
             .offset = static_cast<std::int64_t>(begin_of(at))};
@@ -242,38 +221,13 @@ std::size_t SampleShards::part_of(const Place& at) const {
     return static_cast<std::size_t>(after - parts.begin()) - 1;
 }
 
-std::span<const std::byte> SampleShards::read_range(const ByteFile& file, const ByteRange& range,
-                                                    Buffer& storage) const {
-    if (const auto map = file.map(); !map.empty()) {
-        return map_or_read_.get(slice(map, range.offset, range.offset + range.size), file, range.offset, storage);
-    }
-    storage.resize(range.size);
-    file.read(range.offset, storage.bytes());
-    return storage.bytes();
-}
-
-template <typename Decode>
-Buffer SampleShards::decode_range(const ByteFile& file, const ByteRange& range, const Decode& decode) const {
-    Buffer storage;
-    try {
-        return decode(read_range(file, range, storage));
-    } catch (const DataError&) {  // perhaps a cached block is damaged
-        if (!file.remote()) {
-            throw;
-        }
-    }
-    storage.resize(range.size);
-    file.read_anew(range.offset, storage.bytes());
-    return decode(storage.bytes());
-}
-
 // Parts of all shards have different numbers: a shard has at most 2^32 samples.
 std::shared_ptr<const Buffer> SampleShards::unpacked_part(std::size_t shard, std::size_t part) const {
     return cache_->get(std::uint64_t{shard} << 32 | part, [&] {
         const ShardPart& packed = tables_[shard].parts[part];
-        const ShardFiles::Handle file = files_.open(shard);
-        return decode_range(*file, packed.range, [&](std::span<const std::byte> bytes) {
-            return tables_[shard].unpack ? tables_[shard].unpack(bytes, shown_name(file->name()))
+        Buffer storage;
+        return reader_.read_checked(shard, packed.range, storage, [&](std::span<const std::byte> bytes) {
+            return tables_[shard].unpack ? tables_[shard].unpack(bytes, shown_name(shards_[shard].file))
                                          : unzstd_all(bytes, packed.raw_size);
         });
     });
@@ -282,8 +236,9 @@ std::shared_ptr<const Buffer> SampleShards::unpacked_part(std::size_t shard, std
 std::shared_ptr<const Buffer> SampleShards::unpacked_shard(std::size_t shard) const {
     return cache_->get(std::uint64_t{shard} << 32, [&] {
         const ShardInfo& info = shards_[shard];
-        const ShardFiles::Handle file = files_.open(shard);
-        return decode_range(*file, {.offset = 0, .size = sizes_[shard]}, [&](std::span<const std::byte> packed) {
+        Buffer storage;
+        const ByteRange all{.offset = 0, .size = reader_.file_size(shard)};
+        return reader_.read_checked(shard, all, storage, [&](std::span<const std::byte> packed) {
             Buffer raw = info.packing == ShardPacking::gzip ? ungzip_all(packed, info.raw_size.value_or(0))
                                                             : unzstd_all(packed, info.raw_size);
             if (raw.size() < kWord) {
@@ -322,17 +277,19 @@ void SampleShards::read_plain(const Place& at, SampleBytes& sample) const {
     const auto number = static_cast<std::size_t>(at.sample);
     const std::uint64_t begin = table.offsets[number];
     const std::uint64_t end = table.offsets[number + 1];
-    if (begin > end || end > sizes_[at.shard]) {
-        bad("samples", fmt::format("a sample within {} bytes", sizes_[at.shard]), fmt::format("{} to {}", begin, end));
+    if (begin > end || end > reader_.file_size(at.shard)) {
+        bad("samples", fmt::format("a sample within {} bytes", reader_.file_size(at.shard)),
+            fmt::format("{} to {}", begin, end));
     }
-    sample.file_ = files_.open(at.shard);
-    const ByteFile& file = **sample.file_;
     if (table.each_packed) {
-        sample.own_ = decode_range(file, {.offset = begin, .size = end - begin},
-                                   [](std::span<const std::byte> frame) { return unzstd_all(frame, std::nullopt); });
+        Buffer storage;
+        sample.own_ = reader_.read_checked(at.shard, {.offset = begin, .size = end - begin}, storage,
+                                           [](auto frame) { return unzstd_all(frame, std::nullopt); });
         sample.bytes_ = sample.own_.bytes();
         return;
     }
+    sample.file_ = reader_.files().open(at.shard);
+    const ByteFile& file = **sample.file_;
     const std::span<const std::byte> map = file.map();
     if (map.empty()) {
         sample.own_.resize(end - begin);
@@ -343,12 +300,12 @@ void SampleShards::read_plain(const Place& at, SampleBytes& sample) const {
     sample.bytes_ = slice(map, begin, end);
     if (sample.file_->stays_open()) {
         sample.offset_ = begin;
-        sample.mapped_ = &map_or_read_;
+        sample.mapped_ = &reader_.map_or_read();
     }
 }
 
 SampleBytes SampleShards::sample(std::int64_t index) const {
-    const Place at = place(index);
+    const Place at = reader_.place(index);
     SampleBytes sample;
     try {
         if (shards_[at.shard].packing == ShardPacking::none && tables_[at.shard].parts.empty()) {
@@ -364,7 +321,7 @@ SampleBytes SampleShards::sample(std::int64_t index) const {
 
 std::vector<std::int64_t> SampleShards::shard_sizes() const {
     std::vector<std::int64_t> sizes;
-    if (!packed_ && !files_.remote()) {
+    if (!packed_ && !reader_.files().remote()) {
         return sizes;
     }
     for (std::size_t at = 0; at < shards_.size(); ++at) {
@@ -382,7 +339,7 @@ std::vector<std::int64_t> SampleShards::shard_sizes() const {
 ByteRange SampleShards::stored_range(const Place& at) const {
     const ShardTable& table = tables_[at.shard];
     if (shards_[at.shard].packing != ShardPacking::none) {
-        return {.offset = 0, .size = sizes_[at.shard]};
+        return {.offset = 0, .size = reader_.file_size(at.shard)};
     }
     if (!table.parts.empty()) {
         return table.parts[part_of(at)].range;
@@ -390,34 +347,13 @@ ByteRange SampleShards::stored_range(const Place& at) const {
     const auto number = static_cast<std::size_t>(at.sample);
     const std::uint64_t begin = table.offsets[number];
     const std::uint64_t end = table.offsets[number + 1];
-    return begin > end || end > sizes_[at.shard] ? ByteRange{} : ByteRange{.offset = begin, .size = end - begin};
+    return begin > end || end > reader_.file_size(at.shard) ? ByteRange{}
+                                                            : ByteRange{.offset = begin, .size = end - begin};
 }
 
 void SampleShards::prefetch(std::span<const std::int64_t> indices) const {
-    std::vector<std::int64_t> sorted(indices.begin(), indices.end());
-    std::ranges::sort(sorted);
-    std::size_t ahead = 0;
-    for (auto at = sorted.begin(); at != sorted.end();) {
-        const std::size_t shard = place(*at).shard;
-        const ShardFiles::Handle file = files_.open(shard);
-        std::vector<ByteRange> ranges;
-        for (; at != sorted.end() && *at < ends_[shard]; ++at) {
-            if (const ByteRange range = stored_range(place(*at)); range.size > 0) {
-                ranges.push_back(range);
-            }
-        }
-        if (file->remote()) {
-            file->prefetch(merge_ranges(std::move(ranges), kNearBytes));
-            continue;
-        }
-        const std::span<const std::byte> map = file.stays_open() ? file->map() : std::span<const std::byte>();
-        for (const ByteRange& range : ranges) {
-            if (range.offset <= map.size() && range.size <= map.size() - range.offset) {
-                prefetch_bytes(map.subspan(range.offset, range.size), ahead++,
-                               [&] { file->will_need(range.offset, range.size); });
-            }
-        }
-    }
+    reader_.prefetch(indices,
+                     [&](const Place& at, std::vector<ByteRange>& ranges) { ranges.push_back(stored_range(at)); });
 }
 
 }  // namespace stoker

@@ -14,7 +14,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/map_or_read.h"
 #include "stoker/formats/part_cache.h"
-#include "stoker/io/shard_files.h"
+#include "stoker/formats/shard_reader.h"
 
 namespace stoker {
 
@@ -82,8 +82,8 @@ class SampleShards {
     // `read_table` throws.
     SampleShards(std::vector<ShardInfo> shards, ShardFiles::Open open, const ReadTable& read_table = read_shard_table);
 
-    std::int64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
-    std::int64_t bytes() const { return static_cast<std::int64_t>(bytes_); }
+    std::int64_t size() const { return reader_.size(); }
+    std::int64_t bytes() const { return reader_.bytes(); }
 
     // Thread-safe. Throws DataError, with the place, for damaged bytes.
     SampleBytes sample(std::int64_t index) const;
@@ -103,19 +103,10 @@ class SampleShards {
     bool unpacks_again() const { return unpacks_again_; }
 
   private:
-    struct Place {
-        std::size_t shard;
-        std::int64_t sample;  // in the shard
-    };
+    using Place = ShardReader::Place;
 
-    void read_tables(const ReadTable& read_table);
+    void read_table(std::size_t shard, const ByteFile& file, const ReadTable& read_table);
     void make_cache();
-    Place place(std::int64_t index) const;
-    // In the map, or read into `storage`.
-    std::span<const std::byte> read_range(const ByteFile& file, const ByteRange& range, Buffer& storage) const;
-    // decode(bytes of the range); those of a remote file are fetched again if they are damaged.
-    template <typename Decode>
-    Buffer decode_range(const ByteFile& file, const ByteRange& range, const Decode& decode) const;
     std::uint64_t begin_of(const Place& at) const;
     std::shared_ptr<const Buffer> unpacked_shard(std::size_t shard) const;
     std::shared_ptr<const Buffer> unpacked_part(std::size_t shard, std::size_t part) const;
@@ -125,13 +116,9 @@ class SampleShards {
     ByteRange stored_range(const Place& at) const;
 
     std::vector<ShardInfo> shards_;
-    ShardFiles files_;
-    std::vector<ShardTable> tables_;    // by shard
-    std::vector<std::int64_t> ends_;    // index after the last sample of each
-    std::vector<std::uint64_t> sizes_;  // of the files
-    std::uint64_t bytes_ = 0;
+    ShardReader reader_;
+    std::vector<ShardTable> tables_;  // by shard
     bool packed_ = false;
-    MapOrRead map_or_read_;
     std::unique_ptr<PartCache<Buffer>> cache_;
     bool unpacks_again_ = false;
 };

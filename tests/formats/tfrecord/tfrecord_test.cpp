@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "formats/field_value_support.h"
-#include "formats/tfrecord/counting_file.h"
+#include "formats/counting_file.h"
 #include "formats/tfrecord/tfrecord_support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/memory_limit.h"

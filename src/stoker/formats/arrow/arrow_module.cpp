@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,6 +23,7 @@
 
 #include "stoker/formats/arrow/arrow_api.h"
 #include "stoker/formats/arrow/arrow_module_io.h"
+#include "stoker/io/zstd.h"
 
 namespace {
 
@@ -367,9 +369,16 @@ std::shared_ptr<arrow::RecordBatchReader> batches_of(const ArrowBytes& bytes) {
     return take(arrow::RecordBatchReader::Make(std::move(batches), reader->schema()));
 }
 
+// The largest allocation of this thread, while this object exists: a compressed buffer may state any size.
+struct LargestPiece {
+    explicit LargestPiece(std::int64_t bytes) { LimitedPool::largest_piece = bytes; }
+    ~LargestPiece() { LimitedPool::largest_piece = std::numeric_limits<std::int64_t>::max(); }
+};
+
 bool open_ipc(const ArrowBytes* bytes, std::int64_t most_memory, ArrowArrayStream* out, ArrowText* error) {
     return guarded(error, [&] {
         pool().limit(most_memory);
+        const LargestPiece largest(static_cast<std::int64_t>(bytes->size * stoker::kMaxZstdRatio));
         const auto reader = batches_of(*bytes);
         std::vector<std::shared_ptr<arrow::RecordBatch>> batches;
         while (const auto batch = take(reader->Next())) {

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <new>
 #include <string>
@@ -55,16 +56,17 @@ bool guarded(ArrowText* error, Body body) {
     return false;
 }
 
-// A page's header may claim any size, so the memory that is not freed has a limit.
+// A page's header may claim any size, so the memory that is not freed has a limit, and a thread may limit the size of
+// one piece.
 class LimitedPool final : public arrow::MemoryPool {
   public:
     arrow::Status Allocate(std::int64_t size, std::int64_t alignment, std::uint8_t** out) override {
-        ARROW_RETURN_NOT_OK(room(size));
+        ARROW_RETURN_NOT_OK(room(size, size));
         return inner_->Allocate(size, alignment, out);
     }
     arrow::Status Reallocate(std::int64_t old_size, std::int64_t size, std::int64_t alignment,
                              std::uint8_t** memory) override {
-        ARROW_RETURN_NOT_OK(room(size - old_size));
+        ARROW_RETURN_NOT_OK(room(size, size - old_size));
         return inner_->Reallocate(old_size, size, alignment, memory);
     }
     void Free(std::uint8_t* memory, std::int64_t size, std::int64_t alignment) override {
@@ -78,8 +80,14 @@ class LimitedPool final : public arrow::MemoryPool {
 
     void limit(std::int64_t most) { most_ = most; }
 
+    inline static thread_local std::int64_t largest_piece = std::numeric_limits<std::int64_t>::max();
+
   private:
-    arrow::Status room(std::int64_t more) const {
+    arrow::Status room(std::int64_t size, std::int64_t more) const {
+        if (size > largest_piece) {
+            return arrow::Status::Invalid("a buffer of ", size,
+                                          " bytes, more than the file's compressed bytes can hold");
+        }
         return inner_->bytes_allocated() + more <= most_ ? arrow::Status::OK() : arrow::Status::OutOfMemory("");
     }
 

@@ -22,15 +22,15 @@
 namespace stoker {
 namespace {
 
-// Two windows of a shuffle by parts (pipeline/train_sampler.cpp) and the parts at their ends.
+// The least that decoded parts may take: two windows of a shuffle by parts (pipeline/train_sampler.cpp) and the parts
+// at their ends.
 constexpr std::uint64_t kCacheBytes = std::uint64_t{320} << 20;
+// Larger runs are decoded one at a time, since Apache Arrow holds a dictionary's page three times meanwhile.
+constexpr std::uint64_t kLargeRun = std::uint64_t{16} << 20;
 // Larger data are read, since pages of a map that were used count as the process's memory.
 constexpr std::uint64_t kMostMapped = std::uint64_t{1} << 30;
 // Samples of that many bytes are one part of the shuffle.
 constexpr std::int64_t kPartBytes = std::int64_t{8} << 20;
-// The values of one run are not more: a dictionary's entries may be repeated any number of times.
-constexpr std::uint64_t kMostRunBytes = std::uint64_t{2} << 30;
-constexpr std::uint64_t kCopied = std::uint64_t{1} << 63;
 
 // Never lets an exception pass through the module.
 bool read_file(void* user, std::uint64_t offset, std::uint8_t* out, std::uint64_t size) {
@@ -187,7 +187,25 @@ const ArrowSource* ParquetRows::add(const ArrowPath& path) {
     source.paged = leaves.size() == 1 && first.is_bytes && name == first.path;
     source.leaves = std::move(leaves);
     source.groups.resize(source.paged ? groups_.size() : 0);
+    if (source.paged) {
+        add_part_sizes(source);
+    }
     return &source;
+}
+
+// A run with a dictionary may be a whole row group.
+void ParquetRows::add_part_sizes(const Source& source) {
+    part_sizes_.stored = static_cast<std::uint64_t>(bytes_);
+    for (const Group& group : groups_) {
+        const ParquetChunk all = chunk(group, source.leaves.front());
+        const auto decoded = static_cast<std::uint64_t>(std::max<std::int64_t>(all.decoded_size, 0));
+        if (all.dictionary_pages != 0) {
+            part_sizes_.add(decoded);
+        } else if (opened_[group.file].map.empty() || all.compressed) {
+            part_sizes_.add_pieces(decoded, kPartBytes);
+        }
+    }
+    values_.set_budget(part_budget(part_sizes_, kCacheBytes).bytes);
 }
 
 ParquetRows::Place ParquetRows::place(std::int64_t row) const {
@@ -256,69 +274,24 @@ const std::vector<ParquetRows::Run>& ParquetRows::runs(const Source& source, std
     return found.runs;
 }
 
-// The values of a run as the module gives them.
-class ParquetRows::Taken {
-  public:
-    Taken(std::span<const std::byte> map, std::int64_t rows)
-        : map_(map),
-          most_(std::min<std::uint64_t>(kMostRunBytes, static_cast<std::uint64_t>(most_arrow_memory()) / 2)) {
-        values_.pieces.reserve(static_cast<std::size_t>(std::min<std::int64_t>(rows, 1 << 16)));
-    }
-
-    void take(const std::uint8_t* value, std::int64_t size) {
-        if (values_.size() + static_cast<std::uint64_t>(std::max<std::int64_t>(size, 0)) > most_) {
-            too_large_ = true;
-            return;
-        }
-        if (size <= 0) {
-            values_.pieces.push_back({.begin = kCopied, .size = size});
-            return;
-        }
-        const std::span bytes(reinterpret_cast<const std::byte*>(value), static_cast<std::size_t>(size));
-        const std::less_equal<> before;
-        if (!map_.empty() && before(map_.data(), bytes.data()) &&
-            before(bytes.data() + bytes.size(), map_.data() + map_.size())) {
-            values_.pieces.push_back({.begin = static_cast<std::uint64_t>(bytes.data() - map_.data()), .size = size});
-            return;
-        }
-        values_.pieces.push_back({.begin = kCopied | copy(bytes), .size = size});
-    }
-
-    bool too_large() const { return too_large_; }
-    std::uint64_t most() const { return most_; }
-    Values values() && { return std::move(values_); }
-
-  private:
-    // Values that are entries of a dictionary come again and again at one address.
-    std::uint64_t copy(std::span<const std::byte> bytes) {
-        auto& copied = values_.copied;
-        const auto [entry, is_new] = entries_.try_emplace(bytes.data(), copied.size());
-        const std::uint64_t place = entry->second;
-        const bool same = !is_new && bytes.size() <= copied.size() - place &&
-                          std::memcmp(copied.data() + place, bytes.data(), bytes.size()) == 0;
-        if (same) {
-            return place;
-        }
-        entry->second = copied.size();
-        copied.insert(copied.end(), bytes.begin(), bytes.end());
-        return entry->second;
-    }
-
-    std::span<const std::byte> map_;
-    std::uint64_t most_;
-    Values values_;
-    std::unordered_map<const std::byte*, std::uint64_t> entries_;
-    bool too_large_ = false;
-};
-
-ParquetRows::Values ParquetRows::decode_run(const Group& group, std::int32_t leaf, const Run& run) const {
+ParquetValues ParquetRows::decode_run(const Group& group, std::int32_t leaf, const Run& run) const {
     const File& file = opened_[group.file];
-    Taken taken(file.map, run.rows);
+    std::unique_lock large(large_run_, std::defer_lock);
+    if (run.size > kLargeRun) {
+        large.lock();
+    }
+    // As many as of a dictionary's page, whose entries are copied once.
+    const ParquetChunk all = chunk(group, leaf);
+    const double growth =
+        static_cast<double>(all.decoded_size) / static_cast<double>(std::max<std::uint64_t>(all.size, 1));
+    TakenValues taken(
+        file.map, run.rows,
+        run.dictionary ? static_cast<std::uint64_t>(std::max(growth, 1.0) * static_cast<double>(run.size)) : 0);
     call_arrow(file_name(group), [&](ArrowText* error) {
         return api_.parquet_values(
             file.handle.get(), group.number, leaf, run.offset, run.size, run.rows,
             [](void* user, const std::uint8_t* value, std::int64_t size) {
-                static_cast<Taken*>(user)->take(value, size);
+                static_cast<TakenValues*>(user)->take(value, size);
             },
             &taken, error);
     });
@@ -357,17 +330,17 @@ std::optional<std::span<const std::byte>> ParquetRows::bytes(const ArrowSource* 
     constexpr int kRunBits = 28;
     const std::uint64_t id = ((source.number * groups_.size() + at.group) << kRunBits) | index;
     const auto values = values_.get(id, [&] { return decode_run(group, source.leaves.front(), run); });
-    const Values::Piece& piece = values->pieces[static_cast<std::size_t>(at.row - run.first_row)];
+    const ParquetValues::Piece& piece = values->pieces[static_cast<std::size_t>(at.row - run.first_row)];
     if (piece.size < 0) {
         return std::nullopt;
     }
     const auto size = static_cast<std::size_t>(piece.size);
-    if ((piece.begin & kCopied) == 0) {
+    if (!piece.copied) {
         return map_or_read_.get(opened_[group.file].map.subspan(piece.begin, size), *files_.open(group.file),
                                 piece.begin, storage);
     }
     storage.resize(size);
-    std::copy_n(values->copied.begin() + static_cast<std::ptrdiff_t>(piece.begin & ~kCopied), size, storage.data());
+    std::copy_n(values->bytes.begin() + static_cast<std::ptrdiff_t>(piece.begin), size, storage.data());
     return storage.bytes();
 }
 

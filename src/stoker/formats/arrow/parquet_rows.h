@@ -14,6 +14,8 @@
 #include "stoker/formats/arrow/arrow_api.h"
 #include "stoker/formats/arrow/arrow_calls.h"
 #include "stoker/formats/arrow/arrow_rows.h"
+#include "stoker/formats/arrow/parquet_values.h"
+#include "stoker/formats/part_budget.h"
 #include "stoker/formats/part_cache.h"
 #include "stoker/io/shard_files.h"
 
@@ -81,17 +83,6 @@ class ParquetRows final : public ArrowRows {
         bool paged = false;                    // it is one leaf of text or binary
         mutable std::deque<GroupRuns> groups;  // of a paged one
     };
-    // The values of a run: in the file, or copied.
-    struct Values {
-        struct Piece {
-            std::uint64_t begin = 0;  // in the file, or, with the highest bit, in `copied`
-            std::int64_t size = 0;    // -1: null
-        };
-        std::vector<std::byte> copied;
-        std::vector<Piece> pieces;
-        std::size_t size() const { return copied.capacity() + pieces.capacity() * sizeof(Piece) + sizeof *this; }
-    };
-    class Taken;
     // A column of a row group.
     struct Column {
         ArrowOwned<ArrowArray> array;
@@ -113,7 +104,8 @@ class ParquetRows final : public ArrowRows {
     ParquetChunk chunk(const Group& group, std::int32_t leaf) const;
     const std::vector<Run>& runs(const Source& source, std::size_t group) const;
     std::vector<Run> find_runs(const Group& group, std::int32_t leaf) const;
-    Values decode_run(const Group& group, std::int32_t leaf, const Run& run) const;
+    void add_part_sizes(const Source& source);
+    ParquetValues decode_run(const Group& group, std::int32_t leaf, const Run& run) const;
     Column decode_column(const Group& group, const Source& source) const;
     bool in_place(const Group& group, std::int32_t leaf) const;
     std::int64_t decoded_bytes(const Source& source) const;
@@ -131,7 +123,9 @@ class ParquetRows final : public ArrowRows {
     std::deque<Source> sources_;
     std::int64_t bytes_ = 0;
     MapOrRead map_or_read_;
-    mutable PartCache<Values> values_;
+    PartSizes part_sizes_;  // of paged sources
+    mutable std::mutex large_run_;
+    mutable PartCache<ParquetValues> values_;
     mutable PartCache<Column> columns_;
 };
 

@@ -179,8 +179,8 @@ void TfRecordDataset::find_classes() {
     for (const TfIndex& index : indices_) {
         largest = std::max(largest, index.max_label());
     }
-    if (!files_.remote()) {
-        const fs::path first = files_.name(0);
+    if (!shards_.files().remote()) {
+        const fs::path first = shards_.files().name(0);
         std::string stored = label_;
         std::ranges::replace(stored, '/', '-');
         std::vector<fs::path> files =

@@ -5,11 +5,8 @@
 #include <cstring>
 #include <fmt/format.h>
 
-#include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
-#include "stoker/base/parallel_for.h"
 #include "stoker/base/pluralize.h"
-#include "stoker/base/prefetch.h"
 #include "stoker/formats/fields.h"
 #include "stoker/formats/image_kind.h"
 #include "stoker/formats/part_budget.h"
@@ -64,7 +61,7 @@ TfRecordDataset::TfRecordDataset(const std::string& spec, Split split, const Ope
 TfRecordDataset::TfRecordDataset(std::string path, TfRecordShards shards, const FieldNames& fields,
                                  ShardFiles::Open open, std::size_t most_open)
     : path_(shown_name(path)),
-      files_(std::move(shards.names), std::move(open), most_open),
+      shards_(std::move(shards.names), std::move(open), most_open),
       left_out_(std::move(shards.left_out)),
       names_(fields),
       label_names_(label_names(fields)) {
@@ -76,99 +73,63 @@ TfRecordDataset::TfRecordDataset(std::string path, TfRecordShards shards, const 
 }
 
 void TfRecordDataset::open_shards() {
-    const auto count = static_cast<std::int64_t>(files_.size());
-    std::vector<std::optional<TfIndex>> found(files_.size());
-    std::vector<std::uint64_t> sizes(files_.size());
-    const auto work = [&](std::int64_t begin, std::int64_t end) {
-        for (auto shard = static_cast<std::size_t>(begin); shard < static_cast<std::size_t>(end); ++shard) {
-            const ShardFiles::Handle file = files_.open(shard);
-            sizes[shard] = file->size();
-            found[shard] = cached_tf_index(*file, label_names_);
-        }
-    };
-    parallel_for(files_.remote() ? kRemoteThreads : cpu_cores().usable, count, 1, work);
-    std::int64_t end = 0;
-    PartSizes compressed;
-    for (std::size_t shard = 0; shard < files_.size(); ++shard) {
-        indices_.push_back(std::move(*found[shard]));
-        end += indices_.back().size();
-        ends_.push_back(end);
-        bytes_ += static_cast<std::int64_t>(sizes[shard]);
+    std::vector<std::optional<TfIndex>> found(shards_.files().size());
+    shards_.index([&](std::size_t shard, const ByteFile& file) {
+        found[shard] = cached_tf_index(file, label_names_);
+        return found[shard]->size();
+    });
+    PartSizes sizes{.stored = static_cast<std::uint64_t>(bytes())};
+    for (std::optional<TfIndex>& index : found) {
+        indices_.push_back(std::move(*index));
         if (indices_.back().form() != TfForm::plain) {
-            compressed.add(indices_.back().decoded_bytes());
+            sizes.add(indices_.back().decoded_bytes());
         }
     }
-    map_or_read_ = MapOrRead(static_cast<std::uint64_t>(bytes_));
-    compressed.stored = static_cast<std::uint64_t>(bytes_);
-    const std::uint64_t budget = part_budget(compressed).bytes;
+    const std::uint64_t budget = part_budget(sizes).bytes;
     parts_ = std::make_unique<PartCache<Buffer>>(budget);
-    decodes_again_ = compressed.decoded > budget;
-    if (end == 0) {
+    decodes_again_ = sizes.decoded > budget;
+    if (size() == 0) {
         throw DataError({.path = path_}, {.where = "tfrecord", .expected = "records", .got = "none"});
     }
 }
 
 void TfRecordDataset::name_shards() {
-    const std::size_t folder = common_folder(files_);
-    for (std::size_t shard = 0; shard < files_.size(); ++shard) {
-        key_names_.push_back(key_name(files_.name(shard)).substr(folder));
+    const ShardFiles& files = shards_.files();
+    const std::size_t folder = common_folder(files);
+    for (std::size_t shard = 0; shard < files.size(); ++shard) {
+        key_names_.push_back(key_name(files.name(shard)).substr(folder));
     }
     make_unique(key_names_);
 }
 
-bool TfRecordDataset::is_compressed() const {
-    return std::ranges::any_of(indices_, [](const TfIndex& index) { return index.form() != TfForm::plain; });
-}
-
 TfRecordDataset::Place TfRecordDataset::place(std::int64_t index) const {
     check_index(index);
-    const auto shard = static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
-    return {.shard = shard, .record = index - (ends_[shard] - indices_[shard].size())};
+    return shards_.place(index);
 }
 
 std::string TfRecordDataset::key(std::int64_t index) const {
     const Place at = place(index);
-    return fmt::format("{}/{}", key_names_[at.shard], at.record);
+    return fmt::format("{}/{}", key_names_[at.shard], at.sample);
 }
 
 DataPlace TfRecordDataset::where(const Place& at) const {
-    return {.path = shown_name(files_.name(at.shard)),
-            .key = fmt::format("record {}", at.record),
+    return {.path = shown_name(shards_.files().name(at.shard)),
+            .key = fmt::format("record {}", at.sample),
             .offset = static_cast<std::int64_t>(entry(at).offset)};
 }
 
-std::span<const std::byte> TfRecordDataset::plain_data(const Place& at, Buffer& storage) const {
+std::span<const std::byte> TfRecordDataset::data_of(const Place& at, Buffer& storage) const {
     const ByteRange range = entry(at).range();
-    const ShardFiles::Handle file = files_.open(at.shard);
-    const std::span<const std::byte> map = file.stays_open() ? file->map() : std::span<const std::byte>();
-    if (range.offset <= map.size() && range.size <= map.size() - range.offset) {
-        return checked_tf_data(map_or_read_.get(map.subspan(range.offset, range.size), *file, range.offset, storage));
+    if (!compressed(at.shard)) {
+        return shards_.read_checked(at.shard, range, storage, checked_tf_data);
     }
-    storage.resize(static_cast<std::size_t>(range.size));
-    file->read(range.offset, storage.bytes());
-    if (!file->remote()) {
-        return checked_tf_data(storage.bytes());
-    }
-    try {
-        return checked_tf_data(storage.bytes());
-    } catch (const DataError&) {  // perhaps a cached block is damaged
-        file->read_anew(range.offset, storage.bytes());
-        return checked_tf_data(storage.bytes());
-    }
-}
-
-std::span<const std::byte> TfRecordDataset::decoded_data(const Place& at, Buffer& storage) const {
     const TfIndex& index = indices_[at.shard];
-    const auto part = parts_->get(
-        at.shard, [&] { return decode_tf_shard(*files_.open(at.shard), index.form(), index.decoded_bytes()); });
-    const ByteRange range = entry(at).range();
+    const auto part = parts_->get(at.shard, [&] {
+        return decode_tf_shard(*shards_.files().open(at.shard), index.form(), index.decoded_bytes());
+    });
     storage.resize(static_cast<std::size_t>(range.size));
     std::memcpy(storage.data(), part->data() + range.offset, storage.size());
     return checked_tf_data(storage.bytes());
-}
-
-std::span<const std::byte> TfRecordDataset::data_of(const Place& at, Buffer& storage) const {
-    return indices_[at.shard].form() == TfForm::plain ? plain_data(at, storage) : decoded_data(at, storage);
 }
 
 void TfRecordDataset::read(std::int64_t index, Sample& sample) const {
@@ -210,45 +171,20 @@ std::optional<std::int64_t> TfRecordDataset::label(std::int64_t index) const {
                                   : std::optional<std::int64_t>(label);
 }
 
-void TfRecordDataset::prefetch_mapped(std::span<const std::int64_t> indices) const {
-    std::size_t ahead = 0;
-    for (const std::int64_t index : indices) {
-        const Place at = place(index);
-        if (indices_[at.shard].form() != TfForm::plain) {
-            continue;
-        }
-        const ByteRange range = entry(at).range();
-        const ShardFiles::Handle file = files_.open(at.shard);
-        const auto map = file.stays_open() ? file->map() : std::span<const std::byte>();
-        if (range.offset <= map.size() && range.size <= map.size() - range.offset) {
-            prefetch_bytes(map.subspan(range.offset, range.size), ahead++,
-                           [&] { file->will_need(range.offset, range.size); });
-        }
-    }
-}
-
 void TfRecordDataset::prefetch(std::span<const std::int64_t> indices) const {
-    if (!files_.remote()) {
-        prefetch_mapped(indices);
-        return;
-    }
-    std::vector<std::int64_t> sorted(indices.begin(), indices.end());
-    std::ranges::sort(sorted);
-    for (auto at = sorted.begin(); at != sorted.end();) {
-        const std::size_t shard = place(*at).shard;
-        const ShardFiles::Handle file = files_.open(shard);
-        std::vector<ByteRange> ranges;
-        for (; at != sorted.end() && *at < ends_[shard]; ++at) {
-            ranges.push_back(indices_[shard].form() == TfForm::plain ? entry(place(*at)).range()
-                                                                     : ByteRange{0, file->size()});
+    shards_.prefetch(indices, [&](const Place& at, std::vector<ByteRange>& ranges) {
+        if (!compressed(at.shard)) {
+            ranges.push_back(entry(at).range());
+        } else if (shards_.files().remote()) {
+            ranges.push_back({0, shards_.file_size(at.shard)});
         }
-        file->prefetch(merge_ranges(std::move(ranges), kNearBytes));
-    }
+    });
 }
 
 std::vector<std::int64_t> TfRecordDataset::shard_sizes() const {
     std::vector<std::int64_t> sizes;
-    if (files_.remote() || is_compressed()) {
+    if (shards_.files().remote() ||
+        std::ranges::any_of(indices_, [](const TfIndex& index) { return index.form() != TfForm::plain; })) {
         std::ranges::transform(indices_, std::back_inserter(sizes), &TfIndex::size);
         std::erase(sizes, 0);
     }

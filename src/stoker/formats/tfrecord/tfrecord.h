@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "stoker/base/map_or_read.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/part_cache.h"
+#include "stoker/formats/shard_reader.h"
 #include "stoker/formats/tfrecord/tf_fields.h"
 #include "stoker/formats/tfrecord/tf_index.h"
 #include "stoker/formats/tfrecord/tf_names.h"
@@ -33,7 +33,7 @@ class TfRecordDataset final : public Dataset {
     TfRecordDataset(std::string path, TfRecordShards shards, const FieldNames& fields, ShardFiles::Open open,
                     std::size_t most_open = spare_descriptors());
 
-    std::int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
+    std::int64_t size() const override { return shards_.size(); }
     // Image and fields of bytes are views of the shard's map (map_or_read.h says when). Otherwise the image is part of
     // one read into the storage, and fields are copies.
     void read(std::int64_t index, Sample& sample) const override;
@@ -54,18 +54,15 @@ class TfRecordDataset final : public Dataset {
     std::string_view format() const override { return "tfrecord"; }
     std::string path() const override { return path_; }
     std::string advice() const override;  // shards that are left out, and many compressed ones
-    std::int64_t bytes() const override { return bytes_; }
+    std::int64_t bytes() const override { return shards_.bytes(); }
 
   private:
-    struct Place {
-        std::size_t shard;
-        std::int64_t record;  // index in the shard
-    };
+    using Place = ShardReader::Place;
+
     Place place(std::int64_t index) const;
-    const TfRecordPlace& entry(const Place& at) const { return indices_[at.shard][at.record]; }
+    const TfRecordPlace& entry(const Place& at) const { return indices_[at.shard][at.sample]; }
     DataPlace where(const Place& at) const;
-    std::span<const std::byte> plain_data(const Place& at, Buffer& storage) const;
-    std::span<const std::byte> decoded_data(const Place& at, Buffer& storage) const;
+    bool compressed(std::size_t shard) const { return indices_[shard].form() != TfForm::plain; }
     // The record's data, whose checksum is right.
     std::span<const std::byte> data_of(const Place& at, Buffer& storage) const;
     void open_shards();
@@ -78,16 +75,13 @@ class TfRecordDataset final : public Dataset {
     void find_fields();
     void find_classes();
     Field describe(const FieldRequest& request, const TfFieldSource& source) const;
-    void prefetch_mapped(std::span<const std::int64_t> indices) const;
-    bool is_compressed() const;
 
     std::string path_;
-    ShardFiles files_;
+    ShardReader shards_;
     std::vector<std::string> left_out_;
     FieldNames names_;  // as asked for
     TfLabelNames label_names_;
     std::vector<TfIndex> indices_;        // by shard
-    std::vector<std::int64_t> ends_;      // index after the last sample of each
     std::vector<std::string> key_names_;  // of the shards, within the folder of all; unique
     std::string image_;                   // the image's feature, whose name may be empty
     bool images_ = false;                 // false: samples have further fields only
@@ -95,10 +89,8 @@ class TfRecordDataset final : public Dataset {
     std::vector<std::string> all_;        // the features that were found
     std::vector<std::string> classes_;
     std::vector<Field> fields_;
-    std::vector<TfFieldSource> sources_;  // of fields_
-    std::vector<std::string> wanted_;     // names of all features that are read: of the sources, then the image's
-    std::int64_t bytes_ = 0;
-    MapOrRead map_or_read_;
+    std::vector<TfFieldSource> sources_;        // of fields_
+    std::vector<std::string> wanted_;           // names of all features that are read: of the sources, then the image's
     std::unique_ptr<PartCache<Buffer>> parts_;  // compressed shards, decoded
     bool decodes_again_ = false;                // they do not all fit into parts_
 };

@@ -74,7 +74,7 @@ std::vector<Field> WebDataset::stored_fields() const {
     const auto shard = static_cast<std::size_t>(filled - indices_.begin());
     std::vector<FieldRequest> requests = requests_of(filled->extensions());
     std::erase_if(requests, [&](const FieldRequest& request) { return is_label(request, names_); });
-    const ShardFiles::Handle file = files_.open(shard);
+    const ShardFiles::Handle file = shards_.files().open(shard);
     FieldNames all{.image = names_.image, .label = names_.label, .more = requests};
     for (FieldRequest& request : all.more) {
         request.kind = FieldKind::image;  // so that members are the samples' images as ever
@@ -87,7 +87,7 @@ std::vector<Field> WebDataset::stored_fields() const {
         if (!place) {
             continue;
         }
-        const std::span<const std::byte> bytes = bytes_of({place->offset, place->size}, shard, storage);
+        const std::span<const std::byte> bytes = shards_.read(shard, {place->offset, place->size}, storage);
         found.push_back(guessed_field(requests[i], bytes, ragged));
         const std::string& extension = requests[i].name;
         const bool json = extension == "json" || extension.ends_with(".json");

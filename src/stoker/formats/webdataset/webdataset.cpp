@@ -5,9 +5,7 @@
 #include <fmt/format.h>
 #include <set>
 
-#include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
-#include "stoker/base/parallel_for.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/prefetch.h"
 #include "stoker/formats/arrays/npy.h"
@@ -38,7 +36,7 @@ WebDataset::WebDataset(const std::string& spec, const OpenOptions& options)
 
 WebDataset::WebDataset(std::string path, std::vector<std::string> shards, const FieldNames& fields,
                        ShardFiles::Open open, std::size_t most_open)
-    : path_(shown_name(path)), files_(std::move(shards), std::move(open), most_open), names_(fields) {
+    : path_(shown_name(path)), shards_(std::move(shards), std::move(open), most_open), names_(fields) {
     open_shards();
     if (take_own_names()) {
         open_shards();
@@ -50,29 +48,15 @@ WebDataset::WebDataset(std::string path, std::vector<std::string> shards, const 
 }
 
 void WebDataset::open_shards() {
+    std::vector<std::optional<TarIndex>> found(shards_.files().size());
+    shards_.index([&](std::size_t shard, const ByteFile& file) {
+        found[shard] = cached_tar_index(file, names_);
+        return found[shard]->size();
+    });
     indices_.clear();
-    ends_.clear();
-    bytes_ = 0;
-    const auto count = static_cast<std::int64_t>(files_.size());
-    std::vector<std::optional<TarIndex>> found(files_.size());
-    std::vector<std::uint64_t> sizes(files_.size());
-    const auto work = [&](std::int64_t begin, std::int64_t end) {
-        for (auto shard = static_cast<std::size_t>(begin); shard < static_cast<std::size_t>(end); ++shard) {
-            const ShardFiles::Handle file = files_.open(shard);
-            sizes[shard] = file->size();
-            found[shard] = cached_tar_index(*file, names_);
-        }
-    };
-    const int threads = files_.remote() ? kRemoteThreads : cpu_cores().usable;
-    parallel_for(threads, count, 1, work);
-    std::int64_t end = 0;
-    for (std::size_t shard = 0; shard < files_.size(); ++shard) {
-        indices_.push_back(std::move(*found[shard]));
-        end += indices_.back().size();
-        ends_.push_back(end);
-        bytes_ += static_cast<std::int64_t>(sizes[shard]);
+    for (std::optional<TarIndex>& index : found) {
+        indices_.push_back(std::move(*index));
     }
-    map_or_read_ = MapOrRead(static_cast<std::uint64_t>(bytes_));
 }
 
 // Packed shards have fields under their own names. True if a field that they lack is asked for by its own name now.
@@ -152,7 +136,7 @@ Field WebDataset::describe(const FieldRequest& request, std::size_t at) const {
         const TarFieldPlace& member = indices_[found.shard].field(found.sample, at);
         Buffer storage;
         return with_place(this->where(found, member.offset), [&] {
-            return describe_tar_field(request, sources_[at], bytes_of(range_of(member), found.shard, storage),
+            return describe_tar_field(request, sources_[at], shards_.read(found.shard, range_of(member), storage),
                                       members.sizes_differ && !json, where);
         });
     };
@@ -199,8 +183,8 @@ void WebDataset::find_classes() {
     for (const TarIndex& index : indices_) {
         largest = std::max(largest, index.max_label());
     }
-    if (!files_.remote()) {
-        classes_ = read_class_names(files_.name(0), largest);
+    if (!shards_.files().remote()) {
+        classes_ = read_class_names(shards_.files().name(0), largest);
     }
     if (classes_.empty()) {
         classes_ = numbered_classes(std::int64_t{largest} + 1);
@@ -209,24 +193,11 @@ void WebDataset::find_classes() {
 
 WebDataset::Place WebDataset::place(std::int64_t index) const {
     check_index(index);
-    const auto shard = static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
-    return {.shard = shard, .sample = index - (ends_[shard] - indices_[shard].size())};
-}
-
-std::span<const std::byte> WebDataset::bytes_of(const ByteRange& range, std::size_t shard, Buffer& storage) const {
-    const ShardFiles::Handle file = files_.open(shard);
-    const std::span<const std::byte> map = file.stays_open() ? file->map() : std::span<const std::byte>();
-    const bool mapped = !map.empty() && range.offset <= map.size() && range.size <= map.size() - range.offset;
-    if (mapped && map_or_read_(range.size, [&] { return file->in_memory(range.offset, range.size); })) {
-        return map.subspan(range.offset, range.size);
-    }
-    storage.resize(range.size);
-    file->read(range.offset, storage.bytes());
-    return storage.bytes();
+    return shards_.place(index);
 }
 
 DataPlace WebDataset::where(const Place& at, std::uint64_t offset) const {
-    return {.path = shown_name(files_.name(at.shard)),
+    return {.path = shown_name(shards_.files().name(at.shard)),
             .key = std::string(indices_[at.shard].key(at.sample)),
             .offset = static_cast<std::int64_t>(offset)};
 }
@@ -261,7 +232,7 @@ void WebDataset::read_image(const Place& at, const TarIndexEntry& entry, Sample&
         return;
     }
     try {
-        set_image_file(bytes_of(range_of(entry), at.shard, sample.storage), sample, names_.clips);
+        set_image_file(shards_.read(at.shard, range_of(entry), sample.storage), sample, names_.clips);
         if (stored == TarImage::npy && sample.encoded) {
             refuse_npy(0, "a .npy file", describe_bytes(sample.bytes));
         }
@@ -276,7 +247,7 @@ void WebDataset::read_frames(const Place& at, const TarIndexEntry& entry, Sample
         const TarFieldPlace& frame = frames[static_cast<std::size_t>(number)];
         FieldValue& value = sample.frames.emplace_back();
         try {
-            set_image_file(bytes_of(range_of(frame), at.shard, value.storage), value);
+            set_image_file(shards_.read(at.shard, range_of(frame), value.storage), value);
         } catch (const DataError& error) {
             throw error.located(where(at, frame.offset));
         }
@@ -294,7 +265,7 @@ void WebDataset::read_field(const Place& at, std::size_t field, Sample& sample) 
                      .got = "none"});
         }
         FieldValue& value = sample.field(field);
-        read_tar_field(fields_[field], source, bytes_of(range_of(stored), at.shard, value.storage), value);
+        read_tar_field(fields_[field], source, shards_.read(at.shard, range_of(stored), value.storage), value);
     } catch (const DataError& error) {
         throw error.located(where(at, stored.offset));
     }
@@ -311,55 +282,23 @@ std::optional<std::int64_t> WebDataset::label(std::int64_t index) const {
     return label == kBadTarLabel ? std::nullopt : std::optional<std::int64_t>(label);
 }
 
-void WebDataset::prefetch_mapped(std::span<const std::int64_t> indices) const {
+void WebDataset::prefetch(std::span<const std::int64_t> indices) const {
     for (const std::int64_t index : prefetched(indices)) {
         const Place at = place(index);
         __builtin_prefetch(&indices_[at.shard][at.sample]);
     }
-    std::size_t ahead = 0;
-    for (const std::int64_t index : indices) {
-        const Place at = place(index);
-        const ShardFiles::Handle file = files_.open(at.shard);
-        const auto map = file.stays_open() ? file->map() : std::span<const std::byte>();
-        const auto prefetch_range = [&](const ByteRange& range) {
-            if (range.offset <= map.size() && range.size <= map.size() - range.offset) {
-                prefetch_bytes(map.subspan(range.offset, range.size), ahead++,
-                               [&] { file->will_need(range.offset, range.size); });
-            }
-        };
-        prefetch_range(range_of(indices_[at.shard][at.sample]));
+    shards_.prefetch(indices, [&](const Place& at, std::vector<ByteRange>& ranges) {
+        ranges.push_back(range_of(indices_[at.shard][at.sample]));
         for (std::size_t i = 0; i < fields_.size(); ++i) {
-            prefetch_range(range_of(indices_[at.shard].field(at.sample, i)));
+            ranges.push_back(range_of(indices_[at.shard].field(at.sample, i)));
         }
-    }
-}
-
-void WebDataset::prefetch(std::span<const std::int64_t> indices) const {
-    if (!files_.remote()) {
-        prefetch_mapped(indices);
-        return;
-    }
-    std::vector<std::int64_t> sorted(indices.begin(), indices.end());
-    std::ranges::sort(sorted);
-    for (auto at = sorted.begin(); at != sorted.end();) {
-        const std::size_t shard = place(*at).shard;
-        std::vector<ByteRange> ranges;
-        for (; at != sorted.end() && *at < ends_[shard]; ++at) {
-            const std::int64_t sample = place(*at).sample;
-            ranges.push_back(range_of(indices_[shard][sample]));
-            for (std::size_t i = 0; i < fields_.size(); ++i) {
-                ranges.push_back(range_of(indices_[shard].field(sample, i)));
-            }
-        }
-        std::erase_if(ranges, [](const ByteRange& range) { return range.size == 0; });
-        files_.open(shard)->prefetch(merge_ranges(std::move(ranges), kNearBytes));
-    }
+    });
 }
 
 // Only for remote shards; local ones are read in any order.
 std::vector<std::int64_t> WebDataset::shard_sizes() const {
     std::vector<std::int64_t> sizes;
-    if (files_.remote()) {
+    if (shards_.files().remote()) {
         for (const TarIndex& index : indices_) {
             sizes.push_back(index.size());
         }

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "stoker/base/map_or_read.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/formats/open.h"
+#include "stoker/formats/shard_reader.h"
 #include "stoker/formats/webdataset/tar_fields.h"
 #include "stoker/formats/webdataset/tar_index.h"
 #include "stoker/io/shard_files.h"
@@ -31,7 +31,7 @@ class WebDataset final : public Dataset {
     WebDataset(std::string path, std::vector<std::string> shards, const FieldNames& fields, ShardFiles::Open open,
                std::size_t most_open = spare_descriptors());
 
-    std::int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
+    std::int64_t size() const override { return shards_.size(); }
     // Views of the shard's map (map_or_read.h says when), or one read of the image, and of each field, into the
     // storages.
     void read(std::int64_t index, Sample& sample) const override;
@@ -52,20 +52,16 @@ class WebDataset final : public Dataset {
     std::string_view format() const override { return "webdataset"; }
     std::string path() const override { return path_; }
     std::string advice() const override;  // samples that are left out
-    std::int64_t bytes() const override { return bytes_; }
+    std::int64_t bytes() const override { return shards_.bytes(); }
 
   private:
-    struct Place {
-        std::size_t shard;
-        std::int64_t sample;  // index in the shard
-    };
+    using Place = ShardReader::Place;
+
     Place place(std::int64_t index) const;
-    std::span<const std::byte> bytes_of(const ByteRange& range, std::size_t shard, Buffer& storage) const;
     DataPlace where(const Place& at, std::uint64_t offset) const;
     void read_image(const Place& at, const TarIndexEntry& entry, Sample& sample) const;
     void read_frames(const Place& at, const TarIndexEntry& entry, Sample& sample) const;
     void read_field(const Place& at, std::size_t field, Sample& sample) const;
-    void prefetch_mapped(std::span<const std::int64_t> indices) const;
     void open_shards();
     bool take_own_names();
     void check_fields(const FieldNames& fields) const;
@@ -81,16 +77,13 @@ class WebDataset final : public Dataset {
     void find_classes();
 
     std::string path_;
-    ShardFiles files_;
-    std::vector<TarIndex> indices_;   // by shard
-    std::vector<std::int64_t> ends_;  // index after the last sample of each
-    FieldNames names_;                // as asked for
+    ShardReader shards_;
+    std::vector<TarIndex> indices_;  // by shard
+    FieldNames names_;               // as asked for
     std::vector<std::string> classes_;
     std::vector<Field> fields_;
     std::vector<TarFieldSource> sources_;  // of fields_
     bool images_ = false;                  // false: the samples have further fields only
-    std::int64_t bytes_ = 0;
-    MapOrRead map_or_read_;
 };
 
 }  // namespace stoker
