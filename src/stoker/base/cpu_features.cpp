@@ -22,7 +22,7 @@ CpuFeatures detect() {
     features.model = model_name();
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    features.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    features.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
     features.avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");

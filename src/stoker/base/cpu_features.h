@@ -8,7 +8,7 @@ namespace stoker {
 
 struct CpuFeatures {
     std::string model;          // "model name" of /proc/cpuinfo, empty if unknown
-    bool avx2 = false;          // with FMA
+    bool avx2 = false;          // with FMA and BMI2
     bool avx512 = false;        // F, BW, CD, DQ, VL
     bool avx512_vbmi2 = false;  // additionally VBMI, VBMI2 and BITALG
     bool neon = false;

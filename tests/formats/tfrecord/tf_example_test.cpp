@@ -2,6 +2,7 @@
 // protobuf 7.36.
 #include "stoker/formats/tfrecord/tf_example.h"
 
+#include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +23,7 @@ std::vector<Number> values(const std::string& message, TfKind kind) {
     const std::int64_t count = copy_values(parse_tf_feature(as_bytes(message)), kind, out);
     std::vector<Number> found(static_cast<std::size_t>(count));
     EXPECT_EQ(out.size(), found.size() * sizeof(Number));
-    std::memcpy(found.data(), out.data(), out.size());
+    std::ranges::copy(out.bytes(), std::as_writable_bytes(std::span(found)).begin());
     return found;
 }
 

@@ -132,10 +132,16 @@ void BlockDecoder::write_row(const JpegFrame& frame, int y, const Box& box, std:
 void BlockDecoder::decode(const JpegFrame& frame, BlockRows& blocks, const Region& region, RowSink& sink) {
     const Box box = shrunk_box(region.box, region.shrink);
     int mcu_row = frame.mcus_high;
+    int first = frame.mcus_wide;
+    int end = 0;
     for (int c = 0; c < frame.components; ++c) {
         plan(frame, c, box, region.shrink, planes_[c]);
+        const int h = frame.component[JpegFrame::at(c)].h;
+        first = std::min(first, planes_[c].first_block / h);
+        end = std::max(end, (planes_[c].first_block + planes_[c].blocks - 1) / h + 1);
         mcu_row = std::min(mcu_row, planes_[c].first_row / (planes_[c].side * frame.component[JpegFrame::at(c)].v));
     }
+    blocks.want_columns(first, end - first);
     sink.start(box.height, box.width, 3);
     for (int y = box.top; y < box.top + box.height; ++mcu_row) {
         for (int c = 0; c < frame.components; ++c) {

@@ -1,9 +1,7 @@
-// The loop over a block's coefficients is a chain of dependent table look-ups: each one needs the length that the
-// previous one returned. All other work is kept off that chain.
+// Rows are decoded in sequence, or, where pieces of them can be entered, some rows at a time.
 #include "stoker/codecs/jpeg/huffman_reader.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "stoker/codecs/jpeg/huffman_writer.h"
@@ -11,136 +9,147 @@
 namespace stoker {
 namespace {
 
-// The most bytes of one block, and what refill() reads beyond them.
-constexpr std::size_t kPadding = 64 * 32 / 8 + 64;
-
-constexpr int kMaxMcuBlocks = 10;  // T.81, B.2.3
-
 // The largest symbol of a DC table: the number of bits of a difference.
 constexpr int kMaxDcBits = 15;
 
-// Zigzag index to natural order. The end-of-block code is a run of kEnd, so indices beyond 63 occur; they map to index
-// 0, whose value, the DC, is written last.
-constexpr unsigned kEnd = 128;
-constexpr auto kNatural = [] {
-    std::array<std::uint8_t, 256> natural{};
-    for (std::size_t k = 0; k < kBlockSize; ++k) {
-        natural[k] = kZigzag[k];
-    }
-    return natural;
-}();
+// Rows that are decoded together have at most so many blocks, which is 1 MiB.
+constexpr std::size_t kMostBlocks = 8192;
 
-// Decodes `size` value bits (T.81, F.2.2.1): values whose first bit is 0 are negative.
-int value_of(unsigned bits, int size) {
-    return static_cast<int>(bits) - ((bits >> (size - 1) & 1) == 0 ? (1 << size) - 1 : 0);
+// Entry points are that far apart: at a hundredth of the data's size, there are enough for a crop's rows.
+constexpr std::uint64_t kPointBytes = 1024;
+
+// Copies the bytes before the first 0xff, eight at a time, since smooth images have one in a few dozen. Returns its
+// place, or `end`. Writes up to 8 bytes more.
+const std::uint8_t* copy_to_mark(const std::uint8_t* at, const std::uint8_t* end, std::uint8_t*& out) {
+    constexpr std::uint64_t kOnes = 0x0101010101010101;
+    while (end - at >= 8) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, at, sizeof word);
+        std::memcpy(out, &word, sizeof word);
+        const std::uint64_t marks = (~word - kOnes) & word & (kOnes << 7);
+        if (marks != 0) {
+            break;
+        }
+        at += 8;
+        out += 8;
+    }
+    while (at != end && *at != 0xff) {
+        *out++ = *at++;
+    }
+    return at;
 }
 
 }  // namespace
 
-void HuffmanTable::add(std::uint32_t code, unsigned length, std::uint8_t symbol) {
-    const unsigned size = symbol & 15U;
-    const unsigned spare = kBits - length;  // bits after the code
-    for (unsigned rest = 0; rest < 1U << spare; ++rest) {
-        const std::size_t at = std::size_t{code} << spare | rest;
-        symbols_[at] = {symbol, static_cast<std::uint8_t>(length)};
-        const unsigned run = symbol >> 4;
-        if (size == 0) {  // end of block, or 16 zeros: stored as 15 zeros and a value of 0
-            entries_[at] = Entry(0, run == 15 ? run : kEnd, length);
-        } else if (size <= spare) {
-            entries_[at] = Entry(value_of(rest >> (spare - size), static_cast<int>(size)), run, length + size);
+bool HuffmanReader::read_tables(const jpeg_decompress_struct& codec) {
+    int block = 0;
+    for (int c = 0; c < frame_->components; ++c) {
+        const jpeg_component_info& info = *codec.cur_comp_info[c];
+        const FrameComponent& comp = frame_->component[JpegFrame::at(c)];
+        if (info.dc_tbl_no > 1 || info.ac_tbl_no > 1 || block + comp.h * comp.v > kMaxMcuBlocks ||
+            !dc_[info.dc_tbl_no].build(*codec.dc_huff_tbl_ptrs[info.dc_tbl_no], true, kMaxDcBits) ||
+            !ac_[info.ac_tbl_no].build(*codec.ac_huff_tbl_ptrs[info.ac_tbl_no], false, 255)) {
+            return false;
+        }
+        for (int i = 0; i < comp.h * comp.v; ++i, ++block) {
+            layout_.blocks[static_cast<std::size_t>(block)] = {
+                .component = c, .dc = &dc_[info.dc_tbl_no], .ac = &ac_[info.ac_tbl_no]};
         }
     }
-}
-
-bool HuffmanTable::build(const JHUFF_TBL& table, int largest) {
-    if (built_ && std::memcmp(table.bits, table_.bits, sizeof table.bits) == 0 &&
-        std::memcmp(table.huffval, table_.huffval, sizeof table.huffval) == 0) {
-        return true;
-    }
-    built_ = false;
-    table_ = table;
-    entries_.fill({});
-    symbols_.fill({});
-    std::uint32_t code = 0;
-    std::uint32_t place = 0;
-    for (unsigned length = 1; length <= 16; ++length, code <<= 1) {
-        offsets_[length] = place - code;
-        for (int i = 0; i < table.bits[length]; ++i, ++code, ++place) {
-            if (place >= 256 || code >> length != 0 || table.huffval[place] > largest) {
-                return false;
-            }
-            if (length <= kBits) {
-                add(code, length, table.huffval[place]);
-            }
-        }
-        limits_[length] = code << (16 - length);
-    }
-    built_ = true;
+    layout_.mcu_blocks = block;
+    layout_.mcus_wide = mcus_wide_;
     return true;
 }
 
-HuffmanTable::Symbol HuffmanTable::symbol(std::uint64_t bits) const {
-    const Symbol quick = symbols_[bits >> (64 - kBits)];
-    if (quick.length != 0) {
-        return quick;
-    }
-    const auto top = static_cast<std::uint32_t>(bits >> 48);
-    for (unsigned length = kBits + 1; length <= 16; ++length) {
-        if (top < limits_[length]) {
-            const std::uint32_t place = (top >> (16 - length)) + offsets_[length];
-            return {table_.huffval[place & 255], static_cast<std::uint8_t>(length)};
+// Components one behind the other, each with the block rows of `rows_` MCU rows.
+void HuffmanReader::plan_blocks() {
+    std::size_t all = 0;
+    int block = 0;
+    for (int c = 0; c < frame_->components; ++c) {
+        starts_[static_cast<std::size_t>(c)] = all;
+        const FrameComponent& comp = frame_->component[JpegFrame::at(c)];
+        const auto wide = static_cast<std::size_t>(comp.blocks_wide);
+        for (int v = 0; v < comp.v; ++v) {
+            for (int h = 0; h < comp.h; ++h, ++block) {
+                ScanLayout::Block& place = layout_.blocks[static_cast<std::size_t>(block)];
+                place.start = all + static_cast<std::size_t>(v) * wide + static_cast<std::size_t>(h);
+                place.row_step = static_cast<std::size_t>(comp.v) * wide;
+                place.column_step = static_cast<std::size_t>(comp.h);
+            }
         }
+        all += rows_ * static_cast<std::size_t>(comp.v) * wide;
     }
-    return {0, 0};
+    blocks_.resize((all + 4) * kBlockSize * sizeof(std::int16_t));
+    unwanted_ = layout_;
+    for (ScanLayout::Block& place : unwanted_.blocks) {
+        place.start = all;
+        place.row_step = place.column_step = 0;
+    }
 }
 
-HuffmanTable::Entry HuffmanTable::long_entry(std::uint64_t bits) const {
-    const Symbol code = symbol(bits);
-    if (code.length == 0) {
+bool HuffmanReader::open(const jpeg_decompress_struct& codec, const JpegFrame& frame, std::span<const std::byte> scan,
+                         EntryPointSlot* points) {
+    frame_ = &frame;
+    mcus_wide_ = static_cast<std::uint32_t>(frame.mcus_wide);
+    mcus_high_ = static_cast<std::uint32_t>(frame.mcus_high);
+    if (!is_baseline_scan(codec) || !read_tables(codec)) {
+        return false;
+    }
+    scan_ = scan;
+    interval_ = codec.restart_interval;
+    points_ = interval_ == 0 && scan.size() <= UINT32_MAX ? points : nullptr;
+    ends_.clear();
+    ended_ = false;
+    state_ = {};
+    first_row_ = rows_ = 0;
+    first_column_ = 0;
+    end_column_ = mcus_wide_;
+    if (points_ != nullptr && points_->known.points.empty()) {
+        const std::uint64_t mcus = std::uint64_t{mcus_wide_} * mcus_high_;
+        points_->known.step = static_cast<std::uint32_t>(
+            std::clamp<std::uint64_t>(mcus * kPointBytes / std::max<std::size_t>(scan.size(), 1), 1, mcus_wide_));
+    }
+    if (points_ != nullptr &&
+        (points_->known.step == 0 || points_->known.step > mcus_wide_ || known_rows() > mcus_high_ ||
+         (!points_->known.points.empty() &&
+          points_->known.points.size() != std::size_t{known_rows()} * points_wide() + 1))) {
         throw HuffmanError{};
     }
-    const unsigned size = code.symbol & 15U;
-    const unsigned run = code.symbol >> 4;
-    if (size == 0) {
-        return Entry(0, run == 15 ? run : kEnd, code.length);
-    }
-    const auto value_bits = static_cast<unsigned>(bits << code.length >> (64 - size));
-    return Entry(value_of(value_bits, static_cast<int>(size)), run, code.length + size);
+    return points_ != nullptr && known_rows() > 0 ? true : collect(scan);
 }
 
-// Afterwards at least 56 bits are available.
-inline void HuffmanReader::Bits::refill() {
-    std::uint64_t word = 0;
-    std::memcpy(&word, next, sizeof word);
-    if constexpr (std::endian::native == std::endian::little) {
-        word = __builtin_bswap64(word);
-    }
-    held |= word >> count;
-    next += (63 - count) >> 3;
-    count |= 56;
+std::uint32_t HuffmanReader::known_rows() const {
+    const std::size_t points = points_ == nullptr ? 0 : points_->known.points.size();
+    return points == 0 ? 0 : static_cast<std::uint32_t>((points - 1) / points_wide());
+}
+
+void HuffmanReader::want_columns(int first, int count) {
+    first_column_ = static_cast<std::uint32_t>(first);
+    end_column_ = std::min(mcus_wide_, first_column_ + static_cast<std::uint32_t>(count));
 }
 
 // Copies the scan without stuffed zeros and restart markers, up to the first other marker.
 bool HuffmanReader::collect(std::span<const std::byte> scan) {
     const auto* at = reinterpret_cast<const std::uint8_t*>(scan.data());
     const std::uint8_t* end = at + scan.size();
-    if (data_.size() < scan.size() + kPadding) {
-        data_.resize(scan.size() + kPadding);
+    collected_ = scan_.size() - scan.size();
+    if (data_.size() < scan.size() + kScanPadding) {
+        data_.resize(scan.size() + kScanPadding);
     }
     std::uint8_t* out = data_.data();
     ends_.clear();
-    ended_ = false;
+    stuffed_.clear();
     for (int restarts = 0;;) {
-        const auto* mark = static_cast<const std::uint8_t*>(std::memchr(at, 0xff, static_cast<std::size_t>(end - at)));
-        if (mark == nullptr || end - mark < 2) {
+        const std::uint8_t* const mark = copy_to_mark(at, end, out);
+        if (end - mark < 2) {
             return false;
         }
-        const auto size = static_cast<std::size_t>(mark - at);
-        std::memcpy(out, at, size);
-        out += size;
         at = mark + 2;
         if (mark[1] == 0) {
             *out++ = 0xff;
+            if (points_ != nullptr) {
+                stuffed_.push_back(static_cast<std::size_t>(out - data_.data()));
+            }
             continue;
         }
         ends_.push_back(static_cast<std::size_t>(out - data_.data()));
@@ -149,165 +158,209 @@ bool HuffmanReader::collect(std::span<const std::byte> scan) {
             continue;
         }
         ended_ = mark[1] == 0xd9;
-        std::memset(out, 0, kPadding);
+        std::memset(out, 0, kScanPadding);
         return true;
     }
 }
 
-bool HuffmanReader::open(const jpeg_decompress_struct& codec, const JpegFrame& frame, std::span<const std::byte> scan) {
-    if (!is_baseline_scan(codec)) {
-        return false;
+// Goes on behind the last known point.
+void HuffmanReader::start_sequence(const EntryPoint& point) {
+    if (point.byte > scan_.size() || !collect(scan_.subspan(point.byte))) {
+        throw HuffmanError{};
     }
-    for (int c = 0; c < frame.components; ++c) {
-        const jpeg_component_info& info = *codec.cur_comp_info[c];
-        if (info.dc_tbl_no > 1 || info.ac_tbl_no > 1 ||
-            !dc_[info.dc_tbl_no].build(*codec.dc_huff_tbl_ptrs[info.dc_tbl_no], kMaxDcBits) ||
-            !ac_[info.ac_tbl_no].build(*codec.ac_huff_tbl_ptrs[info.ac_tbl_no], 255)) {
-            return false;
+    state_ = {.mcu = known_rows() * mcus_wide_, .bit = point.bit, .dc = {}};
+    std::ranges::copy(point.dc, state_.dc.begin());
+}
+
+void HuffmanReader::record(const State& state) {
+    const auto stuffed = std::ranges::upper_bound(stuffed_, state.bit >> 3) - stuffed_.begin();
+    EntryPoint point{
+        .byte = static_cast<std::uint32_t>(collected_ + (state.bit >> 3) + static_cast<std::size_t>(stuffed)),
+        .bit = static_cast<std::uint8_t>(state.bit & 7)};
+    std::ranges::transform(state.dc, point.dc.begin(), [](int dc) { return static_cast<std::int16_t>(dc); });
+    points_->known.points.push_back(point);
+}
+
+// MCUs that follow those before; at entry points, if these are wanted.
+void HuffmanReader::decode_in_sequence(std::uint32_t first, std::uint32_t end, const ScanLayout& layout) {
+    const std::uint32_t offset = first_row_ * mcus_wide_;
+    const bool records = points_ != nullptr;
+    if (records && points_->known.points.empty()) {
+        record(state_);
+    }
+    for (std::uint32_t mcu = first; mcu < end;) {
+        const std::uint32_t column = mcu % mcus_wide_;
+        const std::uint32_t step = records ? std::min(points_->known.step, mcus_wide_ - column) : end - mcu;
+        ScanPiece piece{.bit = state_.bit,
+                        .limit = std::uint64_t{8} * ends_.front(),
+                        .first = &layout == &layout_ ? mcu - offset : 0,
+                        .count = std::min(step, end - mcu),
+                        .dc = state_.dc};
+        kernels_.decode(layout, data_.data(), {&piece, 1}, reinterpret_cast<std::int16_t*>(blocks_.data()));
+        mcu += piece.count;
+        state_ = {.mcu = mcu, .bit = piece.bit, .dc = piece.dc};
+        if (piece.bit > piece.limit) {
+            throw HuffmanError{};
         }
-        dc_of_[c] = info.dc_tbl_no;
-        ac_of_[c] = info.ac_tbl_no;
+        if (records) {
+            record(state_);
+            points_->grown = true;
+        }
     }
-    frame_ = &frame;
-    interval_ = codec.restart_interval;
-    if (!collect(scan)) {
-        return false;
-    }
-    std::size_t all = 0;
-    int mcu_blocks = 0;
-    for (int c = 0; c < frame.components; ++c) {
-        const FrameComponent& comp = frame.component[JpegFrame::at(c)];
-        starts_[c] = all;
-        mcu_blocks += comp.h * comp.v;
-        all += static_cast<std::size_t>(comp.v) * static_cast<std::size_t>(comp.blocks_wide);
-    }
-    if (frame.components > 1 && mcu_blocks > kMaxMcuBlocks) {
-        return false;
-    }
-    blocks_.resize((all + 4) * kBlockSize * sizeof(std::int16_t));
-    row_ = -1;
-    segment_ = 0;
-    start_segment();
-    return true;
 }
 
-void HuffmanReader::start_segment() {
-    if (segment_ >= ends_.size()) {
+// Pieces from `first` on, each up to the next restart. Afterwards state_ is behind them.
+void HuffmanReader::decode_segments(std::uint32_t first, std::uint32_t end, const ScanLayout& layout) {
+    pieces_.clear();
+    for (std::uint32_t mcu = first; mcu < end;) {
+        const std::uint32_t segment = mcu / interval_;
+        if (segment >= ends_.size()) {
+            throw HuffmanError{};
+        }
+        const bool restarts = mcu % interval_ == 0;
+        const std::uint64_t left = std::uint64_t{segment + 1} * interval_ - mcu;
+        pieces_.push_back({.bit = restarts ? segment_begin(segment) : state_.bit,
+                           .limit = std::uint64_t{8} * ends_[segment],
+                           .first = &layout == &layout_ ? mcu - first : 0,
+                           .count = static_cast<std::uint32_t>(std::min<std::uint64_t>(left, end - mcu)),
+                           .dc = restarts ? std::array<int, 3>{} : state_.dc});
+        mcu += pieces_.back().count;
+    }
+    if (pieces_.empty()) {
+        return;
+    }
+    kernels_.decode(layout, data_.data(), pieces_, reinterpret_cast<std::int16_t*>(blocks_.data()));
+    if (std::ranges::any_of(pieces_, [](const ScanPiece& piece) { return piece.bit > piece.limit; })) {
         throw HuffmanError{};
     }
-    bits_ = {.held = 0, .count = 0, .next = data_.data() + (segment_ == 0 ? 0 : ends_[segment_ - 1])};
-    std::fill_n(last_dc_, 3, 0);
-    left_ = interval_;
+    state_ = {.mcu = end, .bit = pieces_.back().bit, .dc = pieces_.back().dc};
 }
 
-// Fills `out`, which holds zeros, except for the DC. Returns the DC's difference from the previous block.
-inline int HuffmanReader::read_block(Bits& shared, const HuffmanTable& dc, const HuffmanTable& ac, std::int16_t* out) {
-    Bits bits = shared;  // a local copy, which the compiler keeps in registers
-    bits.refill();
-    const HuffmanTable::Symbol size = dc.symbol(bits.held);
-    if (size.length == 0) {
-        throw HuffmanError{};
+// Rows before are skipped where a restart allows it. If there is another number of segments than the image has, libjpeg
+// decides where they belong, so that these rows must be valid.
+void HuffmanReader::decode_rows_of_segments(std::uint32_t first, std::uint32_t end) {
+    const std::uint64_t mcus = std::uint64_t{mcus_wide_} * mcus_high_;
+    if (ends_.size() == (mcus + interval_ - 1) / interval_) {
+        const std::uint32_t begin = first / interval_ * interval_;
+        state_ = begin > state_.mcu ? State{.mcu = begin, .bit = segment_begin(first / interval_), .dc = {}} : state_;
     }
-    bits.drop(size.length);
-    int step = 0;
-    if (size.symbol != 0) {
-        step = value_of(static_cast<unsigned>(bits.held >> (64U - size.symbol)), size.symbol);
-        bits.drop(size.symbol);
-    }
-    unsigned k = 1;
-    const auto take = [&](HuffmanTable::Entry entry) {
-        bits.drop(entry.length());
-        k += entry.run();
-        out[kNatural[k]] = entry.value();
-        return ++k >= kBlockSize;
-    };
-    for (;;) {
-        // 56 bits are enough for three table entries, or for two and one longer code.
-        bits.refill();
-        HuffmanTable::Entry entry = ac.entry(bits.held);
-        if (!entry.empty()) {
-            if (take(entry)) {
-                break;
+    decode_segments(state_.mcu, first, unwanted_);
+    decode_segments(first, end, layout_);
+}
+
+// The wanted pieces of some rows, whose bytes are collected into data_.
+void HuffmanReader::add_point_pieces(std::uint32_t row, std::uint32_t count) {
+    const std::uint32_t step = points_->known.step;
+    const auto* const scan = reinterpret_cast<const std::uint8_t*>(scan_.data());
+    std::size_t size = 0;
+    for (std::uint32_t r = row; r < row + count; ++r) {
+        for (std::uint32_t i = first_column_ / step; i * step < end_column_; ++i) {
+            const EntryPoint* const point = &points_->known.points[std::size_t{r} * points_wide() + i];
+            const std::size_t end = std::size_t{point[1].byte} + (point[1].bit > 0 ? 1 : 0);
+            if (point->byte > end || end > scan_.size() || point->bit > 7 || point[1].bit > 7) {
+                throw HuffmanError{};
             }
-            entry = ac.entry(bits.held);
-            if (!entry.empty()) {
-                if (take(entry)) {
-                    break;
-                }
-                entry = ac.entry(bits.held);
+            const std::size_t begin = size;
+            if (data_.size() < begin + (end - point->byte) + kScanPadding) {
+                data_.resize(2 * (begin + (end - point->byte) + kScanPadding));
             }
-        }
-        if (take(entry.empty() ? ac.long_entry(bits.held) : entry)) {
-            break;
-        }
-    }
-    shared = bits;
-    if (k > kBlockSize && k <= kEnd) {  // a run beyond the block's end
-        throw HuffmanError{};
-    }
-    return step;
-}
-
-// Throws if bits were read beyond the end of the segment; libjpeg then decides about the file.
-void HuffmanReader::check_end(const Bits& bits) const {
-    if (bits.next - bits.count / 8 > data_.data() + ends_[segment_]) {
-        throw HuffmanError{};
-    }
-}
-
-void HuffmanReader::next_row(bool keep) {
-    alignas(64) std::int16_t unwanted[kBlockSize];
-    const JpegFrame& frame = *frame_;
-    auto* all = reinterpret_cast<std::int16_t*>(blocks_.data());
-    Bits bits = bits_;
-    for (int mcu = 0; mcu < frame.mcus_wide; ++mcu) {
-        if (interval_ != 0 && left_ == 0) {
-            check_end(bits);
-            ++segment_;
-            start_segment();
-            bits = bits_;
-        }
-        --left_;
-        for (int c = 0; c < frame.components; ++c) {
-            const FrameComponent& comp = frame.component[JpegFrame::at(c)];
-            std::int16_t* first = all + (starts_[c] + static_cast<std::size_t>(mcu * comp.h)) * kBlockSize;
-            for (int v = 0; v < comp.v; ++v, first += comp.blocks_wide * kBlockSize) {
-                for (int h = 0; h < comp.h; ++h) {
-                    std::int16_t* out = keep ? first + h * kBlockSize : unwanted;
-                    if (keep) {
-                        std::memset(out, 0, kBlockSize * sizeof *out);
-                    }
-                    last_dc_[c] += read_block(bits, dc_[dc_of_[c]], ac_[ac_of_[c]], out);
-                    out[0] = static_cast<std::int16_t>(last_dc_[c]);
-                    if (out[0] != last_dc_[c] || bits.next > data_.data() + ends_[segment_] + sizeof(std::uint64_t)) {
-                        throw HuffmanError{};
-                    }
+            const std::uint8_t* at = scan + point->byte;
+            std::uint8_t* out = data_.data() + begin;
+            while (at < scan + end) {
+                at = copy_to_mark(at, scan + end, out);
+                if (at < scan + end) {
+                    *out++ = 0xff;
+                    at += 2;  // without the stuffed zero
                 }
             }
+            size = static_cast<std::size_t>(out - data_.data());
+            ScanPiece piece{.bit = std::uint64_t{8} * begin + point->bit,
+                            .limit = std::uint64_t{8} * size,
+                            .first = (r - row) * mcus_wide_ + i * step,
+                            .count = std::min(step, mcus_wide_ - i * step)};
+            std::ranges::copy(point->dc, piece.dc.begin());
+            pieces_.push_back(piece);
         }
     }
-    check_end(bits);
-    bits_ = bits;
-    ++row_;
+    std::memset(data_.data() + size, 0, kScanPadding);
+}
+
+// Each piece ends where the next one begins.
+void HuffmanReader::check_points(std::uint32_t row, std::uint32_t count) const {
+    const ScanPiece* piece = pieces_.data();
+    const std::uint32_t step = points_->known.step;
+    for (std::uint32_t r = row; r < row + count; ++r) {
+        for (std::uint32_t i = first_column_ / step; i * step < end_column_; ++i, ++piece) {
+            const EntryPoint& next = points_->known.points[std::size_t{r} * points_wide() + i + 1];
+            const std::uint64_t end = piece->limit - (next.bit > 0 ? 8U - next.bit : 0U);
+            if (piece->bit != end || !std::ranges::equal(piece->dc, next.dc)) {
+                throw HuffmanError{};
+            }
+        }
+    }
+}
+
+// More than one only if there are pieces to decode at once.
+std::uint32_t HuffmanReader::rows_together(std::uint32_t row) const {
+    const std::uint32_t known = known_rows();
+    if (row >= known && interval_ == 0) {
+        return 1;
+    }
+    const std::size_t row_blocks = std::size_t{mcus_wide_} * static_cast<std::size_t>(layout_.mcu_blocks);
+    const auto most = static_cast<std::uint32_t>(std::max<std::size_t>(kMostBlocks / row_blocks, 1));
+    return std::min(most, (row < known ? known : mcus_high_) - row);
+}
+
+void HuffmanReader::decode_rows(std::uint32_t row) {
+    if (row >= mcus_high_) {
+        throw HuffmanError{};
+    }
+    first_row_ = row;
+    rows_ = rows_together(row);
+    plan_blocks();
+    if (row < known_rows()) {
+        pieces_.clear();
+        add_point_pieces(row, rows_);
+        kernels_.decode(layout_, data_.data(), pieces_, reinterpret_cast<std::int16_t*>(blocks_.data()));
+        check_points(row, rows_);
+        return;
+    }
+    if (ends_.empty()) {
+        start_sequence(points_->known.points.back());
+    }
+    const std::uint32_t first = row * mcus_wide_;
+    const std::uint32_t end = first + rows_ * mcus_wide_;
+    if (interval_ != 0) {
+        decode_rows_of_segments(first, end);
+        return;
+    }
+    decode_in_sequence(state_.mcu, first, unwanted_);
+    decode_in_sequence(first, end, layout_);
 }
 
 const std::int16_t* HuffmanReader::blocks(int component, int block_row, int first, int /*count*/) {
     const FrameComponent& comp = frame_->component[JpegFrame::at(component)];
-    const int row = block_row / comp.v;
-    if (row_ < row) {
+    const auto row = static_cast<std::uint32_t>(block_row / comp.v);
+    if (row < first_row_ || row >= first_row_ + rows_) {
         const auto start = std::chrono::steady_clock::now();
-        while (row_ < row) {
-            next_row(row_ + 1 == row);
-        }
+        decode_rows(row);
         time_ += std::chrono::steady_clock::now() - start;
     }
+    const auto wide = static_cast<std::size_t>(comp.blocks_wide);
     const std::size_t block =
-        starts_[component] + static_cast<std::size_t>(block_row % comp.v * comp.blocks_wide + first);
+        starts_[static_cast<std::size_t>(component)] +
+        (static_cast<std::size_t>(block_row) - first_row_ * static_cast<std::size_t>(comp.v)) * wide +
+        static_cast<std::size_t>(first);
     return reinterpret_cast<const std::int16_t*>(blocks_.data()) + block * kBlockSize;
 }
 
 void HuffmanReader::finish() {
-    if (row_ + 1 != frame_->mcus_high || segment_ + 1 != ends_.size() || !ended_) {
+    const std::uint64_t mcus = std::uint64_t{mcus_wide_} * mcus_high_;
+    if (known_rows() == mcus_high_ && ends_.empty()) {  // all by entry points
+        start_sequence(points_->known.points.back());
+    }
+    const std::uint64_t segments = interval_ == 0 ? 1 : (mcus + interval_ - 1) / interval_;
+    if (state_.mcu != mcus || ends_.size() != segments || !ended_) {
         throw HuffmanError{};
     }
 }

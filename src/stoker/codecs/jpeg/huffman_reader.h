@@ -1,9 +1,8 @@
-// Baseline Huffman decoding (ITU-T T.81, annex F), faster than libjpeg's: one table look-up returns a code's run, value
-// and length together, and stuffed bytes are removed first. It reads only valid files; JpegDecoder gives all others to
-// libjpeg. Internal to codecs/.
+// Baseline Huffman decoding (ITU-T T.81, annex F), faster than libjpeg's: stuffed bytes are removed first, and several
+// pieces of the scan are decoded at once where their beginnings are known, by restart markers or by entry points. It
+// reads only valid files; JpegDecoder gives all others to libjpeg. Internal to codecs/.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -12,67 +11,27 @@
 #include <vector>
 
 #include "stoker/base/buffer.h"
+#include "stoker/codecs/jpeg/entry_points.h"
 #include "stoker/codecs/jpeg/jpeg_frame.h"
-#include "stoker/codecs/jpeg/jpeg_reader.h"
+#include "stoker/codecs/jpeg/scan_kernels.h"
 
 namespace stoker {
 
-// Thrown for invalid data.
-struct HuffmanError {};
-
-// A Huffman table prepared for decoding. Kept from file to file as long as the table is the same.
-class HuffmanTable {
-  public:
-    static constexpr int kBits = 11;  // bits per table look-up
-
-    // An AC code and its value bits: the value, the number of zeros before it, and the length of code and value in
-    // bits. Packed into one integer: one load reads it, and the next look-up depends only on its lowest bits.
-    class Entry {
-      public:
-        Entry() = default;
-        Entry(int value, unsigned run, unsigned length)
-            : packed_(static_cast<std::uint32_t>(value) << 16 | run << 8 | length) {}
-        std::int16_t value() const { return static_cast<std::int16_t>(packed_ >> 16); }
-        unsigned run() const { return packed_ >> 8 & 0xff; }
-        unsigned length() const { return packed_ & 0x3f; }
-        bool empty() const { return packed_ == 0; }
-
-      private:
-        std::uint32_t packed_ = 0;
-    };
-
-    // Returns false for an invalid table, or one with a symbol above `largest`.
-    bool build(const JHUFF_TBL& table, int largest);
-
-    // The entry for the code at the top of `bits`; empty if code and value exceed kBits.
-    Entry entry(std::uint64_t bits) const { return entries_[bits >> (64 - kBits)]; }
-    // The same for codes of any length. Throws HuffmanError for an unknown code.
-    Entry long_entry(std::uint64_t bits) const;
-
-    // The symbol for the code at the top of `bits`; length 0 for an unknown code.
-    struct Symbol {
-        std::uint8_t symbol;
-        std::uint8_t length;
-    };
-    Symbol symbol(std::uint64_t bits) const;
-
-  private:
-    void add(std::uint32_t code, unsigned length, std::uint8_t symbol);
-
-    std::array<Entry, std::size_t{1} << kBits> entries_;
-    std::array<Symbol, std::size_t{1} << kBits> symbols_;  // of codes up to kBits long
-    std::array<std::uint32_t, 17> limits_;                 // by length: the first 16-bit value above its codes
-    std::array<std::uint32_t, 17> offsets_;                // by length: a code plus this is the index of its symbol
-    JHUFF_TBL table_{};                                    // the table that this was built from
-    bool built_ = false;
-};
-
 class HuffmanReader final : public BlockRows {
   public:
-    // `scan`: the bytes after the header of an opened JPEG. Returns false unless it is one complete baseline scan.
-    bool open(const jpeg_decompress_struct& codec, const JpegFrame& frame, std::span<const std::byte> scan);
+    explicit HuffmanReader(const ScanKernels& kernels = best_scan_kernels()) : kernels_(kernels) {}
 
-    // Decodes MCU rows on demand; skipped rows are decoded but not stored. Throws HuffmanError.
+    // `scan`: the bytes after the header of an opened JPEG. Returns false unless it is one complete baseline scan.
+    // `points`, if not null, must stay valid: known ones are used, and further rows add theirs. Throws HuffmanError for
+    // points that cannot be those of the scan.
+    bool open(const jpeg_decompress_struct& codec, const JpegFrame& frame, std::span<const std::byte> scan,
+              EntryPointSlot* points = nullptr);
+
+    // Only blocks in these columns of MCUs will be asked for.
+    void want_columns(int first, int count) override;
+
+    // Decodes MCU rows on demand. Rows before are decoded only if the beginning of this one is not known. Throws
+    // HuffmanError.
     const std::int16_t* blocks(int component, int block_row, int first, int count) override;
 
     // Checks that the scan ends here, with an end-of-image marker. Throws HuffmanError.
@@ -82,41 +41,60 @@ class HuffmanReader final : public BlockRows {
     std::chrono::nanoseconds take_time() { return std::exchange(time_, {}); }
 
   private:
-    struct Bits {
-        std::uint64_t held = 0;  // the next bits, most significant first
-        unsigned count = 0;
-        const std::uint8_t* next = nullptr;
-
-        void refill();
-        void drop(unsigned bits) {
-            held <<= bits;
-            count -= bits;
-        }
+    // Where the MCU `mcu` begins.
+    struct State {
+        std::uint32_t mcu = 0;
+        std::uint64_t bit = 0;  // in data_
+        std::array<int, 3> dc{};
     };
 
+    bool read_tables(const jpeg_decompress_struct& codec);
+    void plan_blocks();
     bool collect(std::span<const std::byte> scan);
-    void start_segment();
-    void next_row(bool keep);
-    void check_end(const Bits& bits) const;
-    static int read_block(Bits& bits, const HuffmanTable& dc, const HuffmanTable& ac, std::int16_t* out);
+    void start_sequence(const EntryPoint& point);
+    std::uint32_t rows_together(std::uint32_t row) const;
+    void decode_rows(std::uint32_t row);
+    std::uint64_t segment_begin(std::uint32_t segment) const {
+        return segment == 0 ? 0 : std::uint64_t{8} * ends_[segment - 1];
+    }
+    void decode_segments(std::uint32_t first, std::uint32_t end, const ScanLayout& layout);
+    void decode_rows_of_segments(std::uint32_t first, std::uint32_t end);
+    void add_point_pieces(std::uint32_t row, std::uint32_t count);
+    void decode_in_sequence(std::uint32_t first, std::uint32_t end, const ScanLayout& layout);
+    void check_points(std::uint32_t row, std::uint32_t count) const;
+    void record(const State& state);
 
+    // Points of a row.
+    std::uint32_t points_wide() const { return (mcus_wide_ + points_->known.step - 1) / points_->known.step; }
+    // Rows whose points are known.
+    std::uint32_t known_rows() const;
+
+    const ScanKernels& kernels_;
     const JpegFrame* frame_ = nullptr;
+    std::uint32_t mcus_wide_ = 0;
+    std::uint32_t mcus_high_ = 0;
     HuffmanTable dc_[2];
     HuffmanTable ac_[2];
-    int dc_of_[3] = {};
-    int ac_of_[3] = {};
-    std::vector<std::uint8_t> data_;  // the scan without stuffed bytes and restart markers
-    std::vector<std::size_t> ends_;   // end of each restart segment in data_
-    std::size_t segment_ = 0;
-    bool ended_ = false;     // the scan ends with an end-of-image marker
-    unsigned interval_ = 0;  // MCUs per restart segment; 0: no restarts
-    unsigned left_ = 0;      // MCUs left in this segment
-    Bits bits_;
-    int row_ = -1;  // the MCU row that is in blocks_
-    int last_dc_[3] = {};
+    ScanLayout layout_;
+    ScanLayout unwanted_;  // puts all blocks at one place
+    std::span<const std::byte> scan_;
+    EntryPointSlot* points_ = nullptr;
+    std::vector<std::uint8_t> data_;    // the scan, or the pieces of it that are decoded, without stuffed bytes and
+                                        // restart markers
+    std::vector<std::size_t> stuffed_;  // places in data_ before which a stuffed byte was removed
+    std::size_t collected_ = 0;         // where data_ begins in the scan
+    std::vector<std::size_t> ends_;     // end of each restart segment in data_; empty: not collected yet
+    std::uint32_t interval_ = 0;        // MCUs per restart segment; 0: no restarts
+    bool ended_ = false;                // the scan ends with an end-of-image marker
+    State state_;                       // behind the rows that were decoded
+    std::uint32_t first_column_ = 0;    // of MCUs that are wanted
+    std::uint32_t end_column_ = 0;
+    std::uint32_t first_row_ = 0;  // the MCU rows that are in blocks_
+    std::uint32_t rows_ = 0;
+    std::vector<ScanPiece> pieces_;
     std::chrono::nanoseconds time_{};
-    Buffer blocks_;               // one MCU row: by component, block row, column; (8, 8) each
-    std::size_t starts_[3] = {};  // each component's first block in blocks_
+    Buffer blocks_;                        // by component, block row, column; (8, 8) each
+    std::array<std::size_t, 3> starts_{};  // each component's first block
 };
 
 }  // namespace stoker

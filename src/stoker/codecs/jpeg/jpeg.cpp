@@ -27,11 +27,16 @@ ImageInfo JpegDecoder::info(std::span<const std::byte> bytes) {
     return reader_.info();
 }
 
-void JpegDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
+void JpegDecoder::decode(std::span<const std::byte> bytes, RowSink& sink, EntryPointSlot* points) {
     huffman_.take_time();  // of an image that failed
     const JpegReader::Session session(reader_, bytes);
     const Region region = checked_region(sink, reader_.info().height, reader_.info().width);
-    if (!decode_baseline(region, sink)) {
+    bool decoded = decode_baseline(region, sink, points);
+    if (!decoded && points != nullptr && !points->known.points.empty()) {  // they are those of other bytes, or damaged
+        *points = {.known = {}, .grown = true};
+        decoded = decode_baseline(region, sink, nullptr);
+    }
+    if (!decoded) {
         decode_with_libjpeg(region.box, sink);
     }
     sink.finish();
@@ -44,13 +49,13 @@ void JpegDecoder::decode_reference(std::span<const std::byte> bytes, RowSink& si
 }
 
 // Returns false for files that libjpeg must decode. The sink may have received rows by then; libjpeg starts it again.
-bool JpegDecoder::decode_baseline(const Region& region, RowSink& sink) {
+bool JpegDecoder::decode_baseline(const Region& region, RowSink& sink, EntryPointSlot* points) {
     const jpeg_decompress_struct& codec = reader_.codec();
     if (!read_frame(codec, frame_) || !read_quant_tables(codec, frame_)) {
         return false;
     }
     try {
-        if (!huffman_.open(codec, frame_, reader_.rest())) {
+        if (!huffman_.open(codec, frame_, reader_.rest(), points)) {
             return false;
         }
         pixels_.decode(frame_, huffman_, region, sink);

@@ -21,14 +21,15 @@ namespace stoker {
 class JpegDecoder {
   public:
     ImageInfo info(std::span<const std::byte> bytes);
-    void decode(std::span<const std::byte> bytes, RowSink& sink);
+    // `points`: of this image; known ones are used, and those that decoding finds are added.
+    void decode(std::span<const std::byte> bytes, RowSink& sink, EntryPointSlot* points = nullptr);
     // Decodes with libjpeg alone. The tests and encode_dct compare other decoders with it.
     void decode_reference(std::span<const std::byte> bytes, RowSink& sink);
     // The time in Huffman decoding of baseline files since the last call.
     std::chrono::nanoseconds take_entropy_time() { return huffman_.take_time(); }
 
   private:
-    bool decode_baseline(const Region& region, RowSink& sink);
+    bool decode_baseline(const Region& region, RowSink& sink, EntryPointSlot* points);
     void decode_with_libjpeg(const Box& box, RowSink& sink);
 
     JpegReader reader_;

@@ -1,0 +1,33 @@
+// Where the entropy-coded data of a baseline JPEG can be entered: bit positions and DC predictors of some MCUs. They
+// are a by-product of decoding, and let a later one begin at a crop and decode several pieces at once.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace stoker {
+
+struct EntryPoint {
+    std::uint32_t byte = 0;            // of the file, behind its header: the one with the next bit
+    std::uint8_t bit = 0;              // in this byte: 0 is the most significant
+    std::array<std::int16_t, 3> dc{};  // of each component's last block before
+
+    bool operator==(const EntryPoint&) const = default;
+};
+
+// Points at every `step` MCUs of a row, for the first rows, and one behind them. Empty: none are known.
+struct EntryPoints {
+    std::uint32_t step = 0;
+    std::vector<EntryPoint> points;
+
+    bool operator==(const EntryPoints&) const = default;
+};
+
+// The points of an image: those that are known, and as many as a decoder learns.
+struct EntryPointSlot {
+    EntryPoints known;
+    bool grown = false;  // by the last decoding
+};
+
+}  // namespace stoker
