@@ -54,7 +54,7 @@ class Decoder {
     // Decodes the sink's region to uint8 RGB (H, W, 3). Grey is repeated, 16 bits are reduced to 8, alpha is
     // dropped, CMYK and YCCK are converted, as in Pillow's convert("RGB") except for 16-bit grey (docs/codecs.md).
     // Throws DataError for unknown, truncated or damaged bytes, and InvalidArgument for a region outside of the
-    // image. Rows below the region may not be read, and then their damage is not noticed. When it throws, the sink
+    // image. Rows above and below the region may not be read, and then their damage is not noticed. When it throws, the sink
     // may have received some rows, but not `finish`. A TIFF is refused: tiff.h reads it. Throws IoError if the library
     // of an AVIF, HEIC, JPEG XL, GIF or JPEG 2000 is missing.
     void decode(std::span<const std::byte> bytes, RowSink& sink, const DecodeOptions& options = {});

@@ -25,8 +25,8 @@ class ShardReader {
     ShardReader(std::vector<std::string> names, ShardFiles::Open open, std::size_t most_open = spare_descriptors())
         : files_(std::move(names), std::move(open), most_open) {}
 
-    // Calls count(shard, file), which returns the shard's number of samples, for every shard, several at once. Before,
-    // there are no samples.
+    // Calls count(shard, file), which returns the shard's number of samples, for every shard, several at once. A reader
+    // that was not indexed has size 0.
     void index(const std::function<std::int64_t(std::size_t shard, const ByteFile& file)>& count);
 
     std::int64_t size() const { return ends_.empty() ? 0 : ends_.back(); }

@@ -1,5 +1,5 @@
-// Where the entropy-coded data of a baseline JPEG can be entered: bit positions and DC predictors of some MCUs. They
-// are a by-product of decoding, and let a later one begin at a crop and decode several pieces at once.
+// Places at which the entropy-coded data of a baseline JPEG can be entered: bit positions and DC predictors of some
+// MCUs. They are a by-product of decoding, and let a later one begin at a crop and decode several pieces in turns.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Rows are decoded in sequence, or, where pieces of them can be entered, some rows at a time.
+// Rows are decoded in sequence, or several at a time if the beginnings of their pieces are known.
 #include "stoker/codecs/jpeg/huffman_reader.h"
 
 #include <algorithm>

@@ -41,7 +41,7 @@ class HuffmanReader final : public BlockRows {
     std::chrono::nanoseconds take_time() { return std::exchange(time_, {}); }
 
   private:
-    // Where the MCU `mcu` begins.
+    // The beginning of the MCU `mcu`.
     struct State {
         std::uint32_t mcu = 0;
         std::uint64_t bit = 0;  // in data_
@@ -82,7 +82,7 @@ class HuffmanReader final : public BlockRows {
     std::vector<std::uint8_t> data_;    // the scan, or the pieces of it that are decoded, without stuffed bytes and
                                         // restart markers
     std::vector<std::size_t> stuffed_;  // places in data_ before which a stuffed byte was removed
-    std::size_t collected_ = 0;         // where data_ begins in the scan
+    std::size_t collected_ = 0;         // the place of data_ in the scan
     std::vector<std::size_t> ends_;     // end of each restart segment in data_; empty: not collected yet
     std::uint32_t interval_ = 0;        // MCUs per restart segment; 0: no restarts
     bool ended_ = false;                // the scan ends with an end-of-image marker

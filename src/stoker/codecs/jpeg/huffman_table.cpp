@@ -14,14 +14,41 @@ int value_of(unsigned bits, unsigned size) {
 
 }  // namespace
 
-// `bits` begins with the code.
-HuffmanTable::Entry HuffmanTable::entry_of(std::uint8_t symbol, unsigned length, std::uint64_t bits) const {
-    const unsigned size = dc_ ? symbol : symbol & 15U;
+HuffmanTable::Entry HuffmanTable::entry_of(std::uint8_t symbol, unsigned length, unsigned value) const {
+    const unsigned size = size_of(symbol);
     const unsigned run = dc_ ? 0 : symbol >> 4;
     if (size == 0) {  // a difference of 0, an end of block, or 16 zeros: stored as 15 zeros and a value of 0
         return {0, dc_ || run == 15 ? run : kEnd, length};
     }
-    return {value_of(static_cast<unsigned>(bits << length >> (64 - size)), size), run, length + size};
+    return {value_of(value, size), run, length + size};
+}
+
+// The entries of one code: one for each value, and for all bits behind it.
+void HuffmanTable::add(std::uint32_t code, unsigned length, std::uint8_t symbol) {
+    Pair* at = &pairs_[std::size_t{code} << (kBits - length)];
+    const unsigned size = size_of(symbol);
+    if (length + size > kBits) {
+        std::fill_n(at, std::size_t{1} << (kBits - length), Pair{{}, Entry(symbol, 0, length)});
+        return;
+    }
+    const std::size_t equal = std::size_t{1} << (kBits - length - size);
+    for (unsigned value = 0; value < 1U << size; ++value, at += equal) {
+        const Entry entry = entry_of(symbol, length, value);
+        std::fill_n(at, equal, Pair{entry, entry});
+    }
+}
+
+void HuffmanTable::add_second_codes() {
+    for (std::size_t at = 0; at < pairs_.size(); ++at) {
+        const Entry first = pairs_[at].first;
+        if (first.empty() || first.run() == kEnd) {
+            continue;
+        }
+        const Entry next = pairs_[at << first.length() & (pairs_.size() - 1)].first;
+        if (!next.empty() && first.length() + next.length() <= kBits) {
+            pairs_[at].last = {next.value(), first.run() + 1 + next.run(), first.length() + next.length()};
+        }
+    }
 }
 
 bool HuffmanTable::build(const JHUFF_TBL& table, bool dc, int largest) {
@@ -32,7 +59,7 @@ bool HuffmanTable::build(const JHUFF_TBL& table, bool dc, int largest) {
     built_ = false;
     dc_ = dc;
     table_ = table;
-    std::array<Entry, std::size_t{1} << kBits> entries{};
+    pairs_.fill({});
     std::uint32_t code = 0;
     std::uint32_t place = 0;
     for (unsigned length = 1; length <= 16; ++length, code <<= 1) {
@@ -41,42 +68,32 @@ bool HuffmanTable::build(const JHUFF_TBL& table, bool dc, int largest) {
             if (place >= 256 || code >> length != 0 || table.huffval[place] > largest) {
                 return false;
             }
-            const std::uint8_t symbol = table.huffval[place];
-            const unsigned size = dc ? symbol : symbol & 15U;
-            if (length + size > kBits) {
-                continue;
-            }
-            // All entries with the same value bits are equal.
-            const unsigned spare = kBits - length - size;
-            for (unsigned value = 0; value < 1U << size; ++value) {
-                const std::size_t at = (std::size_t{code} << size | value) << spare;
-                std::fill_n(entries.begin() + static_cast<std::ptrdiff_t>(at), std::size_t{1} << spare,
-                            entry_of(symbol, length, static_cast<std::uint64_t>(at) << (64 - kBits)));
+            if (length <= kBits) {
+                add(code, length, table.huffval[place]);
             }
         }
         limits_[length] = code << (16 - length);
     }
-    for (std::size_t at = 0; at < entries.size(); ++at) {
-        const Entry first = entries[at];
-        Entry last = first;
-        if (!dc && !first.empty() && first.run() != kEnd) {
-            const Entry next = entries[at << first.length() & (entries.size() - 1)];
-            if (!next.empty() && first.length() + next.length() <= kBits) {
-                last = {next.value(), first.run() + 1 + next.run(), first.length() + next.length()};
-            }
-        }
-        pairs_[at] = {first, last};
+    if (!dc) {
+        add_second_codes();
     }
     built_ = true;
     return true;
 }
 
 HuffmanTable::Entry HuffmanTable::long_entry(std::uint64_t bits) const {
+    const auto entry = [&](std::uint8_t symbol, unsigned length) {
+        const unsigned size = size_of(symbol);
+        return entry_of(symbol, length, size == 0 ? 0 : static_cast<unsigned>(bits << length >> (64 - size)));
+    };
+    if (const Entry code = pair(bits).last; !code.empty()) {
+        return entry(static_cast<std::uint8_t>(code.value()), code.length());
+    }
     const auto top = static_cast<std::uint32_t>(bits >> 48);
-    for (unsigned length = 1; length <= 16; ++length) {
+    for (unsigned length = kBits + 1; length <= 16; ++length) {
         if (top < limits_[length]) {
             const std::uint32_t place = (top >> (16 - length)) + offsets_[length];
-            return entry_of(table_.huffval[place & 255], length, bits);
+            return entry(table_.huffval[place & 255], length);
         }
     }
     throw HuffmanError{};

@@ -1,5 +1,5 @@
 // A Huffman table prepared for decoding (ITU-T T.81, annex F): one look-up returns a code's run, value and length, and
-// often those of the next code, too. Internal to codecs/.
+// often those of the code behind it. Internal to codecs/.
 #pragma once
 
 #include <array>
@@ -27,19 +27,18 @@ class HuffmanTable {
         Entry() = default;
         Entry(int value, unsigned run, unsigned length)
             : packed_(static_cast<std::uint32_t>(value) << 16 | run << 8 | length) {}
-        explicit Entry(std::uint32_t packed) : packed_(packed) {}
         std::int16_t value() const { return static_cast<std::int16_t>(packed_ >> 16); }
         unsigned run() const { return packed_ >> 8 & 0xff; }
         unsigned length() const { return packed_ & 0x3f; }
         bool empty() const { return packed_ == 0; }
-        std::uint32_t packed() const { return packed_; }
 
       private:
         std::uint32_t packed_ = 0;
     };
 
-    // The next code, and where both fit into kBits, the one behind it: its entry has the length of both, and the run
-    // from the first code's place. Otherwise `last` is `first`.
+    // The next code, and if both fit into kBits, the one behind it: its entry has the length of both, and the run from
+    // the first code's place. Otherwise `last` is `first`. Without an entry for the first, `last` has the code's symbol
+    // and length, if it is no longer than kBits.
     struct Pair {
         Entry first;
         Entry last;
@@ -53,11 +52,11 @@ class HuffmanTable {
     // The same for one code of any length. Throws HuffmanError for an unknown code.
     Entry long_entry(std::uint64_t bits) const;
 
-    // Of kBits bits each, for kernels.
-    const Pair* pairs() const { return pairs_.data(); }
-
   private:
-    Entry entry_of(std::uint8_t symbol, unsigned length, std::uint64_t bits) const;
+    unsigned size_of(std::uint8_t symbol) const { return dc_ ? symbol : symbol & 15U; }  // bits of the value
+    Entry entry_of(std::uint8_t symbol, unsigned length, unsigned value) const;
+    void add(std::uint32_t code, unsigned length, std::uint8_t symbol);
+    void add_second_codes();
 
     std::array<Pair, std::size_t{1} << kBits> pairs_;
     std::array<std::uint32_t, 17> limits_;   // by length: the first 16-bit value above its codes

@@ -18,7 +18,7 @@ inline constexpr int kMaxMcuBlocks = 10;  // T.81, B.2.3
 // Kernels read so many bytes beyond a piece.
 inline constexpr std::size_t kScanPadding = 64 * 32 / 8 + 64;
 
-// The blocks of an MCU, in the scan's order, and where they lie in memory: those of MCU (row, column) at
+// The blocks of an MCU, in the scan's order, and their places in memory: that of MCU (row, column) is
 // start + row * row_step + column * column_step.
 struct ScanLayout {
     struct Block {

@@ -24,7 +24,7 @@ struct ParquetValues {
 
 class TakenValues {
   public:
-    // `map`: of the file; values in it are not copied. `bytes`: the size of all others, as far as it is known.
+    // `map`: of the file; values in it are not copied. `bytes`: the size of all others, if it is known.
     TakenValues(std::span<const std::byte> map, std::int64_t rows, std::uint64_t bytes);
 
     // The next value; a size of -1: null. Values that are entries of a dictionary come again at the same address.
