@@ -132,16 +132,18 @@ void BlockDecoder::write_row(const JpegFrame& frame, int y, const Box& box, std:
 void BlockDecoder::decode(const JpegFrame& frame, BlockRows& blocks, const Region& region, RowSink& sink) {
     const Box box = shrunk_box(region.box, region.shrink);
     int mcu_row = frame.mcus_high;
-    int first = frame.mcus_wide;
-    int end = 0;
+    int end_row = 0;
+    int first_column = frame.mcus_wide;
+    int end_column = 0;
     for (int c = 0; c < frame.components; ++c) {
         plan(frame, c, box, region.shrink, planes_[c]);
-        const int h = frame.component[JpegFrame::at(c)].h;
-        first = std::min(first, planes_[c].first_block / h);
-        end = std::max(end, (planes_[c].first_block + planes_[c].blocks - 1) / h + 1);
+        const FrameComponent& component = frame.component[JpegFrame::at(c)];
+        end_row = std::max(end_row, planes_[c].last_row / (planes_[c].side * component.v) + 1);
+        first_column = std::min(first_column, planes_[c].first_block / component.h);
+        end_column = std::max(end_column, (planes_[c].first_block + planes_[c].blocks - 1) / component.h + 1);
         mcu_row = std::min(mcu_row, planes_[c].first_row / (planes_[c].side * frame.component[JpegFrame::at(c)].v));
     }
-    blocks.want_columns(first, end - first);
+    blocks.want(end_row, first_column, end_column);
     sink.start(box.height, box.width, 3);
     for (int y = box.top; y < box.top + box.height; ++mcu_row) {
         for (int c = 0; c < frame.components; ++c) {

@@ -24,7 +24,8 @@ struct EntryPoints {
     bool operator==(const EntryPoints&) const = default;
 };
 
-// The points of an image: those that are known, and as many as a decoder learns.
+// The points of an image: those that are known, and as many as a decoder learns. Points of other bytes, or damaged ones,
+// are noticed and dropped almost always, but not always; with those that stay the pixels may be wrong.
 struct EntryPointSlot {
     EntryPoints known;
     bool grown = false;  // by the last decoding

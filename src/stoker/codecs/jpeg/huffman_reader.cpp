@@ -102,6 +102,7 @@ bool HuffmanReader::open(const jpeg_decompress_struct& codec, const JpegFrame& f
     ended_ = false;
     state_ = {};
     first_row_ = rows_ = 0;
+    end_row_ = mcus_high_;
     first_column_ = 0;
     end_column_ = mcus_wide_;
     if (points_ != nullptr && points_->known.points.empty()) {
@@ -123,9 +124,10 @@ std::uint32_t HuffmanReader::known_rows() const {
     return points == 0 ? 0 : static_cast<std::uint32_t>((points - 1) / points_wide());
 }
 
-void HuffmanReader::want_columns(int first, int count) {
-    first_column_ = static_cast<std::uint32_t>(first);
-    end_column_ = std::min(mcus_wide_, first_column_ + static_cast<std::uint32_t>(count));
+void HuffmanReader::want(int end_row, int first_column, int end_column) {
+    end_row_ = std::min(mcus_high_, static_cast<std::uint32_t>(end_row));
+    first_column_ = static_cast<std::uint32_t>(first_column);
+    end_column_ = std::min(mcus_wide_, static_cast<std::uint32_t>(end_column));
 }
 
 // Copies the scan without stuffed zeros and restart markers, up to the first other marker.
@@ -308,7 +310,8 @@ std::uint32_t HuffmanReader::rows_together(std::uint32_t row) const {
     }
     const std::size_t row_blocks = std::size_t{mcus_wide_} * static_cast<std::size_t>(layout_.mcu_blocks);
     const auto most = static_cast<std::uint32_t>(std::max<std::size_t>(kMostBlocks / row_blocks, 1));
-    return std::min(most, (row < known ? known : mcus_high_) - row);
+    const std::uint32_t end = std::max(std::min(row < known ? known : mcus_high_, end_row_), row + 1);
+    return std::min(most, end - row);
 }
 
 void HuffmanReader::decode_rows(std::uint32_t row) {

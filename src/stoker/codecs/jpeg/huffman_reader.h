@@ -27,8 +27,7 @@ class HuffmanReader final : public BlockRows {
     bool open(const jpeg_decompress_struct& codec, const JpegFrame& frame, std::span<const std::byte> scan,
               EntryPointSlot* points = nullptr);
 
-    // Only blocks in these columns of MCUs will be asked for.
-    void want_columns(int first, int count) override;
+    void want(int end_row, int first_column, int end_column) override;
 
     // Decodes MCU rows on demand. Rows before are decoded only if the beginning of this one is not known. Throws
     // HuffmanError.
@@ -87,7 +86,8 @@ class HuffmanReader final : public BlockRows {
     std::uint32_t interval_ = 0;        // MCUs per restart segment; 0: no restarts
     bool ended_ = false;                // the scan ends with an end-of-image marker
     State state_;                       // behind the rows that were decoded
-    std::uint32_t first_column_ = 0;    // of MCUs that are wanted
+    std::uint32_t end_row_ = 0;         // of MCUs that are wanted
+    std::uint32_t first_column_ = 0;
     std::uint32_t end_column_ = 0;
     std::uint32_t first_row_ = 0;  // the MCU rows that are in blocks_
     std::uint32_t rows_ = 0;

@@ -81,8 +81,8 @@ struct JpegFrame {
 class BlockRows {
   public:
     virtual ~BlockRows() = default;
-    // Tells before that only blocks in `count` columns of MCUs will be asked for.
-    virtual void want_columns(int /*first*/, int /*count*/) {}
+    // Tells before that only blocks of MCUs before row `end_row`, in these columns, will be asked for.
+    virtual void want(int /*end_row*/, int /*first_column*/, int /*end_column*/) {}
     // Blocks first ... first + count - 1 of a component's block row: (count, 8, 8) in natural order, aligned to
     // 64 bytes, with readable memory up to the next multiple of 4 blocks. Valid until the next call.
     // Callers ask for each block row at most once, in the order of the MCU rows.
