@@ -43,13 +43,17 @@ ShardReader::Place ShardReader::place(std::int64_t index) const {
     return {.shard = shard, .sample = index - (shard == 0 ? 0 : ends_[shard - 1])};
 }
 
-std::span<const std::byte> ShardReader::read(std::size_t shard, const ByteRange& range, Buffer& storage) const {
+void ShardReader::check_range(std::size_t shard, const ByteRange& range) const {
     if (range.offset > sizes_[shard] || range.size > sizes_[shard] - range.offset) {
         throw DataError({.path = shown_name(files_.name(shard))},
                         {.where = "shard",
                          .expected = fmt::format("a sample within {} bytes", sizes_[shard]),
                          .got = fmt::format("{} bytes at {}", range.size, range.offset)});
     }
+}
+
+std::span<const std::byte> ShardReader::read(std::size_t shard, const ByteRange& range, Buffer& storage) const {
+    check_range(shard, range);
     const ShardFiles::Handle file = files_.open(shard);
     if (const auto part = mapped(file, range); !part.empty()) {
         return map_or_read_.get(part, *file, range.offset, storage);
@@ -62,14 +66,24 @@ std::span<const std::byte> ShardReader::read(std::size_t shard, const ByteRange&
 void ShardReader::prefetch(
     std::span<const std::int64_t> indices,
     const std::function<void(const Place& at, std::vector<ByteRange>& ranges)>& add_ranges) const {
+    if (const auto wrong = std::ranges::find_if(indices, [&](std::int64_t i) { return i < 0 || i >= size(); });
+        wrong != indices.end()) {
+        throw InvalidArgument({.where = "sample index",
+                               .expected = fmt::format("0 to {}", size() - 1),
+                               .got = fmt::format("{}", *wrong)});
+    }
     std::vector<ByteRange> ranges;
     if (!files_.remote()) {
         std::size_t ahead = 0;
         for (const std::int64_t index : indices) {
             const Place at = place(index);
-            const ShardFiles::Handle file = files_.open(at.shard);
             ranges.clear();
             add_ranges(at, ranges);
+            std::erase_if(ranges, [](const ByteRange& range) { return range.size == 0; });
+            if (ranges.empty()) {
+                continue;
+            }
+            const ShardFiles::Handle file = files_.open(at.shard);
             for (const ByteRange& range : ranges) {
                 if (const auto part = mapped(file, range); !part.empty()) {
                     prefetch_bytes(part, ahead++, [&] { file->will_need(range.offset, range.size); });

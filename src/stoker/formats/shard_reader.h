@@ -46,10 +46,11 @@ class ShardReader {
     // may be damaged.
     template <typename Use>
     auto read_checked(std::size_t shard, const ByteRange& range, Buffer& storage, const Use& use) const {
+        check_range(shard, range);
         try {
             return use(read(shard, range, storage));
         } catch (const DataError&) {
-            if (!files_.open(shard)->remote()) {
+            if (!files_.remote()) {
                 throw;
             }
         }
@@ -58,12 +59,15 @@ class ShardReader {
         return use(storage.bytes());
     }
 
-    // For Dataset::prefetch. `add_ranges` appends the ranges that a sample needs; those of size 0 are left out. Fetches
-    // remote neighbours in one request; brings local ones into memory.
+    // For Dataset::prefetch; throws InvalidArgument for an index that is none. `add_ranges` appends the ranges that a
+    // sample needs; those of size 0 are left out. Fetches remote neighbours in one request; brings local ones into
+    // memory.
     void prefetch(std::span<const std::int64_t> indices,
                   const std::function<void(const Place& at, std::vector<ByteRange>& ranges)>& add_ranges) const;
 
   private:
+    void check_range(std::size_t shard, const ByteRange& range) const;
+
     ShardFiles files_;
     std::vector<std::int64_t> ends_;    // index after the last sample of each shard
     std::vector<std::uint64_t> sizes_;  // of the files

@@ -143,6 +143,20 @@ TEST(HuffmanReader, EveryTruncationIsRefused) {
     EXPECT_TRUE(decoded(decoder, whole, false));
 }
 
+// A code of ones only that no block uses: libjpeg refuses such tables.
+TEST(HuffmanReader, ACodeOfOnesOnlyIsRefused) {
+    JpegDecoder decoder;
+    Bytes jpeg = make_jpeg({});
+    const std::size_t table = find_marker(jpeg, 0xc4);  // the DC table of luma, whose 12 codes have 2 to 9 bits
+    const std::size_t counts = table + 5;
+    ASSERT_EQ(jpeg[counts + 8], std::byte{1});
+    jpeg[counts + 8] = std::byte{2};
+    jpeg.insert(jpeg.begin() + static_cast<std::ptrdiff_t>(counts + 16 + 12), std::byte{0});
+    jpeg[table + 3] = static_cast<std::byte>(std::to_integer<int>(jpeg[table + 3]) + 1);
+    EXPECT_FALSE(decoded(decoder, jpeg, true));
+    EXPECT_FALSE(decoded(decoder, jpeg, false));
+}
+
 // A DC table with an invalid symbol that no block uses: libjpeg refuses such tables.
 TEST(HuffmanReader, ABogusTableIsRefused) {
     JpegDecoder decoder;

@@ -28,7 +28,7 @@ struct EntryPoints {
 // are noticed and dropped almost always, but not always; with those that stay the pixels may be wrong.
 struct EntryPointSlot {
     EntryPoints known;
-    bool grown = false;  // by the last decoding
+    bool grown = false;  // the last decoding changed them
 };
 
 }  // namespace stoker

@@ -21,7 +21,8 @@ class HuffmanReader final : public BlockRows {
   public:
     explicit HuffmanReader(const ScanKernels& kernels = best_scan_kernels()) : kernels_(kernels) {}
 
-    // `scan`: the bytes after the header of an opened JPEG. Returns false unless it is one complete baseline scan.
+    // `scan`: the bytes after the header of an opened JPEG. Returns false unless it is one baseline scan, which is
+    // complete unless points are known.
     // `points`, if not null, must stay valid: known ones are used, and further rows add theirs. Throws HuffmanError for
     // points that cannot be those of the scan.
     bool open(const jpeg_decompress_struct& codec, const JpegFrame& frame, std::span<const std::byte> scan,

@@ -72,6 +72,9 @@ bool HuffmanTable::build(const JHUFF_TBL& table, bool dc, int largest) {
                 add(code, length, table.huffval[place]);
             }
         }
+        if (table.bits[length] != 0 && code >> length != 0) {  // no code has ones only (T.81, C.2)
+            return false;
+        }
         limits_[length] = code << (16 - length);
     }
     if (!dc) {

@@ -20,6 +20,7 @@ class HuffmanTable {
     // The run of an end of block.
     static constexpr unsigned kEnd = 128;
 
+    // Inlined, so that no kernel runs what was compiled for another instruction set.
     // A code and its value bits: the value, the number of zeros before it, and the length of code and value in bits.
     // Packed into one integer: one load reads it, and the next look-up depends only on its lowest bits.
     class Entry {
@@ -27,10 +28,10 @@ class HuffmanTable {
         Entry() = default;
         Entry(int value, unsigned run, unsigned length)
             : packed_(static_cast<std::uint32_t>(value) << 16 | run << 8 | length) {}
-        std::int16_t value() const { return static_cast<std::int16_t>(packed_ >> 16); }
-        unsigned run() const { return packed_ >> 8 & 0xff; }
-        unsigned length() const { return packed_ & 0x3f; }
-        bool empty() const { return packed_ == 0; }
+        [[gnu::always_inline]] std::int16_t value() const { return static_cast<std::int16_t>(packed_ >> 16); }
+        [[gnu::always_inline]] unsigned run() const { return packed_ >> 8 & 0xff; }
+        [[gnu::always_inline]] unsigned length() const { return packed_ & 0x3f; }
+        [[gnu::always_inline]] bool empty() const { return packed_ == 0; }
 
       private:
         std::uint32_t packed_ = 0;
@@ -48,7 +49,7 @@ class HuffmanTable {
     bool build(const JHUFF_TBL& table, bool dc, int largest);
 
     // The entries for the codes at the top of `bits`; empty if the first code and its value exceed kBits.
-    Pair pair(std::uint64_t bits) const { return pairs_[bits >> (64 - kBits)]; }
+    [[gnu::always_inline]] Pair pair(std::uint64_t bits) const { return pairs_[bits >> (64 - kBits)]; }
     // The same for one code of any length. Throws HuffmanError for an unknown code.
     Entry long_entry(std::uint64_t bits) const;
 

@@ -31,10 +31,14 @@ void JpegDecoder::decode(std::span<const std::byte> bytes, RowSink& sink, EntryP
     huffman_.take_time();  // of an image that failed
     const JpegReader::Session session(reader_, bytes);
     const Region region = checked_region(sink, reader_.info().height, reader_.info().width);
+    const bool known = points != nullptr && !points->known.points.empty();
+    if (points != nullptr) {
+        points->grown = false;
+    }
     bool decoded = decode_baseline(region, sink, points);
-    if (!decoded && points != nullptr && !points->known.points.empty()) {  // they are those of other bytes, or damaged
-        *points = {.known = {}, .grown = true};
-        decoded = decode_baseline(region, sink, nullptr);
+    if (!decoded && points != nullptr) {  // known ones may be those of other bytes, or damaged
+        *points = {.known = {}, .grown = known};
+        decoded = known && decode_baseline(region, sink, nullptr);
     }
     if (!decoded) {
         decode_with_libjpeg(region.box, sink);

@@ -193,16 +193,25 @@ const ArrowSource* ParquetRows::add(const ArrowPath& path) {
     return &source;
 }
 
-// A run with a dictionary may be a whole row group.
+// The size of `stored` bytes of a chunk's pages when they are decoded, as far as the file says, at most 256 MiB.
+std::uint64_t ParquetRows::decoded_size(const ParquetChunk& all, std::uint64_t stored) {
+    constexpr double kMost = std::uint64_t{256} << 20;
+    const double growth =
+        static_cast<double>(all.decoded_size) / static_cast<double>(std::max<std::uint64_t>(all.size, 1));
+    return static_cast<std::uint64_t>(std::clamp(std::max(growth, 1.0) * static_cast<double>(stored), 0.0, kMost));
+}
+
+// Pages that refer to a dictionary are one part with it, and without their number a row group is one.
 void ParquetRows::add_part_sizes(const Source& source) {
     part_sizes_.stored = static_cast<std::uint64_t>(bytes_);
     for (const Group& group : groups_) {
         const ParquetChunk all = chunk(group, source.leaves.front());
         const auto decoded = static_cast<std::uint64_t>(std::max<std::int64_t>(all.decoded_size, 0));
-        if (all.dictionary_pages != 0) {
+        const std::uint64_t dictionary = decoded_size(all, all.data > all.begin ? all.data - all.begin : 0);
+        if (all.dictionary_pages < 0) {
             part_sizes_.add(decoded);
-        } else if (opened_[group.file].map.empty() || all.compressed) {
-            part_sizes_.add_pieces(decoded, kPartBytes);
+        } else if (all.dictionary_pages > 0 || opened_[group.file].map.empty() || all.compressed) {
+            part_sizes_.add_pieces(decoded, kPartBytes + dictionary);
         }
     }
     values_.set_budget(part_budget(part_sizes_, kCacheBytes).bytes);
@@ -276,17 +285,13 @@ const std::vector<ParquetRows::Run>& ParquetRows::runs(const Source& source, std
 
 ParquetValues ParquetRows::decode_run(const Group& group, std::int32_t leaf, const Run& run) const {
     const File& file = opened_[group.file];
+    const std::uint64_t decoded = decoded_size(chunk(group, leaf), run.size);
     std::unique_lock large(large_run_, std::defer_lock);
-    if (run.size > kLargeRun) {
+    if (decoded > kLargeRun) {
         large.lock();
     }
-    // As many as of a dictionary's page, whose entries are copied once.
-    const ParquetChunk all = chunk(group, leaf);
-    const double growth =
-        static_cast<double>(all.decoded_size) / static_cast<double>(std::max<std::uint64_t>(all.size, 1));
-    TakenValues taken(
-        file.map, run.rows,
-        run.dictionary ? static_cast<std::uint64_t>(std::max(growth, 1.0) * static_cast<double>(run.size)) : 0);
+    // Entries of a dictionary are copied once.
+    TakenValues taken(file.map, run.rows, run.dictionary ? decoded : 0);
     call_arrow(file_name(group), [&](ArrowText* error) {
         return api_.parquet_values(
             file.handle.get(), group.number, leaf, run.offset, run.size, run.rows,

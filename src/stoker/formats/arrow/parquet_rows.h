@@ -105,6 +105,7 @@ class ParquetRows final : public ArrowRows {
     const std::vector<Run>& runs(const Source& source, std::size_t group) const;
     std::vector<Run> find_runs(const Group& group, std::int32_t leaf) const;
     void add_part_sizes(const Source& source);
+    static std::uint64_t decoded_size(const ParquetChunk& all, std::uint64_t stored);
     ParquetValues decode_run(const Group& group, std::int32_t leaf, const Run& run) const;
     Column decode_column(const Group& group, const Source& source) const;
     bool in_place(const Group& group, std::int32_t leaf) const;
