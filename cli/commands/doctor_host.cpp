@@ -54,7 +54,7 @@ Check check_cpu() {
             .found =
                 fmt::format("{} ({})", features.model.empty() ? "unknown model" : features.model,
                             features.names().empty() ? "no SIMD" : fmt::format("{}", fmt::join(features.names(), " "))),
-            .expected = "avx2 with FMA, or neon",
+            .expected = "avx2 with FMA and BMI2, or neon",
             .why = "without it resize and normalise take several times longer",
             .fix = simd ? "" : "in a virtual machine, pass the host's CPU model through"};
 }

@@ -20,9 +20,9 @@ class HuffmanTable {
     // The run of an end of block.
     static constexpr unsigned kEnd = 128;
 
-    // Inlined, so that no kernel runs what was compiled for another instruction set.
     // A code and its value bits: the value, the number of zeros before it, and the length of code and value in bits.
-    // Packed into one integer: one load reads it, and the next look-up depends only on its lowest bits.
+    // Packed into one integer: one load reads it, and the next look-up depends only on its lowest bits. The functions
+    // are inlined always, so that no kernel runs what was compiled for another instruction set.
     class Entry {
       public:
         Entry() = default;
