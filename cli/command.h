@@ -17,6 +17,7 @@ namespace stoker::cli {
 using Command = std::function<int()>;
 Command add_show(CLI::App& app);
 Command add_inspect(CLI::App& app);
+Command add_index(CLI::App& app);
 Command add_pack(CLI::App& app);
 Command add_unpack(CLI::App& app);
 Command add_synth(CLI::App& app);

@@ -23,6 +23,7 @@
 #include "stoker/base/statistics.h"
 #include "stoker/base/url_secrets.h"
 #include "stoker/formats/open.h"
+#include "stoker/pipeline/cache/open_jpeg_index.h"
 #include "stoker/pipeline/dct_crop_plan.h"
 #include "stoker/pipeline/loader.h"
 #include "stoker/pipeline/recipe_data.h"
@@ -40,6 +41,7 @@ struct BenchPipelineArguments {
     std::int64_t batch = 64;
     int prefetch = 3;
     std::string decode_on = "cpu";  // cpu | device: only the loader's part, as with data.decode_on
+    bool jpeg_index = false;
     int rounds = 3;
     std::int64_t batches = 100;
     std::string npy;
@@ -88,7 +90,8 @@ class BenchLoader {
                    .workers = options.workers.value_or(auto_workers(/*on_gpu=*/false)),
                    .prefetch = options.prefetch,
                    .drop_last = dataset->size() >= options.batch,  // full batches only, if there are enough samples
-                   .images = image_options(*dataset, options)}),
+                   .images = image_options(*dataset, options),
+                   .jpeg_index = options.jpeg_index ? open_jpeg_index(options.data, dataset->size()) : nullptr}),
           first_(next()),
           first_seconds_(std::chrono::duration<double>(Clock::now() - start_).count()) {}
 
@@ -227,6 +230,7 @@ int measure(const std::shared_ptr<const Dataset>& dataset, const BenchPipelineAr
             {"batch", options.batch},
             {"batches", options.batches},
             {"decode_on", options.decode_on},
+            {"jpeg_index", options.jpeg_index},
             {"bytes_per_image", loader.bytes_per_image()},
             {"workers", loader.workers()},
             {"images_per_second", median(rates)},
@@ -307,6 +311,8 @@ Command add_bench_pipeline(CLI::App& app) {
         ->check(CLI::Range(0, 1024));
     add_number(app, "--batch", options->batch, "samples per batch", 1, 65536);
     add_number(app, "--prefetch", options->prefetch, "batches prefetched beyond the one in use", 1, 1024);
+    app.add_flag("--jpeg-index", options->jpeg_index,
+                 "use and extend the index of the data's JPEGs, as training does (data.jpeg_index)");
     add_number(app, "--rounds", options->rounds, "number of measurements; medians are reported", 1, 1000);
     add_number(app, "--batches", options->batches, "batches per round", 1, 100'000'000);
     auto* decode_on = app.add_option("--decode-on", options->decode_on,

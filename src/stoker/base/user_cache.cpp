@@ -105,6 +105,15 @@ fs::path user_cache_dir() {
     return home.empty() ? fs::path() : fs::path(home) / ".cache" / "stoker";
 }
 
+fs::path user_cache_file(std::string_view kind, std::string_view name) {
+    fs::path path = file_of(kind, name);
+    if (!path.empty()) {
+        note_use(path);
+        remove_old_files(path.parent_path());
+    }
+    return path;
+}
+
 std::optional<Buffer> read_user_cache(std::string_view kind, std::string_view name, std::string_view stamp) {
     const fs::path path = file_of(kind, name);
     std::error_code unknown;

@@ -16,6 +16,10 @@ namespace stoker {
 // Empty if neither these variables nor HOME are set.
 std::filesystem::path user_cache_dir();
 
+// The file that is stored under `kind` and `name`, for content with a form of its own; it may not exist. Empty without
+// a cache directory. Removes old files as write_user_cache does, and notes that this one is used.
+std::filesystem::path user_cache_file(std::string_view kind, std::string_view name);
+
 // Returns the content stored under `kind` ("tar_index") and `name` (the data set's absolute path or URL) if it was
 // written with the same `stamp`; empty if there is none, the stamp differs, or the file is damaged.
 std::optional<Buffer> read_user_cache(std::string_view kind, std::string_view name, std::string_view stamp);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
 #include "stoker/codecs/dct/dct.h"
 #include "stoker/codecs/decoders.h"
 #include "stoker/codecs/gif.h"
@@ -14,6 +15,7 @@
 #include "stoker/codecs/heif_boxes.h"
 #include "stoker/codecs/j2k_header.h"
 #include "stoker/codecs/jpeg/jpeg.h"
+#include "stoker/codecs/jpeg/jpeg_index.h"
 #include "stoker/codecs/jpeg2000.h"
 #include "stoker/codecs/jxl.h"
 #include "stoker/codecs/orientation.h"
@@ -24,6 +26,9 @@ namespace stoker {
 namespace {
 
 using namespace std::string_view_literals;
+
+// Smaller JPEGs have few entry points, and are not worth a look-up.
+constexpr std::size_t kLeastIndexedBytes = 8 * 1024;
 
 constexpr std::string_view kJpegStart = "\xff\xd8\xff"sv;
 constexpr std::string_view kPngStart = "\x89PNG\r\n\x1a\n"sv;
@@ -39,10 +44,6 @@ constexpr OtherFormat kOtherFormats[] = {
     {0, "\x1f\x8b"sv, "gzip data"sv},
     {0, "PK\3\4"sv, "a zip archive"sv},
 };
-
-std::string_view as_text(std::span<const std::byte> bytes) {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 // Describes unknown bytes for an error. The text is safe to print.
 std::string describe(std::span<const std::byte> bytes) {
@@ -153,8 +154,31 @@ std::optional<Codec> sniff_codec(std::span<const std::byte> bytes) {
     return sniff_dct(bytes);
 }
 
+// JPEGs with the entry points that an index knows.
+class IndexedJpegDecoder : public JpegDecoder {
+  public:
+    void use_index(JpegIndex* index) { index_ = index; }
+
+    void decode(std::span<const std::byte> bytes, RowSink& sink) {
+        if (index_ == nullptr || bytes.size() < kLeastIndexedBytes) {
+            JpegDecoder::decode(bytes, sink);
+            return;
+        }
+        const JpegKey key = jpeg_key(bytes);
+        points_.known = index_->find(key);
+        JpegDecoder::decode(bytes, sink, &points_);
+        if (points_.grown && !points_.known.points.empty()) {
+            index_->add(key, points_.known);
+        }
+    }
+
+  private:
+    JpegIndex* index_ = nullptr;
+    EntryPointSlot points_;
+};
+
 struct Decoder::State {
-    JpegDecoder jpeg;
+    IndexedJpegDecoder jpeg;
     PngDecoder png;
     WebpDecoder webp;
     BmpDecoder bmp;
@@ -218,6 +242,22 @@ Decoder::~Decoder() = default;
 ImageInfo Decoder::info(std::span<const std::byte> bytes, const DecodeOptions& options) {
     state_->accept_first_frames(options.first_frame);
     return state_->with_decoder(bytes, [bytes](auto& decoder) { return decoder.info(bytes); });
+}
+
+void Decoder::use_index(JpegIndex* index) {
+    state_->jpeg.use_index(index);
+}
+
+bool Decoder::index_jpeg(std::span<const std::byte> bytes, JpegIndex& index) {
+    if (bytes.size() < kLeastIndexedBytes || sniff_codec(bytes) != Codec::jpeg) {
+        return false;
+    }
+    const EntryPoints points = state_->jpeg.find_points(bytes);
+    if (points.points.empty()) {
+        return false;
+    }
+    index.add(jpeg_key(bytes), points);
+    return true;
 }
 
 std::chrono::nanoseconds Decoder::take_entropy_time() {

@@ -14,6 +14,8 @@
 
 namespace stoker {
 
+class JpegIndex;
+
 enum class Codec { jpeg, png, dct, dct_zstd, webp, bmp, pnm, tiff, avif, heic, jxl, gif, jpeg2000 };
 
 std::string_view codec_name(Codec codec);
@@ -54,14 +56,20 @@ class Decoder {
     // Decodes the sink's region to uint8 RGB (H, W, 3). Grey is repeated, 16 bits are reduced to 8, alpha is
     // dropped, CMYK and YCCK are converted, as in Pillow's convert("RGB") except for 16-bit grey (docs/codecs.md).
     // Throws DataError for unknown, truncated or damaged bytes, and InvalidArgument for a region outside of the
-    // image. Rows above and below the region may not be read, and then their damage is not noticed. When it throws, the sink
-    // may have received some rows, but not `finish`. A TIFF is refused: tiff.h reads it. Throws IoError if the library
-    // of an AVIF, HEIC, JPEG XL, GIF or JPEG 2000 is missing.
+    // image. Rows above and below the region may not be read, and then their damage is not noticed. When it throws, the
+    // sink may have received some rows, but not `finish`. A TIFF is refused: tiff.h reads it. Throws IoError if the
+    // library of an AVIF, HEIC, JPEG XL, GIF or JPEG 2000 is missing.
     void decode(std::span<const std::byte> bytes, RowSink& sink, const DecodeOptions& options = {});
 
     // Decodes a PNG of 16 bits: calls take(y, row) for each row from the top, RGBA of uint16 (width, 4). Knows no
     // orientation. Throws DataError.
     void decode_deep(std::span<const std::byte> bytes, const std::function<void(int, const std::uint8_t*)>& take);
+
+    // Entry points of JPEGs are looked up there and kept there; null: nowhere. Must stay valid.
+    void use_index(JpegIndex* index);
+    // Adds the entry points of a JPEG to the index, without decoding its pixels. Returns false if it has none: it is
+    // small, has restart markers, or is not baseline. Throws DataError.
+    bool index_jpeg(std::span<const std::byte> bytes, JpegIndex& index);
 
     // The time in Huffman decoding since the last call; only baseline JPEGs measure it.
     std::chrono::nanoseconds take_entropy_time();

@@ -208,6 +208,7 @@ StageTime Loader::fill_task(const RingTask& task, WorkerBuffers& buffers, StageT
     const auto began = std::chrono::steady_clock::now();  // `begin` is empty while the account is off
     std::int64_t item = task.begin;
     std::exception_ptr error;
+    buffers.scratch.use_index(options_.jpeg_index.get());
     buffers.stages.begin_task(begin);
     try {
         with_checked_maps([&] {
@@ -226,6 +227,7 @@ StageTime Loader::fill_task(const RingTask& task, WorkerBuffers& buffers, StageT
                 fill_item({*task.batch, item, task.urgent}, buffers);
                 if (huge_allocations() != huge) {  // or each worker would keep the memory of the largest image
                     buffers.scratch = SampleScratch();
+                    buffers.scratch.use_index(options_.jpeg_index.get());
                 }
             }
         });
@@ -388,9 +390,18 @@ void Loader::restore(const LoaderState& state) {
 
 LoaderStats Loader::stats() const {
     const SampleCache* const cache = writer_->cache();
-    return {.workers = threads_.times(),
-            .cached_bytes = cache != nullptr ? cache->bytes() : 0,
-            .cache_stop_reason = cache != nullptr ? cache->stop_reason() : ""};
+    const JpegIndex* const index = options_.jpeg_index.get();
+    LoaderStats stats;
+    stats.workers = threads_.times();
+    if (index != nullptr) {
+        stats.jpeg_index_bytes = index->bytes();
+        stats.cache_stop_reason = index->stop_reason();
+    }
+    if (cache != nullptr) {
+        stats.cached_bytes = cache->bytes();
+        stats.cache_stop_reason = cache->stop_reason();
+    }
+    return stats;
 }
 
 }  // namespace stoker

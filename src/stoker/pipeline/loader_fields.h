@@ -52,6 +52,11 @@ struct SampleScratch {
     bool drawn = false;      // what fails from here on depends on the random numbers
     bool on_device = false;  // a device decodes the sample's image
 
+    void use_index(JpegIndex* index) {
+        transform.decoder.use_index(index);
+        fields.decoder.use_index(index);
+    }
+
     // decode_wanted (read_sample.h) of the sample.
     bool decode_recording(const FrameWindow& wanted, std::int64_t channels);
 };

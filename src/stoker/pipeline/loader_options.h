@@ -10,6 +10,7 @@
 
 #include "stoker/base/buffer.h"
 #include "stoker/base/dtype.h"
+#include "stoker/codecs/jpeg/jpeg_index.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/ops/normalize.h"
 #include "stoker/pipeline/cache/sample_cache.h"
@@ -96,6 +97,7 @@ struct LoaderOptions {
     ClipOptions clips = {};
     std::vector<FieldOptions> fields = {};  // of the data set's further fields; others have the defaults
     bool image_sizes = false;        // a field kImageSizeField; with PixelImages, and no cache of prepared pixels
+    std::shared_ptr<JpegIndex> jpeg_index = nullptr;  // of the data set's JPEGs; null: none
     Allocator* allocator = nullptr;  // for batches; null: plain host memory. Must outlive every batch.
     // Batches that the caller holds apart from the one in use, such as those that a device still reads. If there are
     // any, all batches are allocated at the start: pinned memory takes milliseconds to allocate.

@@ -14,6 +14,7 @@
 #include "stoker/formats/open.h"
 #include "stoker/formats/subset.h"
 #include "stoker/pipeline/aspect_buckets.h"
+#include "stoker/pipeline/cache/open_jpeg_index.h"
 #include "stoker/pipeline/transforms/op_table.h"
 #include "stoker/recipe/values.h"
 
@@ -41,6 +42,16 @@ bool keeps_remote_bytes(const DataRecipe& recipe) {
     return recipe.cache == "disk" && (is_remote(recipe.val) || std::ranges::any_of(sets, is_remote));
 }
 
+// One index serves data.train, data.mix and a share of them; data.val has its own.
+std::shared_ptr<JpegIndex> jpeg_index_of(const DataRecipe& recipe, const RecipeData& data, const Dataset& dataset) {
+    const bool own_val = &dataset == data.val.get() && !recipe.val.empty() && !parse_share(recipe.val);
+    const std::string& name = own_val ? recipe.val : recipe.train;
+    if (!recipe.jpeg_index || name.empty() || !dataset.has_image()) {
+        return nullptr;
+    }
+    return open_jpeg_index(name, dataset.size());
+}
+
 // cache_bytes is divided between the two loaders by their numbers of samples.
 LoaderOptions common_options(const Recipe& recipe, const RecipeData& data, const Dataset& dataset) {
     use_memory_limit(recipe.data);
@@ -55,6 +66,7 @@ LoaderOptions common_options(const Recipe& recipe, const RecipeData& data, const
                                   .directory = recipe.data.cache == "disk" ? cache_dir(recipe.data, "samples") : ""},
                         .cache_encoded = recipe.data.cache_as == "encoded"};
     }
+    options.jpeg_index = jpeg_index_of(recipe.data, data, dataset);
     return options;
 }
 

@@ -76,6 +76,7 @@ struct DataRecipe {
     std::int64_t memory = 0;           // bytes that the process may use; 0: the system's limit
     bool shuffle = true;
     bool drop_last = false;
+    bool jpeg_index = true;
     bool exif = false;
     bool first_frame = false;              // of an animation
     std::optional<std::int64_t> channels;  // of image files: 1 or 3; empty: 3

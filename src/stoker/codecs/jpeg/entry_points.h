@@ -3,7 +3,10 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 namespace stoker {
@@ -24,11 +27,17 @@ struct EntryPoints {
     bool operator==(const EntryPoints&) const = default;
 };
 
-// The points of an image: those that are known, and as many as a decoder learns. Points of other bytes, or damaged ones,
-// are noticed and dropped almost always, but not always; with those that stay the pixels may be wrong.
+// The points of an image: those that are known, and as many as a decoder learns. Points of other bytes, or damaged
+// ones, are noticed and dropped almost always, but not always; with those that stay the pixels may be wrong.
 struct EntryPointSlot {
     EntryPoints known;
     bool grown = false;  // the last decoding changed them
 };
+
+// Appends the points in 4 to 6 bytes each: differences from the point before, as numbers of 7 bits a byte.
+void pack_points(const EntryPoints& points, std::vector<std::byte>& out);
+
+// Empty for bytes that pack_points does not write. Allocates at most 5 times their size.
+std::optional<EntryPoints> unpack_points(std::span<const std::byte> bytes);
 
 }  // namespace stoker

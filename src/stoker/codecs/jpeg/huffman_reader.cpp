@@ -357,6 +357,19 @@ const std::int16_t* HuffmanReader::blocks(int component, int block_row, int firs
     return reinterpret_cast<const std::int16_t*>(blocks_.data()) + block * kBlockSize;
 }
 
+void HuffmanReader::complete_points() {
+    if (points_ == nullptr || known_rows() == mcus_high_) {
+        return;
+    }
+    if (rows_ == 0) {
+        plan_blocks();
+    }
+    if (ends_.empty()) {
+        start_sequence(points_->known.points.back());
+    }
+    decode_in_sequence(state_.mcu, mcus_high_ * mcus_wide_, unwanted_);
+}
+
 void HuffmanReader::finish() {
     const std::uint64_t mcus = std::uint64_t{mcus_wide_} * mcus_high_;
     if (known_rows() == mcus_high_ && ends_.empty()) {  // all by entry points

@@ -34,6 +34,9 @@ class HuffmanReader final : public BlockRows {
     // HuffmanError.
     const std::int16_t* blocks(int component, int block_row, int first, int count) override;
 
+    // Adds the points of all rows that have none, and decodes no others. Throws HuffmanError.
+    void complete_points();
+
     // Checks that the scan ends here, with an end-of-image marker. Throws HuffmanError.
     void finish();
 

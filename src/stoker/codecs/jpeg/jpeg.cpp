@@ -2,6 +2,8 @@
 // libjpeg. Both return the same pixels.
 #include "stoker/codecs/jpeg/jpeg.h"
 
+#include <utility>
+
 #include "stoker/codecs/jpeg/jpeg_blocks.h"
 
 namespace stoker {
@@ -42,8 +44,20 @@ void JpegDecoder::decode(std::span<const std::byte> bytes, RowSink& sink, EntryP
     }
     if (!decoded) {
         decode_with_libjpeg(region.box, sink);
+    } else if (known && points->grown) {
+        complete(*points);
     }
     sink.finish();
+}
+
+// Damage in rows that are not wanted is not an error.
+void JpegDecoder::complete(EntryPointSlot& points) {
+    const EntryPoints before = points.known;
+    try {
+        huffman_.complete_points();
+    } catch (const HuffmanError&) {
+        points.known = before;
+    }
 }
 
 void JpegDecoder::decode_reference(std::span<const std::byte> bytes, RowSink& sink) {
@@ -52,14 +66,30 @@ void JpegDecoder::decode_reference(std::span<const std::byte> bytes, RowSink& si
     sink.finish();
 }
 
+EntryPoints JpegDecoder::find_points(std::span<const std::byte> bytes) {
+    const JpegReader::Session session(reader_, bytes);
+    EntryPointSlot slot;
+    try {
+        if (open_baseline(&slot)) {
+            huffman_.complete_points();
+        }
+    } catch (const HuffmanError&) {
+        return {};
+    }
+    return std::move(slot.known);
+}
+
+// Returns false for files that libjpeg must decode. Throws HuffmanError.
+bool JpegDecoder::open_baseline(EntryPointSlot* points) {
+    const jpeg_decompress_struct& codec = reader_.codec();
+    return read_frame(codec, frame_) && read_quant_tables(codec, frame_) &&
+           huffman_.open(codec, frame_, reader_.rest(), points);
+}
+
 // Returns false for files that libjpeg must decode. The sink may have received rows by then; libjpeg starts it again.
 bool JpegDecoder::decode_baseline(const Region& region, RowSink& sink, EntryPointSlot* points) {
-    const jpeg_decompress_struct& codec = reader_.codec();
-    if (!read_frame(codec, frame_) || !read_quant_tables(codec, frame_)) {
-        return false;
-    }
     try {
-        if (!huffman_.open(codec, frame_, reader_.rest(), points)) {
+        if (!open_baseline(points)) {
             return false;
         }
         pixels_.decode(frame_, huffman_, region, sink);

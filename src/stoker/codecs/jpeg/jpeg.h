@@ -21,14 +21,19 @@ namespace stoker {
 class JpegDecoder {
   public:
     ImageInfo info(std::span<const std::byte> bytes);
-    // `points`: of this image; known ones are used, and those that decoding finds are added.
+    // `points`: of this image; known ones are used, and those that decoding finds are added. If some are known and this
+    // region needs more, all are added, so that points grow twice at most.
     void decode(std::span<const std::byte> bytes, RowSink& sink, EntryPointSlot* points = nullptr);
+    // All entry points of the image; empty for a file that has none.
+    EntryPoints find_points(std::span<const std::byte> bytes);
     // Decodes with libjpeg alone. The tests and encode_dct compare other decoders with it.
     void decode_reference(std::span<const std::byte> bytes, RowSink& sink);
     // The time in Huffman decoding of baseline files since the last call.
     std::chrono::nanoseconds take_entropy_time() { return huffman_.take_time(); }
 
   private:
+    bool open_baseline(EntryPointSlot* points);
+    void complete(EntryPointSlot& points);
     bool decode_baseline(const Region& region, RowSink& sink, EntryPointSlot* points);
     void decode_with_libjpeg(const Box& box, RowSink& sink);
 
