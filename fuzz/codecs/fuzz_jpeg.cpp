@@ -54,11 +54,21 @@ void decode_with_points(std::span<const std::byte> input) {
     }
 }
 
+// Packed points are those that are unpacked.
+void unpack(std::span<const std::byte> input) {
+    if (const std::optional<EntryPoints> points = unpack_points(input)) {
+        std::vector<std::byte> packed;
+        pack_points(*points, packed);
+        require(unpack_points(packed) == points);
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::span<const std::byte> input = as_input(data, size);
     decode_input(Codec::jpeg, input);
     decode_with_points(input);
+    unpack(input);
     return 0;
 }

@@ -12,8 +12,8 @@ namespace {
 // The largest symbol of a DC table: the number of bits of a difference.
 constexpr int kMaxDcBits = 15;
 
-// Rows that are decoded together have at most so many blocks, which is 1 MiB.
-constexpr std::size_t kMostBlocks = 8192;
+// Rows that are decoded together have at most so many blocks: 512 KiB, which a core's cache holds until the inverse DCT.
+constexpr std::size_t kMostBlocks = 4096;
 
 // Entry points are that far apart: at a hundredth of the data's size, there are enough for a crop's rows.
 constexpr std::uint64_t kPointBytes = 1024;

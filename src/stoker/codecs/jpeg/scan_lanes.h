@@ -142,8 +142,8 @@ class Lanes {
         return true;
     }
 
-    // One function for all lanes, since processors learn its branches better than those of three copies.
-    [[gnu::noinline]] bool turn(Lane& lane) { return step<2>(lane); }
+    // Calls would cost a quarter more on Zen 3.
+    [[gnu::always_inline]] bool turn(Lane& lane) { return step<2>(lane); }
 
     [[gnu::noinline]] void finish(Lane& lane) {
         while (step<5>(lane)) {
