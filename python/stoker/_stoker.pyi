@@ -10,7 +10,7 @@ Settings = TypedDict(
     "Settings", {"batch_size": int, "seed": int, "workers": int | Literal["auto"], "prefetch": int,
     "weights": Sequence[float] | None, "balance": bool, "epoch_samples": int | None, "bad_samples": int | str,
     "cache": Literal["none", "ram", "disk"], "cache_bytes": int, "shuffle": bool,
-    "shuffle_window": int | Literal["auto"], "drop_last": bool, "exif": bool, "first_frame": bool,
+    "shuffle_window": int | Literal["auto"], "drop_last": bool, "jpeg_index": bool, "exif": bool, "first_frame": bool,
     "channels": int | None, "decode": Literal["exact", "fast"], "frames": int, "stride": int, "clips_per_video": int,
     "sample_rate": int, "seconds": float, "views": int, "ops": Ops, "bucket_by": str, "batch_tokens": int}, total=False
 )

@@ -96,6 +96,8 @@ class Loader:
     shuffle_window: shuffles the shards, then samples only within windows of this many, so that reading stays almost
         sequential; 0: shuffles everything. `auto`: 0, and for remote data as many samples as 128 MiB hold.
     drop_last: drop an epoch's last batch if it is not full.
+    jpeg_index: keeps in the user's cache folder where JPEGs can be entered, so that later epochs and runs decode only
+        the part that a crop needs.
     exif: rotate images by their EXIF orientation.
     first_frame: read the first frame of an animation, which is a bad sample otherwise.
     channels: 1: image files become grey; 3: grey arrays get three equal channels; None: image files become RGB.
@@ -144,7 +146,7 @@ class Loader:
         weights: Sequence[float] | None = None, balance: bool = False, epoch_samples: int | None = None,
         bad_samples: int | str = "0.1%", cache: Literal["none", "ram", "disk"] = "none", cache_bytes: int = 4 << 30,
         shuffle: bool = True, shuffle_window: int | Literal["auto"] = "auto", drop_last: bool = False,
-        exif: bool = False, first_frame: bool = False, channels: int | None = None,
+        jpeg_index: bool = True, exif: bool = False, first_frame: bool = False, channels: int | None = None,
         decode: Literal["exact", "fast"] = "exact", frames: int = 0, stride: int = 1, clips_per_video: int = 1,
         sample_rate: int = 0, seconds: float = 0, views: int = 1, ops: Ops = (), bucket_by: str = "",
         batch_tokens: int = 0,
