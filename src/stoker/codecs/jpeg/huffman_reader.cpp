@@ -12,7 +12,8 @@ namespace {
 // The largest symbol of a DC table: the number of bits of a difference.
 constexpr int kMaxDcBits = 15;
 
-// Rows that are decoded together have at most so many blocks: 512 KiB, which a core's cache holds until the inverse DCT.
+// Rows that are decoded together have at most so many blocks: 512 KiB, which a core's cache holds until the inverse
+// DCT.
 constexpr std::size_t kMostBlocks = 4096;
 
 // Entry points are that far apart: at a hundredth of the data's size, there are enough for a crop's rows.
@@ -141,6 +142,7 @@ bool HuffmanReader::collect(std::span<const std::byte> scan) {
     std::uint8_t* out = data_.data();
     ends_.clear();
     stuffed_.clear();
+    removed_ = 0;
     for (int restarts = 0;;) {
         const std::uint8_t* const mark = copy_to_mark(at, end, out);
         if (end - mark < 2) {
@@ -175,10 +177,11 @@ void HuffmanReader::start_sequence(const EntryPoint& point) {
 }
 
 void HuffmanReader::record(const State& state) {
-    const auto stuffed = std::ranges::upper_bound(stuffed_, state.bit >> 3) - stuffed_.begin();
-    EntryPoint point{
-        .byte = static_cast<std::uint32_t>(collected_ + (state.bit >> 3) + static_cast<std::size_t>(stuffed)),
-        .bit = static_cast<std::uint8_t>(state.bit & 7)};
+    while (removed_ < stuffed_.size() && stuffed_[removed_] <= state.bit >> 3) {
+        ++removed_;
+    }
+    EntryPoint point{.byte = static_cast<std::uint32_t>(collected_ + (state.bit >> 3) + removed_),
+                     .bit = static_cast<std::uint8_t>(state.bit & 7)};
     std::ranges::transform(state.dc, point.dc.begin(), [](int dc) { return static_cast<std::int16_t>(dc); });
     points_->known.points.push_back(point);
 }

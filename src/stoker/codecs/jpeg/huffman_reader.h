@@ -85,6 +85,7 @@ class HuffmanReader final : public BlockRows {
     std::vector<std::uint8_t> data_;    // the scan, or the pieces of it that are decoded, without stuffed bytes and
                                         // restart markers
     std::vector<std::size_t> stuffed_;  // places in data_ before which a stuffed byte was removed
+    std::size_t removed_ = 0;           // of stuffed_: those before the last point
     std::size_t collected_ = 0;         // the place of data_ in the scan
     std::vector<std::size_t> ends_;     // end of each restart segment in data_; empty: not collected yet
     std::uint32_t interval_ = 0;        // MCUs per restart segment; 0: no restarts

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "stoker/base/buffer.h"
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
 
@@ -30,11 +32,11 @@ struct RecordHeader {
     std::uint32_t points = 0;
 };
 
-constexpr std::uint32_t kMostRecordBytes = 1 << 24;  // an image of kMaxPixels has fewer
+constexpr std::uint32_t kMostRecordBytes = 1 << 22;  // an image of kMaxPixels has fewer
 constexpr std::size_t kFlushBytes = 64 * 1024;
 constexpr std::size_t kMostPending = 8 * 1024 * 1024;
 constexpr std::chrono::seconds kFlushTime(5);
-constexpr std::size_t kReadBytes = 4 * 1024 * 1024;
+constexpr std::size_t kReadBytes = 2 * kMostRecordBytes;
 
 std::uint64_t record_hash(std::span<const std::byte> record) {
     return hash_bytes(record.subspan(sizeof(RecordHeader::hash)));
@@ -143,12 +145,12 @@ void JpegIndex::read_records() {
         }
         end_ = kMagic.size();
     }
-    std::vector<std::byte> buffer;
-    std::size_t size = kReadBytes;
-    for (;;) {
-        buffer.resize(size);
-        const std::size_t got = read_bytes(file_.get(), buffer, end_);
-        std::span<const std::byte> rest(buffer.data(), got);
+    struct stat info {};
+    Buffer buffer;
+    while (::fstat(file_.get(), &info) == 0 && static_cast<std::uint64_t>(info.st_size) > end_) {
+        buffer.resize(std::min<std::uint64_t>(static_cast<std::uint64_t>(info.st_size) - end_, kReadBytes));
+        const std::size_t got = read_bytes(file_.get(), buffer.bytes(), end_);
+        std::span<const std::byte> rest = buffer.bytes().first(got);
         while (const std::optional<RecordHeader> header = header_at(rest)) {
             const std::size_t bytes = sizeof *header + header->bytes;
             Place& place = places_[header->image_hash];
@@ -161,14 +163,8 @@ void JpegIndex::read_records() {
             end_ += bytes;
             rest = rest.subspan(bytes);
         }
-        if (got < size) {
+        if (rest.size() == got) {  // incomplete, or damaged
             return;
-        }
-        if (rest.size() == got) {  // not one record: it is longer than the buffer, or damaged
-            if (size > kMostRecordBytes) {
-                return;
-            }
-            size *= 2;
         }
     }
 }

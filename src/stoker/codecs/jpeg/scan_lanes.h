@@ -46,6 +46,12 @@ class Lanes {
         : layout_(layout), bytes_(bytes), pieces_(pieces), blocks_(blocks) {}
 
     void decode() {
+        if (pieces_.size() == 1) {
+            Lane lane;
+            start(lane);
+            finish(lane);
+            return;
+        }
         std::array<Lane, kLanes> lanes;
         std::size_t busy = 0;
         while (busy < kLanes && start(lanes[busy])) {
