@@ -21,7 +21,7 @@ constexpr Entry kCommands[] = {
     {"inspect", "summarise a data set; --verify decodes every sample", add_inspect},
     {"show", "draw a batch, or write one sample, as the model receives it", add_show},
     {"pack", "convert a data set: stk (fastest to read), WebDataset, LMDB, HDF5, npz", add_pack},
-    {"index", "find where JPEGs can be entered, so that also the first epoch decodes crops alone", add_index},
+    {"index", "index a data set's JPEGs, so that crops decode faster from the first epoch on", add_index},
     {"unpack", "convert a data set to a folder of image files", add_unpack},
     {"synth", "generate a data set for experiments", add_synth},
     {"recipe", "print a recipe to begin with; without a name, list them", add_recipe},

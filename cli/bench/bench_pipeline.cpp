@@ -91,7 +91,7 @@ class BenchLoader {
                    .prefetch = options.prefetch,
                    .drop_last = dataset->size() >= options.batch,  // full batches only, if there are enough samples
                    .images = image_options(*dataset, options),
-                   .jpeg_index = options.jpeg_index ? open_jpeg_index(options.data, dataset->size()) : nullptr}),
+                   .jpeg_index = options.jpeg_index ? open_jpeg_index(options.data) : nullptr}),
           first_(next()),
           first_seconds_(std::chrono::duration<double>(Clock::now() - start_).count()) {}
 

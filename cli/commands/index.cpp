@@ -1,8 +1,11 @@
 // stoker index: fills the index of a data set's JPEGs, which training otherwise fills in its first epochs.
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <fmt/format.h>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "cli/command.h"
 #include "cli/commands/dataset_options.h"
@@ -63,7 +66,7 @@ void index_samples(const Dataset& dataset, JpegIndex& index, Counts& counts) {
 
 int run(const IndexArguments& options) {
     const auto dataset = open_split(options.data, options.test, options.fields);
-    const std::shared_ptr<JpegIndex> index = open_jpeg_index(options.data, dataset->size());
+    const std::shared_ptr<JpegIndex> index = open_jpeg_index(options.data);
     if (index == nullptr) {
         throw IoError({.where = "index",
                        .expected = "a cache folder",
@@ -72,9 +75,12 @@ int run(const IndexArguments& options) {
     }
     Counts counts;
     index_samples(*dataset, *index, counts);
-    index->flush();
-    if (const std::string reason = index->stop_reason(); !reason.empty()) {
-        throw IoError({.where = "index", .expected = "a file that can be written to", .got = reason});
+    constexpr std::chrono::seconds kMostWait(30);
+    if (!index->flush(kMostWait)) {
+        const std::string reason = index->stop_reason();
+        throw IoError({.where = "index",
+                       .expected = "an index that can be written to",
+                       .got = reason.empty() ? "one that another process keeps locked" : reason});
     }
     if (options.json) {
         print_document({{"data", shown_url(options.data)},

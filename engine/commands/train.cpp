@@ -123,11 +123,14 @@ class TrainReport {
         }
     }
 
-    // Says once that the cache stopped growing below its budget.
+    // Says once that the cache stopped growing below its budget, or that the index of JPEGs is not written.
     void report_cache() {
-        const std::string reason = trainer_.train_loader().stats().cache_stop_reason;
-        if (!reason.empty() && !std::exchange(cache_reported_, true)) {
-            print_stderr("stoker: the cache stopped growing: {}\n", reason);
+        const LoaderStats stats = trainer_.train_loader().stats();
+        if (!stats.cache_stop_reason.empty() && !std::exchange(cache_reported_, true)) {
+            print_stderr("stoker: the cache stopped growing: {}\n", stats.cache_stop_reason);
+        }
+        if (!stats.jpeg_index_stop_reason.empty() && !std::exchange(index_reported_, true)) {
+            print_stderr("stoker: nothing is added to the index of JPEGs: {}\n", stats.jpeg_index_stop_reason);
         }
     }
 
@@ -156,6 +159,7 @@ class TrainReport {
     std::int64_t micro_batches_;
     bool header_ = false;
     bool cache_reported_ = false;
+    bool index_reported_ = false;
     bool had_finished_ = false;
 };
 

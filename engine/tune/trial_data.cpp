@@ -95,6 +95,7 @@ Recipe endless(Recipe recipe) {
 
 Recipe trial_recipe(Recipe recipe) {
     recipe.data.val.clear();
+    recipe.data.jpeg_index = false;  // the later of two trials would decode less
     recipe.train.keep_best.clear();
     recipe.train.early_stop = 0;
     return endless(std::move(recipe));

@@ -1,4 +1,4 @@
-# The index of JPEGs: pixels do not depend on it, whatever is in it and whoever writes it; and `stoker index` fills it.
+# The index of JPEGs: pixels do not depend on its content, nor on the processes that write it; `stoker index` fills it.
 import io
 import json
 import os
@@ -57,7 +57,7 @@ def folder(files, tmp_path):
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache/jpeg_index"
+    return tmp_path / "cache/jpeg_index_1"
 
 
 LOAD = """
@@ -112,8 +112,11 @@ def test_pixels_are_the_same(folder, cache, expected):
 
 
 def test_two_processes_fill_one_index(folder, cache, expected):
-    processes = [start(folder) for _ in range(3)]
+    processes = [start(folder) for _ in range(2)]
     assert all(epochs_of(process) == expected for process in processes)
+    both = index_file(cache).stat().st_size
+    run_program("index", folder, cwd=folder)
+    assert both > 0.5 * index_file(cache).stat().st_size
     assert epochs_of(start(folder)) == expected
 
 
@@ -148,17 +151,21 @@ def test_nowhere_to_write(folder, cache, expected):
 
 def test_killed_while_it_is_written(folder, cache, expected, tmp_path):
     (tmp_path / "many/all").mkdir(parents=True)
-    for i in range(150):
-        (tmp_path / f"many/all/{i}.jpg").write_bytes(jpeg(i, size=(700, 500), quality=97))
-    for pause in (0.05, 0.1, 0.15, 0.2, 0.3):
+    for i in range(400):
+        (tmp_path / f"many/all/{i}.jpg").write_bytes(jpeg(i, size=(700, 500), quality=98))
+    sizes = [0]
+    for _ in range(4):
         process = subprocess.Popen([PROGRAM, "index", str(tmp_path / "many")], stderr=subprocess.DEVNULL)
-        time.sleep(pause)
+        while process.poll() is None and (not cache.exists() or index_file(cache).stat().st_size <= sizes[-1]):
+            time.sleep(0.001)
         process.send_signal(signal.SIGKILL)
         process.wait()
+        sizes.append(index_file(cache).stat().st_size)
     plain = epochs_of(start(tmp_path / "many", index="none"))
     assert epochs_of(start(tmp_path / "many")) == plain
     report = run_program("index", tmp_path / "many", "--json", cwd=tmp_path).json()
-    assert report["images"] == 150 and report["bad"] == 0
+    assert report["images"] == 400 and report["bad"] == 0
+    assert 0 < sizes[1] < report["bytes"]
     data = sum(file.stat().st_size for file in (tmp_path / "many/all").iterdir())
     assert report["bytes"] < 0.02 * data
 
@@ -179,6 +186,18 @@ def test_every_format(files, tmp_path, cache):
         assert report["images"] >= 12, source
         assert epochs_of(start(tmp_path / source)) == plain
     assert len(list(cache.iterdir())) == 4
+
+
+def test_a_share_for_validation_uses_the_same(folder, cache, recipe):
+    ops = '{op = "random_resized_crop", size = 32}'
+    rest = '[model]\nname = "mlp"\nhidden = [8]\n[train]\nepochs = 1\n'
+    more = 'batch_size = 4\nbad_samples = "50%"\nval = "30%"\n'
+    run_program("index", folder, cwd=folder)
+    before = index_file(cache).read_bytes()
+    run_program("train", recipe(ops, more, train=folder, rest=rest), "--out", "run", cwd=folder.parent)
+    assert index_file(cache).read_bytes() == before
+    run_program("predict", "run", folder, "-o", "out.json", cwd=folder.parent)
+    assert index_file(cache).read_bytes() == before
 
 
 def test_of_photographs(photos, cache, tmp_path):

@@ -56,7 +56,7 @@ def measure(source: ImageSource) -> float | None:
         if any(isinstance(op, InPython) for op in ops):
             return None
         try:
-            loader = Loader(source.root, source.batch_size, ops=ops, bad_samples="100%")
+            loader = Loader(source.root, source.batch_size, ops=ops, bad_samples="100%", jpeg_index=False)
             return _rate(loader) if len(loader.dataset) == source.images else None
         except Error:  # such as images of different sizes
             return None

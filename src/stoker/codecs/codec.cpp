@@ -154,31 +154,8 @@ std::optional<Codec> sniff_codec(std::span<const std::byte> bytes) {
     return sniff_dct(bytes);
 }
 
-// JPEGs with the entry points that an index knows.
-class IndexedJpegDecoder : public JpegDecoder {
-  public:
-    void use_index(JpegIndex* index) { index_ = index; }
-
-    void decode(std::span<const std::byte> bytes, RowSink& sink) {
-        if (index_ == nullptr || bytes.size() < kLeastIndexedBytes) {
-            JpegDecoder::decode(bytes, sink);
-            return;
-        }
-        const JpegKey key = jpeg_key(bytes);
-        points_.known = index_->find(key);
-        JpegDecoder::decode(bytes, sink, &points_);
-        if (points_.grown && !points_.known.points.empty()) {
-            index_->add(key, points_.known);
-        }
-    }
-
-  private:
-    JpegIndex* index_ = nullptr;
-    EntryPointSlot points_;
-};
-
 struct Decoder::State {
-    IndexedJpegDecoder jpeg;
+    JpegDecoder jpeg;
     PngDecoder png;
     WebpDecoder webp;
     BmpDecoder bmp;
@@ -190,6 +167,8 @@ struct Decoder::State {
     GifDecoder gif;
     Jpeg2000Decoder jpeg2000;
     Image stored;  // the decoded region before its orientation is applied
+    JpegIndex* index = nullptr;
+    EntryPointSlot points;
 
     // Calls `action` with the decoder for these bytes.
     template <typename Action>
@@ -229,7 +208,28 @@ struct Decoder::State {
         gif.accept_first_frames(accept);
     }
 
+    bool uses_index(std::span<const std::byte> bytes) const {
+        return index != nullptr && bytes.size() >= kLeastIndexedBytes && sniff_codec(bytes) == Codec::jpeg &&
+               (index->takes_points() || index->bytes() > 0);
+    }
+
+    void decode_indexed(std::span<const std::byte> bytes, RowSink& sink) {
+        const JpegKey key = jpeg_key(bytes);
+        points = {.known = index->find(key), .complete = index->takes_points(), .grown = false};
+        const bool known = !points.known.points.empty();
+        jpeg.decode(bytes, sink, &points);
+        if (known && points.known.points.empty()) {
+            index->refuse(key);
+        } else if (points.grown && !points.known.points.empty()) {
+            index->add(key, points.known);
+        }
+    }
+
     void decode(std::span<const std::byte> bytes, RowSink& sink) {
+        if (uses_index(bytes)) {
+            decode_indexed(bytes, sink);
+            return;
+        }
         with_decoder(bytes, [&](auto& decoder) { decoder.decode(bytes, sink); });
     }
 };
@@ -245,19 +245,20 @@ ImageInfo Decoder::info(std::span<const std::byte> bytes, const DecodeOptions& o
 }
 
 void Decoder::use_index(JpegIndex* index) {
-    state_->jpeg.use_index(index);
+    state_->index = index;
 }
 
 bool Decoder::index_jpeg(std::span<const std::byte> bytes, JpegIndex& index) {
     if (bytes.size() < kLeastIndexedBytes || sniff_codec(bytes) != Codec::jpeg) {
         return false;
     }
-    const EntryPoints points = state_->jpeg.find_points(bytes);
-    if (points.points.empty()) {
-        return false;
+    const JpegKey key = jpeg_key(bytes);
+    EntryPointSlot points{.known = index.find(key)};
+    state_->jpeg.find_points(bytes, points);
+    if (points.grown) {
+        index.add(key, points.known);
     }
-    index.add(jpeg_key(bytes), points);
-    return true;
+    return !points.known.points.empty();
 }
 
 std::chrono::nanoseconds Decoder::take_entropy_time() {

@@ -208,7 +208,6 @@ StageTime Loader::fill_task(const RingTask& task, WorkerBuffers& buffers, StageT
     const auto began = std::chrono::steady_clock::now();  // `begin` is empty while the account is off
     std::int64_t item = task.begin;
     std::exception_ptr error;
-    buffers.scratch.use_index(options_.jpeg_index.get());
     buffers.stages.begin_task(begin);
     try {
         with_checked_maps([&] {
@@ -227,7 +226,6 @@ StageTime Loader::fill_task(const RingTask& task, WorkerBuffers& buffers, StageT
                 fill_item({*task.batch, item, task.urgent}, buffers);
                 if (huge_allocations() != huge) {  // or each worker would keep the memory of the largest image
                     buffers.scratch = SampleScratch();
-                    buffers.scratch.use_index(options_.jpeg_index.get());
                 }
             }
         });
@@ -309,6 +307,7 @@ void Loader::write_sample(std::int64_t index, const RngKey& key, const ItemPlace
     StageClock clock(timed, buffers.stages.on());
     buffers.scratch.drawn = false;
     buffers.scratch.on_device = false;
+    buffers.scratch.use_index(options_.jpeg_index.get());
     writer_->write({.index = index, .key = key, .place = place, .scratch = buffers.scratch, .clock = clock});
     clock.lap(Stage::augment);
     ++timed.samples;
@@ -348,6 +347,9 @@ std::shared_ptr<Batch> Loader::take_batch() {
     }
     ++sequence_;
     at_epoch_end_ = sequence_ % batches_per_epoch() == 0;
+    if (at_epoch_end_ && options_.jpeg_index != nullptr) {
+        options_.jpeg_index->flush();
+    }
     std::shared_ptr<Batch> batch = ring_->pop();
     if (const std::shared_ptr<WorkLog> log = threads_.log()) {
         log->taken(ring_->finished());
@@ -391,17 +393,10 @@ void Loader::restore(const LoaderState& state) {
 LoaderStats Loader::stats() const {
     const SampleCache* const cache = writer_->cache();
     const JpegIndex* const index = options_.jpeg_index.get();
-    LoaderStats stats;
-    stats.workers = threads_.times();
-    if (index != nullptr) {
-        stats.jpeg_index_bytes = index->bytes();
-        stats.cache_stop_reason = index->stop_reason();
-    }
-    if (cache != nullptr) {
-        stats.cached_bytes = cache->bytes();
-        stats.cache_stop_reason = cache->stop_reason();
-    }
-    return stats;
+    return {.workers = threads_.times(),
+            .cached_bytes = cache != nullptr ? cache->bytes() : 0,
+            .cache_stop_reason = cache != nullptr ? cache->stop_reason() : "",
+            .jpeg_index_stop_reason = index != nullptr ? index->stop_reason() : ""};
 }
 
 }  // namespace stoker

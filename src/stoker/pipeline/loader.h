@@ -30,10 +30,10 @@
 namespace stoker {
 
 struct LoaderStats {
-    StageTimes workers;                 // summed over all workers
-    std::int64_t cached_bytes = 0;      // in the cache's memory or file
-    std::int64_t jpeg_index_bytes = 0;  // of its file
-    std::string cache_stop_reason;      // why cache or index stopped growing, e.g. a full disk; usually empty
+    StageTimes workers;             // summed over all workers
+    std::int64_t cached_bytes = 0;  // in the cache's memory or file
+    std::string cache_stop_reason;  // why the cache stopped growing below its budget, e.g. a full disk; usually empty
+    std::string jpeg_index_stop_reason;  // why nothing is added to the index; usually empty
 };
 
 using OnBadSamples = std::function<void(std::span<const BadSample>)>;

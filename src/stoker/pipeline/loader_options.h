@@ -96,9 +96,9 @@ struct LoaderOptions {
     int views = 1;                     // images of each sample, with different random numbers
     ClipOptions clips = {};
     std::vector<FieldOptions> fields = {};  // of the data set's further fields; others have the defaults
-    bool image_sizes = false;        // a field kImageSizeField; with PixelImages, and no cache of prepared pixels
+    bool image_sizes = false;  // a field kImageSizeField; with PixelImages, and no cache of prepared pixels
     std::shared_ptr<JpegIndex> jpeg_index = nullptr;  // of the data set's JPEGs; null: none
-    Allocator* allocator = nullptr;  // for batches; null: plain host memory. Must outlive every batch.
+    Allocator* allocator = nullptr;                   // for batches; null: plain host memory. Must outlive every batch.
     // Batches that the caller holds apart from the one in use, such as those that a device still reads. If there are
     // any, all batches are allocated at the start: pinned memory takes milliseconds to allocate.
     int held = 0;

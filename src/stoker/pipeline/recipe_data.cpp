@@ -42,14 +42,11 @@ bool keeps_remote_bytes(const DataRecipe& recipe) {
     return recipe.cache == "disk" && (is_remote(recipe.val) || std::ranges::any_of(sets, is_remote));
 }
 
-// One index serves data.train, data.mix and a share of them; data.val has its own.
+// That of data.train also keeps the images of data.mix, and of a share that is data.val.
 std::shared_ptr<JpegIndex> jpeg_index_of(const DataRecipe& recipe, const RecipeData& data, const Dataset& dataset) {
     const bool own_val = &dataset == data.val.get() && !recipe.val.empty() && !parse_share(recipe.val);
     const std::string& name = own_val ? recipe.val : recipe.train;
-    if (!recipe.jpeg_index || name.empty() || !dataset.has_image()) {
-        return nullptr;
-    }
-    return open_jpeg_index(name, dataset.size());
+    return recipe.jpeg_index && !name.empty() && dataset.has_image() ? open_jpeg_index(name) : nullptr;
 }
 
 // cache_bytes is divided between the two loaders by their numbers of samples.

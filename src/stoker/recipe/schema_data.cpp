@@ -129,9 +129,8 @@ std::vector<SchemaKey> data_keys() {
         flag("data.drop_last", at(&DataRecipe::drop_last), "drop an epoch's last batch if it is not full")
             .in_python({"bool"}),
         flag("data.jpeg_index", at(&DataRecipe::jpeg_index),
-             "keeps in the user's cache folder where JPEGs can be entered, so that later epochs and runs decode only "
-             "the "
-             "part that a crop needs")
+             "keeps an index in the user's cache folder, so that later epochs and runs decode only a crop's part of a "
+             "JPEG")
             .in_python({"bool", "opened"}),
         flag("data.exif", at(&DataRecipe::exif), "rotate images by their EXIF orientation")
             .in_python({"bool", "opened"}),

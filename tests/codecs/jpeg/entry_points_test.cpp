@@ -74,6 +74,7 @@ TEST(EntryPoints, GrowTwice) {
     const Image whole = whole_image(decoder, jpeg);
     const EntryPoints all = learned(decoder, jpeg).known;
     EntryPointSlot points;
+    points.complete = true;
     std::size_t before = 0;
     for (const int bottom : {10, 60, 50, whole.height()}) {
         points.grown = false;
@@ -81,6 +82,21 @@ TEST(EntryPoints, GrowTwice) {
         EXPECT_EQ(points.grown, points.known.points.size() > before) << bottom;
         EXPECT_EQ(points.grown, bottom == 10 || bottom == 60) << bottom;
         before = points.known.points.size();
+    }
+    EXPECT_EQ(points.known, all);
+}
+
+TEST(EntryPoints, GrowWithTheRowsThatAreDecoded) {
+    JpegDecoder decoder;
+    const Bytes jpeg = make_jpeg(plan_of(1));
+    const Image whole = whole_image(decoder, jpeg);
+    const EntryPoints all = learned(decoder, jpeg).known;
+    EntryPointSlot points;
+    for (const int bottom : {10, 60, 50, whole.height()}) {
+        const std::size_t before = points.known.points.size();
+        expect_box(decoder, jpeg, whole, {.top = bottom - 9, .left = 40, .height = 9, .width = 100}, &points);
+        EXPECT_EQ(points.grown, points.known.points.size() > before) << bottom;
+        EXPECT_EQ(points.grown, bottom != 50) << bottom;
     }
     EXPECT_EQ(points.known, all);
 }
@@ -134,7 +150,9 @@ TEST(EntryPoints, PackedAreTheSame) {
     for (int trial = 0; trial < 20; ++trial) {
         const Bytes jpeg = make_jpeg(plan_of(trial));
         const EntryPoints points = learned(decoder, jpeg).known;
-        EXPECT_EQ(decoder.find_points(jpeg), points);
+        EntryPointSlot found;
+        decoder.find_points(jpeg, found);
+        EXPECT_EQ(found.known, points);
         std::vector<std::byte> packed;
         pack_points(points, packed);
         EXPECT_LT(packed.size(), 8 * points.points.size());

@@ -33,12 +33,17 @@ std::vector<std::byte> images_of(const std::shared_ptr<const Dataset>& dataset, 
 TEST(OpenJpegIndex, IsOneFileForOneDataSet) {
     const TempDir dir;
     const EnvironmentVariable cache("STOKER_CACHE", (dir / "cache").string());
-    const auto path = [&](const std::string& data) { return open_jpeg_index(data, 10)->path(); };
-    EXPECT_EQ(path("data/train").parent_path(), dir / "cache/jpeg_index");
+    const auto path = [&](const std::string& data) { return open_jpeg_index(data)->path(); };
+    EXPECT_EQ(path("data/train").parent_path(), dir / "cache/jpeg_index_1");
     EXPECT_EQ(path("data/train"), path("./data/../data/train"));
     EXPECT_EQ(path("data/train"), path(std::filesystem::absolute("data/train").string()));
     EXPECT_NE(path("data/train"), path("data/val"));
+    EXPECT_EQ(path("data/train"), path("data/train/"));
+    std::filesystem::create_directories(dir / "real");
+    std::filesystem::create_directory_symlink(dir / "real", dir / "link");
+    EXPECT_EQ(path((dir / "real").string()), path((dir / "link").string()));
     EXPECT_NE(path("s3://bucket/train"), path("s3://bucket/val"));
+    EXPECT_EQ(path("https://host/a.tar?signature=1"), path("https://host/a.tar?signature=2"));
     EXPECT_FALSE(std::filesystem::exists(dir / "cache"));
 }
 
@@ -52,7 +57,7 @@ TEST(OpenJpegIndex, LoadersGiveTheSameBytes) {
     const std::shared_ptr<const Dataset> dataset = open_dataset((dir / "data").string(), Split::train);
     const auto plain = images_of(dataset, nullptr);
     for (int run = 0; run < 2; ++run) {
-        const std::shared_ptr<JpegIndex> index = open_jpeg_index((dir / "data").string(), dataset->size());
+        const std::shared_ptr<JpegIndex> index = open_jpeg_index((dir / "data").string());
         EXPECT_EQ(index->images(), run == 0 ? 0 : 9);
         EXPECT_EQ(images_of(dataset, index), plain);
     }
@@ -62,7 +67,7 @@ TEST(OpenJpegIndex, WithoutAHomeThereIsNone) {
     const EnvironmentVariable own("STOKER_CACHE", std::nullopt);
     const EnvironmentVariable all("XDG_CACHE_HOME", std::nullopt);
     const EnvironmentVariable home("HOME", std::nullopt);
-    EXPECT_EQ(open_jpeg_index("data", 10), nullptr);
+    EXPECT_EQ(open_jpeg_index("data"), nullptr);
 }
 
 }  // namespace

@@ -31,13 +31,14 @@ struct EntryPoints {
 // ones, are noticed and dropped almost always, but not always; with those that stay the pixels may be wrong.
 struct EntryPointSlot {
     EntryPoints known;
-    bool grown = false;  // the last decoding changed them
+    bool complete = false;  // if some are known, and a region needs more, all are found
+    bool grown = false;     // the last decoding changed them
 };
 
-// Appends the points in 4 to 6 bytes each: differences from the point before, as numbers of 7 bits a byte.
+// Appends the points in 5 to 8 bytes each: differences from the point before, as numbers of 7 bits a byte.
 void pack_points(const EntryPoints& points, std::vector<std::byte>& out);
 
-// Empty for bytes that pack_points does not write. Allocates at most 5 times their size.
+// Empty for bytes that pack_points does not write. Allocates at most three times their size.
 std::optional<EntryPoints> unpack_points(std::span<const std::byte> bytes);
 
 }  // namespace stoker

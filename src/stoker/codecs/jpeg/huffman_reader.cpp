@@ -367,10 +367,12 @@ void HuffmanReader::complete_points() {
     if (rows_ == 0) {
         plan_blocks();
     }
+    const auto start = std::chrono::steady_clock::now();
     if (ends_.empty()) {
         start_sequence(points_->known.points.back());
     }
     decode_in_sequence(state_.mcu, mcus_high_ * mcus_wide_, unwanted_);
+    time_ += std::chrono::steady_clock::now() - start;
 }
 
 void HuffmanReader::finish() {

@@ -2,8 +2,6 @@
 // libjpeg. Both return the same pixels.
 #include "stoker/codecs/jpeg/jpeg.h"
 
-#include <utility>
-
 #include "stoker/codecs/jpeg/jpeg_blocks.h"
 
 namespace stoker {
@@ -39,12 +37,13 @@ void JpegDecoder::decode(std::span<const std::byte> bytes, RowSink& sink, EntryP
     }
     bool decoded = decode_baseline(region, sink, points);
     if (!decoded && points != nullptr) {  // known ones may be those of other bytes, or damaged
-        *points = {.known = {}, .grown = known};
+        points->known = {};
+        points->grown = known;
         decoded = known && decode_baseline(region, sink, nullptr);
     }
     if (!decoded) {
         decode_with_libjpeg(region.box, sink);
-    } else if (known && points->grown) {
+    } else if (known && points->grown && points->complete && !points->known.points.empty()) {
         complete(*points);
     }
     sink.finish();
@@ -66,17 +65,16 @@ void JpegDecoder::decode_reference(std::span<const std::byte> bytes, RowSink& si
     sink.finish();
 }
 
-EntryPoints JpegDecoder::find_points(std::span<const std::byte> bytes) {
+void JpegDecoder::find_points(std::span<const std::byte> bytes, EntryPointSlot& points) {
     const JpegReader::Session session(reader_, bytes);
-    EntryPointSlot slot;
+    points.grown = false;
     try {
-        if (open_baseline(&slot)) {
+        if (open_baseline(&points)) {
             huffman_.complete_points();
         }
     } catch (const HuffmanError&) {
-        return {};
+        points.known = {};
     }
-    return std::move(slot.known);
 }
 
 // Returns false for files that libjpeg must decode. Throws HuffmanError.

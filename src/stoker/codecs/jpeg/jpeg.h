@@ -21,11 +21,10 @@ namespace stoker {
 class JpegDecoder {
   public:
     ImageInfo info(std::span<const std::byte> bytes);
-    // `points`: of this image; known ones are used, and those that decoding finds are added. If some are known and this
-    // region needs more, all are added, so that points grow twice at most.
+    // `points`: of this image; known ones are used, and those that decoding finds are added.
     void decode(std::span<const std::byte> bytes, RowSink& sink, EntryPointSlot* points = nullptr);
-    // All entry points of the image; empty for a file that has none.
-    EntryPoints find_points(std::span<const std::byte> bytes);
+    // Adds all entry points that are not known. Leaves them empty for a file that has none.
+    void find_points(std::span<const std::byte> bytes, EntryPointSlot& points);
     // Decodes with libjpeg alone. The tests and encode_dct compare other decoders with it.
     void decode_reference(std::span<const std::byte> bytes, RowSink& sink);
     // The time in Huffman decoding of baseline files since the last call.

@@ -11,7 +11,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <fmt/format.h>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -32,9 +34,9 @@ struct RecordHeader {
     std::uint32_t points = 0;
 };
 
-constexpr std::uint32_t kMostRecordBytes = 1 << 22;  // an image of kMaxPixels has fewer
+constexpr std::uint32_t kMostRecordBytes = 1 << 23;  // an image of kMaxPixels has fewer
 constexpr std::size_t kFlushBytes = 64 * 1024;
-constexpr std::size_t kMostPending = 8 * 1024 * 1024;
+constexpr std::size_t kMostPending = 2 * kMostRecordBytes;
 constexpr std::chrono::seconds kFlushTime(5);
 constexpr std::size_t kReadBytes = 2 * kMostRecordBytes;
 
@@ -94,182 +96,273 @@ class JpegIndex::Lock {
     int error_ = 0;
 };
 
-JpegIndex::JpegIndex(std::filesystem::path file, std::int64_t images)
-    : path_(std::move(file)), flushed_(std::chrono::steady_clock::now()) {
-    open(images);
+JpegIndex::JpegIndex(std::filesystem::path file, std::uint64_t most_bytes)
+    : path_(std::move(file)), most_bytes_(most_bytes), flushed_(std::chrono::steady_clock::now()) {
+    try {
+        open();
+    } catch (const std::exception& error) {
+        stop(error.what());
+    }
 }
 
 JpegIndex::~JpegIndex() {
-    flush();
+    flush(std::chrono::milliseconds(200));
 }
 
-void JpegIndex::flush() {
-    const std::lock_guard guard(mutex_);
-    flush_pending(std::chrono::milliseconds(200));
-}
-
-// A file that does not exist is made at the first flush.
-void JpegIndex::open(std::int64_t images) {
-    constexpr std::uint64_t kFew = 10'000;
+void JpegIndex::open() {
     file_ = Descriptor(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
     if (file_.get() < 0 && errno != ENOENT) {
         stop(errno_text());
         file_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
     }
-    read_records();
-    if (places_.size() > 8 * static_cast<std::uint64_t>(images) + kFew && stop_reason_.empty()) {
-        ::unlink(path_.c_str());  // processes that have it open continue with the old one
-        file_ = Descriptor();
-        places_.clear();
-        end_ = 0;
+    if (file_.get() >= 0) {
+        read_records();
     }
 }
 
+// False: it cannot be made.
 bool JpegIndex::make_file() {
+    if (file_.get() >= 0) {
+        return true;
+    }
     std::error_code failed;
     std::filesystem::create_directories(path_.parent_path(), failed);
-    file_ = Descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-    if (file_.get() < 0) {
+    Descriptor file(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    if (file.get() < 0) {
         stop(errno_text());
+        return false;
     }
-    return file_.get() >= 0;
+    const std::lock_guard guard(mutex_);
+    file_ = std::move(file);
+    return true;
 }
 
-// Those behind end_, up to the first incomplete one.
-void JpegIndex::read_records() {
-    if (end_ == 0) {
-        std::array<char, kMagic.size()> magic{};
-        read_bytes(file_.get(), std::as_writable_bytes(std::span(magic)), 0);
-        if (magic != kMagic) {
-            return;
-        }
-        end_ = kMagic.size();
-    }
+// Those behind end_, up to the first incomplete one. False: the file is not one that this index has read before, since
+// another process found damage and cut it.
+bool JpegIndex::read_records() {
+    std::array<char, kMagic.size()> magic{};
     struct stat info {};
+    if (::fstat(file_.get(), &info) != 0 || static_cast<std::uint64_t>(info.st_size) < end_ ||
+        (read_bytes(file_.get(), std::as_writable_bytes(std::span(magic)), 0) == magic.size() && magic != kMagic)) {
+        return false;
+    }
+    if (static_cast<std::size_t>(info.st_size) < kMagic.size()) {
+        return true;
+    }
+    std::uint64_t end = std::max<std::uint64_t>(end_, kMagic.size());
+    std::vector<std::pair<std::uint64_t, Place>> news;
     Buffer buffer;
-    while (::fstat(file_.get(), &info) == 0 && static_cast<std::uint64_t>(info.st_size) > end_) {
-        buffer.resize(std::min<std::uint64_t>(static_cast<std::uint64_t>(info.st_size) - end_, kReadBytes));
-        const std::size_t got = read_bytes(file_.get(), buffer.bytes(), end_);
+    for (bool more = true; more;) {
+        buffer.resize(std::min<std::uint64_t>(static_cast<std::uint64_t>(info.st_size) - end, kReadBytes));
+        const std::size_t got = read_bytes(file_.get(), buffer.bytes(), end);
         std::span<const std::byte> rest = buffer.bytes().first(got);
         while (const std::optional<RecordHeader> header = header_at(rest)) {
             const std::size_t bytes = sizeof *header + header->bytes;
-            Place& place = places_[header->image_hash];
-            if (place.points <= header->points || place.size != header->image_size) {
-                place = {.offset = end_,
-                         .size = header->image_size,
-                         .bytes = static_cast<std::uint32_t>(bytes),
-                         .points = header->points};
-            }
-            end_ += bytes;
+            news.push_back({header->image_hash,
+                            {.offset = end,
+                             .size = header->image_size,
+                             .bytes = static_cast<std::uint32_t>(bytes),
+                             .points = header->points}});
+            end += bytes;
             rest = rest.subspan(bytes);
         }
-        if (rest.size() == got) {  // incomplete, or damaged
+        more = rest.size() < got;  // otherwise nothing is left, or an incomplete or damaged record
+    }
+    end_ = end;
+    const std::lock_guard guard(mutex_);
+    for (const auto& [hash, found] : news) {
+        Place& place = places_[hash];
+        if (place.points <= found.points || place.size != found.size) {
+            place = found;
+        }
+    }
+    bytes_ = end_;
+    return true;
+}
+
+EntryPoints JpegIndex::find(const JpegKey& key) noexcept {
+    try {
+        Place place;
+        {
+            const std::lock_guard guard(mutex_);
+            const auto found = places_.find(key.hash);
+            if (found == places_.end() || found->second.size != key.size || found->second.bytes == 0) {
+                return {};
+            }
+            place = found->second;
+        }
+        thread_local std::vector<std::byte> record;
+        record.resize(place.bytes);
+        if (read_bytes(file_.get(), record, place.offset) == record.size()) {
+            const std::optional<RecordHeader> header = header_at(record);
+            if (header && header->image_hash == key.hash && header->image_size == key.size) {
+                return unpack_points(std::span(record).subspan(sizeof *header)).value_or(EntryPoints());
+            }
+        }
+        const std::lock_guard guard(mutex_);  // the record was cut off, or damaged: its points may be added again
+        const auto found = places_.find(key.hash);
+        if (found != places_.end() && found->second.offset == place.offset) {
+            places_.erase(found);
+        }
+    } catch (const std::exception& error) {
+        stop(error.what());
+    }
+    return {};
+}
+
+void JpegIndex::add(const JpegKey& key, const EntryPoints& points) noexcept {
+    try {
+        if (!takes_points()) {
             return;
         }
-    }
-}
-
-EntryPoints JpegIndex::find(const JpegKey& key) const {
-    Place place;
-    int file = -1;
-    {
-        const std::lock_guard guard(mutex_);
-        const auto found = places_.find(key.hash);
-        if (found == places_.end() || found->second.size != key.size) {
-            return {};
+        RecordHeader header{
+            .image_hash = key.hash, .image_size = key.size, .points = static_cast<std::uint32_t>(points.points.size())};
+        thread_local std::vector<std::byte> record;
+        record.assign(sizeof header, std::byte{0});
+        pack_points(points, record);
+        header.bytes = static_cast<std::uint32_t>(record.size() - sizeof header);
+        std::memcpy(record.data(), &header, sizeof header);
+        header.hash = record_hash(record);
+        std::memcpy(record.data(), &header.hash, sizeof header.hash);
+        {
+            const std::lock_guard guard(mutex_);
+            if (header.bytes > kMostRecordBytes) {
+                return;
+            }
+            pending_.insert(pending_.end(), record.begin(), record.end());
+            if (pending_.size() < kFlushBytes && std::chrono::steady_clock::now() - flushed_ < kFlushTime) {
+                return;
+            }
         }
-        place = found->second;
-        file = file_.get();
+        flush();
+    } catch (const std::exception& error) {
+        stop(error.what());
     }
-    thread_local std::vector<std::byte> record;
-    record.resize(place.bytes);
-    if (read_bytes(file, record, place.offset) != record.size()) {
-        return {};
-    }
-    const std::optional<RecordHeader> header = header_at(record);
-    if (!header || header->image_hash != key.hash || header->image_size != key.size) {
-        return {};
-    }
-    return unpack_points(std::span(record).subspan(sizeof *header)).value_or(EntryPoints());
 }
 
-void JpegIndex::add(const JpegKey& key, const EntryPoints& points) {
-    RecordHeader header{
-        .image_hash = key.hash, .image_size = key.size, .points = static_cast<std::uint32_t>(points.points.size())};
-    thread_local std::vector<std::byte> record;
-    record.assign(sizeof header, std::byte{0});
-    pack_points(points, record);
-    header.bytes = static_cast<std::uint32_t>(record.size() - sizeof header);
-    std::memcpy(record.data(), &header, sizeof header);
-    header.hash = record_hash(record);
-    std::memcpy(record.data(), &header.hash, sizeof header.hash);
+void JpegIndex::refuse(const JpegKey& key) noexcept {
+    try {
+        const std::lock_guard guard(mutex_);
+        places_[key.hash] = {.size = key.size, .points = std::numeric_limits<std::uint32_t>::max()};
+    } catch (const std::exception& error) {
+        stop(error.what());
+    }
+}
 
+bool JpegIndex::flush(std::chrono::milliseconds most_wait) noexcept {
+    try {
+        std::unique_lock writing(file_mutex_, std::try_to_lock);
+        if (!writing && most_wait.count() == 0) {
+            return false;  // another thread writes
+        }
+        if (!writing) {
+            writing.lock();
+        }
+        std::vector<std::byte> records;
+        {
+            const std::lock_guard guard(mutex_);
+            if (pending_.empty() || !stop_reason_.empty()) {
+                return pending_.empty() && stop_reason_.empty();
+            }
+            flushed_ = std::chrono::steady_clock::now();
+        }
+        if (!make_file()) {
+            return false;
+        }
+        const Lock lock(file_.get(), most_wait);
+        if (!lock.held()) {
+            if (lock.error() != 0) {
+                stop(std::strerror(lock.error()));
+            } else if (pending_bytes() > kMostPending) {
+                stop("another process keeps it locked");
+            }
+            return false;
+        }
+        {
+            const std::lock_guard guard(mutex_);
+            records.swap(pending_);
+        }
+        return append(records);
+    } catch (const std::exception& error) {
+        stop(error.what());
+        return false;
+    }
+}
+
+// Records with more points than those known.
+std::vector<std::byte> JpegIndex::unknown_records(std::span<const std::byte> records) const {
+    std::vector<std::byte> unknown;
     const std::lock_guard guard(mutex_);
-    if (!stop_reason_.empty() || header.bytes > kMostRecordBytes) {
-        return;
-    }
-    pending_.insert(pending_.end(), record.begin(), record.end());
-    if (pending_.size() >= kFlushBytes || std::chrono::steady_clock::now() - flushed_ > kFlushTime) {
-        flush_pending(std::chrono::milliseconds(0));
-    }
-}
-
-// Leaves the records pending if another process writes.
-void JpegIndex::flush_pending(std::chrono::milliseconds most_wait) {
-    if (pending_.empty() || !stop_reason_.empty()) {
-        return;
-    }
-    if (file_.get() < 0 && !make_file()) {
-        return;
-    }
-    flushed_ = std::chrono::steady_clock::now();
-    const Lock lock(file_.get(), most_wait);
-    if (lock.held()) {
-        append();
-    } else if (lock.error() != 0 || pending_.size() > kMostPending) {
-        stop(lock.error() != 0 ? std::strerror(lock.error()) : "another process keeps the file locked");
-    }
-}
-
-// Needs the lock. If not all is written, the next process that appends cuts off the rest.
-void JpegIndex::append() {
-    read_records();
-    std::vector<std::byte> news;
-    if (end_ == 0) {
-        const auto magic = std::as_bytes(std::span(kMagic));
-        news.assign(magic.begin(), magic.end());
-    }
-    for (std::span<const std::byte> rest = pending_; !rest.empty();) {
+    while (!records.empty()) {
         RecordHeader header;
-        std::memcpy(&header, rest.data(), sizeof header);
+        std::memcpy(&header, records.data(), sizeof header);
         const std::size_t bytes = sizeof header + header.bytes;
         const auto known = places_.find(header.image_hash);
         if (known == places_.end() || known->second.points < header.points || known->second.size != header.image_size) {
-            news.insert(news.end(), rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(bytes));
+            unknown.insert(unknown.end(), records.begin(), records.begin() + static_cast<std::ptrdiff_t>(bytes));
         }
-        rest = rest.subspan(bytes);
+        records = records.subspan(bytes);
     }
-    pending_.clear();
-    if (::ftruncate(file_.get(), static_cast<off_t>(end_)) != 0 ||
-        write_bytes(file_.get(), news, end_) != news.size()) {
-        stop(errno_text());
-    }
-    read_records();
+    return unknown;
 }
 
-void JpegIndex::stop(const std::string& why) {
-    stop_reason_ = fmt::format("{}: {}", path_.string(), why);
+// Needs the lock. If not all is written, the next process that appends cuts off the rest.
+bool JpegIndex::append(std::span<const std::byte> records) {
+    if (!read_records()) {
+        const std::lock_guard guard(mutex_);
+        std::erase_if(places_, [](const auto& place) { return place.second.bytes != 0; });
+        end_ = 0;
+    }
+    if (end_ == 0 && !read_records()) {  // another file: it is begun anew
+        end_ = 0;
+    }
+    const auto magic = std::as_bytes(std::span(kMagic));
+    std::vector<std::byte> unknown = unknown_records(records);
+    if (end_ == 0) {
+        unknown.insert(unknown.begin(), magic.begin(), magic.end());
+    }
+    if (end_ + unknown.size() > most_bytes_) {
+        stop(fmt::format("it has {} bytes, of at most {}", end_, most_bytes_));
+        return false;
+    }
+    struct stat info {};
+    const bool longer = ::fstat(file_.get(), &info) == 0 && static_cast<std::uint64_t>(info.st_size) > end_;
+    if ((longer && ::ftruncate(file_.get(), static_cast<off_t>(end_)) != 0) ||
+        write_bytes(file_.get(), unknown, end_) != unknown.size()) {
+        stop(errno_text());
+        return false;
+    }
+    return read_records();
+}
+
+void JpegIndex::stop(const std::string& why) noexcept {
+    const std::lock_guard guard(mutex_);
     pending_ = {};
+    try {
+        stop_reason_ = fmt::format("{}: {}", path_.string(), why);
+    } catch (const std::exception&) {
+        stop_reason_ = "no memory";  // short enough to need none
+    }
 }
 
 std::int64_t JpegIndex::images() const {
     const std::lock_guard guard(mutex_);
-    return static_cast<std::int64_t>(places_.size());
+    return std::ranges::count_if(places_, [](const auto& place) { return place.second.bytes != 0; });
 }
 
 std::int64_t JpegIndex::bytes() const {
     const std::lock_guard guard(mutex_);
-    return static_cast<std::int64_t>(end_);
+    return static_cast<std::int64_t>(bytes_);
+}
+
+std::size_t JpegIndex::pending_bytes() const {
+    const std::lock_guard guard(mutex_);
+    return pending_.size();
+}
+
+bool JpegIndex::takes_points() const {
+    const std::lock_guard guard(mutex_);
+    return stop_reason_.empty();
 }
 
 std::string JpegIndex::stop_reason() const {

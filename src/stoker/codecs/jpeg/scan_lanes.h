@@ -94,7 +94,7 @@ class Lanes {
     }
 
     // Takes the next piece. False: there is none.
-    bool start(Lane& lane) {
+    [[gnu::always_inline]] bool start(Lane& lane) {
         if (next_ == pieces_.size()) {
             lane.done = true;
             return false;
@@ -110,7 +110,7 @@ class Lanes {
         return true;
     }
 
-    void start_block(Lane& lane) const {
+    [[gnu::always_inline]] void start_block(Lane& lane) const {
         const ScanLayout::Block& block = layout_.blocks[static_cast<std::size_t>(lane.block)];
         lane.out = blocks_ + kBlockSize * (block.start + lane.row * block.row_step + lane.column * block.column_step);
         clear(lane.out);
@@ -131,7 +131,7 @@ class Lanes {
     }
 
     // The block is complete. False: so are all pieces.
-    bool end_block(Lane& lane) {
+    [[gnu::always_inline]] bool end_block(Lane& lane) {
         if (++lane.block == layout_.mcu_blocks) {
             lane.block = 0;
             if (--lane.left == 0) {
@@ -151,9 +151,11 @@ class Lanes {
     // Calls would cost a quarter more on Zen 3.
     [[gnu::always_inline]] bool turn(Lane& lane) { return step<2>(lane); }
 
-    [[gnu::noinline]] void finish(Lane& lane) {
+    [[gnu::noinline]] void finish(Lane& other) {
+        Lane lane = other;
         while (step<5>(lane)) {
         }
+        other.done = true;
     }
 
     // At most so many look-ups, whose bits are fetched once. False: all pieces are decoded.
@@ -168,7 +170,10 @@ class Lanes {
         for (int i = 0; i < kLookUps; ++i) {
             const HuffmanTable::Pair pair = ac.pair(bits);
             if (pair.first.empty()) [[unlikely]] {
-                return long_step(lane, bit, k);
+                const Position at = long_step(ac, out, bits_at(bit), bit, k);
+                lane.bit = at.bit;
+                lane.k = at.k;
+                return at.k < kBlockSize || end_block(lane);
             }
             const unsigned first = k + pair.first.run();
             k += pair.last.run();
@@ -194,16 +199,20 @@ class Lanes {
         return true;
     }
 
-    [[gnu::noinline]] bool long_step(Lane& lane, std::uint64_t bit, unsigned k) {
-        const HuffmanTable::Entry entry = lane.ac->long_entry(bits_at(bit));
-        lane.bit = bit + entry.length();
+    struct Position {
+        std::uint64_t bit;
+        unsigned k;
+    };
+
+    [[gnu::noinline]] static Position long_step(const HuffmanTable& ac, std::int16_t* out, std::uint64_t bits,
+                                                std::uint64_t bit, unsigned k) {
+        const HuffmanTable::Entry entry = ac.long_entry(bits);
         k += entry.run();
         if (is_beyond(k)) {
             throw HuffmanError{};
         }
-        lane.out[kNatural[k]] = entry.value();
-        lane.k = k + 1;
-        return lane.k < kBlockSize || end_block(lane);
+        out[kNatural[k]] = entry.value();
+        return {bit + entry.length(), k + 1};
     }
 
     const ScanLayout& layout_;

@@ -198,7 +198,8 @@ std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::sha
                                             const at::Device& device, bool channels_last, const ModelMetadata& metadata,
                                             const Group& group) {
     Recipe own = recipe;
-    own.data.decode_on = "cpu";  // images of any kind
+    own.data.decode_on = "cpu";   // images of any kind
+    own.data.jpeg_index = false;  // each image is decoded once
     own.data.bucket_by.clear();
     use_one_aspect(own.data.val_ops);
     for (FieldRecipe& field : own.data.fields.more) {
