@@ -58,9 +58,22 @@ class RowWriter {
         floats_ = reinterpret_cast<float*>(scratch.floats.data());
     }
 
+    // Writes `line` (1, W, C) as row y, flipped if the geometry says so, which may change the line.
+    void write(ImageView line, int y) const {
+        if (!write_planes(line.data, y, job_.geometry.flip)) {
+            if (job_.geometry.flip) {
+                horizontal_flip(line);
+            }
+            write(line.data, y);
+        }
+    }
+
     // Writes `pixels` (W, C) as row y.
     void write(const std::uint8_t* pixels, int y) const {
         const PixelTarget& target = job_.target;
+        if (write_planes(pixels, y, false)) {
+            return;
+        }
         const bool planes = target.layout == Layout::chw;
         const std::size_t row = static_cast<std::size_t>(y) * width_;
         std::byte* out = target.data + row * (planes ? 1 : channels_) * item_;
@@ -87,7 +100,30 @@ class RowWriter {
         }
     }
 
+    // Makes the rows visible to other threads.
+    void finish() const {
+        if (job_.target.streamed && kernels_.fence_planes != nullptr) {
+            kernels_.fence_planes();
+        }
+    }
+
   private:
+    // Writes a row by the set's own function. Returns false if it has none for this target.
+    bool write_planes(const std::uint8_t* pixels, int y, bool flip) const {
+        const PixelTarget& target = job_.target;
+        if (kernels_.write_planes == nullptr || channels_ != 3 || target.layout != Layout::chw) {
+            return false;
+        }
+        return kernels_.write_planes({.pixels = pixels,
+                                      .count = width_,
+                                      .factors = &job_.factors,
+                                      .dtype = target.dtype,
+                                      .flip = flip,
+                                      .streamed = target.streamed,
+                                      .out = target.data + static_cast<std::size_t>(y) * width_ * item_,
+                                      .plane = plane_});
+    }
+
     const OpKernels& kernels_;
     const ResizeJob& job_;
     std::size_t channels_;
@@ -104,11 +140,9 @@ void resize_by_rows(const OpKernels& kernels, const ResizeJob& job, ResizeScratc
     const ImageView line = scratch.line.view();
     for (int y = 0; y < job.geometry.part.height; ++y) {
         lines.next(line.data);
-        if (job.geometry.flip) {
-            horizontal_flip(line);
-        }
-        writer.write(line.data, y);
+        writer.write(line, y);
     }
+    writer.finish();
 }
 
 // Crops without resizing. Contiguous rows are processed as one long row, which is faster.
@@ -125,6 +159,7 @@ void crop_by_rows(const OpKernels& kernels, ResizeJob job, ResizeScratch& scratc
     for (int y = 0; y < part.height; ++y) {
         writer.write(rows.row(y), y);
     }
+    writer.finish();
 }
 
 bool only_crops(const ResizeGeometry& geometry) {
