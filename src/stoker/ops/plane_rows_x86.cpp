@@ -80,31 +80,52 @@ STOKER_F16C_INLINE void store(__m256 floats, std::byte* out) {
     }
 }
 
+// What all steps of a row share, in registers.
+struct RowConstants {
+    __m256i order[kChannels];
+    __m256 scale[kChannels];
+    __m256 bias[kChannels];
+    std::byte* out[kChannels];
+};
+
+template <DType dtype, bool flip>
+STOKER_F16C_INLINE RowConstants constants_of(const PlaneRow& row) {
+    RowConstants all;
+    for (std::size_t c = 0; c < kChannels; ++c) {
+        all.order[c] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kFloatOrders<flip>[c].data()));
+        all.scale[c] = _mm256_set1_ps(row.factors->scale[c]);
+        all.bias[c] = _mm256_set1_ps(row.factors->bias[c]);
+        all.out[c] = row.out + c * row.plane * item_size(dtype);
+    }
+    return all;
+}
+
 // Eight pixels from `pixels` on, as pixels x ... x + 7 of the row.
 template <DType dtype, bool flip, bool streamed>
-STOKER_F16C_INLINE void convert(const std::uint8_t* pixels, const PlaneRow& row, std::size_t x) {
+STOKER_F16C_INLINE void convert(const std::uint8_t* pixels, const RowConstants& row, std::size_t x) {
     const __m128i low = load(pixels);
     const __m128i high = load(pixels + 8);
     const __m256i both = flip ? _mm256_set_m128i(low, high) : _mm256_set_m128i(high, low);
     for (std::size_t c = 0; c < kChannels; ++c) {
-        const auto* order = reinterpret_cast<const __m256i*>(kFloatOrders<flip>[c].data());
-        const __m256 floats = _mm256_cvtepi32_ps(_mm256_shuffle_epi8(both, _mm256_loadu_si256(order)));
-        const __m256 scaled = _mm256_mul_ps(floats, _mm256_set1_ps(row.factors->scale[c]));
-        store<dtype, streamed>(_mm256_add_ps(scaled, _mm256_set1_ps(row.factors->bias[c])),
-                               row.out + (c * row.plane + x) * item_size(dtype));
+        const __m256 floats = _mm256_cvtepi32_ps(_mm256_shuffle_epi8(both, row.order[c]));
+        store<dtype, streamed>(_mm256_add_ps(_mm256_mul_ps(floats, row.scale[c]), row.bias[c]),
+                               row.out[c] + x * item_size(dtype));
     }
 }
 
 // One row of at least one step. The last step overlaps the one before, and is not aligned.
 template <DType dtype, bool flip, bool streamed>
 STOKER_F16C void convert_row(const PlaneRow& row) {
-    const std::size_t last = row.count - kFloats;
+    const RowConstants constants = constants_of<dtype, flip>(row);
+    const std::uint8_t* pixels = row.pixels;
+    const std::size_t count = row.count;
+    const std::size_t last = count - kFloats;
     std::size_t x = 0;
     for (; x <= last; x += kFloats) {
-        convert<dtype, flip, streamed>(row.pixels + kChannels * (flip ? last - x : x), row, x);
+        convert<dtype, flip, streamed>(pixels + kChannels * (flip ? last - x : x), constants, x);
     }
-    if (x < row.count) {
-        convert<dtype, flip, false>(row.pixels + kChannels * (flip ? 0 : last), row, last);
+    if (x < count) {
+        convert<dtype, flip, false>(pixels + kChannels * (flip ? 0 : last), constants, last);
     }
 }
 
