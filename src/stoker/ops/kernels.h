@@ -33,7 +33,6 @@ struct PlaneRow {
     const NormalizeFactors* factors;  // not for uint8
     DType dtype;
     bool flip;
-    bool streamed;  // float32 may bypass the caches; `fence_planes` then makes it visible
     std::byte* out;
     std::size_t plane;
 };
@@ -62,8 +61,6 @@ struct OpKernels {
 
     // Flips, normalises and stores a row in one pass. Returns false if the row is too short. Null if the set lacks it.
     bool (*write_planes)(const PlaneRow& row);
-    // Makes rows that were streamed visible to other threads before later writes. Null without write_planes.
-    void (*fence_planes)();
 
     // Both passes of a strong shrink. Null if the set lacks them.
     const ShrinkKernels* shrink;
@@ -72,7 +69,6 @@ struct OpKernels {
 extern const OpKernels kPlainKernels;
 extern const ShrinkKernels kShrinkAvx2;
 bool write_planes_avx2(const PlaneRow& row);
-void fence_planes_avx2();
 
 // The set avx512_vnni is avx512 with this resize_normalize. Call it only if has_vnni().
 bool resize_normalize_vnni(const ResizeJob& job, ResizeScratch& scratch);

@@ -100,13 +100,6 @@ class RowWriter {
         }
     }
 
-    // Makes the rows visible to other threads.
-    void finish() const {
-        if (job_.target.streamed && kernels_.fence_planes != nullptr) {
-            kernels_.fence_planes();
-        }
-    }
-
   private:
     // Writes a row by the set's own function. Returns false if it has none for this target.
     bool write_planes(const std::uint8_t* pixels, int y, bool flip) const {
@@ -119,7 +112,6 @@ class RowWriter {
                                       .factors = &job_.factors,
                                       .dtype = target.dtype,
                                       .flip = flip,
-                                      .streamed = target.streamed,
                                       .out = target.data + static_cast<std::size_t>(y) * width_ * item_,
                                       .plane = plane_});
     }
@@ -142,7 +134,6 @@ void resize_by_rows(const OpKernels& kernels, const ResizeJob& job, ResizeScratc
         lines.next(line.data);
         writer.write(line, y);
     }
-    writer.finish();
 }
 
 // Crops without resizing. Contiguous rows are processed as one long row, which is faster.
@@ -159,7 +150,6 @@ void crop_by_rows(const OpKernels& kernels, ResizeJob job, ResizeScratch& scratc
     for (int y = 0; y < part.height; ++y) {
         writer.write(rows.row(y), y);
     }
-    writer.finish();
 }
 
 bool only_crops(const ResizeGeometry& geometry) {
