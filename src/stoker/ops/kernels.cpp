@@ -64,7 +64,8 @@ void to_16bit(const float* values, std::size_t count, DType dtype, std::uint16_t
 
 }  // namespace
 
-const OpKernels kPlainKernels{"plain", resize_columns, resize_rows, normalize_pixels, to_16bit, nullptr};
+const OpKernels kPlainKernels{"plain",  resize_columns, resize_rows, normalize_pixels,
+                              to_16bit, nullptr,        nullptr,     nullptr};
 
 std::span<const OpKernels> op_kernels() {
     static const std::vector<OpKernels> sets = [] {

@@ -10,6 +10,7 @@
 #include "stoker/ops/normalize.h"
 #include "stoker/ops/resize.h"
 #include "stoker/ops/resize_normalize.h"
+#include "stoker/ops/shrink_kernels.h"
 
 namespace stoker {
 
@@ -23,6 +24,17 @@ struct ResizeJob {
     ResizeGeometry geometry;
     NormalizeFactors factors;
     PixelTarget target;
+};
+
+// A row of three channels, (count, 3), and its place in three planes that are `plane` items apart.
+struct PlaneRow {
+    const std::uint8_t* pixels;
+    std::size_t count;
+    const NormalizeFactors* factors;  // not for uint8
+    DType dtype;
+    bool flip;
+    std::byte* out;
+    std::size_t plane;
 };
 
 struct OpKernels {
@@ -46,9 +58,17 @@ struct OpKernels {
     // resize_normalize without intermediate rows of pixels. Returns false if the set does not support the geometry.
     // Null if the set lacks this function.
     bool (*resize_normalize)(const ResizeJob& job, ResizeScratch& scratch);
+
+    // Flips, normalises and stores a row in one pass. Returns false if the row is too short. Null if the set lacks it.
+    bool (*write_planes)(const PlaneRow& row);
+
+    // Both passes of a strong shrink. Null if the set lacks them.
+    const ShrinkKernels* shrink;
 };
 
 extern const OpKernels kPlainKernels;
+extern const ShrinkKernels kShrinkAvx2;
+bool write_planes_avx2(const PlaneRow& row);
 
 // The set avx512_vnni is avx512 with this resize_normalize. Call it only if has_vnni().
 bool resize_normalize_vnni(const ResizeJob& job, ResizeScratch& scratch);

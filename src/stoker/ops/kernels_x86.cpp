@@ -170,10 +170,12 @@ void to_16bit(const float* values, std::size_t count, DType dtype, std::uint16_t
 std::vector<OpKernels> x86_kernels() {
     std::vector<OpKernels> sets;
     if (cpu_features().avx2) {
-        sets.push_back({"avx2", resize_columns<Avx2>, resize_rows<Avx2>, normalize_avx2, to_16bit, nullptr});
+        sets.push_back({"avx2", resize_columns<Avx2>, resize_rows<Avx2>, normalize_avx2, to_16bit, nullptr,
+                        write_planes_avx2, &kShrinkAvx2});
     }
     if (cpu_features().avx512) {
-        sets.push_back({"avx512", resize_columns<Avx512>, resize_rows<Avx512>, normalize_avx512, to_16bit, nullptr});
+        sets.push_back({"avx512", resize_columns<Avx512>, resize_rows<Avx512>, normalize_avx512, to_16bit, nullptr,
+                        write_planes_avx2, &kShrinkAvx2});
         if (has_vnni()) {
             sets.push_back(sets.back());
             sets.back().name = "avx512_vnni";

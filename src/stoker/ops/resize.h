@@ -9,6 +9,7 @@
 #include "stoker/base/buffer.h"
 #include "stoker/base/image.h"
 #include "stoker/ops/resize_axis.h"
+#include "stoker/ops/shrink_rows.h"
 #include "stoker/ops/vnni_filter.h"
 
 namespace stoker {
@@ -49,6 +50,7 @@ struct ResizeScratch {
     Buffer quads;  // a ring of quad rows (kernels_vnni.h) after the horizontal pass
     std::vector<const std::byte*> quad_rows;
     std::vector<std::uint32_t> quad_digits;
+    ShrinkScratch shrink;
 };
 
 // Resizes `from` (h, w, C) to `to` (H, W, C), C = 1..4, all sizes at least 1. Equal sizes copy.

@@ -58,9 +58,22 @@ class RowWriter {
         floats_ = reinterpret_cast<float*>(scratch.floats.data());
     }
 
+    // Writes `line` (1, W, C) as row y, flipped if the geometry says so, which may change the line.
+    void write(ImageView line, int y) const {
+        if (!write_planes(line.data, y, job_.geometry.flip)) {
+            if (job_.geometry.flip) {
+                horizontal_flip(line);
+            }
+            write(line.data, y);
+        }
+    }
+
     // Writes `pixels` (W, C) as row y.
     void write(const std::uint8_t* pixels, int y) const {
         const PixelTarget& target = job_.target;
+        if (write_planes(pixels, y, false)) {
+            return;
+        }
         const bool planes = target.layout == Layout::chw;
         const std::size_t row = static_cast<std::size_t>(y) * width_;
         std::byte* out = target.data + row * (planes ? 1 : channels_) * item_;
@@ -88,6 +101,21 @@ class RowWriter {
     }
 
   private:
+    // Writes a row by the set's own function. Returns false if it has none for this target.
+    bool write_planes(const std::uint8_t* pixels, int y, bool flip) const {
+        const PixelTarget& target = job_.target;
+        if (kernels_.write_planes == nullptr || channels_ != 3 || target.layout != Layout::chw) {
+            return false;
+        }
+        return kernels_.write_planes({.pixels = pixels,
+                                      .count = width_,
+                                      .factors = &job_.factors,
+                                      .dtype = target.dtype,
+                                      .flip = flip,
+                                      .out = target.data + static_cast<std::size_t>(y) * width_ * item_,
+                                      .plane = plane_});
+    }
+
     const OpKernels& kernels_;
     const ResizeJob& job_;
     std::size_t channels_;
@@ -104,10 +132,7 @@ void resize_by_rows(const OpKernels& kernels, const ResizeJob& job, ResizeScratc
     const ImageView line = scratch.line.view();
     for (int y = 0; y < job.geometry.part.height; ++y) {
         lines.next(line.data);
-        if (job.geometry.flip) {
-            horizontal_flip(line);
-        }
-        writer.write(line.data, y);
+        writer.write(line, y);
     }
 }
 

@@ -41,6 +41,11 @@ RowResizer::RowResizer(const OpKernels& kernels, ConstImageView from, const Box&
         }
         scratch.horizontal.build(geometry.source.width, geometry.full.width, geometry.part.left, geometry.part.width,
                                  geometry.interpolation);
+        if (vertical_ && kernels.shrink != nullptr && shrinks_much(geometry, from_) &&
+            scratch.shrink.filter.build(scratch.horizontal)) {
+            shrink_.emplace(*kernels.shrink, from_, scratch.vertical, out_bytes_, scratch.shrink);
+            return;
+        }
         scratch.columns.resize(transposed_bytes(from_.row_bytes()));
         scratch.transposed.resize(transposed_bytes(out_bytes_));
         scratch.rows.reset(std::max(ring_rows_, 1), geometry.part.width, from.channels);
@@ -49,6 +54,10 @@ RowResizer::RowResizer(const OpKernels& kernels, ConstImageView from, const Box&
 
 void RowResizer::next(std::uint8_t* out) {
     const int y = y_++;
+    if (shrink_) {
+        shrink_->next(y, out);
+        return;
+    }
     if (!vertical_) {
         std::copy_n(row(y), out_bytes_, out);
         return;

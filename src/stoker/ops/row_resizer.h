@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "stoker/ops/kernels.h"
 #include "stoker/ops/resize.h"
@@ -31,6 +32,7 @@ class RowResizer {
     int ring_rows_ = 0;
     int filtered_ = 0;  // rows after the horizontal pass
     int y_ = 0;
+    std::optional<ShrinkRows> shrink_;  // runs both passes instead
 };
 
 }  // namespace stoker
